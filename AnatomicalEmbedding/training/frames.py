@@ -48,7 +48,7 @@ class LevelTable:
         """Return the known levels of a scan: body height mm -> RAS z mm. Empty if this table does not list the scan."""
         named = self.readings.get(scan, {})
         if unknown := set(named) - set(self.body_height_mm):
-            raise AnatomicalEmbeddingError(f"{scan}: body_height_mm lacks the level {min(unknown)}; add this level.")
+            raise AnatomicalEmbeddingError(f"{scan}: body_height_mm has no level {min(unknown)}; add this level.")
         return {self.body_height_mm[level]: z for level, z in named.items()}
 
 
