@@ -1,7 +1,7 @@
 """Run a cohort: Dask workers on this machine or on a cluster embed the scans.
 
-Only the parent process writes the manifest, the list of scans and their states. The workers write maps. If a worker,
-the scheduler or the parent process ends too early, the same command continues the run.
+Only the parent process writes the manifest, which lists the scans and their states. The workers write maps. If a
+worker, the scheduler or the parent process ends too early, the same command continues the run.
 """
 
 from __future__ import annotations

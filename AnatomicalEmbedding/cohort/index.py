@@ -98,7 +98,7 @@ class Hit:
 
 
 class Index:
-    """The index of all maps of a store. scans: content hash -> (row, facts). Raises MapError for a bad map file."""
+    """The index of all maps of a store. scans: content hash -> row, facts of the map. Raises MapError for bad files."""
 
     def __init__(self, store: Store) -> None:
         self._parts = refresh(store)

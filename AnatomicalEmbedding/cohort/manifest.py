@@ -240,7 +240,7 @@ class Manifest:
         return [row["scan_hash"] for row in found]
 
     def _upgrade(self) -> None:
-        """Record the format. Scans of an older format are set to waiting, because their maps must be made again."""
+        """Write the format number. Scans of an older format become waiting, because their maps must be made again."""
         with self._naming_file():
             known = int(self.about.get("format", 0))
         if known > _FORMAT:

@@ -135,7 +135,7 @@ class Model:
     def _run_network(
         self, volume: Volume, provenance: Provenance, step: ProgressCallback
     ) -> tuple[EmbeddingMap, tuple[float, float, float]]:
-        """Make the map of a scan. Returns the map, and the log odds (3) that the scan is not mirrored along R, A, S."""
+        """Return the map of a scan, and three log odds: that the scan is not mirrored along R, along A and along S."""
         network = self.network
         grid, body = patient_on_grid(
             volume,
@@ -243,7 +243,7 @@ def run_in_slabs(
     slabs = [(k, min(k + slab_cells, cells)) for k in range(0, cells, slab_cells)]
 
     def fine(low: int, high: int) -> torch.Tensor:
-        """Run the finest encoder level for cells low..high along k, unaffected by the borders of the slab."""
+        """Run the finest encoder level for a slab, cells low..high along k, with the same result as without slabs."""
         a, b = max(low - _FINE_REACH_CELLS, 0), min(high + _FINE_REACH_CELLS, cells)
         features = network.fine(x[None, :, a * stride : b * stride].to(device))
         return features[:, :, low - a : high - a]
@@ -271,7 +271,7 @@ def run_in_slabs(
 
 
 def _without_batch(found: Features) -> Features:
-    """Move features to the CPU, without batch axis: coordinates float32, descriptors float16, stored by `in_rows`."""
+    """Move features to the CPU, without batch axis: coordinates as float32, descriptors as float16 in rows."""
     coordinate, _, local, organs = (None if value is None else value[0].cpu() for value in found)
     return Features(coordinate.float(), None, None if local is None else in_rows(local.half()), organs)
 

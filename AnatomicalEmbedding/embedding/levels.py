@@ -90,17 +90,17 @@ def above_ends(heights: np.ndarray, ends: Mapping[str, float]) -> np.ndarray:
 
 
 def counted_alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return (n,) bool: in both scans, does the point lie at the same height above or below an end that is near?
+    """Return (n,) bool: whether both scans show the point at the same height above or below the same end of the spine.
 
-    one, other: results of `above_ends` for the points in the first and in the second scan. An end is near if it is less
-    than 100 mm away. Heights are the same if they differ by at most about half a vertebra.
+    one, other: results of `above_ends` for the points in the first and in the second scan. Only ends less than 100 mm
+    away are used. Heights are the same if they differ by at most about half a vertebra.
     """
     near = (np.abs(one) < _FARTHEST_MM) & (np.abs(other - one) < _AGREE_MM)  # comparisons with NaN are False
     return near.any(axis=1)
 
 
 def has_next(end: str, height: float, at: float) -> bool:
-    """Whether a vertebra at S = `height` mm can be the neighbour of an end at S = `at` mm (for the sacrum: L5)."""
+    """Whether a vertebra at S = `height` mm can lie next to an end at S = `at` mm, as L5 lies next to the sacrum."""
     return abs(height - at - (_COURSE_MM[NEXT_TO[end]][1] - ENDS_MM[end])) < _AGREE_MM.max()
 
 
@@ -118,7 +118,7 @@ def level_of(structure: str) -> str | None:
 
 
 def is_counted(level: str, height: float, ends: Mapping[str, float]) -> bool:
-    """Whether a vertebra, with middle at S = `height` mm, has its usual distance from an end within 100 mm of it."""
+    """Whether a vertebra (middle at S = `height` mm) is near an end, and has its usual distance from this end."""
     usual = np.array([[_COURSE_MM[level][1] - at for at in ENDS_MM.values()]])
     return bool(counted_alike(usual, above_ends(np.array([height]), ends))[0])
 

@@ -1,8 +1,9 @@
 """Finds scans whose header contradicts their anatomy: mirrored scans, two joined scans, or a wrong voxel size.
 
-A small network compares the scan, in cells of 12 mm, with its three mirror images, in which liver, heart, spine and
-head look different. The network is trained separately and is the same for all weights. Its output is reliable in trunks
-and often wrong in pelves and thighs. So a fault is only reported if the mirror image also fits the body frame better.
+A small network compares the scan with its three mirror images, in which liver, heart, spine and head look different.
+The network is the same for all weights. Its output is reliable in trunks, but often wrong in pelves and thighs. So a
+scan is usually reported as mirrored only if a mirror image also fits the average body better than the scan itself. The
+body coordinates in the scan's map show the other two faults.
 """
 
 from collections.abc import Mapping, Sequence
@@ -111,7 +112,7 @@ def find_faults(
 
 
 def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
-    """Return (3, k, j, i), 12 mm cells: mean and standard deviation of grey levels (0 to 1), share of body voxels.
+    """Return (3, k, j, i) for 12 mm cells: mean and standard deviation of grey levels (0 to 1), share of body voxels.
 
     The result is cropped to the body, so that the network does not see on which side a working grid has more air.
     """

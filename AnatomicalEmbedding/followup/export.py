@@ -43,7 +43,7 @@ def export(
         AnatomicalEmbeddingError: the record has no lesion, or no file could be written.
     """
     if not record.lesions:
-        raise AnatomicalEmbeddingError("there is no lesion in this follow-up yet; mark a lesion, then export.")
+        raise AnatomicalEmbeddingError("there is no lesion in this record yet; mark a lesion, then export.")
     kinds, sources = set(kinds), sources or {}
     files: list[tuple[str, str, Callable[[Path], object]]] = [
         (CSV, f"{name}.csv", lambda path: write_csv(path, record)),

@@ -146,7 +146,7 @@ def _percent(total: float | None, of: float) -> float | None:
 
 
 def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
-    """Yield (id, remark) for lesions that are not in the sum, but were seen up to this visit and may still be there."""
+    """Yield (id, remark) of each lesion that was seen up to this visit, may still exist, and is not in the sum."""
     record, study = timeline.record, timeline.record.studies[number]
     keys = {each.key for each in record.studies[: number + 1]}
     seen = [each for each in record.lesions if any(k in keys and f.visible for k, f in each.findings.items())]

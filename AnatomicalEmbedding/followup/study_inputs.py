@@ -113,10 +113,10 @@ def date_of(text: str) -> date | None:
 
 
 def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[str, str]) -> dict[str, list[Study]]:
-    """Find studies of `here` that may be studies of `others`: their names are equal, and `_contradict` is False.
+    """For each study of `others`, find the studies of `here` that may be the same: equal names, no contradiction.
 
-    keys: key in `others` -> key in `here` of the studies that are known to be the same. These studies, and studies with
-    a DICOM series, are left out. Returns: key in `others` -> studies of `here` that may be the same.
+    keys: key in `others` -> key in `here`, for the studies already known to be the same. These known studies are left
+    out; so are studies with a DICOM series. Returns: key in `others` -> studies of `here` that may be the same.
     """
     free = [each for each in here if each.key not in keys.values() and not each.series_uid]
     sought = [each for each in others if each.key not in keys and not each.series_uid]

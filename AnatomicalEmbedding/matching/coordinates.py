@@ -90,7 +90,7 @@ def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[to
 
 
 def find_coordinates(coordinates: torch.Tensor, rows: TargetRows) -> CoordinateAnswers:
-    """Find the place of each body coordinate (n, 3) in the target of its row. Each map must have body cells; n >= 1."""
+    """Find each body coordinate (n, 3), n >= 1, in one target. rows: the target of each. All maps have body cells."""
     query = coordinates.double()
     cells = rows.read(_nearest_cell, query.float()).double()
     residual = size = torch.empty(0)

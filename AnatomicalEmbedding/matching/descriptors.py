@@ -1,7 +1,7 @@
-"""The fine step of effort "fast": compares the local descriptor of the point alone with the target (Yan 2022).
+"""The fine step of effort "fast": compares only the point's own local descriptor with the target (Yan 2022).
 
 This step finds the place with the most similar descriptor in a small box. The box lies around the first answer, which
-was found by body coordinates, and excludes similar places far away.
+was found by body coordinates. Similar places far away lie outside the box.
 """
 
 import numpy as np
@@ -50,8 +50,8 @@ def _peak_near(
 
 
 def _similarity(target: EmbeddingMap, around: torch.Tensor, query: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compare each of n descriptors (n, l) with its m half cells, `around` (n, m, 3). Returns similarities (n, m),
-    and (n, m) bool: whether the half cell lies in the body."""
+    """Compare each of n descriptors (n, l) with the descriptors of m half cells, `around` (n, m, 3). Returns
+    similarities (n, m), and (n, m) bool: whether the half cell lies in the body."""
     index, inside = flat_index(around, target.local_body.shape)
     similarity = (target.local_rows[index].float() @ query[..., None])[..., 0]
     return similarity, inside & target.local_body.flatten()[index]

@@ -133,8 +133,8 @@ class FatLayer:
     softness: float = 0.05
 
     def _ellipse(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return three arrays (n,) for n points: y of the middle of the body's cross-section at the point's height;
-        distance from this middle, as a multiple of the muscle wall's distance; `change` at the point's height."""
+        """Return three arrays (n,) about n points: y of the middle of the body at the height of the point; the point's
+        distance from this middle, where 1 is the muscle wall; and `change` at this height (0 in neck and head)."""
         z = points[:, 2]
         half, middle, front, back = BODY.section(z)
         inset = fat_mm(z)
@@ -144,8 +144,8 @@ class FatLayer:
         return middle, np.hypot(points[:, 0] / (half - inset), dy / depth), self.change * fade
 
     def _profile(self, radius: np.ndarray, amount: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Convert radii (n,), 1 = muscle wall, from the patient to the canonical body. Returns the new radii, and their
-        derivatives by the old radii. amount: (n,) `change` at each point."""
+        """Convert radii (n,) from the patient to the canonical body; 1 is the muscle wall. Returns the new radii, and
+        the derivatives of the new radii by the old radii. amount: (n,) `change` at each point."""
         u = np.clip((radius - 1) / self.softness, -60, 60)
         soft = self.softness * np.where(u > 40, u, np.log1p(np.exp(np.minimum(u, 40))))
         soft += np.maximum(radius - 1 - 60 * self.softness, 0)

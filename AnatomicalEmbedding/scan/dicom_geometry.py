@@ -115,7 +115,7 @@ def _axes(orientation_lps: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarr
 def _line(
     positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, half_pixel: float, where: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fit a line to slice origins. Returns the line's first point (3,) and its shift (3,) per mm along the normal."""
+    """Fit a line to slice origins. Returns the first point (3,) and the direction (3,), per mm along the normal."""
     centred = distance - distance.mean()
     along = (positions - positions.mean(axis=0)).T @ centred / (centred @ centred)
     off_line = positions - positions.mean(axis=0) - centred[:, None] * along
@@ -130,7 +130,7 @@ def _line(
 
 
 def _grid_length(positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, where: str) -> tuple[int, list[str]]:
-    """Return the slice count of the even grid, and a list of at most one note, on missing or unevenly spaced slices."""
+    """Return the number of slices of an even grid, and notes: [] or one sentence on missing or uneven slices."""
     steps = np.diff(distance)
     median = float(np.median(steps))
     # Steps are averaged without the gaps. The median would be biased, because positions are rounded in the header.

@@ -115,7 +115,7 @@ def collect(
     phantom_seeds: Sequence[int],
     progress: Callable[[float, str], None] = lambda share, what: None,
 ) -> Calibration:
-    """Learn the calibration of a model from labelled and unlabelled scans in folders and from synthetic patients.
+    """Learn the calibration of a model from the scans in folders, labelled or not, and from synthetic patients.
 
     Raises PointsError if a folder does not exist or the folders contain no scan, and AnatomicalEmbeddingError in the
     same cases as `grow_forest`.

@@ -26,9 +26,9 @@ _LEAST_ADVANCE = 0.2  # least distance of successive nodes along k, as a share o
 class Warp:
     """The transform from the voxels (i, j, k) of a crop to fractional voxels of the scan.
 
-    A coarse lattice of nodes covers the crop. depth: (nk, nj, ni) scan voxel k of each node. Nodes with equal j and i
-    form a line through s slices of the scan. in_plane: (2, s, nj, ni) scan voxels i and j of each line in each slice.
-    first_slice: k of the first of these slices. shape: (k, j, i) number of voxels of the crop.
+    A coarse lattice of nodes covers the crop. depth: (nk, nj, ni) the scan's k at each node. Nodes with equal j and i
+    form a line. in_plane: (2, s, nj, ni) the scan's i and j where each line crosses each of s slices of the scan.
+    first_slice: k of the first of these s slices. shape: (k, j, i) number of voxels of the crop.
     """
 
     depth: torch.Tensor
@@ -109,7 +109,7 @@ class Crop:
 def draw_geometry(
     spec: AugmentationSpec, size_ijk: tuple[int, int, int], spacing_mm: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Choose the random geometry of a crop. Returns (3, k, j, i): mm from its centre to each node of a coarse lattice.
+    """Draw a crop's random geometry. Returns (3, k, j, i): mm from the crop's centre to each node of a coarse lattice.
 
     The recipe sets the ranges of voxel spacing, scale of each axis, rotation and elastic displacement.
     """
@@ -178,7 +178,7 @@ def _hats(voxels: int, nodes: int, pool: int, device: torch.device) -> torch.Ten
 
 
 def _advancing(depth: np.ndarray) -> np.ndarray:
-    """Return the nodes' depths (nk, nj, ni), enlarged where needed so that they increase by a least step along k."""
+    """Return the nodes' depths (nk, nj, ni), raised where needed: along k, each is at least one step above the last."""
     least = _LEAST_ADVANCE * max(float((depth[-1] - depth[0]).mean()) / (len(depth) - 1), 1e-3)
     rising = depth.copy()
     for k in range(1, len(depth)):

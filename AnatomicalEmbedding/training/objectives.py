@@ -31,7 +31,7 @@ def info_nce(anchor: torch.Tensor, positive: torch.Tensor, negatives: torch.Tens
 
 
 def near_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
-    """Compute the contrastive loss of local descriptors, with negatives within about 10 cm of the anchor.
+    """Compute the contrastive loss of local descriptors. A point's negatives are places within about 10 cm of it.
 
     Places farther apart differ in their coordinates, so no global descriptor is needed. Half of the negatives are from
     the first crop of a pair, half from the second crop.
@@ -79,7 +79,7 @@ def _similar_nearby(
 
 
 def read_cells(grid: torch.Tensor, cells: torch.Tensor, unit: bool = True) -> torch.Tensor:
-    """Interpolate a grid (d, k, j, i) at positions (p, 3) in cells i, j, k. Returns (p, d), of length 1 if `unit`."""
+    """Interpolate a grid (d, k, j, i) at positions (p, 3) in cells i, j, k. Returns (p, d). unit: scale to length 1."""
     read = read_linear(grid[None], cells[None])[0]
     return F.normalize(read, dim=1) if unit else read
 
@@ -118,7 +118,7 @@ class FrameCorrections(nn.Module):
         self.scale = nn.Parameter(torch.zeros(len(scans), 3))
 
     def forward(self, target: torch.Tensor, scan: torch.Tensor) -> torch.Tensor:
-        """Correct body coordinates (b, 3, k, j, i), in units of unit_mm. scan: (b,) index of the scan of each crop."""
+        """Correct `target`, body coordinates (b, 3, k, j, i) in unit_mm. scan: (b,) number of each crop's scan."""
 
         def spread(x: torch.Tensor) -> torch.Tensor:
             return x[scan][:, :, None, None, None]

@@ -48,9 +48,9 @@ _DESCRIPTOR_LIMIT = 3.0  # largest log ratio
 
 
 def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: bool = False) -> Field:
-    """Return for each grid cell the fraction of patients in whom the structure fills the cell's body coordinate.
+    """Return for each grid cell the fraction of patients in whom the structure lies at the cell's body coordinate.
 
-    shift_mm: mm, added to each cell's body height first. fading: True for ribs: less is added in front (`faded`).
+    shift_mm: first added to each cell's body height. fading: True for ribs; their front parts are shifted less.
     """
     if grid.body is None:
         return Field(found.first, found.share.astype(np.float32) / 255)
@@ -77,7 +77,7 @@ def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
 
 
 def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.ndarray | None) -> Field:
-    """Correct the chances `prior` by the descriptors of the cells. Without a discriminant, return `prior`."""
+    """Correct the chances `prior` by the map's descriptors. Without descriptors or discriminant, return `prior`."""
     local = embedding.local
     if local is None or discriminant is None or len(discriminant) != len(local) + 1:
         return prior
@@ -152,7 +152,7 @@ def _bins_of(hu: np.ndarray) -> np.ndarray:
 
 
 def _density_where_sure(grid: Grid, field: Field) -> np.ndarray | None:
-    """Return the density (bins,) of CT numbers in cells with a chance above 0.5; None for at most 20 such cells."""
+    """Return the CT numbers' density (bins,) in cells with a chance above 0.5. None if at most 20 cells have one."""
     sure = field.values > 0.5
     return _one_tissue(grid.hu[grid.crop(field)][sure], field.values[sure] ** 2) if sure.sum() > _FEWEST_SURE else None
 

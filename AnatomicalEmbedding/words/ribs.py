@@ -60,7 +60,7 @@ class Ribs:
     number: np.ndarray
 
     def prior(self, grid: Grid, name: str, usual: Field) -> Field | None:
-        """Make the field of rib `name` from its cells; None for fewer than 6. usual: the rib's field in the atlas."""
+        """Make the field of rib `name` from its cells. None if there are under 6. usual: its field in the atlas."""
         _, side, number = name.split("_")
         own = (self.side == SIDES.index(side)) & (self.number == int(number))
         if own.sum() < _FEWEST:
@@ -154,7 +154,7 @@ class _Usual:
     Args:
         places: bool (k, j, i), cells of the body frame that belong to ribs more often than to other bones.
         near: bool (k, j, i), cells in and around ribs, without cells that belong to other bones more often.
-        heights: (2, 13, SECTORS) mm, mean body height of a rib, by side, rib number and angle; NaN without the rib.
+        heights: (2, 13, SECTORS) mm, mean body height of a rib, by side, rib number and angle; NaN: no rib there.
     """
 
     places: np.ndarray
@@ -246,7 +246,7 @@ def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
 
 
 def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
-    """Pair rows with columns, both in order, at the least total cost. Some may stay without a partner, at a cost.
+    """Pair rows with columns, both in order, at the least total cost. Rows and columns may stay unpaired, at a cost.
 
     price: (rows, columns), cost of each possible pair. Returns the total cost, and the (row, column) of each pair.
     """

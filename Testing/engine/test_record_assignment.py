@@ -50,5 +50,5 @@ def test_pairs_that_were_distinguished_in_a_third_study_stay_apart_and_the_other
     after = told.put_into(apart)
     assert [lesion.id for lesion in after.lesions] == ["L1", "L2", "L4", "L5"]
     assert not any(lesion.split_from for lesion in after.lesions)
-    with pytest.raises(AnatomicalEmbeddingError, match="'L3': is not in this follow-up"):
+    with pytest.raises(AnatomicalEmbeddingError, match="'L3': is not in this record"):
         told.put_into(after)

@@ -19,7 +19,7 @@ _SLICE_STEP_MM = (5.0, 100.0)  # least and largest distance of the slices, as in
 class LevelSampler(BatchSampler):
     """Batches for the objective "levels": from each chosen scan, SLICES_PER_SCAN crops with equal steps in height.
 
-    The score of a crop is the score of its middle slice. The field `body_mm` of these batches holds RAS mm.
+    The score of a crop is the score of its middle slice. Here, `body_mm` holds RAS mm instead of body coordinates.
     """
 
     def __getitem__(self, step: int) -> CoordinateBatch:

@@ -6,7 +6,7 @@ registration as its TransformFromParent, and Slicer computes the inverse, its Tr
 parent transform of the fixed volume, and replaces the parent transform that the moving volume had before.
 
 To check the alignment, slice views show the moving volume over the fixed volume, half transparent. With two colours,
-tissue that both volumes show is grey. Tissue of the fixed volume alone is cyan, of the moving volume alone red.
+tissue that both volumes show is grey. Tissue of only the fixed volume is cyan, tissue of only the moving volume is red.
 """
 
 from __future__ import annotations

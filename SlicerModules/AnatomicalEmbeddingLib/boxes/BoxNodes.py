@@ -104,7 +104,7 @@ class BoxNode:
 
     @property
     def found(self) -> FoundBox | None:
-        """The answer of the search; None if `write` was never called for this node."""
+        """The found box, as `write` stored it with this node. None if `write` was never called for this node."""
         text = self.node.GetAttribute(_FOUND)
         return _fromValues(json.loads(text)) if text else None
 

@@ -137,7 +137,7 @@ class Finder:
 
 
 def madeFrom(embedding: EmbeddingMap) -> str:
-    """Return a short key of the weights and of the scan's voxels from which a map was made."""
+    """Return a short key that identifies the weights of a map and the voxels of the map's scan."""
     return f"{embedding.provenance.weights_hash[:12]}-{embedding.provenance.scan_hash[:12]}"
 
 

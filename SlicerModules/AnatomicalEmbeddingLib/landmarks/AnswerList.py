@@ -30,7 +30,7 @@ _ATTRIBUTE = "AnatomicalEmbedding.Answers"
 class Answer:
     """The answer to one template point in one scan.
 
-    pointId: ID of the answer's point. status: status of the match; MOVED or REMOVED for the user's own answer. errorMm:
+    pointId: ID of the template point. status: status of the match; MOVED or REMOVED for the user's own answer. errorMm:
     expected error, mm. probability: probability of an error of at most 10 mm. errorMm and probability are None if the
     weights have no calibration. madeFrom: key of the weights and scans of the answer. outdated: True if the user gave
     the answer and moved the template point later.
@@ -144,7 +144,7 @@ class AnswerList:
             self.node.SetNthControlPointLabel(index, label)
 
     def sourceOf(self, pointId: str) -> str | None:
-        """Return the ID of the template point whose answer is the point `pointId`; None if no answer has this point."""
+        """Return the ID of the template point whose answer is `pointId`. Returns None if `pointId` is not an answer."""
         return next((source for source, answer in self.answers.items() if answer.pointId == pointId), None)
 
     def worldOf(self, answer: Answer):

@@ -43,12 +43,12 @@ def layoutOf(names: Sequence[str], number: int = ROWS, wide: bool = True, most: 
 
 
 def viewTag(row: int, orientation: str) -> str:
-    """Return the tag of a view in our layouts; the view's layout name is equal. row: number of the scan, from 0."""
+    """Return the tag of a view in our layouts, which is also its layout name. row: number of the scan, from 0."""
     return f"{_VIEW_PREFIX}{row + 1}{orientation}"
 
 
 def _orientations(number: int, wide: bool) -> Sequence[tuple[str, str]]:
-    """Return (orientation, colour) of a scan's views: three in ROWS, or two if `wide` is False; one in AXIAL."""
+    """Return (orientation, colour) of each view of a scan. AXIAL: one view. ROWS: three views, or two if not `wide`."""
     return ORIENTATIONS[:1] if number == AXIAL else ORIENTATIONS if wide else ORIENTATIONS[::2]
 
 

@@ -124,8 +124,8 @@ def showOnlyIn(displayNode, scene, volumeNode) -> None:
 class OwnViews:
     """Draws display nodes only in the views of their volume, also after the views have changed.
 
-    Handles all display nodes that were given to `showOnlyIn`; a saved scene keeps this property of the nodes. Also
-    handles this extension's marks. A mark is a node that refers to its volume by one of the roles in `_MARKS_OF`.
+    Handles all display nodes that were given to `showOnlyIn`, also after a scene was saved and loaded again. Handles
+    this extension's marks, too. A mark is a node that refers to its volume by one of the roles in `_MARKS_OF`.
     """
 
     def __init__(self, scene) -> None:
@@ -203,7 +203,7 @@ def isPlacing(scene) -> bool:
 
 @contextmanager
 def keepingPlaceNode(scene) -> Iterator[None]:
-    """After the `with` block, clicks place points in the same list as before, even if it creates markups nodes."""
+    """After the `with` block, clicks place points in the same list as before, even if the block creates markups."""
     selection = scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
     before = None if selection is None else (selection.GetActivePlaceNodeClassName(), selection.GetActivePlaceNodeID())
     try:

@@ -251,7 +251,7 @@ class WordSearch(Listener):
         self.changed.emit()
 
     def _findPlace(self, query: _Query, node) -> Steps[None]:
-        """Find the shown place of a search in one scan, draw its region, and move the views of this scan to it."""
+        """Find the place that a search now shows in one scan, draw its region, and move this scan's views to it."""
         step, embedding = query.step, self.store.map(node)
         try:
             place, region = yield from self._askFinder(node, lambda finder: _placeOf(finder, step))

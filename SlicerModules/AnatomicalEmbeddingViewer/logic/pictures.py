@@ -252,7 +252,7 @@ class _Area(RcaViewAdapter):
         self._usual_scale = self._node.GetScreenScaleFactor()
 
     def update_size(self, origin: str, size: dict) -> None:
-        """Give the view the size of its area, and scale markers and labels with the pixel density of the screen."""
+        """Fit the view to its area of the page, and scale markers and labels with the pixel density of the screen."""
         self._node.SetScreenScaleFactor(self._usual_scale * size.get("p", 1))
         super().update_size(origin, size)
         self._scheduler.reset()
