@@ -63,8 +63,8 @@ class AnatomicalLandmarksParameterNode:
     the scans in which points are found if allTargets is False. points: the template's point list. jump: True to move
     all views to each placed point. thorough: True for slower, slightly better matching. alignFixed: the scan that stays
     in place; None for the template. alignMoving: the scan that is moved; None for the first scan that is not the fixed
-    scan. alignKind: see `AlignmentLogic.align`. alignResample: True to also create a resampled copy of the moving
-    scan. alignColours: True to show the two scans in two colours.
+    scan. alignKind: kind of transform, such as "rigid". alignResample: True to also create a resampled copy of the
+    moving scan. alignColours: True to show the two scans in two colours.
     """
 
     template: vtkMRMLScalarVolumeNode

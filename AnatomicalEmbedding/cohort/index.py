@@ -105,7 +105,7 @@ class Index:
         self.scans = {row.scan_hash: (row, facts) for row, facts in store.manifest.embedded()}
 
     def nearest(self, coordinates: np.ndarray) -> Iterator[Hit]:
-        """Yield a Hit for each scan: its cell nearest to any of m places. coordinates: (m, 3) mm in the body frame."""
+        """Yield a Hit for each scan: its cell nearest to any of m places. coordinates: (m, 3) body coordinates, mm."""
         steps = torch.from_numpy(np.atleast_2d(coordinates) / _STEP_MM).float()
         for part in self._parts:
             chunks = [_squares(chunk.float(), steps) for chunk in part.coordinate.split(_CHUNK_CELLS)]

@@ -283,7 +283,7 @@ def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
 
 
 def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int) -> torch.Tensor:
-    """Interpolate coordinates, computed from a magnified input, at the cells of the original input.
+    """Interpolate coordinates that were computed from a magnified input, at the cells of the original input.
 
     cells: the coordinates. scale: magnification. shape: size of the original input, voxels. stride: voxels per cell.
     """

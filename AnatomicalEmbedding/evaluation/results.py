@@ -121,7 +121,7 @@ class Result(Tables):
         return float(np.mean([measured.seconds for measured in self.measured if measured.matcher == matcher]))
 
     def pairs(self, group: str) -> int:
-        """Return for how many pairs (template, target) points of a group were measured."""
+        """Return the number of pairs (template, target) in which points of this group were measured."""
         return len({(m.template, m.target) for m in self.measured if group in m.groups})
 
     def names(self, group: str) -> list[str]:

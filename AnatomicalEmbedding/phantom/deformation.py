@@ -244,7 +244,7 @@ def solve_displacement(goal: np.ndarray, displacement: Bumps) -> np.ndarray:
 
 
 def _solve_height(goal: np.ndarray, scale: float, heights: Waves) -> np.ndarray:
-    """Solve scale * z + heights(z) = goal. The iteration converges because the slope of `heights` is below `scale`."""
+    """Solve scale * z + heights(z) = goal for z. This iteration converges: the slope of `heights` is below `scale`."""
     z = goal / scale
     for _ in range(200):
         update = (goal - heights(z)) / scale

@@ -106,7 +106,7 @@ class Loft:
         self._profile = Spline(self.table[:, 0], self.table[:, 1:])
 
     def section(self, z: np.ndarray | float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return four arrays for heights z: half width, y of the widest place, depth from there to front and back."""
+        """For heights z, return half width, y of the widest place, and depths from this place to front and back."""
         half, front, back = np.moveaxis(self._profile(z), -1, 0)
         center = back + 0.45 * (front - back)
         return half, center, front - center, center - back

@@ -155,7 +155,7 @@ def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
 
 
 def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]]]) -> list[KnownBox]:
-    """Locate each example with the others of its structure. Structures with fewer than three examples are left out."""
+    """Locate each example with the other examples of its structure. Structures with 1 or 2 examples are left out."""
     known = []
     for name, of in marked.items():
         for n, (example, embedding) in enumerate(of if len(of) > 2 else ()):

@@ -47,7 +47,7 @@ class Occupancy:
     discriminant: np.ndarray | None = None
 
     def points_mm(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return centres (n, 3), body frame mm, and shares (n,) with the sum 1, of the n cells with a share above 0."""
+        """Return body coordinates (n, 3), mm, and shares (n,) with the sum 1, of the n cells with a share above 0."""
         k, j, i = np.nonzero(self.share)
         weight = self.share[k, j, i].astype(np.float64)
         return LOW_MM + STEP_MM * (np.stack([i, j, k], axis=1) + self.first), weight / weight.sum()
