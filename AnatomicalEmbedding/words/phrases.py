@@ -260,7 +260,7 @@ def _wholes(each: Name) -> set[str]:
 
 def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int]) -> list[Name]:
     """Stage 3: store with each name the part ("upper pole") or the relation ("behind") that the text states for it.
-    Parts and sides that do not fit the name become `unused`. named: indices of the tokens that belong to a name."""
+    Parts and sides that the search cannot use become `unused`. named: indices of the tokens that are in a name."""
     result = []
     for each in names:
         before = _before(words, each.first, named)
