@@ -193,9 +193,9 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._showStudies(found, self._patient(found))
 
     def _chooseStudies(self, node, found):
-        """Choose default studies if a study is missing or was removed. found: the patients of the scene.
+        """Choose default studies if a chosen study is missing or was removed. found: the patients of the scene.
 
-        Also choose default studies again if the user kept them, but a new date has reversed their order.
+        If the default studies are chosen and a new date has reversed their order, choose default studies again.
         """
         patient = self._patient(found)
         if patient is None:

@@ -169,7 +169,8 @@ def run_status(options: argparse.Namespace) -> None:
             say(f"{fault.problem}{'; the next run embeds the scan again' if options.repair else ''}")
     if faults and not options.repair:
         raise AnatomicalEmbeddingError(
-            f"{options.store}: {len(faults)} maps are missing or damaged; give --repair, then run `anatemb cohort run`."
+            f"{options.store}: {len(faults)} maps are missing or damaged; run `anatemb cohort status` with --repair, "
+            "then run `anatemb cohort run`."
         )
 
 

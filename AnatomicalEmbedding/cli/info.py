@@ -105,7 +105,7 @@ def _describe_map(path: Path) -> dict[str, object]:
 
 
 def _held(embedding: EmbeddingMap) -> dict[str, object]:
-    """Return the part of the body in a map: in words, and as lower and upper body height, mm. {} if it is unknown."""
+    """Return the part of the body that a map shows, in words and as two body heights, mm. Returns {} if unknown."""
     from ..embedding.coverage import find_coverage
 
     if not embedding.provenance.metric or not len(embedding.body_index):
@@ -140,7 +140,7 @@ def _accelerators(torch_version: str) -> list[str]:
 
 
 def _axes(ijk_to_ras: np.ndarray) -> str:
-    """Return the directions in which i, j, k increase, such as "LPS"; for an oblique scan, the angle is added."""
+    """Return the directions in which i, j, k increase, such as "LPS". An oblique scan's angle follows in degrees."""
     direction = ijk_to_ras[:3, :3] / np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
     letters = ""
     for axis in range(3):

@@ -91,7 +91,7 @@ def _cleaning_up_when_terminated() -> Iterator[None]:
 
 
 def _with_points_joined(arguments: Sequence[str]) -> list[str]:
-    """Join `--point X,Y,Z` to one word `--point=X,Y,Z`, and move it right after the command; the same for `--box`.
+    """Move each `--point X,Y,Z` right after the command, as one word `--point=X,Y,Z`. Do the same with `--box`.
 
     Otherwise argparse would read a negative X as an option, and a --point between files would end the list of files.
     The command may be two words, such as `cohort find`.

@@ -161,7 +161,7 @@ class _Run:
 
 @contextmanager
 def _open_client(plan: Plan, total: int) -> Iterator[Any]:
-    """Connect to the Dask scheduler `plan.scheduler`. If this is "", start workers here, which end with the client."""
+    """Connect to the Dask scheduler `plan.scheduler`. If this is "", start local workers, and stop them at the end."""
     import dask
     from distributed import Client, LocalCluster
 

@@ -40,9 +40,9 @@ class BodyCells:
 
     Args:
         index: (n, 3) i, j, k, sorted by k.
-        coordinate: (n, 3) float32, mm in the body frame.
+        coordinate: (n, 3) float32, body coordinates, mm.
         cell_to_ras, scan_to_ras: (4, 4).
-        facts: facts of the scan, see `facts.make_facts`.
+        facts: coverage, voxel size, weights and other facts of the scan; `facts.make_facts` lists them.
     """
 
     index: np.ndarray
@@ -98,7 +98,7 @@ class Hit:
 
 
 class Index:
-    """The index of all maps of a store. scans: content hash -> (row, facts). Raises MapError for a bad map file."""
+    """The index of all maps of a store. scans: content hash -> row, facts of the map. Raises MapError for bad files."""
 
     def __init__(self, store: Store) -> None:
         self._parts = refresh(store)

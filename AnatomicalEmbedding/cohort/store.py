@@ -62,7 +62,8 @@ class Store:
         self.close()
 
     def add(self, roots: Sequence[Path], unreadable: Callable[[str], None] = lambda line: None) -> Counter[str]:
-        """Add the scans in `roots`; call `unreadable` for unreadable folders. Returns the counts of `Manifest.add`."""
+        """Add the scans in the folders `roots`. Returns the numbers of "new", "changed" and "known" scans.
+        unreadable: called with a sentence for each folder that cannot be listed."""
         absolute = [Path(os.path.normpath(root.absolute())) for root in roots]
         return self.manifest.add(list_sources(absolute, unreadable))
 
@@ -105,7 +106,7 @@ class Store:
         return list(rows.values())
 
     def verify(self, repair: bool = False) -> list[Fault]:
-        """Compare maps with their checksums, return faults. repair: delete damaged maps, set their scans to waiting."""
+        """Compare maps with their checksums. Returns faults. repair: delete faulty maps; set their scans to waiting."""
         if not repair:
             return self._faults()
         with self.locked():

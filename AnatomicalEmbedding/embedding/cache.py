@@ -32,7 +32,7 @@ class MapCache:
     limit_bytes: int = DEFAULT_LIMIT_BYTES
 
     def get(self, provenance: Provenance) -> EmbeddingMap | None:
-        """Read the map of the scan and weights in `provenance`; None if it is not stored. Deletes a damaged file."""
+        """Read the map with this provenance. Returns None if no such map is stored. A damaged file is deleted."""
         from .map import EmbeddingMap  # loads torch, which the other methods do not need
 
         path = self._path(provenance)

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 
 def read_linear(grids: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
-    """Interpolate grids (b, c, k, j, i) at n positions `cells` (b, n, 3), as fractional i, j, k. Returns (b, n, c)."""
+    """Interpolate grids (b, c, k, j, i) linearly. cells: (b, n, 3) fractional i, j, k. Returns values (b, n, c)."""
     at = (cells + 0.5) * (2 / torch.tensor(grids.shape[:1:-1], device=cells.device)) - 1
     read = F.grid_sample(grids, at[:, :, None, None], padding_mode="border", align_corners=False)
     return read[..., 0, 0].transpose(1, 2)

@@ -135,7 +135,7 @@ class Model:
     def _run_network(
         self, volume: Volume, provenance: Provenance, step: ProgressCallback
     ) -> tuple[EmbeddingMap, tuple[float, float, float]]:
-        """Make the map of a scan. Returns the map, and the log odds (3) that the scan is not mirrored along R, A, S."""
+        """Return the map of a scan, and three log odds: that the scan is not mirrored along R, along A and along S."""
         network = self.network
         grid, body = patient_on_grid(
             volume,
@@ -271,7 +271,7 @@ def run_in_slabs(
 
 
 def _without_batch(found: Features) -> Features:
-    """Move features to the CPU, without batch axis: coordinates float32, descriptors float16, stored by `in_rows`."""
+    """Move features to the CPU, without batch axis: coordinates as float32, descriptors as float16 in rows."""
     coordinate, _, local, organs = (None if value is None else value[0].cpu() for value in found)
     return Features(coordinate.float(), None, None if local is None else in_rows(local.half()), organs)
 
@@ -292,7 +292,7 @@ def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int
 
 
 def _read_along_axes(x: torch.Tensor, places: list[np.ndarray]) -> torch.Tensor:
-    """Interpolate x (c, k, j, i) linearly on a new grid; 0 outside x. places: its positions along k, j, i in voxels."""
+    """Interpolate x (c, k, j, i) at a grid's positions `places` along k, j, i, in voxels of x. Outside x, return 0."""
     k, j, i = (axis_matrix(n, place) for n, place in zip(x.shape[1:], places, strict=True))
     return torch.einsum("ak,ckyx->cayx", k, j @ (x @ i.T))
 

@@ -113,7 +113,7 @@ class EmbeddingMap:
 
     @cached_property
     def centred_cells(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Mean (3,) of the n body coordinates; differences from this mean (n, 3); half their squared lengths (n,)."""
+        """Mean (3,) of the n body cells' coordinates; differences from it (n, 3); half their squared lengths (n,)."""
         cells = self.body_cells[1]
         centred = cells - cells.mean(0)
         return cells.mean(0), centred, centred.square().sum(1) / 2

@@ -233,7 +233,7 @@ def _decode_descriptors(file: Any, body: torch.Tensor, box: CellBox) -> torch.Te
 
 
 def _with_neighbours(body: torch.Tensor) -> torch.Tensor:
-    """Mark body cells and the cells that touch them, (k, j, i) bool: interpolation between cells reads both."""
+    """Return bool (k, j, i): True for body cells and their neighbours. Interpolation in the body reads all of these."""
     return F.max_pool3d(body[None].float(), 3, 1, 1)[0] > 0
 
 

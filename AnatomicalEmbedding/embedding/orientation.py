@@ -64,10 +64,10 @@ def log_odds_of(network: MirrorNetwork, cells: torch.Tensor) -> torch.Tensor:
 
 
 def doubtful_axes(embedding: EmbeddingMap, log_odds: Sequence[float]) -> tuple[int, ...]:
-    """Choose the axes R, A, S (0, 1, 2) for which a mirrored copy of the scan must be embedded, too; usually none.
+    """Choose the axes R, A, S (0, 1, 2) along which the scan may be stored as its mirror image; usually none.
 
-    The result is empty for maps without coordinates in mm, because their coordinates cannot be compared with the body
-    frame. log_odds: result of `orientation_of`.
+    To decide, a mirrored copy of the scan must be embedded for each of these axes. A map without body coordinates in mm
+    gives no axes, because it cannot be compared with the average body. log_odds: result of `orientation_of`.
     """
     if not embedding.provenance.metric:
         return ()
@@ -111,7 +111,7 @@ def find_faults(
 
 
 def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
-    """Return (3, k, j, i), 12 mm cells: mean and standard deviation of grey levels (0 to 1), share of body voxels.
+    """Return (3, k, j, i) for 12 mm cells: mean and standard deviation of grey levels (0 to 1), share of body voxels.
 
     The result is cropped to the body, so that the network does not see on which side a working grid has more air.
     """

@@ -47,7 +47,7 @@ class Tables:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Result of one matcher for one template and one target: names, kinds ("centre", "left") and errors of N points.
+    """Results of one matcher at N points of a template and one target. kinds: kind of each point, such as "centre".
 
     errors_mm: (N,) distance between answer and truth in mm; NaN without an answer. seconds: time of the matching.
     """
@@ -68,7 +68,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Summary:
-    """Figures in mm for the errors of n answered points; None if n is 0. missing: number of points without answer."""
+    """Statistics of the errors of n points, mm; each is None if n is 0. missing: number of points without answer."""
 
     n: int
     missing: int

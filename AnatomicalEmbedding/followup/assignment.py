@@ -75,7 +75,8 @@ class Assignment:
     later_study: str = ""
 
     def put_into(self, record: FollowUp) -> FollowUp:
-        """Return a copy of `record` with all relations. Raises AnatomicalEmbeddingError if `record` lacks a lesion."""
+        """Return a copy of `record` that states which lesions of this assignment are the same, split or merged.
+        Raises AnatomicalEmbeddingError if a lesion of this assignment is not in `record`."""
         for one, other in self.same:
             record = record.unite(one, other)
         for part, whole in self.split:
@@ -132,7 +133,7 @@ def _pairs(earlier: Listed, later: Listed) -> list[tuple[int, int]]:
 
 
 def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
-    """Return two arrays (n, m), mm, for n earlier and m later lesions: distance after matching, expected distance."""
+    """Return (n, m) arrays, mm: distances of earlier from later lesions; distances to expect if the two are one."""
     forth = np.linalg.norm(earlier.carried_ras[:, None] - later.points_ras[None], axis=2)
     back = np.linalg.norm(later.carried_ras[None] - earlier.points_ras[:, None], axis=2)
     one, other = earlier.error_mm[:, None], later.error_mm[None]
@@ -205,9 +206,9 @@ def assign_in_record(
 def _listed(
     record: FollowUp, key: str, other: str, maps: Mapping[str, EmbeddingMap], effort: str, unread: dict[str, str]
 ) -> Listed:
-    """List the lesions that a person saw in study `key` and may still find in study `other`, with matches in `other`.
+    """Match lesions of study `key` in study `other`: those that a person saw in `key` and may still find in `other`.
 
-    A lesion outside the patient is not listed; the reason is added to `unread`.
+    A lesion whose point lies outside the patient is left out, and the reason is added to `unread`.
     """
     lesions = [lesion for lesion in record.lesions if _is_open(lesion, key, other)]
     points = np.array([lesion.findings[key].point_ras for lesion in lesions]).reshape(-1, 3)

@@ -57,8 +57,8 @@ def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) 
 
     For each lesion of the list, the first rule that fits is used:
     1. The record has a lesion that a person saw in this study, at the same place or with the same name. No lesion is
-       added. If the place is the same and the size is not confirmed, the line of the list becomes the long axis.
-    2. Exactly one lesion that was not seen in this study has the same name, and the name does not come from a program
+       added. If the place is the same and the size is not confirmed, the line drawn in the list becomes its long axis.
+    2. Exactly one lesion that was not seen in this study has the same name, and the name is not an automatic name
        (such as F-1). The mark is added to this lesion, unless a person reviewed the lesion as not visible, outside or
        merged in this study.
     3. A new lesion is added.
@@ -126,10 +126,8 @@ def _seen_as(record: FollowUp, study: str, marked: MarkedLesion, claimed: Contai
 
 
 def _namesake(record: FollowUp, study: str, name: str) -> Lesion | None:
-    """Return the lesion that has this name and is not seen in the study.
-
-    Returns None if there is no such lesion or more than one, or if a program gave the name.
-    """
+    """Return the only lesion that has this name and is not seen in the study.
+    Returns None if there is no such lesion, if there are several, or if the name was given by a program."""
     named = [each for each in record.lesions if each.name == name]
     named = [each for each in named if study not in each.findings or not each.findings[study].visible]
     return named[0] if name and not is_automatic(name) and len(named) == 1 else None

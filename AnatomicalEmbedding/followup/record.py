@@ -82,7 +82,7 @@ class FollowUp:
     # -- studies and lesions -----------------------------------------------------------------------------------------
 
     def with_studies(self, studies: Iterable[Study]) -> FollowUp:
-        """Return the record with another list of studies. All findings are kept, also in studies not in this list."""
+        """Return a copy with other studies. No finding is removed, even if its study is missing in the new list."""
         studies = tuple(studies)
         if len({study.key for study in studies}) < len(studies):
             raise AnatomicalEmbeddingError("two studies have the same key; give each study a different key.")
@@ -250,7 +250,7 @@ class FollowUp:
     def _without(self, lesion_id: str, instead: str) -> FollowUp:
         """Remove a lesion, and replace its id with `instead` in the entries `into` and `split_from` of other lesions.
 
-        If `instead` is "", findings of other lesions that had merged into the removed lesion are removed, too.
+        If `instead` is "", each finding that another lesion has merged into the removed lesion is removed, too.
         """
         kept = []
         for lesion in (each for each in self.lesions if each.id != lesion_id):

@@ -86,9 +86,9 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
 
 
 def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
-    """Return sentences about the missing entries because of which visit `number` is not the baseline.
+    """Return sentences about missing entries. Without these entries, visit `number` cannot be the baseline.
 
-    If all targets of this visit are measured, the sentences are about the first visit in which a person saw a lesion.
+    If this visit lacks no entries, the sentences are about the first visit in which a person saw a lesion.
     """
     if not timeline.counting(timeline.start) and number > timeline.start:
         label = timeline.first.label
@@ -146,7 +146,7 @@ def _percent(total: float | None, of: float) -> float | None:
 
 
 def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
-    """Yield (id, remark) for lesions that are not in the sum, but were seen up to this visit and may still be there."""
+    """Yield (id, remark) of each lesion that was seen up to this visit, may still exist, and is not in the sum."""
     record, study = timeline.record, timeline.record.studies[number]
     keys = {each.key for each in record.studies[: number + 1]}
     seen = [each for each in record.lesions if any(k in keys and f.visible for k, f in each.findings.items())]

@@ -1,4 +1,4 @@
-"""Codes of structured reports: SNOMED CT and DICOM codes for sizes, codes of this program for states and roles.
+"""Codes of structured reports. Sizes have codes of SNOMED CT and DICOM; states and roles have codes of this program.
 
 A role says whether a lesion is a target lesion, and whether it is a lymph node. Organ codes are in `anatomy.codes`.
 """

@@ -113,7 +113,7 @@ def _cells(row: Row) -> dict[str, object]:
 
 
 def _sums(record: FollowUp) -> Iterator[dict[str, object]]:
-    """Yield a row for each study whose response, or whose sum of all targets, is known."""
+    """Yield a row for each study whose response is known, or whose sum of the sizes of target lesions is known."""
     for response in responses(record):
         if response.sum_mm is not None or response.category != NOT_EVALUABLE:
             yield {

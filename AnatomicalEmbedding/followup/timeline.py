@@ -21,8 +21,8 @@ NORMAL_NODE_MM = 10.0  # a lymph node with a shorter short axis is normal
 class News:
     """New lesions of a visit.
 
-    new: ids of the new lesions. unclear: pairs (id of a lesion that may be new, sentence that asks a person for the
-    missing entry). notes: pairs (id of a new lesion, remark).
+    new: ids of the new lesions. unclear: pairs (id of a lesion that may be new, sentence that tells a person which
+    entry decides this). notes: pairs (id of a new lesion, remark).
     """
 
     new: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class Timeline:
         return tuple(study for study in self.record.studies[: self.start] if study.key in gone)
 
     def counting(self, number: int) -> list[Lesion]:
-        """Return the target lesions seen at the start, and the lesions that split from them up to visit `number`."""
+        """Return the targets seen in visit `first`, and parts split from them that were seen up to visit `number`."""
         keys = {study.key for study in self.record.studies[: number + 1]}
         targets = [lesion for lesion in self.record.lesions if lesion.target]
         counting = [lesion for lesion in targets if _is_seen(lesion.findings.get(self.first.key))]
@@ -128,7 +128,7 @@ class Timeline:
         return Measured(tuple(sizes), tuple(missing))
 
     def news(self, number: int) -> News:
-        """Return the lesions that are new or may be new in visit `number`: seen there, but not at the start."""
+        """Return the lesions that are new or may be new in visit `number`: seen in it, but not in the study `first`."""
         first, study = self.first, self.record.studies[number]
         new, unclear, notes = [], [], []
         for lesion in self.record.lesions:
@@ -169,8 +169,8 @@ class Timeline:
     def _shown(self, lesion: Lesion, number: int) -> Lesion | None:
         """Return the lesion that stands for `lesion` in visit `number`, or None.
 
-        If a person saw `lesion` there, `lesion` is returned. If it has merged into X there, X is returned, if
-        a person saw X there and, in an earlier visit, saw `lesion` separately.
+        This is `lesion` itself if a person saw it in the visit. If `lesion` has merged into X in the visit, it is X,
+        but only if a person saw X in the visit and saw `lesion` in an earlier visit.
         """
         key = self.record.studies[number].key
         found = lesion.findings.get(key)
@@ -275,7 +275,7 @@ def _is_one_visit(study: Study, other: Study) -> bool:
 
 
 def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:
-    """Return a sort key of a finding. The most informative finding of a visit has the smallest key."""
+    """Return a sort key of a finding. The finding that gives most information has the smallest key."""
     if found is None:
         return 6, 0.0
     if found.visible:
@@ -288,7 +288,7 @@ def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:
 
 
 def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
-    """Return the lesion, the lesion that it split from, and so on. A lesion is new only if all of these are new."""
+    """Return the lesion, the lesion from which it split, the lesion from which that lesion split, and so on."""
     wholes = [lesion]
     while wholes[-1].split_from and (whole := record.lesion(wholes[-1].split_from)) not in wholes:
         wholes.append(whole)

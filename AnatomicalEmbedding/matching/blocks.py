@@ -119,7 +119,7 @@ class _Layout:
 
 
 def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
-    """Read the template's descriptors at a lattice of places around each point. cells: (n, 3) points, cells i, j, k."""
+    """Read the template's descriptors on a lattice around each of n points. cells: (n, 3) i, j, k of the points."""
     layout = _Layout(_local_mm(template))
     place = (cells.double() + 0.5) * 2 - 0.5  # in local cells
     around = place[:, None] + layout.nodes + layout.dither
@@ -129,7 +129,7 @@ def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
 
 
 def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) -> BlockAnswers:
-    """Improve the first answers `first_cells` (n, 3), target cells, by comparing the tissue around point and answer."""
+    """Improve first answers by comparing descriptors. first_cells: (n, 3) i, j, k of these answers in the target."""
     layout = _Layout(_local_mm(rows.maps[0]))
     first = (first_cells.double() + 0.5) * 2 - 0.5
     found = _in_parts(blocks, rows, first, first, layout)
@@ -145,7 +145,7 @@ def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) ->
 def _in_parts(
     blocks: Blocks, rows: TargetRows, about: torch.Tensor, first: torch.Tensor, layout: _Layout
 ) -> BlockAnswers:
-    """Search the target around the places `about`, for some points at a time, to save memory. Returns all answers.
+    """Search for n points, each around its place in `about`. Takes some points at a time, to save memory.
     first: first answers, found by body coordinates. about and first: (n, 3), in half cells of the target."""
     if blocks.seen.shape[1] != len(layout.nodes):
         raise MapError("the two maps have cells of different sizes; embed both scans again with the same weights.")

@@ -36,7 +36,7 @@ class Evidence:
         query: (n, 3) body coordinates of the points.
         template_size: (n,) volume in the body frame that corresponds to 1 mm^3 of the template at the point.
         similarity: (n,) similarity of descriptors at the point and at the answer.
-        spread_mm: (n,) disagreement of the tissue around the point, see `BlockAnswers`.
+        spread_mm: (n,) root mean square error of the affine function fitted to the displacements around the point.
         cycle_mm: (n,) distance between each point and the place found by matching its answer back to the template.
     """
 

@@ -90,7 +90,7 @@ def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[to
 
 
 def find_coordinates(coordinates: torch.Tensor, rows: TargetRows) -> CoordinateAnswers:
-    """Find the place of each body coordinate (n, 3) in the target of its row. Each map must have body cells; n >= 1."""
+    """Find each body coordinate (n, 3), n >= 1, in one target. rows: the target of each. All maps have body cells."""
     query = coordinates.double()
     cells = rows.read(_nearest_cell, query.float()).double()
     residual = size = torch.empty(0)
@@ -118,11 +118,11 @@ def _nearest(query: torch.Tensor, cells: torch.Tensor, half_squares: torch.Tenso
 def _step(
     query: torch.Tensor, start: torch.Tensor, rows: TargetRows
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Move each place in `start` (n, 3), in cells, to where the body coordinate equals its row of `query` (n, 3).
+    """Move each place of `start` (n, 3), in cells, to where the body coordinate equals the same row of `query` (n, 3).
 
-    Solves slope @ d + level = query for the move d. Damping keeps d short where the coordinate hardly changes. The
-    result stays in the body. Returns the new places (n, 3), in cells, the distances (n,) that remain between their
-    coordinates and `query`, and the determinants (n,) of the slopes.
+    Solves level + slope @ d = query for the move d; the left side is the body coordinate after the move. Damping keeps
+    d short where the coordinate hardly changes. The result stays in the body. Returns the new places (n, 3), in cells,
+    the distances (n,) from their coordinates to `query`, and the determinants (n,) of the slopes.
     """
     cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
     fit = fit_around(rows, start)

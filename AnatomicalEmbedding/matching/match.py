@@ -139,7 +139,7 @@ def match_all(
 def _match(
     template: EmbeddingMap, points_ras: np.ndarray, targets: Sequence[EmbeddingMap], effort: str, by_image: bool = True
 ) -> list[Matches]:
-    """Match one batch of points. by_image: if False, `image_step` is left out."""
+    """Match one batch of points. by_image: True to correct the answers by comparing image patches, if possible."""
     if not len(points_ras):
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
     if template.local is None or any(target.local is None for target in targets):
@@ -214,7 +214,7 @@ def _judged(
     effort: str,
     placed: torch.Tensor,
 ) -> list[Matches]:
-    """Make the Matches of each target. cells: answers before `image_step`, used for evidence. placed: final answers."""
+    """Make each target's Matches. cells: answers before `image_step`, used for the evidence. placed: final answers."""
     table = evidence.table(cells, rows)
     parts = zip(rows.maps, placed.split(rows.counts), strict=True)
     places = np.concatenate([transform_points(target.cell_to_ras, part.numpy()) for target, part in parts])

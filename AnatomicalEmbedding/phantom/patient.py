@@ -24,7 +24,7 @@ _MARGIN_MM = (12.0, 12.0, 40.0)  # air at the sides, in front, and behind (room 
 
 
 def _sided(name: str, right: ArrayLike, label: str) -> dict[str, tuple[ArrayLike, str]]:
-    """Return a point and its mirror image: NAME_right, NAME_left -> (place, label). The side replaces {} in `label`."""
+    """Return NAME_right, NAME_left -> (place, label), of a point and its mirror image. {} in `label`: the side."""
     sides = (("left", (-1, 1, 1)), ("right", (1, 1, 1)))
     return {f"{name}_{side}": (np.multiply(right, flip), label.format(side)) for side, flip in sides}
 

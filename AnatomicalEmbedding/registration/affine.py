@@ -101,7 +101,7 @@ def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
 
 
 def _grid(fixed: EmbeddingMap, depth: np.ndarray, step_mm: float) -> tuple[Lattice, np.ndarray, np.ndarray, np.ndarray]:
-    """Make a lattice. Also returns, for its n points in the body: index (n, 3), RAS mm (n, 3), depth (n,) in mm."""
+    """Return a lattice, and for its n points in the body: indices (n, 3), RAS mm (n, 3), depth in the body (n,) mm."""
     low, high = fixed.body_bounds_ras
     lattice = Lattice.within(low, high, step_mm)
     points = lattice.points_ras()

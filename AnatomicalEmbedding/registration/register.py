@@ -25,7 +25,7 @@ _STEPS = 40
 
 
 def fit_field(matches: GridMatches, affine: np.ndarray, low: np.ndarray, high: np.ndarray) -> SplineField:
-    """Fit a displacement field over the box low..high (RAS mm) to the errors of the affine transform at the matches."""
+    """Fit a displacement field that corrects `affine` at the matches. low, high: corners of the field's box, RAS mm."""
     shape = matches.lattice.shape
     i, j, k = torch.from_numpy(matches.index.T)
     wanted, trust = torch.zeros(3, *shape), torch.zeros(shape)

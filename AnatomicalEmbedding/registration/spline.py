@@ -35,7 +35,7 @@ class Lattice:
 
     @classmethod
     def within(cls, low: np.ndarray, high: np.ndarray, spacing_mm: float) -> Lattice:
-        """Make a lattice in the middle of a box: length / `spacing_mm` points along each axis, rounded down, >= 1."""
+        """Make a lattice, centred in a box. Along each axis, it has floor(length / `spacing_mm`) points, at least 1."""
         size = np.maximum(np.floor((high - low) / spacing_mm), 1).astype(int)
         first = (low + high - (size - 1) * spacing_mm) / 2
         return cls(tuple(first.tolist()), (spacing_mm,) * 3, tuple(size.tolist()))
@@ -139,11 +139,11 @@ class SplineField:
         return Basis(*(self._weights(lattice.axis(a), a, a == derivative).float() for a in range(3)))
 
     def on(self, lattice: Lattice) -> torch.Tensor:
-        """Compute the displacements at a lattice's points, (3, k, j, i) mm."""
+        """Compute this field's displacements at the points of a lattice, (3, k, j, i) mm."""
         return self.basis(lattice).spread(self.coefficients)
 
     def slopes(self, lattice: Lattice) -> torch.Tensor:
-        """Compute derivatives (3, 3, k, j, i): entry [a, b] is the derivative of component a along axis b."""
+        """Compute (3, 3, k, j, i): entry [a, b] is the change of the displacement's component a per mm along axis b."""
         return torch.stack([self.basis(lattice, axis).spread(self.coefficients) for axis in range(3)], dim=1)
 
     def determinants(self, lattice: Lattice, where: torch.Tensor, affine: np.ndarray) -> torch.Tensor:

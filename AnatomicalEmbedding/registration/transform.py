@@ -141,7 +141,7 @@ class Registration:
         return sitk.Resample(image, grid, self.to_sitk(), how, beyond, image.GetPixelID())
 
     def _spline(self) -> sitk.BSplineTransform:
-        """Make a B-spline that, applied before the affine transform, has the effect of `field` added after it."""
+        """Make a B-spline s for which affine(s(x)) = affine(x) + field(x): SimpleITK applies the B-spline first."""
         knot_mm = self.field.knot_mm
         intervals = [n + 2 * DEGREE for n in self.field.intervals]  # ITK's field jumps to 0 at its border
         low = np.array(self.field.low) - DEGREE * knot_mm

@@ -84,7 +84,7 @@ def arrange_slices(
 
 
 def fill_gaps(voxels: np.ndarray, stack: SliceStack) -> np.ndarray:
-    """Interpolate slices (k,j,i) linearly from stack.positions to the even grid of the stack."""
+    """Interpolate slices (k,j,i), which lie at stack.positions, linearly at the evenly spaced slices of the stack."""
     if len(voxels) == stack.slices and _is_even(stack.positions):
         return voxels
     grid = np.arange(stack.slices)
@@ -130,7 +130,7 @@ def _line(
 
 
 def _grid_length(positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, where: str) -> tuple[int, list[str]]:
-    """Return the slice count of the even grid, and a list of at most one note, on missing or unevenly spaced slices."""
+    """Return the number of slices of an even grid, and notes: [] or one sentence on missing or uneven slices."""
     steps = np.diff(distance)
     median = float(np.median(steps))
     # Steps are averaged without the gaps. The median would be biased, because positions are rounded in the header.

@@ -88,7 +88,7 @@ def _unambiguous(path: Path) -> Iterator[Path]:
 
 
 def _select_volume(reader: sitk.ImageFileReader, path: Path) -> None:
-    """Raise VolumeError unless the image is one scalar volume. Make the reader drop a fourth axis of length 1."""
+    """Raise VolumeError unless the image is one scalar volume. Set the reader to remove a fourth axis of length 1."""
     size = reader.GetSize()
     shape = " x ".join(str(n) for n in size)
     if reader.GetNumberOfComponents() != 1:

@@ -135,7 +135,7 @@ def _parts(scan: str) -> tuple[list[str], str, list[str]]:
 
 
 def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Choose columns of `rows`, left to right: each column that tells apart scans equal in all columns chosen before.
+    """Choose columns of `rows`, from left to right: those that distinguish scans that are equal in the columns before.
 
     rows: one row for each scan, with parts of its name. known: columns chosen before, with other parts of the names.
     """

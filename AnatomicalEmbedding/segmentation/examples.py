@@ -92,7 +92,7 @@ class PreparedExample:
     contrast: dict[str, float]
 
     def outlined(self, group: int) -> Outlined:
-        """Return the example's outlines of one group of structures, as input of `carry`. group: number of the group."""
+        """Return this example's outlines of one group of structures, to transfer them. group: number of the group."""
         of = self.crops[group]
         return Outlined(self.embedding, of.labels, of.crop.to_ras, of.known)
 

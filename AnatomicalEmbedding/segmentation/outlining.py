@@ -118,7 +118,7 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
     """Keep the connected parts of an outline that belong to the structure; set the probability elsewhere to 0.
 
     A part is kept if it has at least _LEAST_SHARE of the largest part's size, and its middle is within MARGIN_MM of the
-    structure's range in the examples. Returns the new probability and ""; if no part is kept, the old one and why.
+    structure's range in the examples. Returns (new probability, ""), or (old probability, reason) if no part is kept.
     """
     mask = (probability > 0.5) & crop.inside
     if not mask.any():
@@ -197,7 +197,7 @@ def signs(guess: torch.Tensor, tried: torch.Tensor, kept: torch.Tensor, spacing_
 
 
 def doubt(of: np.ndarray) -> float:
-    """Compute the doubt of an outline. of: result of `signs`. A user should check outlines with a large doubt first.
+    """Compute how doubtful an outline is. of: result of `signs`. A user should check the largest values first.
 
     The doubt is not an estimate of the Dice: in scans from other sources, such an estimate would be too high.
     """
@@ -216,7 +216,7 @@ def _dice(one: torch.Tensor, other: torch.Tensor) -> float:
 def table_rows(done: Sequence[tuple[str, Sequence[Outline]]]) -> list[list[object]]:
     """Make the rows of the table of outlines, with the columns COLUMNS. done: path and outlines of each scan.
 
-    Column look: rank by doubt; the user should check rank 1 first. If a structure is absent, look and doubt are empty.
+    Column look: 1 for the most doubtful outline, to check first. Look and doubt are empty if the structure is absent.
     """
     every = [(path, one) for path, outlines in done for one in outlines]
     doubts = {n: round(one.doubt, 3) for n, (_, one) in enumerate(every) if one.doubt is not None}

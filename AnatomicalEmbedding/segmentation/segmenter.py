@@ -43,7 +43,7 @@ class Segmenter:
         weights, weights_hash: name or file of the embedding's weights, and the file's SHA-256.
         groups, networks: groups of structures, and the network of each group.
         volumes_ml: name of the structure -> its volumes in the examples.
-        guess_shares: name of the structure -> weight of the carried labels, see `carrying.guess_share`.
+        guess_shares: name -> weight (0 to 1) of the carried labels in the mean of these and the network's result.
         outlined: for each group, the examples from which labels are carried over.
     """
 
@@ -82,13 +82,13 @@ def train_segmenter(
     """Train a segmenter on outlined scans and save it in a folder.
 
     If the folder already contains a segmenter of the same examples and options, this segmenter is read and returned.
-    steps: training steps of each network. weights: file from which the embedding's weights are loaded later; if "", the
-    weights are loaded by the model's name.
+    steps: training steps of each network. weights: file of the model's weights, which later runs read. If it is "",
+    later runs find the weights by the model's name.
 
     Raises:
         CancelledError: `cancelled` returned True.
         AnatomicalEmbeddingError: the folder contains a run with other examples or options.
-        WeightsError: the model has no body frame in mm.
+        WeightsError: the model gives no body coordinates in mm.
     """
     if not model.network.metric:
         raise WeightsError(f"the weights {model.name} give no body coordinates in mm; use other weights.")
@@ -197,7 +197,7 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
 
 
 def _choose_examples(groups: tuple[Group, ...], prepared: list[PreparedExample]) -> list[PreparedExample]:
-    """Choose CARRIED examples, or more until each structure is outlined in one. Rare structures are preferred."""
+    """Choose CARRIED examples, and more if a structure is in none of them. Examples of rare structures come first."""
     count = dict.fromkeys([name for group in groups for name in group.names], 0)
 
     def gain(example: PreparedExample) -> float:

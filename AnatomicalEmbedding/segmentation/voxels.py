@@ -97,7 +97,7 @@ class PatchSampler:
         return Patch(network_input(hu, coordinate, guess), features, labels[None], example.known)
 
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
-        """Make the guess (s, k, j, i) of a patch of example n, by chance: carried labels, own labels bent, or zeros."""
+        """Make a random first guess (s, k, j, i) for a patch of example n: carried or bent labels of it, or zeros."""
         example, rng = self._examples[n], self._rng
         if rng.random() < _NO_GUESS:
             return torch.zeros(len(example.labels), *self._size)
@@ -162,7 +162,8 @@ class PatchSampler:
 
 
 def read_features(crop: Crop, where: torch.Tensor) -> torch.Tensor:
-    """Interpolate a crop's descriptors at positions (k, j, i, 3), in voxels i, j, k. Returns (1, c, k, j, i)."""
+    """Interpolate a crop's descriptors at a grid of places. Returns (1, c, k, j, i): c numbers for each place.
+    where: (k, j, i, 3), for each place its coordinates i, j, k in voxels of the crop."""
     ras = where * crop.spacing_mm + torch.from_numpy(crop.origin_ras).float()
     cells = (ras - torch.from_numpy(crop.feature_low).float()) / torch.from_numpy(crop.feature_mm).float()
     source = crop.features[None]
@@ -236,7 +237,7 @@ class VoxelNet(nn.Module):
 
 
 def block_means(x: torch.Tensor, structures: int) -> list[torch.Tensor]:
-    """Compute the means of grey values and guess in blocks around every voxel. x: result of `network_input`.
+    """Average the grey values, and the first guess, over blocks around each voxel. x: result of `network_input`.
 
     Returns one tensor for each block size in `_BLOCKS`. For the smallest blocks, it is (1, c, k, j, i): c means for
     each voxel. For larger blocks, it is (1, c, k/2, j/2, i/2), to save time and memory.

@@ -71,7 +71,7 @@ def find_boxes(
 
 
 def _examples_of(name: str, target: BoxCase, every: Sequence[BoxCase], shots: int, turn: int) -> list[BoxCase]:
-    """Return at most `shots` of the other patients' scans that show the structure; the first is number `turn`."""
+    """Return up to `shots` of the scans of other patients that show the structure. `turn` chooses the first one."""
     others = [case for case in every if case.patient != target.patient and name in case.structures]
     start = turn % max(len(others), 1)
     return [*others[start:], *others[:start]][:shots]

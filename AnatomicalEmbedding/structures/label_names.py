@@ -46,7 +46,7 @@ def group_of(kind: str) -> str:
 
 
 def structure_name(name: str) -> str:
-    """Return a label's structure: lobe -> lung, chamber -> heart, S1 -> sacrum; for others, the `canonical_name`."""
+    """Return the structure of a label: the lung for a lobe, the heart for a chamber, the sacrum for S1, else itself."""
     words = canonical_name(name)
     side = words.rsplit("_", 1)[-1]
     if words.startswith("lung_") and side in ("left", "right"):

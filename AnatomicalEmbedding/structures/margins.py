@@ -66,8 +66,8 @@ class Margins:
     """How far to move the sides of boxes outward for a stated recall.
 
     Args:
-        recall: for each factor in TIMES, the mean share of a structure inside its box, if each margin is this factor
-            times the side's likely error. Real and synthetic scans give one mean each; the smaller is stored.
+        recall: for each factor in TIMES, the mean share of a structure inside its box, if each side is moved by this
+            factor times its likely error. The mean is taken in real and in synthetic scans; the smaller is stored.
         boxes: number of boxes with known truth.
         scales: name of structure -> (6,) ratio of true to expected error of each side; key "": all other structures.
     """
@@ -166,10 +166,8 @@ def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]
 
 
 def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str, np.ndarray]:
-    """Return the root mean square (6,) of the errors `off` (n, 6).
-
-    Key "": over all rows. If `by_structure`, each name is also a key: over the rows of this structure.
-    """
+    """Return name -> root mean square (6,) of the rows of the errors `off` (n, 6). The key "" stands for all rows.
+    If `by_structure`, the name of each structure in `names` is also a key, for the rows of this structure."""
     common = np.sqrt((off**2).mean(axis=0))
     scales = {_COMMON: common}
     for name in np.unique(names) if by_structure else ():
@@ -178,7 +176,7 @@ def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str,
 
 
 def _shrunk(off: np.ndarray, common: np.ndarray) -> np.ndarray:
-    """Return the root mean square (6,) of errors `off` (n, 6), moved towards `common` (6,): less if n is large."""
+    """Return the root mean square (6,) of errors `off` (n, 6), mixed with `common` (6,): less if n is large."""
     return np.sqrt(((off**2).sum(axis=0) + _DOUBT * common**2) / (len(off) + _DOUBT))
 
 
@@ -192,7 +190,7 @@ def _likely(located: Located, scales: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def _recall(known: KnownBox, scales: dict[str, np.ndarray]) -> np.ndarray:
-    """Return the share of a structure's points inside its box with margins, one share for each factor in TIMES."""
+    """For each factor in TIMES, return the share of the structure's points in its box with margins of this factor."""
     low, high = known.located.box_ras
     beyond = np.concatenate([low - known.points_ras, known.points_ras - high], axis=1)
     needed = np.sort((beyond / _likely(known.located, scales)).max(axis=1))

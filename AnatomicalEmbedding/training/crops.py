@@ -26,9 +26,9 @@ _LEAST_ADVANCE = 0.2  # least distance of successive nodes along k, as a share o
 class Warp:
     """The transform from the voxels (i, j, k) of a crop to fractional voxels of the scan.
 
-    A coarse lattice of nodes covers the crop. depth: (nk, nj, ni) scan voxel k of each node. Nodes with equal j and i
-    form a line through s slices of the scan. in_plane: (2, s, nj, ni) scan voxels i and j of each line in each slice.
-    first_slice: k of the first of these slices. shape: (k, j, i) number of voxels of the crop.
+    A coarse lattice of nodes covers the crop. depth: (nk, nj, ni) the scan's k at each node. Nodes with equal j and i
+    form a line. in_plane: (2, s, nj, ni) the scan's i and j where each line crosses each of s slices of the scan.
+    first_slice: k of the first of these s slices. shape: (k, j, i) number of voxels of the crop.
     """
 
     depth: torch.Tensor

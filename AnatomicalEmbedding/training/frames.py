@@ -48,7 +48,7 @@ class LevelTable:
         """Return the known levels of a scan: body height mm -> RAS z mm. Empty if this table does not list the scan."""
         named = self.readings.get(scan, {})
         if unknown := set(named) - set(self.body_height_mm):
-            raise AnatomicalEmbeddingError(f"{scan}: body_height_mm lacks the level {min(unknown)}; add this level.")
+            raise AnatomicalEmbeddingError(f"{scan}: body_height_mm has no level {min(unknown)}; add this level.")
         return {self.body_height_mm[level]: z for level, z in named.items()}
 
 
@@ -122,7 +122,7 @@ def fit_heights(readings: dict[float, float]) -> tuple[float, float]:
 def _skeleton_axes(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray) -> tuple[float, float, bool]:
     """Estimate RAS x of the mid-sagittal plane and RAS y of the spine, mm.
 
-    Returns (x, y, False). If the scan cuts off one side of the body or shows too little bone, returns (0, 0, True).
+    Returns (x, y, failed): (0, 0, True) if the scan cuts off one side of the body or shows too little bone.
     """
     cropped = abs(body[:, :, 0].mean() - body[:, :, -1].mean()) > _CROPPED_SHARE
     bone_kji = np.argwhere((hu > _BONE_HU) & body)

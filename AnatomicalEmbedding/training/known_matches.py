@@ -165,7 +165,7 @@ def _upright(volume: Volume) -> bool:
 
 
 def _placed(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndarray:
-    """Return (n,): 1 if a place lies between the two heights `cut`, 0 if near a height, -1 if beyond. No cut: all 1."""
+    """Return (n,): 1 for a place between the heights `cut`, -1 for a place outside, 0 near a height. No cut: all 1."""
     if cut is None:
         return np.ones(len(places))
     beyond = np.maximum(cut[0] - places[:, 2], places[:, 2] - cut[1])

@@ -180,7 +180,7 @@ def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
 def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw the labelled structures over the tissue (k, j, i) of the canonical body; returns the new tissue.
 
-    theirs: (k, j, i) the canonical body's structure at each voxel, by its index in `LabelledBody.names`; 0: no name.
+    theirs: (k, j, i), for each voxel number (index in the body's names) of the canonical body's structure; 0: no name.
     """
     labels = body.labels
     # voxels of a structure that share a face with another label
@@ -238,7 +238,7 @@ def prepare_label_image(body: LabelledBody, image: LabelImage, name: str, spacin
 
 
 def move_to_mean(scan: PreparedScan, placement: Placement) -> PreparedScan:
-    """Convert the body coordinates of a phantom from the canonical body to the mean of the labelled patients."""
+    """Convert a phantom's body coordinates from the body drawn for phantoms to the mean body of labelled patients."""
     field_mm = scan.body_field.numpy().reshape(3, -1).T.astype(np.float64)
     moved = placement.from_canonical.to_body(field_mm).T.reshape(scan.body_field.shape)
     return replace(scan, body_field=torch.from_numpy(np.ascontiguousarray(moved, dtype=np.float32)))

@@ -63,10 +63,10 @@ def _similar_nearby(
     spec: LossSpec,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Compute the similarity (p, n) of each of p descriptors `query` to n random cells near this descriptor's cell.
+    """Compare each of p descriptors `query` with n random cells near its own cell. Returns similarities (p, n).
 
-    cells, place: (p, 3) position of the p descriptors, in cells of the crop and in mm of the scan. map_, position:
-    descriptor and place of each crop cell. Random cells outside the crop, or within exclude_mm of the query, get -inf.
+    cells, place: (p, 3), the own cell of each descriptor, and its position in mm. map_, position: descriptor, and
+    position in mm, of every cell of the crop. Random cells outside the crop, or within exclude_mm of `place`, get -inf.
     """
     count = spec.negatives // 4
     reach = torch.tensor([_NEAR_CELLS] * count + [_FAR_CELLS] * count)
@@ -118,7 +118,7 @@ class FrameCorrections(nn.Module):
         self.scale = nn.Parameter(torch.zeros(len(scans), 3))
 
     def forward(self, target: torch.Tensor, scan: torch.Tensor) -> torch.Tensor:
-        """Correct body coordinates (b, 3, k, j, i), in units of unit_mm. scan: (b,) index of the scan of each crop."""
+        """Correct `target`, body coordinates (b, 3, k, j, i) in unit_mm. scan: (b,) number of each crop's scan."""
 
         def spread(x: torch.Tensor) -> torch.Tensor:
             return x[scan][:, :, None, None, None]

@@ -171,8 +171,8 @@ def organ_codes(near: torch.Tensor, channels: int, seed: int = 0) -> torch.Tenso
     """Compute unit vectors (1 + n, channels) as codes of organs. Codes of neighbours differ as much as possible.
 
     With one channel per organ, descriptors would be long and matching slow. Matching compares places a few centimetres
-    apart, so only the codes of neighbours must differ. near: (1 + n, 1 + n) symmetric, how near organs lie to each
-    other, see `_neighbours`; class 0 is "everything else".
+    apart, so only the codes of neighbours must differ. near: symmetric (1 + n, 1 + n), larger for
+    organs that lie nearer to each other, as returned by `_neighbours`. Row 0 stands for all other tissue.
     """
     weight = near + _LEAST_WEIGHT
     weight[0] = weight[0].clamp_min(_ELSEWHERE_WEIGHT)

@@ -15,7 +15,7 @@ from .loop import ALGORITHMS, OptimiserSpec
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """Crops of a batch. crop_sizes: [i, j, k] voxels. height_bands: [lowest mm, highest mm, relative frequency]."""
+    """Crops of a batch. crop_sizes: each [i, j, k] voxels. height_bands: each [low, high body height in mm, share]."""
 
     crop_sizes: list[list[int]]
     height_bands: list[list[float]]

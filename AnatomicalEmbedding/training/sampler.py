@@ -201,7 +201,7 @@ class ViewSampler(BatchSampler):
                     return views, (found[0][chosen], found[1][chosen])
 
     def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """Return scan number and voxel of the second view: those of the first, or the same place in another phantom."""
+        """Return the scan number and the voxel of the second view: as given, or the same place in another phantom."""
         phantom = self.origin == ORIGINS.index("phantom")
         others = np.flatnonzero(phantom & (np.arange(len(self.scans)) != index))
         if phantom[index] and len(others) and rng.random() < self.recipe.batch.cross_share:
@@ -247,7 +247,7 @@ class ViewSampler(BatchSampler):
         }
 
     def _labels(self, scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return 1 + organ index, or 0, of each local cell; bool (organs,), True for organs that the scan labels."""
+        """Return each local cell's organ (1 + index; 0: none), and (organs,) bool: does the scan label this organ?"""
         organs = self.recipe.network.organs
         known = torch.tensor([name in scan.label_names for name in organs], dtype=torch.bool)
         if scan.labels is None or not known.any():

@@ -171,7 +171,7 @@ def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
 
 
 def _frame_index(body: SampledBody) -> tuple[np.ndarray, np.ndarray]:
-    """Return each point's cell i, j, k of the body frame, (n, 3), and bool (n,), True for points in the frame."""
+    """Return the cell i, j, k of the atlas in which each point lies, (n, 3), and (n,) bool: is it in the atlas?"""
     index = np.rint((body.body_mm - LOW_MM) / STEP_MM).astype(int)
     return index, ((index >= 0) & (index < SHAPE[::-1])).all(axis=1)
 
@@ -262,7 +262,8 @@ def _occupancy(of: list[_Counted]) -> Occupancy | None:
 
 
 def _share(of: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Compute the fraction of bodies with the structure, for `size` (k, j, i) frame cells from cell `low` on."""
+    """For each cell of a box in the body frame, compute the share of bodies with the structure there.
+    low, size: (k, j, i) first cell of the box and its number of cells."""
     crop = tuple(slice(a, a + n) for a, n in zip(low, size, strict=True))
     inside, seen = np.zeros(tuple(size), dtype=np.float32), np.zeros(tuple(size), dtype=np.float32)
     for one in of:

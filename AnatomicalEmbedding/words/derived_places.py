@@ -5,7 +5,7 @@ A blob is a Gaussian with the standard deviation SD.
 
     at X Y Z SD                 a blob in the body frame (X to the right; for a left or right place, from the midline
                                 outwards)
-    fit X Y Z SD MM             like `at`, but measured on outlined scans; a point with an error up to MM is correct
+    fit X Y Z SD MM             like `at`, but measured on outlined scans; an answer is right if its error is at most MM
     box X0 X1 Y0 Y1 Z0 Z1       a box in the body frame
     part NAME X0 X1 Y0 Y1 Z0 Z1 the part of place NAME between fractions of its extent along R, A, S; for a place with a
                                 side, X runs from the midline outwards
@@ -88,7 +88,7 @@ def surety(recipe: str) -> float | None:
 
 
 def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str) -> Field:
-    """Return the field of a part of a place ("upper part of"), or of the space next to the place ("above")."""
+    """Return, as a field, a part of a place ("upper part of"), or the space next to the place ("above")."""
     if qualifier.kind == "zone":
         shares = np.tile([0.0, 1.0], (3, 1))
         for word in qualifier.detail.split():

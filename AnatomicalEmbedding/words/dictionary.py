@@ -54,7 +54,7 @@ class Dictionary:
         self._right = {*SEEN, *ZONES, *ZONE_NOUNS, *relations, *plain_words()}
 
     def known(self, word: str, typed: bool) -> str:
-        """Return a word as the dictionary has it: in the singular and, if `typed` is True, with corrected spelling."""
+        """Return the dictionary's form of a word: in the singular and, if `typed` is True, with corrected spelling."""
         if word in self.vocabulary or word in SILENT:
             return word
         single = singular(word)

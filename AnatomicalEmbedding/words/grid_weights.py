@@ -165,7 +165,7 @@ class Grid:
         return Field(as_cell(low + field.first), values[_box(low, high + 1 - low)])
 
     def joined(self, fields: list[Field]) -> Field:
-        """Return, at each cell, the largest value of several fields."""
+        """Return a field whose value at a cell is the largest of the values that the given fields have there."""
         low = np.min([f.first for f in fields], axis=0)
         high = np.max([np.add(f.first, f.values.shape[::-1]) for f in fields], axis=0)
         box = Field(as_cell(low), np.zeros((high - low)[::-1], dtype=np.float32))
@@ -199,7 +199,7 @@ def _box(first: Cell | np.ndarray, size: Cell | np.ndarray) -> tuple[slice, ...]
 
 
 def middle_of_likeliest(values: np.ndarray) -> Cell:
-    """Return the index k, j, i of the cell in the middle of all cells with at least 99 % of the largest value."""
+    """Of all cells with at least 99 % of the largest value, return the most central cell: its index k, j, i."""
     sure = np.argwhere(values >= _AS_SURE * values.max())
     return as_cell(sure[np.square(sure - sure.mean(axis=0)).sum(axis=1).argmin()])
 

@@ -133,7 +133,7 @@ def _station(word: str, _: str) -> str | None:
 
 
 def _stations(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
-    """Read "station 4R", "stations 2R, 4R and 7"."""
+    """Read the names of lymph node stations from word `at` on, as in "station 4R" or "stations 2R, 4R and 7"."""
     if words[at] != "station":
         return None
     items, after = _items(words, at + 1, _station)

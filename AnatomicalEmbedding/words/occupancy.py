@@ -48,9 +48,9 @@ _DESCRIPTOR_LIMIT = 3.0  # largest log ratio
 
 
 def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: bool = False) -> Field:
-    """Return for each grid cell the fraction of patients in whom the structure fills the cell's body coordinate.
+    """Return for each grid cell the fraction of patients in whom the structure lies at the cell's body coordinate.
 
-    shift_mm: mm, added to each cell's body height first. fading: True for ribs: less is added in front (`faded`).
+    shift_mm: first added to each cell's body height. fading: True for ribs; their front parts are shifted less.
     """
     if grid.body is None:
         return Field(found.first, found.share.astype(np.float32) / 255)
@@ -77,7 +77,7 @@ def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
 
 
 def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.ndarray | None) -> Field:
-    """Correct the chances `prior` by the descriptors of the cells. Without a discriminant, return `prior`."""
+    """Correct the chances `prior` by the map's descriptors. Without descriptors or discriminant, return `prior`."""
     local = embedding.local
     if local is None or discriminant is None or len(discriminant) != len(local) + 1:
         return prior
@@ -122,7 +122,7 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
     usual = None if alike is None else _density_where_sure(grid, alike)
 
     def log_ratio(inside: np.ndarray) -> np.ndarray:
-        """Return for each HU bin log(frequency in the structure / frequency outside). inside: each cell's chance."""
+        """Return log(frequency in / outside the structure) of each HU bin. inside: each cell's chance to be inside."""
         outside = np.bincount(bins, 1 - inside, len(_WIDTHS))
         outside = outside / outside.sum() / _WIDTHS + 1e-6
         if usual is not None:

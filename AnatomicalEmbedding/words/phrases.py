@@ -167,7 +167,7 @@ class Name:
 
 
 def find_names(words: Sequence[str]) -> list[Name]:
-    """Stage 1: find the longest names in a sentence, in the order of the sentence."""
+    """Find the names of places in a sentence, in the order of the sentence. At each word, the longest name counts."""
     found: list[Name] = []
     at = 0
     while at < len(words) and len(found) < _PLACES_LIMIT:
@@ -258,10 +258,8 @@ def _wholes(each: Name) -> set[str]:
 
 
 def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int]) -> list[Name]:
-    """Stage 3: give each name its part or relation, and the words next to the name that the search cannot use.
-
-    named: indices of the tokens that belong to a name.
-    """
+    """Stage 3: store with each name the part ("upper pole") or the relation ("behind") that the text states for it.
+    Parts and sides that do not fit the name become `unused`. named: indices of the tokens that belong to a name."""
     result = []
     for each in names:
         before = _before(words, each.first, named)
@@ -292,7 +290,7 @@ def _before(words: Sequence[str], first: int, named: set[int]) -> list[str]:
 
 
 def _zones(words: Sequence[str], each: Name, before: list[str], named: set[int]) -> tuple[list[str], int]:
-    """Return the zones of a name ("upper" in "upper pole of"), and the index of the last token of name or zones."""
+    """Return the zones of a name, such as "upper" in "upper pole of", and the index of the last word used."""
     leading = before[: -1 if before and before[-1] in ZONE_NOUNS else None]
     zones: list[str] = []
     while leading and leading[-1] in ZONES:

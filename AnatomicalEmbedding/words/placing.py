@@ -245,7 +245,7 @@ class PlaceFinder:
 
     @cached_property
     def _excluding(self) -> list[str]:
-        """Atlas structures that a text can name. They compete for each cell, unless one contains the other."""
+        """Atlas structures that a text can name. A cell belongs to only one, or to two if one contains the other."""
         names = sorted(self._atlas.occupancies.keys() & self._terms.by_name.keys())
         return [name for name in names if occupancy_of(name, self._atlas)]
 
@@ -291,7 +291,7 @@ class PlaceFinder:
         return self.grid.with_values(wide, self.grid.blurred(wide, _REGION_MM) * self.grid.tissue[self.grid.crop(wide)])
 
     def _shift(self, name: str) -> float:
-        """Return the correction of body heights at a rib or vertebra, mm, measured at the spine; 0 for other places."""
+        """Return the mm to add to the map's body heights at a vertebra, or at a rib (as at its vertebra); else 0."""
         if self._spine is None:
             return 0.0
         if name.startswith("vertebrae_"):

@@ -23,7 +23,7 @@ _CHUNK = 8192
 
 
 class FrameFields:
-    """Computes where places lie in the average body: one field for each place, from an atlas, in the body frame."""
+    """Computes a field for each named place: how likely each cell of the body frame belongs to it, 0 to 1."""
 
     def __init__(self, atlas: Atlas) -> None:
         self.grid: Grid = make_frame_grid()
@@ -56,7 +56,7 @@ frame_fields = lru_cache(maxsize=2)(FrameFields)  # cached, because all scans sh
 
 
 class Presence:
-    """Maps places of the body frame into the space of one scan, also beyond the borders of the scan."""
+    """Converts places of the body frame to places in one scan, also beyond the borders of the scan."""
 
     def __init__(self, embedding: EmbeddingMap) -> None:
         ras, body = body_points(embedding)
@@ -80,7 +80,7 @@ class Presence:
         """Return the fraction (0 to 1) of a field in the scan, and the side of the scan with most of the missing part.
 
         field: field on the grid of the body frame. shift_mm: mm to add to this patient's body heights at the field.
-        fading: True to shift places in front less, as `faded` does for ribs.
+        fading: True for ribs, whose front ends are shifted less than their back ends.
         """
         k, j, i = np.nonzero(field.values > 0.05 * max(float(field.values.max()), 1e-6))
         if not len(k):

@@ -154,7 +154,7 @@ class _Usual:
     Args:
         places: bool (k, j, i), cells of the body frame that belong to ribs more often than to other bones.
         near: bool (k, j, i), cells in and around ribs, without cells that belong to other bones more often.
-        heights: (2, 13, SECTORS) mm, mean body height of a rib, by side, rib number and angle; NaN without the rib.
+        heights: (2, 13, SECTORS) mm, mean body height of a rib, by side, rib number and angle; NaN: no rib there.
     """
 
     places: np.ndarray
@@ -230,7 +230,7 @@ def _groups(height: np.ndarray) -> list[np.ndarray]:
 
 
 def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
-    """Return for each of `heights`, RAS S mm, which rib begins there: its number; 0: no rib, -1: level not known."""
+    """For each of `heights`, RAS S mm, return the number of the rib that begins there; 0: no rib, -1: not known."""
     names = [name for name in spine.names if name in _ABOVE_MM]
     usual = np.array([spine.bounds_s[spine.names.index(name)].mean() + _ABOVE_MM[name] for name in names])
     if not names or not len(heights):

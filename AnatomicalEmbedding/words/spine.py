@@ -150,7 +150,7 @@ def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Fie
 
 
 def _usual_course(atlas: Atlas) -> tuple[list[str], np.ndarray] | None:
-    """Return the atlas's vertebrae, head first, and their middles, (n, 3) body frame mm; None for fewer than 3."""
+    """Return the n vertebrae of the atlas, head first, and their middles, (n, 3) body frame mm. None if n < 3."""
     found = {name: atlas.occupancies.get(f"vertebrae_{name}") for name in VERTEBRAE}
     names = [name for name, occupancy in found.items() if occupancy is not None]
     if len(names) < 3:
@@ -200,7 +200,7 @@ def _smoothed(values: np.ndarray, sigma: float) -> np.ndarray:
 
 
 def _discness(volume: Volume, heights: np.ndarray, path: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return heights (n,), RAS S mm, every 1.5 mm; and (n,) how much darker the spine is there than above and below."""
+    """Return heights (n,), RAS S mm, 1.5 mm apart; and (n,) how much darker the spine is there than above and below."""
     at = np.arange(heights[0] - 2, heights[-1] + 2, _STEP_MM)
     centre = np.stack([np.interp(at, heights, path[:, 0]), np.interp(at, heights, path[:, 1]), at], axis=1)
     tangent = _smoothed(np.gradient(centre, axis=0), 8.0)
@@ -277,9 +277,9 @@ def _fitted(
 
 
 def _best_paths(unary: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return two arrays (boundaries, places): the least total cost if boundary n lies at place p.
+    """Return two arrays (boundaries, places). Entry (n, p) is the least total cost if boundary n lies at place p.
 
-    The first array adds up the costs of boundary n and all boundaries above n; the second, of n and all below n.
+    The first array counts the costs of boundary n and of all boundaries above it; the second, of n and all below it.
     """
     down, up = unary.copy(), unary.copy()
     for n in range(1, len(unary)):
@@ -290,7 +290,7 @@ def _best_paths(unary: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _steps(usual: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return possible heights of a vertebra, as multiples of `_STEP_MM`, and their costs. usual: usual height, mm."""
+    """Return the heights that a vertebra may have, in units of `_STEP_MM`, and the cost of each. usual: mm."""
     places = np.arange(max(int(0.7 * usual / _STEP_MM), 1), int(1.35 * usual / _STEP_MM) + 2)
     return places, np.square((places * _STEP_MM - usual) / (_SPACING_SHARE * usual)) / 2
 
@@ -314,7 +314,7 @@ def _traced(down: np.ndarray, usual: np.ndarray) -> list[int]:
 
 
 def _chance(marginal: np.ndarray, chosen: list[int], n: int) -> float:
-    """Return the chance that vertebra `n` has the right level, and not the level of the vertebra above or below."""
+    """Return the chance that the level of vertebra `n` is right, compared with one level higher and one level lower."""
     costs = []
     for step in (-1, 0, 1):
         places = [(bound, chosen[int(np.clip(bound + step, 0, len(chosen) - 1))]) for bound in (n - 1, n)]

@@ -75,7 +75,7 @@ def _stripped(text: str, start: int, end: int) -> list[Span]:
 
 
 def tokenise(text: str, offset: int = 0) -> list[Token]:
-    """Return the words of a sentence. All words for lymph nodes become "node". offset: added to the positions."""
+    """Return the words of a sentence. All words for lymph nodes become "node". offset: added to each start and end."""
     plain, origin = _plain(text)
     found: list[Token] = []
     for match in _WORD.finditer(plain):

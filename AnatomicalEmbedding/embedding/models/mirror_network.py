@@ -35,7 +35,7 @@ class MirrorNetwork(nn.Module):
 
     @staticmethod
     def _of_member(member: nn.Module, turned: list[torch.Tensor]) -> torch.Tensor:
-        """Compute the log odds (b, 3) with one member. turned: the scans, then their mirror images along R, A and S."""
+        """Return the log odds (b, 3) of one network. turned: the scans, then their mirror images along R, A and S."""
         seen = torch.cat(turned)
         weight = F.avg_pool3d(seen[:, _CHANNELS:], STRIDE)
         mean = (member(seen[:, :_CHANNELS]) * weight).sum((2, 3, 4)) / weight.sum((2, 3, 4)).clamp_min(1e-3)

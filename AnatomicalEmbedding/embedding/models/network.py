@@ -37,8 +37,8 @@ class Features(NamedTuple):
     """The network's output for a volume. The field of a missing head is None. Descriptors are unit vectors.
 
     coordinate: (b, 3, k/4, j/4, i/4), channels along R, A, S in units of `unit_mm`. global_: (b, g, k/8, j/8, i/8),
-    sizes rounded up. local: (b, l, k/2, j/2, i/2), float16 at inference. organs: (b, n, k/4, j/4, i/4) share of each
-    cell that each organ fills; in training (b, 1 + n, ...) logits, channel 0: "no organ". g, l: channels. n: organs.
+    sizes rounded up. local: (b, l, k/2, j/2, i/2), float16 at inference. organs: for n organs, the share of each cell
+    that the organ fills, (b, n, k/4, j/4, i/4); in training logits (b, 1 + n, ...), channel 0: "no organ".
     """
 
     coordinate: torch.Tensor | None = None
@@ -134,7 +134,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def metric(self) -> bool:
-        """Whether coordinates are mm of a common body frame."""
+        """Whether the coordinates of the network are body coordinates in mm."""
         return self.spec.coordinates and self.spec.unit_mm is not None and self.spec.frame == "body"
 
     @property
@@ -154,7 +154,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def descriptor_bytes_per_voxel(self) -> float:
-        """Additional memory for descriptors and organs: bytes per voxel computed at once (whole input or one slab)."""
+        """Additional memory for descriptors and organs: bytes for each voxel of the part that is computed at once."""
         channels = self.spec.local_channels
         local = 4 * self.spec.widths[0] + 3 * channels + 2 * self.spec.organ_channels if channels else 0
         organs = OrganHead.channels_at_once(channels) if self.spec.organs else 0
@@ -162,9 +162,9 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def bytes_per_voxel(self) -> float:
-        """Peak memory, bytes per input voxel, to compute coordinates without slabs; descriptors need more.
+        """Peak memory, bytes for each input voxel, if the coordinates of the whole scan are computed at once.
 
-        This is `fixed_bytes_per_voxel` plus the activations of the finest level, which slabs can reduce.
+        Descriptors need more memory. Coordinates that are computed slab by slab, part after part, need less.
         """
         return self.fixed_bytes_per_voxel + 4.0 * 8 * self.spec.widths[0] / STRIDE**3
 
@@ -174,7 +174,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def reach_cells(self) -> int:
-        """How many cells of stride 4 the last decoder level and the heads read to each side; an even number."""
+        """How many cells of stride 4 the last decoder level and heads read on each side of a cell. It is even."""
         return 6 if self.spec.organs else 4 if self.spec.local_channels else 2
 
     def forward(self, x: torch.Tensor, descriptors: bool = True) -> Features:

@@ -1,7 +1,7 @@
 """The organ head: estimates the share of each cell that each organ fills, and appends organ codes to descriptors.
 
-Its inputs are the two finest levels of the U-Net, the coordinate, and the local descriptors and the image at stride 2.
-Each cell of stride 4 contains eight cells of stride 2.
+Its inputs are the features of the U-Net at strides 4 and 8, the coordinate at stride 4, the local descriptors at stride
+2, and the image at stride 2. Each cell of stride 4 contains eight cells of stride 2.
 """
 
 from collections.abc import Sequence

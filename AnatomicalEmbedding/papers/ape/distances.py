@@ -30,7 +30,7 @@ class PairBatch:
 
 
 class PairSampler(BatchSampler):
-    """Batches for the objectives "distances" and "offsets": pairs of overlapping crops. A batch shows one scan."""
+    """Makes batches of pairs of overlapping crops of one scan, for the objectives "distances" and "offsets"."""
 
     def __getitem__(self, step: int) -> PairBatch:
         rng = self.rng(step)

@@ -109,7 +109,7 @@ def _local_loss(
 
 
 def _upsampled(anchor: torch.Tensor, view: _View, cells: torch.Tensor) -> torch.Tensor:
-    """Interpolate the global similarity (p, n) of p anchors (p, d) at n local cells. cells: their flat indices."""
+    """Return (p, n): global similarity of p anchors (p, d) to n local cells. cells: (n,) flat indices of the cells."""
     similarity = (anchor @ view.global_.flatten(1)).view(len(anchor), *view.global_.shape[1:])
     _, j, i = view.local.shape[1:]
     ijk = torch.stack([cells % i, cells // i % j, cells // (i * j)], dim=1).to(similarity.dtype)

@@ -179,7 +179,7 @@ class BoxLogic(SceneJob):
     # -- reading boxes -----------------------------------------------------------------------------------------------
 
     def table(self, volumeNodes: Sequence) -> dict[str, dict[str, Cell]]:
-        """Return {structure: {volume ID: cell}} for the structures that were searched for or marked in a volume."""
+        """Return the table {structure: {volume ID: cell}} of the structures searched for or marked in these volumes."""
         drawn, examples = boxesByVolume(self.scene), self.examples.all()
         rows: dict[str, dict[str, Cell]] = {}
         for volume in volumeNodes:

@@ -104,7 +104,7 @@ class BoxNode:
 
     @property
     def found(self) -> FoundBox | None:
-        """The answer of the search; None if `write` was never called for this node."""
+        """The found box, as `write` stored it with this node. None if `write` was never called for this node."""
         text = self.node.GetAttribute(_FOUND)
         return _fromValues(json.loads(text)) if text else None
 
@@ -139,9 +139,9 @@ class BoxNode:
             node.SetNthControlPointDescription(0, found.text)  # not the description of the node, which MRML overwrites
 
     def follow(self, transformId: str | None) -> None:
-        """Give the ROI the new parent transform of its volume.
+        """Set the parent transform of the ROI to `transformId`, the new parent transform of its volume.
 
-        If the volume's IJK-to-RAS matrix differs from the one at `write`, the ROI keeps its old parent transform.
+        If the IJK-to-RAS matrix of the volume has changed since `write`, the ROI keeps its old parent transform.
         """
         text = self.node.GetAttribute(_WRITTEN)
         if text and self._sameGrid(json.loads(text)):

@@ -59,5 +59,5 @@ def _place(row: dict) -> CohortPlace:
     chance, error, *place = (float(row[name]) if row[name] else None for name in _COLUMNS[2:])
     numbers = [each for each in (chance, error, *place) if each is not None]
     if place.count(None) not in (0, 3) or not all(map(math.isfinite, numbers)):
-        raise ValueError("the position is incomplete, or a number is not finite")
+        raise ValueError("the position of the place needs three finite numbers")
     return CohortPlace("", row["scan"], row["status"], chance, error, None if None in place else np.array(place))

@@ -39,7 +39,7 @@ def pointLists(scene) -> list:
 
 
 def studiesOfPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
-    """Return the keys of the studies in which points of a list lie. study: key for points placed in no study."""
+    """Return the keys of studies that have points of a list. study: key for points placed in no study's volume."""
     found = {key for key, _label, _place in _points(logic, listNode, study)}
     return [key for key in logic.volumes if key in found]
 
@@ -48,8 +48,8 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
     """Make a lesion from each point of a list, with the point's label as name. One undo reverses the whole import.
 
     If a lesion of another study has the same name as a point, the point is added to that lesion; see `mark_lesions`
-    for all cases. study: key of a study; a point belongs to this study if it was not placed in a volume of the patient.
-    Returns sentences for the user.
+    for all cases. A point belongs to the study of the volume in which it was placed. study: key of the study for points
+    that were placed in no volume of the patient. Returns sentences for the user.
     """
     marked: dict[str, list[MarkedLesion]] = {key: [] for key in logic.volumes}
     leftOut, notes = [], []

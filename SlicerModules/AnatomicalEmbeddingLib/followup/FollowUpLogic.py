@@ -123,7 +123,7 @@ class FollowUpLogic(Listener):
     # -- views -------------------------------------------------------------------------------------------------------
 
     def placeOf(self, lesion: str, study: str) -> np.ndarray | None:
-        """Return a lesion's place in a study, (3,) world RAS mm; None if there is no place or no loaded scan."""
+        """Return a lesion's place in a study, (3,) world RAS mm. Returns None without a place or a loaded scan."""
         found = self.record.finding(lesion, study)
         volume = self.volumes.get(study)
         if found is None or found.point_ras is None or volume is None:
@@ -155,7 +155,7 @@ class FollowUpLogic(Listener):
         return marked if done else ""
 
     def measure(self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None) -> bool:
-        """Set the axes of a lesion in a study. A proposed place may move to the middle of an axis; see `_placedOn`."""
+        """Set a lesion's axes in a study. A place that no person has reviewed may move to the middle of an axis."""
         axis = longAxis or shortAxis
         return self.apply(lambda r: _placedOn(r, lesion, study, axis).measure(lesion, study, longAxis, shortAxis))
 
@@ -311,7 +311,7 @@ def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> F
 
 
 def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[str, tuple]:
-    """Return {lesion id: values that determine the proposed place} for all lesions that need one in the study."""
+    """Return {lesion id: values} for each lesion to propose in the study. The proposed place depends on the values."""
     question, order = {}, tuple((each.key, each.date) for each in record.studies)
     for lesion in record.lesions:
         found = lesion.findings.get(study)

@@ -133,7 +133,7 @@ class AxisLine:
 
     @property
     def axis(self) -> Axis | None:
-        """The two ends of the line as they are now, in the RAS mm of the volume; None if the user deleted an end."""
+        """The two ends that the line has now, in RAS mm of the volume. None if the user has deleted an end."""
         if self.node.GetNumberOfDefinedControlPoints() != 2:
             return None
         one, other = (tuple(self.node.GetNthControlPointPosition(n)) for n in range(2))

@@ -96,7 +96,7 @@ class Pairing(Listener):
 
 
 def _hasOwn(record: FollowUp, study: str, other: str) -> bool:
-    """Return True if a reviewed, visible lesion of `study` is not reviewed in the study `other`."""
+    """Return True if a person saw a lesion in `study` that no person has reviewed in the study `other`."""
     reviewed = [lesion.reviewed for lesion in record.lesions]
     return any(study in each and each[study].visible and other not in each for each in reviewed)
 

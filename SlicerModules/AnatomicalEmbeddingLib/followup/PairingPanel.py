@@ -14,10 +14,10 @@ from .Pairing import Pairing
 
 
 class PairingPanel(Pairing):
-    """Shows the offered pairs in the panel and not in a dialog: the user can look at the lesions before the decision.
+    """Shows the offered pairs of lesions in the panel. Without a dialog, the user can look at the lesions first.
 
-    ui: has pairButton, and pairArea with pairLabel, agreeButton and cancelPairButton. say(sentence): called with the
-    reason if no pairs could be offered.
+    ui: the widgets pairButton, pairArea, pairLabel, agreeButton and cancelPairButton. say: called with a sentence
+    that states why no pairs can be offered.
     """
 
     def __init__(self, ui, logic: FollowUpLogic, say: Callable[[str], None]) -> None:

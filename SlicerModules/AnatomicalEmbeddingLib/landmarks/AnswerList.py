@@ -144,7 +144,7 @@ class AnswerList:
             self.node.SetNthControlPointLabel(index, label)
 
     def sourceOf(self, pointId: str) -> str | None:
-        """Return the ID of the template point whose answer is the point `pointId`; None if no answer has this point."""
+        """Return the ID of the template point whose answer is `pointId`. Returns None if `pointId` is not an answer."""
         return next((source for source, answer in self.answers.items() if answer.pointId == pointId), None)
 
     def worldOf(self, answer: Answer):

@@ -34,7 +34,7 @@ class AnswerLists:
         self.lists: dict[str, AnswerList] = {}
 
     def link(self, points, targets: Sequence) -> None:
-        """Set the template's point list (may be None) and the targets. Find their lists of answers in the scene."""
+        """Set the template's point list (or None) and the targets. Find each target's list of answers in the scene."""
         self.points, self.targets, self.lists = points, list(targets), {}
         for target in self.targets if points is not None else ():
             found = AnswerList.find(self.scene, points, target)

@@ -134,7 +134,7 @@ class OutlineLogic(SceneJob):
         return True
 
     def _outline(self, folder: OutlineFolder, examples: Mapping, scans: dict, looks: Mapping, choice: Choice) -> Steps:
-        """Write all scans to `folder`, train on the examples, and outline the scans in `scans`.
+        """Write the examples and the scans to `folder`, train on the examples, and outline the scans.
 
         examples: file name -> (volume, segmentation). scans: file name -> volume. looks: structure -> (title, colour).
         """

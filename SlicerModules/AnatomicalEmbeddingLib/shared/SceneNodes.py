@@ -53,7 +53,7 @@ def dropLostItems(scene) -> None:
 
 
 def placeNextTo(scene, node, volumeNode) -> None:
-    """Give the node's item the same parent as the volume's item: a study, a folder, or the scene."""
+    """In the subject hierarchy, put a node under the parent of a volume: a study, a folder, or the scene."""
     _hierarchy(scene).SetItemParent(itemOf(scene, node), _parentOf(scene, volumeNode))
 
 

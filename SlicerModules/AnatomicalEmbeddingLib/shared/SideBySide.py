@@ -43,7 +43,7 @@ def layoutOf(names: Sequence[str], number: int = ROWS, wide: bool = True, most: 
 
 
 def viewTag(row: int, orientation: str) -> str:
-    """Return the tag of a view in our layouts; the view's layout name is equal. row: number of the scan, from 0."""
+    """Return the tag of a view in our layouts, which is also its layout name. row: number of the scan, from 0."""
     return f"{_VIEW_PREFIX}{row + 1}{orientation}"
 
 

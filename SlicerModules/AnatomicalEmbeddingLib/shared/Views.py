@@ -203,7 +203,7 @@ def isPlacing(scene) -> bool:
 
 @contextmanager
 def keepingPlaceNode(scene) -> Iterator[None]:
-    """After the `with` block, clicks place points in the same list as before, even if it creates markups nodes."""
+    """After the `with` block, clicks place points in the same list as before, even if the block creates markups."""
     selection = scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
     before = None if selection is None else (selection.GetActivePlaceNodeClassName(), selection.GetActivePlaceNodeID())
     try:

@@ -160,7 +160,7 @@ class Exports:
 
 
 def _reported_place(found, answer) -> np.ndarray:
-    """Return an answer's place, (3,) RAS mm, also of an absent answer; NaN if the list `found` has no place for it."""
+    """Return the place of an answer, even of an absent one, (3,) RAS mm. Returns NaN if the list `found` lacks it."""
     if answer is None or answer.status == REMOVED or not found.hasPoint(answer):
         return np.full(3, np.nan)
     return fromNode(found.node, answer.pointId) if answer.status == ABSENT else found.worldOf(answer)

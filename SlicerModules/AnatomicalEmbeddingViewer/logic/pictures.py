@@ -52,7 +52,7 @@ class ScanView(SliceView):
     """
 
     def _update_image_data_connection(self) -> None:
-        """Request a picture after the scan has changed. VTK requests none, because it does not draw the scan."""
+        """Request a new picture when the scan has changed. VTK does not do this, because VTK does not draw the scan."""
         self.schedule_render()
 
     def pixels(self) -> np.ndarray:
@@ -252,7 +252,7 @@ class _Area(RcaViewAdapter):
         self._usual_scale = self._node.GetScreenScaleFactor()
 
     def update_size(self, origin: str, size: dict) -> None:
-        """Give the view the size of its area, and scale markers and labels with the pixel density of the screen."""
+        """Fit the view to its area of the page, and scale markers and labels with the pixel density of the screen."""
         self._node.SetScreenScaleFactor(self._usual_scale * size.get("p", 1))
         super().update_size(origin, size)
         self._scheduler.reset()

@@ -55,7 +55,7 @@ class Engine:
         return ["torch", *missing] if isOld else missing
 
     def problem(self) -> str | None:
-        """Return why the engine cannot run, with the remedy; None if it can run. Does not load the model."""
+        """Return why the engine cannot run, and the remedy. Returns None if it can run. Does not load the model."""
         missing = self.missingPackages()
         if missing:
             verb = "is" if len(missing) == 1 else "are"
