@@ -1,9 +1,8 @@
 """Finds scans whose header contradicts their anatomy: mirrored scans, two joined scans, or a wrong voxel size.
 
-A small network compares the scan with its three mirror images, in which liver, heart, spine and head look different.
-The network is the same for all weights. Its output is reliable in trunks, but often wrong in pelves and thighs. So a
-scan is usually reported as mirrored only if a mirror image also fits the average body better than the scan itself. The
-body coordinates in the scan's map show the other two faults.
+A small network, trained separately, compares the scan with its three mirror images, in which liver, heart, spine and
+head look different. This network is often wrong in pelves and thighs. So a scan is usually reported as mirrored only if
+a mirror image also fits the average body better. The other two faults are found from the map's body coordinates.
 """
 
 from collections.abc import Mapping, Sequence

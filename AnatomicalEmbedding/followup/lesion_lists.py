@@ -20,7 +20,7 @@ _AUTOMATIC = re.compile(r"[FLPR]?[-_]?\d*|Line(_\d+)?|.*-\d+", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class MarkedLesion:
-    """A lesion of a file. name: may be "". point_ras: RAS mm. long_axis: ends of the drawn line, RAS mm, or None."""
+    """A lesion read from a file. name: may be "". point_ras: RAS mm. long_axis: ends of a line, RAS mm, or None."""
 
     name: str
     point_ras: Point

@@ -155,9 +155,9 @@ class Timeline:
         return News(tuple(new), tuple(unclear), tuple(notes))
 
     def called_new(self, number: int) -> Iterator[tuple[str, str]]:
-        """Yield (id, why the size is unknown) for lesions that `news` of an earlier visit contains.
+        """Yield (id, why the size is unknown) for lesions that were new, or perhaps new, in a visit before `number`.
 
-        Only lesions that are not assessed, only proposed, or outside the scan in visit `number` are considered.
+        Leaves out the lesions that a person has assessed in visit `number`, except those outside the scan.
         """
         study = self.record.studies[number]
         for lesion_id in dict.fromkeys(i for n in range(self.start + 1, number) for i in self.news(n).ids):

@@ -151,7 +151,7 @@ class _Comparison:
     def improved(self, field: SplineField, start: SplineField, smoothness: float) -> tuple[SplineField, float]:
         """Do one Gauss-Newton step. Returns the new field, and the mean length of the change, mm.
 
-        start: the field before the first step. smoothness: weight of the penalty for unlike changes of two next knots.
+        start: the field before the first step. smoothness: weight of the penalty for a rough displacement.
         """
         device = self.start.device
         knots = field.coefficients.to(device)

@@ -249,7 +249,7 @@ def block_means(x: torch.Tensor, structures: int) -> list[torch.Tensor]:
 
 
 def _dilate(x: torch.Tensor, reach: int) -> torch.Tensor:
-    """Return each voxel's largest value of any channel, at most `reach` voxels off along each axis: (b, 1, k, j, i)."""
+    """Return (b, 1, k, j, i): largest value of all channels in a cube of 2 * `reach` + 1 voxels around each voxel."""
     return _pool_axes(F.max_pool3d, x.amax(1, keepdim=True), 2 * reach + 1)
 
 

@@ -59,7 +59,7 @@ def _skip(words: Sequence[str], at: int, skipped: Sequence[str]) -> int:
 
 
 def _counted(items: list[tuple[str, str]], every: Sequence[str]) -> list[str]:
-    """Return the values of a list from `_items`; "3 to 5" becomes 3, 4, 5. every: all possible values, in order."""
+    """Return all values that a list names: "3 to 5" gives 3, 4, 5. items: from `_items`. every: all possible values."""
     found: list[str] = []
     for link, value in items:
         first = every.index(found[-1]) + 1 if found and found[-1] in every else 0

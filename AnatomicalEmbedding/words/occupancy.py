@@ -152,7 +152,7 @@ def _bins_of(hu: np.ndarray) -> np.ndarray:
 
 
 def _density_where_sure(grid: Grid, field: Field) -> np.ndarray | None:
-    """Return the CT numbers' density (bins,) in cells with a chance above 0.5. None if at most 20 cells have one."""
+    """Return the density (bins,) of CT numbers in sure cells (chance above 0.5). None if at most 20 cells are sure."""
     sure = field.values > 0.5
     return _one_tissue(grid.hu[grid.crop(field)][sure], field.values[sure] ** 2) if sure.sum() > _FEWEST_SURE else None
 

@@ -105,8 +105,7 @@ def parse_report(text: str) -> list[Sentence]:
 def parse_query(text: str) -> list[Sentence]:
     """Split a typed query into sentences that name places, and entries of a list that name no place.
 
-    "liver, xyz" gives two results: the whole text, with a mention of the liver; and "xyz", without a mention. Raises
-    the errors of `parse`.
+    "liver, xyz" gives the whole text with one mention, and "xyz" without a mention. Raises the errors of `parse`.
     """
     parts: list[Sentence] = []
     for sentence, strange in _read(text):
@@ -260,7 +259,7 @@ def _wholes(each: Name) -> set[str]:
 
 def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int]) -> list[Name]:
     """Stage 3: store with each name the part ("upper pole") or the relation ("behind") that the text states for it.
-    Parts and sides that do not fit the name become `unused`. named: indices of the tokens that belong to a name."""
+    Parts and sides that the search cannot use become `unused`. named: indices of the tokens that are in a name."""
     result = []
     for each in names:
         before = _before(words, each.first, named)

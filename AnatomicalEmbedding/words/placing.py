@@ -315,7 +315,7 @@ class PlaceFinder:
         return places[int(firmness.argmax())]
 
     def _best_point(self, field: Field) -> tuple[np.ndarray | None, float]:
-        """Return the point (3,) RAS mm with the largest blurred chance, and its chance. Empty field: None and 0."""
+        """Return the point (3,) RAS mm of largest blurred chance, and this chance. If `field` is empty: None, 0."""
         if field.total < 0.05:
             return None, 0.0
         smooth = self.grid.blurred(field, _PEAK_MM) * (field.values > 0)

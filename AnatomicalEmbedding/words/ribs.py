@@ -60,7 +60,7 @@ class Ribs:
     number: np.ndarray
 
     def prior(self, grid: Grid, name: str, usual: Field) -> Field | None:
-        """Make the field of rib `name` from its cells. None if there are under 6. usual: its field in the atlas."""
+        """Make the field of rib `name`. None if under 6 cells belong to it. usual: the rib's field in the atlas."""
         _, side, number = name.split("_")
         own = (self.side == SIDES.index(side)) & (self.number == int(number))
         if own.sum() < _FEWEST:

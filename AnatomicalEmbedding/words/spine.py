@@ -159,7 +159,7 @@ def _usual_course(atlas: Atlas) -> tuple[list[str], np.ndarray] | None:
 
 
 def _densest(occupancy: Occupancy) -> np.ndarray:
-    """Return the middle (3,), mm, of the cells that a structure fills most often; in a vertebra, these are its body."""
+    """Return the middle (3,), mm, of the cells that a structure fills most often: for a vertebra, cells of its body."""
     share = occupancy.share.astype(np.float64)
     weight = np.where(share > 0.7 * share.max(), share, 0)
     k, j, i = np.nonzero(weight)

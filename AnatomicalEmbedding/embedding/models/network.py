@@ -37,8 +37,8 @@ class Features(NamedTuple):
     """The network's output for a volume. The field of a missing head is None. Descriptors are unit vectors.
 
     coordinate: (b, 3, k/4, j/4, i/4), channels along R, A, S in units of `unit_mm`. global_: (b, g, k/8, j/8, i/8),
-    sizes rounded up. local: (b, l, k/2, j/2, i/2), float16 at inference. organs: for n organs, the share of each cell
-    that the organ fills, (b, n, k/4, j/4, i/4); in training logits (b, 1 + n, ...), channel 0: "no organ".
+    sizes rounded up. local: (b, l, k/2, j/2, i/2), float16 at inference. organs: for n organs, the share of a cell that
+    each organ fills, (b, n, k/4, j/4, i/4); in training logits (b, 1 + n, ...), channel 0: "no organ". g, l: channels.
     """
 
     coordinate: torch.Tensor | None = None

@@ -109,7 +109,7 @@ def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
 
 
 def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Yield (study key, label, (3,) RAS mm of its volume) for each point. study: key for points in no study."""
+    """Yield (study key, label, (3,) RAS mm of the study's volume) for each point. study: key for points in no study."""
     for pointId in definedIds(listNode):
         index = listNode.GetControlPointIndexByID(pointId)
         clicked = logic.scene.GetNodeByID(listNode.GetNthControlPointAssociatedNodeID(index) or "")

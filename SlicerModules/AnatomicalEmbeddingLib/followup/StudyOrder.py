@@ -75,7 +75,7 @@ class Patient:
 
     @property
     def usualPair(self) -> tuple:
-        """The default (prior, current): volumes of the first and the last study. Only one study: current is None."""
+        """The default (prior, current): volumes of the first and last study. With only one study, current is None."""
         return self.volumes[0], self.lastAfter(self.volumes[0])
 
 

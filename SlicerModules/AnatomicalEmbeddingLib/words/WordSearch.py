@@ -158,7 +158,7 @@ class WordSearch(Listener):
         self._job.start(self._readReport(lambda: read_report(Path(path))), _REPORT)
 
     def nameAt(self, volumeNode, pointWorld: Sequence[float]) -> None:
-        """Look up the name of the structure at a point, unless this method is called again within 0.12 s."""
+        """Look up the name of the structure at a point after 0.12 s, unless another call comes first."""
         self._job.cancel(_NAME)
         self._point, self._moved = (volumeNode, tuple(pointWorld)), self._clock()
         self._setName("", naming=True)
