@@ -6,7 +6,6 @@ import argparse
 import time
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from ..cohort.store import Store
     from ..embedding.inference import Model
     from ..embedding.map import EmbeddingMap
+    from ..words.phrases import Mention
 
 COLUMNS = ("scan", "status", "probability", "expected_error_mm", "r", "a", "s")
 _SCAN_COLUMNS = (
@@ -208,7 +208,8 @@ def run_find(options: argparse.Namespace) -> None:
 
     console.check_folder(options.output)
     with Store(options.store) as store:
-        found = find(partial(Search, store), options)
+        mention = check_place(options)  # before the search reads every map
+        found = find(Search(store), mention, options)
         console.make_folder(options.output)
         written = [options.output / "places.csv"]
         console.write_table(written[0], COLUMNS, [_row(each, "") for each in found])
@@ -224,13 +225,9 @@ def run_find(options: argparse.Namespace) -> None:
     console.say_written(written)
 
 
-def find(open_search: Callable[[], Search], options: argparse.Namespace) -> list[Found]:
-    """Search all scans of a store for the place given in the options: words, or a point or box in an example scan.
-
-    open_search: returns the Search; called after the options were checked, because it may read every map of the store.
-    """
+def check_place(options: argparse.Namespace) -> Mention | None:
+    """Check that the options name one place. Returns the place that the words name; None for an example scan."""
     from ..cohort.search import one_mention
-    from ..structures.locating import make_example
 
     by_example = [name for name in ("point", "box") if getattr(options, name)]
     if bool(options.words) == bool(options.like) or (options.like and len(by_example) != 1):
@@ -242,8 +239,13 @@ def find(open_search: Callable[[], Search], options: argparse.Namespace) -> list
             f"--{by_example[0]} gives a place in an example scan and cannot be used with words; leave out the words "
             f"or --{by_example[0]}."
         )
-    mention = one_mention(options.words) if options.words else None
-    search = open_search()
+    return one_mention(options.words) if options.words else None
+
+
+def find(search: Search, mention: Mention | None, options: argparse.Namespace) -> list[Found]:
+    """Search all scans of a store for a place: `mention`, or the point or box in an example scan of the options."""
+    from ..structures.locating import make_example
+
     with console.progress_bar("searching", options.json) as progress:
 
         def step(share: float) -> None:
@@ -293,7 +295,7 @@ def run_export(options: argparse.Namespace) -> None:
     console.check_folder(options.output)
     with Store(options.store) as store:
         search = Search(store)
-        found = find(lambda: search, options) if options.words or options.like else None
+        found = find(search, check_place(options), options) if options.words or options.like else None
         console.make_folder(options.output)
         written = [_write_scans(store, options.output)]
         if options.structures:

@@ -128,7 +128,8 @@ def check_folder(path: Path) -> None:
     """Raise AnatomicalEmbeddingError if a folder for results cannot be created. Does not create the folder."""
     nearest = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
     if not nearest.is_dir():
-        raise AnatomicalEmbeddingError(f"{path}: a part of this path is a file; choose another output folder.")
+        problem = "is a file" if path.exists() else f"{nearest} is a file"
+        raise AnatomicalEmbeddingError(f"{path}: {problem}; choose another output folder.")
 
 
 def make_folder(path: Path) -> None:

@@ -169,7 +169,7 @@ def refresh(store: Store) -> list[_Part]:
         try:
             part = _read(path)
             if len(missing & part.numbers.keys()) < _LEAST_SHARE * len(part.numbers):
-                raise ValueError(f"{path}: too many of its scans were removed or are in another index file; delete it")
+                raise ValueError("too many of its scans were removed, or are in another part")
             missing -= part.numbers.keys()
             parts.append(part)
         except DAMAGED:

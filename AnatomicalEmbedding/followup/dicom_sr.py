@@ -62,9 +62,8 @@ def _read_source(study: Study, files: str | Path | Iterable[str | Path]) -> list
         )
     uid = study.series_uid or (next(iter(placed)) if len(placed) == 1 else "")
     if uid not in placed:
-        raise AnatomicalEmbeddingError(
-            f"{study.label}: the DICOM files are not the series {uid or 'of one study'}; give the slices of this study."
-        )
+        problem = f"are not of the series {uid}" if uid else f"are of {len(placed)} series"
+        raise AnatomicalEmbeddingError(f"{study.label}: the DICOM files {problem}; give the slices of this study.")
     slices = placed[uid]
     if "FrameOfReferenceUID" not in slices[0]:
         raise AnatomicalEmbeddingError(

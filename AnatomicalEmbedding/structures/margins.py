@@ -135,7 +135,7 @@ def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
     with scales from the other patients.
     """
     if not known:
-        raise AnatomicalEmbeddingError("margins need structures with known boxes; none was given; add labelled scans.")
+        raise AnatomicalEmbeddingError("margins need structures with known boxes, but no box was given; add scans.")
     off = _errors(known)
     is_real = np.array([not box.target.startswith(SYNTHETIC) for box in known])
     real = is_real if is_real.any() else ~is_real

@@ -97,9 +97,7 @@ def test_an_output_folder_that_is_a_file_is_refused_before_any_work(command, ana
         "crop": (place.template,),
     }
     words = (command, *given[command], "-o")
-    assert_refused(
-        anatemb(*words, tmp_path / "file"), "file: a part of this path is a file; choose another output folder"
-    )
-    assert_refused(
-        anatemb(*words, tmp_path / "file" / "out"), "out: a part of this path is a file; choose another output folder"
-    )
+    refused = anatemb(*words, tmp_path / "file")
+    assert_refused(refused, "file: is a file; choose another output folder")
+    refused = anatemb(*words, tmp_path / "file" / "out")
+    assert_refused(refused, f"out: {tmp_path / 'file'} is a file; choose another output folder")

@@ -77,5 +77,5 @@ def test_too_few_boxes_cannot_promise_much():
     for recall_ in (0.0, 1.0, 99.0):
         with pytest.raises(AnatomicalEmbeddingError, match="between 0 and 1"):
             margins.times_for(recall_)
-    with pytest.raises(AnatomicalEmbeddingError, match="none was given"):
+    with pytest.raises(AnatomicalEmbeddingError, match="no box was given"):
         learn_margins([], False)

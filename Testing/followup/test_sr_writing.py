@@ -77,8 +77,8 @@ def test_a_study_without_dicom_names_what_to_export_instead(record, volumes, tmp
 @pytest.mark.parametrize(
     ("named", "said"),
     [
-        ({"series_uid": "1.2.3"}, r"are not the series 1\.2\.3; give the slices of this study"),
-        ({}, "are not the series of one study"),
+        ({"series_uid": "1.2.3"}, r"are not of the series 1\.2\.3"),
+        ({}, "are of 2 series; give the slices of this study"),
     ],
 )
 def test_images_of_other_studies_are_refused(record, series, tmp_path, named, said):

@@ -107,8 +107,8 @@ class AnswerLists:
 
         Answers in the targets `keptFor` stay too, because the caller overwrites them at once.
         """
-        for each in self.lists.values():
-            answers = each.answers if pointId else {}
+        for each in self.lists.values() if pointId else ():
+            answers = each.answers
             if pointId not in answers:
                 continue
             if answers[pointId].byHand:

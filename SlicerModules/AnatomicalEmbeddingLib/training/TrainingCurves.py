@@ -39,13 +39,16 @@ class TrainingCurves:
 
     def _show(self, title: str, columns: Mapping[str, Sequence[float]]):
         nodes = self._nodes.setdefault(title, {})
-        chart, *others = nodes.get("chart"), *filter(None, [nodes.get("table"), *nodes.get("series", [])])
-        if not columns["step"] or len(others) != len(columns) or any(n.GetScene() is None for n in (chart, *others)):
-            for node in others:
-                if node.GetScene() is not None:
-                    node.GetScene().RemoveNode(node)
+        chart = nodes.get("chart")
+        if chart is not None and chart.GetScene() is None:
+            chart = None
+        drawn = [nodes["table"], *nodes["series"]] if "table" in nodes else []
+        present = [node for node in drawn if node.GetScene() is not None]
+        if chart is None or not columns["step"] or len(drawn) != len(columns) or present != drawn:
+            for node in present:
+                node.GetScene().RemoveNode(node)
             nodes.clear()
-            if chart is not None and chart.GetScene() is not None:
+            if chart is not None:
                 nodes["chart"] = chart  # a view may show it
         if not columns["step"]:
             return nodes.get("chart")

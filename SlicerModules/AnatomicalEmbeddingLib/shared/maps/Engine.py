@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.matching.match import Matches
     from AnatomicalEmbedding.scan.volume import Volume
 
-_OLDEST_TORCH = (2, 4)
+OLDEST_TORCH = (2, 4)  # as pyproject.toml requires
 DEVICES = ("auto", "cpu", "cuda", "mps")  # in the order of AnatomicalEmbeddingSetup.ui
 
 
@@ -51,7 +51,7 @@ class Engine:
     def missingPackages() -> list[str]:
         """Return pip's names of the required packages that are not installed or are too old."""
         missing = [name for name in ("torch", "safetensors", "SimpleITK") if find_spec(name) is None]
-        isOld = "torch" not in missing and tuple(map(int, version("torch").split(".")[:2])) < _OLDEST_TORCH
+        isOld = "torch" not in missing and tuple(map(int, version("torch").split(".")[:2])) < OLDEST_TORCH
         return ["torch", *missing] if isOld else missing
 
     def problem(self) -> str | None:

@@ -16,9 +16,10 @@ from pathlib import Path
 from slicer.i18n import tr as _
 
 from ... import moduleResource
+from ..maps.Engine import OLDEST_TORCH
 from . import ModuleSettings
 
-TORCH_REQUIREMENT = ">=2.4"
+TORCH_REQUIREMENT = ">=" + ".".join(map(str, OLDEST_TORCH))
 REQUESTER = "AnatomicalEmbedding"
 REQUIREMENTS_FILE = moduleResource("requirements.txt")
 _FOR_REPORTS = {"html": {"jinja2": "jinja2", "pillow": "PIL"}, "sr": {"highdicom": "highdicom"}}
