@@ -13,11 +13,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..embedding.grid_reading import read_linear
 from ..embedding.map import EmbeddingMap
 from ..embedding.working_grid import crop, resample
 from ..scan.volume import Volume
 from .instance_optimisation import windowed
+from .pairing import Places, read_at
 from .spline import Lattice
 
 SPACING_MM = 3.0  # of the compared images
@@ -68,18 +68,12 @@ class Picture:
         return cls(grid.hu, points, nodes, nodes.in_body(embedding))
 
 
-def read_at(values: torch.Tensor, lattice: Lattice, places: torch.Tensor) -> torch.Tensor:
-    """Interpolate values (c, k, j, i), at the points of a lattice, at places (3, ...) RAS mm. Returns (c, ...)."""
-    origin, spacing = (torch.tensor(each).view(3, 1) for each in (lattice.origin_ras, lattice.spacing_mm))
-    index = ((places.flatten(1) - origin) / spacing).T
-    return read_linear(values[None], index[None].float())[0].T.reshape(-1, *places.shape[1:])
-
-
-def evidence_at_nodes(fixed: Picture, moving: Picture, places: torch.Tensor, back: torch.Tensor) -> torch.Tensor:
+def evidence_at_nodes(fixed: Picture, moving: Picture, there: Places, back: Places) -> torch.Tensor:
     """Compute the evidence at the nodes of the fixed scan, (len(STORED), k, j, i).
 
-    places: (3, k, j, i) RAS mm, the answer at each node. back: the same at the nodes of the moving scan.
+    there: answers at these nodes. back: answers of the other direction, on any lattice.
     """
+    places = there.places
     fine = F.interpolate(places[None], scale_factor=_POOLED, mode="trilinear", align_corners=False)[0]
     seen = _shown(moving.points, fine)
     own = fixed.hu.clamp(*_HU)
@@ -88,7 +82,7 @@ def evidence_at_nodes(fixed: Picture, moving: Picture, places: torch.Tensor, bac
     small = F.avg_pool3d(windowed(parts), _POOLED)
     wide = windowed(small)
     mean, mean_wide = ((each[0, 1] - each[0, 0]) / 100 for each in (small, wide))
-    cycle = (read_at(back, moving.nodes, places) - fixed.nodes.through(np.eye(4))).norm(dim=0)
+    cycle = (back.at(places) - fixed.nodes.through(np.eye(4))).norm(dim=0)
     variance = (small[0, 2] - small[0, 0].square()).clamp_min(1.0)
     values = (
         _correlation(small[0]),

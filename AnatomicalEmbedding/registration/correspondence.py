@@ -30,9 +30,8 @@ from ..scan.geometry import in_grid, transform_points
 from ..scan.volume import Volume
 from . import agreement
 from .agreement import SIMILARITY, STORED, Picture
-from .register import register
+from .pairing import WAYS, Places, fit_coarse, join_directions
 from .spline import Lattice
-from .transform import Registration
 
 _METADATA_KEY = "anatomical_embedding_correspondence"
 _FORMAT_VERSION = 1
@@ -84,10 +83,10 @@ class Answers:
     evidence: torch.Tensor
 
     @classmethod
-    def of(cls, affine: np.ndarray, lattice: Lattice, places: torch.Tensor, evidence: torch.Tensor) -> Self:
-        """Round answers (3, k, j, i) RAS mm at the nodes of a lattice, and their evidence, to stored values."""
-        steps = ((places - lattice.through(affine)) / _STEP_MM).round().clamp(-32767, 32767)
-        return cls(affine, lattice, steps.short(), agreement.encode(evidence))
+    def of(cls, affine: np.ndarray, nodes: Places, evidence: torch.Tensor) -> Self:
+        """Round answers and their evidence, (len(STORED), k, j, i), to stored values."""
+        steps = ((nodes.places - nodes.lattice.through(affine)) / _STEP_MM).round().clamp(-32767, 32767)
+        return cls(affine, nodes.lattice, steps.short(), agreement.encode(evidence))
 
     @cached_property
     def _values(self) -> torch.Tensor:
@@ -247,27 +246,23 @@ def pair(
         if progress is not None:
             progress(share, text)
 
-    scans, maps = (template, target), (template_map, target_map)
-    ways = ((0, 1), (1, 0))
+    volumes, maps = (template, target), (template_map, target_map)
     with ThreadPoolExecutor(2) as threads:
-        pictures = list(threads.map(Picture.of, scans, maps))
-        found = list(threads.map(lambda way: _register(scans, maps, way, step), ways))
-        places = [
-            picture.nodes.through(made.affine) + made.field.on(picture.nodes)
-            for made, picture in zip(found, pictures, strict=True)
+        step(0.0, "matching")
+        coarse = list(threads.map(lambda way: fit_coarse(maps[way[0]], maps[way[1]], volumes[way[0]]), WAYS))
+        step(0.3, "comparing the images")
+        joined = join_directions(coarse, volumes, maps, threads, step)
+        step(0.8, "measuring the agreement")
+        pictures = list(threads.map(Picture.of, volumes, maps))
+        nodes = [
+            Places(picture.nodes, each.at(picture.nodes.through(np.eye(4))))
+            for each, picture in zip(joined, pictures, strict=True)
         ]
-        answers = []
-        for a, b in ways:
-            evidence = agreement.evidence_at_nodes(pictures[a], pictures[b], places[a], places[b])
-            answers.append(Answers.of(found[a].affine, pictures[a].nodes, places[a], evidence))
+        evidence = list(
+            threads.map(
+                lambda way: agreement.evidence_at_nodes(*(pictures[n] for n in way), *(nodes[n] for n in way)), WAYS
+            )
+        )
+    answers = [Answers.of(coarse[n].affine, nodes[n], evidence[n]) for n in range(2)]
+    step(1.0, "done")
     return Correspondence(Frame.of(template_map), Frame.of(target_map), *answers)
-
-
-def _register(
-    scans: tuple[Volume, Volume],
-    maps: tuple[EmbeddingMap, EmbeddingMap],
-    way: tuple[int, int],
-    step: Callable[[float, str], None],
-) -> Registration:
-    a, b = way
-    return register((maps[a], maps[b]), (scans[a], scans[b]), step=step)
