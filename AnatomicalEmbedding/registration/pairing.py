@@ -28,7 +28,7 @@ _LEVELS, _ROUNDS = ((3.0, 12.0),), 2  # a coarser level, or more rounds, made th
 _FINE_MM, _EVERY = 2.0, 2  # spacing of the images of the last step; every second voxel is compared
 _DAMPING = 0.5  # relative to the mean of the blocks' matrices; where images show less, the answer moves less
 _FARTHEST_MM = 1.0  # largest change in the last step
-_DISAGREE_MM = 0.7  # if the directions differ by this length, the last step moves the answer by half
+_DISAGREE_MM = 0.7  # if the moves of the two directions differ by this length, only half of the move is applied
 WAYS = ((0, 1), (1, 0))  # indices of fixed and moving scan in each direction
 
 
@@ -49,15 +49,22 @@ class Coarse:
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Answers at the points of a lattice. places: (3, k, j, i) RAS mm in the other scan."""
+    """Answers at the points of a lattice.
+
+    places: (3, k, j, i) RAS mm in the other scan. doubts: (2, k, j, i) mm: the distance by which the other direction
+    led the answer past its point before the directions were joined; the distance of the answer from the coarse answer.
+    """
 
     lattice: Lattice
     places: torch.Tensor
+    doubts: torch.Tensor
 
-    def at(self, points: torch.Tensor) -> torch.Tensor:
-        """Interpolate the answers at points (3, ...) RAS mm; (3, ...)."""
-        own = self.lattice.through(np.eye(4))
-        return points + read_at(self.places - own, self.lattice, points)
+    def on(self, lattice: Lattice) -> Places:
+        """Interpolate the answers at the points of another lattice."""
+        points = lattice.through(np.eye(4))
+        own = torch.cat([self.places - self.lattice.through(np.eye(4)), self.doubts])
+        read = read_at(own, self.lattice, points)
+        return Places(lattice, points + read[:3], read[3:])
 
 
 def read_at(values: torch.Tensor, lattice: Lattice, places: torch.Tensor) -> torch.Tensor:
@@ -81,7 +88,7 @@ def join_directions(
     threads: Executor,
     step: Callable[[float, str], None],
 ) -> list[Places]:
-    """Refine the coarse transforms of both directions. Returns the answers of each direction, 4 mm apart."""
+    """Refine the coarse transforms of both directions. Returns the answers of each direction, at points 4 mm apart."""
 
     def refined(way: tuple[int, int]) -> SplineField:
         a, b = way
@@ -100,28 +107,37 @@ def join_directions(
         return Comparison(features[a], features[b], coarse[a].affine, _EVERY)
 
     comparisons = list(threads.map(compared, WAYS))
-    found = [
-        Places(each.fixed.lattice, each.start + field.on(each.fixed.lattice))
-        for each, field in zip(comparisons, fields, strict=True)
-    ]
-    found = [_centred(found[a], found[b]) for a, b in WAYS]
+    lattices = [each.fixed.lattice for each in comparisons]
+    first = [each.start + field.on(lattice) for each, field, lattice in zip(comparisons, fields, lattices, strict=True)]
+    offs = [_past(first[a], lattices[a], first[b], lattices[b]) for a, b in WAYS]
+    joined = [places - off / 2 for places, off in zip(first, offs, strict=True)]
     step(0.7, "comparing small neighbourhoods")
-    moves = list(threads.map(_last_move, comparisons, found))
-    return [_moved(found[a], moves[a], Places(found[b].lattice, moves[b])) for a, b in WAYS]
+    moves = list(threads.map(_last_move, comparisons, joined))
+    found = []
+    for a, b in WAYS:
+        back = read_at(moves[b], lattices[b], joined[a])
+        trust = 1 / (1 + ((moves[a] + back).norm(dim=0) / _DISAGREE_MM).square())
+        places = joined[a] + (moves[a] - back) / 2 * trust
+        moved = places - comparisons[a].start - coarse[a].field.on(lattices[a])
+        found.append(Places(lattices[a], places, torch.stack([offs[a].norm(dim=0), moved.norm(dim=0)])))
+    return found
 
 
-def _centred(own: Places, other: Places) -> Places:
-    """Move answers by half of the distance by which the other direction leads them past their points."""
-    off = other.at(own.places) - own.lattice.through(np.eye(4))
-    return Places(own.lattice, own.places - off / 2)
+def _past(places: torch.Tensor, lattice: Lattice, back: torch.Tensor, back_lattice: Lattice) -> torch.Tensor:
+    """Compute (3, k, j, i) mm, by which the other direction leads answers past their points.
+
+    places: answers at the points of `lattice`. back: answers of the other direction at the points of `back_lattice`.
+    """
+    displacement = read_at(back - back_lattice.through(np.eye(4)), back_lattice, places)
+    return places + displacement - lattice.through(np.eye(4))
 
 
-def _last_move(comparison: Comparison, found: Places) -> torch.Tensor:
+def _last_move(comparison: Comparison, places: torch.Tensor) -> torch.Tensor:
     """Compute for each place, (3, k, j, i) mm, the move after which its neighbourhood of 20 mm fits better.
 
     This is a step of Lucas and Kanade (1981), with the mean slope of both images.
     """
-    force, matrix = comparison.terms(found.places - comparison.start)
+    force, matrix = comparison.terms(places - comparison.start)
     terms = windowed(torch.cat([force, matrix])[None])[0]
     matrix = terms[3:][WHERE].permute(2, 3, 4, 0, 1)
     body = comparison.fixed.weight > 0
@@ -129,10 +145,3 @@ def _last_move(comparison: Comparison, found: Places) -> torch.Tensor:
     matrix = matrix + torch.eye(3) * (_DAMPING * scale + 1e-9)
     move = -torch.linalg.solve(matrix, terms[:3].permute(1, 2, 3, 0)[..., None])[..., 0].permute(3, 0, 1, 2)
     return move * _FARTHEST_MM / move.norm(dim=0).clamp_min(_FARTHEST_MM) * body
-
-
-def _moved(found: Places, move: torch.Tensor, other: Places) -> Places:
-    """Apply the moves of both directions. other: the moves of the other direction, on its own lattice."""
-    back = read_at(other.places, other.lattice, found.places)
-    trust = 1 / (1 + ((move + back).norm(dim=0) / _DISAGREE_MM).square())
-    return Places(found.lattice, found.places + (move - back) / 2 * trust)

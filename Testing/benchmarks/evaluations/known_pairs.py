@@ -1,8 +1,8 @@
 """Pairs of scans of one patient whose true correspondence is known, made from one real scan.
 
-The copy is a later scan of the same patient: turned on the table, bent, breathed with lungs that slide along the ribs, with
-other noise, kernel, slices, contrast phase and lung density, with another field of view. Lesions appear, vanish, grow
-and shrink, and fluid fills the back of a lung.
+The copy is a later scan of the same patient. The patient is turned on the table, bent, and has breathed, with lungs
+that slide along the ribs. Noise, kernel, slices, contrast phase, lung density and field of view differ. Lesions appear,
+vanish, grow and shrink, and fluid fills the back of a lung.
 """
 
 from dataclasses import dataclass
@@ -83,13 +83,21 @@ def make_pair(volume: Volume, seed: int, lesions: bool = True) -> KnownPair:
         later = _with_ball(later, ball.centre, ball.after_mm, value + float(rng.normal(0, 15)), texture, rng)
     later = _scanned(later, volume, rng)
     copy = Volume.from_sitk(later, name=f"{volume.name} later")
-    return KnownPair(Volume.from_sitk(sitk.Cast(original, sitk.sitkInt16), name=volume.name), _cut(copy, rng), transform, balls, fluid)
+    return KnownPair(
+        Volume.from_sitk(sitk.Cast(original, sitk.sitkInt16), name=volume.name),
+        _cut(copy, rng),
+        transform,
+        balls,
+        fluid,
+    )
 
 
 def _turned_and_bent(volume: Volume, rng: np.random.Generator) -> list[sitk.Transform]:
     low, high = transform_points(LPS_FROM_RAS, volume.bounds_ras)
     low, high = np.minimum(low, high), np.maximum(low, high)
-    turn = sitk.Euler3DTransform(((low + high) / 2).tolist(), *rng.normal(0, 0.035, 3).tolist(), rng.normal(0, 10, 3).tolist())
+    turn = sitk.Euler3DTransform(
+        ((low + high) / 2).tolist(), *rng.normal(0, 0.035, 3).tolist(), rng.normal(0, 10, 3).tolist()
+    )
     bends: list[sitk.Transform] = [turn]
     for control_mm, most_mm in ((90.0, 6.0), (45.0, 2.0)):
         bend = sitk.BSplineTransform(3, 3)
@@ -102,7 +110,7 @@ def _turned_and_bent(volume: Volume, rng: np.random.Generator) -> list[sitk.Tran
 
 
 def _tabulated(transforms: list[sitk.Transform], volume: Volume) -> sitk.Transform:
-    """Join transforms into one table of displacements, on a grid that extends beyond the scan. A table is much faster."""
+    """Join transforms into one table of displacements, which is faster. The table extends 60 mm beyond the scan."""
     low, high = volume.bounds_ras + np.array([[-60.0], [60.0]])
     size = np.ceil((high - low) / _TABLE_MM).astype(int)
     matrix = np.diag([*[_TABLE_MM] * 3, 1.0])
@@ -152,7 +160,12 @@ def _balls(spots: np.ndarray, grid_to_ras: np.ndarray, rng: np.random.Generator)
 
 
 def _other_look(
-    volume: Volume, lungs: np.ndarray, frame: sitk.Image, transform: sitk.Transform, breath: float, rng: np.random.Generator
+    volume: Volume,
+    lungs: np.ndarray,
+    frame: sitk.Image,
+    transform: sitk.Transform,
+    breath: float,
+    rng: np.random.Generator,
 ) -> sitk.Image:
     """Warp the scan, and change contrast medium and lung density."""
     image = sitk.Resample(
@@ -268,7 +281,10 @@ def _smoothed(values: np.ndarray, sigma_mm: float) -> np.ndarray:
 
 
 def _opened(mask: np.ndarray) -> np.ndarray:
-    return sitk.GetArrayFromImage(sitk.BinaryMorphologicalOpening(sitk.GetImageFromArray(mask.astype(np.uint8)), (1,) * 3)) > 0
+    return (
+        sitk.GetArrayFromImage(sitk.BinaryMorphologicalOpening(sitk.GetImageFromArray(mask.astype(np.uint8)), (1,) * 3))
+        > 0
+    )
 
 
 def _filled(lungs: np.ndarray) -> np.ndarray:
