@@ -29,7 +29,7 @@ _NOISE_HU = 20.0
 # similarity: correlation of the images in a window of 15 mm. wide: the same in 30 mm. texture: log10 of the standard
 # deviation of HU in 15 mm. change: difference of the mean HU in 15 mm, / 100. odd: the same minus the difference in
 # 30 mm. cycle, moved: see `pairing.Places.doubts`. volume: log2 of the ratio of volumes. beyond: share of the window
-# that the other scan does not show. edge: mm from the answer to the nearest side of the other scan, at most 60.
+# that the other scan does not show. edge: mm from the answer to the nearest side of the other scan, at most 20.
 STORED = ("similarity", "wide", "texture", "change", "odd", "cycle", "moved", "volume", "beyond")
 EVIDENCE = (*STORED, "edge")
 _SIMILARITY, _TEXTURE, _BEYOND = (STORED.index(name) for name in ("similarity", "texture", "beyond"))
