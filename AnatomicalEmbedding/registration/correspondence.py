@@ -38,6 +38,7 @@ _FORMAT_VERSION = 1
 _FAR_MM = 20.0  # largest distance from an edge in the evidence
 _HIGHEST = 0.99  # highest probability that is stated
 _LEAST_PRESENT = 0.05
+_RARE = 0.2  # the calibration has 5 times as much changed tissue as usual scans; only probabilities are corrected
 FOREST = "same patient"  # name of the forest in the calibration
 
 
@@ -124,7 +125,8 @@ class Correspondence:
         outside = evidence[:, EVIDENCE.index("edge")] < 0
         present, within, near = (np.where(outside, 0.0, share) for share in (present, within, near))
         expected = error / np.maximum(present, _LEAST_PRESENT)
-        within, near = (np.clip(share, 1 - _HIGHEST, _HIGHEST) for share in (within, near))
+        rare = 1 / (present + (1 - present) * _RARE)
+        within, near = (np.clip(share * rare, 1 - _HIGHEST, _HIGHEST) for share in (within, near))
         levels = np.full(len(places), "", dtype="<U10")
         status = decide(present, expected)
         return Matches(places, score, status, expected, within, near, present, evidence, levels)
