@@ -205,7 +205,7 @@ class Manifest:
             return {check_hash(row["scan_hash"]): (str(row["sha256"]), int(row["size"])) for row in found}
 
     def find(self, scan: str) -> list[Row]:
-        """Return the scans with this label or path, or in this folder. Raises AnatomicalEmbeddingError if none fits."""
+        """Return the scans whose label, path or folder is `scan`. Raises AnatomicalEmbeddingError if no scan fits."""
         found = self._execute(
             "SELECT * FROM scans WHERE scan IN (?1, ?2) OR path IN (?1, ?2)"
             " OR substr(path, 1, length(?2) + 1) IN (?2 || '/', ?2 || '\\') ORDER BY id",

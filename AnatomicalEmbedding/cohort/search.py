@@ -202,7 +202,7 @@ def one_mention(words: str) -> Mention:
 def _points_in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.ndarray, np.ndarray]:
     """Return m points of the place `name`, (m, 3), and its most central point, (3,); mm in the body frame.
 
-    If `mention` has a qualifier ("upper part of", "above"), the points lie in the part or space that it describes.
+    If `mention` has a qualifier ("upper part of", "above"), the points lie in the part or space of the qualifier.
     """
     frame = frame_fields(atlas)
     field = frame.field(name)
@@ -223,7 +223,7 @@ def _absent(row: Row, probability: float = _ABSENT_PROBABILITY, similarity: floa
 
 
 def _of_match(row: Row, answer: Matches) -> Found:
-    """Make a Found of the match in one scan. Without a calibration: no probability, status uncertain."""
+    """Make a Found of the match in one scan. Without a calibration, the status is uncertain."""
     similarity = float(answer.score[0])
     if answer.status is None:
         return Found(row, UNCERTAIN, None, None, answer.points_ras[0], similarity)

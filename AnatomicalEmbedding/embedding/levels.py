@@ -118,7 +118,7 @@ def level_of(structure: str) -> str | None:
 
 
 def is_counted(level: str, height: float, ends: Mapping[str, float]) -> bool:
-    """Whether a vertebra (middle at S = `height` mm) is near an end, and has its usual distance from this end."""
+    """Whether a vertebra (middle at S = `height` mm) has its usual distance from a nearby end of the spine."""
     usual = np.array([[_COURSE_MM[level][1] - at for at in ENDS_MM.values()]])
     return bool(counted_alike(usual, above_ends(np.array([height]), ends))[0])
 

@@ -57,7 +57,7 @@ def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) 
 
     For each lesion of the list, the first rule that fits is used:
     1. The record has a lesion that a person saw in this study, at the same place or with the same name. No lesion is
-       added. If the place is the same and the size is not confirmed, the line drawn in the list becomes its long axis.
+       added. If the place is the same and no size is confirmed, the line in the list becomes the long axis.
     2. Exactly one lesion that was not seen in this study has the same name, and the name is not an automatic name
        (such as F-1). The mark is added to this lesion, unless a person reviewed the lesion as not visible, outside or
        merged in this study.

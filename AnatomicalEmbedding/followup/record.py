@@ -250,7 +250,7 @@ class FollowUp:
     def _without(self, lesion_id: str, instead: str) -> FollowUp:
         """Remove a lesion, and replace its id with `instead` in the entries `into` and `split_from` of other lesions.
 
-        If `instead` is "", each finding that another lesion has merged into the removed lesion is removed, too.
+        If `instead` is "", findings with the removed lesion as `into` are removed, too.
         """
         kept = []
         for lesion in (each for each in self.lesions if each.id != lesion_id):

@@ -128,7 +128,7 @@ class Timeline:
         return Measured(tuple(sizes), tuple(missing))
 
     def news(self, number: int) -> News:
-        """Return the lesions that are new or may be new in visit `number`: seen in it, but not in the study `first`."""
+        """Return the lesions that are new or may be new in a visit: seen in the visit, but not in the study `first`."""
         first, study = self.first, self.record.studies[number]
         new, unclear, notes = [], [], []
         for lesion in self.record.lesions:
@@ -169,7 +169,7 @@ class Timeline:
     def _shown(self, lesion: Lesion, number: int) -> Lesion | None:
         """Return the lesion that stands for `lesion` in visit `number`, or None.
 
-        This is `lesion` itself if a person saw it in the visit. If `lesion` has merged into X in the visit, it is X,
+        If a person saw `lesion` in the visit, return `lesion`. If `lesion` has merged into X in the visit, return X,
         but only if a person saw X in the visit and saw `lesion` in an earlier visit.
         """
         key = self.record.studies[number].key

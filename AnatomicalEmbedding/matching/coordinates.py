@@ -68,7 +68,7 @@ class CoordinateAnswers:
 
     Args:
         cells: (n, 3) float64, answers in target cells i, j, k.
-        residual: (n,) distance between the coordinate at the answer and the wanted coordinate, in the unit of the map.
+        residual: (n,) distance between the body coordinates of the answer and of the point, in the unit of the map.
         size: (n,) volume in the body frame that corresponds to 1 mm^3 of the target: determinant of the map's slope.
     """
 

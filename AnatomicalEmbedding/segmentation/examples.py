@@ -83,7 +83,7 @@ def _read_labels(scan: Path) -> LabelMap | None:
 
 @dataclass(frozen=True, eq=False)
 class PreparedExample:
-    """An example ready for training. crops: group number -> crop. volumes_ml, contrast: structure name -> value."""
+    """An example ready for training. crops: by group number. volumes_ml, contrast (see `contrast_of`): by structure."""
 
     id: str
     embedding: EmbeddingMap

@@ -97,7 +97,7 @@ class PatchSampler:
         return Patch(network_input(hu, coordinate, guess), features, labels[None], example.known)
 
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
-        """Make a random first guess (s, k, j, i) for a patch of example n: carried or bent labels of it, or zeros."""
+        """Make a random first guess (s, k, j, i) for a patch: carried labels, bent labels of example n, or zeros."""
         example, rng = self._examples[n], self._rng
         if rng.random() < _NO_GUESS:
             return torch.zeros(len(example.labels), *self._size)

@@ -79,7 +79,7 @@ def _similar_nearby(
 
 
 def read_cells(grid: torch.Tensor, cells: torch.Tensor, unit: bool = True) -> torch.Tensor:
-    """Interpolate a grid (d, k, j, i) at positions (p, 3) in cells i, j, k. Returns (p, d). unit: scale to length 1."""
+    """Interpolate a grid (d, k, j, i) at cells i, j, k (p, 3). Returns (p, d); if `unit`, each row has length 1."""
     read = read_linear(grid[None], cells[None])[0]
     return F.normalize(read, dim=1) if unit else read
 

@@ -15,7 +15,8 @@ from .loop import ALGORITHMS, OptimiserSpec
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """Crops of a batch. crop_sizes: each [i, j, k] voxels. height_bands: each [low, high body height in mm, share]."""
+    """Crops of a batch. crop_sizes: each [i, j, k] voxels. height_bands: each [low, high, weight]; a crop is aimed at a
+    body height from low to high mm, with a probability proportional to weight."""
 
     crop_sizes: list[list[int]]
     height_bands: list[list[float]]

@@ -184,7 +184,7 @@ def find_names(words: Sequence[str]) -> list[Name]:
 
 
 def _longest(words: Sequence[str], at: int) -> Name | None:
-    """Find the longest phrase of the dictionary that begins at word `at`. Silent words and sides are skipped."""
+    """Find the longest phrase of the dictionary that begins at word `at`. Words in SILENT are skipped."""
     dictionary = load_dictionary()
     if words[at] not in dictionary.firsts:
         return None
@@ -279,7 +279,7 @@ def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int]
 
 
 def _before(words: Sequence[str], first: int, named: set[int]) -> list[str]:
-    """Return up to five words before token `first`. Stop at a comma or another name; leave out silent words."""
+    """Return up to five words before token `first`. Stop at a comma or another name; leave out words in SILENT."""
     found: list[str] = []
     for n in range(first - 1, max(first - 9, -1), -1):
         if n in named or words[n] in _BREAKS or len(found) >= 5:

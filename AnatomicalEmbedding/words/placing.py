@@ -78,7 +78,7 @@ class Place:
         return level_sentence(self.levels) if self.levels else ""
 
     def least_chance(self, share: float) -> float:
-        """Return the lowest chance among the likeliest cells that together hold the fraction `share` of all chances."""
+        """Return the lowest chance among the likeliest cells whose chances have the fraction `share` of the total."""
         values = np.sort(self.region.values.ravel())[::-1].astype(np.float64)
         total = values.cumsum()
         return max(float(values[min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)]), 1e-6)
@@ -291,7 +291,7 @@ class PlaceFinder:
         return self.grid.with_values(wide, self.grid.blurred(wide, _REGION_MM) * self.grid.tissue[self.grid.crop(wide)])
 
     def _shift(self, name: str) -> float:
-        """Return the mm to add to the map's body heights at a vertebra, or at a rib (as at its vertebra); else 0."""
+        """Return the mm to add to the map's body heights at a vertebra, or at a rib's vertebra; 0 for other places."""
         if self._spine is None:
             return 0.0
         if name.startswith("vertebrae_"):

@@ -23,7 +23,7 @@ _CHUNK = 8192
 
 
 class FrameFields:
-    """Computes a field for each named place: how likely each cell of the body frame belongs to it, 0 to 1."""
+    """Computes a field for each place: the probability that a cell of the body frame belongs to the place, 0 to 1."""
 
     def __init__(self, atlas: Atlas) -> None:
         self.grid: Grid = make_frame_grid()
@@ -44,9 +44,9 @@ class FrameFields:
 
 
 def occupancy_of(name: str, atlas: Atlas) -> Occupancy | None:
-    """Return the atlas entry of a place, or None.
+    """Return the occupancy of a place in the atlas; None if the atlas has none, or if a recipe is better.
 
-    If a place has a recipe, an entry that was counted in fewer than three real patients is not used.
+    A recipe of the place is better than an occupancy that was counted in fewer than three real patients.
     """
     found = atlas.occupancies.get(name)
     return found if found is not None and (found.real >= 3 or not load_terms()[name].recipe) else None

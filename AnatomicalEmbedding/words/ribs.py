@@ -153,7 +153,7 @@ class _Usual:
 
     Args:
         places: bool (k, j, i), cells of the body frame that belong to ribs more often than to other bones.
-        near: bool (k, j, i), cells in and around ribs, without cells that belong to other bones more often.
+        near: bool (k, j, i), cells in and around ribs that do not belong to other bones more often than to ribs.
         heights: (2, 13, SECTORS) mm, mean body height of a rib, by side, rib number and angle; NaN: no rib there.
     """
 

@@ -35,7 +35,7 @@ class AlignmentLogic(SceneJob):
         return ""
 
     def align(self, fixedNode, movingNode, kind: str = DEFORMABLE, resample: bool = False) -> bool:
-        """Start to align the moving volume with the fixed volume. Both are prepared first.
+        """Start to align the moving volume with the fixed volume. Both volumes are embedded first.
 
         Args:
             kind: "rigid", "affine", "coarse" or "deformable".

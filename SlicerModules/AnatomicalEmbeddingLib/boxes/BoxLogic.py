@@ -74,7 +74,7 @@ class BoxLogic(SceneJob):
     def find(
         self, volumeNodes: Sequence, structures: Sequence[str], recall: float, replaceEdited: bool = False
     ) -> bool:
-        """Start to search volumes for structures. The volumes are prepared first.
+        """Start to search volumes for structures. The volumes are embedded first.
 
         If the user has examples of a structure, these examples are used instead of the library. A structure is not
         searched for in a scan in which the user has marked it.

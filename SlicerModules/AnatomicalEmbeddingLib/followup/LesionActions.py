@@ -115,7 +115,7 @@ class LesionActions(Listener):
             return _("{lesion} already has this state in this study.").format(lesion=self.lesion)
         if action == ACCEPT_SIZE:
             if found is None or not found.size.axes:
-                return _("{lesion} has no axes in this study: draw them with L and S.").format(lesion=self.lesion)
+                return _("{lesion} has no axes in this study: draw them with keys L and S.").format(lesion=self.lesion)
             return _("The axes have already been accepted.") if found.size.confirmed else ""
         if action == MERGE and not self.mergeChoices():
             return _("No other lesion has a place in this study: mark the other lesion first.")

@@ -62,7 +62,7 @@ class LesionMirror:
                 Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
 
     def poll(self) -> None:
-        """Report what the user added or deleted; reset the nodes to the record. Call `poll` a few times a second."""
+        """Report the user's edits, then reset the edited nodes to the record. Call `poll` a few times a second."""
         if self._inHand():
             return
         self._ownViews.follow()
