@@ -57,7 +57,7 @@ class BodyCells:
         Matching reads only cells near the cell where it starts, so this map gives the same answers as the whole map.
 
         Args:
-            file: the scan's map file, to read local descriptors; None: the map has coordinates only.
+            file: the scan's map file, to read local descriptors; None for a map with coordinates only.
 
         Raises:
             MapError: the file is missing or damaged.

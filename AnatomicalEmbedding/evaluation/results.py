@@ -102,7 +102,7 @@ class Result(Tables):
     notes: tuple[str, ...] = ()
 
     def errors(self, matcher: str, group: str | None = None, name: str | None = None) -> np.ndarray:
-        """Return the errors of a matcher, (N,) mm. group, name: only points of this group and name; None: all."""
+        """Return the errors of a matcher, (N,) mm. group, name: choose points by them; None for all points."""
         chosen = [
             error
             for measured in self.measured

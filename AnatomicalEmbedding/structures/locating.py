@@ -98,7 +98,7 @@ def make_example(
     """Make an example from a box (2, 3) RAS mm.
 
     Args:
-        extremes_ras: (6, 3) RAS mm, a point of the structure on each of the SIDES; None: the middle of each side.
+        extremes_ras: (6, 3) RAS mm, a point of the structure on each of the SIDES; default: the middle of each side.
         effort: effort of matching for which the example is made.
 
     Raises:

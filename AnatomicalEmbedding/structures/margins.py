@@ -181,7 +181,7 @@ def _shrunk(off: np.ndarray, common: np.ndarray) -> np.ndarray:
 
 
 def _errors(known: Sequence[KnownBox]) -> np.ndarray:
-    """Return (n, 6): for each box and side, true error / expected error. Positive: the box is too small there."""
+    """Return (n, 6): for each box and side, true error / expected error, positive where the box is too small."""
     return np.array([(box.truth_ras - box.located.box_ras).ravel() * OUTWARD / box.located.sigma_mm for box in known])
 
 

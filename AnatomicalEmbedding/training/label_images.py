@@ -75,7 +75,7 @@ _FAT = (-0.5, 0.6)
 class LabelledBody:
     """The label map of one patient, without a CT image.
 
-    labels: uint8 (k, j, i), index into `names`; 0: background. names: structures; names[0] is "".
+    labels: uint8 (k, j, i), index into `names`; 0 for background. names: structures; names[0] is "".
     points: centre and extremes of each complete structure, (7, 3) RAS mm.
     """
 

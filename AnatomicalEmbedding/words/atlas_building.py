@@ -49,8 +49,8 @@ _KEPT = (None, reason_left_out("spinal_cord"))
 
 @dataclass(frozen=True, eq=False)
 class SampledBody:
-    """n points of one labelled body. body_mm: (n, 3) body coordinates, mm. label: (n,) values of the label map; 0: no
-    label. names: value -> structure. kind: "real", "synthetic" or "drawn" (the CT was made from the label map).
+    """n points of one labelled body. body_mm: (n, 3) body coordinates, mm. label: (n,) values of the label map; 0 for
+    no label. names: value -> structure. kind: "real", "synthetic" or "drawn" (the CT was made from the label map).
     descriptor: float16 (n, d), descriptors of the points, or None.
     """
 

@@ -60,7 +60,7 @@ class NetworkSpec:
         normalise_output: whether a batch normalisation without parameters follows the coordinate (Goncharov 2024).
         scales: inference magnifies the scan by each of these factors and averages the coordinates.
         coordinates: whether the network has a coordinate head.
-        global_channels, local_channels: number of channels of the descriptors; 0: the network lacks this head.
+        global_channels, local_channels: number of channels of the descriptors; 0 if the network lacks this head.
         organs: names of the organs that the organ head finds; empty if there is no organ head. The organ head needs
             coordinates and local descriptors.
         organ_channels: number of channels, added to the local descriptor, that encode the organs at a place; may be 0.

@@ -39,7 +39,7 @@ def pointLists(scene) -> list:
 
 
 def studiesOfPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
-    """Return the keys of studies that have points of a list. study: key for points placed in no study's volume."""
+    """Return the keys of the studies to which `importPoints` would assign points. study: as in `importPoints`."""
     found = {key for key, _label, _place in _points(logic, listNode, study)}
     return [key for key in logic.volumes if key in found]
 

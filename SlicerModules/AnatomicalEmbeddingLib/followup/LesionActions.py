@@ -83,7 +83,7 @@ class LesionActions(Listener):
         steps[action]()
 
     def mergeChoices(self) -> list[str]:
-        """Return ids of lesions into which the chosen lesion can merge: all others with a place in the chosen study."""
+        """Return ids of lesions into which the chosen lesion can merge: all other lesions with a place in the study."""
         found = {each.id: each.findings.get(self.study) for each in self.logic.record.lesions if each.id != self.lesion}
         return [each for each, finding in found.items() if finding is not None and finding.state in WITH_PLACE]
 
@@ -142,5 +142,5 @@ def nextStep(logic: FollowUpLogic) -> str:
         return _("The table has cells without a finding: prepare the scans, or choose a cell and press M, N or O.")
     targets = [lesion for lesion in record.lesions if lesion.target]
     if any(each.visible and not each.size.confirmed for lesion in targets for each in lesion.findings.values()):
-        return _("All proposals are reviewed. Measure the target lesions: choose a cell, and draw the axes (L, S).")
+        return _("All proposals are reviewed. Measure the target lesions: choose a cell, and draw axes (keys L, S).")
     return _("All proposals are reviewed. In the sections below, see the response and export reports.")
