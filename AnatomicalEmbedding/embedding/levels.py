@@ -73,7 +73,7 @@ def _height_of_top(embedding: EmbeddingMap, high: float) -> float:
 
 
 def near_spine(coordinates: np.ndarray) -> np.ndarray:
-    """For each place (n, 3), mm in the body frame: does it lie within 4 cm of the bones of the spine? (n,) bool."""
+    """Return (n,) bool: whether each place (n, 3), mm in the body frame, lies within 4 cm of the bones of the spine."""
     x, y, z = np.asarray(coordinates, dtype=np.float64).T
     middle = np.interp(z, _HEIGHT_MM[::-1], _AHEAD_MM[::-1])
     away = np.maximum(y - middle, np.maximum(middle - _BEHIND_MM - y, 0))

@@ -72,9 +72,9 @@ def renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) -> 
 
 
 def _filled(mine: Lesion, other: Lesion) -> Lesion:
-    """Complete the lesion `mine` of the old record with the entries that only `other`, the same lesion, has.
+    """Complete the lesion `mine` of the old record from `other`, the same lesion in the added record.
 
-    These entries are findings, sizes, name, site and `split_from`. A reviewed finding of `other` replaces an unreviewed
+    Missing findings, name, site and `split_from` are copied. A reviewed finding of `other` replaces an unreviewed
     finding of `mine`, and a confirmed size of `other` replaces an unconfirmed size of `mine`.
     """
     findings = dict(mine.findings)

@@ -250,7 +250,6 @@ def _doubtful_levels(
 
 
 def _check_targets(targets: Sequence[EmbeddingMap], weights_hash: str) -> None:
-    """Raise MapError if the map of a target was made with other weights than the query, or shows no body."""
     for target in targets:
         made = target.provenance
         if made.weights_hash != weights_hash:

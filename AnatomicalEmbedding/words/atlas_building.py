@@ -171,7 +171,7 @@ def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
 
 
 def _frame_index(body: SampledBody) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cell i, j, k of the atlas in which each point lies, (n, 3), and (n,) bool: is it in the atlas?"""
+    """Return the cell i, j, k of each point in the atlas, (n, 3), and (n,) bool: whether the atlas has this cell."""
     index = np.rint((body.body_mm - LOW_MM) / STEP_MM).astype(int)
     return index, ((index >= 0) & (index < SHAPE[::-1])).all(axis=1)
 

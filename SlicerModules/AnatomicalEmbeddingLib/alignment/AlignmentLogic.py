@@ -104,7 +104,7 @@ def _register(maps, volumes, kind, device, step) -> tuple[Registration, str]:
 
 
 def _describe(found: Registration, folding: Folding, seconds: float, note: str) -> str:
-    """Describe the result in a few sentences. seconds: duration of the registration, without preparing the scans."""
+    """Describe the result in a few sentences. seconds: duration of the registration, without embedding."""
     sentences = [
         f"{found.moving} was aligned with {found.fixed} ({found.kind}).",
         f"{found.used} of {found.tried} points of {found.fixed} were found in {found.moving} and used.",

@@ -134,7 +134,6 @@ class ExportPanel(Listener):
         showText(self.ui.exportedLabel, "\n".join(notes))
 
     def _written(self, folder: str, kinds: list[str]) -> list[str]:
-        """Write the files. Returns a sentence for each written file and for each file that could not be written."""
         try:
             with slicer.util.WaitCursor():
                 written, notes = exportFollowUp(self.logic, folder, kinds)

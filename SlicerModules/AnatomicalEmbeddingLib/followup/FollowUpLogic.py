@@ -140,7 +140,7 @@ class FollowUpLogic(Listener):
     # -- actions of the user -----------------------------------------------------------------------------------------
 
     def mark(self, study: str, place: Point, lesion: str | None = None) -> str:
-        """Mark a lesion at `place`, or move its place in the study to `place`. Then start to prepare all scans.
+        """Mark a lesion at `place`, or move its place in the study to `place`. Then call `prepare`.
 
         lesion: id; None for a new lesion. Returns the id of the lesion; "" if the record cannot be changed.
         """

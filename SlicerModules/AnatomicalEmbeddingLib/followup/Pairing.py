@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Pairing(Listener):
-    """Finds which lesions of two studies are the same lesion. Signal changed(): `offer` or `reason` may be new.
+    """Finds which lesions of two studies are the same lesion. Signal changed(): `offer` or `reason` may have changed.
 
     offer: the pairs, splits and mergers that the user can accept; None if nothing is offered. If a person changes a
     finding, `offer` becomes None. reason: why nothing can be offered, or "". changes: a sentence for each pair, split
