@@ -135,7 +135,7 @@ def load_recipe(
     for key, value in (overrides or {}).items():
         section, _, entry = key.partition(".")
         if key not in known:
-            raise AnatomicalEmbeddingError(f"--set {key}: this entry is unknown{did_you_mean(key, known)}; correct it.")
+            raise AnatomicalEmbeddingError(f"--set {key}: is no recipe setting{did_you_mean(key, known)}; correct it.")
         values.setdefault(section, {})[entry] = value
     return recipe_from_dict(values, str(path), objectives)
 
