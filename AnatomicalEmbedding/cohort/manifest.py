@@ -115,7 +115,7 @@ class Manifest:
             self._execute("INSERT OR REPLACE INTO about VALUES (?, ?)", pair)
 
     def add(self, sources: Iterable[Source]) -> Counter[str]:
-        """Add scans. Returns counts of "new", "changed" and "known" scans; changed scans are set to waiting."""
+        """Add scans. Returns counts of "new", "changed" and "known" scans; changed scans get the state waiting."""
         count, remaining = Counter[str](), iter(sources)
         while batch := list(islice(remaining, _BATCH_SCANS)):  # a batch is listed before the manifest is locked
             with self._transaction():

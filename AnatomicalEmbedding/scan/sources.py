@@ -148,7 +148,7 @@ def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[
 
 
 def read_scan(scan: str) -> Volume:
-    """Read a scan of a cohort. scan: its label in the cohort: a file, a folder, or folder#SeriesInstanceUID.
+    """Read a scan of a cohort. scan: label in the cohort, which is a file, a folder, or folder#SeriesInstanceUID.
 
     Raises AnatomicalEmbeddingError if the scan does not exist any more, and the errors of `Volume.read`.
     """

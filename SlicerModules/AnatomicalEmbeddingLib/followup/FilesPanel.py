@@ -88,7 +88,7 @@ class ExportPanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Enable a check box if its kind of file can be written, and show the number of unreviewed proposals."""
+        """Enable the box for structured reports if they can be written. Show the number of unreviewed proposals."""
         ui, record = self.ui, self.logic.record
         patient = "" if self.logic.patient is None else self.logic.patient.key
         if patient != self._patient:
