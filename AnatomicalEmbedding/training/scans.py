@@ -98,7 +98,7 @@ class PreparedScan:
                 metadata = file.metadata()
             origin, label_names = metadata["origin"], tuple(map(structure_name, json.loads(metadata["label_names"])))
         except (SafetensorError, OSError, KeyError, TypeError):
-            message = f"{path}: not a prepared scan, or of an older version, or damaged; delete it and run again."
+            message = f"{path}: is damaged, outdated or not a prepared scan; delete this file and run again."
             raise AnatomicalEmbeddingError(message) from None
         frame = FrameGuess(**{k: np.array(v) for k, v in json.loads(metadata["frame"]).items()})
         return cls(
