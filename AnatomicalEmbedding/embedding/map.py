@@ -69,12 +69,12 @@ class EmbeddingMap:
 
     @cached_property
     def cell_to_scan(self) -> np.ndarray:
-        """(4, 4) matrix from cell indices to voxel indices of the scan; both may be fractions."""
+        """(4, 4) matrix from cell indices to voxel indices of the scan; all indices may be fractions."""
         return np.linalg.inv(self.scan_to_ras) @ self.cell_to_ras
 
     @cached_property
     def scan_to_cell(self) -> np.ndarray:
-        """(4, 4) matrix from voxel indices of the scan to cell indices; both may be fractions."""
+        """(4, 4) matrix from voxel indices of the scan to cell indices; all indices may be fractions."""
         return np.linalg.inv(self.cell_to_scan)
 
     @cached_property

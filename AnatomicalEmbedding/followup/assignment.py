@@ -206,7 +206,7 @@ def assign_in_record(
 def _listed(
     record: FollowUp, key: str, other: str, maps: Mapping[str, EmbeddingMap], effort: str, unread: dict[str, str]
 ) -> Listed:
-    """Match lesions of study `key` in study `other`: those that a person saw in `key` and may still find in `other`.
+    """Match the lesions that a person saw in study `key` and may still find in study `other`.
 
     A lesion whose point lies outside the patient is left out, and the reason is added to `unread`.
     """

@@ -109,7 +109,7 @@ class PreparedScan:
 
 
 def prepare_volume(volume: Volume, frame: dict[float, float] | FrameGuess, spacing_mm: Spacing) -> PreparedScan:
-    """Prepare one scan: resample it to the working grid, and find the body. Raises VolumeError if there is no patient.
+    """Prepare one scan: resample it to the working grid, and find the body. Raises VolumeError if no patient is found.
 
     frame: approximate conversion from RAS mm to body coordinates; or {body height mm: RAS S mm} with at least one
     entry, from which the conversion is guessed.

@@ -328,7 +328,7 @@ class _DoubleConvolution(nn.Sequential):
 
 
 class _UnitLength(torch.autograd.Function):
-    """Divides vectors along dimension 1 by their length. The gradient is five times faster than that of F.normalize."""
+    """Divides vectors along dimension 1 by their length. Its gradient is five times faster than with F.normalize."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:

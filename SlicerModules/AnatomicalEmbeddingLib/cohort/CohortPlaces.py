@@ -33,7 +33,7 @@ class CohortPlace:
 
 
 def readPlaces(path: str | Path) -> list[CohortPlace]:
-    """Return the places of a table, in the order of its lines. Raises PointsError if the file is not such a table."""
+    """Return the places in a file places.csv, line by line. Raises PointsError if the file is not a table of places."""
     from AnatomicalEmbedding.scan.sources import distinct_names
 
     path = Path(path)
