@@ -246,7 +246,7 @@ def _unpack(bits: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 
 
 def check_matrices(cell_to_ras: torch.Tensor, scan_to_ras: torch.Tensor) -> None:
-    """Raise ValueError unless the matrices (n, 4, 4) are possible: cells lie along R, A, S; a scan may be oblique."""
+    """Raise ValueError for impossible matrices (n, 4, 4). The axes of cells must lie along R, A and S."""
     for matrices in (cell_to_ras, scan_to_ras):
         check_size(matrices, (None, 4, 4), torch.float64)
         steps = matrices[:, :3, :3].norm(dim=1, keepdim=True)

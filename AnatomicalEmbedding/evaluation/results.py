@@ -92,7 +92,7 @@ def summarise(errors_mm: np.ndarray) -> Summary:
 class Result(Tables):
     """All measured errors. scan_seconds: for each matcher, mean seconds of the work that is done once for each scan.
 
-    left_out: why structures are not measured: id of a case -> name of the structure -> reason.
+    left_out: why structures were not measured: id of a labelled scan -> name of the structure -> reason.
     """
 
     matchers: tuple[str, ...]

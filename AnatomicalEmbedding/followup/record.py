@@ -192,7 +192,7 @@ class FollowUp:
         return self._gone(lesion_id, study, OUTSIDE)
 
     def merge(self, lesion_id: str, study: str, into: str) -> FollowUp:
-        """Record that in this study the lesion has merged into the lesion `into`. Only `into` is measured there."""
+        """Record that the lesion has merged into the lesion `into`. In this study, only `into` is measured."""
         self.lesion(into)
         if into == lesion_id:
             raise AnatomicalEmbeddingError(f"{lesion_id}: cannot merge into itself; choose another lesion.")

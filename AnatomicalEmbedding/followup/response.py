@@ -156,7 +156,7 @@ def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
         found = lesion.findings.get(study.key)
         gone = found is not None and (found.state == NOT_VISIBLE or is_normal(lesion, diameter_mm(lesion, found)))
         if lesion_id not in in_sum and not gone:
-            yield lesion_id, "may still be there, but is not in the sum, so the response is not complete; review it."
+            yield lesion_id, "may still exist but is not in the sum, so the response is incomplete; review the lesion."
 
 
 def _choice_notes(sizes: Measured, targets: list[Lesion]) -> Iterator[str]:

@@ -54,7 +54,7 @@ class Measured:
 
     @property
     def is_cleared(self) -> bool:
-        """Whether all diameters are known and mean no disease (`is_normal`)."""
+        """Whether the diameters of all lesions are known and normal (`is_normal`)."""
         return not self.missing and all(is_normal(lesion, size) for lesion, size in self.lesions)
 
     @property

@@ -24,7 +24,7 @@ _MAX_OFF_LINE_MM = 1.0
 
 @dataclass(frozen=True)
 class SliceStack:
-    """How to stack slices.
+    """How the slices of a series are stacked into a volume.
 
     order: indices of the slices to use, sorted along the normal of the slices. positions: position of each used slice
     along the normal, in steps of the output grid, increasing from 0. slices: number of slices of the output grid.

@@ -135,9 +135,9 @@ def _parts(scan: str) -> tuple[list[str], str, list[str]]:
 
 
 def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Choose columns of `rows`, from left to right: those that distinguish scans that are equal in the columns before.
+    """Choose each column of `rows` that distinguishes scans which are equal in all columns chosen before.
 
-    rows: one row for each scan, with parts of its name. known: columns chosen before, with other parts of the names.
+    rows: one row for each scan, with parts of its name. known: columns with other parts of the names, chosen before.
     """
     chosen: list[tuple[str, ...]] = []
     for column in zip_longest(*rows, fillvalue=""):

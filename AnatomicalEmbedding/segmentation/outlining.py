@@ -216,7 +216,7 @@ def _dice(one: torch.Tensor, other: torch.Tensor) -> float:
 def table_rows(done: Sequence[tuple[str, Sequence[Outline]]]) -> list[list[object]]:
     """Make the rows of the table of outlines, with the columns COLUMNS. done: path and outlines of each scan.
 
-    Column look: 1 for the most doubtful outline, to check first. Look and doubt are empty if the structure is absent.
+    The column `look` ranks the outlines: 1 for the most doubtful outline. Absent structures have no `look` and `doubt`.
     """
     every = [(path, one) for path, outlines in done for one in outlines]
     doubts = {n: round(one.doubt, 3) for n, (_, one) in enumerate(every) if one.doubt is not None}

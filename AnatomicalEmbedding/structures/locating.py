@@ -80,7 +80,7 @@ class Located:
     levels: str = ""
 
     def in_scan(self, box_ras: np.ndarray) -> np.ndarray:
-        """Clip a box (2, 3) RAS mm to the scan. A box outside the scan gets volume 0."""
+        """Clip a box (2, 3) RAS mm to the scan. The result for a box outside the scan has volume 0."""
         return np.clip(box_ras, *self.scan_ras)
 
     @property

@@ -38,7 +38,7 @@ class Warp:
 
     @classmethod
     def through(cls, nodes_ijk: np.ndarray, shape: torch.Size, device: torch.device) -> "Warp":
-        """Make the transform that is exact at the lattice nodes. nodes_ijk: (3, nk, nj, ni) scan voxel of each node."""
+        """Make the transform that maps each lattice node to its scan voxel i, j, k in `nodes_ijk`, (3, nk, nj, ni)."""
         x, y, depth = nodes_ijk
         depth = _advancing(depth)
         first, last = int(np.floor(depth.min())), int(np.ceil(depth.max()))

@@ -67,7 +67,7 @@ class OptimiserSpec:
 
 @dataclass(frozen=True)
 class Progress:
-    """State after a step. step: number of the step. steps: steps of the run. loss: mean of about the last 50 steps."""
+    """The state of a run after step number `step` of `steps`. loss: mean loss of about the last 50 steps."""
 
     step: int
     steps: int

@@ -246,7 +246,7 @@ class BoxLogic(SceneJob):
                     box.follow(now[volumeId])
 
     def _drawnNow(self) -> tuple:
-        """Return values that differ after a box was added, removed or edited, or after a scan got another map."""
+        """Return values that change if a box is added, removed or edited, or if a scan gets another map."""
         changed = [node.GetMTime() for node in nodesOf(self.scene, "vtkMRMLMarkupsROINode")]
         return len(changed), max(changed, default=0), [self._source(node) for node in ctVolumes(self.scene)]
 

@@ -41,7 +41,7 @@ class LossCurve:
         return self.steps[-1] if self.steps else 0
 
     def add(self, step: int, mean: float) -> None:
-        """Add a step. First remove this and all later steps, which the curve contains if a killed run was continued."""
+        """Add a step. If a killed run was continued, first remove this step and later steps from the curve."""
         if step <= self.last:
             kept = bisect_left(self.steps, step)
             del self.steps[kept:], self.means[kept:]
