@@ -49,7 +49,7 @@ def find_places(
                 continue
             source = _nearest_source(record, lesion.findings, key, maps)
             if source is None:
-                reasons[key][lesion.id] = f"{lesion.id}: is marked in no other study that is loaded; mark it in one."
+                reasons[key][lesion.id] = f"{lesion.id}: is marked in no other loaded study; mark it in a study."
             else:
                 wanted[source].append((key, lesion.id))
     for source, pairs in wanted.items():

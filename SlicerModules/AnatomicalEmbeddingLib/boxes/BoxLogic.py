@@ -41,7 +41,7 @@ class Cell:
 
 
 class BoxLogic(SceneJob):
-    """Finds boxes of structures in the scans of the scene, and reads them.
+    """Finds boxes of structures in the scans of the scene, shows and removes boxes, and makes the table of boxes.
 
     Signal changed(): emitted when boxes, examples or the progress of a search have changed. Signal reported(sentence):
     a message for the user. libraryPath: path of a structure library; "" for the library that ships with the weights.
