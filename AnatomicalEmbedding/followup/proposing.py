@@ -104,7 +104,7 @@ def _nearest_source(
 
 
 def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Finding:
-    """Propose the place of match `number`. The axes of `seen`, the finding in the study `source`, are copied there."""
+    """Propose the place of match `number`. The axes of `seen`, the finding in `source`, are moved to this place."""
     guess = Guess(UNCERTAIN, source)  # if the weights have no calibration
     if matches.status is not None:
         error, probability = float(matches.expected_error_mm[number]), float(matches.probability[number])

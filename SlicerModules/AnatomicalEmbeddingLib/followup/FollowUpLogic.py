@@ -175,7 +175,7 @@ class FollowUpLogic(Listener):
         return True
 
     def undo(self) -> None:
-        """Restore the record before the user's last change."""
+        """Restore the record as it was before the user's last change."""
         self._restore(self.history.undo)
 
     def redo(self) -> None:
