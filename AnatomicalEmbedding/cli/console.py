@@ -83,7 +83,7 @@ def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
 
 
 def chosen_series(path: str | Path, series: Sequence[str]) -> str | None:
-    """Return the first UID of `series` that a DICOM folder contains. Returns None if there is no such UID or folder."""
+    """Return the first UID of `series` that a DICOM folder contains; None without such a UID, or for a file."""
     held = held_series(path) if series else set()
     return next((uid for uid in series if uid in held), None)
 

@@ -84,7 +84,7 @@ class Manifest:
     def __init__(self, path: Path, create: bool = False) -> None:
         if not create and not path.is_file():
             raise AnatomicalEmbeddingError(
-                f"{path.parent}: is not a cohort; make one with `anatemb cohort run {path.parent} DIR`."
+                f"{path.parent}: is not a cohort; make a cohort with `anatemb cohort run {path.parent} DIR`."
             )
         self.path = path
         with self._naming_file():

@@ -209,7 +209,7 @@ class BoxLogic(SceneJob):
     def jumpTo(self, volumeNode, structure: str) -> bool:
         """Centre the views of a volume on the box of a structure, and let the mouse change only this box.
 
-        If no view shows the volume, all views show it afterwards. Returns False if there is no such box.
+        If no view shows the volume, all views show it afterwards. Returns False if the volume has no such box.
         """
         for volumeId, boxes in boxesByVolume(self.scene).items():
             for name, box in boxes.items():

@@ -73,7 +73,7 @@ class LesionMirror:
             self._report()
 
     def stop(self) -> None:
-        """Stop observing the nodes. They remain in the scene."""
+        """Stop observing the nodes. The nodes remain in the scene."""
         for observer in self._observers.values():
             observer.stop()
         self._record, self._volumes, self._shown = FollowUp(), {}, {}
