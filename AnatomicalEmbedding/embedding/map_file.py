@@ -233,7 +233,7 @@ def _decode_descriptors(file: Any, body: torch.Tensor, box: CellBox) -> torch.Te
 
 
 def _with_neighbours(body: torch.Tensor) -> torch.Tensor:
-    """Return bool (k, j, i): True for body cells and their neighbours. Interpolation in the body reads all of these."""
+    """Return bool (k, j, i): True for body cells and their neighbours, which interpolation in the body reads."""
     return F.max_pool3d(body[None].float(), 3, 1, 1)[0] > 0
 
 

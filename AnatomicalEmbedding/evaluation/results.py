@@ -102,7 +102,7 @@ class Result(Tables):
     notes: tuple[str, ...] = ()
 
     def errors(self, matcher: str, group: str | None = None, name: str | None = None) -> np.ndarray:
-        """Return the errors of a matcher, (N,) mm. group, name: only points of this group and name; None: all."""
+        """Return a matcher's errors, (N,) mm, at the points of this group and name; None: all groups, all names."""
         chosen = [
             error
             for measured in self.measured

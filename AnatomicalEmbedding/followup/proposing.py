@@ -49,7 +49,7 @@ def find_places(
                 continue
             source = _nearest_source(record, lesion.findings, key, maps)
             if source is None:
-                reasons[key][lesion.id] = f"{lesion.id}: is marked in no other study that is loaded; mark it in one."
+                reasons[key][lesion.id] = f"{lesion.id}: is marked in no other loaded study; mark it in a study."
             else:
                 wanted[source].append((key, lesion.id))
     for source, pairs in wanted.items():
@@ -104,7 +104,7 @@ def _nearest_source(
 
 
 def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Finding:
-    """Propose the place of match `number`. The axes of `seen`, the finding in the study `source`, are copied there."""
+    """Propose the place of match `number`. The axes of `seen`, the finding in `source`, are moved to this place."""
     guess = Guess(UNCERTAIN, source)  # if the weights have no calibration
     if matches.status is not None:
         error, probability = float(matches.expected_error_mm[number]), float(matches.probability[number])

@@ -77,7 +77,7 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
     study, news = timeline.record.studies[number], News()
     missing: tuple[str, ...] = (_NO_TARGET,)
     if study in timeline.clean:
-        missing = ("no lesion was seen here; the baseline can only be a later study that shows a lesion.",)
+        missing = ("no lesion was seen in this visit; only a later visit that shows a lesion can be the baseline.",)
     if timeline.start is not None and number >= timeline.start:
         news = timeline.news(number)
         missing = (*_lacking(timeline, number), *sentences(news.unclear))

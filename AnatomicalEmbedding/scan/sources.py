@@ -27,8 +27,8 @@ class Source:
     """One scan that was found. It is not read yet and may be unusable.
 
     path: an image file, or the folder of a DICOM series. series: the SeriesInstanceUID, or "" for an image file. files:
-    file names of the slices; () for an image file. alone: True if the folder holds no other series. size: bytes.
-    changed_ns: time of the last change, ns. unfit: "", or why a series is not a CT volume, by its headers.
+    file names of the slices; () for an image file. alone: True if the folder holds no other series. size: bytes
+    of all files. changed_ns: time of the last change, ns. unfit: reason why a series is not a CT volume, or "".
     """
 
     path: str

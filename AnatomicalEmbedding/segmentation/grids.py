@@ -97,7 +97,7 @@ class Crop:
 
 
 def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
-    """Choose the voxel size, mm, at which the network outlines a structure: the thinner the structure, the smaller.
+    """Choose the voxel size, mm, at which the network outlines a structure. Thin structures get small voxels.
 
     mask: (k, j, i) bool. size_mm: (3,) mm, size of the mask's voxels along i, j, k. The thickness is estimated as six
     times the volume divided by the surface; for a ball, this is the diameter.

@@ -1,4 +1,4 @@
-"""Train, write and read a segmenter: groups of structures, a network for each, and examples to carry labels from."""
+"""Train, write and read a segmenter: groups of structures, a network for each group, and examples."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -76,7 +76,7 @@ class Progress:
 
 
 class TrainingLoop:
-    """A network in training. step: number of steps done. minutes: their duration. steps: number of steps of the run.
+    """A network in training. steps: length of the run. step: number of finished steps. minutes: their duration.
 
     Args:
         network: the network; it is trained in place, on its device.

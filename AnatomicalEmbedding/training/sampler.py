@@ -338,7 +338,7 @@ def _inverse_affine(positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
 
 
 def start_worker(_: int) -> None:
-    """Set up a worker process: it uses one thread, and ignores signals such as Ctrl+C, because its parent ends it."""
+    """Set up a worker process: it uses one thread, and ignores signals, because the parent process ends it."""
     torch.set_num_threads(1)
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # ignored, because the parent process ends its workers
         if hasattr(signal, name):

@@ -85,7 +85,7 @@ class Grid:
         return np.array([float((field.values * self.position(field, axis)).sum() / total) for axis in range(3)])
 
     def span(self, field: Field, low: float, high: float) -> np.ndarray:
-        """Return (2, 3) mm: where the values, added up along R, A, S, reach the fractions `low`, `high` of the sum."""
+        """Return (2, 3) mm: where the running sum of the values along R, A, S is `low` and `high` times the sum."""
         result = np.zeros((2, 3))
         for axis, others in enumerate(((0, 1), (0, 2), (1, 2))):
             share = np.cumsum(field.values.sum(axis=others, dtype=np.float64))

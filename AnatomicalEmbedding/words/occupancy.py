@@ -77,7 +77,7 @@ def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
 
 
 def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.ndarray | None) -> Field:
-    """Correct the chances `prior` by the map's descriptors. Without descriptors or discriminant, return `prior`."""
+    """Correct each cell's chance in `prior` by the map's descriptors, if the map and the discriminant permit it."""
     local = embedding.local
     if local is None or discriminant is None or len(discriminant) != len(local) + 1:
         return prior

@@ -70,7 +70,7 @@ class Mention:
 
     @property
     def remark(self) -> str:
-        """A remark on the words, to display with the answer; "" if there is none."""
+        """A remark on the words, to display with the answer; "" if there is no remark."""
         remarks = {FINDING: "the text says: no such finding here", PLACE: "the text says that the place is missing"}
         unused = f"not taken into account: {', '.join(self.unused)}" if self.unused else ""
         return "; ".join(filter(None, (remarks.get(self.denied), unused)))

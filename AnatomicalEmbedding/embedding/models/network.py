@@ -149,7 +149,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def fixed_bytes_per_voxel(self) -> float:
-        """Memory that slabs cannot reduce: working grid, network input, coarser levels; bytes per input voxel."""
+        """Memory of working grid, network input and coarser levels, bytes per input voxel. Slabs do not reduce it."""
         return 16.0 + 4.0 * 8 * self.spec.widths[1] / (2 * STRIDE) ** 3
 
     @property

@@ -41,7 +41,7 @@ class Cell:
 
 
 class BoxLogic(SceneJob):
-    """Finds boxes of structures in the scans of the scene, and reads them.
+    """Finds boxes of structures in the scans of the scene, shows and removes boxes, and makes the table of boxes.
 
     Signal changed(): emitted when boxes, examples or the progress of a search have changed. Signal reported(sentence):
     a message for the user. libraryPath: path of a structure library; "" for the library that ships with the weights.
@@ -209,7 +209,7 @@ class BoxLogic(SceneJob):
     def jumpTo(self, volumeNode, structure: str) -> bool:
         """Centre the views of a volume on the box of a structure, and let the mouse change only this box.
 
-        If no view shows the volume, all views show it afterwards. Returns False if there is no such box.
+        If no view shows the volume, all views show it afterwards. Returns False if the volume has no such box.
         """
         for volumeId, boxes in boxesByVolume(self.scene).items():
             for name, box in boxes.items():

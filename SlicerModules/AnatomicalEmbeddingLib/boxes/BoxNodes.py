@@ -110,7 +110,7 @@ class BoxNode:
 
     @property
     def box(self) -> np.ndarray:
-        """The box as the ROI is now, (2, 3) in the volume's own RAS mm."""
+        """The ROI's current box, (2, 3) in the volume's own RAS mm."""
         return boxIn(self.volumeNode, self.node)
 
     @property

@@ -18,7 +18,7 @@ class ListObserver:
     edits are then not reported. previewed(index): a new point follows the mouse. inHand: True while a point is dragged.
 
     For other changes, mostly of labels, no function is called, because they cause too many events. `takeDirty` returns
-    True after such changes.
+    True after these changes.
     """
 
     def __init__(
