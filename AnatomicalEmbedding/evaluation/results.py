@@ -102,7 +102,7 @@ class Result(Tables):
     notes: tuple[str, ...] = ()
 
     def errors(self, matcher: str, group: str | None = None, name: str | None = None) -> np.ndarray:
-        """Return a matcher's errors, (N,) mm, at the points of this group and name; None for all groups or all names."""
+        """Return a matcher's errors, (N,) mm, at the points of this group and name; None for all groups or names."""
         chosen = [
             error
             for measured in self.measured

@@ -48,7 +48,7 @@ class Outline:
 
 @dataclass(frozen=True, eq=False)
 class Outlines:
-    """All structures of one scan. labels: (k, j, i) uint8 on the scan's grid; n: outlines[n - 1]; 0: no structure."""
+    """All structures of one scan. labels: (k, j, i) uint8 on the scan's grid, n for outlines[n - 1], else 0."""
 
     labels: np.ndarray
     outlines: tuple[Outline, ...]
