@@ -83,7 +83,7 @@ def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
 
 
 def chosen_series(path: str | Path, series: Sequence[str]) -> str | None:
-    """Return the first UID of `series` that a DICOM folder contains; None without such a UID, or for a file."""
+    """Return the first UID of `series` that the DICOM folder `path` contains. None if it contains none of the UIDs."""
     held = held_series(path) if series else set()
     return next((uid for uid in series if uid in held), None)
 

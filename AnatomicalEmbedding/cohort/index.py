@@ -98,7 +98,7 @@ class Hit:
 
 
 class Index:
-    """The index of all maps of a store, or MapError for bad files. scans: content hash -> (row, facts of the map)."""
+    """The index of all maps of a store. Raises MapError for damaged maps. scans: content hash -> (row, map's facts)."""
 
     def __init__(self, store: Store) -> None:
         self._parts = refresh(store)

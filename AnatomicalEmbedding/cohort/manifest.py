@@ -99,7 +99,7 @@ class Manifest:
 
     @property
     def about(self) -> dict[str, str]:
-        """Facts about the cohort: format, model (the weights), weights_hash, descriptors (whether maps keep them)."""
+        """Facts about the cohort: format, model (the weights), weights_hash, descriptors ("yes" or "no")."""
         return {str(row["key"]): str(row["value"]) for row in self._execute("SELECT key, value FROM about")}
 
     @property
@@ -183,7 +183,7 @@ class Manifest:
         return {state: found.get(state, 0) for state in STATES}
 
     def rows(self, *states: str) -> list[Row]:
-        """Return the scans in these states (no state: all scans), in the order in which they were added."""
+        """Return the scans in these states, in the order of addition. If no state is given, return all scans."""
         condition = f"WHERE state IN ({', '.join('?' * len(states))})" if states else ""
         return self._rows(self._execute(f"SELECT * FROM scans {condition} ORDER BY id", states))
 

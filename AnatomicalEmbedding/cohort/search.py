@@ -127,7 +127,7 @@ class Search:
     def box(self, example: Example, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
         """Search every scan for the box of an example. Scans with the highest probability come first.
 
-        refined: in how many scans the whole box is located; in other scans, only the box's centre. step: see `point`.
+        refined: number of scans in which the whole box is located; in other scans, only the centre of the box is found.
         """
         query = example.query
         centre = Query(query.weights_hash, query.coordinates[6:].mean(0, keepdim=True), query.sizes[6:7])

@@ -277,7 +277,7 @@ def _without_batch(found: Features) -> Features:
 
 
 def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
-    """Magnify input (1, k, j, i) by `scale`. Zeros are added at the end, up to multiples of `size_step` voxels."""
+    """Magnify input (1, k, j, i) by `scale`. Zeros at the ends make each size a multiple of `size_step`."""
     size = [-(-round(n * scale) // size_step) * size_step for n in x.shape[1:]]
     return _read_along_axes(x, [(np.arange(n) + 0.5) / scale - 0.5 for n in size])
 

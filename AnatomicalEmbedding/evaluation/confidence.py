@@ -21,8 +21,8 @@ _BINS = 10
 class Judged:
     """n answers with their reported confidence; all arrays are (n,).
 
-    errors_mm: true error; infinite where the point is absent. groups: kind of point, such as "centre". whole: whether
-    the target was not cropped for the test. probability: chance of an error below 10 mm; probability_20: below 20 mm.
+    errors_mm: true error; infinite where the point is absent. groups: kind of point, such as "centre". whole: False
+    if the target was cropped for the test. probability: chance of an error below 10 mm; probability_20: below 20 mm.
     """
 
     errors_mm: np.ndarray

@@ -173,7 +173,7 @@ def assign_in_record(
 ) -> Assignment:
     """Pair lesions that were seen in only one of two studies. `Assignment.put_into` writes the result into a record.
 
-    A lesion that is known in both studies is not changed. A lesion of one study may be recognised as a part of it.
+    A lesion that is known in both studies is not changed, but another lesion may be recognised as its part.
 
     Args:
         earlier, later: study keys.

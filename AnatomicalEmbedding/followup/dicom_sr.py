@@ -161,7 +161,7 @@ class _Report:
         if not (found.visible and size.confirmed):
             if found.visible and size.axes:
                 axes = f"its axes in {self.study.label} are not confirmed"
-                self.left_out.append(f"{lesion.id}: {axes}, so the report leaves them out.")
+                self.left_out.append(f"{lesion.id}: {axes}, so the report does not contain these axes.")
             return []
         written = []
         for kind, axis in size.axes.items():

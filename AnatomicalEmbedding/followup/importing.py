@@ -16,9 +16,9 @@ _SAME_MM = 0.01  # two places this near are the same place, because structured r
 def add_record(here: FollowUp, other: FollowUp) -> tuple[FollowUp, tuple[str, ...]]:
     """Add to `here` the studies, dates, lesions, findings, sizes, names and sites that only `other` contains.
 
-    Entries that a person made in `here` are not changed. A lesion of both records gets its id in `here`, and a study of
-    both records gets its key in `here`. A finding "merged into X" is left out if, in `here`, a person entered that X is
-    not visible, outside or merged in the same study.
+    Entries that a person made in `here` are not changed. Lesions and studies of both records have the ids and keys of
+    `here`. A finding "merged into X" is not added if a person entered in `here` that X is not visible, outside or
+    merged in this study.
 
     Returns:
         The record; and names of the entries that were not changed, although `other` has different values: "L1 in

@@ -113,10 +113,10 @@ def date_of(text: str) -> date | None:
 
 
 def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[str, str]) -> dict[str, list[Study]]:
-    """For each study of `others`, find the studies of `here` that may be the same (same name, see `_contradict`).
+    """For each study of `others`, find the studies of `here` that may be the same study.
 
-    keys: key in `others` -> key in `here`, for the studies already known to be the same. These known studies are left
-    out; so are studies with a DICOM series. Returns: key in `others` -> studies of `here` that may be the same.
+    Returns: key in `others` -> studies of `here` with the same name that do not contradict it. Studies with a DICOM
+    series are left out. keys: key in `others` -> key in `here`, for recognised studies, which are left out, too.
     """
     free = [each for each in here if each.key not in keys.values() and not each.series_uid]
     sought = [each for each in others if each.key not in keys and not each.series_uid]

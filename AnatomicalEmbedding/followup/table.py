@@ -31,7 +31,7 @@ _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
 
 @dataclass(frozen=True)
 class Row:
-    """A lesion in a study. finding: None if the lesion was not assessed there. status: one word, from `status_of`."""
+    """A lesion in a study. finding: None if the lesion was not assessed in this study. status: from `status_of`."""
 
     lesion: Lesion
     study: Study

@@ -96,7 +96,7 @@ class Timeline:
         return tuple(study for study in self.record.studies[: self.start] if study.key in gone)
 
     def counting(self, number: int) -> list[Lesion]:
-        """Return the targets seen in visit `first`, and the targets seen up to visit `number` that split from them."""
+        """Return targets seen in visit `first`, and targets that split from these targets up to visit `number`."""
         keys = {study.key for study in self.record.studies[: number + 1]}
         targets = [lesion for lesion in self.record.lesions if lesion.target]
         counting = [lesion for lesion in targets if _is_seen(lesion.findings.get(self.first.key))]
@@ -142,10 +142,10 @@ class Timeline:
                 continue
             reviewed = next((found for found in before if found.reviewed), None)
             if shown.nodal and size is None:
-                text = f"is it new? Draw its short axis in {study.label}: a lymph node below 10 mm is normal."
+                text = f"is this lesion new? Draw its short axis in {study.label}: a lymph node below 10 mm is normal."
                 unclear.append((lesion.id, text))
             elif reviewed is None:
-                text = f"is it new? Look at its place in {first.label}, and enter whether the lesion is there."
+                text = f"is this lesion new? Look at its place in {first.label}, and enter whether the lesion is there."
                 unclear.append((lesion.id, text))
             else:
                 new.append(lesion.id)

@@ -144,8 +144,7 @@ class FatLayer:
         return middle, np.hypot(points[:, 0] / (half - inset), dy / depth), self.change * fade
 
     def _profile(self, radius: np.ndarray, amount: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Convert radii (n,) from the patient to the canonical body; 1 is the muscle wall. Returns the new radii, and
-        the derivatives of the new radii by the old radii. amount: (n,) `change` at each point."""
+        """Return radii (n,) in the canonical body for radii in the patient, and the derivatives by the old radii."""
         u = np.clip((radius - 1) / self.softness, -60, 60)
         soft = self.softness * np.where(u > 40, u, np.log1p(np.exp(np.minimum(u, 40))))
         soft += np.maximum(radius - 1 - 60 * self.softness, 0)

@@ -147,7 +147,7 @@ class Volume:
         return volume
 
     def write(self, path: str | Path) -> None:
-        """Write .nii, .nii.gz, .nrrd or .mha, compressed if the format allows it; complete or not at all.
+        """Write a .nii, .nii.gz, .nrrd or .mha file, compressed if possible. A failed write leaves no part of a file.
 
         Raises VolumeError for another suffix, or when the file cannot be written.
         """

@@ -83,7 +83,7 @@ def _read_labels(scan: Path) -> LabelMap | None:
 
 @dataclass(frozen=True, eq=False)
 class PreparedExample:
-    """An example ready for training. crops: by group number. volumes_ml, contrast (see `contrast_of`): by structure."""
+    """An example ready for training. crops: group number -> crop. contrast: structure -> result of `contrast_of`."""
 
     id: str
     embedding: EmbeddingMap
@@ -92,7 +92,7 @@ class PreparedExample:
     contrast: dict[str, float]
 
     def outlined(self, group: int) -> Outlined:
-        """Return this example's outlines of one group of structures, to transfer them. group: number of the group."""
+        """Return this example's outlines of one group of structures, for `carry`. group: number of the group."""
         of = self.crops[group]
         return Outlined(self.embedding, of.labels, of.crop.to_ras, of.known)
 

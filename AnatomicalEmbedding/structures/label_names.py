@@ -41,7 +41,7 @@ _DIRECTIONS = np.array([(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1),
 
 
 def group_of(kind: str) -> str:
-    """Return the kind of a point for reports: "extreme" for all six extreme points; "centre" and "landmark" stay."""
+    """Return the kind of a point for reports: "centre", "landmark", or "extreme" for all six extreme points."""
     return kind if kind in GROUPS else "extreme"
 
 

@@ -176,7 +176,7 @@ def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str,
 
 
 def _shrunk(off: np.ndarray, common: np.ndarray) -> np.ndarray:
-    """Return the root mean square (6,) of the n errors `off` (n, 6) and of _DOUBT more errors `common` (6,)."""
+    """Return the root mean square (6,) of the n errors `off` (n, 6) and of _DOUBT errors of the size `common` (6,)."""
     return np.sqrt(((off**2).sum(axis=0) + _DOUBT * common**2) / (len(off) + _DOUBT))
 
 

@@ -78,7 +78,7 @@ class Place:
         return level_sentence(self.levels) if self.levels else ""
 
     def least_chance(self, share: float) -> float:
-        """Return the lowest chance among the likeliest cells whose chances have the fraction `share` of the total."""
+        """Return a threshold: the cells with at least this chance have the fraction `share` of the sum of chances."""
         values = np.sort(self.region.values.ravel())[::-1].astype(np.float64)
         total = values.cumsum()
         return max(float(values[min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)]), 1e-6)

@@ -53,7 +53,7 @@ def test_a_new_node_is_measured_before_it_is_called_new() -> None:
     record = patient((30, 30), (GONE, SEEN), L2={"nodal": True})
     assert last(record).category == NOT_EVALUABLE
     assert last(record).missing == (
-        "L2: is it new? Draw its short axis in 2024-03-01: a lymph node below 10 mm is normal.",
+        "L2: is this lesion new? Draw its short axis in 2024-03-01: a lymph node below 10 mm is normal.",
     )
     assert last(record.measure("L2", "b", None, axis(9.9))).category == "SD"
     assert last(record.measure("L2", "b", None, axis(10))).category == "PD"

@@ -67,7 +67,9 @@ def test_a_new_lesion_is_progress_once_somebody_has_looked_back() -> None:  # 4.
     asked = last(record)
     assert asked.category == NOT_EVALUABLE
     assert asked.sum_mm == 20
-    assert asked.missing == ("L2: is it new? Look at its place in 2024-01-01, and enter whether the lesion is there.",)
+    assert asked.missing == (
+        "L2: is this lesion new? Look at its place in 2024-01-01, and enter whether the lesion is there.",
+    )
     looked = last(record.not_visible("L2", "a"))
     assert (looked.category, looked.new, looked.sum_mm, looked.missing) == ("PD", ("L2",), 20, ())
     unseen = last(record.outside("L2", "a"))

@@ -38,7 +38,7 @@ class Features(NamedTuple):
 
     coordinate: (b, 3, k/4, j/4, i/4), channels along R, A, S in units of `unit_mm`. global_: (b, g, k/8, j/8, i/8),
     sizes rounded up. local: (b, l, k/2, j/2, i/2), float16 at inference. organs: for n organs, the share of a cell that
-    each organ fills, (b, n, k/4, j/4, i/4); in training logits (b, 1 + n, ...), channel 0: "no organ". g, l: channels.
+    each organ fills, (b, n, k/4, j/4, i/4); in training logits (b, 1 + n, ...), channel 0: "no organ".
     """
 
     coordinate: torch.Tensor | None = None
@@ -149,7 +149,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def fixed_bytes_per_voxel(self) -> float:
-        """Memory of working grid, network input and coarser levels, bytes per input voxel. Slabs do not reduce it."""
+        """Memory, bytes per input voxel, that the division into slabs cannot reduce: grid, input and coarser levels."""
         return 16.0 + 4.0 * 8 * self.spec.widths[1] / (2 * STRIDE) ** 3
 
     @property
@@ -174,7 +174,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def reach_cells(self) -> int:
-        """How many cells of stride 4 the last decoder level and heads read on each side of a cell, an even number."""
+        """Number of cells of stride 4 that the last decoder level and the heads read on each side of a cell; even."""
         return 6 if self.spec.organs else 4 if self.spec.local_channels else 2
 
     def forward(self, x: torch.Tensor, descriptors: bool = True) -> Features:

@@ -94,12 +94,12 @@ class OutlineLogic(SceneJob):
         Raises PointsError if a segmentation cannot be an example, or if no example or no volume to outline is left.
         """
         if not segmentations:
-            raise PointsError("Tick the segmentations to learn from.")
+            raise PointsError("Tick at least one segmentation as an example.")
         examples = outlinedScans(segmentations)
         own = [volume for volume, _segmentation in examples]
         rest = [volume for volume in volumes if volume not in own and hasVoxels(volume)]
         if not rest:
-            raise PointsError("The chosen scans are all examples; choose more scans, which are then outlined.")
+            raise PointsError("The chosen scans are all examples; also choose the scans to outline.")
         return examples, rest
 
     def segmentRest(self, segmentations: Sequence, volumes: Sequence, folder: str, choice: Choice) -> bool:

@@ -1,6 +1,6 @@
 """Base class of the panels that use the engine: shared session, set-up section, and the scene's parameter node.
 
-A panel shows the parameter node of the scene, even if the user closes the scene or loads another scene.
+If the user closes the scene or loads another scene, a panel then shows the new parameter node of the scene.
 """
 
 from __future__ import annotations
