@@ -51,7 +51,7 @@ def test_all_targets_gone_is_a_complete_response_unless_others_are_left() -> Non
     for left in (12, None, OUT):
         now = last(patient((30, GONE), (20, left), L2=other))
         assert now.category == "PR"
-        assert "L2: may still be there" in now.notes[0]
+        assert "L2: may still exist" in now.notes[0]
     small_node = patient((30, GONE), (30, 18), L2={"target": False, "nodal": True})
     assert last(small_node).category == "CR"
 

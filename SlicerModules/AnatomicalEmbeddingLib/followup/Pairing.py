@@ -128,7 +128,8 @@ def _notes(record: FollowUp, found: Assignment) -> Iterator[str]:
     earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
     sentences = {
         DISAPPEARED: _(
-            "{lesion} in {here} has no matching lesion in {there}. If {there} does not show {lesion}, press Not visible."
+            "{lesion} in {here} has no matching lesion in {there}. "
+            "If {lesion} is not visible in {there}, press Not visible."
         ),
         NEW: _("{lesion} in {here} is new: no lesion is marked at its place in {there}."),
         OUTSIDE: _("{lesion} in {here} has no matching lesion: {there} probably does not show its place."),
