@@ -90,8 +90,8 @@ class Model:
 
         scan: a Volume, a path, or anything else that `Volume.of` accepts.
         progress: called with (fraction done, text of the step). cancelled: called between steps; if it returns True,
-        CancelledError is raised. Raises VolumeError if the voxels are not a CT or show no body, MemoryLimitError if the
-        memory budget is too small even for computing the scan slab by slab.
+        CancelledError is raised. Raises VolumeError if the voxels are not a CT or show no body. Raises MemoryLimitError
+        if the memory budget is too small even for computing the scan slab by slab.
         """
         volume = Volume.of(scan)
 

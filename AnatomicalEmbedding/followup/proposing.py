@@ -85,7 +85,7 @@ def carry_points(
 
 def outside_patient(lesion_id: str, study: str) -> str:
     """Return the sentence for a lesion that cannot be matched, because it was marked outside the patient."""
-    return f"{lesion_id}: its place in {study} is outside the patient; correct the place there."
+    return f"{lesion_id}: its place in {study} is outside the patient; correct this place."
 
 
 def _nearest_source(

@@ -56,7 +56,7 @@ class FollowUp:
         raise AnatomicalEmbeddingError(f"study {key!r}: is not in this record; load this study first.")
 
     def finding(self, lesion_id: str, study: str) -> Finding | None:
-        """Return the finding of a lesion in a study. None if the lesion was not marked, proposed or reviewed there."""
+        """Return the finding of a lesion in a study; None if the lesion has no finding in this study."""
         self.study(study)
         return self.lesion(lesion_id).findings.get(study)
 
@@ -184,7 +184,7 @@ class FollowUp:
         return self._set(lesion_id, study, _placed(found, state, _point(point_ras)))
 
     def not_visible(self, lesion_id: str, study: str) -> FollowUp:
-        """Record that the scan shows the place, but no lesion there. The lesion then counts as 0 mm (RECIST 1.1)."""
+        """Record that the scan shows the place, but not the lesion. The lesion then counts as 0 mm (RECIST 1.1)."""
         return self._gone(lesion_id, study, NOT_VISIBLE)
 
     def outside(self, lesion_id: str, study: str) -> FollowUp:
@@ -235,7 +235,7 @@ class FollowUp:
         found = self.finding(lesion_id, study)
         if found is None:
             label = self.study(study).label
-            raise AnatomicalEmbeddingError(f"{lesion_id}: has no place in {label} yet; mark the lesion there first.")
+            raise AnatomicalEmbeddingError(f"{lesion_id}: has no place in {label}; mark the lesion in this study.")
         return found
 
     def _gone(self, lesion_id: str, study: str, state: str, into: str = "") -> FollowUp:

@@ -16,8 +16,8 @@ def same_studies(here: Sequence[Study], others: Sequence[Study]) -> dict[str, st
     """Find the studies of `others` that are also in `here`. Returns a dictionary: key in `others` -> key in `here`.
 
     Two studies are the same if they have the same key or the same DICOM series. Two studies without a series are also
-    the same if their names are equal, their dates, DICOM studies and contents do not differ, and neither of them fits
-    another study equally well.
+    the same if they have the same name, if their dates, DICOM studies and contents do not differ, and if no other study
+    fits equally well.
     """
     known = {study.key for study in here}
     keys = {study.key: study.key for study in others if study.key in known}

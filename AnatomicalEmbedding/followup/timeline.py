@@ -231,7 +231,7 @@ def why_unknown(lesion: Lesion, found: Finding | None, study: Study) -> str:
     """Return a sentence that says why the diameter of a lesion in a study is unknown, and what to do."""
     axis = "short axis" if lesion.nodal else "long axis"
     if found is None:
-        return f"not assessed in {study.label}; mark the lesion there."
+        return f"not assessed in {study.label}; mark the lesion in this study."
     if found.state == PROPOSED:
         return f"only proposed in {study.label}; confirm or move the place."
     if found.state == OUTSIDE:

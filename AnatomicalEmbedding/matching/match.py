@@ -232,7 +232,7 @@ def _doubtful_levels(
 ) -> np.ndarray:
     """Return (n,) texts: the two possible levels, if an answer at the spine may be one vertebra off; else "".
 
-    A level is certain if both scans show the point at the same height above the same end of the spine. It is also
+    A level is certain if both scans show the point at the same height above the same end of the spine. A level is also
     certain if the tissue of both places is very similar, as in two scans of one patient.
     """
     coordinates = table[:, PLACE]

@@ -143,7 +143,7 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
 def paint(
     probability: torch.Tensor, crop: Crop, volume: Volume, value: int, labels: np.ndarray, strength: np.ndarray
 ) -> None:
-    """Set `labels` to `value` in voxels where `probability` exceeds `strength`; set `strength` to `probability` there.
+    """Set `labels` to `value`, and `strength` to `probability`, in voxels where `probability` exceeds `strength`.
 
     labels, strength: (k, j, i) on the volume's grid. strength: highest probability of earlier structures, at least 0.5.
     """

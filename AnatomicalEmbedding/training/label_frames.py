@@ -75,7 +75,7 @@ class Placement:
 
     maps: name of a label map -> its body map. mean: body coordinates (7, 3) of each structure's centre and extremes.
     to_canonical: converts body coordinates to mm in the canonical body. from_canonical: the opposite conversion. The
-    two functions are fitted separately, so a point that is converted there and back ends a few mm from its start.
+    two functions are fitted separately, so a point that both functions convert ends a few mm from its start.
     """
 
     maps: dict[str, BodyMap]

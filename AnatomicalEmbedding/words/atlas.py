@@ -122,7 +122,7 @@ def _loaded(path: Path) -> Atlas:
 
 
 def shipped_atlas(weights_hash: str) -> Atlas:
-    """Return the shipped atlas for these weights. If no such atlas exists, return an atlas for other weights.
+    """Return the shipped atlas for these weights or, if it is missing, a shipped atlas for other weights.
 
     Raises WeightsError if no atlas is installed.
     """

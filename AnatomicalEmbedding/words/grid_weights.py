@@ -165,7 +165,7 @@ class Grid:
         return Field(as_cell(low + field.first), values[_box(low, high + 1 - low)])
 
     def joined(self, fields: list[Field]) -> Field:
-        """Return a field whose value at a cell is the largest of the values that the given fields have there."""
+        """Return a field whose value at each cell is the largest value of the given fields at this cell."""
         low = np.min([f.first for f in fields], axis=0)
         high = np.max([np.add(f.first, f.values.shape[::-1]) for f in fields], axis=0)
         box = Field(as_cell(low), np.zeros((high - low)[::-1], dtype=np.float32))

@@ -10,7 +10,7 @@ from AnatomicalEmbedding.followup.response import BASELINE, NOT_EVALUABLE, respo
     ("later", "why"),
     [
         (PROPOSED, "only proposed in 2024-05-01; confirm or move the place."),
-        (None, "not assessed in 2024-05-01; mark the lesion there."),
+        (None, "not assessed in 2024-05-01; mark the lesion in this study."),
         (OUT, "not in the scan of 2024-05-01."),
     ],
 )

@@ -81,7 +81,7 @@ def test_a_new_lesion_is_progress_once_somebody_has_looked_back() -> None:  # 4.
 
 def test_proposals_and_carried_over_axes_count_for_nothing() -> None:
     record = patient((50, None), (30, 20))
-    assert last(record).missing == ("L1: not assessed in 2024-03-01; mark the lesion there.",)
+    assert last(record).missing == ("L1: not assessed in 2024-03-01; mark the lesion in this study.",)
     carried = Finding(
         PROPOSED, (0, 0, 0), Guess("matched", "a", 2.0, 0.99), Measurement(axis(10), axis(5), confirmed=True)
     )

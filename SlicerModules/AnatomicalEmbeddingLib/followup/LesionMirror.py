@@ -34,7 +34,7 @@ class LesionMirror:
         self._ownViews = Views.OwnViews(scene)
 
     def show(self, record: FollowUp, volumes: Mapping[str, object], shown: Mapping[str, object]) -> None:
-        """Set the points and lines to the values of a record. If the user is dragging a point, `poll` sets them later.
+        """Set the points and lines to the values of a record. If the user is dragging a point, `poll` does this later.
 
         volumes: all volumes of the patient, study key -> node. shown: the volumes that views show, study key -> node.
         The axes of lesions are drawn only in these volumes.

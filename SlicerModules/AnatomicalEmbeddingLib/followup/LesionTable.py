@@ -102,7 +102,7 @@ def _cell(record: FollowUp, lesion: str, study: str) -> tuple[str, str, str | No
 
 
 def _sizeText(size: Measurement) -> str:
-    """Return the lengths of the axes, the long axis first: "12 x 8 mm", or "(12 x 8)" if no person confirmed them."""
+    """Return the lengths of the axes, the long axis first: "12 x 8 mm", or "(12 x 8)" if the axes are not confirmed."""
     text = "\u2009\u00d7\u2009".join(f"{math.dist(*axis):.0f}" for axis in size.axes.values())
     if not text:
         return ""

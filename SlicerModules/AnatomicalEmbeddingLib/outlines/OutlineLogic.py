@@ -91,7 +91,7 @@ class OutlineLogic(SceneJob):
     def examplesAndRest(self, segmentations: Sequence, volumes: Sequence) -> tuple[list[tuple], list]:
         """Return the examples as (volume, segmentation), and the volumes to outline: all other volumes with voxels.
 
-        Raises PointsError if a segmentation cannot be an example, or if no example or no volume to outline is left.
+        Raises PointsError if a segmentation cannot be an example, or if there is no example or no volume to outline.
         """
         if not segmentations:
             raise PointsError("Tick at least one segmentation as an example.")

@@ -24,7 +24,7 @@ _BYTES_LIMIT = 2 * 2**30  # limit for the files of one upload, and for the files
 _CHUNK_BYTES = 1 << 20
 _HEADER_BYTES = 1 << 16
 _NAME_LIMIT = 120  # largest number of characters in a name
-_NO_ROOM = "could not be stored; free some space on the viewer's disk, then send them again."
+_NO_ROOM = "could not be stored; free some space on the viewer's disk, then send the files again."
 
 
 async def receive(request: web.Request, folder: Path) -> tuple[Path, list[str]]:
