@@ -244,7 +244,7 @@ def _of_words(row: Row, place: Place) -> Found:
 def _error_mm(place: Place) -> float:
     """Estimate the error of the point `place.point_ras`, mm.
 
-    This is the chance that the point lies outside the place, times the mean distance from the point to `place.region`.
+    The estimate is the chance that the point lies outside the place, times its mean distance from `place.region`.
     """
     away = [place.grid.position(place.region, axis) - place.point_ras[axis] for axis in range(3)]
     distance = np.sqrt(sum(np.square(each) for each in away))

@@ -145,10 +145,10 @@ def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _parts(listed: Listed, others: Listed, pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Find lesions without a partner that are parts of a larger lesion of the other study, `others`.
+    """Find the parts of each large lesion of `others`. One part, the partner, is known; the other parts are found.
 
-    The partner of the larger lesion is another part of it. pairs: partners (number in `listed`, number in `others`).
-    Yields (number of the part in `listed`, number of the larger lesion in `others`).
+    pairs: partners (number in `listed`, number in `others`). Yields (number of the part in `listed`, number of the
+    large lesion in `others`).
     """
     for n in sorted(set(range(len(listed.ids))) - {i for i, _ in pairs}):
         found = []

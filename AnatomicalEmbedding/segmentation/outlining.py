@@ -180,7 +180,7 @@ def signs(guess: torch.Tensor, tried: torch.Tensor, kept: torch.Tensor, spacing_
     1. the Dice of the outline with the truth, as predicted from the probabilities;
     2. the mean Dice of the outline with the outlines for slightly changed inputs;
     3. the predicted Dice of the carried labels, which is low if the examples disagree;
-    4. the logarithm of the thickness in mm;
+    4. the logarithm of the outline's thickness in mm;
     5. 1 if there is only one example, else 0.
 
     guess: (k, j, i) mean of the carried labels. tried: (changes, k, j, i) probabilities for changed inputs.

@@ -291,7 +291,7 @@ class PlaceFinder:
         return self.grid.with_values(wide, self.grid.blurred(wide, _REGION_MM) * self.grid.tissue[self.grid.crop(wide)])
 
     def _shift(self, name: str) -> float:
-        """Return the mm to add to the map's body heights at a vertebra, or at a rib's vertebra; 0 for other places."""
+        """Return the correction, mm, of body heights at a vertebra, or at a rib's vertebra; 0 for other places."""
         if self._spine is None:
             return 0.0
         if name.startswith("vertebrae_"):

@@ -81,7 +81,7 @@ class LesionMirror:
         self._edited = False
 
     def _report(self) -> None:
-        """Reset the nodes to the record. Report added points, and deleted points and axes, but not deleted lists."""
+        """Reset the nodes to the record. Report added points, deleted points and deleted axes."""
         record = self._record
         lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
         gone = [
