@@ -207,7 +207,7 @@ def names_in(text: str | None) -> list[str]:
 def number(convert: Callable[[str], _N], fits: Callable[[_N], bool], kind: str) -> Callable[[str], _N]:
     """Return an argparse type that converts a text to a number.
 
-    fits: whether a number is allowed. kind: the allowed numbers in words, for the error message "TEXT is not {kind}".
+    fits: tests if a number is allowed. kind: the allowed numbers in words, for the error message "TEXT is not {kind}".
     """
 
     def read(text: str) -> _N:

@@ -1,4 +1,4 @@
-"""Facts about a scan, stored in the manifest (the list of scans). Made from the scan's map, and checked when read."""
+"""Facts about a scan. They are made from the scan's map, stored in the manifest (the list of scans), and checked."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class BodyCells:
 
 @dataclass(frozen=True, eq=False)
 class Hit:
-    """The cell of one scan nearest to a place. cell: (3,) i, j, k. distance_mm: from cell to place, body frame."""
+    """The cell of one scan nearest to a place. cell: (3,) i, j, k. distance_mm: cell to place, in the body frame."""
 
     row: Row
     facts: dict[str, Any]

@@ -46,7 +46,7 @@ _NUMBERED = re.compile(
 
 
 def spine_ends(embedding: EmbeddingMap) -> dict[str, float]:
-    """Find the ends (top of sacrum, lung apices, skull base) that a scan shows. Returns end -> its S, RAS mm."""
+    """Find the ends of the spine (top of sacrum, lung apices, skull base) in a scan. Returns end -> S in RAS mm."""
     boxes = embedding.organ_boxes
     if not embedding.provenance.metric or not boxes:
         return {}

@@ -174,7 +174,7 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
     """Read a segmenter. Raises WeightsError if it is missing, damaged, or written by a newer version."""
     path = folder / FILE_NAME
     if not path.is_file():
-        raise WeightsError(f"{folder}: holds no trained segmenter; make one with `anatemb segment train`.")
+        raise WeightsError(f"{folder}: contains no trained segmenter; run `anatemb segment train`.")
     try:
         about, weights = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
         networks = []

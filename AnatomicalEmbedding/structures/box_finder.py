@@ -124,7 +124,7 @@ def open_library(weights_hash: str, model: str, path: str | Path | None = None) 
     shipped = shipped_library(weights_hash)
     if shipped is None:
         raise WeightsError(
-            f"{model}: no structure library ships for these weights; build one with `anatemb structures DATA "
+            f"{model}: no structure library ships for these weights; make a library with `anatemb structures DATA "
             "-o FILE` and give this FILE as the library."
         )
     return shipped

@@ -105,7 +105,7 @@ def _read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) -
 
 
 def readable_name(name: str) -> str:
-    """Return the last part of a sent path. Characters other than letters, digits and a few signs become "_"."""
+    """Return the name in the path of an uploaded file. Most characters other than letters and digits become "_"."""
     last = PurePosixPath(name.replace("\\", "/")).name
     return re.sub(r"[^\w.()+ -]", "_", last).strip(" .")[:_NAME_LIMIT] or "file"
 
