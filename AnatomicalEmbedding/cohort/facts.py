@@ -1,4 +1,4 @@
-"""Facts about a scan. They are made from the scan's map, stored in the manifest (the list of scans), and checked."""
+"""Facts about a scan, computed from the scan's map. They are stored in the manifest, and checked when read."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class BodyCells:
 
 @dataclass(frozen=True, eq=False)
 class Hit:
-    """The cell of one scan nearest to a place. cell: (3,) i, j, k. distance_mm: cell to place, in the body frame."""
+    """The cell of a scan nearest to a place. cell: (3,) i, j, k. distance_mm: distance to the place, body frame."""
 
     row: Row
     facts: dict[str, Any]

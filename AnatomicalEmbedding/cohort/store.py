@@ -106,7 +106,7 @@ class Store:
         return list(rows.values())
 
     def verify(self, repair: bool = False) -> list[Fault]:
-        """Find missing and damaged map files. repair: True to delete them, so that the next run embeds their scans."""
+        """Find missing and damaged map files. repair: True to remove these maps; the next run makes them again."""
         if not repair:
             return self._faults()
         with self.locked():

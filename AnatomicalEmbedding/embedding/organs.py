@@ -88,8 +88,8 @@ def anchored(
 ) -> torch.Tensor:
     """Shift and scale the coordinates of organs that the scan shows completely. Returns new coordinates (3, k, j, i).
 
-    organs: (n, k, j, i) fraction of each cell that each organ fills. places: (n, 7), usual values of each organ: mean
-    (3) and standard deviation (3) of coordinates, volume in ml. body: bool (k, j, i). cell_mm: (3,) size, R, A, S.
+    organs: (n, k, j, i) share of each organ in each cell. places: (n, 7), usual values of each organ: mean (3) and
+    standard deviation (3) of its coordinates, volume in ml. body: bool (k, j, i). cell_mm: (3,) size along R, A, S.
     """
     weight = organs * (organs > _LEAST_PROBABILITY)
     share = weight / weight.sum((1, 2, 3), keepdim=True).clamp_min(1e-9)

@@ -67,7 +67,7 @@ def as_hu_array(voxels: np.ndarray, where: str) -> np.ndarray:
 def as_affine(ijk_to_ras: np.ndarray, where: str) -> np.ndarray:
     """Return ijk_to_ras as a (4,4) float64 matrix.
 
-    Raises VolumeError if the matrix is not finite or its axes are not perpendicular, or as in `check_spacing`.
+    Raises VolumeError if the matrix is not finite or its axes are not perpendicular, and the errors of `check_spacing`.
     """
     affine = np.array(ijk_to_ras, dtype=np.float64)
     if affine.shape != (4, 4) or not np.allclose(affine[3], (0, 0, 0, 1)):

@@ -258,7 +258,8 @@ def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> 
     volumes = [uid for uid, group in groups.items() if not _unfit(group)]
     if series is None and len(volumes) > 1:
         raise VolumeError(
-            f"{path}: contains {len(volumes)} CT series; choose with --series UID: {_describe(groups, volumes)}."
+            f"{path}: contains {len(volumes)} CT series; choose a series with --series UID: "
+            f"{_describe(groups, volumes)}."
         )
     # without a CT volume, the error message describes the largest CT series, or the largest series if none is CT
     largest = max(groups, key=lambda uid: (groups[uid][0].modality == "CT", len(groups[uid])))

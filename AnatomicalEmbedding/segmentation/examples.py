@@ -51,7 +51,7 @@ def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Exam
     """Read the outlined scans of a folder: NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or with NAME.seg.nrrd.
 
     names: structures to read, or None for all. Raises PointsError if the folder contains no outlined scan. Raises
-    AnatomicalEmbeddingError if no scan outlines one of these structures.
+    AnatomicalEmbeddingError if a structure in `names` is outlined in no scan.
     """
     if not folder.is_dir():
         raise PointsError(f"{folder}: no such folder; give a folder of outlined scans.")

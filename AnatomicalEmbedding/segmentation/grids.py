@@ -141,7 +141,7 @@ def make_crop(volume: Volume, embedding: EmbeddingMap, group: Group, box_ras: np
 
 
 def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Tensor:
-    """Compute how much of each voxel of a crop lies in a mask, 0..1: float16 (k, j, i). ijk_to_ras: of the mask."""
+    """Compute how much of each voxel of a crop lies in a mask, 0..1: float16 (k, j, i). ijk_to_ras: mask grid."""
     points = np.argwhere(mask)
     empty = torch.zeros(crop.shape, dtype=torch.float16)
     if not len(points):

@@ -46,7 +46,7 @@ def group_of(kind: str) -> str:
 
 
 def structure_name(name: str) -> str:
-    """Return the structure of a label: lung for a lobe, heart for a chamber, sacrum for S1, else the same structure."""
+    """Return the structure of a label: lung for a lobe, heart for a chamber, sacrum for S1, else the canonical name."""
     words = canonical_name(name)
     side = words.rsplit("_", 1)[-1]
     if words.startswith("lung_") and side in ("left", "right"):

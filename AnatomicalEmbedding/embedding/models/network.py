@@ -174,7 +174,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def reach_cells(self) -> int:
-        """Number of cells of stride 4 that the last decoder level and the heads read on each side of a cell; even."""
+        """Even number of cells (stride 4) that the last decoder level and the heads read on each side of a cell."""
         return 6 if self.spec.organs else 4 if self.spec.local_channels else 2
 
     def forward(self, x: torch.Tensor, descriptors: bool = True) -> Features:

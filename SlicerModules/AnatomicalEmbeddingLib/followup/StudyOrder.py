@@ -80,7 +80,7 @@ class Patient:
 
 
 def patients(scene) -> list[Patient]:
-    """Return the patients of all CT volumes, in the scene's order. The last Patient may have the key ""."""
+    """Return the patients of all CT volumes, in the scene's order, and last a Patient for all other volumes."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     volumes: dict[int, list] = {}
     for volume in scans(scene):
