@@ -103,7 +103,6 @@ def _drawingAtTheEnd() -> Iterator[None]:
 
 
 def _isWindowWide() -> bool:
-    """True if the main window has room for three slice views next to a panel."""
     manager = slicer.app.layoutManager()
     return manager is None or manager.viewport().window().width >= _WIDE
 
