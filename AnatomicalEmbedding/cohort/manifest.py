@@ -41,7 +41,7 @@ _TABLES = (
 
 @dataclass(frozen=True)
 class Row:
-    """One scan. scan: its label, which is PATH or PATH#SERIES. reason: cause of `state`. Other fields: see `Source`."""
+    """One scan. scan: the scan's label, PATH or PATH#SERIES. reason: cause of `state`. Other fields: see `Source`."""
 
     id: int
     scan: str
@@ -143,7 +143,7 @@ class Manifest:
         return "changed"
 
     def finish(self, row_id: int, state: str, reason: str = "", **values: Any) -> None:
-        """Record the result of one scan. values: scan_hash; if embedded, also facts, and sha256 and size of the map.
+        """Record the result of one scan. values: scan_hash; after embedding, also facts, sha256 and size of the map.
 
         If several scans have the same content, the scan added first is embedded, and the other scans are duplicates.
         """

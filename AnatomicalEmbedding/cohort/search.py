@@ -52,7 +52,7 @@ class Found:
         status: "matched", "uncertain" or "absent".
         probability: for a point: chance that the scan shows the point and the answer is within 10 mm of it. For words:
             chance that `point_ras` is in the place. For a box: fraction of the box inside the scan. None if unknown.
-        expected_error_mm: None without a calibration. point_ras: (3,) RAS mm. Both are None if the place is absent.
+        expected_error_mm: None if absent or without a calibration. point_ras: (3,) RAS mm; None if absent.
         similarity: similarity of the answer to the point in the example scan, 0 to 1; None for words.
     """
 

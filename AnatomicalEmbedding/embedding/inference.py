@@ -305,7 +305,7 @@ def volume_hash(volume: Volume) -> str:
 
 
 def _centres_inside(volume: Volume, cell_to_ras: np.ndarray, shape: torch.Size) -> torch.Tensor:
-    """For each cell: does its centre lie inside the scan? (k, j, i) bool. Oblique scans do not fill the whole grid."""
+    """Return (k, j, i) bool: whether the cell's centre lies inside the scan. Oblique scans do not fill the grid."""
     k, j, i = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
     points = transform_points(cell_to_ras, np.stack([i, j, k], axis=-1).reshape(-1, 3))
     return torch.from_numpy(volume.contains(points).reshape(tuple(shape)))

@@ -129,7 +129,7 @@ def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
 
 
 def summarise_confidence(judged: Judged, model: str) -> ConfidenceResult:
-    """Compute a row of figures for all answers, and rows for all points, named points and each group in whole scans."""
+    """Compute figures: a row for all scans, a row for whole scans, and rows for groups of points in whole scans."""
     whole = judged.select(judged.whole)
     rows = [_row("all", judged), _row("whole scans", whole)]
     # A user would place points of all groups except "extreme", which depend on the exact outline.

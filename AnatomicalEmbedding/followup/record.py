@@ -102,7 +102,7 @@ class FollowUp:
         return next(name for n in count(1) if (name := f"L{n}") not in taken)
 
     def remove(self, lesion_id: str) -> FollowUp:
-        """Remove a lesion. Entries "merged into" or "split from" this lesion are removed from other lesions, too."""
+        """Remove a lesion. Other lesions then no longer state that they merged into this lesion or split from it."""
         self.lesion(lesion_id)
         return self._without(lesion_id, "")
 

@@ -74,7 +74,7 @@ def recognize(
             taken.add(new.casefold())
             studies[scan.key] = replace(scan, name=new)
             if new not in (name, scan.name):
-                notes.append(f"{file}: is not the scan {name} of the record, so its study is called {new}.")
+                notes.append(f"{file}: is not the scan {name} of the record, so the file's study is called {new}.")
             continue
         same = by_key[keys[scan.key]]
         day = scan.date if by_hand or same.date is None else same.date
@@ -84,7 +84,7 @@ def recognize(
             dates = f"{scan.date.isoformat()} in its header and {day.isoformat()} in the record"
             notes.append(f"{file}: has the date {dates}; the date in the record is used. To change it, give --date.")
         if same.key != scan.key and not same.series_uid:
-            notes.append(f"{file}: is used as {_shown(same)} of the record, because it has the same name.")
+            notes.append(f"{file}: has the same name as {_shown(same)} of the record, and is used as this study.")
     return list(studies.values()), notes
 
 

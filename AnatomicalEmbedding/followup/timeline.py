@@ -90,7 +90,7 @@ class Timeline:
 
     @property
     def clean(self) -> tuple[Study, ...]:
-        """The visits before `first` in which a person has entered that a lesion is not visible."""
+        """The visits before visit `first` for which a person entered that a lesion is not visible."""
         findings = (each for lesion in self.record.lesions for each in lesion.findings.items())
         gone = {key for key, found in findings if found.state == NOT_VISIBLE}
         return tuple(study for study in self.record.studies[: self.start] if study.key in gone)

@@ -111,7 +111,7 @@ def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
 
 
 def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.ndarray | None:
-    """Return a box (2, 3) RAS mm, with a margin, around the body cells that may show structures `names`, or None."""
+    """Return a box (2, 3) RAS mm, with a margin, around the body cells that may show `names`; None without cells."""
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)
     smooth = apply_affine(affine, ras)
@@ -163,7 +163,7 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Ten
 
 
 def _coordinates(embedding: EmbeddingMap, points: np.ndarray) -> np.ndarray:
-    """Return body coordinates (n, 3) mm of points (n, 3) RAS mm; far from body cells, from an affine fit."""
+    """Return body coordinates (n, 3) mm of points (n, 3) RAS mm. Outside body cells, an affine fit is used."""
     affine, _ = robust_affine(*body_points(embedding))
     result = apply_affine(affine, points)
     cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points)).float()

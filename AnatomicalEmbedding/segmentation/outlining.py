@@ -48,7 +48,7 @@ class Outline:
 
 @dataclass(frozen=True, eq=False)
 class Outlines:
-    """All structures of one scan. labels: (k, j, i) uint8 on the scan's grid, n for outlines[n - 1], else 0."""
+    """All structures of one scan. labels: (k, j, i) uint8; label n means outlines[n - 1], 0 no structure."""
 
     labels: np.ndarray
     outlines: tuple[Outline, ...]

@@ -98,7 +98,7 @@ def place(structures: Mapping[str, Points]) -> Placement:
     mean = canonical
 
     def held(names: Container[str]) -> dict[str, Points]:
-        """Return, for label maps with at least FEWEST_STRUCTURES structures in `names`, these structures."""
+        """Return the structures in `names` of each label map that has at least FEWEST_STRUCTURES of them."""
         kept = {m: {n: p for n, p in of.items() if n in names} for m, of in structures.items()}
         return {m: of for m, of in kept.items() if len(of) >= FEWEST_STRUCTURES}
 

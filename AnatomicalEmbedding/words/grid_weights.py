@@ -85,7 +85,7 @@ class Grid:
         return np.array([float((field.values * self.position(field, axis)).sum() / total) for axis in range(3)])
 
     def span(self, field: Field, low: float, high: float) -> np.ndarray:
-        """Return (2, 3) mm: where the running sum of the values along R, A, S is `low` and `high` times the sum."""
+        """Return (2, 3) mm: the places along R, A, S below which the shares `low` and `high` of the field's sum lie."""
         result = np.zeros((2, 3))
         for axis, others in enumerate(((0, 1), (0, 2), (1, 2))):
             share = np.cumsum(field.values.sum(axis=others, dtype=np.float64))

@@ -105,7 +105,7 @@ def parse_report(text: str) -> list[Sentence]:
 def parse_query(text: str) -> list[Sentence]:
     """Split a typed query into sentences that name places, and entries of a list that name no place.
 
-    "liver, xyz" gives the whole text with one mention, and "xyz" without a mention. Raises the errors of `parse`.
+    For "liver, xyz", returns the whole text with a mention, and "xyz" without a mention. Raises the errors of `parse`.
     """
     parts: list[Sentence] = []
     for sentence, strange in _read(text):

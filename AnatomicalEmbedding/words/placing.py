@@ -245,7 +245,7 @@ class PlaceFinder:
 
     @cached_property
     def _excluding(self) -> list[str]:
-        """Atlas structures that a text can name. A cell belongs to one structure, or to a structure and its part."""
+        """The structures of the atlas that exclude each other in a cell, except a structure and its parts."""
         names = sorted(self._atlas.occupancies.keys() & self._terms.by_name.keys())
         return [name for name in names if occupancy_of(name, self._atlas)]
 
@@ -274,7 +274,7 @@ class PlaceFinder:
         return self.grid.with_values(field, field.values * likely)
 
     def _from_atlas(self, name: str, occupancy: Occupancy) -> Field:
-        """Compute the chances of a structure from the atlas, corrected by ribs, spine, descriptors and CT numbers."""
+        """Compute each cell's chance to belong to a structure, from atlas, ribs, spine, descriptors and CT numbers."""
         prior = read_occupancy(self.grid, occupancy, self._shift(name), name.startswith("rib_"))
         if name.startswith("rib_"):
             followed = None if self._ribs is None else self._ribs.prior(self.grid, name, prior)
@@ -315,7 +315,7 @@ class PlaceFinder:
         return places[int(firmness.argmax())]
 
     def _best_point(self, field: Field) -> tuple[np.ndarray | None, float]:
-        """Return the point (3,) RAS mm of largest blurred chance, and this chance. If `field` is empty: None, 0."""
+        """Return the point (3,) RAS mm where the blurred field is highest, and its chance; None, 0 for an empty field."""
         if field.total < 0.05:
             return None, 0.0
         smooth = self.grid.blurred(field, _PEAK_MM) * (field.values > 0)

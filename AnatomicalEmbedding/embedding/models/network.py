@@ -54,7 +54,7 @@ class NetworkSpec:
     Args:
         widths: channels of the U-Net levels (two or more), finest (stride 4) first.
         spacing_mm: (x, y, z) spacing of the working grid with which the network was trained.
-        hu_knots, level_knots: HU and network input at the knots of a piecewise-linear function, constant outside them.
+        hu_knots, level_knots: HU and network input at the knots of a piecewise-linear function, constant beyond knots.
         unit_mm: mm in one unit of the coordinate; None if the coordinate has no metric unit (as in papers).
         frame: "body" for coordinates of the common body; "scan" if the origin differs from scan to scan.
         normalise_output: whether a batch normalisation without parameters follows the coordinate (Goncharov 2024).

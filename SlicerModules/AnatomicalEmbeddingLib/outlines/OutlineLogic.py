@@ -154,7 +154,7 @@ class OutlineLogic(SceneJob):
                 while self._addNext(folder, run, left, looks):
                     yield
             made = f"{count - len(left)} of {count} scans outlined"
-            self.reported.emit(f"{made}. Check the first rows of the table first: they are the least certain.")
+            self.reported.emit(f"{made}. First check the top rows of the table: they are the least certain.")
         finally:
             self.process.stop()
 

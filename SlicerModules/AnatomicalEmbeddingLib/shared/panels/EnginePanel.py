@@ -80,7 +80,7 @@ class EnginePanel(Listener, VTKObservationMixin):
         return part
 
     def end(self) -> None:
-        """Undo `setup`, also a failed one. If the module is open, first call `exit`, which Slicer's Reload skips."""
+        """Undo `setup`, even if it failed. If the module is open, first call `exit`, which Slicer's Reload skips."""
         if self.isSetUp and self.parent.isEntered:
             self.exit()
         self.setParameterNode(None)
