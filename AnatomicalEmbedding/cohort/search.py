@@ -201,7 +201,7 @@ def one_mention(words: str) -> Mention:
 
 
 def _points_in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.ndarray, np.ndarray]:
-    """Return m points of the place `name`, (m, 3), and its most central point, (3,); mm in the body frame.
+    """Return m points of the place `name`, (m, 3), and the most central of these points, (3,); mm in the body frame.
 
     If `mention` has a qualifier ("upper part of", "above"), the points lie in the part or space of the qualifier.
     """

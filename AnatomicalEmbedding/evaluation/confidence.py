@@ -69,8 +69,8 @@ class ConfidenceRow:
 class ConfidenceResult(Tables):
     """Result of `summarise_confidence`.
 
-    risk: (coverage, median error, 90th percentile of the error in mm) for present points. A coverage of 0.2 means the
-    20 % of answers with the smallest expected error.
+    risk: (coverage, median error, 90th percentile of the error in mm) of points in the target. A coverage of 0.2 means
+    the 20 % of answers with the smallest expected error.
     """
 
     model: str
@@ -184,7 +184,7 @@ def auroc(doubt: np.ndarray, wrong: np.ndarray) -> float | None:
 def calibration_error(probability: np.ndarray, came_true: np.ndarray) -> float:
     """Return the expected calibration error (Naeini 2015), with ten bins of equal width.
 
-    It is the mean over the bins of |mean probability - fraction of True in `came_true`|, weighted by answer counts.
+    The error is |mean probability - fraction of True in `came_true`|, averaged over bins, weighted by answer counts.
     """
     if not len(probability):
         return 0.0

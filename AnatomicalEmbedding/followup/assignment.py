@@ -33,9 +33,9 @@ _PART_REACH = 1.15  # the parts of a lesion lie within 1.15 times the lesion's r
 class Listed:
     """The n lesions of one study, with their matches in the other study.
 
-    ids: lesion ids. A lesion that is known in both studies has the same id in both lists. points_ras: (n, 3) RAS mm.
-    radius_mm: (n,). carried_ras: (n, 3) RAS mm, the matches of `points_ras` in the other study. error_mm: (n,) expected
-    errors of the matches, above 0. absent: (n,) bool, whether the match has the status absent.
+    ids: lesion ids. A lesion that is known in both studies has the same id in both studies. points_ras: (n, 3) RAS mm.
+    radius_mm: (n,) radii of the lesions. carried_ras: (n, 3) RAS mm, the matches of `points_ras` in the other study.
+    error_mm: (n,) expected errors of the matches, above 0. absent: (n,) bool, whether the match has the status absent.
     """
 
     ids: list[str]

@@ -82,7 +82,7 @@ class FollowUp:
     # -- studies and lesions -----------------------------------------------------------------------------------------
 
     def with_studies(self, studies: Iterable[Study]) -> FollowUp:
-        """Return a copy with other studies. No finding is removed, even if its study is missing in the new list."""
+        """Return a copy with these studies. A finding is kept even if its study is missing in `studies`."""
         studies = tuple(studies)
         if len({study.key for study in studies}) < len(studies):
             raise AnatomicalEmbeddingError("two studies have the same key; give each study a different key.")

@@ -92,7 +92,7 @@ def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
     """
     if not timeline.counting(timeline.start) and number > timeline.start:
         label = timeline.first.label
-        return (f"no target lesion is marked in {label}, the first study with a lesion; mark a target there.",)
+        return (f"no target lesion is marked in {label}, the first study with a lesion; mark a target in it.",)
     for each in (number, timeline.start):
         if missing := timeline.sizes(each).missing:
             return sentences(missing)

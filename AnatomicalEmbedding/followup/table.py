@@ -40,7 +40,7 @@ class Row:
 
     @property
     def size(self) -> Measurement:
-        """The sizes of the lesion. NO_SIZE unless a person has confirmed them."""
+        """The sizes of the lesion if a person has confirmed them; otherwise NO_SIZE."""
         seen = self.finding is not None and self.finding.visible and self.finding.size.confirmed
         return self.finding.size if seen else NO_SIZE
 

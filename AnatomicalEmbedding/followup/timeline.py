@@ -71,7 +71,7 @@ class Timeline:
     findings of a lesion, `record` contains only the most informative finding. scans: the original studies of each
     visit. start: number of the first visit in which a person saw a lesion; lesions that are first seen later are new.
     baseline: number of the first visit in which all targets that were seen at the start are measured. baseline is None
-    if there is no such visit, if a new lesion is seen up to this visit, or if all these targets are 0 mm there.
+    if there is no such visit, if a new lesion is seen up to this visit, or if all these targets are 0 mm.
     """
 
     record: FollowUp
@@ -157,7 +157,7 @@ class Timeline:
     def called_new(self, number: int) -> Iterator[tuple[str, str]]:
         """Yield (id, why the size is unknown) for lesions that were new, or perhaps new, in a visit before `number`.
 
-        A lesion that a person has assessed in visit `number` is left out, unless it is outside the scan there.
+        A lesion that a person has assessed in visit `number` is left out, unless the lesion is outside the scan.
         """
         study = self.record.studies[number]
         for lesion_id in dict.fromkeys(i for n in range(self.start + 1, number) for i in self.news(n).ids):
@@ -187,9 +187,9 @@ def timeline_of(record: FollowUp) -> Timeline:
     """Find the visits, the start and the baseline of a follow-up.
 
     Studies of the same date or the same DICOM study form one visit. If a lesion is seen in any scan of a visit, it is
-    seen in the visit, with its largest size. A lesion is outside only if it is outside all scans of the visit. It is
-    not visible in the visit if a person entered "not visible" for a scan, and if no scan of the visit has an unreviewed
-    proposal for this lesion; proposals with the status "absent" do not matter.
+    seen in the visit, with its largest size. A lesion is outside only if it is outside all scans of the visit. A lesion
+    is not visible in the visit if a person entered "not visible" for a scan, and if no scan of the visit has an
+    unreviewed proposal for this lesion; proposals with the status "absent" do not matter.
     """
     scans = _together(record.studies)
     studies = [replace(first, name=", ".join(dict.fromkeys(s.name for s in (first, *rest)))) for first, *rest in scans]

@@ -73,7 +73,7 @@ class Bumps:
 
     @classmethod
     def random(cls, rng: np.random.Generator, scattered: int = 14) -> Self:
-        """Make random bumps near some organs, and `scattered` bumps anywhere. Their `slope_bound` is at most 0.75."""
+        """Make random bumps near some organs and `scattered` bumps anywhere, with a `slope_bound` of at most 0.75."""
         organs = [(np.asarray(c, float), float(r), float(s)) for c, r, s in _ORGAN_SHIFTS]
         center = np.array([c for c, _, _ in organs]) + rng.normal(0, 8, (len(organs), 3))
         reach = np.array([r for _, r, _ in organs])

@@ -115,7 +115,7 @@ def _axes(orientation_lps: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarr
 def _line(
     positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, half_pixel: float, where: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fit a line to slice origins. Returns its point (3,) at the first slice, and its shift (3,) per mm of distance."""
+    """Fit a line to slice origins. Returns a point (3,) of the line, at the first slice, and its shift (3,) per mm."""
     centred = distance - distance.mean()
     along = (positions - positions.mean(axis=0)).T @ centred / (centred @ centred)
     off_line = positions - positions.mean(axis=0) - centred[:, None] * along

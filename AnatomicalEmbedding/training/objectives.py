@@ -31,7 +31,7 @@ def info_nce(anchor: torch.Tensor, positive: torch.Tensor, negatives: torch.Tens
 
 
 def near_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
-    """Compute the contrastive loss of local descriptors. A point's negatives are places within about 10 cm of it.
+    """Compute the contrastive loss of local descriptors. A point's negatives are places within about 10 cm.
 
     Places farther apart differ in their coordinates, so no global descriptor is needed. Half of the negatives are from
     the first crop of a pair, half from the second crop.

@@ -44,7 +44,7 @@ NOWHERE = Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Cells along R, A, S. origin: (3,) mm of the first cell's centre. step: (3,) mm. shape: (k, j, i).
+    """A grid of cells along R, A, S. origin: (3,) mm, centre of the first cell. step: (3,) mm. shape: (k, j, i).
 
     body: float32 (3, k, j, i), body coordinates of each cell, mm; None if the grid itself is in the body frame.
     tissue: bool (k, j, i), True for cells that contain a part of the patient. hu: float32 (k, j, i), mean CT number of

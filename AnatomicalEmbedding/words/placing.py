@@ -49,8 +49,8 @@ class Place:
 
     Args:
         name: name of the place, such as kidney_left. title: name to display.
-        status: "inside", "partly" or "outside" the scan. Or "uncertain": the patient may not have the place, or the
-            point may be in the next vertebra or rib.
+        status: "inside", "partly" (inside) or "outside" the scan; "uncertain" if the patient may not have the place,
+            or if the point may be in the next vertebra or rib.
         side: if the place is partly or completely outside the scan, the side of the scan where the missing part lies.
         probability: chance that the point lies in the place; with status "outside", chance that this status is right.
         point_ras: (3,) RAS mm, the best point; None with status "outside".
@@ -315,7 +315,7 @@ class PlaceFinder:
         return places[int(firmness.argmax())]
 
     def _best_point(self, field: Field) -> tuple[np.ndarray | None, float]:
-        """Return the point (3,) RAS mm where the blurred field is highest, and its chance; None, 0 for an empty field."""
+        """Return the point (3,) RAS mm where the blurred field is highest, and its chance; None, 0 if it is empty."""
         if field.total < 0.05:
             return None, 0.0
         smooth = self.grid.blurred(field, _PEAK_MM) * (field.values > 0)

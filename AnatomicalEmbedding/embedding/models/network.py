@@ -305,7 +305,7 @@ def _join(upsampled: torch.Tensor, skip: torch.Tensor) -> torch.Tensor:
 
 
 def piecewise_linear(x: torch.Tensor, knots: tuple[float, ...], values: tuple[float, ...]) -> torch.Tensor:
-    """Apply the piecewise-linear function through the points (knots, values). It is constant beyond the ends."""
+    """Apply the piecewise-linear function through the points (knots, values). Beyond the end knots, it is constant."""
     y = torch.full_like(x, values[0])
     for k0, k1, v0, v1 in zip(knots[:-1], knots[1:], values[:-1], values[1:], strict=True):
         y.add_(x.clamp(k0, k1).sub_(k0), alpha=(v1 - v0) / (k1 - k0))

@@ -177,7 +177,7 @@ def whyNoReports(volumeNodes) -> str:
         return ""
     return _(
         "A structured report refers to DICOM images, and no scan here was loaded from the DICOM database: "
-        "import the series in the DICOM module and load them from there."
+        "import the series in the DICOM module, and load the series in that module."
     )
 
 
