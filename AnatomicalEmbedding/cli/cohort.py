@@ -244,7 +244,7 @@ def check_place(options: argparse.Namespace) -> Mention | None:
 
 
 def find(search: Search, mention: Mention | None, options: argparse.Namespace) -> list[Found]:
-    """Search all scans of a store for a place: `mention`, or the point or box in an example scan of the options."""
+    """Search all scans of a store for a place: `mention`, or the point or box that the options give."""
     from ..structures.locating import make_example
 
     with console.progress_bar("searching", options.json) as progress:

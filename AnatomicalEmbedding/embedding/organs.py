@@ -25,7 +25,7 @@ _THINNEST = 0.1  # cells; a thinner box is a single cell whose share is close to
 def organ_boxes(organs: torch.Tensor, names: Sequence[str], cell_to_ras: np.ndarray) -> dict[str, np.ndarray]:
     """Find the box, (2, 3) RAS mm, around the largest connected part of each organ that the scan shows.
 
-    organs: (n, k, j, i) share of each cell that each of `names` fills. cell_to_ras: (4, 4), without rotation.
+    organs: (n, k, j, i) share of each cell that each organ of `names` fills. cell_to_ras: (4, 4), without rotation.
     """
     boxes: dict[str, np.ndarray] = {}
     seen = torch.nonzero(organs.amax((1, 2, 3)) > _INSIDE).flatten()

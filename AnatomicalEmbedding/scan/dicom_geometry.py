@@ -46,8 +46,8 @@ def arrange_slices(
 
     positions_lps: (N,3) mm; orientations_lps: (N,6) row and column direction; pixel_spacings: (N,2) mm between rows and
     between columns; sizes: (N,2) columns and rows. Slices whose size or orientation differs from most slices are left
-    out. Of several slices at the same position, one is kept. Raises VolumeError, starting with `where`, when more than
-    10 % of slices share a position, when slice origins do not lie on a straight line, or when steps are too uneven.
+    out. Of several slices at the same position, one is kept. Raises VolumeError, naming `where`, when more than 10 % of
+    slices share a position, when slice origins do not lie on a straight line, or when steps are too uneven.
     """
     keys = [tuple(key) for key in np.round(np.hstack((orientations_lps, pixel_spacings, sizes)), 3)]
     common = Counter(keys).most_common(1)[0][0]
