@@ -118,7 +118,7 @@ def open_library(weights_hash: str, model: str, path: str | Path | None = None) 
         library = StructureLibrary.load(path)
         if library.weights_hash != weights_hash:
             raise WeightsError(
-                f"{path}: this library was built with other weights; load its weights, or build a new library."
+                f"{path}: this library was built with other weights; use those weights, or build a new library."
             )
         return library
     shipped = shipped_library(weights_hash)
