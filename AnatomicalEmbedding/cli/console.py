@@ -114,7 +114,7 @@ def ending_signals() -> list[signal.Signals]:
 
 
 def stop_on_signals() -> Callable[[], bool]:
-    """Keep signals from ending the program, so that the run can be saved. Returns a function: True after a signal."""
+    """Keep signals from ending the program, to save the run. Returns a function that returns True after a signal."""
     received: list[bool] = []
     try:
         for number in (signal.SIGINT, *ending_signals()):

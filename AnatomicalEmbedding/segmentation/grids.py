@@ -111,7 +111,7 @@ def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
 
 
 def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.ndarray | None:
-    """Return a box (2, 3) RAS mm, with a margin, around the body cells that may show `names`; None without cells."""
+    """Return a box (2, 3) RAS mm, with a margin, around body cells that may show `names`; None without such cells."""
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)
     smooth = apply_affine(affine, ras)

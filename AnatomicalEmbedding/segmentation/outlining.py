@@ -48,7 +48,7 @@ class Outline:
 
 @dataclass(frozen=True, eq=False)
 class Outlines:
-    """All structures of one scan. labels: (k, j, i) uint8; label n means outlines[n - 1], 0 no structure."""
+    """All structures of one scan. labels: (k, j, i) uint8; label n means outlines[n - 1], 0 means none."""
 
     labels: np.ndarray
     outlines: tuple[Outline, ...]

@@ -105,7 +105,7 @@ class BoxFinder:
 def choose_examples(
     examples: Mapping[str, Sequence[Example]], structures: Sequence[str] | None, holder: str
 ) -> dict[str, Sequence[Example]]:
-    """Return the examples of `structures` (None: of all structures). holder: source of the examples, for messages."""
+    """Return the examples of `structures`, or all examples if it is None. holder: their source, for messages."""
     return {name: examples[name] for name in (choose_names(structures, examples, holder) if structures else examples)}
 
 

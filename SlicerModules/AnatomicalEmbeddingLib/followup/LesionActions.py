@@ -118,7 +118,7 @@ class LesionActions(Listener):
                 return _("{lesion} has no axes in this study: draw them with keys L and S.").format(lesion=self.lesion)
             return _("The axes have already been accepted.") if found.size.confirmed else ""
         if action == MERGE and not self.mergeChoices():
-            return _("No other lesion has a place in this study: mark the lesion to merge with first.")
+            return _("No other lesion has a place in this study: first mark the lesion to merge with.")
         return ""
 
 
