@@ -111,7 +111,7 @@ class Search:
         return sorted([*better, *found], key=_order)
 
     def _match(self, query: Query, hits: Sequence[Hit], effort: str, step: Step) -> list[Found]:
-        """Match one point in batches of scans, to keep few maps in memory."""
+        """Match one point in batches of scans, so that only a few maps are in memory at a time."""
         answers: list[Matches] = []
         for start in range(0, len(hits), _BATCH_SCANS):
             maps = [self._map_near(hit, effort) for hit in hits[start : start + _BATCH_SCANS]]

@@ -271,7 +271,7 @@ def run_in_slabs(
 
 
 def _without_batch(found: Features) -> Features:
-    """Move features to the CPU, without batch axis: coordinates as float32, descriptors as float16 in rows."""
+    """Move features to the CPU, without batch axis: coordinates as float32, descriptors as rows of float16."""
     coordinate, _, local, organs = (None if value is None else value[0].cpu() for value in found)
     return Features(coordinate.float(), None, None if local is None else in_rows(local.half()), organs)
 

@@ -171,7 +171,7 @@ def _risk(judged: Judged) -> list[tuple[float, float, float]]:
 def auroc(doubt: np.ndarray, wrong: np.ndarray) -> float | None:
     """Return the area under the ROC curve: the probability that a wrong answer has a higher doubt than a right answer.
 
-    doubt: (n,). wrong: (n,) bool. A pair with equal doubt counts half. Returns None if all are right or all are wrong.
+    doubt: (n,). wrong: (n,) bool. A pair with equal doubt counts half. Returns None if no or all answers are wrong.
     """
     many, few = int((~wrong).sum()), int(wrong.sum())
     if not many or not few:

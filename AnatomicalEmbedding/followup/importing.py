@@ -113,7 +113,7 @@ def _agree(one: Finding, other: Finding) -> bool:
 
 
 def _differs_in_kind(mine: Lesion, other: Lesion) -> bool:
-    """Return whether two lesions differ in name, organ, target, nodal or split_from. An empty text fits every text."""
+    """Return whether two lesions differ in name, organ, target, nodal or split_from. An empty text never differs."""
     words = [(each.name, each.split_from, organ_of(each.site)) for each in (mine, other)]
     differ = any(one and another and one != another for one, another in zip(*words, strict=True))
     return differ or (mine.target, mine.nodal) != (other.target, other.nodal)

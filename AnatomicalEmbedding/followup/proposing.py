@@ -93,8 +93,9 @@ def _nearest_source(
 ) -> str | None:
     """Choose the study from which a lesion is matched in the study `key`. Returns the key of the chosen study, or None.
 
-    A person must have seen the lesion in the chosen study, and the study must have a map. Of several studies,
-    the nearest in time is chosen, or the earlier of the two nearest. findings: findings of the lesion, by study key.
+    A person must have seen the lesion in the chosen study, and the study must have a map. Of several studies, the
+    nearest in time is chosen; if two are equally near, the earlier study. findings: findings of the lesion, by study
+    key.
     """
     seen = [s for s in record.studies if s.key in maps and s.key in findings and findings[s.key].visible]
     compared = (record.study(key), *seen)

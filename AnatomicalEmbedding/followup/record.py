@@ -225,7 +225,7 @@ class FollowUp:
         return self._set(lesion_id, study, replace(found, size=size)).confirm(lesion_id, study)
 
     def accept_size(self, lesion_id: str, study: str) -> FollowUp:
-        """Confirm the axes of a finding as they are."""
+        """Confirm the axes of a finding without changing them."""
         size = self._known(lesion_id, study).size
         return self.measure(lesion_id, study, size.long_axis, size.short_axis)
 

@@ -67,7 +67,7 @@ class Measured:
 class Timeline:
     """The visits of a follow-up, with the start and the baseline of the response.
 
-    Visits are numbered from 0. record: has one study for each visit, in order. If several scans of a visit have
+    Visits are numbered from 0. record: has one study for each visit, by date. If several scans of a visit have
     findings of a lesion, `record` contains only the most informative finding. scans: the original studies of each
     visit. start: number of the first visit in which a person saw a lesion; lesions that are first seen later are new.
     baseline: number of the first visit in which all targets that were seen at the start are measured. baseline is None

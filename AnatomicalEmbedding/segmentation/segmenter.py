@@ -43,7 +43,7 @@ class Segmenter:
         weights, weights_hash: name or file of the embedding's weights, and the file's SHA-256.
         groups, networks: groups of structures, and the network of each group.
         volumes_ml: name of the structure -> its volumes in the examples.
-        guess_shares: structure -> weight, 0 to 1, of the carried labels; the network's result has the other weight.
+        guess_shares: structure -> weight, 0 to 1, of the carried labels; the network's result has 1 minus this weight.
         outlined: for each group, the examples from which labels are carried over.
     """
 

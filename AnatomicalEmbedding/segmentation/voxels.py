@@ -65,7 +65,7 @@ class Patch:
 
 
 def network_input(hu: torch.Tensor, coordinate: torch.Tensor, guess: torch.Tensor) -> torch.Tensor:
-    """Make the input (1, INPUTS + s, k, j, i) from HU (k, j, i), coordinates (3, k, j, i) and a guess (s, k, j, i)."""
+    """Make the input (1, INPUTS + s, k, j, i) from HU (k, j, i), coordinates (3, k, j, i), first guess (s, k, j, i)."""
     grey = [((hu - low) / (high - low)).clamp(0, 1) for low, high in WINDOWS]
     return torch.cat([torch.stack(grey), coordinate, guess])[None]
 

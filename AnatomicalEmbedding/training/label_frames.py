@@ -123,7 +123,7 @@ def place(structures: Mapping[str, Points]) -> Placement:
 
 
 def fit_frame(points: Points, mean: Points) -> FrameGuess:
-    """Fit a shift and a scale for each axis that move a label map's points to the mean shape. Scales stay near 1."""
+    """Fit for each axis a shift and a scale, to move a label map's points to the mean shape. Scales stay near 1."""
     names = list(points)
     weight = np.tile([1.0] + [_EXTREME_WEIGHT] * 6, len(names))
     weight = weight[:, None] / weight.sum()

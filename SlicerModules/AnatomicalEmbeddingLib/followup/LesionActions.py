@@ -57,7 +57,6 @@ class LesionActions(Listener):
             self.choose(*(beyond or unreviewed)[0])
 
     def _keepChoice(self) -> None:
-        """If the chosen lesion was removed, choose none. If the chosen study was removed, choose the default study."""
         record = self.logic.record
         lesion = self.lesion if self.lesion in {each.id for each in record.lesions} else ""
         self.choose(lesion, self.study if self.study in {each.key for each in record.studies} else "")
