@@ -70,7 +70,7 @@ class BatchSampler(Dataset):
                 )
 
     def rng(self, step: int, part: int = 0) -> np.random.Generator:
-        """Make the random generator of batch number `step`, or, if `part` > 0, of one crop or pair in this batch."""
+        """Make the random generator of batch `step` or, if `part` > 0, of crop or pair number `part` of this batch."""
         return np.random.default_rng([self.seed, step, part])
 
     def crop_size(self, step: int) -> tuple[int, int, int]:
