@@ -59,8 +59,9 @@ class Assignment:
     distances: for each pair of `same`, `split` and `merged`: two distances between the lesions, mm: the distance
         after matching, and the distance to expect from the matching error and the lesion sizes.
 
-    Only `assign_in_record` sets four more fields. apart: pairs kept out of `same`, because a person reviewed both
-    lesions in one study. unread: id -> why the lesion could not be matched. earlier_study, later_study: study keys.
+    Four more fields are set only by `assign_in_record`. apart: pairs kept out of `same`, because a person reviewed both
+    lesions of the pair in one study. unread: id -> why the lesion could not be matched. earlier_study, later_study:
+    study keys.
     """
 
     same: tuple[tuple[str, str], ...]

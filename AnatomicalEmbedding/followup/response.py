@@ -67,7 +67,7 @@ def responses(record: FollowUp) -> list[Response]:
         notes, scans = found[number].notes, timeline.scans[number]
         if len(scans) > 1:
             names = " and ".join(scan.name for scan in scans)
-            notes += (f"{names}: have the same date or DICOM study, so they are one visit.",)
+            notes += (f"{names}: have the same date or DICOM study, so they count as one visit.",)
         answers.append(replace(found[number], study=study.key, notes=notes))
     return answers
 

@@ -40,7 +40,7 @@ _PHANTOM_SEEDS = (700, 701)  # not used for training: training phantoms have see
 class TrainingRun:
     """Result of a training run: the network, the number of steps and the duration.
 
-    network: on the CPU, with the weights of least validation error; without validation, the mean of the last weights.
+    network: on the CPU, with the weights of least validation error; without validation, with averaged weights.
     """
 
     network: EmbeddingNetwork
@@ -75,7 +75,7 @@ def train(
         start_from: weights to fine-tune.
         minutes: the run ends after this time. If a stopped run continues, the minutes before the stop count too.
         validate: returns the errors of a network, {kind of point: mm}. Called every `validate_every` steps and at the
-            end; the weights with the least mean error are returned. If None, the mean of the last weights is returned.
+            end; the weights with the least mean error are returned. If None, averaged weights are returned.
 
     Raises AnatomicalEmbeddingError if the checkpoint belongs to another run. Raises CancelledError once `cancelled`
     returns True, after the checkpoint is saved.

@@ -1,4 +1,4 @@
-"""Landmarks of one scan, the template, and their answers in other scans, the targets.
+"""Landmarks in one scan (the template), and their answers in the other scans (the targets).
 
 A click causes four steps:
 
