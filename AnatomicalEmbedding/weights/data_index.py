@@ -18,7 +18,9 @@ from ..structures.labelled_scans import patient_of, refuse_twins
 INDEX, LABEL_MAPS, HELD_OUT = "index.csv", "labelmaps", "dev"
 TERMS = ("open", "all")
 _COLUMNS = ("file", "licence", "collection", "source")
-_OPEN = re.compile(r"public domain|\bCC ?0\b|\bCC[ -]BY\b|\bApache\b|\bMIT\b|\bBSD\b|\b3D Slicer licen[cs]e\b", re.IGNORECASE)
+_OPEN = re.compile(
+    r"public domain|\bCC ?0\b|\bCC[ -]BY\b|\bApache\b|\bMIT\b|\bBSD\b|\b3D Slicer licen[cs]e\b", re.IGNORECASE
+)
 _CLOSED = re.compile(
     r"\b(NC|ND|SA)\b|non-?commercial|no-?derivatives|share-?alike|research|challenge|none stated|unknown|restricted|"
     r"do not (ship|redistribute)|\bmixed\b|evaluation",
@@ -99,7 +101,9 @@ def _read_index(path: Path) -> list[Entry]:
     for row in rows:
         if missing := [name for name in _COLUMNS if not row.get(name)]:
             raise AnatomicalEmbeddingError(f"{path}: a row has no {missing[0]}; fill in this column.")
-        entries.append(Entry(path.parent / row["file"], *(row[name] for name in _COLUMNS[1:]), row.get("patient") or ""))
+        entries.append(
+            Entry(path.parent / row["file"], *(row[name] for name in _COLUMNS[1:]), row.get("patient") or "")
+        )
         if not entries[-1].path.exists():
             raise AnatomicalEmbeddingError(f"{path}: lists {row['file']}, which does not exist; correct the index.")
     return entries
