@@ -53,7 +53,7 @@ def _list(options: argparse.Namespace) -> None:
     from ..structures.examples import SYNTHETIC
 
     model = open_model(options)
-    library = open_library(model.weights_hash, model.name, options.library)
+    library = open_library(model.weights_hash, model.name, options.library, model.path)
     rows = [
         {"structure": name, "examples": len(of), "real": sum(not each.scan.startswith(SYNTHETIC) for each in of)}
         for name, of in sorted(library.examples.items())
