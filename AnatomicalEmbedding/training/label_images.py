@@ -172,7 +172,8 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
 def write_label_image(body: LabelledBody, placement: Placement, seed: int, folder: Path) -> LabelImage:
     """Make an image of a labelled body, and write it to a folder as a labelled scan.
 
-    The files are NAME.nii.gz, NAME.seg.nii.gz and NAME.labels.json, with the name of the body. Raises KeyError if `placement` has no entry for this body.
+    The files are NAME.nii.gz, NAME.seg.nii.gz and NAME.labels.json, with the name of the body.
+    Raises KeyError if `placement` has no entry for this body.
     """
     image = make_label_image(body, placement, seed)
     labels = sitk.GetImageFromArray(body.labels)

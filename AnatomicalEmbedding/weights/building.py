@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import torch
@@ -101,8 +101,9 @@ class Plan:
         share = min(1.0, hours / _FULL_HOURS)
         numbers = {name: max(_LEAST, round(share * full)) for name, full in _NUMBERS.items()}
         numbers["label_images"] = max(1, round(share * _NUMBERS["label_images"]))
-        names = ([each.name for each in entries] for entries in (scans, label_maps))
-        return cls(terms, recipe, seed, *names, {n: round(h, 4) for n, h in (used | parts).items()}, numbers)
+        names, map_names = ([each.name for each in entries] for entries in (scans, label_maps))
+        planned = {stage: round(of, 4) for stage, of in (used | parts).items()}
+        return cls(terms, recipe, seed, names, map_names, planned, numbers)
 
 
 @dataclass(eq=False)
@@ -162,15 +163,15 @@ class WeightsBuild:
         made: dict[str, tuple[Path, Callable[[], None]]] = {"scans": (self._set("A") / REPORT, self._place_scans)}
         for before, name in zip(["", *self.rounds], self.rounds, strict=False):
             if before:
-                made[f"align {name}"] = self._set(name) / REPORT, lambda n=name, b=before: self._align(n, b)
-            made[f"round {name}"] = self._round_weights(name), lambda n=name, b=before: self._train(n, b)
+                made[f"align {name}"] = self._set(name) / REPORT, partial(self._align, name, before)
+            made[f"round {name}"] = self._round_weights(name), partial(self._train, name, before)
         made |= {
             "organs": (self.weights, self._learn_organs),
-            "orientation": (orientation, lambda: self._train_orientation(orientation)),
-            "calibration": (calibration, lambda: self._calibrate(calibration)),
-            "library": (library, lambda: self._build_library(library)),
-            "atlas": (atlas, lambda: self._build_atlas(atlas)),
-            "figures": (card, lambda: self._write_card(card)),
+            "orientation": (orientation, partial(self._train_orientation, orientation)),
+            "calibration": (calibration, partial(self._calibrate, calibration)),
+            "library": (library, partial(self._build_library, library)),
+            "atlas": (atlas, partial(self._build_atlas, atlas)),
+            "figures": (card, partial(self._write_card, card)),
         }
         for stage, (result, make) in made.items():
             if not result.exists():
@@ -397,8 +398,8 @@ class WeightsBuild:
         errors = Validation(self._held_out(), self.device)(self._network(self.weights))
         times = self._read(self.work / "times.json")
         facts = Facts(
-            self.name, self.terms, self.recipe.name, self._read(self.work / "steps.json"), self.plan.numbers["phantoms"],
-            sum(of["core_hours"] for of in times.values()), errors, self.device, torch.__version__,
+            self.name, self.terms, self.recipe.name, self._read(self.work / "steps.json"),
+            self.plan.numbers["phantoms"], sum(of["core_hours"] for of in times.values()), errors, self.device, torch.__version__,
         )  # fmt: skip
         write_card(path, facts, file_sha256(self.weights), self.scans, self.label_maps)
 

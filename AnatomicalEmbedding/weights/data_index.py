@@ -101,11 +101,10 @@ def _read_index(path: Path) -> list[Entry]:
     for row in rows:
         if missing := [name for name in _COLUMNS if not row.get(name)]:
             raise AnatomicalEmbeddingError(f"{path}: a row has no {missing[0]}; fill in this column.")
-        entries.append(
-            Entry(path.parent / row["file"], *(row[name] for name in _COLUMNS[1:]), row.get("patient") or "")
-        )
-        if not entries[-1].path.exists():
+        file = path.parent / row["file"]
+        if not file.exists():
             raise AnatomicalEmbeddingError(f"{path}: lists {row['file']}, which does not exist; correct the index.")
+        entries.append(Entry(file, row["licence"], row["collection"], row["source"], row.get("patient") or ""))
     return entries
 
 
