@@ -399,7 +399,8 @@ class WeightsBuild:
         times = self._read(self.work / "times.json")
         facts = Facts(
             self.name, self.terms, self.recipe.name, self._read(self.work / "steps.json"),
-            self.plan.numbers["phantoms"], sum(of["core_hours"] for of in times.values()), errors, self.device, torch.__version__,
+            self.plan.numbers["phantoms"],
+            sum(of["core_hours"] for of in times.values()), errors, self.device, torch.__version__,
         )  # fmt: skip
         write_card(path, facts, file_sha256(self.weights), self.scans, self.label_maps)
 

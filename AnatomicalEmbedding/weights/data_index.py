@@ -101,10 +101,10 @@ def _read_index(path: Path) -> list[Entry]:
     for row in rows:
         if missing := [name for name in _COLUMNS if not row.get(name)]:
             raise AnatomicalEmbeddingError(f"{path}: a row has no {missing[0]}; fill in this column.")
-        file = path.parent / row["file"]
-        if not file.exists():
+        entry = path.parent / row["file"]
+        if not entry.exists():
             raise AnatomicalEmbeddingError(f"{path}: lists {row['file']}, which does not exist; correct the index.")
-        entries.append(Entry(file, row["licence"], row["collection"], row["source"], row.get("patient") or ""))
+        entries.append(Entry(entry, row["licence"], row["collection"], row["source"], row.get("patient") or ""))
     return entries
 
 
