@@ -22,7 +22,7 @@ from ..errors import AnatomicalEmbeddingError, VolumeError
 from ..files import TEMPORARY, atomic_path
 from ..scan.sources import Source, find_scans
 from ..structures.labelled_scans import load_case
-from .frames import SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM, FrameGuess, LevelTable, frame_from_map
+from .frames import SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM, FrameGuess, LevelTable, check_scale, frame_from_map
 from .sampler import start_worker
 from .scans import PreparedScan, Spacing, as_field, prepare_volume, with_labels
 
@@ -38,7 +38,7 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
     """Return the scan with a body field: a grid of body coordinates, fitted to the coordinates in the scan's map.
 
     The field is a robust affine fit plus a smooth displacement. Raises AnatomicalEmbeddingError if the coordinates of
-    the map are not mm of the common body frame.
+    the map are not mm of the common body frame, or if they hardly change along the body.
     """
     ras, body = body_points(embedding)
     affine, weight = robust_affine(ras, body)
@@ -46,6 +46,7 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
     left = body - apply_affine(affine, ras)
     field = apply_affine(affine, nodes.reshape(-1, 3)).reshape(nodes.shape) + _smooth(embedding, left, weight, nodes)
     scale, shift = np.transpose([np.polyfit(ras[:, a], body[:, a], 1, w=np.sqrt(weight)) for a in range(3)])
+    check_scale(scale, scan.name)
     frame = FrameGuess(scale, shift, SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM)
     return replace(scan, frame=frame, body_field=as_field(field))
 
@@ -99,7 +100,8 @@ def prepare_set(
         model: name or file of weights. A scan without level readings is placed with the map that these weights make.
             None: scans without level readings are left out.
         align: name or file of weights. Every scan, once placed by `levels` or `model`, gets body coordinates fitted to
-            the map that these weights make (see `align_scan`). Its earlier body coordinates are replaced.
+            the map that these weights make (see `align_scan`). Its earlier body coordinates are replaced. A scan with
+            level readings keeps its earlier body coordinates if the map cannot be true.
         jobs: number of scans that are prepared at the same time, in processes of their own.
 
     Returns the prepared files, sorted by name. Raises AnatomicalEmbeddingError if no scan can be used.
@@ -196,7 +198,11 @@ def _prepare(
             if case is not None and case.labels is not None:
                 scan = with_labels(scan, case.label_map)
             if align is not None:
-                scan = align_scan(scan, seen_by(align))
+                try:
+                    scan = align_scan(scan, seen_by(align))
+                except VolumeError:
+                    if not readings:
+                        raise
             scan.save(target)
     except AnatomicalEmbeddingError as error:
         return Outcome(name, source, None, reason=str(error))
