@@ -14,9 +14,9 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -47,63 +47,15 @@ from ..training.scans import PreparedScan, prepare_phantoms
 from ..training.trainer import Validation, train
 from ..words.atlas import SUFFIX as ATLAS
 from ..words.atlas_building import build_atlas
-from .data_index import HELD_OUT, Entry, link_files, read_data, spread
+from .data_index import HELD_OUT, link_files, read_data, spread
 from .model_card import NAMES, TERMS_TEXT, Facts, write_card
+from .plan import FULL_HOURS, Plan
 
-ORIENTATION = "ct.orientation.safetensors"
-_FULL_HOURS = 5.0  # from this budget on, all data is used; with fewer hours, the numbers below are reduced
-_NUMBERS = {
-    "phantoms": 70, "label_images": 6, "drawn_scans": 12, "calibration_scans": 120, "calibration_phantoms": 10,
-    "library_phantoms": 8, "atlas_phantoms": 18, "mirror_steps": 1500,
-}  # fmt: skip
-_LEAST = 3  # least value of each number, except label images
-_THREE_ROUNDS_HOURS = 4.0
-_ROUNDS = {2: {"A": 0.4, "B": 0.6}, 3: {"A": 0.25, "B": 0.25, "C": 0.5}}  # share of the hours of training
-# Hours of all stages that do not train the network, and the share of each stage in them.
-_OTHER_HOURS, _OTHER_SHARE, _OTHER_LIMIT = 0.4, 0.1, 0.5
-_OTHERS = {"scans": 0.3, "align": 0.15, "organs": 0.04, "orientation": 0.06, "calibration": 0.25, "library": 0.12,
-           "atlas": 0.1, "figures": 0.05}  # fmt: skip
 _LATER_RATE = 1e-3  # learning rate of rounds that start from trained weights
 _TIMED_STEPS = 10
 _DRAWING_SEED = 77  # of the label images for calibration and library; training images have seeds from 0
-_MIRROR_SHARES = {"scan": 0.35, "label map": 0.54, "phantom": 0.11}
+_MIRROR_SHARES = {"scan": 0.35, "label map": 0.54, "phantom": 0.11}  # how often scans of each origin are chosen
 _REPORT_SECONDS = 15.0
-_NOW = time.monotonic
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How the hours of a build are used. hours: stage -> hours. numbers: how many scans of each kind are made or used.
-
-    The seed of a round is `seed` plus the number of the round.
-    """
-
-    terms: str
-    recipe: str
-    seed: int
-    scans: list[str]
-    label_maps: list[str]
-    hours: dict[str, float]
-    numbers: dict[str, int]
-
-    @classmethod
-    def make(
-        cls, terms: str, recipe: str, seed: int, hours: float, scans: list[Entry], label_maps: list[Entry]
-    ) -> Plan:
-        other = min(_OTHER_LIMIT * hours, _OTHER_HOURS + _OTHER_SHARE * hours)
-        rounds = _ROUNDS[3 if hours >= _THREE_ROUNDS_HOURS else 2]
-        parts = {stage: share * other for stage, share in _OTHERS.items()}
-        aligning = parts.pop("align") / (len(rounds) - 1)
-        used = {"scans": parts.pop("scans")}
-        for name, share in rounds.items():
-            used |= {f"align {name}": aligning} if name != "A" else {}
-            used[f"round {name}"] = share * (hours - other)
-        share = min(1.0, hours / _FULL_HOURS)
-        numbers = {name: max(_LEAST, round(share * full)) for name, full in _NUMBERS.items()}
-        numbers["label_images"] = max(1, round(share * _NUMBERS["label_images"]))
-        names, map_names = ([each.name for each in entries] for entries in (scans, label_maps))
-        planned = {stage: round(of, 4) for stage, of in (used | parts).items()}
-        return cls(terms, recipe, seed, names, map_names, planned, numbers)
 
 
 @dataclass(eq=False)
@@ -133,293 +85,267 @@ class WeightsBuild:
     jobs: int = 1
     report: Callable[[str], None] = print
     cancelled: Callable[[], bool] = lambda: False
-    plan: Plan = field(init=False)
 
     def __post_init__(self) -> None:
         require("sklearn.ensemble", "scikit-learn", "calibrating needs", "train")
         self.scans, self.label_maps = read_data(self.data, self.terms)
-        self.name, self.work = NAMES[self.terms], self.folder / "build"
         self.plan = Plan.make(self.terms, self.recipe.name, self.seed, self.hours, self.scans, self.label_maps)
-        self.rounds = [stage.removeprefix("round ") for stage in self.plan.hours if stage.startswith("round ")]
-        self.weights = self.folder / f"{self.name}.safetensors"
+        self._work = self.folder / "build"
         table = self.data / "train_levels.json"
         self._levels = LevelTable.read(table) if table.is_file() else None
         path = self.folder / "plan.json"
-        if path.is_file():
-            if self._read(path) != asdict(self.plan):
-                raise AnatomicalEmbeddingError(
-                    f"{path}: this folder contains a build with another plan, such as other hours, terms or data; "
-                    "give the same command as before, or choose another output folder."
-                )
-        else:
-            self._write(path, asdict(self.plan))
-        self._last = -_REPORT_SECONDS
+        if path.is_file() and _read(path) != asdict(self.plan):
+            raise AnatomicalEmbeddingError(
+                f"{path}: this folder contains a build with another plan, such as other hours, terms or data; "
+                "give the same command as before, or choose another output folder."
+            )
+        if not path.is_file():
+            _write(path, asdict(self.plan))
+        self._reported = -_REPORT_SECONDS
 
     def run(self) -> list[Path]:
-        """Make all files that are missing. Returns the files to ship."""
-        beside = (CALIBRATION, LIBRARY, ATLAS, ".json")
-        calibration, library, atlas, card = (self.folder / f"{self.name}{suffix}" for suffix in beside)
-        orientation = self.folder / ORIENTATION
-        made: dict[str, tuple[Path, Callable[[], None]]] = {"scans": (self._set("A") / REPORT, self._place_scans)}
-        for before, name in zip(["", *self.rounds], self.rounds, strict=False):
-            if before:
-                made[f"align {name}"] = self._set(name) / REPORT, partial(self._align, name, before)
-            made[f"round {name}"] = self._round_weights(name), partial(self._train, name, before)
-        made |= {
-            "organs": (self.weights, self._learn_organs),
-            "orientation": (orientation, partial(self._train_orientation, orientation)),
-            "calibration": (calibration, partial(self._calibrate, calibration)),
-            "library": (library, partial(self._build_library, library)),
-            "atlas": (atlas, partial(self._build_atlas, atlas)),
-            "figures": (card, partial(self._write_card, card)),
-        }
-        for stage, (result, make) in made.items():
+        """Run all stages whose results are missing. Returns the files to ship."""
+        results = {
+            "organs": self._result(".safetensors"), "orientation": self.folder / "ct.orientation.safetensors",
+            "calibration": self._result(CALIBRATION), "library": self._result(LIBRARY), "atlas": self._result(ATLAS),
+            "figures": self._result(".json"),
+        }  # fmt: skip
+        makers = {
+            "scans": self._prepare, "align": self._prepare, "round": self._train, "organs": self._learn_organs,
+            "orientation": self._train_orientation, "calibration": self._calibrate, "library": self._build_library,
+            "atlas": self._build_atlas, "figures": self._write_card,
+        }  # fmt: skip
+        for stage in self.plan.hours:
+            kind, _, name = stage.partition(" ")
+            work = self._weights_of(name) if kind == "round" else self._set(name or self.plan.rounds[0]) / REPORT
+            result = results.get(stage, work)
             if not result.exists():
-                with _Clock(self.work / "times.json", stage):
-                    self._progress(stage, 0.0, "begins", always=True)
-                    make()
-        return [self.weights, calibration, library, atlas, orientation, card, card.with_suffix(".md")]
+                self._progress(stage, 0.0, "begins", always=True)
+                began = time.monotonic(), sum(os.times()[:4])
+                try:
+                    makers[kind](stage, result)
+                finally:
+                    self._add_times(stage, time.monotonic() - began[0], sum(os.times()[:4]) - began[1])
+        return [*results.values(), self._result(".md")]
 
     # -- progress and files
 
     def _progress(self, stage: str, share: float, what: str, always: bool = False) -> None:
         """Report the progress of a stage and the expected end of the build. Raises CancelledError after a signal."""
         if self.cancelled():
-            raise CancelledError(f"{self.folder}: stopped in stage {stage!r}; give the same command to continue.")
-        if always or _NOW() > self._last + _REPORT_SECONDS:
-            self._last = _NOW()
-            stages = list(self.plan.hours)
-            number = stages.index(stage)
-            left = sum(self.plan.hours[later] for later in stages[number + 1 :]) + (1 - share) * self.plan.hours[stage]
-            end = datetime.fromtimestamp(time.time() + 3600 * left)
-            self.report(f"[{number + 1}/{len(stages)}] {stage}: {what}; expected end of the build: {end:%a %H:%M}")
+            raise CancelledError(f"{self.folder}: stopped in the stage {stage}; give the same command to continue.")
+        if always or time.monotonic() > self._reported + _REPORT_SECONDS:
+            self._reported = time.monotonic()
+            end = datetime.fromtimestamp(time.time() + 3600 * self.plan.hours_left(stage, share))
+            number = list(self.plan.hours).index(stage) + 1
+            self.report(f"[{number}/{len(self.plan.hours)}] {stage}: {what}; expected end of the build {end:%a %H:%M}")
 
-    def _read(self, path: Path) -> dict:
-        try:
-            return parse_json(path.read_text(encoding="utf-8"))
-        except ValueError:
-            raise AnatomicalEmbeddingError(f"{path}: is damaged; delete this file, or the whole folder.") from None
+    def _add_times(self, stage: str, seconds: float, core_seconds: float) -> None:
+        """Add the duration of a stage to times.json. core_seconds: of this process and of its finished children."""
+        path = self._work / "times.json"
+        times = _read(path) if path.is_file() else {}
+        before = times.get(stage, {"hours": 0.0, "core_hours": 0.0})
+        added = {"hours": before["hours"] + seconds / 3600, "core_hours": before["core_hours"] + core_seconds / 3600}
+        _write(path, times | {stage: {name: round(hours, 4) for name, hours in added.items()}})
 
-    def _write(self, path: Path, values: object) -> None:
-        write_text(path, json.dumps(values, indent=1))
+    def _result(self, suffix: str) -> Path:
+        return self.folder / f"{NAMES[self.terms]}{suffix}"
 
     def _set(self, name: str) -> Path:
-        return self.work / f"scans_{name}"
+        """Return the folder of the prepared scans of a round."""
+        return self._work / f"scans_{name}"
 
-    def _round_weights(self, name: str) -> Path:
-        return self.work / f"round_{name}.safetensors"
+    def _weights_of(self, name: str) -> Path:
+        """Return the file of the weights that a round makes."""
+        return self._work / f"round_{name}.safetensors"
+
+    def _before(self, name: str) -> Path | None:
+        """Return the weights of the round before a round; None for the first round."""
+        number = self.plan.rounds.index(name)
+        return self._weights_of(self.plan.rounds[number - 1]) if number else None
 
     # -- scans
 
-    def _place_scans(self) -> None:
-        """Prepare the scans with level readings for round A."""
-        read = [each for each in self.scans if self._levels is not None and self._levels.of(each.name)]
-        if read:
-            self._prepare("scans", "A", read, None)
-        else:
-            write_text(self._set("A") / REPORT, "")
-
-    def _align(self, name: str, before: str) -> None:
-        """Prepare all scans for a round; the weights of the round before give them body coordinates."""
-        if self.scans:
-            self._prepare(f"align {name}", name, self.scans, str(self._round_weights(before)))
-        else:
-            write_text(self._set(name) / REPORT, "")
-
-    def _prepare(self, stage: str, name: str, entries: list[Entry], model: str | None) -> None:
-        links = link_files(entries, self.work / f"links_{name}")
-        done = iter(range(1, len(entries) + 1))
+    def _prepare(self, stage: str, result: Path) -> None:
+        """Prepare the scans of a round: for the first round, those with level readings; for later rounds, all."""
+        folder = result.parent
+        name = folder.name.removeprefix("scans_")
+        weights = self._before(name)
+        entries = self.scans if weights else [e for e in self.scans if self._levels and self._levels.of(e.name)]
+        if not entries:
+            write_text(result, "")
+            return
+        done = 0
 
         def report(line: str) -> None:
-            self._progress(stage, next(done, len(entries)) / len(entries), line, always=line.startswith("skipped"))
+            nonlocal done
+            done += 1
+            self._progress(stage, min(done / len(entries), 1.0), line, always=line.startswith("skipped"))
 
+        model = None if weights is None else str(weights)
         prepare_set(
-            [links], self.recipe.network.spacing_mm, self._set(name), levels=self._levels, model=model, align=model,
-            jobs=self.jobs, report=report,
+            [link_files(entries, self._work / f"links_{name}")], self.recipe.network.spacing_mm, folder,
+            levels=self._levels, model=model, align=model, jobs=self.jobs, report=report,
         )  # fmt: skip
 
     def _training_set(self, stage: str, name: str) -> list[PreparedScan]:
-        """Return the prepared scans of a round, label images and phantoms; all are made at the first call."""
-        spacing, made = self.recipe.network.spacing_mm, self.work / "images"
+        """Return the prepared scans of a round, label images and phantoms. The images are made at the first call."""
+        spacing, made, numbers = self.recipe.network.spacing_mm, self._work / "images", self.plan.numbers
 
         def report(line: str) -> None:
             self._progress(stage, 0.0, line)
 
         paths = sorted(self._set(name).glob("*.safetensors"))
-        phantoms = [
-            PreparedScan.load(path) for path in prepare_phantoms(self.plan.numbers["phantoms"], spacing, made, report)
-        ]
+        phantoms = list(map(PreparedScan.load, prepare_phantoms(numbers["phantoms"], spacing, made, report)))
         if self.label_maps:
-            folder = link_files(self.label_maps, self.work / "label_maps")
-            images, placement = prepare_label_images(folder, self.plan.numbers["label_images"], spacing, made, report)
+            maps = link_files(self.label_maps, self._work / "label_maps")
+            images, placement = prepare_label_images(maps, numbers["label_images"], spacing, made, report)
             paths += images
             phantoms = [move_to_mean(scan, placement) for scan in phantoms]
-        return [PreparedScan.load(path) for path in paths] + phantoms
+        return [*map(PreparedScan.load, paths), *phantoms]
 
     # -- the network
 
-    def _train(self, name: str, before: str) -> None:
-        """Train one round. before: the round whose weights it starts from; "" for random weights."""
-        stage = f"round {name}"
+    def _train(self, stage: str, result: Path) -> None:
+        name, folder = stage.split()[1], self._work / stage.replace(" ", "_")
         scans = self._training_set(stage, name)
-        recipe, start = self.recipe, None
-        if before:
+        recipe, before = self.recipe, self._before(name)
+        if before is not None:
             later = replace(recipe.optimiser, frozen_statistics=True, learning_rate=_LATER_RATE)
-            recipe, start = replace(recipe, optimiser=later), self._network(self._round_weights(before))
+            recipe = replace(recipe, optimiser=later)
         steps = self._steps(scans)[name]
 
         def show(done: Progress) -> None:
-            what = f"step {done.step}/{steps}, loss {done.loss:.4f}, {done.seconds_per_step:.2f} s/step"
-            self._progress(stage, done.step / steps, what)
+            if not self.cancelled():  # otherwise, the loop first writes a checkpoint
+                what = f"step {done.step}/{steps}, loss {done.loss:.4f}, {done.seconds_per_step:.2f} s/step"
+                self._progress(stage, done.step / steps, what)
 
-        folder = self.work / stage.replace(" ", "_")
         done = train(
-            scans, recipe, folder, steps, seed=self.seed + self.rounds.index(name), device=self.device,
-            workers=self.workers, start_from=start, progress=lambda done: None if self.cancelled() else show(done),
+            scans, recipe, folder, steps, seed=self.seed + self.plan.rounds.index(name), device=self.device,
+            workers=self.workers, start_from=None if before is None else _network(before), progress=show,
             cancelled=self.cancelled,
         )  # fmt: skip
-        about = {"recipe": recipe.to_dict(), "steps": done.steps, "terms": self.terms}
-        write_weights(done.network, self._round_weights(name), f"{self.name}-{name}", about)
+        about = {"recipe": recipe.to_dict(), "steps": done.steps, "terms": TERMS_TEXT[self.terms]}
+        write_weights(done.network, result, f"{NAMES[self.terms]}-{name}", about)
         (folder / CHECKPOINT).unlink(missing_ok=True)
 
     def _steps(self, scans: list[PreparedScan]) -> dict[str, int]:
         """Return the number of steps of each round: its hours divided by the time of a step, which is measured once."""
-        path = self.work / "steps.json"
+        path = self._work / "steps.json"
         if not path.is_file():
             times: list[float] = []
-            with tempfile.TemporaryDirectory(dir=self.work) as folder:
+            with tempfile.TemporaryDirectory(dir=self._work) as folder:
                 train(
                     scans, self.recipe, Path(folder), _TIMED_STEPS, seed=self.seed, device=self.device,
-                    workers=self.workers, progress=lambda done: times.append(_NOW()), cancelled=self.cancelled,
+                    workers=self.workers, progress=lambda done: times.append(time.monotonic()),
+                    cancelled=self.cancelled,
                 )  # fmt: skip
-            seconds = (times[-1] - times[0]) / (len(times) - 1)
-            hours = {name: self.plan.hours[f"round {name}"] for name in self.rounds}
-            self._write(path, {name: max(1, round(3600 * of / seconds)) for name, of in hours.items()})
-        return self._read(path)
+            hours_of_step = (times[-1] - times[0]) / (len(times) - 1) / 3600
+            hours = {name: self.plan.hours[f"round {name}"] for name in self.plan.rounds}
+            _write(path, {name: max(1, round(of / hours_of_step)) for name, of in hours.items()})
+        return _read(path)
 
-    def _network(self, path: Path) -> EmbeddingNetwork:
-        return find_weights(str(path)).network
-
-    def _learn_organs(self) -> None:
+    def _learn_organs(self, stage: str, result: Path) -> None:
         """Compute usual places and codes of organs from all labelled images, and write the final weights."""
-        last = self.rounds[-1]
-        network = self._network(self._round_weights(last))
+        last = self.plan.rounds[-1]
+        network = _network(self._weights_of(last))
         if network.spec.organs:
-            labelled = [scan for scan in self._training_set("organs", last) if scan.labels is not None]
+            labelled = [scan for scan in self._training_set(stage, last) if scan.labels is not None]
             network = with_organ_knowledge(network, [s for s in labelled if s.origin != "phantom"] or labelled)
-        about = {
-            "recipe": self.recipe.to_dict(), "steps": sum(self._read(self.work / "steps.json").values()),
-            "scans": self.plan.scans, "label_maps": self.plan.label_maps, "terms": TERMS_TEXT[self.terms],
-        }  # fmt: skip
-        write_weights(network, self.weights, self.name, about)
+        steps = sum(_read(self._work / "steps.json").values())
+        about = {"recipe": self.recipe.to_dict(), "steps": steps, "terms": TERMS_TEXT[self.terms]}
+        about |= {"scans": self.plan.scans, "label_maps": self.plan.label_maps}
+        write_weights(network, result, NAMES[self.terms], about)
 
-    def _train_orientation(self, path: Path) -> None:
-        scans = self._training_set("orientation", self.rounds[-1])
-        cells = [
-            in_cells(WorkingGrid(s.hu.float(), s.grid_to_ras[:3, 3], self.recipe.network.spacing_mm), s.body.numpy())
-            for s in scans
-        ]
+    def _train_orientation(self, stage: str, result: Path) -> None:
+        scans = self._training_set(stage, self.plan.rounds[-1])
+        grids = [WorkingGrid(s.hu.float(), s.grid_to_ras[:3, 3], self.recipe.network.spacing_mm) for s in scans]
+        cells = [in_cells(grid, scan.body.numpy()) for grid, scan in zip(grids, scans, strict=True)]
         origins = [scan.origin for scan in scans]
         shares = [_MIRROR_SHARES[origin] / origins.count(origin) for origin in origins]
-        steps, seeds = self.plan.numbers["mirror_steps"], (self.seed, self.seed + 1)
+        steps = self.plan.numbers["mirror_steps"]
 
         def report(step: int, loss: float) -> None:
-            self._progress("orientation", step / steps / len(seeds), f"step {step}/{steps} of one of two networks")
+            self._progress(stage, step / steps / 2, f"step {step}/{steps} of one of two networks")
 
-        write_mirror_network(train_mirror_networks(cells, shares, steps, seeds, report), path)
+        write_mirror_network(train_mirror_networks(cells, shares, steps, (self.seed, self.seed + 1), report), result)
 
     # -- files for the finished weights
 
     @cached_property
     def _model(self) -> Model:
-        return load_model(str(self.weights), self.device)
+        return load_model(str(self._result(".safetensors")), self.device)
 
-    @cached_property
-    def _drawn(self) -> tuple[Path, Path]:
-        """Return two folders: links to the label maps with most structures, and scans drawn from these label maps."""
-        maps, drawn = self.work / "drawn_label_maps", self.work / "drawn_scans"
-        ranked = sorted(
-            self.label_maps, key=lambda each: -len(self._read(each.path.with_name(f"{each.name}.labels.json")))
-        )
-        link_files(ranked[: self.plan.numbers["drawn_scans"]], maps)
-        drawn.mkdir(exist_ok=True)
-        bodies = [LabelledBody.read(path) for path in sorted(maps.glob("*" + LABELS))]
-        placement = place({body.name: body.points for body in bodies}) if bodies else None
-        for body in bodies:
-            if body.name in placement.maps and not (drawn / f"{body.name}.nii.gz").exists():
-                self._progress("calibration", 0.0, f"drawing a scan from {body.name}")
-                write_label_image(body, placement, _DRAWING_SEED, drawn)
-        return maps, drawn
-
-    @cached_property
-    def _chosen(self) -> Path:
+    def _chosen_scans(self) -> Path:
         """Return a folder with links to the scans for calibration and library: half of them labelled, if possible."""
         count = self.plan.numbers["calibration_scans"]
         labelled = spread([each for each in self.scans if each.is_labelled], -(-count // 2))
-        others = [each for each in self.scans if each not in labelled]
-        return link_files([*labelled, *spread(others, count - len(labelled))], self.work / "chosen_scans")
+        others = spread([each for each in self.scans if each not in labelled], count - len(labelled))
+        return link_files([*labelled, *others], self._work / "chosen_scans")
 
-    def _calibrate(self, path: Path) -> None:
-        first, count = calibrate.PHANTOM_SEED, self.plan.numbers["calibration_phantoms"]
-        folders = [folder for folder in (self._chosen, self._drawn[1]) if any(folder.iterdir())]
-        calibrate.collect(
-            self._model,
-            folders,
-            range(first, first + count),
-            lambda share, what: self._progress("calibration", share, what),
-        ).save(path)
+    def _chosen_maps(self) -> Path:
+        """Return a folder with links to the label maps that name most structures."""
+        ranked = sorted(self.label_maps, key=lambda e: -len(_read(e.path.with_name(f"{e.name}.labels.json"))))
+        return link_files(ranked[: self.plan.numbers["drawn_scans"]], self._work / "chosen_label_maps")
 
-    def _build_library(self, path: Path) -> None:
-        found = (load_case(scan) for folder in (self._chosen, self._drawn[1]) for scan in list_scans(folder))
+    def _drawn_scans(self, stage: str) -> Path:
+        """Return a folder with labelled scans that were drawn from the chosen label maps."""
+        drawn = self._work / "drawn_scans"
+        drawn.mkdir(exist_ok=True)
+        bodies = [LabelledBody.read(path) for path in sorted(self._chosen_maps().glob("*" + LABELS))]
+        placement = place({body.name: body.points for body in bodies}) if bodies else None
+        for body in bodies:
+            if body.name in placement.maps and not (drawn / f"{body.name}.nii.gz").exists():
+                self._progress(stage, 0.0, f"drawing a scan from {body.name}")
+                write_label_image(body, placement, _DRAWING_SEED, drawn)
+        return drawn
+
+    def _calibrate(self, stage: str, result: Path) -> None:
+        folders = [folder for folder in (self._chosen_scans(), self._drawn_scans(stage)) if any(folder.iterdir())]
+        seeds = range(calibrate.PHANTOM_SEED, calibrate.PHANTOM_SEED + self.plan.numbers["calibration_phantoms"])
+        calibrate.collect(self._model, folders, seeds, lambda *now: self._progress(stage, *now)).save(result)
+
+    def _build_library(self, stage: str, result: Path) -> None:
+        folders = self._chosen_scans(), self._drawn_scans(stage)
+        found = (load_case(scan) for folder in folders for scan in list_scans(folder))
         cases = [case for case in found if case is not None]
-        first, count = cross_validation.PHANTOM_SEED, self.plan.numbers["library_phantoms"]
-        seeds = range(first, first + count)
-        about = {"weights": self.name, "scans": [case.id for case in cases], "phantoms": list(seeds)}
+        first = cross_validation.PHANTOM_SEED
+        seeds = range(first, first + self.plan.numbers["library_phantoms"])
+        about = {"weights": self._model.name, "scans": [case.id for case in cases], "phantoms": list(seeds)}
         cross_validation.build_library(
             [*labelled_boxes(cases), *phantom_boxes(seeds)], self._model, about,
-            lambda share, what: self._progress("library", share, what),
-        ).save(path)  # fmt: skip
+            lambda *now: self._progress(stage, *now),
+        ).save(result)  # fmt: skip
 
-    def _build_atlas(self, path: Path) -> None:
-        every = self.plan.numbers["drawn_scans"] == _NUMBERS["drawn_scans"]
-        folders = [self.work / "label_maps" if every else self._drawn[0], self._chosen]
-        build_atlas(
-            [folder for folder in folders if any(folder.glob("*" + LABELS))], self._model,
-            self.plan.numbers["atlas_phantoms"], lambda share, what: self._progress("atlas", share, what),
-        ).save(path)  # fmt: skip
+    def _build_atlas(self, stage: str, result: Path) -> None:
+        maps = self._work / "label_maps" if self.hours >= FULL_HOURS else self._chosen_maps()
+        folders = [folder for folder in (maps, self._chosen_scans()) if any(folder.glob("*" + LABELS))]
+        phantoms = self.plan.numbers["atlas_phantoms"]
+        build_atlas(folders, self._model, phantoms, lambda *now: self._progress(stage, *now)).save(result)
 
-    def _held_out(self) -> Path | None:
-        """Return the folder of labelled scans that only measure, or None if there is no labelled scan."""
-        folder = self.data / HELD_OUT
-        return folder if any(folder.glob("*.labels.json")) or any(folder.glob("*.landmarks.json")) else None
-
-    def _write_card(self, path: Path) -> None:
+    def _write_card(self, stage: str, result: Path) -> None:
         """Measure the weights on DATA/dev and on synthetic patients; write the model card as text and as JSON."""
-        errors = Validation(self._held_out(), self.device)(self._network(self.weights))
-        times = self._read(self.work / "times.json")
+        dev, weights = self.data / HELD_OUT, self._result(".safetensors")
+        has_truth = any(dev.glob("*.labels.json")) or any(dev.glob("*.landmarks.json"))
+        errors = Validation(dev if has_truth else None, self.device)(_network(weights))
+        core_hours = sum(of["core_hours"] for of in _read(self._work / "times.json").values())
         facts = Facts(
-            self.name, self.terms, self.recipe.name, self._read(self.work / "steps.json"),
-            self.plan.numbers["phantoms"],
-            sum(of["core_hours"] for of in times.values()), errors, self.device, torch.__version__,
+            NAMES[self.terms], self.terms, self.recipe.name, _read(self._work / "steps.json"),
+            self.plan.numbers["phantoms"], core_hours, errors, self.device, torch.__version__,
         )  # fmt: skip
-        write_card(path, facts, file_sha256(self.weights), self.scans, self.label_maps)
+        write_card(result, facts, file_sha256(weights), self.scans, self.label_maps)
 
 
-class _Clock:
-    """Context manager that adds the duration of a stage to a JSON file: hours, and core-hours of this process and its
-    children.
-    """
+def _read(path: Path) -> dict:
+    try:
+        return parse_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise AnatomicalEmbeddingError(f"{path}: is missing or damaged; write it again, or delete the build.") from None
 
-    def __init__(self, path: Path, stage: str) -> None:
-        self._path, self._stage = path, stage
 
-    def __enter__(self) -> None:
-        self._start = _NOW(), sum(os.times()[:4])
+def _write(path: Path, values: object) -> None:
+    write_text(path, json.dumps(values, indent=1))
 
-    def __exit__(self, *_: object) -> None:
-        times = parse_json(self._path.read_text(encoding="utf-8")) if self._path.is_file() else {}
-        before = times.get(self._stage, {"hours": 0.0, "core_hours": 0.0})
-        spent = _NOW() - self._start[0], sum(os.times()[:4]) - self._start[1]
-        added = (before["hours"] + spent[0] / 3600, before["core_hours"] + spent[1] / 3600)
-        times[self._stage] = {"hours": round(added[0], 4), "core_hours": round(added[1], 4)}
-        write_text(self._path, json.dumps(times, indent=1))
+
+def _network(path: Path) -> EmbeddingNetwork:
+    return find_weights(str(path)).network

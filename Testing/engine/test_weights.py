@@ -17,6 +17,7 @@ from AnatomicalEmbedding.resources import default_weights, terms_of
 from AnatomicalEmbedding.structures.library import StructureLibrary
 from AnatomicalEmbedding.weights.data_index import Entry, is_open, link_files, read_data, spread
 from AnatomicalEmbedding.weights.model_card import Facts, card_text
+from AnatomicalEmbedding.weights.plan import Plan
 from AnatomicalEmbedding.words.atlas import Atlas
 
 COLUMNS = ("file", "patient", "licence", "collection", "source")
@@ -190,6 +191,29 @@ def test_the_default_weights_are_the_preferred_ones_that_are_installed(installed
         (tmp_path / f"{name}.safetensors").touch()
     monkeypatch.setattr("AnatomicalEmbedding.resources.resource", lambda folder: tmp_path)
     assert default_weights() == chosen
+
+
+# -- the plan
+
+
+@pytest.mark.parametrize("hours", [0.01, 1.0, 3.9, 4.0, 20.0, 300.0])
+def test_a_plan_uses_the_whole_budget(hours):
+    plan = Plan.make("open", "joint", 0, hours, [], [])
+    assert sum(plan.hours.values()) == pytest.approx(hours, rel=0.02)
+    assert min(plan.hours.values()) >= 0
+    trained = sum(of for stage, of in plan.hours.items() if stage.startswith("round "))
+    assert trained >= 0.49 * hours
+    assert plan.rounds == (["A", "B"] if hours < 4 else ["A", "B", "C"])
+    assert plan.numbers["label_images"] == {0.01: 1, 1.0: 1, 3.9: 5, 4.0: 5}.get(hours, 6)
+    assert 3 <= plan.numbers["phantoms"] <= 70
+
+
+def test_the_hours_left_shrink_from_stage_to_stage():
+    plan = Plan.make("open", "joint", 0, 10.0, [], [])
+    left = [plan.hours_left(stage, share) for stage in plan.hours for share in (0.0, 0.5)]
+    assert left == sorted(left, reverse=True)
+    assert left[0] == pytest.approx(10.0, rel=0.01)
+    assert plan.hours_left("figures", 1.0) == pytest.approx(0.0)
 
 
 # -- a whole build
