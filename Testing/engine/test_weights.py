@@ -11,10 +11,12 @@ from training_scans import tiny_recipe
 
 from AnatomicalEmbedding.cli.main import main
 from AnatomicalEmbedding.embedding.models.registry import find_weights, read_weights
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
 from AnatomicalEmbedding.resources import default_weights, terms_of
 from AnatomicalEmbedding.structures.library import StructureLibrary
+from AnatomicalEmbedding.training.recipes import load_recipe
+from AnatomicalEmbedding.weights.building import WeightsBuild
 from AnatomicalEmbedding.weights.data_index import Entry, is_open, link_files, read_data, spread
 from AnatomicalEmbedding.weights.model_card import Facts, card_text
 from AnatomicalEmbedding.weights.plan import Plan
@@ -237,21 +239,21 @@ def write_labels(phantom: Phantom, folder: Path, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Four synthetic patients as scans (two with labels, two with a level reading), two as label maps, one in dev."""
+    """Four synthetic patients as scans (two with labels and level readings), two in dev, two as label maps."""
     folder = tmp_path_factory.mktemp("data")
-    patients = [make_phantom(seed, (4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in range(81, 88)]
+    patients = [make_phantom(seed, (4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in range(81, 89)]
     rows, readings = [], {}
-    for number, phantom in enumerate(patients[:5]):
+    for number, phantom in enumerate(patients[:6]):
         name = f"patient{number}"
-        group = "dev" if number == 4 else "train"
-        write_patient(phantom, folder / group, name, labels=number in (0, 1, 4))
+        group = "dev" if number >= 4 else "train"
+        write_patient(phantom, folder / group, name, labels=number in (0, 1, 4, 5))
         licence = "CC BY-NC 4.0" if number == 3 else "CC BY 4.0"
         rows.append({"file": f"{group}/{name}.nii.gz", "patient": name, "licence": licence})
         readings[name] = {"carina": float(phantom.points_ras["carina"][2])} if number < 2 else {}
     write_index(folder / "index.csv", rows)
     levels = {"body_height_mm": {"carina": 469}, "scans": readings}
     (folder / "train_levels.json").write_text(json.dumps(levels))
-    for number, phantom in enumerate(patients[5:]):
+    for number, phantom in enumerate(patients[6:]):
         write_labels(phantom, folder / "labelmaps", f"map{number}")
     rows = [{"file": f"map{number}.seg.nii.gz", "licence": "CC0"} for number in range(2)]
     write_index(folder / "labelmaps" / "index.csv", rows)
@@ -281,9 +283,21 @@ def build(data: Path, output: Path, recipe: Path, *options: object) -> int:
     return main(list(map(str, words)))
 
 
+def test_a_cancelled_build_makes_nothing(listed, tmp_path):
+    stopped = WeightsBuild(listed, tmp_path / "made", "open", load_recipe("joint"), cancelled=lambda: True)
+    with pytest.raises(CancelledError, match=r"stopped in the stage scans; give the same command to continue\.$"):
+        stopped.run()
+    assert [path.name for path in (tmp_path / "made").iterdir()] == ["plan.json"]
+
+
 @pytest.mark.long
 def test_a_build_makes_files_that_the_commands_use(data, recipe, tmp_path, capsys):
     made = tmp_path / "made"
+    log = made / "build" / "round_A" / "loss.csv"
+    quick = {"workers": 0, "report": lambda line: None, "cancelled": log.is_file}  # stopped after the first step
+    with pytest.raises(CancelledError, match="stopped at step 1;"):
+        WeightsBuild(data, made, "open", load_recipe(recipe), 0.004, **quick).run()
+    assert not list(made.glob("*.safetensors"))
     assert build(data, made, recipe, "--terms", "open", "--hours", 0.004, "--json") == 0
     out = capsys.readouterr()
     files = [Path(file) for file in json.loads(out.out)["files"]]
@@ -304,6 +318,8 @@ def test_a_build_makes_files_that_the_commands_use(data, recipe, tmp_path, capsy
     steps = json.loads((made / "build" / "steps.json").read_text())
     assert set(steps) == {"A", "B"}
     assert found.card["steps"] == sum(steps.values())
+    with log.open(newline="") as file:
+        assert [int(row["step"]) for row in csv.DictReader(file)] == list(range(1, steps["A"] + 1))
 
     before = {path: path.stat().st_mtime_ns for path in made.rglob("*") if path.is_file()}
     assert build(data, made, recipe, "--terms", "open", "--hours", 0.004) == 0  # nothing is left to do
