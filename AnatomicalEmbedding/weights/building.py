@@ -47,9 +47,9 @@ from ..training.scans import PreparedScan, prepare_phantoms
 from ..training.trainer import Validation, train
 from ..words.atlas import SUFFIX as ATLAS
 from ..words.atlas_building import build_atlas
+from .budget import FULL_HOURS, Plan
 from .data_index import HELD_OUT, link_files, read_data, spread
 from .model_card import NAMES, TERMS_TEXT, Facts, write_card
-from .plan import FULL_HOURS, Plan
 
 _LATER_RATE = 1e-3  # learning rate of rounds that start from trained weights
 _TIMED_STEPS = 10

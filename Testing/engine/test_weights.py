@@ -16,10 +16,10 @@ from AnatomicalEmbedding.phantom import Phantom, make_phantom
 from AnatomicalEmbedding.resources import default_weights, terms_of
 from AnatomicalEmbedding.structures.library import StructureLibrary
 from AnatomicalEmbedding.training.recipes import load_recipe
+from AnatomicalEmbedding.weights.budget import Plan
 from AnatomicalEmbedding.weights.building import WeightsBuild
 from AnatomicalEmbedding.weights.data_index import Entry, is_open, link_files, read_data, spread
 from AnatomicalEmbedding.weights.model_card import Facts, card_text
-from AnatomicalEmbedding.weights.plan import Plan
 from AnatomicalEmbedding.words.atlas import Atlas
 
 COLUMNS = ("file", "patient", "licence", "collection", "source")
