@@ -161,7 +161,6 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._chooseTemplate()
 
     def _chooseTemplate(self):
-        """Choose the first CT as template, unless a template is chosen."""
         if self._parameterNode.template is None:
             volumes = scans(slicer.mrmlScene)
             if volumes:

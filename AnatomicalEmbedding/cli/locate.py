@@ -51,7 +51,7 @@ def add_box_options(parser: argparse.ArgumentParser) -> None:
 def open_finder(
     model: Model, recall: float, structures: str | None, library: Path | None = None, examples: Path | None = None
 ) -> BoxFinder:
-    """Make a BoxFinder from options. structures: names separated by commas; None: all structures."""
+    """Make a BoxFinder from options. structures: names separated by commas, or None for all structures."""
     from ..structures.box_finder import BoxFinder, open_library
 
     names = console.names_in(structures) or None

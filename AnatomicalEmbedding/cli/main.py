@@ -69,7 +69,7 @@ def run_command(options: argparse.Namespace) -> int:
 
 
 def terminated(number: int, _frame: object) -> None:
-    """Handle a signal: raise SystemExit, so that unfinished files are deleted and child processes end."""
+    """Raise SystemExit after a signal, so that unfinished files are deleted and child processes end."""
     raise SystemExit(128 + number)
 
 

@@ -53,7 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=at_least(0),
         default=500,
         metavar="N",
-        help="steps between two validations; 0: no validation (default: 500)",
+        help="steps between two validations; 0 for no validation (default: 500)",
     )
     add("--phantoms", type=at_least(0), default=12, metavar="N", help="synthetic patients to add (default: 12)")
     add("--label-maps", type=Path, metavar="DIR", help="label maps without images; synthetic images are made from them")

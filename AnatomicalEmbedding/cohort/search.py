@@ -51,7 +51,7 @@ class Found:
     Args:
         status: "matched", "uncertain" or "absent".
         probability: for a point: chance that the scan shows the point and the answer is within 10 mm of it. For words:
-            chance that `point_ras` is in the place. For a box: fraction of the box inside the scan. None: not known.
+            chance that `point_ras` is in the place. For a box: fraction of the box inside the scan. None if unknown.
         expected_error_mm: None without a calibration. point_ras: (3,) RAS mm. Both are None if the place is absent.
         similarity: similarity of the answer to the point in the example scan, 0 to 1; None for words.
     """
@@ -154,7 +154,8 @@ class Search:
         lies outside the place, and the mean distance from the answer to the region where the place probably lies.
 
         refined: how many scans to read and to search with `PlaceFinder`. In all other scans, and in scans that can no
-        longer be read, the answer is the cell nearest to the middle of the place, with status "uncertain".
+        longer be read, the answer is the cell nearest to the middle of the place, with status "uncertain". If no
+        cell lies near the place, the status is "absent".
         """
         name = mention.places[0]
         atlas = shipped_atlas(self.store.manifest.weights_hash)
@@ -202,7 +203,7 @@ def one_mention(words: str) -> Mention:
 def _points_in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.ndarray, np.ndarray]:
     """Return m points of the place `name`, (m, 3), and its most central point, (3,); mm in the body frame.
 
-    If `mention` has a qualifier ("upper part of", "above"), the points lie in the part or space that it describes.
+    If `mention` has a qualifier ("upper part of", "above"), the points lie in the part or space of the qualifier.
     """
     frame = frame_fields(atlas)
     field = frame.field(name)
@@ -223,7 +224,6 @@ def _absent(row: Row, probability: float = _ABSENT_PROBABILITY, similarity: floa
 
 
 def _of_match(row: Row, answer: Matches) -> Found:
-    """Make a Found of the match in one scan. Without a calibration: no probability, status uncertain."""
     similarity = float(answer.score[0])
     if answer.status is None:
         return Found(row, UNCERTAIN, None, None, answer.points_ras[0], similarity)

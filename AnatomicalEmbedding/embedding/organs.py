@@ -40,7 +40,7 @@ def organ_boxes(organs: torch.Tensor, names: Sequence[str], cell_to_ras: np.ndar
 
 
 def _connected_parts(masks: np.ndarray) -> np.ndarray:
-    """Number the connected parts of n masks from 1. Returns (n, k, j, i): number of each cell's part; 0: no part."""
+    """Number the connected parts of n masks from 1. Returns (n, k, j, i): number of each cell's part, or 0."""
     # The masks are stacked along k with empty layers between them: one call of SimpleITK is faster than n calls.
     picture = np.pad(masks, ((0, 0), (0, 1), (0, 0), (0, 0))).astype(np.uint8)
     found = sitk.ConnectedComponent(sitk.GetImageFromArray(picture.reshape(-1, *picture.shape[2:])), True)

@@ -129,7 +129,7 @@ def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
 
 
 def summarise_confidence(judged: Judged, model: str) -> ConfidenceResult:
-    """Compute figures for all answers. For uncropped scans, also compute figures for all points and for each group."""
+    """Compute a row of figures for all answers, and rows for all points, named points and each group in whole scans."""
     whole = judged.select(judged.whole)
     rows = [_row("all", judged), _row("whole scans", whole)]
     # A user would place points of all groups except "extreme", which depend on the exact outline.

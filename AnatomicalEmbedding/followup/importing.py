@@ -72,9 +72,9 @@ def renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) -> 
 
 
 def _filled(mine: Lesion, other: Lesion) -> Lesion:
-    """Complete the lesion `mine` of the old record with the entries that only `other`, the same lesion, has.
+    """Complete the lesion `mine` of the old record from `other`, the same lesion in the added record.
 
-    These entries are findings, sizes, name, site and `split_from`. A reviewed finding of `other` replaces an unreviewed
+    Missing findings, name, site and `split_from` are copied. A reviewed finding of `other` replaces an unreviewed
     finding of `mine`, and a confirmed size of `other` replaces an unconfirmed size of `mine`.
     """
     findings = dict(mine.findings)
@@ -92,9 +92,8 @@ def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping
     """Return whether the finding `found` of the added record must be left out, because the old record contradicts it.
 
     mine: the finding of the same lesion and study in the old record, or None. known: lesions of the old record, by id.
-    If a person reviewed `mine`, `found` is left out if a person also reviewed `found` and the two differ. In all other
-    cases, `found` is left out only if it says "merged into X", but a person entered in the old record that X is not
-    visible, outside or merged in this study.
+    If `mine` is reviewed, `found` is refused if it is also reviewed and differs from `mine`. Otherwise, `found` is
+    refused if it is merged into a lesion that a person reviewed as not visible, outside or merged in the old record.
     """
     if mine is not None and mine.reviewed:
         return found.reviewed and not _agree(mine, found)

@@ -61,7 +61,7 @@ class FollowUp:
         return self.lesion(lesion_id).findings.get(study)
 
     def stands_for(self, lesion_id: str, study: str) -> str:
-        """Return the id of the lesion that counts in a study: `lesion_id`, or the lesion that it has merged into."""
+        """Return `lesion_id`, or the id of the lesion into which this lesion has merged in the study."""
         seen = {lesion_id}
         while (found := self.finding(lesion_id, study)) is not None and found.state == MERGED:
             lesion_id = found.into
@@ -192,7 +192,7 @@ class FollowUp:
         return self._gone(lesion_id, study, OUTSIDE)
 
     def merge(self, lesion_id: str, study: str, into: str) -> FollowUp:
-        """Record that in this study the lesion has merged into the lesion `into`. Only `into` is measured there."""
+        """Record that the lesion has merged into the lesion `into`. In this study, only `into` is measured."""
         self.lesion(into)
         if into == lesion_id:
             raise AnatomicalEmbeddingError(f"{lesion_id}: cannot merge into itself; choose another lesion.")
@@ -250,7 +250,7 @@ class FollowUp:
     def _without(self, lesion_id: str, instead: str) -> FollowUp:
         """Remove a lesion, and replace its id with `instead` in the entries `into` and `split_from` of other lesions.
 
-        If `instead` is "", each finding that another lesion has merged into the removed lesion is removed, too.
+        If `instead` is "", findings with the removed lesion as `into` are removed, too.
         """
         kept = []
         for lesion in (each for each in self.lesions if each.id != lesion_id):

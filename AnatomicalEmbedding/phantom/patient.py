@@ -114,10 +114,10 @@ def make_phantom(
         seed: which patient, 0 or more.
         spacing: voxel size in x, y, z, mm.
         coverage_mm: lowest and highest body height that the scan shows, mm above the femoral heads (kidneys 257, carina
-            469). None: from the thighs to the vertex.
+            469); default: from the thighs to the vertex.
         noise_hu: standard deviation of the image noise.
         table: whether to draw the couch.
-        contrast: "native", "arterial", "portal" or "delayed"; None: chosen by the seed.
+        contrast: "native", "arterial", "portal" or "delayed"; default: chosen by the seed.
 
     Returns:
         The scan with labels, named points and the transform to the canonical body. Equal arguments give equal scans.

@@ -72,7 +72,7 @@ def read_text(path: Path) -> str:
 
 
 def read_markups(path: Path) -> list[dict[str, Any]]:
-    """Read the entries of a markups file. Raises PointsError when the file is missing, damaged or of another kind."""
+    """Read the markups of a .mrk.json file. Raises PointsError when the file is missing, damaged or of another kind."""
     try:
         document = parse_json(read_text(path))
     except json.JSONDecodeError as error:

@@ -166,7 +166,7 @@ class Volume:
 
     @classmethod
     def from_sitk(cls, image: sitk.Image, name: str = "", path: str | Path = "", notes: tuple[str, ...] = ()) -> Volume:
-        """Convert a SimpleITK image (LPS). A sheared image is resampled to perpendicular axes, and a note says so."""
+        """Convert a SimpleITK image (LPS). A sheared image is resampled to perpendicular axes, and gets a note."""
         where = str(path) or name or "image"
         if image.GetDimension() != 3 or image.GetNumberOfComponentsPerPixel() != 1:
             kind = f"{image.GetDimension()}-D, {image.GetPixelIDTypeAsString()}"

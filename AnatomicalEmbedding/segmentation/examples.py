@@ -50,7 +50,7 @@ class Example:
 def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Example]:
     """Read the outlined scans of a folder: NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or with NAME.seg.nrrd.
 
-    names: structures to read; None: all. Raises PointsError if the folder contains no outlined scan, and
+    names: structures to read, or None for all. Raises PointsError if the folder contains no outlined scan, and
     AnatomicalEmbeddingError if one of the names is not outlined in any scan.
     """
     if not folder.is_dir():
@@ -83,7 +83,7 @@ def _read_labels(scan: Path) -> LabelMap | None:
 
 @dataclass(frozen=True, eq=False)
 class PreparedExample:
-    """An example ready for training. crops: group number -> crop. volumes_ml, contrast: structure name -> value."""
+    """An example ready for training. crops: by group number. volumes_ml, contrast (see `contrast_of`): by structure."""
 
     id: str
     embedding: EmbeddingMap

@@ -77,7 +77,7 @@ class Case:
 
     @property
     def label_map(self) -> LabelMap:
-        """The scan's label map; the last two stay in memory. Raises PointsError if the scan has no label map."""
+        """The label map of the scan. Raises PointsError if the scan has no label map."""
         if self.labels is None:
             raise PointsError(f"{self.id}: the scan has no label map; put {self.id}.seg.nii.gz next to the scan.")
         return _read_label_map(self.labels, self.path.with_name(f"{self.id}.labels.json"))

@@ -76,7 +76,7 @@ _FAT = (-0.5, 0.6)
 class LabelledBody:
     """The label map of one patient, without a CT image.
 
-    labels: uint8 (k, j, i), index into `names`; 0: background. names: structures; names[0] is "".
+    labels: uint8 (k, j, i), index into `names`; 0 for background. names: structures; names[0] is "".
     points: centre and extremes of each complete structure, (7, 3) RAS mm.
     """
 
@@ -199,7 +199,7 @@ def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
 def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw the labelled structures over the tissue (k, j, i) of the canonical body; returns the new tissue.
 
-    theirs: (k, j, i), for each voxel number (index in the body's names) of the canonical body's structure; 0: no name.
+    theirs: (k, j, i), structure of the canonical body at each voxel, as index in the body's names; 0 for no structure.
     """
     labels = body.labels
     # voxels of a structure that share a face with another label

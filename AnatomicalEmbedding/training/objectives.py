@@ -79,7 +79,7 @@ def _similar_nearby(
 
 
 def read_cells(grid: torch.Tensor, cells: torch.Tensor, unit: bool = True) -> torch.Tensor:
-    """Interpolate a grid (d, k, j, i) at positions (p, 3) in cells i, j, k. Returns (p, d). unit: scale to length 1."""
+    """Interpolate a grid (d, k, j, i) at cells i, j, k (p, 3). Returns (p, d); if `unit`, each row has length 1."""
     read = read_linear(grid[None], cells[None])[0]
     return F.normalize(read, dim=1) if unit else read
 
@@ -127,7 +127,7 @@ class FrameCorrections(nn.Module):
         return target + (target - spread(self.centre)) * scale + spread(self.shift * self.shift_sd)
 
     def prior(self, scan: torch.Tensor) -> torch.Tensor:
-        """Return the mean squared correction of the batch's scans. Corrections are divided by their expected sizes."""
+        """Sum the squares of each scan's shift and scale, in standard deviations. Return the mean over the scans."""
         return (self.shift[scan].square() + self.scale[scan].square()).sum(1).mean()
 
 

@@ -68,7 +68,7 @@ def _smooth(embedding: EmbeddingMap, left: np.ndarray, weight: np.ndarray, nodes
 class Outcome:
     """The result of preparing one scan.
 
-    prepared: file of the prepared scan; None if the scan is left out. reason: why it is left out.
+    prepared: file of the prepared scan; None if the scan is left out. reason: why the scan is left out.
     thumbnail: mean HU of blocks of voxels, to find equal scans.
     """
 
@@ -98,7 +98,7 @@ def prepare_set(
     Args:
         levels: level readings: RAS z of known levels in each scan. They place the scan in the common body frame.
         model: name or file of weights. A scan without level readings is placed with the map that these weights make.
-            None: scans without level readings are left out.
+            If None, scans without level readings are left out.
         align: name or file of weights. Every scan, once placed by `levels` or `model`, gets body coordinates fitted to
             the map that these weights make (see `align_scan`). Its earlier body coordinates are replaced. A scan with
             level readings keeps its earlier body coordinates if the map cannot be true.

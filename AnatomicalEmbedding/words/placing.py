@@ -78,7 +78,7 @@ class Place:
         return level_sentence(self.levels) if self.levels else ""
 
     def least_chance(self, share: float) -> float:
-        """Return the lowest chance among the likeliest cells that together hold the fraction `share` of all chances."""
+        """Return the lowest chance among the likeliest cells whose chances have the fraction `share` of the total."""
         values = np.sort(self.region.values.ravel())[::-1].astype(np.float64)
         total = values.cumsum()
         return max(float(values[min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)]), 1e-6)
@@ -122,7 +122,7 @@ class PlaceFinder:
             _ = self._odds
 
     def find(self, mention: Mention) -> list[Place]:
-        """Find the place of a mention, or the left and the right place if the mention names both."""
+        """Find the place of a mention. If the mention names both sides, find the left and the right place."""
         return [self.place(name, mention.qualifier, mention.negated, mention.remark) for name in mention.places]
 
     def place(self, name: str, qualifier: Qualifier | None = None, negated: bool = False, remark: str = "") -> Place:
@@ -245,7 +245,7 @@ class PlaceFinder:
 
     @cached_property
     def _excluding(self) -> list[str]:
-        """Atlas structures that a text can name. A cell belongs to only one, or to two if one contains the other."""
+        """Atlas structures that a text can name. A cell belongs to one structure, or to a structure and its part."""
         names = sorted(self._atlas.occupancies.keys() & self._terms.by_name.keys())
         return [name for name in names if occupancy_of(name, self._atlas)]
 
@@ -291,7 +291,7 @@ class PlaceFinder:
         return self.grid.with_values(wide, self.grid.blurred(wide, _REGION_MM) * self.grid.tissue[self.grid.crop(wide)])
 
     def _shift(self, name: str) -> float:
-        """Return the mm to add to the map's body heights at a vertebra, or at a rib (as at its vertebra); else 0."""
+        """Return the mm to add to the map's body heights at a vertebra, or at a rib's vertebra; 0 for other places."""
         if self._spine is None:
             return 0.0
         if name.startswith("vertebrae_"):

@@ -54,13 +54,13 @@ class NetworkSpec:
     Args:
         widths: channels of the U-Net levels (two or more), finest (stride 4) first.
         spacing_mm: (x, y, z) spacing of the working grid with which the network was trained.
-        hu_knots, level_knots: HU and network input at the points of a piecewise-linear function; constant beyond.
+        hu_knots, level_knots: HU and network input at the knots of a piecewise-linear function, constant outside them.
         unit_mm: mm in one unit of the coordinate; None if the coordinate has no metric unit (as in papers).
         frame: "body" for coordinates of the common body; "scan" if the origin differs from scan to scan.
         normalise_output: whether a batch normalisation without parameters follows the coordinate (Goncharov 2024).
         scales: inference magnifies the scan by each of these factors and averages the coordinates.
         coordinates: whether the network has a coordinate head.
-        global_channels, local_channels: number of channels of the descriptors; 0: the network lacks this head.
+        global_channels, local_channels: number of channels of the descriptors; 0 if the network lacks this head.
         organs: names of the organs that the organ head finds; empty if there is no organ head. The organ head needs
             coordinates and local descriptors.
         organ_channels: number of channels, added to the local descriptor, that encode the organs at a place; may be 0.
@@ -149,7 +149,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def fixed_bytes_per_voxel(self) -> float:
-        """Memory that slabs cannot reduce: working grid, network input, coarser levels; bytes per input voxel."""
+        """Memory of working grid, network input and coarser levels, bytes per input voxel. Slabs do not reduce it."""
         return 16.0 + 4.0 * 8 * self.spec.widths[1] / (2 * STRIDE) ** 3
 
     @property
@@ -174,7 +174,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def reach_cells(self) -> int:
-        """How many cells of stride 4 the last decoder level and heads read on each side of a cell. It is even."""
+        """How many cells of stride 4 the last decoder level and heads read on each side of a cell, an even number."""
         return 6 if self.spec.organs else 4 if self.spec.local_channels else 2
 
     def forward(self, x: torch.Tensor, descriptors: bool = True) -> Features:
@@ -328,7 +328,7 @@ class _DoubleConvolution(nn.Sequential):
 
 
 class _UnitLength(torch.autograd.Function):
-    """Divides vectors along dimension 1 by their length. The gradient is five times faster than that of F.normalize."""
+    """Divides vectors along dimension 1 by their length. Its gradient is five times faster than with F.normalize."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Aligns a moving volume with a fixed volume: registers both in the background, then moves the moving volume."""
+"""Aligns a moving volume with a fixed volume: registers them in the background, then moves the moving volume."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AlignmentLogic(SceneJob):
         return ""
 
     def align(self, fixedNode, movingNode, kind: str = DEFORMABLE, resample: bool = False) -> bool:
-        """Start to align the moving volume with the fixed volume. Both are prepared first.
+        """Start to align the moving volume with the fixed volume. Both volumes are embedded first.
 
         Args:
             kind: "rigid", "affine", "coarse" or "deformable".
@@ -104,7 +104,7 @@ def _register(maps, volumes, kind, device, step) -> tuple[Registration, str]:
 
 
 def _describe(found: Registration, folding: Folding, seconds: float, note: str) -> str:
-    """Describe the result in a few sentences. seconds: duration of the registration, without preparing the scans."""
+    """Describe the result in a few sentences. seconds: duration of the registration, without embedding."""
     sentences = [
         f"{found.moving} was aligned with {found.fixed} ({found.kind}).",
         f"{found.used} of {found.tried} points of {found.fixed} were found in {found.moving} and used.",

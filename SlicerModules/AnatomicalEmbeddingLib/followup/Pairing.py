@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Pairing(Listener):
-    """Finds which lesions of two studies are the same lesion. Signal changed(): `offer` or `reason` may be new.
+    """Finds which lesions of two studies are the same lesion. Signal changed(): `offer` or `reason` may have changed.
 
     offer: the pairs, splits and mergers that the user can accept; None if nothing is offered. If a person changes a
     finding, `offer` becomes None. reason: why nothing can be offered, or "". changes: a sentence for each pair, split
@@ -86,7 +86,7 @@ class Pairing(Listener):
         self._set(None)
 
     def update(self) -> None:
-        """Set `offer` to None if a person has changed findings since `begin`. Unreviewed proposals do not count."""
+        """Set `offer` to None if a reviewed finding or the order of the studies has changed since `begin`."""
         holds = self.offer is not None and self._basis == _basisOf(self.logic.record)
         self._set(self.offer if holds else None)
 

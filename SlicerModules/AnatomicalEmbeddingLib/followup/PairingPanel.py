@@ -14,7 +14,7 @@ from .Pairing import Pairing
 
 
 class PairingPanel(Pairing):
-    """Shows the offered pairs of lesions in the panel. Without a dialog, the user can look at the lesions first.
+    """Shows the offered pairs of lesions in the panel, not in a dialog, so that the user can first look at the lesions.
 
     ui: the widgets pairButton, pairArea, pairLabel, agreeButton and cancelPairButton. say: called with a sentence
     that states why no pairs can be offered.

@@ -124,8 +124,8 @@ def showOnlyIn(displayNode, scene, volumeNode) -> None:
 class OwnViews:
     """Draws display nodes only in the views of their volume, also after the views have changed.
 
-    Handles all display nodes that were given to `showOnlyIn`, also after a scene was saved and loaded again. Handles
-    this extension's marks, too. A mark is a node that refers to its volume by one of the roles in `_MARKS_OF`.
+    These are the display nodes that were given to `showOnlyIn`, also in an earlier session, and the display nodes of
+    marks. A mark is a node of this extension that refers to its volume by one of the roles in `_MARKS_OF`.
     """
 
     def __init__(self, scene) -> None:

@@ -71,7 +71,7 @@ def test_a_key_that_can_do_nothing_says_why(prepared):
     assert prepared.reported() == "L1 has already been reviewed in this study."
     prepared.go("L1", 2)
     prepared.press("A")
-    assert prepared.reported() == "L1 has no axes in this study: draw them with L and S."
+    assert prepared.reported() == "L1 has no axes in this study: draw them with keys L and S."
     prepared.press("O")
     assert prepared.reported() == ""
 

@@ -146,7 +146,6 @@ class EnginePanel(Listener, VTKObservationMixin):
             self.initializeParameterNode()
 
     def _onParameters(self, caller=None, event=None) -> None:
-        """Update the panel after a change of the parameter node or of the scene's nodes."""
         if self.takesInput and not self._scene.IsBatchProcessing():  # during a batch the scene may be incomplete
             with self.changingParameters:
                 self.showParameters(self._parameterNode)

@@ -26,7 +26,7 @@ from .Widgets import BAD, GOOD, coloured, connectPath, fillComboBox, letShrink, 
 
 
 class SetupPanel(Listener):
-    """Shows and changes `ModuleSettings`. A change of a setting is shown in the sections of all modules."""
+    """Shows and changes `ModuleSettings`. A change of a setting is shown in the panels of all modules."""
 
     def __init__(self, parentLayout, session: Session) -> None:
         self.session = session

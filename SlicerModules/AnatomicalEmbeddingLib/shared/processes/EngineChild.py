@@ -18,7 +18,7 @@ _INTERVAL_SECONDS = 0.2
 
 
 class _Output:
-    """The command's output. If the program that reads it has ended, the command saves and stops, without an error."""
+    """The command's output. If the program that reads the output has ended, the command is stopped as by SIGTERM."""
 
     def __init__(self, stream) -> None:
         self._stream = stream
