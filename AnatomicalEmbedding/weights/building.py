@@ -101,7 +101,7 @@ class WeightsBuild:
             )
         if not path.is_file():
             _write(path, asdict(self.plan))
-        self._reported = -_REPORT_SECONDS
+        self._stage, self._reported = "", -_REPORT_SECONDS  # stage that runs; time of the last report, s
 
     def run(self) -> list[Path]:
         """Run all stages whose results are missing. Returns the files to ship."""
@@ -120,18 +120,20 @@ class WeightsBuild:
             work = self._weights_of(name) if kind == "round" else self._set(name or self.plan.rounds[0]) / REPORT
             result = results.get(stage, work)
             if not result.exists():
-                self._progress(stage, 0.0, "begins", always=True)
+                self._stage = stage
+                self._progress(0.0, "begins", always=True)
                 began = time.monotonic(), sum(os.times()[:4])
                 try:
-                    makers[kind](stage, result)
+                    makers[kind](result)
                 finally:
-                    self._add_times(stage, time.monotonic() - began[0], sum(os.times()[:4]) - began[1])
+                    self._add_times(time.monotonic() - began[0], sum(os.times()[:4]) - began[1])
         return [*results.values(), self._result(".md")]
 
     # -- progress and files
 
-    def _progress(self, stage: str, share: float, what: str, always: bool = False) -> None:
-        """Report the progress of a stage and the expected end of the build. Raises CancelledError after a signal."""
+    def _progress(self, share: float, what: str, always: bool = False) -> None:
+        """Report the progress of the stage and the expected end of the build. Raises CancelledError after a signal."""
+        stage = self._stage
         if self.cancelled():
             raise CancelledError(f"{self.folder}: stopped in the stage {stage}; give the same command to continue.")
         if always or time.monotonic() > self._reported + _REPORT_SECONDS:
@@ -140,13 +142,13 @@ class WeightsBuild:
             number = list(self.plan.hours).index(stage) + 1
             self.report(f"[{number}/{len(self.plan.hours)}] {stage}: {what}; expected end of the build {end:%a %H:%M}")
 
-    def _add_times(self, stage: str, seconds: float, core_seconds: float) -> None:
-        """Add the duration of a stage to times.json. core_seconds: of this process and of its finished children."""
+    def _add_times(self, seconds: float, core_seconds: float) -> None:
+        """Add the duration of the stage to times.json. core_seconds: of this process and of its finished children."""
         path = self._work / "times.json"
         times = _read(path) if path.is_file() else {}
-        before = times.get(stage, {"hours": 0.0, "core_hours": 0.0})
+        before = times.get(self._stage, {"hours": 0.0, "core_hours": 0.0})
         added = {"hours": before["hours"] + seconds / 3600, "core_hours": before["core_hours"] + core_seconds / 3600}
-        _write(path, times | {stage: {name: round(hours, 4) for name, hours in added.items()}})
+        _write(path, times | {self._stage: {name: round(hours, 4) for name, hours in added.items()}})
 
     def _result(self, suffix: str) -> Path:
         return self.folder / f"{NAMES[self.terms]}{suffix}"
@@ -166,11 +168,11 @@ class WeightsBuild:
 
     # -- scans
 
-    def _prepare(self, stage: str, result: Path) -> None:
+    def _prepare(self, result: Path) -> None:
         """Prepare the scans of a round: for the first round, those with level readings; for later rounds, all."""
-        folder = result.parent
-        name = folder.name.removeprefix("scans_")
+        name = self._stage.partition(" ")[2] or self.plan.rounds[0]
         weights = self._before(name)
+        _ = self._images  # made now, so that the rounds need their hours for training alone
         entries = self.scans if weights else [e for e in self.scans if self._levels and self._levels.of(e.name)]
         if not entries:
             write_text(result, "")
@@ -180,35 +182,39 @@ class WeightsBuild:
         def report(line: str) -> None:
             nonlocal done
             done += 1
-            self._progress(stage, min(done / len(entries), 1.0), line, always=line.startswith("skipped"))
+            self._progress(min(done / len(entries), 1.0), line, always=line.startswith("skipped"))
 
         model = None if weights is None else str(weights)
         prepare_set(
-            [link_files(entries, self._work / f"links_{name}")], self.recipe.network.spacing_mm, folder,
+            [link_files(entries, self._work / f"links_{name}")], self.recipe.network.spacing_mm, result.parent,
             levels=self._levels, model=model, align=model, jobs=self.jobs, report=report,
         )  # fmt: skip
 
-    def _training_set(self, stage: str, name: str) -> list[PreparedScan]:
-        """Return the prepared scans of a round, label images and phantoms. The images are made at the first call."""
+    @cached_property
+    def _images(self) -> tuple[list[Path], list[PreparedScan]]:
+        """Make label images and phantoms, if they are missing. Returns the files of the images, and the phantoms."""
         spacing, made, numbers = self.recipe.network.spacing_mm, self._work / "images", self.plan.numbers
 
         def report(line: str) -> None:
-            self._progress(stage, 0.0, line)
+            self._progress(0.0, line)
 
-        paths = sorted(self._set(name).glob("*.safetensors"))
         phantoms = list(map(PreparedScan.load, prepare_phantoms(numbers["phantoms"], spacing, made, report)))
-        if self.label_maps:
-            maps = link_files(self.label_maps, self._work / "label_maps")
-            images, placement = prepare_label_images(maps, numbers["label_images"], spacing, made, report)
-            paths += images
-            phantoms = [move_to_mean(scan, placement) for scan in phantoms]
-        return [*map(PreparedScan.load, paths), *phantoms]
+        if not self.label_maps:
+            return [], phantoms
+        maps = link_files(self.label_maps, self._work / "label_maps")
+        images, placement = prepare_label_images(maps, numbers["label_images"], spacing, made, report)
+        return images, [move_to_mean(scan, placement) for scan in phantoms]
+
+    def _training_set(self, name: str) -> list[PreparedScan]:
+        """Return the prepared scans of a round, the label images and the phantoms."""
+        images, phantoms = self._images
+        return [*map(PreparedScan.load, [*sorted(self._set(name).glob("*.safetensors")), *images]), *phantoms]
 
     # -- the network
 
-    def _train(self, stage: str, result: Path) -> None:
-        name, folder = stage.split()[1], self._work / stage.replace(" ", "_")
-        scans = self._training_set(stage, name)
+    def _train(self, result: Path) -> None:
+        name, folder = self._stage.partition(" ")[2], self._work / self._stage.replace(" ", "_")
+        scans = self._training_set(name)
         recipe, before = self.recipe, self._before(name)
         if before is not None:
             later = replace(recipe.optimiser, frozen_statistics=True, learning_rate=_LATER_RATE)
@@ -218,7 +224,7 @@ class WeightsBuild:
         def show(done: Progress) -> None:
             if not self.cancelled():  # otherwise, the loop first writes a checkpoint
                 what = f"step {done.step}/{steps}, loss {done.loss:.4f}, {done.seconds_per_step:.2f} s/step"
-                self._progress(stage, done.step / steps, what)
+                self._progress(done.step / steps, what)
 
         done = train(
             scans, recipe, folder, steps, seed=self.seed + self.plan.rounds.index(name), device=self.device,
@@ -245,20 +251,20 @@ class WeightsBuild:
             _write(path, {name: max(1, round(of / hours_of_step)) for name, of in hours.items()})
         return _read(path)
 
-    def _learn_organs(self, stage: str, result: Path) -> None:
+    def _learn_organs(self, result: Path) -> None:
         """Compute usual places and codes of organs from all labelled images, and write the final weights."""
         last = self.plan.rounds[-1]
         network = _network(self._weights_of(last))
         if network.spec.organs:
-            labelled = [scan for scan in self._training_set(stage, last) if scan.labels is not None]
+            labelled = [scan for scan in self._training_set(last) if scan.labels is not None]
             network = with_organ_knowledge(network, [s for s in labelled if s.origin != "phantom"] or labelled)
         steps = sum(_read(self._work / "steps.json").values())
         about = {"recipe": self.recipe.to_dict(), "steps": steps, "terms": TERMS_TEXT[self.terms]}
         about |= {"scans": self.plan.scans, "label_maps": self.plan.label_maps}
         write_weights(network, result, NAMES[self.terms], about)
 
-    def _train_orientation(self, stage: str, result: Path) -> None:
-        scans = self._training_set(stage, self.plan.rounds[-1])
+    def _train_orientation(self, result: Path) -> None:
+        scans = self._training_set(self.plan.rounds[-1])
         grids = [WorkingGrid(s.hu.float(), s.grid_to_ras[:3, 3], self.recipe.network.spacing_mm) for s in scans]
         cells = [in_cells(grid, scan.body.numpy()) for grid, scan in zip(grids, scans, strict=True)]
         origins = [scan.origin for scan in scans]
@@ -266,7 +272,7 @@ class WeightsBuild:
         steps = self.plan.numbers["mirror_steps"]
 
         def report(step: int, loss: float) -> None:
-            self._progress(stage, step / steps / 2, f"step {step}/{steps} of one of two networks")
+            self._progress(step / steps / 2, f"step {step}/{steps} of one of two networks")
 
         write_mirror_network(train_mirror_networks(cells, shares, steps, (self.seed, self.seed + 1), report), result)
 
@@ -288,7 +294,7 @@ class WeightsBuild:
         ranked = sorted(self.label_maps, key=lambda e: -len(_read(e.path.with_name(f"{e.name}.labels.json"))))
         return link_files(ranked[: self.plan.numbers["drawn_scans"]], self._work / "chosen_label_maps")
 
-    def _drawn_scans(self, stage: str) -> Path:
+    def _drawn_scans(self) -> Path:
         """Return a folder with labelled scans that were drawn from the chosen label maps."""
         drawn = self._work / "drawn_scans"
         drawn.mkdir(exist_ok=True)
@@ -296,17 +302,17 @@ class WeightsBuild:
         placement = place({body.name: body.points for body in bodies}) if bodies else None
         for body in bodies:
             if body.name in placement.maps and not (drawn / f"{body.name}.nii.gz").exists():
-                self._progress(stage, 0.0, f"drawing a scan from {body.name}")
+                self._progress(0.0, f"drawing a scan from {body.name}")
                 write_label_image(body, placement, _DRAWING_SEED, drawn)
         return drawn
 
-    def _calibrate(self, stage: str, result: Path) -> None:
-        folders = [folder for folder in (self._chosen_scans(), self._drawn_scans(stage)) if any(folder.iterdir())]
+    def _calibrate(self, result: Path) -> None:
+        folders = [folder for folder in (self._chosen_scans(), self._drawn_scans()) if any(folder.iterdir())]
         seeds = range(calibrate.PHANTOM_SEED, calibrate.PHANTOM_SEED + self.plan.numbers["calibration_phantoms"])
-        calibrate.collect(self._model, folders, seeds, lambda *now: self._progress(stage, *now)).save(result)
+        calibrate.collect(self._model, folders, seeds, self._progress).save(result)
 
-    def _build_library(self, stage: str, result: Path) -> None:
-        folders = self._chosen_scans(), self._drawn_scans(stage)
+    def _build_library(self, result: Path) -> None:
+        folders = self._chosen_scans(), self._drawn_scans()
         found = (load_case(scan) for folder in folders for scan in list_scans(folder))
         cases = [case for case in found if case is not None]
         first = cross_validation.PHANTOM_SEED
@@ -314,16 +320,16 @@ class WeightsBuild:
         about = {"weights": self._model.name, "scans": [case.id for case in cases], "phantoms": list(seeds)}
         cross_validation.build_library(
             [*labelled_boxes(cases), *phantom_boxes(seeds)], self._model, about,
-            lambda *now: self._progress(stage, *now),
+            self._progress,
         ).save(result)  # fmt: skip
 
-    def _build_atlas(self, stage: str, result: Path) -> None:
+    def _build_atlas(self, result: Path) -> None:
         maps = self._work / "label_maps" if self.hours >= FULL_HOURS else self._chosen_maps()
         folders = [folder for folder in (maps, self._chosen_scans()) if any(folder.glob("*" + LABELS))]
         phantoms = self.plan.numbers["atlas_phantoms"]
-        build_atlas(folders, self._model, phantoms, lambda *now: self._progress(stage, *now)).save(result)
+        build_atlas(folders, self._model, phantoms, self._progress).save(result)
 
-    def _write_card(self, stage: str, result: Path) -> None:
+    def _write_card(self, result: Path) -> None:
         """Measure the weights on DATA/dev and on synthetic patients; write the model card as text and as JSON."""
         dev, weights = self.data / HELD_OUT, self._result(".safetensors")
         has_truth = any(dev.glob("*.labels.json")) or any(dev.glob("*.landmarks.json"))
