@@ -14,7 +14,7 @@ import numpy as np
 
 from ..embedding.coverage import body_points
 from ..embedding.map import EmbeddingMap
-from ..errors import AnatomicalEmbeddingError, VolumeError
+from ..errors import AnatomicalEmbeddingError
 from ..files import parse_json
 from ..scan.geometry import transform_points
 
@@ -23,7 +23,6 @@ _MIDLINE_MM = 25.0
 _CROPPED_SHARE = 0.2  # if the shares of body voxels in the left and right border layers differ more, the scan is cut
 _SCALE_SD = 0.08  # standard deviation of the z scale between patients; keeps the scale near 1 if there are few readings
 _READING_SD_MM = 8.0
-_LEAST_SCALE = 0.3
 _LINE_PRIOR = 1e4  # mm^2: keeps the scale near 1 if a scan has only a few slices
 
 
@@ -89,22 +88,11 @@ def guess_frame(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray, readi
 def frame_from_map(embedding: EmbeddingMap) -> FrameGuess:
     """Guess a scan's body frame from its map: fit a robust line to the body coordinates along each axis.
 
-    Raises AnatomicalEmbeddingError if the coordinates of the map are not mm of the body frame, or if they hardly change
-    along the body.
+    Raises AnatomicalEmbeddingError if the coordinates of the map are not mm of the body frame.
     """
     ras, body = body_points(embedding)
     scale, shift = np.transpose([_robust_line(ras[:, axis], body[:, axis]) for axis in range(3)])
-    check_scale(scale, embedding.provenance.scan)
     return FrameGuess(scale, shift, scale_sd=np.full(3, 0.05), shift_sd_mm=np.full(3, 12.0))
-
-
-def check_scale(scale: np.ndarray, scan: str) -> None:
-    """Raise VolumeError if 1 mm of a scan along S is fewer than 0.3 or more than 3 mm of body height.
-
-    Badly trained weights give such maps. scale: (3,) mm of the body frame for each mm of the scan along R, A and S.
-    """
-    if not _LEAST_SCALE <= scale[2] <= 1 / _LEAST_SCALE:
-        raise VolumeError(f"{scan}: the body heights of its map cannot be true; use weights that were trained longer.")
 
 
 def _robust_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:

@@ -22,12 +22,13 @@ from ..errors import AnatomicalEmbeddingError, VolumeError
 from ..files import TEMPORARY, atomic_path
 from ..scan.sources import Source, find_scans
 from ..structures.labelled_scans import load_case
-from .frames import SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM, FrameGuess, LevelTable, check_scale, frame_from_map
+from .frames import SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM, FrameGuess, LevelTable, frame_from_map
 from .sampler import start_worker
 from .scans import PreparedScan, Spacing, as_field, prepare_volume, with_labels
 
 REPORT = "report.csv"
 _SIGMA_MM = 30.0
+_LEAST_SCALE = 0.3
 _PRIOR_CELLS = 4.0  # weight of a zero displacement in each weighted mean; a reliable cell has weight 1
 _THUMBNAIL = 6  # side, in voxels, of the blocks whose means are compared to find equal scans
 _SAME_HU = 0.5  # block means that differ by less than this are equal up to rounding
@@ -38,7 +39,8 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
     """Return the scan with a body field: a grid of body coordinates, fitted to the coordinates in the scan's map.
 
     The field is a robust affine fit plus a smooth displacement. Raises AnatomicalEmbeddingError if the coordinates of
-    the map are not mm of the common body frame, or if they hardly change along the body.
+    the map are not mm of the common body frame. Raises VolumeError if 1 mm of the scan along the body is less than 0.3
+    or more than 3.3 mm of body height, as in maps of badly trained weights.
     """
     ras, body = body_points(embedding)
     affine, weight = robust_affine(ras, body)
@@ -46,7 +48,10 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
     left = body - apply_affine(affine, ras)
     field = apply_affine(affine, nodes.reshape(-1, 3)).reshape(nodes.shape) + _smooth(embedding, left, weight, nodes)
     scale, shift = np.transpose([np.polyfit(ras[:, a], body[:, a], 1, w=np.sqrt(weight)) for a in range(3)])
-    check_scale(scale, scan.name)
+    if not _LEAST_SCALE <= scale[2] <= 1 / _LEAST_SCALE:
+        raise VolumeError(
+            f"{scan.name}: the body heights in its map cannot be true; use weights that were trained longer."
+        )
     frame = FrameGuess(scale, shift, SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM)
     return replace(scan, frame=frame, body_field=as_field(field))
 
