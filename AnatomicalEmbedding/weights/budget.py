@@ -10,16 +10,16 @@ from .data_index import Entry
 FULL_HOURS = 5.0  # with fewer hours, the numbers below are reduced in proportion
 _NUMBERS = {
     "phantoms": 70, "label_images": 6, "drawn_scans": 12, "calibration_scans": 120, "calibration_phantoms": 10,
-    "library_phantoms": 8, "atlas_phantoms": 18, "mirror_steps": 1500,
+    "library_phantoms": 8, "atlas_phantoms": 18, "mirror_steps": 600,
 }  # fmt: skip
 _LEAST = {"label_images": 1}  # least value of a number; 3 for the others
 ROUND = "round "
 # The stages in their order. Each round of training has a share of the hours of training, each other stage has a share
 # of the other hours.
-_LAST = {"organs": 0.04, "orientation": 0.06, "calibration": 0.22, "library": 0.1, "atlas": 0.08, "figures": 0.05}
-_TWO_ROUNDS = {"scans": 0.3, "round A": 0.4, "align B": 0.15, "round B": 0.6, **_LAST}
+_LAST = {"organs": 0.03, "orientation": 0.15, "calibration": 0.25, "library": 0.12, "atlas": 0.08, "figures": 0.07}
+_TWO_ROUNDS = {"scans": 0.2, "round A": 0.4, "align B": 0.1, "round B": 0.6, **_LAST}
 _THREE_ROUNDS = {
-    "scans": 0.3, "round A": 0.25, "align B": 0.08, "round B": 0.25, "align C": 0.07, "round C": 0.5, **_LAST,
+    "scans": 0.2, "round A": 0.25, "align B": 0.05, "round B": 0.25, "align C": 0.05, "round C": 0.5, **_LAST,
 }  # fmt: skip
 _THREE_ROUNDS_HOURS = 4.0  # least budget of three rounds
 _OTHER_HOURS, _OTHER_SHARE = 0.4, 0.1  # other hours: a constant, and a share of the budget; at most half of the budget
