@@ -49,7 +49,7 @@ class AnatomicalLandmarks(ScriptedLoadableModule):
             'software, not a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
-            "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging 2022)."
+            "The method follows APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE TMI 2022)."
         )
         slicer.app.connect("startupCompleted()", registerSampleData)
         slicer.app.connect("startupCompleted()", offerLayouts)

@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> None:
     from ..training.calibrate import PHANTOM_SEED, collect
 
     if options.phantoms == 1:
-        raise AnatomicalEmbeddingError("--phantoms 1: synthetic patients are compared in pairs; give 0, or 2 or more.")
+        raise AnatomicalEmbeddingError("--phantoms 1: synthetic patients are compared in pairs; give 0 or at least 2.")
     weights = Path(options.model)
     if options.output is None and weights.suffix != ".safetensors":
         raise AnatomicalEmbeddingError(

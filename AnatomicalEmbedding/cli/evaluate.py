@@ -32,7 +32,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     landmarks.add_argument("--templates", type=Path, metavar="DIR", help="more labelled scans, used only as templates")
     _add_kind(
         kinds, "confidence", run_confidence, "effort",
-        about="Whether expected errors and probabilities are right: every template is matched with every target, and "
+        about="Correctness of expected errors and probabilities: every template is matched with every target, and "
         "with cropped copies of the target, in which some points are absent.",
     )  # fmt: skip
     boxes = _add_kind(

@@ -26,7 +26,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="find boxes of organs and other structures in scans",
         description="Finds structures in every SCAN, with the shipped library or with your own examples. Writes "
         "NAME.boxes.mrk.json (opens in Slicer as boxes) and NAME.html for each scan, and boxes.csv for all scans. "
-        "Boxes are in RAS mm. They are enlarged until they are expected to hold the fraction of the structure given "
+        "Boxes are in RAS mm. Each box is enlarged until it is expected to hold the fraction of the structure given "
         "with --recall. An absent structure has no box.",
     )
     add_box_options(parser)

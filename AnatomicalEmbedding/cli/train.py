@@ -90,7 +90,7 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
         paths = _prepared_scans(options, options.data[1:], recipe, options.output)
         if options.json:
             print_json({"prepared": list(map(str, paths))})
-        say(f"prepared {len(paths)} scans in {options.output}; report.csv there lists all scans.", options.json)
+        say(f"prepared {len(paths)} scans in {options.output}; the file report.csv lists all scans.", options.json)
         return
     device = choose_device(options.device)
     # loaded before the scans are prepared: preparing may take an hour, and wrong weights must fail earlier

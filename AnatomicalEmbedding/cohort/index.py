@@ -84,7 +84,7 @@ class BodyCells:
 
 @dataclass(frozen=True, eq=False)
 class Hit:
-    """The cell of one scan nearest to a place. cell: (3,) i, j, k. distance_mm: from cell to place, body frame."""
+    """The cell of a scan nearest to a place. cell: (3,) i, j, k. distance_mm: distance to the place, body frame."""
 
     row: Row
     facts: dict[str, Any]
@@ -98,7 +98,7 @@ class Hit:
 
 
 class Index:
-    """The index of all maps of a store, or MapError for bad files. scans: content hash -> (row, facts of the map)."""
+    """The index of all maps of a store. Raises MapError for damaged maps. scans: content hash -> (row, map's facts)."""
 
     def __init__(self, store: Store) -> None:
         self._parts = refresh(store)

@@ -46,7 +46,7 @@ _NUMBERED = re.compile(
 
 
 def spine_ends(embedding: EmbeddingMap) -> dict[str, float]:
-    """Find the ends (top of sacrum, lung apices, skull base) that a scan shows. Returns end -> its S, RAS mm."""
+    """Find the ends of the spine (top of sacrum, lung apices, skull base) in a scan. Returns end -> S in RAS mm."""
     boxes = embedding.organ_boxes
     if not embedding.provenance.metric or not boxes:
         return {}
@@ -100,7 +100,7 @@ def counted_alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 def has_next(end: str, height: float, at: float) -> bool:
-    """Whether a vertebra at S = `height` mm can lie next to an end at S = `at` mm, as L5 lies next to the sacrum."""
+    """Whether a vertebra at S = `height` mm can be the vertebra next to an end of the spine at S = `at` mm."""
     return abs(height - at - (_COURSE_MM[NEXT_TO[end]][1] - ENDS_MM[end])) < _AGREE_MM.max()
 
 

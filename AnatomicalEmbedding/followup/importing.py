@@ -16,9 +16,9 @@ _SAME_MM = 0.01  # two places this near are the same place, because structured r
 def add_record(here: FollowUp, other: FollowUp) -> tuple[FollowUp, tuple[str, ...]]:
     """Add to `here` the studies, dates, lesions, findings, sizes, names and sites that only `other` contains.
 
-    Entries that a person made in `here` are not changed. A lesion of both records gets its id in `here`, and a study of
-    both records gets its key in `here`. A finding "merged into X" is left out if, in `here`, a person entered that X is
-    not visible, outside or merged in the same study.
+    Entries that a person made in `here` are not changed. Lesions and studies of both records have the ids and keys of
+    `here`. A finding "merged into X" is not added if a person entered in `here` that X is not visible, outside or
+    merged in this study.
 
     Returns:
         The record; and names of the entries that were not changed, although `other` has different values: "L1 in
@@ -113,7 +113,7 @@ def _agree(one: Finding, other: Finding) -> bool:
 
 
 def _differs_in_kind(mine: Lesion, other: Lesion) -> bool:
-    """Return whether two lesions differ in name, organ, target, nodal or split_from. An empty text fits every text."""
+    """Return whether two lesions differ in name, organ, target, nodal or split_from. An empty text never differs."""
     words = [(each.name, each.split_from, organ_of(each.site)) for each in (mine, other)]
     differ = any(one and another and one != another for one, another in zip(*words, strict=True))
     return differ or (mine.target, mine.nodal) != (other.target, other.nodal)

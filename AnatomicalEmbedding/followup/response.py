@@ -88,11 +88,11 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
 def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
     """Return sentences about missing targets or sizes, because of which visit `number` cannot be the baseline.
 
-    They are missing in this visit, or in the first visit in which a person saw a lesion.
+    Targets or sizes are missing in this visit, or in the first visit in which a person saw a lesion.
     """
     if not timeline.counting(timeline.start) and number > timeline.start:
         label = timeline.first.label
-        return (f"no target lesion is marked in {label}, the first study with a lesion; mark a target there.",)
+        return (f"no target lesion is marked in {label}, the first study with a lesion; mark a target in it.",)
     for each in (number, timeline.start):
         if missing := timeline.sizes(each).missing:
             return sentences(missing)

@@ -61,7 +61,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class BlockAnswers:
-    """Answers of the fine step for n points.
+    """Answers for n points, improved by comparing the tissue around the points.
 
     Args:
         cells: (n, 3) answers in target cells i, j, k.

@@ -90,7 +90,7 @@ def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[to
 
 
 def find_coordinates(coordinates: torch.Tensor, rows: TargetRows) -> CoordinateAnswers:
-    """Find the places of n >= 1 body coordinates (n, 3). rows: target of each coordinate. All maps have body cells."""
+    """Find the places of n >= 1 body coordinates (n, 3). rows: target of each coordinate; all have body cells."""
     query = coordinates.double()
     cells = rows.read(_nearest_cell, query.float()).double()
     residual = size = torch.empty(0)

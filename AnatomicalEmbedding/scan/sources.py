@@ -135,7 +135,7 @@ def _parts(scan: str) -> tuple[list[str], str, list[str]]:
 
 
 def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Choose each column of `rows` that distinguishes scans which are equal in all columns chosen before.
+    """Choose each column of `rows` in which scans differ that are equal in all columns chosen before.
 
     rows: one row for each scan, with parts of its name. known: columns with other parts of the names, chosen before.
     """

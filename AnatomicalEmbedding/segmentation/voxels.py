@@ -65,7 +65,7 @@ class Patch:
 
 
 def network_input(hu: torch.Tensor, coordinate: torch.Tensor, guess: torch.Tensor) -> torch.Tensor:
-    """Make the input (1, INPUTS + s, k, j, i) from HU (k, j, i), coordinates (3, k, j, i) and a guess (s, k, j, i)."""
+    """Make the input (1, INPUTS + s, k, j, i) from HU (k, j, i), coordinates (3, k, j, i), first guess (s, k, j, i)."""
     grey = [((hu - low) / (high - low)).clamp(0, 1) for low, high in WINDOWS]
     return torch.cat([torch.stack(grey), coordinate, guess])[None]
 
@@ -325,7 +325,7 @@ def voxel_loss(logits: torch.Tensor, labels: torch.Tensor, known: torch.Tensor) 
 def _draw_rows(
     examples: list[TrainingCrop], rng: np.random.Generator, cancelled: Callable[[], bool], patches: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Choose voxels of random patches. Returns input rows (n, c), labels (n, s) and (n, s) bool: is the label known?"""
+    """Choose voxels of random patches. Returns rows (n, c), labels (n, s), and (n, s) bool: is a label known?"""
     largest = [max(e.crop.shape[axis] for e in examples) for axis in range(3)]
     k, j, i = (min(_PATCH, -(-n // 2) * 2) for n in largest)
     sampler = PatchSampler(examples, (k, j, i), rng)

@@ -105,7 +105,7 @@ class BoxFinder:
 def choose_examples(
     examples: Mapping[str, Sequence[Example]], structures: Sequence[str] | None, holder: str
 ) -> dict[str, Sequence[Example]]:
-    """Return the examples of `structures`, or of all if None. holder: source of the examples, for messages."""
+    """Return the examples of `structures`, or all examples if it is None. holder: their source, for messages."""
     return {name: examples[name] for name in (choose_names(structures, examples, holder) if structures else examples)}
 
 
@@ -121,13 +121,13 @@ def open_library(
         library = StructureLibrary.load(path)
         if library.weights_hash != weights_hash:
             raise WeightsError(
-                f"{path}: this library was built with other weights; load its weights, or build a new library."
+                f"{path}: this library was built with other weights; use those weights, or build a new library."
             )
         return library
     shipped = shipped_library(weights_hash, weights)
     if shipped is None:
         raise WeightsError(
-            f"{model}: no structure library ships for these weights; build one with `anatemb structures DATA "
+            f"{model}: no structure library ships for these weights; make a library with `anatemb structures DATA "
             "-o FILE` and give this FILE as the library."
         )
     return shipped

@@ -93,7 +93,7 @@ class Case:
 
 
 def patient_of(scan: str) -> str:
-    """Return the patient of a scan: the scan's name without the time point at the end."""
+    """Return the patient of a scan: the scan's name without an ending such as _t2 or -baseline."""
     return _TIME_POINT.sub("", scan)
 
 

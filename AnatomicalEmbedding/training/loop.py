@@ -76,7 +76,7 @@ class Progress:
 
 
 class TrainingLoop:
-    """A network in training. steps: length of the run. step: number of finished steps. minutes: their duration.
+    """A network in training. steps: length of the run. step: number of finished steps. minutes: training time so far.
 
     Args:
         network: the network; it is trained in place, on its device.

@@ -55,7 +55,7 @@ class AugmentationSpec:
 
 @dataclass(frozen=True)
 class LossSpec:
-    """Settings of the losses. The contrastive loss (Yan 2022) uses the entries from `temperature` to `candidates`."""
+    """Settings of the losses. The contrastive loss (Yan 2022) uses the fields `temperature` to `candidates`."""
 
     beta_mm: float = 20.0
     frame_prior: float = 0.0

@@ -122,8 +122,7 @@ def _loaded(path: Path) -> Atlas:
 
 
 def shipped_atlas(weights_hash: str, weights: Path | None = None) -> Atlas:
-    """Return the atlas for these weights, next to the file `weights` or shipped. If there is no such atlas, return a
-    shipped atlas for other weights.
+    """Return the atlas for these weights, next to the file `weights` or shipped; if missing, one for other weights.
 
     Raises WeightsError if no atlas is installed.
     """

@@ -262,7 +262,7 @@ def _occupancy(of: list[_Counted]) -> Occupancy | None:
 
 
 def _share(of: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """For each cell of a box in the body frame, compute the share of bodies with the structure there.
+    """For each cell of a box in the body frame, compute the share of bodies whose structure fills it.
     low, size: (k, j, i) first cell of the box and its number of cells."""
     crop = tuple(slice(a, a + n) for a, n in zip(low, size, strict=True))
     inside, seen = np.zeros(tuple(size), dtype=np.float32), np.zeros(tuple(size), dtype=np.float32)

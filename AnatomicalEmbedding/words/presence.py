@@ -44,9 +44,9 @@ class FrameFields:
 
 
 def occupancy_of(name: str, atlas: Atlas) -> Occupancy | None:
-    """Return the occupancy of a place in the atlas; None if the atlas has none, or if a recipe is better.
+    """Return the occupancy of a place in the atlas; None if the atlas lacks the place or the place has a better recipe.
 
-    A recipe of the place is better than an occupancy that was counted in fewer than three real patients.
+    A recipe, see `derived_places`, is better than an occupancy that was counted in fewer than three real patients.
     """
     found = atlas.occupancies.get(name)
     return found if found is not None and (found.real >= 3 or not load_terms()[name].recipe) else None

@@ -1,7 +1,7 @@
 """Number the ribs: each rib is followed through bone from the vertebra at which the rib begins.
 
-At the chest wall, a body coordinate may be wrong by the distance of two ribs. Next to the spine the levels are known:
-there, the bone gets the numbers of the vertebrae, for all ribs at once and in their order. Then each number spreads
+At the chest wall, a body coordinate may be wrong by the distance of two ribs. Next to the spine, where the levels
+are known, the bone gets the numbers of the vertebrae, for all ribs at once and in their order. Then each number spreads
 through connected bone. Some pieces of bone reach no vertebra, for example if the scan begins below the rib heads.
 These pieces are numbered by their body coordinates, corrected by the mean error of the numbered ribs' coordinates.
 """

@@ -107,12 +107,12 @@ def _describe(found: Registration, folding: Folding, seconds: float, note: str) 
     """Describe the result in a few sentences. seconds: duration of the registration, without embedding."""
     sentences = [
         f"{found.moving} was aligned with {found.fixed} ({found.kind}).",
-        f"{found.used} of {found.tried} points of {found.fixed} were found in {found.moving} and used.",
+        f"The alignment uses {found.used} of {found.tried} matched points of {found.fixed}.",
     ]
     if found.field is not None:
         sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # below 0 means folding: next sentence
-        sentences.append(f"In 98 % of the body, tissue is {sizes} as large in {found.moving}.")
+        sentences.append(f"In 98 % of the body, tissue is {sizes} as large in {found.moving} as in {found.fixed}.")
         sentences.append(f"The deformation is folded in {100 * folding.share:.2f} % of the body.")
     elif found.kind == AFFINE:
-        sentences.append(f"Tissue is {folding.low:.2f} times as large in {found.moving}.")
+        sentences.append(f"Tissue is {folding.low:.2f} times as large in {found.moving} as in {found.fixed}.")
     return " ".join(filter(None, [*sentences, f"The alignment took {seconds:.1f} s.", folding.doubt, note]))

@@ -97,7 +97,7 @@ class ExportPanel(Listener):
         reason = whyNoReports(self.logic.volumes.values())
         ui.srBox.enabled = not reason
         ui.srBox.toolTip = reason or _("A structured report (TID 1500) for each study that was loaded from DICOM.")
-        text = _("Unreviewed proposals: {count}. CSV and report mark them UNCONFIRMED, DICOM SR leaves them out.")
+        text = _("Unreviewed proposals: {count}. CSV and report mark proposals UNCONFIRMED, DICOM SR omits them.")
         count = len(record.unreviewed())
         done = coloured(_("A person has reviewed all proposals."), GOOD)
         ui.exportLabel.text = coloured(text.format(count=count), WARNING) if count else done

@@ -103,7 +103,7 @@ def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
 
     sentences = _applied(logic, step, name)
     if differing:
-        text = _("{name} differs from this follow-up, which keeps its own entries: {differences}.")
+        text = _("{name} differs from this follow-up: {differences}. The follow-up keeps its entries.")
         sentences.append(text.format(name=name, differences=", ".join(differing)))
     return [*sentences, *_setDates(logic)]
 
@@ -177,7 +177,7 @@ def whyNoReports(volumeNodes) -> str:
         return ""
     return _(
         "A structured report refers to DICOM images, and no scan here was loaded from the DICOM database: "
-        "import the series in the DICOM module and load them from there."
+        "import the series in the DICOM module, and load the series in that module."
     )
 
 

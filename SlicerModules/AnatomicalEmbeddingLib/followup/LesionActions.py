@@ -57,7 +57,6 @@ class LesionActions(Listener):
             self.choose(*(beyond or unreviewed)[0])
 
     def _keepChoice(self) -> None:
-        """If the chosen lesion was removed, choose none. If the chosen study was removed, choose the default study."""
         record = self.logic.record
         lesion = self.lesion if self.lesion in {each.id for each in record.lesions} else ""
         self.choose(lesion, self.study if self.study in {each.key for each in record.studies} else "")
@@ -118,7 +117,7 @@ class LesionActions(Listener):
                 return _("{lesion} has no axes in this study: draw them with keys L and S.").format(lesion=self.lesion)
             return _("The axes have already been accepted.") if found.size.confirmed else ""
         if action == MERGE and not self.mergeChoices():
-            return _("No other lesion has a place in this study: mark the other lesion first.")
+            return _("No other lesion has a place in this study: first mark the lesion to merge with.")
         return ""
 
 

@@ -25,7 +25,7 @@ _LOOKS = {  # sign, background
 
 
 class MatchTable(Listener):
-    """Shows the landmarks of a LandmarkLogic, and the answers to them.
+    """Shows the landmarks of a LandmarkLogic and their answers.
 
     A double click on an answer moves all views to the landmark. The user can edit the labels of landmarks in the first
     column. A right click opens a menu of actions.

@@ -97,7 +97,7 @@ def fit(scene, volumeNode) -> None:
 
 
 def show(scene, volumeNode, insteadOf=None) -> None:
-    """Show a volume in the views that show `insteadOf`. If no view shows `insteadOf`, use all views. Fit the views."""
+    """Show a volume in the views that show `insteadOf`, or, if there are none, in all views. Zoom to show all of it."""
     wanted = [] if insteadOf is None else viewsOf(scene, insteadOf)
     for node in wanted or sliceNodes(scene):
         composite = compositeOf(scene, node)

@@ -213,7 +213,7 @@ class WordSearch(Listener):
             dropLostItems(self.scene)
 
     def _startNext(self) -> None:
-        """If no work is running, start one: search in a scan, else name a point, else prepare searches in a scan."""
+        """If no work is running, start the most urgent work: search in a scan, name a point, or prepare a search."""
         if self._job.busy:
             return
         query = self._query

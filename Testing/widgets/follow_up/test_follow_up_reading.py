@@ -22,7 +22,8 @@ def test_a_lesion_marked_in_the_prior_is_proposed_where_it_is(prepared):
             assert sign in "○?"
             assert words[-1] == "mm"
     assert (
-        "No person has reviewed this place. It was computed from the place in 2023-03-01." in table.item(0, 2).toolTip()
+        "No person has reviewed this place. It comes from the lesion's place in 2023-03-01."
+        in table.item(0, 2).toolTip()
     )
 
 

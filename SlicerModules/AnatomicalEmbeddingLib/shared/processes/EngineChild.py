@@ -3,7 +3,7 @@ Slicer has ended.
 
 `python EngineChild.py STOP_FILE train ...` runs `python -m AnatomicalEmbedding train ...`. The command gets SIGTERM if
 STOP_FILE exists, or if the application that reads the command's output has ended. The parent process cannot use signals
-or standard input for this: Slicer's launcher does not pass them to Python, and Windows has no such signal.
+or standard input for this: Slicer's launcher passes neither to Python, and Windows has no such signal.
 """
 
 import os
