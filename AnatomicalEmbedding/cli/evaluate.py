@@ -95,7 +95,7 @@ def run_boxes(options: argparse.Namespace, peers: PeerBoxes | None = None) -> No
     if options.library and (peers or options.templates):
         raise AnatomicalEmbeddingError("--library and --templates cannot be used together; leave out one of the two.")
     model = open_model(options)
-    library = open_library(model.weights_hash, model.name)
+    library = open_library(model.weights_hash, model.name, weights=model.path)
     cases = list(labelled_boxes(load_cases(options.folder)))
     templates = list(labelled_boxes(load_cases(options.templates))) if options.templates else []
     with progress_bar("boxes", options.json) as progress:

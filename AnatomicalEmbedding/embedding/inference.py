@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from ..errors import CancelledError, MemoryLimitError, WeightsError
+from ..resources import weights_file
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume, check_voxels
 from .body import no_patient, patient_on_grid
@@ -53,7 +54,8 @@ def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None 
     if not found.network.spec.coordinates:
         raise WeightsError(f"{found.name}: these weights give no coordinates for a map; choose other weights.")
     network, on = fold_norms(found.network), choose_device(device)
-    return Model(network, found.name, found.sha256, on, found.card, cache, calibration=found.calibration)
+    path = weights_file(name)
+    return Model(network, found.name, found.sha256, on, found.card, cache, calibration=found.calibration, path=path)
 
 
 @dataclass(eq=False)
@@ -66,6 +68,7 @@ class Model:
         cache: where maps are stored, or None.
         budget_bytes: memory that `embed` may use in addition to the volume; None: 60 % of the free memory.
         calibration: predicts the errors of matches made with these weights, or None.
+        path: the weights file, or None. Its library and its atlas may lie next to it.
     """
 
     network: EmbeddingNetwork
@@ -76,6 +79,7 @@ class Model:
     cache: MapCache | None = None
     budget_bytes: int | None = None
     calibration: Calibration | None = None
+    path: Path | None = None
 
     def __post_init__(self) -> None:
         self.network.to(self.device).eval()
