@@ -45,10 +45,11 @@ class Forest:
 
     @cached_property
     def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return three arrays for the m nodes: feature (m,), next nodes (2 m,) and row in `outcomes` (m,).
+        """Return three arrays for the m nodes of all trees: the index of the feature that a node compares (m,), the two
+        next nodes of each node (2 m,), and the row in `outcomes` of each leaf (m,).
 
-        Each node has two next nodes: for a value up to the threshold, and for a larger value. Both are the node itself
-        if it is a leaf. The row is valid for leaves only.
+        The first next node is for a feature up to the threshold, the second for a larger feature. A leaf is its own
+        next node.
         """
         leaf, node = self.feature < 0, np.arange(len(self.feature))
         children = np.stack([np.where(leaf, node, node + 1), np.where(leaf, node, self.otherwise)], axis=1)

@@ -65,7 +65,7 @@ def _draw_kidney(canvas: Canvas, side: str) -> None:
 
 
 def _under_diaphragm(solid: Ellipsoid) -> Piece:
-    """Return the part of a solid that lies under the diaphragm and inside the body wall."""
+    """Return the part of an ellipsoid that lies under the diaphragm and inside the body wall."""
 
     def inside(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
         roof = diaphragm_z(x, y).astype(np.float32) - 4.0

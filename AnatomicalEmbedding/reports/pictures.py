@@ -137,7 +137,7 @@ def data_uri(pixels: np.ndarray) -> str:
 
 
 def _interpolate(voxels: np.ndarray, ijk: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """Interpolate HU (n, n) at voxel indices (3, n, n). inside: (n, n) bool, the pixels whose HU are needed."""
+    """Return the HU (n, n) at the voxel indices `ijk` (3, n, n). Only pixels with True in `inside` (n, n) are valid."""
     import torch
     import torch.nn.functional as F
 

@@ -169,7 +169,7 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
 
 
 def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
-    """Return (256,): label in the canonical body -> index of its structure in `names`; 0 if `names` lacks it."""
+    """Return a table (256,): label value in the canonical body -> index of the label's structure in `names`, or 0."""
     table = np.zeros(256, np.uint8)
     for name, value in LABEL_ID.items():
         structure = structure_name(name)

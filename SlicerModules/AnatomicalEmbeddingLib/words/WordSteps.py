@@ -65,10 +65,8 @@ def stepsOf(text: str) -> tuple[list[Step], list[str]]:
 
 
 def _ended(text: str) -> str:
-    """If the text names no place and has a clear completion, return this completion. Otherwise, return the text.
-
-    A clear completion is the only completion, or the only completion that just ends the word being typed.
-    """
+    """Return the completion of a text that names no place, if there is only one, or only one that adds no new word.
+    Otherwise, return the text."""
     from AnatomicalEmbedding.words import completions, parse
 
     offers = [] if parse(text) else completions(text)
