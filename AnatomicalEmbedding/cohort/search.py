@@ -179,8 +179,7 @@ class Search:
         return sorted(found, key=_order)
 
     def _read_volume(self, row: Row) -> Volume | None:
-        """Return the scan of a row of the manifest; None if the scan cannot be read or has changed since it was
-        embedded."""
+        """Return the scan of a manifest row; None if the scan cannot be read or has changed since it was embedded."""
         try:
             volume = row.source.read()
         except AnatomicalEmbeddingError:

@@ -243,7 +243,7 @@ def run_in_slabs(
     slabs = [(k, min(k + slab_cells, cells)) for k in range(0, cells, slab_cells)]
 
     def fine(low: int, high: int) -> torch.Tensor:
-        """Return the finest features of cells low..high along k, equal to the features without slabs."""
+        """Return the U-Net's finest features of the cells low..high along k. Slabs do not change the features."""
         a, b = max(low - _FINE_REACH_CELLS, 0), min(high + _FINE_REACH_CELLS, cells)
         features = network.fine(x[None, :, a * stride : b * stride].to(device))
         return features[:, :, low - a : high - a]
@@ -292,7 +292,8 @@ def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int
 
 
 def _read_along_axes(x: torch.Tensor, places: list[np.ndarray]) -> torch.Tensor:
-    """Return `x` (c, k, j, i), interpolated at the grid `places` (k, j, i), in voxels of `x`; 0 outside `x`."""
+    """Interpolate `x` (c, k, j, i) linearly on a grid; outside `x`, return 0. places: the positions of the grid along
+    k, j and i, in voxels of `x`."""
     k, j, i = (axis_matrix(n, place) for n, place in zip(x.shape[1:], places, strict=True))
     return torch.einsum("ak,ckyx->cayx", k, j @ (x @ i.T))
 

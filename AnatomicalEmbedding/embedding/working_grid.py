@@ -125,7 +125,7 @@ def crop(grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int) -> tupl
 def _sample_aligned(
     array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray, slab: int = 16
 ) -> torch.Tensor:
-    """Resample a scan to a grid with parallel axes: average blocks of `bins` voxels, then interpolate axis by axis."""
+    """Resample a scan with the grid's axes: average blocks of `bins` voxels, then interpolate axis by axis."""
     bi, bj, bk = (int(b) for b in bins)
     nk, nj, ni = (n // b for n, b in zip(array.shape, (bk, bj, bi), strict=True))
     along_i, along_j, along_k = (
@@ -167,7 +167,7 @@ def axis_matrix(size: int, position: np.ndarray) -> torch.Tensor:
 
 
 def _sample_oblique(array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray) -> torch.Tensor:
-    """Resample a scan to a grid with other axes: average blocks of `bins` voxels, then interpolate linearly."""
+    """Resample a scan with oblique axes to the grid: average blocks of `bins` voxels, then interpolate linearly."""
     bi, bj, bk = (int(b) for b in bins)
     source = torch.from_numpy(_sum_of_bins(array, (bk, bj, bi))).float().div_(bi * bj * bk).sub_(AIR_HU)
     to_source = _normalising(np.array(source.shape[::-1])) @ grid_to_ijk

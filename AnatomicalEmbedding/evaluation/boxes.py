@@ -106,7 +106,7 @@ class BoxResult(Tables):
 
 
 def _papers_volume_ratio(boxes: list[KnownBox]) -> float:
-    """Return VR@99: the median volume ratio after all boxes grew by the least factor with a mean recall of 0.99."""
+    """Return VR@99: the median volume ratio with all boxes enlarged just so far that the mean recall is 0.99."""
     for alpha in _ALPHAS:
         enlarged = [
             grown(b.located.box_ras, np.tile((alpha - 1) / 2 * (b.located.box_ras[1] - b.located.box_ras[0]), 2))

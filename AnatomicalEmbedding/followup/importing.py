@@ -102,7 +102,8 @@ def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping
 
 
 def _agree(one: Finding, other: Finding) -> bool:
-    """Return whether two reviewed findings agree. Axes are compared only if both findings have confirmed axes."""
+    """Return whether two reviewed findings agree. Axes are compared only if a person confirmed the axes of both
+    findings."""
     if not (one.visible and other.visible):
         return (one.state, one.into) == (other.state, other.into)
     pairs = [(one.point_ras, other.point_ras)]
@@ -113,7 +114,7 @@ def _agree(one: Finding, other: Finding) -> bool:
 
 
 def _differs_in_kind(mine: Lesion, other: Lesion) -> bool:
-    """Return whether two lesions differ in name, organ, target, nodal or split_from. "" differs from no text."""
+    """Return whether two lesions differ in target or nodal, or in a name, organ or split_from that both have."""
     words = [(each.name, each.split_from, organ_of(each.site)) for each in (mine, other)]
     differ = any(one and another and one != another for one, another in zip(*words, strict=True))
     return differ or (mine.target, mine.nodal) != (other.target, other.nodal)

@@ -109,8 +109,7 @@ def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
 
 
 def _seen_as(record: FollowUp, study: str, marked: MarkedLesion, claimed: Container[str | None]) -> str | None:
-    """Return the id of the lesion that has the name of `marked` and that a person saw in the study; None if there is
-    none.
+    """Return the id of the lesion that has the name of `marked` and that a person saw in the study, or None.
 
     Of several lesions, the nearest to the mark is chosen. A lesion whose name a program gave, such as F-1, is chosen
     only if a person marked it without a proposal. claimed: ids of the lesions of other marks, which are not chosen.

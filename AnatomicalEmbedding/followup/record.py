@@ -248,8 +248,9 @@ class FollowUp:
         return self._with(replace(lesion, findings={**lesion.findings, study: finding}))
 
     def _without(self, lesion_id: str, instead: str) -> FollowUp:
-        """Return the record without a lesion. Where other lesions refer to it as `into` or `split_from`, the id
-        `instead` is written. If `instead` is "", findings that refer to the removed lesion are removed, too."""
+        """Return the record without the lesion. In the entries `split_from` and `into` of other lesions, `instead`
+        replaces the id of the removed lesion. If `instead` is "", findings with the removed lesion as `into` are
+        removed, too."""
         kept = []
         for lesion in (each for each in self.lesions if each.id != lesion_id):
             findings = {

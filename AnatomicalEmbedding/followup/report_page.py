@@ -50,8 +50,7 @@ def write_page(path: str | Path, record: FollowUp, volumes: Mapping[str, Volume]
 
 
 def _strip(record: FollowUp, cells: list[Row], volumes: Mapping[str, Volume]) -> dict[str, Any]:
-    """Return the values of one lesion for the template of the report page. All pictures have the same scale and grey
-    window.
+    """Return the values of one lesion for the report page's template. All its pictures have one scale and grey window.
 
     cells: the lesion's rows, one for each study. In the result, "half_mm" is half the side of a picture, "bar_mm" is
     the length of the scale bar, and "cells" has one dict for each study, with its row and its picture.
@@ -74,8 +73,8 @@ def _strip(record: FollowUp, cells: list[Row], volumes: Mapping[str, Volume]) ->
 
 
 def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
-    """Return the grey window for the tissue of a lesion, in the first of its rows `cells` (one for each study) in which
-    a person saw it, else in the first with a place."""
+    """Choose the grey window for a lesion's tissue: in the first study in which a person saw the lesion, or else in the
+    first study in which the lesion has a place. cells: the lesion's rows, one for each study."""
     placed = [row for row in cells if row.finding and row.finding.point_ras and row.study.key in volumes]
     best = next((row for row in placed if row.finding.visible), placed[0] if placed else None)
     if best is None:

@@ -151,7 +151,8 @@ def _study(document: Dataset) -> Study:
 
 
 def _lesion(group: Dataset, study_key: str) -> Lesion | None:
-    """Return the lesion of a measurement group; None if its Tracking UID or a required place is missing."""
+    """Return the lesion of a measurement group. Return None if the Tracking UID is missing, or if the place is missing
+    and the lesion's state requires a place."""
     items = list(_children(group))
     uid = _uid(items, _TRACKING_UID)
     state = _STATES.get(_answer(items, codes.STATE))
@@ -202,7 +203,7 @@ def _place(items: list[Dataset], size: Measurement) -> Point | None:
 
 
 def _points(item: Dataset) -> list[Point]:
-    """Return the points, RAS mm, of a DICOM item. Raises ValueError if its numbers are not complete, finite points."""
+    """Return the points, RAS mm, of a DICOM item. Raises ValueError if a point does not have three finite numbers."""
     values = [float(value) for value in item.GraphicData]
     if not all(map(math.isfinite, values)):
         raise ValueError("a coordinate is not finite")

@@ -113,7 +113,7 @@ def date_of(text: str) -> date | None:
 
 
 def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[str, str]) -> dict[str, list[Study]]:
-    """Return {key in `others`: studies of `here` that may be the same study}.
+    """Return {key of a study in `others`: the studies of `here` that may be the same study}.
 
     Such studies have the same name, and their facts do not contradict each other. Studies with a DICOM series UID and
     recognised studies are left out. keys: key in `others` -> key in `here`, for all recognised studies.

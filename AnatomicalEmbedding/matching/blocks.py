@@ -200,8 +200,8 @@ def _similarities(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Compare descriptors of the template, at m nodes around each of n points, with the target at d displacements.
 
-    descriptors: (n, m, l), of length l. corners: (n, 3), lowest corner of each point's box of b target cells. Returns
-    similarities (n, m * d); and bool (n, b), True for each cell of a box that lies in the body.
+    descriptors: (n, m, l), the template's, of length l. corners: (n, 3), lowest corner of each point's box of b target
+    cells. Returns similarities (n, m * d); and bool (n, b), True for each cell of a box that lies in the body.
     """
     shape, cells, length = layout.size.tolist()[::-1], int(layout.size.prod()), descriptors.shape[2]
     # buffers are reused: allocating memory for each point takes longer than filling it

@@ -100,8 +100,8 @@ def find_coordinates(coordinates: torch.Tensor, rows: TargetRows) -> CoordinateA
 
 
 def _nearest_cell(target: EmbeddingMap, query: torch.Tensor) -> torch.Tensor:
-    """Return, for each of `query` (n, 3), the body cell i, j, k (n, 3) with the nearest body coordinate. Coordinates
-    are centred first, to reduce rounding errors."""
+    """Return, for each body coordinate in `query` (n, 3), the body cell i, j, k (n, 3) with the nearest body
+    coordinate. Coordinates are centred first, to reduce rounding errors."""
     middle, cells, norms = target.centred_cells
     return target.body_index[_nearest(query - middle, cells, norms)]
 

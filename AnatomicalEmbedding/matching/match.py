@@ -231,8 +231,7 @@ def _judged(
 def _doubtful_levels(
     query: Query, places: np.ndarray, score: np.ndarray, table: np.ndarray, rows: TargetRows, effort: str
 ) -> np.ndarray:
-    """Return (n,) texts: the two possible levels of an answer near the spine whose level is uncertain; "" for other
-    answers.
+    """Return (n,) texts: the two possible levels of an answer near the spine if its level is uncertain, else "".
 
     The level of an answer is certain if template and target show it at the same height above the same end of the spine,
     or if its tissue in both scans is very similar, as in two scans of one patient.

@@ -133,9 +133,8 @@ class FatLayer:
     softness: float = 0.05
 
     def _ellipse(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return three arrays (n,) about n points: y of the middle of the body at the point's height; the point's
-        distance from this middle, where 1 is the muscle wall; and `change` at this height, which is 0 in neck and head.
-        """
+        """Return three arrays (n,) about n points: y of the body's middle at the point's height; the point's distance
+        from this middle, where 1 is the muscle wall; and `change` at this height, which is 0 in neck and head."""
         z = points[:, 2]
         half, middle, front, back = BODY.section(z)
         inset = fat_mm(z)

@@ -71,8 +71,10 @@ def _row(
 
 
 def _answer(name: str, volume: Volume, match: Matches, window: Window) -> dict[str, Any]:
-    """Return the values of one answer for the page. An answer without a position in the target gets no pictures. name,
-    volume: name and scan of the target. match: the match of one point."""
+    """Return the values of one answer for the page. An answer without a position in the target gets no pictures.
+
+    name, volume: name and scan of the target. match: the match of one point.
+    """
     point = match.points_ras[0]
     is_found = bool(np.isfinite(point).all())
     numbers = {key: _number(getattr(match, key)) for key in _NUMBERS}

@@ -256,7 +256,7 @@ def _dilate(x: torch.Tensor, reach: int) -> torch.Tensor:
 
 
 def _pool_axes(pool: Callable[..., torch.Tensor], x: torch.Tensor, size: int, **options: bool) -> torch.Tensor:
-    """Pool over a cube of `size` voxels around each voxel, axis by axis, which is faster than 3-D pooling."""
+    """Apply `pool` over the cube of `size` voxels around each voxel, axis by axis, which is faster than 3-D pooling."""
     for axis in range(3):
         window, half = [1, 1, 1], [0, 0, 0]
         window[axis], half[axis] = size, size // 2
@@ -405,7 +405,7 @@ def predict(
 
 
 def _starts(whole: int, window: int) -> list[int]:
-    """Return the first voxel of each window; windows cover `whole` voxels and overlap by at least a third."""
+    """Return the first voxel of each window, so that windows cover `whole` voxels and overlap by at least a third."""
     count = 1 if whole <= window else int(np.ceil((whole - window) / (window * 2 / 3))) + 1
     return np.unique(np.rint(np.linspace(0, whole - window, count)).astype(int)).tolist()
 

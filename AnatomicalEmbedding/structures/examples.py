@@ -134,7 +134,7 @@ def read_examples(
 
 
 def _drawn_boxes(scan: Path) -> dict[str, np.ndarray]:
-    """Return {structure: box} of the ROI files next to a scan. A nameless ROI gets the name in its file's name."""
+    """Return {structure: box} from the ROI files next to a scan. An ROI without a name is named after its file."""
     stem = display_name(scan)
     boxes: dict[str, np.ndarray] = {}
     for path in sorted(scan.parent.glob(f"{glob.escape(stem)}.*")):

@@ -186,7 +186,8 @@ def _spine_and_wall(heights: np.ndarray) -> np.ndarray:
 
 
 def _least_slope(body_map: BodyMap) -> float:
-    """Return the least slope of a body map along its axes near its Gaussians, divided by the scale of the axis."""
+    """Return the least increase of body coordinates along R, A or S, for each mm, near the Gaussians of a body map. The
+    increase along an axis is divided by the map's scale on this axis."""
     points = body_map.centres_ras
     lattice = np.concatenate([points + step for step in ((0, 0, 0), (25, 0, 0), (0, 25, 0), (0, 0, 25))])
     slopes = []

@@ -169,7 +169,8 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
 
 
 def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
-    """Return a table (256,): label value in the canonical body -> index of the label's structure in `names`, or 0."""
+    """Return a table (256,): label value in the canonical body -> index in `names` of the label's structure. The index
+    is 0 if `names` does not contain the structure."""
     table = np.zeros(256, np.uint8)
     for name, value in LABEL_ID.items():
         structure = structure_name(name)

@@ -202,11 +202,10 @@ def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBo
 
 
 def _discriminant(patients: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Return the weights and the constant, (d + 1,), that separate descriptors in a structure from descriptors around
-    it.
+    """Return weights and constant, (d + 1,), that separate descriptors in a structure from descriptors around it.
 
-    This is Fisher's linear discriminant (1936); all patients count equally. patients: for each patient, descriptors (n,
-    d) in the structure, descriptors (m, d) around it, and weights (m,) of the descriptors around it.
+    They are Fisher's linear discriminant (1936). All patients count equally. patients: for each patient, descriptors
+    (n, d) in the structure, descriptors (m, d) around it, and weights (m,) of the descriptors around it.
     """
     means = [(inside.mean(axis=0), np.average(about, axis=0, weights=weight)) for inside, about, weight in patients]
     one, other = np.mean(means, axis=0)
@@ -222,7 +221,8 @@ def _thinned(index: np.ndarray) -> np.ndarray:
 
 
 def _labels_of(body: SampledBody) -> dict[str, list[int]]:
-    """Return {structure: its label values}. The label values of a structure without its own are those of its parts."""
+    """Return {structure: its label values}. A structure without a label of its own but with labels for its parts, such
+    as a lung, gets the label values of its parts."""
     parts = set(body.names.values())
     wanted: dict[str, tuple[str, ...]] = {name: (name,) for name in parts}
     wanted |= {name: of for name, of in sums_of_parts().items() if name not in parts and not parts.isdisjoint(of)}

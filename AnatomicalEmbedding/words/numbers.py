@@ -52,7 +52,7 @@ def _items(words: Sequence[str], at: int, item: Item) -> tuple[list[tuple[str, s
 
 
 def _skip(words: Sequence[str], at: int, skipped: Sequence[str]) -> int:
-    """Return the index of the first word at or after index `at` that is not in `skipped`; else len(words)."""
+    """Return the index of the first word, from index `at` on, that is not in `skipped`; len(words) if all are."""
     while at < len(words) and words[at] in skipped:
         at += 1
     return at

@@ -184,7 +184,7 @@ def find_names(words: Sequence[str]) -> list[Name]:
 
 
 def _longest(words: Sequence[str], at: int) -> Name | None:
-    """Return the longest name that begins at word `at`, or None. Words such as "of" and "left" are skipped."""
+    """Return the longest name that begins at word `at`, or None without a name. Words such as "of" are skipped."""
     dictionary = load_dictionary()
     if words[at] not in dictionary.firsts:
         return None

@@ -79,7 +79,7 @@ class Ribs:
 
 
 def _put(values: np.ndarray, cells: np.ndarray, value: float) -> None:
-    """Set an array (k, j, i) to `value` at the cells (n, 3), i, j, k. Cells outside the array are ignored."""
+    """Set an array (k, j, i) to `value` at `cells` (n, 3), given as i, j, k. Cells outside the array are ignored."""
     inside = ((cells >= 0) & (cells < values.shape[::-1])).all(axis=1)
     values[tuple(cells[inside].T[::-1])] = value
 
@@ -226,7 +226,8 @@ def _groups(height: np.ndarray) -> list[np.ndarray]:
 
 
 def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
-    """Return the number of the rib that begins at each height, RAS S mm, of the spine; 0: no rib; -1: unknown."""
+    """Return, for each height (RAS S mm) at the spine, the number of the rib that begins there: 0 if no rib begins
+    there, -1 if the number is unknown."""
     names = [name for name in spine.names if name in _ABOVE_MM]
     usual = np.array([spine.bounds_s[spine.names.index(name)].mean() + _ABOVE_MM[name] for name in names])
     if not names or not len(heights):

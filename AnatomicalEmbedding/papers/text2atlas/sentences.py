@@ -95,7 +95,7 @@ class SentenceMaker:
 
 
 def _words_for(name: str, adjective: bool, rng: np.random.Generator) -> str:
-    """Choose a name of a structure at random. If the structure has a side, the words usually name this side."""
+    """Return a random name (or adjective, if `adjective`) of a structure. The side of a structure is usually named."""
     term = load_terms()[name]
     ways = term.adjectives if adjective else term.words or (term.title,)
     word = ways[rng.integers(len(ways))]

@@ -233,7 +233,7 @@ class BoxLogic(SceneJob):
         return {node.GetID(): node.GetTransformNodeID() for node in ctVolumes(self.scene)}
 
     def _followTransforms(self) -> None:
-        """Give boxes the new parent transform of their volume, if their transform was the volume's old transform."""
+        """Give each box the new parent transform of its volume, if the box had the volume's old parent transform."""
         before, now = self._parents, self._transforms()
         self._parents = now
         if now == before:

@@ -223,6 +223,6 @@ def freeColour(used: Collection[Colour]) -> Colour:
 
 
 def _shape(roiNode) -> list[float]:
-    """Return the matrix (16 numbers) and the size (3 numbers) of an ROI, from which an edit is recognised."""
+    """Return the matrix (16 numbers) and the size (3 numbers) of an ROI. Each edit changes at least one number."""
     matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
     return [*matrix.ravel().tolist(), *roiNode.GetSize()]

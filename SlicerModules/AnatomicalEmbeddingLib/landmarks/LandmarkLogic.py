@@ -188,11 +188,10 @@ class LandmarkLogic(Listener):
         self.points.SetNthControlPointVisibility(index, over not in [node.GetID() for node in self.targets])
 
     def _placeFromTarget(self, pointId: str, index: int, clicked) -> bool:
-        """Move a new point, clicked in a target, to the same anatomical place of the template. Return whether this
-        succeeded.
+        """Move a new point, clicked in a target, to the same anatomical place of the template. Return False on failure.
 
-        It fails if a map is missing or the click lies outside the target. Then `poll` deletes the point later, because
-        the view still uses the point during the click.
+        Moving fails if a map is missing or the click lies outside the target. Then `poll` deletes the point later,
+        because the view still uses the point during the click.
         """
         label, maps = labelOf(self.points, pointId), [self.store.map(node) for node in (clicked, self.template)]
         inClicked = fromWorld(clicked, [worldOf(self.points, pointId)])
@@ -248,7 +247,7 @@ class LandmarkLogic(Listener):
             self._jumpToAwaited(pointId)
 
     def _jumpToAwaited(self, pointId: str) -> None:
-        """Move all views to a point, and again when new maps are ready, if a target has no answer yet."""
+        """Move all views to a point. If a target lacks an answer, the views move again when the next maps are ready."""
         self.jumpTo(pointId)
         row = self._row(pointId)
         if row is not None and row.inside and len(row.answers) < len(self.targets):

@@ -175,8 +175,7 @@ class OutlineLogic(SceneJob):
                 self.reported.emit(str(error))
 
     def _follow(self, part: tuple[float, float], each: Callable[[], object] = lambda: None) -> Steps:
-        """Show the progress of the running process until its end, then report skipped scans. each: called at every
-        update.
+        """Show the progress of the process until it ends, calling `each` at every update. Then report skipped scans.
 
         part: start and end of this step on the progress bar, from 0 to 1. Raises AnatomicalEmbeddingError if the
         process was stopped or has failed.

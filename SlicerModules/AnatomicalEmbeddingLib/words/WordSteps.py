@@ -65,8 +65,8 @@ def stepsOf(text: str) -> tuple[list[Step], list[str]]:
 
 
 def _ended(text: str) -> str:
-    """Return the completion of a text that names no place, if there is only one, or only one that adds no new word.
-    Otherwise, return the text."""
+    """Complete a text that names no place, if the text has only one completion, or only one completion that adds no new
+    word. Otherwise, return the text unchanged."""
     from AnatomicalEmbedding.words import completions, parse
 
     offers = [] if parse(text) else completions(text)

@@ -52,7 +52,7 @@ class ScanView(SliceView):
     """
 
     def _update_image_data_connection(self) -> None:
-        """Request a new picture after a change of the scan. VTK does not, because VTK does not draw the scan."""
+        """Request a new picture when the scan has changed, because VTK does not draw the scan itself."""
         self.schedule_render()
 
     def pixels(self) -> np.ndarray:
