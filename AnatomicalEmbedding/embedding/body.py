@@ -99,7 +99,7 @@ def _dilate(mask: np.ndarray, reach: int) -> np.ndarray:
 
 
 def _fill_slices(body: np.ndarray) -> np.ndarray:
-    """Return the mask `body` (k, j, i) after setting air that it encloses in axial slices, such as lungs, to True."""
+    """Return the mask `body` (k, j, i) with enclosed regions of each axial slice, such as lungs, set to True."""
     # All slices form one picture, each with a frame of air. A region that does not touch a frame is enclosed.
     framed = np.pad(~body, ((0, 0), (1, 1), (1, 1)), constant_values=True)
     picture = sitk.GetImageFromArray(framed.reshape(-1, framed.shape[2]).astype(np.uint8))

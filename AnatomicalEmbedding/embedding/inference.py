@@ -186,7 +186,7 @@ class Model:
         return found._replace(coordinate=sum(coordinates) / len(scales))
 
     def _run(self, x: torch.Tensor, descriptors: bool, step: Callable[[float], None]) -> Features:
-        """Run the network on `x` (1, k, j, i); in slabs if running it on the whole `x` needs too much memory."""
+        """Run the network on `x` (1, k, j, i); in slabs along k if the whole `x` needs too much memory."""
         network, voxels = self.network, x[0].numel()
         of_voxel = network.bytes_per_voxel + (network.descriptor_bytes_per_voxel if descriptors else 0.0)
         fixed, need = voxels * network.fixed_bytes_per_voxel, voxels * of_voxel

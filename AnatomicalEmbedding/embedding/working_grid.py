@@ -125,7 +125,7 @@ def crop(grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int) -> tupl
 def _sample_aligned(
     array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray, slab: int = 16
 ) -> torch.Tensor:
-    """Resample a scan with the grid's axes: average blocks of `bins` voxels, then interpolate axis by axis."""
+    """Resample a scan with axes parallel to the grid: average blocks of `bins` voxels, then interpolate by axis."""
     bi, bj, bk = (int(b) for b in bins)
     nk, nj, ni = (n // b for n, b in zip(array.shape, (bk, bj, bi), strict=True))
     along_i, along_j, along_k = (
@@ -182,7 +182,7 @@ def _sample_oblique(array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray
 
 
 def _normalising(size_ijk: np.ndarray) -> np.ndarray:
-    """Return the matrix (4, 4) from i, j, k to the coordinates of F.grid_sample: -1 and 1 at the grid's outer edges."""
+    """Return the matrix (4, 4) from voxels i, j, k to grid_sample's coordinates: -1 and 1 at the grid's outer edges."""
     matrix = np.diag([*(2 / size_ijk), 1.0])
     matrix[:3, 3] = 1 / size_ijk - 1
     return matrix

@@ -208,7 +208,7 @@ def _listed(
     record: FollowUp, key: str, other: str, maps: Mapping[str, EmbeddingMap], effort: str, unread: dict[str, str]
 ) -> Listed:
     """Match the lesions that a person saw in study `key` and may still find in study `other`. If a lesion's point lies
-    outside the patient, the lesion is left out, and `unread` gets its id with the reason."""
+    outside the patient, the lesion is left out, and `unread` gets the reason under the lesion's id."""
     lesions = [lesion for lesion in record.lesions if _is_open(lesion, key, other)]
     points = np.array([lesion.findings[key].point_ras for lesion in lesions]).reshape(-1, 3)
     lengths = [lesion.findings[key].size.long_mm for lesion in lesions]

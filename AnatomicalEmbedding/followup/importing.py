@@ -89,7 +89,7 @@ def _filled(mine: Lesion, other: Lesion) -> Lesion:
 
 
 def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping[str, Lesion]) -> bool:
-    """Return whether the finding `found` of an added record must be left out, because a person reviewed the old record.
+    """Return whether the added finding `found` is left out, because a review in the old record contradicts the finding.
 
     mine: the finding of the same lesion and study in the old record, or None. known: lesions of the old record, by id.
     If `mine` is reviewed, `found` is left out if it is also reviewed and differs from `mine`. Otherwise, `found` is
@@ -114,7 +114,7 @@ def _agree(one: Finding, other: Finding) -> bool:
 
 
 def _differs_in_kind(mine: Lesion, other: Lesion) -> bool:
-    """Return whether two lesions differ in target or nodal, or in a name, organ or split_from that both have."""
+    """Return whether two lesions differ in target or nodal, or in a name, organ or split_from that both have set."""
     words = [(each.name, each.split_from, organ_of(each.site)) for each in (mine, other)]
     differ = any(one and another and one != another for one, another in zip(*words, strict=True))
     return differ or (mine.target, mine.nodal) != (other.target, other.nodal)

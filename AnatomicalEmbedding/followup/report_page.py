@@ -50,7 +50,7 @@ def write_page(path: str | Path, record: FollowUp, volumes: Mapping[str, Volume]
 
 
 def _strip(record: FollowUp, cells: list[Row], volumes: Mapping[str, Volume]) -> dict[str, Any]:
-    """Return the values of one lesion for the report page's template. All its pictures have one scale and grey window.
+    """Return the values of one lesion for the report page's template. All pictures have one scale and grey window.
 
     cells: the lesion's rows, one for each study. In the result, "half_mm" is half the side of a picture, "bar_mm" is
     the length of the scale bar, and "cells" has one dict for each study, with its row and its picture.

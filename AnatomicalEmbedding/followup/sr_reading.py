@@ -131,7 +131,7 @@ def _read(document: Dataset, path: Path) -> FollowUp:
 
 
 def _study(document: Dataset) -> Study:
-    """Return the study of the images that a report refers to, or the report's own study if it names no image."""
+    """Return the study of the images that a report refers to, or the report's own study if no image is named."""
     evidence = [
         (str(study.StudyInstanceUID), str(series.SeriesInstanceUID))
         for study in document.get("CurrentRequestedProcedureEvidenceSequence") or ()

@@ -115,8 +115,8 @@ def date_of(text: str) -> date | None:
 def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[str, str]) -> dict[str, list[Study]]:
     """Return {key of a study in `others`: the studies of `here` that may be the same study}.
 
-    Such studies have the same name, and their facts do not contradict each other. Studies with a DICOM series UID and
-    recognised studies are left out. keys: key in `others` -> key in `here`, for all recognised studies.
+    Two studies may be the same if they have the same name and no contradicting facts. Studies with a DICOM series UID
+    and recognised studies are left out. keys: key in `others` -> key in `here`, for all recognised studies.
     """
     free = [each for each in here if each.key not in keys.values() and not each.series_uid]
     sought = [each for each in others if each.key not in keys and not each.series_uid]

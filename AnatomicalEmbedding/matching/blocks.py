@@ -200,7 +200,7 @@ def _similarities(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Compare descriptors of the template, at m nodes around each of n points, with the target at d displacements.
 
-    descriptors: (n, m, l), the template's, of length l. corners: (n, 3), lowest corner of each point's box of b target
+    descriptors: (n, m, l), l numbers for each node. corners: (n, 3), lowest corner of each point's box of b target
     cells. Returns similarities (n, m * d); and bool (n, b), True for each cell of a box that lies in the body.
     """
     shape, cells, length = layout.size.tolist()[::-1], int(layout.size.prod()), descriptors.shape[2]
@@ -224,7 +224,7 @@ def _similarities(
 
 
 def _copy_box(grid: torch.Tensor, corner: list[int], box: torch.Tensor) -> None:
-    """Fill `box` (k, j, i, ...) with the part of `grid` that begins at `corner` (k, j, i); with 0 outside `grid`."""
+    """Fill `box` (k, j, i, ...) with the part of `grid` that begins at `corner` (k, j, i); outside `grid`, with 0."""
     first = [max(low, 0) for low in corner]
     last = [max(min(low + n, m), f) for low, n, m, f in zip(corner, box.shape, grid.shape, first, strict=False)]
     part = grid[first[0] : last[0], first[1] : last[1], first[2] : last[2]]

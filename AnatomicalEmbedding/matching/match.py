@@ -233,8 +233,8 @@ def _doubtful_levels(
 ) -> np.ndarray:
     """Return (n,) texts: the two possible levels of an answer near the spine if its level is uncertain, else "".
 
-    The level of an answer is certain if template and target show it at the same height above the same end of the spine,
-    or if its tissue in both scans is very similar, as in two scans of one patient.
+    A level is certain if both scans show the point at the same height above the same end of the spine, or if the tissue
+    at the point and at the answer is very similar, as in two scans of one patient.
     """
     coordinates = table[:, PLACE]
     doubtful = near_spine(coordinates) if rows.maps[0].provenance.metric else np.zeros(len(table), dtype=bool)

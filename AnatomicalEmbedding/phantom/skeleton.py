@@ -40,7 +40,7 @@ def vertebra_radii(name: str) -> tuple[float, float]:
 
 
 def _frame_point(name: str, right: float, ahead: float, up: float) -> np.ndarray:
-    """Convert mm to the right, to the front and upwards in the frame of vertebra `name` to the body frame (3,), mm."""
+    """Convert a point in the frame of vertebra `name` (mm to the right, to the front, upwards) to the body frame."""
     z = VERTEBRA_Z[name]
     return np.array([0, float(spine_y(z)), z]) + np.array([right, ahead, up]) @ spine_axes(z)
 

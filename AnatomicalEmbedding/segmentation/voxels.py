@@ -251,7 +251,7 @@ def block_means(x: torch.Tensor, structures: int) -> list[torch.Tensor]:
 
 
 def _dilate(x: torch.Tensor, reach: int) -> torch.Tensor:
-    """Return (b, 1, k, j, i), the largest value of all channels at most `reach` voxels away along each axis."""
+    """Return (b, 1, k, j, i): for each voxel, the largest value of all channels within `reach` voxels on each axis."""
     return _pool_axes(F.max_pool3d, x.amax(1, keepdim=True), 2 * reach + 1)
 
 

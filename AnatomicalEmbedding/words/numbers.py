@@ -52,7 +52,7 @@ def _items(words: Sequence[str], at: int, item: Item) -> tuple[list[tuple[str, s
 
 
 def _skip(words: Sequence[str], at: int, skipped: Sequence[str]) -> int:
-    """Return the index of the first word, from index `at` on, that is not in `skipped`; len(words) if all are."""
+    """Return the index of the first word, from index `at` on, that is not in `skipped`; len(words) if all words are."""
     while at < len(words) and words[at] in skipped:
         at += 1
     return at

@@ -115,7 +115,8 @@ def parse_query(text: str) -> list[Sentence]:
 
 
 def _read(text: str) -> list[tuple[Sentence, list[Span]]]:
-    """Return each sentence of a text, and the entries of its list that name no place, such as "xyz" in "liver, xyz"."""
+    """Return each sentence of a text. If the sentence is a list of places, its entries that name no place are returned,
+    too, such as "xyz" in "liver, xyz"."""
     if len(text) > MOST_CHARACTERS:
         raise AnatomicalEmbeddingError(
             f"the text has {len(text):,} characters; give a text of at most {MOST_CHARACTERS:,} characters."
@@ -184,7 +185,7 @@ def find_names(words: Sequence[str]) -> list[Name]:
 
 
 def _longest(words: Sequence[str], at: int) -> Name | None:
-    """Return the longest name that begins at word `at`, or None without a name. Words such as "of" are skipped."""
+    """Return the longest name that begins at word `at`; None if no name does. Words such as "of" are skipped."""
     dictionary = load_dictionary()
     if words[at] not in dictionary.firsts:
         return None
@@ -290,8 +291,8 @@ def _before(words: Sequence[str], first: int, named: set[int]) -> list[str]:
 
 
 def _zones(words: Sequence[str], each: Name, before: list[str], named: set[int]) -> tuple[list[str], int]:
-    """Return the zones of the name `each`, such as "upper" for "upper pole of", and the index of the last word of the
-    name and its zones."""
+    """Return the zones (such as "upper" in "upper pole of") that words near a name add to the name `each`, and the
+    index of the last word that belongs to the name or to its zones."""
     leading = before[: -1 if before and before[-1] in ZONE_NOUNS else None]
     zones: list[str] = []
     while leading and leading[-1] in ZONES:
@@ -338,8 +339,8 @@ def _mention(text: str, tokens: Sequence[Token], words: Sequence[str], each: Nam
 
 
 def _unread(tokens: Sequence[Token], words: Sequence[str], named: set[int]) -> list[Span]:
-    """Return the entries that name no place, if the sentence is a list of places; otherwise return []. named: indices
-    of the words that name a place."""
+    """If the sentence `words` is a list of places, return the entries that name no place; otherwise return []. named:
+    indices in `words` of the words that name a place."""
     entries: list[list[int]] = [[]]
     for n, word in enumerate(words):
         if word in _BETWEEN_ENTRIES and n not in named:

@@ -86,8 +86,8 @@ def _local_loss(
 
     The negatives are chosen among the `spec.candidates` cells that are most similar to the anchor. The paper compares
     all cells with the anchor. Here, if the views have more than 8192 cells, only 8192 random cells are compared, and
-    fewer candidates are chosen in proportion. pair: descriptors of the anchors and of the positives. place: mm, of the
-    anchors.
+    fewer candidates are chosen in proportion. pair: descriptors of anchors and positives. place: places of the anchors,
+    mm.
     """
     anchor, positive = pair
     cells = sum(len(view.local_mm) for view in views)

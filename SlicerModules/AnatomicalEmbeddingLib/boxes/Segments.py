@@ -112,7 +112,7 @@ def _array(image) -> np.ndarray:
 
 
 def _toVolume(segmentationNode, volumeNode) -> np.ndarray:
-    """Return the matrix (4, 4) from RAS mm of the segmentation to RAS mm of the volume, before their transforms."""
+    """Return the matrix (4, 4) between RAS mm of two nodes without their parent transforms: segmentation to volume."""
     source, destination = segmentationNode.GetParentTransformNode(), volumeNode.GetParentTransformNode()
     if source is destination:
         return np.eye(4)

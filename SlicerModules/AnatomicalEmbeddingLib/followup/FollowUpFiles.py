@@ -137,7 +137,7 @@ def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: s
 
 
 def _setDates(logic: FollowUpLogic) -> list[str]:
-    """Copy dates from the record to scans without a date. Returns [a sentence on the new dates], or []."""
+    """Copy dates from the record to undated scans. Returns [a sentence on the new dates], or [] without new dates."""
     dates = {study.key: study.date for study in logic.record.studies if study.date is not None}
     dated = []
     for study in logic.patient.studies:

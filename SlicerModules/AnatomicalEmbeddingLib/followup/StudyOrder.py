@@ -115,7 +115,7 @@ def setDate(volumeNode, text: str) -> None:
 
 
 def _storedDate(scene, volumeNode) -> str:
-    """Return the date of a volume in the subject hierarchy, or else of its nearest parent with a date, or else ""."""
+    """Return the date of the volume's item in the subject hierarchy, or of a parent item; "" if no item has a date."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     name = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMStudyDateAttributeName()
     item = hierarchy.GetItemByDataNode(volumeNode)

@@ -59,7 +59,7 @@ class Landmarks:
         self._changed = True
 
     def _list_of(self, template):
-        """Return the list node with the template's points. If there is none, a new list node is created."""
+        """Return the list node with the template's points. If the template has no list node, create a list node."""
         if template.GetID() not in self._lists:
             name = SceneNodes.freeName(self._session.scene, f"Points of {template.GetName()}")
             points = self._session.scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", name)

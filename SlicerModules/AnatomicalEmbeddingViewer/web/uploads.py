@@ -168,7 +168,7 @@ def _read_image(path: Path, name: str) -> Volume:
 
 
 def _read_dicom(folder: Path, names: list[str]) -> list[Volume]:
-    """Read all CT series in a folder of uploaded files `names`. Raises VolumeError if a series cannot be read."""
+    """Read all CT series from the uploaded files `names` in a folder. Raises VolumeError if a series cannot be read."""
     from AnatomicalEmbedding.scan.checks import MIN_SLICES
     from AnatomicalEmbedding.scan.dicom import list_series
     from AnatomicalEmbedding.scan.volume import Volume
