@@ -153,7 +153,7 @@ class _Part:
 
 
 def _squares(coordinates: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """Return (n,): squared distance of each coordinate (n, 3) from the nearest of the places (m, 3)."""
+    """Return (n,): the squared distance of each of `coordinates` (n, 3) from the nearest of `places` (m, 3)."""
     least = (coordinates - places[0]).square_().sum(1)
     for place in places[1:]:
         torch.minimum(least, (coordinates - place).square_().sum(1), out=least)
@@ -203,7 +203,7 @@ def _write_part(folder: Path, store: Store, hashes: Sequence[str]) -> _Part:
 
 
 def _unravel(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:
-    """Convert flat indices (n,) of cells to i, j, k (n, 3). facts: facts of the scan, with the size of its grid."""
+    """Convert flat indices (n,) in a grid of shape facts["body_shape"] (k, j, i) to cells i, j, k (n, 3)."""
     try:
         k, j, i = np.unravel_index(flat.numpy(), tuple(facts["body_shape"]))
     except ValueError:
@@ -212,7 +212,7 @@ def _unravel(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:
 
 
 def _read(path: Path) -> _Part:
-    """Read one part of the index. Raises an exception of a type in DAMAGED if the file cannot be used."""
+    """Read one file of the index. Raises an exception of a type in DAMAGED if the file cannot be used."""
     with safe_open(str(path), "pt") as file:
         hashes = parse_json(file.metadata()[_KEY])
         names = ("coordinate", "cell", "first", "matrices")

@@ -120,7 +120,7 @@ def read_descriptors(path: str | Path, body: torch.Tensor, box: CellBox) -> torc
 
 @contextmanager
 def _opened(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Open a map file and yield it with its metadata. Errors in the `with` block become MapError with the path."""
+    """Open a map file, and yield the open file and its metadata. Errors in the `with` block are raised as MapError."""
     if not Path(path).is_file():
         raise MapError(f"{path}: no such file; check the path.")
     try:
@@ -170,7 +170,7 @@ def _read_image(file: Any, body: torch.Tensor) -> torch.Tensor | None:
 
 
 def _encode_coordinates(coordinates: torch.Tensor) -> tuple[torch.Tensor, dict[str, Any]]:
-    """Encode coordinates (n, 3). Returns int16 steps, and "middle" and "step": coordinate = middle + step * steps."""
+    """Return int16 `steps` (n, 3) and a dict of "middle" and "step", where coordinate = middle + step * steps."""
     if not len(coordinates):
         return torch.zeros(0, 3, dtype=torch.int16), {"middle": [0.0, 0.0, 0.0], "step": 1.0}
     low, high = coordinates.double().aminmax(dim=0)
@@ -233,7 +233,7 @@ def _decode_descriptors(file: Any, body: torch.Tensor, box: CellBox) -> torch.Te
 
 
 def _with_neighbours(body: torch.Tensor) -> torch.Tensor:
-    """Return bool (k, j, i): True for body cells and their neighbours, which interpolation in the body reads."""
+    """Return bool (k, j, i), True for each body cell and for each neighbour of a body cell."""
     return F.max_pool3d(body[None].float(), 3, 1, 1)[0] > 0
 
 

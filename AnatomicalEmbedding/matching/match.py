@@ -214,7 +214,8 @@ def _judged(
     effort: str,
     placed: torch.Tensor,
 ) -> list[Matches]:
-    """Make each target's Matches. cells: answers before `image_step`, used for the evidence. placed: final answers."""
+    """Return the Matches of each target. cells: answers before the CT numbers were compared, at which the evidence is
+    read. placed: final answers."""
     table = evidence.table(cells, rows)
     parts = zip(rows.maps, placed.split(rows.counts), strict=True)
     places = np.concatenate([transform_points(target.cell_to_ras, part.numpy()) for target, part in parts])
@@ -230,10 +231,10 @@ def _judged(
 def _doubtful_levels(
     query: Query, places: np.ndarray, score: np.ndarray, table: np.ndarray, rows: TargetRows, effort: str
 ) -> np.ndarray:
-    """Return (n,) texts: the two possible levels, if an answer at the spine may be one vertebra off; else "".
+    """Return (n,) texts: the two possible levels of an answer near the spine if its level is uncertain, else "".
 
-    A level is certain if both scans show the point at the same height above the same end of the spine. A level is also
-    certain if the tissue of both places is very similar, as in two scans of one patient.
+    A level is certain if both scans show the point at the same height above the same end of the spine, or if the tissue
+    at the point and at the answer is very similar, as in two scans of one patient.
     """
     coordinates = table[:, PLACE]
     doubtful = near_spine(coordinates) if rows.maps[0].provenance.metric else np.zeros(len(table), dtype=bool)
@@ -261,7 +262,7 @@ def _check_targets(targets: Sequence[EmbeddingMap], weights_hash: str) -> None:
 
 
 def _matched_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
-    """Match the answers, target cells (n, 3), back to the template. Returns (n, 3) RAS mm in the template."""
+    """Match cells (n, 3) of the targets in `rows` back to the template. Returns (n, 3) RAS mm in the template."""
     found = []
     for target, part in zip(rows.maps, cells.split(rows.counts), strict=True):
         places = transform_points(target.cell_to_ras, part.numpy())

@@ -235,7 +235,7 @@ class PlaceFinder:
         return self._fields[name]
 
     def _among_others(self, name: str) -> Field:
-        """Return each cell's chance to belong to structure `name`, lowered where other structures are likely."""
+        """Return the chance of each cell to belong to structure `name`, lowered where other structures are likely."""
         alone = self._field_alone(name)
         if self.grid.hu is None:  # without CT numbers, the other structures are not computed, to save time
             return alone
@@ -254,7 +254,7 @@ class PlaceFinder:
         return total_odds(self.grid, [self._field_alone(name) for name in self._excluding])
 
     def _field_alone(self, name: str) -> Field:
-        """Return each cell's chance to belong to structure `name`, without regard to other structures."""
+        """Return the chance of each cell to belong to structure `name`, without regard to other structures."""
         if name not in self._alone:
             self._alone[name] = self.grid.trimmed(self._from_atlas(name, self._atlas.occupancies[name]))
         return self._alone[name]
@@ -291,7 +291,7 @@ class PlaceFinder:
         return self.grid.with_values(wide, self.grid.blurred(wide, _REGION_MM) * self.grid.tissue[self.grid.crop(wide)])
 
     def _shift(self, name: str) -> float:
-        """Return the correction, mm, of body heights at a vertebra, or at a rib's vertebra; 0 for other places."""
+        """Return the correction, mm, of body heights at the vertebra or rib `name`; 0 for any other structure."""
         if self._spine is None:
             return 0.0
         if name.startswith("vertebrae_"):
