@@ -19,6 +19,7 @@ from safetensors import safe_open
 from ..embedding.calibration import find_calibration
 from ..embedding.map import EmbeddingMap
 from ..embedding.map_file import Provenance, check_matrices, read_descriptors
+from ..embedding.spine import spine_from_json
 from ..embedding.tensor_files import DAMAGED, check_size, write_tensor_file
 from ..errors import MapError
 from ..files import parse_json
@@ -78,7 +79,7 @@ class BodyCells:
             Provenance(facts["model"], facts["weights_hash"], "", facts["scan_hash"]), tuple(facts["notes"]),
             local=None if file is None else read_descriptors(file, body, (k, j, i)),
             calibration=find_calibration(facts["weights_hash"]), organ_boxes=boxes_from_json(facts["organ_boxes"]),
-            faults=tuple(facts["faults"]),
+            faults=tuple(facts["faults"]), spine=spine_from_json(facts["spine"]),
         )  # fmt: skip
 
 

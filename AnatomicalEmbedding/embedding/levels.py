@@ -96,6 +96,31 @@ def has_next(end: str, height: float, at: float) -> bool:
     return abs(height - at - (COURSE_MM[NEXT_TO[end]][1] - ENDS_MM[end])) < _AGREE_MM.max()
 
 
+def level_chances(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
+    """Return (n,) chance that the level of the spine at points (n, 3) RAS mm is right.
+
+    0 if the scan shows no end of the spine: then vertebrae are counted from no place, or from the lowest ribs only, and
+    some people have one pair of ribs more or fewer.
+    """
+    spine = embedding.spine
+    if spine is None or not set(spine.anchors) & set(ENDS_MM):
+        return np.zeros(len(points_ras))
+    return spine.chance[spine.nearest(points_ras[:, 2])]
+
+
+def levels_near(embedding: EmbeddingMap, points_ras: np.ndarray, coordinates: np.ndarray) -> np.ndarray:
+    """Name the two likely levels at points (n, 3) RAS mm near the spine: (n,) texts such as "L3 or L4".
+
+    coordinates: (n, 3) body coordinates, mm; used if the scan has no spine.
+    """
+    spine = embedding.spine
+    if spine is None:
+        return levels_at(coordinates[:, 2])
+    at = spine.nearest(points_ras[:, 2])
+    first = np.array([_NAMES.index(name) for name in spine.names])[at] - (spine.chances[at, 0] > spine.chances[at, 2])
+    return np.array([f"{_NAMES[n]} or {_NAMES[n + 1]}" for n in first], dtype=str)
+
+
 def levels_at(heights: np.ndarray) -> np.ndarray:
     """For each body height (n,), name the vertebrae above and below this height: (n,) texts such as "L3 or L4"."""
     below = np.clip(np.searchsorted(-HEIGHT_MM, -np.asarray(heights, dtype=np.float64)), 1, len(_NAMES) - 1)

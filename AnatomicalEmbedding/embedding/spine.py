@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +26,7 @@ COURSE_MM = {
 AHEAD_MM, HEIGHT_MM = np.array(list(COURSE_MM.values()), dtype=np.float64).T
 _BEHIND_MM = 30.0  # the full correction reaches this far behind the middle of the vertebral bodies
 _FULL_MM, _FADE_MM = 10.0, 9.0  # radius of the full correction; standard deviation of its decrease outside this radius
+_LARGEST_MM = 1e5  # largest number in the file of a spine
 _END_FADE_MM = 20.0  # above and below the vertebrae that were found, the correction falls to 0 over this distance
 
 
@@ -86,27 +87,27 @@ class Spine:
         shift = [np.interp(s, course[:, 2], self.course_shift_mm[:, axis]) for axis in range(2)]
         return np.stack([np.zeros_like(s), *shift], axis=1) * weight[:, None]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the spine as values that can be written as JSON; lengths are rounded to 0.01 mm."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {name: of.round(4).tolist() if isinstance(of, np.ndarray) else list(of) for name, of in values.items()}
 
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Make a spine from the values of `to_json`. Raises ValueError if they cannot belong to a spine."""
-        names, anchors = tuple(values["names"]), tuple(map(str, values["anchors"]))
-        n, m = len(names), len(values["course"])
-        shapes = {
-            "centres_ras": (n, 3), "bounds_s": (n, 2), "whole": (n,), "chances": (n, 3), "shift_mm": (n,),
-            "course": (m, 3), "course_shift_mm": (m, 2),
-        }  # fmt: skip
-        arrays = {name: np.array(values[name], dtype=bool if name == "whole" else np.float64) for name in shapes}
-        fits = all(arrays[name].shape == shape for name, shape in shapes.items())
-        if not (fits and n and m and set(names) <= set(VERTEBRAE) and (np.diff(arrays["course"][:, 2]) > 0).all()):
-            raise ValueError("a spine cannot have this form")
-        if not all((np.abs(of) < _LARGEST_MM).all() for of in arrays.values()):  # False for NaN
-            raise ValueError("a spine cannot lie there")
-        return cls(names, anchors=anchors, **arrays)
+def spine_to_json(spine: Spine | None) -> dict[str, Any] | None:
+    """Return a spine as values that can be written as JSON, rounded to 0.001 mm; None for None."""
+    if spine is None:
+        return None
+    values = {each.name: getattr(spine, each.name) for each in fields(spine)}
+    return {name: of.round(3).tolist() if isinstance(of, np.ndarray) else list(of) for name, of in values.items()}
 
 
-_LARGEST_MM = 1e6
+def spine_from_json(values: Mapping[str, Any] | None) -> Spine | None:
+    """Make a spine from the values of `spine_to_json`. Raises KeyError, TypeError or ValueError for wrong values."""
+    if values is None:
+        return None
+    names, n, m = tuple(values["names"]), len(values["names"]), len(values["course"])
+    shapes = {
+        "centres_ras": (n, 3), "bounds_s": (n, 2), "whole": (n,), "chances": (n, 3), "shift_mm": (n,),
+        "course": (m, 3), "course_shift_mm": (m, 2),
+    }  # fmt: skip
+    arrays = {name: np.array(values[name], dtype=bool if name == "whole" else np.float64) for name in shapes}
+    if any(arrays[name].shape != shape for name, shape in shapes.items()) or not n or not set(names) <= set(VERTEBRAE):
+        raise ValueError("a spine cannot have this form")
+    if not all((np.abs(of) < _LARGEST_MM).all() for of in arrays.values()):  # False for NaN
+        raise ValueError("a spine cannot lie there")
+    return Spine(names, anchors=tuple(map(str, values["anchors"])), **arrays)

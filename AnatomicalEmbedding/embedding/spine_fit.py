@@ -28,10 +28,11 @@ _NEAR_MM = 8.0  # standard deviation of the Gaussian weight of cells, by their d
 _REACH_MM = 40.0  # cells farther from the usual course are not read
 _LEAST_BODY = 0.4  # least share of body cells around a place of the spine
 # The course is moved at most this far to the front or back; loss of HU for each square mm; blur along the spine.
-_SOUGHT_MM, _MOVED_HU, _ALONG_MM = 14.0, 0.3, 12.0
+_SOUGHT_MM, _MOVED_HU, _ALONG_MM = 20.0, 0.1, 12.0
 _RADIUS_MM = 9.0  # the CT numbers of a disc are read inside this radius
 _END_PLATE_MM = (4.5, 6.0)  # from the middle of a disc to its end plates
 _BLUR_MM = 1.5
+_AROUND_MM = 12.0  # standard deviation of the Gaussian weights of the mean HU around a disc
 _TILTS = (-20, -10, 0, 10, 20)  # degrees
 # Usual height of a vertebra with its disc, mm, and the error of a coordinate along the spine there, mm: medians and
 # spreads over the label maps of the atlas, rounded.
@@ -44,15 +45,15 @@ _COORDINATE_MM = dict(
 _COORDINATE_WORTH = 0.6  # weight of coordinates; below 1, as neighbouring boundaries have similar errors
 _SPACING_SHARE = 0.1  # standard deviation of the heights of one patient's vertebrae, as a fraction of the height
 _SCALES, _SCALE_SPREAD = np.arange(0.8, 1.26, 0.05), 0.1  # size of a patient relative to the usual size, and its spread
-_DISC_WORTH = 2.0
+_DISC_WORTH = 1.5
 _DISC_LIMIT = 2.0
 _CORRELATED = 4.0  # number of neighbouring boundaries whose coordinates have similar errors
 # End of the spine -> vertebra above the boundary that is fitted to the end, height of this boundary above the end, and
 # its standard error, mm: measured in label images.
 _ENDS = {"sacrum": ("L5", -14.0, 8.0), "lung apices": ("C7", 6.0, 12.0), "skull base": ("C2", -21.0, 7.0)}
 _END_WORTH, _END_LIMIT = 3.0, 9.0  # weight of an end; largest squared error of an end, in standard errors
-# Ribs are seen as bone of at least _BONE_HU beside the course, behind its middle. Areas in mm^2: equally likely with and
-# without a rib; change that makes a rib e times likelier.
+# Ribs are bone of at least _BONE_HU beside the course, behind its middle. Areas in mm^2: equally likely with and without
+# a rib; change that makes a rib e times likelier.
 _RIB_STEP_MM, _RIB_BLUR_MM, _RIB_BELOW_MM = 3.0, 10.0, 14.0
 _BESIDE_MM, _BEHIND, _BONE_HU = (38.0, 55.0), np.arange(-55.0, -13.0, 3.0), 230.0
 _RIB_MM2, _SIGN_LIMIT, _RIB_WORTH = (26.0, 10.0), 2.0, 0.2
@@ -141,7 +142,7 @@ def centred(volume: Volume, course: Course) -> Course:
     points[..., 1] = path[:, 1, None, None] + off[:, None]
     points[..., 2] = heights[:, None, None]
     hu = volume.sample(points.reshape(-1, 3), outside=-1000.0).reshape(points.shape[:3])
-    bone = _smoothed(np.clip(hu, -50, 400).mean(axis=2), _ALONG_MM / np.diff(heights).mean())
+    bone = _smoothed(np.clip(hu, -50, 250).mean(axis=2), _ALONG_MM / np.diff(heights).mean())
     width = int(_RADIUS_MM)  # cells of 2 mm in the diameter of a vertebral body
     mean = np.lib.stride_tricks.sliding_window_view(bone, width, axis=1).mean(axis=2)
     middle = off[: mean.shape[1]] + width - 1.0
@@ -185,7 +186,8 @@ def _darker(mean: np.ndarray) -> np.ndarray:
         low, high = np.roll(mean, n), np.roll(mean, -n)
         low[:n], high[-n:] = mean[0], mean[-1]
         plates = np.maximum(plates, np.minimum(low, high))
-    return plates[4:-4] - mean[4:-4]
+    around = _smoothed(mean[:, None], _AROUND_MM / _STEP_MM)[:, 0]
+    return (plates + around)[4:-4] / 2 - mean[4:-4]
 
 
 def rib_signs(volume: Volume, course: Course) -> tuple[np.ndarray, np.ndarray]:
