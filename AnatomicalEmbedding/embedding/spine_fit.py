@@ -29,6 +29,7 @@ _REACH_MM = 40.0  # cells farther from the usual course are not read
 _LEAST_BODY = 0.4  # least share of body cells around a place of the spine
 # The course is moved at most this far to the front or back; loss of HU for each square mm; blur along the spine.
 _SOUGHT_MM, _MOVED_HU, _ALONG_MM = 20.0, 0.1, 12.0
+_DEPTH_MM = (130.0, 250.0, 440.0, 540.0), (34.0, 32.0, 26.0, 16.0)  # body heights; front to back of a vertebral body
 _RADIUS_MM = 9.0  # the CT numbers of a disc are read inside this radius
 _END_PLATE_MM = (4.5, 6.0)  # from the middle of a disc to its end plates
 _BLUR_MM = 1.5
@@ -52,8 +53,8 @@ _CORRELATED = 4.0  # number of neighbouring boundaries whose coordinates have si
 # its standard error, mm: measured in label images.
 _ENDS = {"sacrum": ("L5", -14.0, 8.0), "lung apices": ("C7", 6.0, 12.0), "skull base": ("C2", -21.0, 7.0)}
 _END_WORTH, _END_LIMIT = 3.0, 9.0  # weight of an end; largest squared error of an end, in standard errors
-# Ribs are bone of at least _BONE_HU beside the course, behind its middle. Areas in mm^2: equally likely with and without
-# a rib; change that makes a rib e times likelier.
+# Ribs are bone of at least _BONE_HU beside the course, behind its middle. Areas in mm^2: equally likely with and
+# without a rib; change that makes a rib e times likelier.
 _RIB_STEP_MM, _RIB_BLUR_MM, _RIB_BELOW_MM = 3.0, 10.0, 14.0
 _BESIDE_MM, _BEHIND, _BONE_HU = (38.0, 55.0), np.arange(-55.0, -13.0, 3.0), 230.0
 _RIB_MM2, _SIGN_LIMIT, _RIB_WORTH = (26.0, 10.0), 2.0, 0.2
@@ -136,18 +137,21 @@ def _smoothed(values: np.ndarray, sigma: float) -> np.ndarray:
 def centred(volume: Volume, course: Course) -> Course:
     """Move a course to the front or to the back, into the middle of the bone of the vertebral bodies."""
     heights, path, _ = course
-    off = np.arange(-_SOUGHT_MM - _RADIUS_MM, _SOUGHT_MM + _RADIUS_MM + 1, 2.0)
-    points = np.empty((len(heights), len(off), 3, 3))
+    depth = np.interp(course.body_z, *_DEPTH_MM)
+    off = np.arange(-_SOUGHT_MM, _SOUGHT_MM + 1, 2.0)
+    reach = np.arange(off[0] - depth.max() / 2 - 2, off[-1] + depth.max() / 2 + 2, 2.0)
+    points = np.empty((len(heights), len(reach), 3, 3))
     points[..., 0] = path[:, 0, None, None] + (-6.0, 0.0, 6.0)
-    points[..., 1] = path[:, 1, None, None] + off[:, None]
+    points[..., 1] = path[:, 1, None, None] + reach[:, None]
     points[..., 2] = heights[:, None, None]
     hu = volume.sample(points.reshape(-1, 3), outside=-1000.0).reshape(points.shape[:3])
-    bone = _smoothed(np.clip(hu, -50, 250).mean(axis=2), _ALONG_MM / np.diff(heights).mean())
-    width = int(_RADIUS_MM)  # cells of 2 mm in the diameter of a vertebral body
-    mean = np.lib.stride_tricks.sliding_window_view(bone, width, axis=1).mean(axis=2)
-    middle = off[: mean.shape[1]] + width - 1.0
-    best = middle[(mean - _MOVED_HU * np.square(middle)).argmax(axis=1)]
-    moved = path[:, 1] + _smoothed(best[:, None], _ALONG_MM / np.diff(heights).mean())[:, 0]
+    step = np.diff(heights).mean()
+    bone = _smoothed(np.clip(hu, -50, 250).mean(axis=2), _ALONG_MM / step)
+    total = np.cumsum(bone, axis=1)
+    ends = [np.rint((off + sign * depth[:, None] / 2 - reach[0]) / 2).astype(int) for sign in (-1, 1)]
+    low, high = (np.take_along_axis(total, end, axis=1) for end in ends)
+    best = off[((high - low) / (ends[1] - ends[0]) - _MOVED_HU * np.square(off)).argmax(axis=1)]
+    moved = path[:, 1] + _smoothed(best[:, None], _ALONG_MM / step)[:, 0]
     return course._replace(path=np.stack([path[:, 0], moved], axis=1))
 
 

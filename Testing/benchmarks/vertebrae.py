@@ -26,7 +26,8 @@ from AnatomicalEmbedding.structures.labelled_scans import LabelMap, load_cases
 from AnatomicalEmbedding.structures.library import shipped_library
 from AnatomicalEmbedding.structures.locating import locate
 
-_ASIDE_MM, _DEPTH_MM = 14.0, 16.0  # the body of a vertebra: half its width that counts, and its depth from the front
+_ASIDE_MM = 14.0  # half of the width of a vertebral body that counts
+_DEPTH_MM = {"C": 16.0, "T": 26.0, "L": 32.0, "S": 32.0}  # of the vertebral body, from its front
 _FEWEST, _FEWEST_VOXELS = 3, 50
 _MEASURED = VERTEBRAE[1:-1]  # C1 has no body, S1 is a part of the sacrum
 
@@ -43,7 +44,7 @@ def read_middles(labels: LabelMap) -> tuple[Middles, Middles]:
             continue
         points = transform_points(labels.ijk_to_ras, index)
         points = points[np.abs(points[:, 0] - np.median(points[:, 0])) < _ASIDE_MM]
-        every[name] = points[points[:, 1] > np.percentile(points[:, 1], 99.5) - _DEPTH_MM].mean(axis=0)
+        every[name] = points[points[:, 1] > np.percentile(points[:, 1], 99.5) - _DEPTH_MM[name[0]]].mean(axis=0)
         if name in _MEASURED and index[:, 2].min() > 0 and index[:, 2].max() < len(labels.voxels) - 1:
             whole[name] = every[name]
     return whole, every
