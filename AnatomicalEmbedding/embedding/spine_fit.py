@@ -30,8 +30,10 @@ _LEAST_BODY = 0.4  # least share of body cells around a place of the spine
 # The course is moved at most this far to the front or back; loss of HU for each square mm; blur along the spine.
 _SOUGHT_MM, _MOVED_HU, _ALONG_MM = 20.0, 0.1, 12.0
 _DEPTH_MM = (130.0, 250.0, 440.0, 540.0), (34.0, 32.0, 26.0, 16.0)  # body heights; front to back of a vertebral body
+_CANAL_MM = 12.0  # of the canal behind the bodies, front to back
 _RADIUS_MM = 9.0  # the CT numbers of a disc are read inside this radius
-_END_PLATE_MM = (4.5, 6.0)  # from the middle of a disc to its end plates
+# From the middle of a disc to its end plates: above and below this body height.
+_LUMBAR_MM, _THIN_MM, _THICK_MM = 300.0, (3.0, 4.5), (4.5, 6.0)
 _BLUR_MM = 1.5
 _AROUND_MM = 12.0  # standard deviation of the Gaussian weights of the mean HU around a disc
 _TILTS = (-20, -10, 0, 10, 20)  # degrees
@@ -135,11 +137,11 @@ def _smoothed(values: np.ndarray, sigma: float) -> np.ndarray:
 
 
 def centred(volume: Volume, course: Course) -> Course:
-    """Move a course to the front or to the back, into the middle of the bone of the vertebral bodies."""
+    """Move a course to the front or to the back, into the middle of the vertebral bodies: bone in front of the canal."""
     heights, path, _ = course
     depth = np.interp(course.body_z, *_DEPTH_MM)
     off = np.arange(-_SOUGHT_MM, _SOUGHT_MM + 1, 2.0)
-    reach = np.arange(off[0] - depth.max() / 2 - 2, off[-1] + depth.max() / 2 + 2, 2.0)
+    reach = np.arange(off[0] - depth.max() / 2 - _CANAL_MM - 2, off[-1] + depth.max() / 2 + 2, 2.0)
     points = np.empty((len(heights), len(reach), 3, 3))
     points[..., 0] = path[:, 0, None, None] + (-6.0, 0.0, 6.0)
     points[..., 1] = path[:, 1, None, None] + reach[:, None]
@@ -148,9 +150,11 @@ def centred(volume: Volume, course: Course) -> Course:
     step = np.diff(heights).mean()
     bone = _smoothed(np.clip(hu, -50, 250).mean(axis=2), _ALONG_MM / step)
     total = np.cumsum(bone, axis=1)
-    ends = [np.rint((off + sign * depth[:, None] / 2 - reach[0]) / 2).astype(int) for sign in (-1, 1)]
-    low, high = (np.take_along_axis(total, end, axis=1) for end in ends)
-    best = off[((high - low) / (ends[1] - ends[0]) - _MOVED_HU * np.square(off)).argmax(axis=1)]
+    back = off - depth[:, None] / 2
+    edges = [np.rint((edge - reach[0]) / 2).astype(int) for edge in (back - _CANAL_MM, back, back + depth[:, None])]
+    behind, low, high = (np.take_along_axis(total, edge, axis=1) for edge in edges)
+    contrast = (high - low) / (edges[2] - edges[1]) - (low - behind) / (edges[1] - edges[0])
+    best = off[(contrast - _MOVED_HU * np.square(off)).argmax(axis=1)]
     moved = path[:, 1] + _smoothed(best[:, None], _ALONG_MM / step)[:, 0]
     return course._replace(path=np.stack([path[:, 0], moved], axis=1))
 
@@ -170,22 +174,25 @@ def discness(volume: Volume, course: Course) -> tuple[np.ndarray, np.ndarray]:
     side = np.cross(across, tangent)
     radius, angle = np.meshgrid(np.array([0, 3, 6, _RADIUS_MM]), np.linspace(0, 2 * np.pi, 8, endpoint=False))
     u, v = (radius * np.cos(angle)).ravel(), (radius * np.sin(angle)).ravel()
+    lumbar = np.interp(at, heights, course.body_z)[4:-4] < _LUMBAR_MM
     dark = []
     for tilt in np.radians(_TILTS):
         ahead = np.cos(tilt) * across + np.sin(tilt) * tangent
         points = centre[:, None] + u[None, :, None] * side[:, None] + v[None, :, None] * ahead[:, None]
         hu = volume.sample(points.reshape(-1, 3), outside=np.nan).reshape(points.shape[:2])
         mean = np.nanmean(np.clip(np.where(np.isnan(hu).all(axis=1, keepdims=True), 0.0, hu), -50, 600), axis=1)
-        dark.append(_darker(_smoothed(np.nan_to_num(mean)[:, None], _BLUR_MM / _STEP_MM)[:, 0]))
+        mean = _smoothed(np.nan_to_num(mean)[:, None], _BLUR_MM / _STEP_MM)[:, 0]
+        thin, thick = (_darker(mean, plates) for plates in (_THIN_MM, _THICK_MM))
+        dark.append(np.where(lumbar, thick, thin))
     best = np.max(dark, axis=0)
     scale = max(float(np.percentile(np.abs(best), 75)), 8.0)
     return at, np.pad(np.clip(best / scale, -_DISC_LIMIT, _DISC_LIMIT), 4)
 
 
-def _darker(mean: np.ndarray) -> np.ndarray:
+def _darker(mean: np.ndarray, plates_mm: tuple[float, ...]) -> np.ndarray:
     """Return how much lower each of the mean HU (n,) is than at the end plates; without the outer 4 on each side."""
     plates = np.zeros_like(mean)
-    for away in _END_PLATE_MM:
+    for away in plates_mm:
         n = round(away / _STEP_MM)
         low, high = np.roll(mean, n), np.roll(mean, -n)
         low[:n], high[-n:] = mean[0], mean[-1]
