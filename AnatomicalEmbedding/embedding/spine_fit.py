@@ -30,7 +30,7 @@ _LEAST_BODY = 0.4  # least share of body cells around a place of the spine
 # The course is moved at most this far to the front or back; loss of HU for each square mm; blur along the spine.
 _SOUGHT_MM, _MOVED_HU, _ALONG_MM = 20.0, 0.1, 12.0
 _DEPTH_MM = (130.0, 250.0, 440.0, 540.0), (34.0, 32.0, 26.0, 16.0)  # body heights; front to back of a vertebral body
-_CANAL_MM = 12.0  # of the canal behind the bodies, front to back
+_AHEAD_SHARE = 0.35  # usual distance that the course is moved to the front, as a fraction of the depth of the body
 _RADIUS_MM = 9.0  # the CT numbers of a disc are read inside this radius
 # From the middle of a disc to its end plates: above and below this body height.
 _LUMBAR_MM, _THIN_MM, _THICK_MM = 300.0, (3.0, 4.5), (4.5, 6.0)
@@ -46,7 +46,7 @@ _COORDINATE_MM = dict(
     zip(VERTEBRAE, (*[11] * 7, *[14] * 4, *[17] * 4, *[20] * 3, *[22] * 3, 19, 15, 11, 9), strict=True)
 )
 _COORDINATE_WORTH = 0.6  # weight of coordinates; below 1, as neighbouring boundaries have similar errors
-_SPACING_SHARE = 0.1  # standard deviation of the heights of one patient's vertebrae, as a fraction of the height
+_SPACING_SHARE = 0.07  # standard deviation of the heights of one patient's vertebrae, as a fraction of the height
 _SCALES, _SCALE_SPREAD = np.arange(0.8, 1.26, 0.05), 0.1  # size of a patient relative to the usual size, and its spread
 _DISC_WORTH = 1.5
 _DISC_LIMIT = 2.0
@@ -137,11 +137,11 @@ def _smoothed(values: np.ndarray, sigma: float) -> np.ndarray:
 
 
 def centred(volume: Volume, course: Course) -> Course:
-    """Move a course to the front or to the back, into the middle of the vertebral bodies: bone in front of the canal."""
+    """Move a course to the front or to the back, into the middle of the bone of the vertebral bodies."""
     heights, path, _ = course
     depth = np.interp(course.body_z, *_DEPTH_MM)
     off = np.arange(-_SOUGHT_MM, _SOUGHT_MM + 1, 2.0)
-    reach = np.arange(off[0] - depth.max() / 2 - _CANAL_MM - 2, off[-1] + depth.max() / 2 + 2, 2.0)
+    reach = np.arange(off[0] - depth.max() / 2 - 2, off[-1] + depth.max() / 2 + 2, 2.0)
     points = np.empty((len(heights), len(reach), 3, 3))
     points[..., 0] = path[:, 0, None, None] + (-6.0, 0.0, 6.0)
     points[..., 1] = path[:, 1, None, None] + reach[:, None]
@@ -150,11 +150,10 @@ def centred(volume: Volume, course: Course) -> Course:
     step = np.diff(heights).mean()
     bone = _smoothed(np.clip(hu, -50, 250).mean(axis=2), _ALONG_MM / step)
     total = np.cumsum(bone, axis=1)
-    back = off - depth[:, None] / 2
-    edges = [np.rint((edge - reach[0]) / 2).astype(int) for edge in (back - _CANAL_MM, back, back + depth[:, None])]
-    behind, low, high = (np.take_along_axis(total, edge, axis=1) for edge in edges)
-    contrast = (high - low) / (edges[2] - edges[1]) - (low - behind) / (edges[1] - edges[0])
-    best = off[(contrast - _MOVED_HU * np.square(off)).argmax(axis=1)]
+    edges = [np.rint((off + sign * depth[:, None] / 2 - reach[0]) / 2).astype(int) for sign in (-1, 1)]
+    low, high = (np.take_along_axis(total, edge, axis=1) for edge in edges)
+    usual = _AHEAD_SHARE * depth[:, None]  # the average body's course is the middle of the bone with the arches
+    best = off[((high - low) / (edges[1] - edges[0]) - _MOVED_HU * np.square(off - usual)).argmax(axis=1)]
     moved = path[:, 1] + _smoothed(best[:, None], _ALONG_MM / step)[:, 0]
     return course._replace(path=np.stack([path[:, 0], moved], axis=1))
 
