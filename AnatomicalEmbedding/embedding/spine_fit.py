@@ -35,6 +35,7 @@ _RADIUS_MM = 9.0  # the CT numbers of a disc are read inside this radius
 # From the middle of a disc to its end plates: above and below this body height.
 _LUMBAR_MM, _THIN_MM, _THICK_MM = 300.0, (3.0, 4.5), (4.5, 6.0)
 _BLUR_MM = 1.5
+_BRIGHT_WORTH = 0.7  # weight of bright end plates, relative to a dark disc
 _AROUND_MM = 12.0  # standard deviation of the Gaussian weights of the mean HU around a disc
 _TILTS = (-20, -10, 0, 10, 20)  # degrees
 # Usual height of a vertebra with its disc, mm, and the error of a coordinate along the spine there, mm: medians and
@@ -46,9 +47,9 @@ _COORDINATE_MM = dict(
     zip(VERTEBRAE, (*[11] * 7, *[14] * 4, *[17] * 4, *[20] * 3, *[22] * 3, 19, 15, 11, 9), strict=True)
 )
 _COORDINATE_WORTH = 0.6  # weight of coordinates; below 1, as neighbouring boundaries have similar errors
-_SPACING_SHARE = 0.1  # standard deviation of the heights of one patient's vertebrae, as a fraction of the height
+_SPACING_SHARE = 0.07  # standard deviation of the heights of one patient's vertebrae, as a fraction of the height
 _SCALES, _SCALE_SPREAD = np.arange(0.8, 1.26, 0.05), 0.1  # size of a patient relative to the usual size, and its spread
-_DISC_WORTH = 1.5
+_DISC_WORTH = 2.0
 _DISC_LIMIT = 2.0
 _CORRELATED = 4.0  # number of neighbouring boundaries whose coordinates have similar errors
 # End of the spine -> vertebra above the boundary that is fitted to the end, height of this boundary above the end, and
@@ -181,23 +182,27 @@ def discness(volume: Volume, course: Course) -> tuple[np.ndarray, np.ndarray]:
         hu = volume.sample(points.reshape(-1, 3), outside=np.nan).reshape(points.shape[:2])
         mean = np.nanmean(np.clip(np.where(np.isnan(hu).all(axis=1, keepdims=True), 0.0, hu), -50, 600), axis=1)
         mean = _smoothed(np.nan_to_num(mean)[:, None], _BLUR_MM / _STEP_MM)[:, 0]
-        thin, thick = (_darker(mean, plates) for plates in (_THIN_MM, _THICK_MM))
+        thin, thick = (_like_disc(mean, plates) for plates in (_THIN_MM, _THICK_MM))
         dark.append(np.where(lumbar, thick, thin))
     best = np.max(dark, axis=0)
     scale = max(float(np.percentile(np.abs(best), 75)), 8.0)
     return at, np.pad(np.clip(best / scale, -_DISC_LIMIT, _DISC_LIMIT), 4)
 
 
-def _darker(mean: np.ndarray, plates_mm: tuple[float, ...]) -> np.ndarray:
-    """Return how much lower each of the mean HU (n,) is than at the end plates; without the outer 4 on each side."""
-    plates = np.zeros_like(mean)
+def _like_disc(mean: np.ndarray, plates_mm: tuple[float, ...]) -> np.ndarray:
+    """Return how much the mean HU (n,) along the spine look like a disc at each place; without 4 places at each end.
+
+    A disc is darker than its end plates, and the end plates are brighter than the bone around.
+    """
+    plates, bright = np.zeros_like(mean), np.zeros_like(mean)
     for away in plates_mm:
         n = round(away / _STEP_MM)
         low, high = np.roll(mean, n), np.roll(mean, -n)
         low[:n], high[-n:] = mean[0], mean[-1]
         plates = np.maximum(plates, np.minimum(low, high))
+        bright = np.maximum(bright, (low + high) / 2)
     around = _smoothed(mean[:, None], _AROUND_MM / _STEP_MM)[:, 0]
-    return (plates + around)[4:-4] / 2 - mean[4:-4]
+    return (plates - mean + _BRIGHT_WORTH * (bright - around))[4:-4]
 
 
 def rib_signs(volume: Volume, course: Course) -> tuple[np.ndarray, np.ndarray]:
