@@ -60,7 +60,7 @@ _END_WORTH, _END_LIMIT = 3.0, 9.0  # weight of an end; largest squared error of 
 # without a rib; change that makes a rib e times likelier.
 _RIB_STEP_MM, _RIB_BLUR_MM, _RIB_BELOW_MM = 3.0, 10.0, 14.0
 _BESIDE_MM, _BEHIND, _BONE_HU = (38.0, 55.0), np.arange(-55.0, -13.0, 3.0), 230.0
-_RIB_MM2, _SIGN_LIMIT, _RIB_WORTH = (26.0, 10.0), 2.0, 0.2
+_RIB_MM2, _SIGN_LIMIT, _RIB_WORTH = (26.0, 10.0), 2.0, 0.1
 _HAS_RIBS = np.array([{"C": 1.0, "T": 1.0, "L": -1.0, "S": 0.0}[name[0]] for name in VERTEBRAE])
 _HAS_RIBS[VERTEBRAE.index("L5")] = 0.0  # the hip bones begin there
 _FEWEST_SLICES = 6
