@@ -25,7 +25,7 @@ COURSE_MM = {
 }  # fmt: skip
 AHEAD_MM, HEIGHT_MM = np.array(list(COURSE_MM.values()), dtype=np.float64).T
 _BEHIND_MM = 30.0  # the full correction reaches this far behind the middle of the vertebral bodies
-_FULL_MM, _FADE_MM = 14.0, 9.0  # radius of the full correction; standard deviation of its decrease outside this radius
+_FULL_MM, _FADE_MM = 18.0, 10.0  # radius of the full correction; standard deviation of its decrease outside this radius
 _LARGEST_MM = 1e5  # largest number in the file of a spine
 _END_FADE_MM = 20.0  # above and below the vertebrae that were found, the correction falls to 0 over this distance
 
