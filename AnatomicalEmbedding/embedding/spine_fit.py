@@ -22,6 +22,8 @@ from .levels import spine_ends
 from .map import EmbeddingMap
 from .spine import AHEAD_MM, HEIGHT_MM, Spine
 
+USUAL_MM = np.stack([AHEAD_MM, HEIGHT_MM], axis=1)  # (25, 2) A and S of each of VERTEBRAE in the body frame
+
 _STEP_MM = 1.5  # step along the spine
 _FINE_MM = 4.0  # coordinates are interpolated to about this step
 _NEAR_MM = 8.0  # standard deviation of the Gaussian weight of cells, by their distance from the spine's usual course
@@ -76,25 +78,27 @@ class Course(NamedTuple):
     body_z: np.ndarray
 
 
-def fit_spine(embedding: EmbeddingMap, volume: Volume) -> Spine | None:
+def fit_spine(embedding: EmbeddingMap, volume: Volume, usual: np.ndarray = USUAL_MM) -> Spine | None:
     """Find the vertebrae of a scan. Return None if the scan shows too little of the spine.
 
-    embedding: map of the scan, whose coordinates are not corrected yet.
+    Args:
+        embedding: map of the scan, whose coordinates are not corrected yet.
+        usual: (25, 2) usual A and S of the middle of each vertebra, head first, mm in the frame of the coordinates.
     """
-    course = find_course(embedding)
+    course = find_course(embedding, usual)
     if course is None:
         return None
     course = centred(volume, course)
-    return fit_levels(course, discness(volume, course), spine_ends(embedding), rib_signs(volume, course))
+    return fit_levels(course, discness(volume, course), spine_ends(embedding), rib_signs(volume, course), usual)
 
 
-def find_course(embedding: EmbeddingMap) -> Course | None:
-    """Find the slices that show the spine; None for fewer than 6."""
+def find_course(embedding: EmbeddingMap, usual: np.ndarray = USUAL_MM) -> Course | None:
+    """Find the slices that show the spine; None for fewer than 6. usual: as in `fit_spine`."""
     if not embedding.provenance.metric or not embedding.body.any():
         return None
     index, body = embedding.body_cells
-    usual = np.interp(body[:, 2].numpy(), HEIGHT_MM[::-1], AHEAD_MM[::-1])
-    near = (np.hypot(body[:, 0].numpy(), body[:, 1].numpy() - usual) < _REACH_MM) & _along_spine(body[:, 2].numpy())
+    x, y, z = body.T.numpy()
+    near = (np.hypot(x, y - _ahead(z, usual)) < _REACH_MM) & _along_spine(z, usual)
     if not near.any():
         return None
     held = index.numpy()[near]
@@ -108,8 +112,8 @@ def find_course(embedding: EmbeddingMap) -> Course | None:
     first = embedding.cell_to_ras[:3, 3] + embedding.cell_mm * (low - 0.5) + step / 2
     right, ahead, up = (first[axis] + step[axis] * np.arange(mixed.shape[3 - axis]) for axis in range(3))
     x, y, z = mixed[:3] / np.maximum(mixed[3], 1e-4)
-    square = np.square(x) + np.square(y - np.interp(z, HEIGHT_MM[::-1], AHEAD_MM[::-1]))
-    weight = np.exp(-square / (2 * _NEAR_MM**2)) * ((mixed[3] > _LEAST_BODY) & _along_spine(z))
+    square = np.square(x) + np.square(y - _ahead(z, usual))
+    weight = np.exp(-square / (2 * _NEAR_MM**2)) * ((mixed[3] > _LEAST_BODY) & _along_spine(z, usual))
     bottom, top = bounds_of(embedding.scan_to_ras, embedding.scan_shape)[:, 2]
     weight *= ((up >= bottom) & (up <= top))[:, None, None]
     total = weight.sum(axis=(1, 2))
@@ -124,8 +128,13 @@ def find_course(embedding: EmbeddingMap) -> Course | None:
     return Course(up[shown], middle, _smoothed(body_z[:, None], 3.0)[:, 0])
 
 
-def _along_spine(z: np.ndarray) -> np.ndarray:
-    return (z > HEIGHT_MM[-1] - 40) & (z < HEIGHT_MM[0] + 20)
+def _along_spine(z: np.ndarray, usual: np.ndarray) -> np.ndarray:
+    return (z > usual[-1, 1] - 40) & (z < usual[0, 1] + 20)
+
+
+def _ahead(z: np.ndarray, usual: np.ndarray) -> np.ndarray:
+    """Return the usual A of the middle of the spine, mm, at body heights `z`, mm."""
+    return np.interp(z, usual[::-1, 1], usual[::-1, 0])
 
 
 def _smoothed(values: np.ndarray, sigma: float) -> np.ndarray:
@@ -228,17 +237,19 @@ def fit_levels(
     disc: tuple[np.ndarray, np.ndarray],
     ends: Mapping[str, float],
     ribs: tuple[np.ndarray, np.ndarray] | None = None,
+    usual: np.ndarray = USUAL_MM,
 ) -> Spine | None:
     """Fit the boundaries of all vertebrae. Return None if no vertebra is shown.
 
     Args:
         disc: result of `discness`.
         ribs: result of `rib_signs`.
+        usual: as in `fit_spine`.
         ends: {name of an end that the scan shows, such as "sacrum": RAS S mm}.
     """
     heights, path, body_z = course
     slope = float(np.clip(np.polyfit(heights, body_z, 1)[0], 0.75, 1.35))  # mm of body height for each mm in the scan
-    bounds = (HEIGHT_MM[:-1] + HEIGHT_MM[1:]) / 2  # body heights, head first
+    bounds = (usual[:-1, 1] + usual[1:, 1]) / 2  # body heights, head first
     top = heights[-1] + max(bounds[0] - body_z[-1], 0) / slope + 90
     bottom = heights[0] - max(body_z[0] - bounds[-1], 0) / slope - 90
     at = np.arange(top, bottom, -_STEP_MM)
@@ -262,8 +273,8 @@ def fit_levels(
         down, up = _best_paths(unary, scale * sizes)
         cost = float(down[-1].min()) + ((scale - 1) / _SCALE_SPREAD) ** 2 / 2
         fits.append((cost, down + up - unary, down, scale * sizes))
-    _, marginal, down, usual = min(fits, key=lambda fit: fit[0])
-    chosen = _traced(down, usual)
+    _, marginal, down, sizes = min(fits, key=lambda fit: fit[0])
+    chosen = _traced(down, sizes)
     edges = at[chosen]
     low, high = heights[0], heights[-1]
     shown = np.flatnonzero(np.minimum(edges[:-1], high) - np.maximum(edges[1:], low) >= _LEAST_SHOWN_MM)
@@ -272,7 +283,7 @@ def fit_levels(
     upper, lower = edges[shown], edges[shown + 1]
     middle = (upper + lower) / 2
     within, whole = np.clip(middle, low, high), (middle >= low) & (middle <= high)
-    shift = HEIGHT_MM[shown + 1] - np.interp(within, heights, body_z)
+    shift = usual[shown + 1, 1] - np.interp(within, heights, body_z)
     if whole.any():  # a cut vertebra, with its middle outside the scan, gets the shift of the nearest whole vertebra
         shift = np.interp(np.arange(len(shift)), np.flatnonzero(whole), shift[whole])
     chances = np.array([_chances(marginal, chosen, n + 1) for n in shown])
@@ -284,26 +295,26 @@ def fit_levels(
         chances,
         shift,
         np.column_stack([path, heights]),
-        _course_shift(course, edges, bounds, middle, chances),
+        _course_shift(course, edges, usual, middle, chances),
         tuple(ends),
     )
 
 
 def _course_shift(
-    course: Course, edges: np.ndarray, bounds: np.ndarray, middle: np.ndarray, chances: np.ndarray
+    course: Course, edges: np.ndarray, usual: np.ndarray, middle: np.ndarray, chances: np.ndarray
 ) -> np.ndarray:
     """Return the correction (m, 2), mm along A and S, at each slice: the mean over the likely levels.
 
-    edges: S of all boundaries, RAS mm, head first. bounds: their usual body heights, mm. middle: (n,) RAS S mm of the
-    vertebrae with the chances (n, 3).
+    edges: S of all boundaries, RAS mm, head first. middle: (n,) RAS S mm of the vertebrae with the chances (n, 3).
     """
+    bounds = (usual[:-1, 1] + usual[1:, 1]) / 2
     wanted = np.zeros_like(course.body_z)
     for step, chance in zip((-1, 0, 1), chances.T, strict=True):
         named = np.clip(np.arange(len(bounds)) + step, 0, len(bounds) - 1)
         height = np.interp(course.heights, edges[::-1], bounds[named][::-1])
         wanted += height * np.interp(course.heights, middle[::-1], chance[::-1])
-    usual = [np.interp(z, HEIGHT_MM[::-1], AHEAD_MM[::-1]) for z in (wanted, course.body_z)]
-    shift = np.stack([usual[0] - usual[1], wanted - course.body_z], axis=1)
+    ahead = _ahead(wanted, usual) - _ahead(course.body_z, usual)
+    shift = np.stack([ahead, wanted - course.body_z], axis=1)
     return _smoothed(shift, 2.0)
 
 
