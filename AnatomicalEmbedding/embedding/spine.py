@@ -92,8 +92,8 @@ def spine_to_json(spine: Spine | None) -> dict[str, Any] | None:
     """Return a spine as values that can be written as JSON, rounded to 0.001 mm; None for None."""
     if spine is None:
         return None
-    values = {each.name: getattr(spine, each.name) for each in fields(spine)}
-    return {name: of.round(3).tolist() if isinstance(of, np.ndarray) else list(of) for name, of in values.items()}
+    values = {each.name: np.asarray(getattr(spine, each.name)) for each in fields(spine)}
+    return {name: (of.round(3) if of.dtype == np.float64 else of).tolist() for name, of in values.items()}
 
 
 def spine_from_json(values: Mapping[str, Any] | None) -> Spine | None:
