@@ -62,9 +62,11 @@ _END_WORTH, _END_LIMIT = 3.0, 9.0  # weight of an end; largest squared error of 
 # without a rib; change that makes a rib e times likelier.
 _RIB_STEP_MM, _RIB_BLUR_MM, _RIB_BELOW_MM = 3.0, 10.0, 14.0
 _BESIDE_MM, _BEHIND, _BONE_HU = (38.0, 55.0), np.arange(-55.0, -13.0, 3.0), 230.0
-_RIB_MM2, _SIGN_LIMIT, _RIB_WORTH = (26.0, 10.0), 2.0, 0.1
+_RIB_MM2, _SIGN_LIMIT, _RIB_WORTH, _RIB_SEEN = (26.0, 10.0), 2.0, 0.1, 1.0
 _HAS_RIBS = np.array([{"C": 1.0, "T": 1.0, "L": -1.0, "S": 0.0}[name[0]] for name in VERTEBRAE])
 _HAS_RIBS[VERTEBRAE.index("L5")] = 0.0  # the hip bones begin there
+# Coordinates are corrected fully from the higher chance of the level on, and not at all below the lower chance.
+_NOT_CORRECTED, _CORRECTED = 0.5, 0.8
 _FEWEST_SLICES = 6
 _LEAST_SHOWN_MM = 5.0  # if the scan shows less of a vertebra, the vertebra is not listed
 
@@ -83,7 +85,8 @@ def fit_spine(embedding: EmbeddingMap, volume: Volume, usual: np.ndarray = USUAL
 
     Args:
         embedding: map of the scan, whose coordinates are not corrected yet.
-        usual: (25, 2) usual A and S of the middle of each vertebra, head first, mm in the frame of the coordinates.
+        usual: (25, 2) usual A and S of the middle of each vertebra (body and arch), head first, mm in the frame of the
+            coordinates.
     """
     course = find_course(embedding, usual)
     if course is None:
@@ -215,7 +218,7 @@ def _like_disc(mean: np.ndarray, plates_mm: tuple[float, ...]) -> np.ndarray:
 
 
 def rib_signs(volume: Volume, course: Course) -> tuple[np.ndarray, np.ndarray]:
-    """Return heights (n,), RAS S mm; and (n,), from -2 to 2, whether ribs lie beside the spine there.
+    """Return heights (n,), RAS S mm; and (n,), from -2 to 2, whether ribs lie beside the spine; 0 if no rib is seen.
 
     The ribs are seen as dense bone 38 to 54 mm beside the middle of the spine. There, a rib lies half a vertebra lower
     than its vertebra; the heights are those of the vertebra.
@@ -229,7 +232,8 @@ def rib_signs(volume: Volume, course: Course) -> tuple[np.ndarray, np.ndarray]:
     bone = volume.sample(points.reshape(-1, 3), outside=-1000.0).reshape(points.shape[:3]) > _BONE_HU
     area = bone.sum(axis=(1, 2)) * _RIB_STEP_MM**2 / 2  # of each side
     mean = _smoothed(area[:, None], _RIB_BLUR_MM / _RIB_STEP_MM)[:, 0]
-    return at + _RIB_BELOW_MM, np.clip((mean - _RIB_MM2[0]) / _RIB_MM2[1], -_SIGN_LIMIT, _SIGN_LIMIT)
+    sign = np.clip((mean - _RIB_MM2[0]) / _RIB_MM2[1], -_SIGN_LIMIT, _SIGN_LIMIT)
+    return at + _RIB_BELOW_MM, sign * (sign > _RIB_SEEN).any()
 
 
 def fit_levels(
@@ -303,7 +307,7 @@ def fit_levels(
 def _course_shift(
     course: Course, edges: np.ndarray, usual: np.ndarray, middle: np.ndarray, chances: np.ndarray
 ) -> np.ndarray:
-    """Return the correction (m, 2), mm along A and S, at each slice: the mean over the likely levels.
+    """Return the correction (m, 2), mm along A and S, at each slice: the mean over the likely levels, times certainty.
 
     edges: S of all boundaries, RAS mm, head first. middle: (n,) RAS S mm of the vertebrae with the chances (n, 3).
     """
@@ -314,7 +318,9 @@ def _course_shift(
         height = np.interp(course.heights, edges[::-1], bounds[named][::-1])
         wanted += height * np.interp(course.heights, middle[::-1], chance[::-1])
     ahead = _ahead(wanted, usual) - _ahead(course.body_z, usual)
-    shift = np.stack([ahead, wanted - course.body_z], axis=1)
+    certain = np.clip((chances[:, 1] - _NOT_CORRECTED) / (_CORRECTED - _NOT_CORRECTED), 0, 1)
+    certain = np.interp(course.heights, middle[::-1], certain[::-1])
+    shift = np.stack([ahead, wanted - course.body_z], axis=1) * certain[:, None]
     return _smoothed(shift, 2.0)
 
 

@@ -48,15 +48,15 @@ def test_levels_are_right_where_coordinates_are_half_a_vertebra_off(error):
     assert np.allclose(spine.shift_mm, -error, atol=6.0)
 
 
-@pytest.mark.parametrize("error", [-32.0, 32.0])
+@pytest.mark.parametrize("error", [-22.0, 22.0])
 @pytest.mark.parametrize("anchor", ["sacrum", "ribs"])
-def test_where_coordinates_are_a_vertebra_off_the_level_is_counted_from_an_anchor(error, anchor):
+def test_where_coordinates_are_nearest_to_the_next_vertebra_the_level_is_counted_from_an_anchor(error, anchor):
     shown = analytic_spine(110.0, 330.0, error)
     ends = {"sacrum": EDGES[VERTEBRAE.index("L5")] + 14} if anchor == "sacrum" else {}
     ribs = has_ribs(110.0, 330.0, "T12") if anchor == "ribs" else None
     counted, free = fit(shown, ends, ribs), fit(shown)
     assert counted.shift_mm[counted.whole] == pytest.approx(-error, abs=7.0)
-    assert abs(np.mean(free.shift_mm)) < 16.0  # without an anchor the coordinates decide
+    assert abs(np.mean(free.shift_mm) + error) > 25.0  # without an anchor the coordinates decide
     assert counted.anchors == tuple(ends)
 
 
@@ -69,11 +69,14 @@ def test_without_an_anchor_the_levels_of_a_lumbar_scan_are_less_certain():
 
 def test_a_patient_with_six_lumbar_vertebrae_is_counted_from_the_sacrum():
     """The ribs end one vertebra higher; counted from the sacrum, the levels near the sacrum are still right."""
-    spine = fit(analytic_spine(110.0, 400.0), {"sacrum": EDGES[-1] + 14}, has_ribs(110.0, 400.0, "T11"))
+    usual, spine = (
+        fit(analytic_spine(110.0, 400.0), {"sacrum": EDGES[-1] + 14}, has_ribs(110.0, 400.0, last))
+        for last in ("T12", "T11")
+    )
     for name in ("L3", "L4", "L5"):
         at = spine.bounds_s[spine.names.index(name)].mean()
         assert abs(at - HEIGHT_MM[VERTEBRAE.index(name)]) < 6.0
-    assert spine.chance[spine.names.index("T11")] < 0.99
+    assert spine.chance[spine.names.index("T11")] < usual.chance[usual.names.index("T11")]
 
 
 def test_a_scan_without_a_spine_has_none():
