@@ -15,7 +15,7 @@ from AnatomicalEmbedding.words.atlas_building import SampledBody
 SPACING = (4.0, 4.0, 4.0)
 RANGE = (60.0, 480.0)
 CELLS = (3, 3, 4)  # voxels of a cell
-# (25, 2) A and S, mm, of each vertebra in the body of the synthetic patients; with its arch, its middle lies farther back
+# (25, 2) A and S, mm, of each vertebra with its arch, in the body of the synthetic patients
 _PLACES = [(float(spine_y(VERTEBRA_Z[name])), VERTEBRA_Z[name]) for name in VERTEBRAE[:-1]]
 USUAL_MM = np.array([*_PLACES, PROMONTORY[1:]]) - (8, 0)
 SPREAD = {"background", "body_other", "muscle", "subcutaneous_fat", "visceral_fat"}
