@@ -65,6 +65,7 @@ _BESIDE_MM, _BEHIND, _BONE_HU = (38.0, 55.0), np.arange(-55.0, -13.0, 3.0), 230.
 _RIB_MM2, _SIGN_LIMIT, _RIB_WORTH, _RIB_SEEN = (26.0, 10.0), 2.0, 0.1, 1.0
 _HAS_RIBS = np.array([{"C": 1.0, "T": 1.0, "L": -1.0, "S": 0.0}[name[0]] for name in VERTEBRAE])
 _HAS_RIBS[VERTEBRAE.index("L5")] = 0.0  # the hip bones begin there
+_BESIDE_END_MM = 20.0  # the scan shows the lowest ribs if it reaches this far above and below their vertebra
 # Coordinates are corrected fully from the higher chance of the level on, and not at all below the lower chance.
 _NOT_CORRECTED, _CORRECTED = 0.5, 0.8
 _FEWEST_SLICES = 6
@@ -274,13 +275,16 @@ def fit_levels(
     sizes = np.array(list(_HEIGHT_MM.values())[1:-1])
     fits = []
     for scale in _SCALES:
-        down, up = _best_paths(unary, scale * sizes)
-        cost = float(down[-1].min()) + ((scale - 1) / _SCALE_SPREAD) ** 2 / 2
-        fits.append((cost, down + up - unary, down, scale * sizes))
-    _, marginal, down, sizes = min(fits, key=lambda fit: fit[0])
+        down = _costs_above(unary, scale * sizes)
+        fits.append((float(down[-1].min()) + ((scale - 1) / _SCALE_SPREAD) ** 2 / 2, down, scale * sizes))
+    _, down, sizes = min(fits, key=lambda fit: fit[0])
+    up = _costs_above(unary[::-1, ::-1], sizes[::-1])[::-1, ::-1]
+    marginal = down + up - unary
     chosen = _traced(down, sizes)
     edges = at[chosen]
     low, high = heights[0], heights[-1]
+    last_rib = edges[VERTEBRAE.index("T12")]
+    shows_last_rib = ribs is not None and ribs[1].any() and low + _BESIDE_END_MM < last_rib < high - _BESIDE_END_MM
     shown = np.flatnonzero(np.minimum(edges[:-1], high) - np.maximum(edges[1:], low) >= _LEAST_SHOWN_MM)
     if not len(shown):
         return None
@@ -300,7 +304,7 @@ def fit_levels(
         shift,
         np.column_stack([path, heights]),
         _course_shift(course, edges, usual, middle, chances),
-        tuple(ends),
+        (*ends, *(("ribs",) if shows_last_rib else ())),
     )
 
 
@@ -324,17 +328,12 @@ def _course_shift(
     return _smoothed(shift, 2.0)
 
 
-def _best_paths(unary: np.ndarray, usual: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return two arrays (boundaries, places). Entry (n, p) is the least total cost if boundary n lies at place p.
-
-    The first array counts the costs of boundary n and of all boundaries above it; the second, of n and all below it.
-    """
-    down, up = unary.copy(), unary.copy()
+def _costs_above(unary: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return (boundaries, places): the least cost of each boundary and all boundaries before it, if it lies there."""
+    costs = unary.copy()
     for n in range(1, len(unary)):
-        down[n] += _least_before(down[n - 1], usual[n - 1])
-    for n in range(len(unary) - 2, -1, -1):
-        up[n] += _least_before(up[n + 1][::-1], usual[n])[::-1]
-    return down, up
+        costs[n] += _least_before(costs[n - 1], sizes[n - 1])
+    return costs
 
 
 def _steps(usual: float) -> tuple[np.ndarray, np.ndarray]:
@@ -351,7 +350,7 @@ def _least_before(cost: np.ndarray, usual: float) -> np.ndarray:
 
 
 def _traced(down: np.ndarray, usual: np.ndarray) -> list[int]:
-    """Return the place of each boundary at the least total cost, head first. down: first array of `_best_paths`."""
+    """Return the place of each boundary at the least total cost, head first. down: result of `_costs_above`."""
     chosen = [int(down[-1].argmin())]
     for n in range(len(down) - 2, -1, -1):
         places, price = _steps(usual[n])
