@@ -19,6 +19,7 @@ from safetensors import safe_open
 from ..embedding.calibration import find_calibration
 from ..embedding.map import EmbeddingMap
 from ..embedding.map_file import Provenance, check_matrices, read_descriptors
+from ..embedding.spine import spine_from_json
 from ..embedding.tensor_files import DAMAGED, check_size, write_tensor_file
 from ..errors import MapError
 from ..files import parse_json
@@ -31,7 +32,7 @@ _STEP_MM = 0.05  # unit of the stored coordinates
 _CHUNK_CELLS = 500_000  # cells whose distances are computed at a time
 _PART_SCANS = 1000
 _LEAST_SHARE = 0.8  # a part is made again if a smaller share of its scans is still in the store
-_KEY = "scan_hashes"
+_KEY = "scan_hashes_corrected"  # parts with the key "scan_hashes" hold coordinates without the correction at the spine
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,7 @@ class BodyCells:
             Provenance(facts["model"], facts["weights_hash"], "", facts["scan_hash"]), tuple(facts["notes"]),
             local=None if file is None else read_descriptors(file, body, (k, j, i)),
             calibration=find_calibration(facts["weights_hash"]), organ_boxes=boxes_from_json(facts["organ_boxes"]),
-            faults=tuple(facts["faults"]),
+            faults=tuple(facts["faults"]), spine=spine_from_json(facts["spine"]),
         )  # fmt: skip
 
 

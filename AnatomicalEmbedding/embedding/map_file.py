@@ -23,10 +23,11 @@ from safetensors import safe_open
 
 from ..errors import MapError
 from ..scan.boxes import boxes_from_json, boxes_to_json
+from .spine import spine_from_json, spine_to_json
 from .tensor_files import DAMAGED, NewerFormatError, about_in, check_fields, check_size, write_tensor_file
 
 SUFFIX = ".map.safetensors"
-FORMAT_VERSION = 5  # versions 1 to 4 stored every cell, uncompressed
+FORMAT_VERSION = 6  # versions 1 to 4 stored every cell, uncompressed; version 5 stored no spine
 _METADATA_KEY = "anatomical_embedding_map"
 _COORDINATE_STEPS = 32767  # steps on each side of the middle of the coordinates' range
 _DESCRIPTOR_STEPS = 2047  # steps from 0 to a descriptor's largest value
@@ -75,6 +76,7 @@ def write_map_file(path: str | Path, fields: Mapping[str, Any]) -> None:
         "notes": list(fields["notes"]),
         "faults": list(fields["faults"]),
         "organ_boxes": boxes_to_json(fields["organ_boxes"]),
+        "spine": spine_to_json(fields["spine"]),
     }
     tensors["coordinate"], about["coordinate_range"] = _encode_coordinates(fields["coordinate"][:, body].T)
     if fields["image"] is not None:
@@ -157,6 +159,7 @@ def _read_fields(file: Any, about: dict[str, Any], body: torch.Tensor) -> dict[s
         "notes": tuple(map(str, about["notes"])),
         "faults": tuple(map(str, about["faults"])),
         "organ_boxes": boxes_from_json(about["organ_boxes"]),
+        "spine": spine_from_json(about["spine"]),
     }
 
 

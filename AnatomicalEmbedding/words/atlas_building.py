@@ -150,7 +150,8 @@ def _sampled(
     names = {value: whole_name(text) for value, text in labels.items()}
     names = {value: name for value, name in names.items() if reason_left_out(name) in _KEPT and name not in _SPREAD_OUT}
     descriptor = embedding.describe(ras[inside]).half().numpy() if described else None
-    return SampledBody(name, embedding.sample(ras[inside]), label[inside], names, kind, descriptor)
+    body = embedding.with_spine(None).sample(ras[inside])  # as `placing` reads the coordinates
+    return SampledBody(name, body, label[inside], names, kind, descriptor)
 
 
 def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:

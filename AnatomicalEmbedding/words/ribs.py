@@ -15,10 +15,10 @@ import numpy as np
 import SimpleITK as sitk
 
 from ..anatomy.names import SIDES
+from ..embedding.spine import Spine
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas
 from .grid_weights import Field, Grid
 from .occupancy import faded
-from .spine import Spine
 
 RIBS = 12
 SECTORS = 36  # each half of the body is divided into this number of angles, from the back to the front
