@@ -100,7 +100,6 @@ _ROWS = np.array([CENTRE] + 6 * [EXTREME] + 6 * [INNER])
 _TOP, _BOTTOM = KINDS.index("superior"), KINDS.index("inferior")
 # People click such points. Extreme points also depend on the person who drew the outline.
 CLICKED = (CENTRE, INNER, LANDMARK)
-PROTOCOL = (CENTRE, EXTREME, LANDMARK)
 
 Embed = Callable[[Volume], EmbeddingMap]
 
@@ -133,7 +132,7 @@ def cut_scan(volume: Volume, low_mm: float, high_mm: float) -> Volume:
     return crop_voxels(volume, box_ras)
 
 
-def labelled_trials(cases: Sequence[Case], embed: Embed, groups: Collection[str] = PROTOCOL) -> Iterator[Trial]:
+def labelled_trials(cases: Sequence[Case], embed: Embed, groups: Collection[str]) -> Iterator[Trial]:
     """Yield trials of every ordered pair of labelled scans.
 
     If the two scans show one patient, the points are landmarks. Otherwise the points are points of structures, and
@@ -235,7 +234,7 @@ def bent_trials(volumes: Iterable[Volume], embed: Embed) -> Iterator[Trial]:
         yield Trial(template, points[kept], part, there, False, (LANDMARK,) * int(kept.sum()))
 
 
-def phantom_trials(seeds: Iterable[int], embed: Embed, groups: Collection[str] = PROTOCOL) -> Iterator[Trial]:
+def phantom_trials(seeds: Iterable[int], embed: Embed, groups: Collection[str]) -> Iterator[Trial]:
     """Yield trials that match each synthetic patient with every scan of the next patient, and the last with the first.
 
     groups: the points of structures that are tried, of `label_names.GROUPS`.
