@@ -15,7 +15,7 @@ def resource(name: str) -> Path:
 
 
 def weights_file(name: str = "auto") -> Path:
-    """Return the path of a weights file, which may not exist. name: "auto" (best shipped), a shipped name or a path."""
+    """Return the path of a weights file, which may not exist. name: "auto", the name of shipped weights, or a path."""
     path = Path(name)
     if path.suffix == ".safetensors":
         return path

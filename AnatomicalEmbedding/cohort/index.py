@@ -98,7 +98,7 @@ class Hit:
 
 
 class Index:
-    """The index of all maps of a store. scans: content hash -> row, facts of the map. Raises MapError for bad files."""
+    """The index of all maps of a store, or MapError for bad files. scans: content hash -> (row, facts of the map)."""
 
     def __init__(self, store: Store) -> None:
         self._parts = refresh(store)

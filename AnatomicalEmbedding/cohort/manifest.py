@@ -76,7 +76,7 @@ class Row:
 
 
 class Manifest:
-    """Reads and writes the manifest of a store. One process may write while others read.
+    """Reads and writes the manifest of a store. One process may write while other processes read.
 
     Every method raises AnatomicalEmbeddingError, naming the file, if the file is damaged or cannot be used.
     """
@@ -84,7 +84,7 @@ class Manifest:
     def __init__(self, path: Path, create: bool = False) -> None:
         if not create and not path.is_file():
             raise AnatomicalEmbeddingError(
-                f"{path.parent}: is not a cohort; make one with `anatemb cohort run {path.parent} DIR`."
+                f"{path.parent}: is not a cohort; make a cohort with `anatemb cohort run {path.parent} DIR`."
             )
         self.path = path
         with self._naming_file():
@@ -143,7 +143,7 @@ class Manifest:
         return "changed"
 
     def finish(self, row_id: int, state: str, reason: str = "", **values: Any) -> None:
-        """Record the result of one scan. values: scan_hash; if embedded, its facts, and sha256 and size of its map.
+        """Record the result of one scan. values: scan_hash; if embedded, also facts, and sha256 and size of the map.
 
         If several scans have the same content, the scan added first is embedded, and the other scans are duplicates.
         """
@@ -216,7 +216,7 @@ class Manifest:
         return self._rows(found)
 
     def remove(self, rows: Iterable[Row]) -> None:
-        """Remove scans from the manifest. If a removed scan has duplicates, the first duplicate becomes embedded."""
+        """Remove scans from the manifest. The first duplicate of a removed scan gets the state embedded."""
         with self._transaction():
             for row in rows:
                 self._execute("DELETE FROM scans WHERE id = ?", (row.id,))
@@ -240,7 +240,7 @@ class Manifest:
         return [row["scan_hash"] for row in found]
 
     def _upgrade(self) -> None:
-        """Write the format number. Scans of an older format become waiting, because their maps must be made again."""
+        """Write the format number. If the format was older, set scans with a map to the state waiting."""
         with self._naming_file():
             known = int(self.about.get("format", 0))
         if known > _FORMAT:

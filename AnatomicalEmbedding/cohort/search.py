@@ -154,7 +154,8 @@ class Search:
         lies outside the place, and the mean distance from the answer to the region where the place probably lies.
 
         refined: how many scans to read and to search with `PlaceFinder`. In all other scans, and in scans that can no
-        longer be read, the answer is the cell nearest to the middle of the place, with status "uncertain".
+        longer be read, the answer is the cell nearest to the middle of the place, with status "uncertain". If no
+        cell lies near the place, the status is "absent".
         """
         name = mention.places[0]
         atlas = shipped_atlas(self.store.manifest.weights_hash)

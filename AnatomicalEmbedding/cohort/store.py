@@ -106,7 +106,7 @@ class Store:
         return list(rows.values())
 
     def verify(self, repair: bool = False) -> list[Fault]:
-        """Compare maps with their checksums. Returns faults. repair: delete faulty maps; set their scans to waiting."""
+        """Find missing and damaged map files. repair: delete damaged files, set the faults' scans to waiting."""
         if not repair:
             return self._faults()
         with self.locked():

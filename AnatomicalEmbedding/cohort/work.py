@@ -48,9 +48,9 @@ class Plan:
 def embed_scan(store: str, row: Row, plan: Plan, weights_hash: str) -> dict[str, Any]:
     """Embed one scan and write its map into the folder of the store.
 
-    The worker may be any machine that can open the files of the scan and of the store. plan.memory_bytes: limit of the
-    worker; 0: a share of the free memory. Returns the arguments of `Manifest.finish`, which include "state". After an
-    error, returns only "state" and "reason".
+    The worker may be any machine that can open the files of the scan and of the store. plan.memory_bytes: the most
+    memory that the worker may use; 0: a share of its free memory. Returns the arguments of `Manifest.finish`, which
+    include "state". After an error, returns only "state" and "reason".
     """
     try:
         return _embed(Path(store), row, plan, weights_hash)

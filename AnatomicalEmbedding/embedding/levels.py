@@ -46,7 +46,7 @@ _NUMBERED = re.compile(
 
 
 def spine_ends(embedding: EmbeddingMap) -> dict[str, float]:
-    """Find the ends (top of sacrum, lung apices, skull base) that a scan shows. Returns name -> world height, mm."""
+    """Find the ends (top of sacrum, lung apices, skull base) that a scan shows. Returns end -> its S, RAS mm."""
     boxes = embedding.organ_boxes
     if not embedding.provenance.metric or not boxes:
         return {}
@@ -90,10 +90,10 @@ def above_ends(heights: np.ndarray, ends: Mapping[str, float]) -> np.ndarray:
 
 
 def counted_alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return (n,) bool: whether both scans show the point at the same height above or below the same end of the spine.
+    """Return (n,) bool: whether both scans show a point at the same height above or below the same end of the spine.
 
-    one, other: results of `above_ends` for the points in the first and in the second scan. Only ends less than 100 mm
-    away are used. Heights are the same if they differ by at most about half a vertebra.
+    one, other: results of `above_ends` for n points in the first and in the second scan. Only ends less than 100 mm
+    from the point in the first scan are used. Heights are the same if they differ by at most about half a vertebra.
     """
     near = (np.abs(one) < _FARTHEST_MM) & (np.abs(other - one) < _AGREE_MM)  # comparisons with NaN are False
     return near.any(axis=1)
@@ -111,7 +111,7 @@ def levels_at(heights: np.ndarray) -> np.ndarray:
 
 
 def level_of(structure: str) -> str | None:
-    """Return the level in the name of a vertebra, rib or disc; None for others. For a disc: the vertebra above it."""
+    """Return the level in the name of a vertebra, rib or disc, or None. For a disc: the vertebra above it."""
     found = _NUMBERED.fullmatch(structure)
     level = None if found is None else found[1].upper() if found[1] else f"T{found[2]}"
     return level if level in _COURSE_MM else None

@@ -34,7 +34,7 @@ def read_tensor_file(
     """Read a safetensors file. Returns the JSON object under `key` in the metadata, and the tensors by name.
 
     Args:
-        newest: the newest "format_version" that this program can read; None if such files have no version.
+        newest: the newest "format_version" that this program can read; None to check no version.
 
     Raises:
         NewerFormatError: the file has a newer version.

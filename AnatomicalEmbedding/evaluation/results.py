@@ -92,7 +92,7 @@ def summarise(errors_mm: np.ndarray) -> Summary:
 class Result(Tables):
     """All measured errors. scan_seconds: for each matcher, mean seconds of the work that is done once for each scan.
 
-    left_out: why structures are not measured: id of a case -> name of the structure -> reason.
+    left_out: why structures were not measured: id of a labelled scan -> name of the structure -> reason.
     """
 
     matchers: tuple[str, ...]
@@ -102,7 +102,7 @@ class Result(Tables):
     notes: tuple[str, ...] = ()
 
     def errors(self, matcher: str, group: str | None = None, name: str | None = None) -> np.ndarray:
-        """Return the errors of a matcher, (N,) mm. group, name: only points of this group and name; None: all."""
+        """Return a matcher's errors, (N,) mm, at the points of this group and name; None: all groups, all names."""
         chosen = [
             error
             for measured in self.measured

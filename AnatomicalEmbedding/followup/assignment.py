@@ -133,7 +133,7 @@ def _pairs(earlier: Listed, later: Listed) -> list[tuple[int, int]]:
 
 
 def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
-    """Return (n, m) arrays, mm: distances of earlier from later lesions; distances to expect if the two are one."""
+    """Return (n, m) arrays, mm: distances of earlier from later lesions; distances to expect if both are one lesion."""
     forth = np.linalg.norm(earlier.carried_ras[:, None] - later.points_ras[None], axis=2)
     back = np.linalg.norm(later.carried_ras[None] - earlier.points_ras[:, None], axis=2)
     one, other = earlier.error_mm[:, None], later.error_mm[None]
@@ -145,10 +145,10 @@ def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _parts(listed: Listed, others: Listed, pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Find lesions in `listed` that have no partner and are parts of a larger lesion in `others` (the other study).
+    """Find lesions without a partner that are parts of a larger lesion of the other study, `others`.
 
-    The larger lesion is already paired with another of its parts. pairs: (number in `listed`, number in `others`) of
-    each lesion and its partner. Yields (number of the part, number of the larger lesion).
+    The partner of the larger lesion is another part of it. pairs: partners (number in `listed`, number in `others`).
+    Yields (number of the part in `listed`, number of the larger lesion in `others`).
     """
     for n in sorted(set(range(len(listed.ids))) - {i for i, _ in pairs}):
         found = []
@@ -173,7 +173,7 @@ def assign_in_record(
 ) -> Assignment:
     """Pair lesions that were seen in only one of two studies. `Assignment.put_into` writes the result into a record.
 
-    A lesion that is known in both studies is not changed. Another lesion may be recognised as a part of such a lesion.
+    A lesion that is known in both studies is not changed. A lesion of one study may be recognised as a part of it.
 
     Args:
         earlier, later: study keys.
@@ -206,7 +206,7 @@ def assign_in_record(
 def _listed(
     record: FollowUp, key: str, other: str, maps: Mapping[str, EmbeddingMap], effort: str, unread: dict[str, str]
 ) -> Listed:
-    """Match lesions of study `key` in study `other`: those that a person saw in `key` and may still find in `other`.
+    """Match the lesions that a person saw in study `key` and may still find in study `other`.
 
     A lesion whose point lies outside the patient is left out, and the reason is added to `unread`.
     """

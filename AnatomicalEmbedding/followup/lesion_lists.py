@@ -111,8 +111,8 @@ def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
 def _seen_as(record: FollowUp, study: str, marked: MarkedLesion, claimed: Container[str | None]) -> str | None:
     """Return the id of the lesion that has the name of `marked` and that a person saw in the study, or None.
 
-    Of several such lesions, the nearest to the mark is returned. If the name looks like F-1, a lesion counts only if a
-    person marked it here without a proposal. claimed: ids of lesions that belong to other marks; they do not count.
+    Of several such lesions, the nearest to the mark is returned. A lesion with a name such as F-1 is returned only if a
+    person marked it in the study without a proposal. claimed: ids of lesions of other marks; these are not returned.
     """
     places = {}
     for each in record.lesions:

@@ -49,7 +49,7 @@ def find_places(
                 continue
             source = _nearest_source(record, lesion.findings, key, maps)
             if source is None:
-                reasons[key][lesion.id] = f"{lesion.id}: is marked in no other study that is loaded; mark it in one."
+                reasons[key][lesion.id] = f"{lesion.id}: is marked in no other loaded study; mark it in a study."
             else:
                 wanted[source].append((key, lesion.id))
     for source, pairs in wanted.items():
@@ -93,8 +93,8 @@ def _nearest_source(
 ) -> str | None:
     """Choose the study from which a lesion is matched in the study `key`. Returns the key of the chosen study, or None.
 
-    A person must have seen the lesion in the chosen study, and the study must have a map. The nearest such study in
-    time is chosen; of two equally near studies, the earlier. findings: findings of the lesion, by study key.
+    A person must have seen the lesion in the chosen study, and the study must have a map. The nearest of these in time
+    is chosen; of two equally near studies, the earlier study. findings: findings of the lesion, by study key.
     """
     seen = [s for s in record.studies if s.key in maps and s.key in findings and findings[s.key].visible]
     compared = (record.study(key), *seen)
@@ -104,7 +104,7 @@ def _nearest_source(
 
 
 def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Finding:
-    """Propose the place of match `number`. The axes of `seen`, the finding in the study `source`, are copied there."""
+    """Propose the place of match `number`. The axes of `seen`, the finding in `source`, are moved to this place."""
     guess = Guess(UNCERTAIN, source)  # if the weights have no calibration
     if matches.status is not None:
         error, probability = float(matches.expected_error_mm[number]), float(matches.probability[number])

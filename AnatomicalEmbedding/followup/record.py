@@ -61,7 +61,7 @@ class FollowUp:
         return self.lesion(lesion_id).findings.get(study)
 
     def stands_for(self, lesion_id: str, study: str) -> str:
-        """Return the id of the lesion that counts in a study: `lesion_id`, or the lesion that it has merged into."""
+        """Return `lesion_id`, or the id of the lesion into which this lesion has merged in the study."""
         seen = {lesion_id}
         while (found := self.finding(lesion_id, study)) is not None and found.state == MERGED:
             lesion_id = found.into
@@ -192,7 +192,7 @@ class FollowUp:
         return self._gone(lesion_id, study, OUTSIDE)
 
     def merge(self, lesion_id: str, study: str, into: str) -> FollowUp:
-        """Record that in this study the lesion has merged into the lesion `into`. Only `into` is measured there."""
+        """Record that the lesion has merged into the lesion `into`. In this study, only `into` is measured."""
         self.lesion(into)
         if into == lesion_id:
             raise AnatomicalEmbeddingError(f"{lesion_id}: cannot merge into itself; choose another lesion.")

@@ -77,7 +77,7 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
     study, news = timeline.record.studies[number], News()
     missing: tuple[str, ...] = (_NO_TARGET,)
     if study in timeline.clean:
-        missing = ("no lesion was seen here; the baseline can only be a later study that shows a lesion.",)
+        missing = ("no lesion was seen in this visit; only a later visit that shows a lesion can be the baseline.",)
     if timeline.start is not None and number >= timeline.start:
         news = timeline.news(number)
         missing = (*_lacking(timeline, number), *sentences(news.unclear))
@@ -156,7 +156,7 @@ def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
         found = lesion.findings.get(study.key)
         gone = found is not None and (found.state == NOT_VISIBLE or is_normal(lesion, diameter_mm(lesion, found)))
         if lesion_id not in in_sum and not gone:
-            yield lesion_id, "may still be there, but is not in the sum, so the response is not complete; review it."
+            yield lesion_id, "may still exist but is not in the sum, so the response is incomplete; review the lesion."
 
 
 def _choice_notes(sizes: Measured, targets: list[Lesion]) -> Iterator[str]:

@@ -113,7 +113,7 @@ def date_of(text: str) -> date | None:
 
 
 def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[str, str]) -> dict[str, list[Study]]:
-    """For each study of `others`, find the studies of `here` that may be the same: equal names, no contradiction.
+    """For each study of `others`, find the studies of `here` that may be the same (same name, see `_contradict`).
 
     keys: key in `others` -> key in `here`, for the studies already known to be the same. These known studies are left
     out; so are studies with a DICOM series. Returns: key in `others` -> studies of `here` that may be the same.

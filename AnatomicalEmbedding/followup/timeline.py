@@ -54,7 +54,7 @@ class Measured:
 
     @property
     def is_cleared(self) -> bool:
-        """Whether all diameters are known and mean no disease (`is_normal`)."""
+        """Whether the diameters of all lesions are known and normal (`is_normal`)."""
         return not self.missing and all(is_normal(lesion, size) for lesion, size in self.lesions)
 
     @property
@@ -90,13 +90,13 @@ class Timeline:
 
     @property
     def clean(self) -> tuple[Study, ...]:
-        """The visits before the start in which a person looked for a lesion, but saw no lesion."""
+        """The visits before `first` in which a person has entered that a lesion is not visible."""
         findings = (each for lesion in self.record.lesions for each in lesion.findings.items())
         gone = {key for key, found in findings if found.state == NOT_VISIBLE}
         return tuple(study for study in self.record.studies[: self.start] if study.key in gone)
 
     def counting(self, number: int) -> list[Lesion]:
-        """Return the targets seen in visit `first`, and parts split from them that were seen up to visit `number`."""
+        """Return the targets seen in visit `first`, and the targets seen up to visit `number` that split from them."""
         keys = {study.key for study in self.record.studies[: number + 1]}
         targets = [lesion for lesion in self.record.lesions if lesion.target]
         counting = [lesion for lesion in targets if _is_seen(lesion.findings.get(self.first.key))]
@@ -157,7 +157,7 @@ class Timeline:
     def called_new(self, number: int) -> Iterator[tuple[str, str]]:
         """Yield (id, why the size is unknown) for lesions that were new, or perhaps new, in a visit before `number`.
 
-        Leaves out the lesions that a person has assessed in visit `number`, except those outside the scan.
+        A lesion that a person has assessed in visit `number` is left out, unless it is outside the scan there.
         """
         study = self.record.studies[number]
         for lesion_id in dict.fromkeys(i for n in range(self.start + 1, number) for i in self.news(n).ids):

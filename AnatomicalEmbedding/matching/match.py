@@ -69,7 +69,7 @@ class Matches:
         return len(self.points_ras)
 
     def __getitem__(self, index: Any) -> Any:
-        """Return a row of `table` if `index` is a number; return Matches if it is a slice, mask or list of numbers."""
+        """Return a row of `table` if `index` is a number; return Matches for a slice, a mask or a list of numbers."""
         if isinstance(index, int | np.integer):
             return self[[range(len(self))[index]]].table()[0]
         values = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -252,7 +252,7 @@ def _info(uid: str, group: list[_Slice]) -> SeriesInfo:
 
 
 def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> list[_Slice]:
-    """Return the slices of the CT series `series`; if None, of the only CT series. Raises VolumeError on failure."""
+    """Return the slices of the CT series `series`; None: the only CT series. Raises VolumeError for an unfit series."""
     if series is not None and series not in groups:
         raise VolumeError(f"{path}: contains no series {series}; choose one of {_describe(groups, list(groups))}.")
     volumes = [uid for uid, group in groups.items() if not _unfit(group)]

@@ -24,7 +24,7 @@ _MAX_OFF_LINE_MM = 1.0
 
 @dataclass(frozen=True)
 class SliceStack:
-    """How to stack slices.
+    """How the slices of a series are stacked into a volume.
 
     order: indices of the slices to use, sorted along the normal of the slices. positions: position of each used slice
     along the normal, in steps of the output grid, increasing from 0. slices: number of slices of the output grid.
@@ -115,7 +115,7 @@ def _axes(orientation_lps: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarr
 def _line(
     positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, half_pixel: float, where: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fit a line to slice origins. Returns the line's first point (3,) and direction (3,): shift per mm of normal."""
+    """Fit a line to slice origins. Returns its point (3,) at the first slice, and its shift (3,) per mm of distance."""
     centred = distance - distance.mean()
     along = (positions - positions.mean(axis=0)).T @ centred / (centred @ centred)
     off_line = positions - positions.mean(axis=0) - centred[:, None] * along

@@ -97,7 +97,7 @@ class Crop:
 
 
 def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
-    """Choose the voxel size, mm, at which the network outlines a structure: the thinner the structure, the smaller.
+    """Choose the voxel size, mm, at which the network outlines a structure. Thin structures get small voxels.
 
     mask: (k, j, i) bool. size_mm: (3,) mm, size of the mask's voxels along i, j, k. The thickness is estimated as six
     times the volume divided by the surface; for a ball, this is the diameter.
@@ -111,7 +111,7 @@ def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
 
 
 def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.ndarray | None:
-    """Return a box (2, 3) RAS mm, with a margin, around all body cells that may show `names`; None if no cell may."""
+    """Return a box (2, 3) RAS mm, with a margin, around the body cells that may show structures `names`, or None."""
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)
     smooth = apply_affine(affine, ras)
@@ -163,7 +163,7 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Ten
 
 
 def _coordinates(embedding: EmbeddingMap, points: np.ndarray) -> np.ndarray:
-    """Return body coordinates (n, 3) mm of points (n, 3) RAS mm. Far from body cells, an affine fit gives them."""
+    """Return body coordinates (n, 3) mm of points (n, 3) RAS mm; far from body cells, from an affine fit."""
     affine, _ = robust_affine(*body_points(embedding))
     result = apply_affine(affine, points)
     cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points)).float()
@@ -173,7 +173,7 @@ def _coordinates(embedding: EmbeddingMap, points: np.ndarray) -> np.ndarray:
 
 
 def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
-    """Return local descriptors (c, k, j, i) near a box, the centre (3,) RAS mm of the first, and their step (3,) mm."""
+    """Return local descriptors (c, k, j, i) near a box, the place (3,) RAS mm of the first, and the spacing (3,) mm."""
     size = embedding.cell_mm / 2
     low = embedding.cell_to_ras[:3, 3] - size / 2
     shape = np.array(embedding.local.shape[:0:-1])

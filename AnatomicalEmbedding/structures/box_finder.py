@@ -105,7 +105,7 @@ class BoxFinder:
 def choose_examples(
     examples: Mapping[str, Sequence[Example]], structures: Sequence[str] | None, holder: str
 ) -> dict[str, Sequence[Example]]:
-    """Return the examples of `structures`, or all if this is None. holder: source of the examples, for messages."""
+    """Return the examples of `structures`; None: all examples. holder: source of the examples, for messages."""
     return {name: examples[name] for name in (choose_names(structures, examples, holder) if structures else examples)}
 
 
@@ -118,7 +118,7 @@ def open_library(weights_hash: str, model: str, path: str | Path | None = None) 
         library = StructureLibrary.load(path)
         if library.weights_hash != weights_hash:
             raise WeightsError(
-                f"{path}: this library was built with other weights; load those weights, or build a new library."
+                f"{path}: this library was built with other weights; load its weights, or build a new library."
             )
         return library
     shipped = shipped_library(weights_hash)

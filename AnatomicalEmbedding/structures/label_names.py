@@ -53,7 +53,7 @@ def group_of(kind: str) -> str:
 
 
 def structure_name(name: str) -> str:
-    """Return the structure of a label: the lung for a lobe, the heart for a chamber, the sacrum for S1, else itself."""
+    """Return a label's structure: lung for a lobe, heart for a chamber, sacrum for S1, else the canonical name."""
     words = canonical_name(name)
     side = words.rsplit("_", 1)[-1]
     if words.startswith("lung_") and side in ("left", "right"):
@@ -112,7 +112,7 @@ def find_structures(
     measure: the function that returns the points of a structure.
     Returns name -> points (m, 3) RAS mm, and name -> reason for each structure that was left out.
     Reasons: the name is in LEFT_OUT_WORDS or LEFT_OUT_NAMES, the structure has fewer than MIN_VOXELS voxels, or the
-    border of the scan cuts the structure, so that the centre and extremes are not those of the whole organ.
+    border of the scan cuts the structure, so its true centre and extremes are not known.
     """
     found, left_out = {}, {}
     voxels_of = voxels_by_label(labels)

@@ -67,7 +67,7 @@ class Margins:
 
     Args:
         recall: for each factor in TIMES, the mean share of a structure inside its box, if each side is moved by this
-            factor times its likely error. The mean is taken in real and in synthetic scans; the smaller is stored.
+            factor times its likely error. Real and synthetic scans have separate means; the smaller mean is stored.
         boxes: number of boxes with known truth.
         scales: name of structure -> (6,) ratio of true to expected error of each side; key "": all other structures.
     """
@@ -176,7 +176,7 @@ def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str,
 
 
 def _shrunk(off: np.ndarray, common: np.ndarray) -> np.ndarray:
-    """Return the root mean square (6,) of errors `off` (n, 6), mixed with `common` (6,): less if n is large."""
+    """Return the root mean square (6,) of the n errors `off` (n, 6) and of _DOUBT more errors `common` (6,)."""
     return np.sqrt(((off**2).sum(axis=0) + _DOUBT * common**2) / (len(off) + _DOUBT))
 
 

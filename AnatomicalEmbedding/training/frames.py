@@ -110,7 +110,7 @@ def _robust_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
 
 
 def fit_heights(readings: dict[float, float]) -> tuple[float, float]:
-    """Fit body height = scale * z + shift to readings {body height: RAS z}; with few readings, scale stays near 1."""
+    """Fit body height = scale * z + shift, with scale near 1 if readings are few. readings: body height -> z, mm."""
     height = np.array(list(readings))
     z = np.array(list(readings.values()))
     spread = z - z.mean()

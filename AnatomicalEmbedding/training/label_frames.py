@@ -144,7 +144,7 @@ def _in_body(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> 
 
 
 def _hold_to_canonical(mean: Points, count: Mapping[str, int]) -> Points:
-    """Shift and scale the mean shape so that its organs fit those of the canonical body. Bones have no influence."""
+    """Shift and scale the mean shape so that its organs fit the canonical body's organs. Bones have no influence."""
     canonical = canonical_structures()
     shared = [name for name in mean if name in canonical and not name.startswith(_NOT_HELD)]
     weight = np.sqrt([count[name] for name in shared])[:, None]

@@ -67,7 +67,7 @@ class OptimiserSpec:
 
 @dataclass(frozen=True)
 class Progress:
-    """State after a step. step: number of the step. steps: steps of the run. loss: mean of about the last 50 steps."""
+    """The state of a run after step number `step` of `steps`. loss: mean loss of about the last 50 steps."""
 
     step: int
     steps: int
@@ -76,7 +76,7 @@ class Progress:
 
 
 class TrainingLoop:
-    """A network in training. step: number of steps done. minutes: their duration. steps: number of steps of the run.
+    """A network in training. steps: length of the run. step: number of finished steps. minutes: their duration.
 
     Args:
         network: the network; it is trained in place, on its device.

@@ -127,7 +127,7 @@ class FrameCorrections(nn.Module):
         return target + (target - spread(self.centre)) * scale + spread(self.shift * self.shift_sd)
 
     def prior(self, scan: torch.Tensor) -> torch.Tensor:
-        """Return the mean squared correction of the batch's scans. Corrections are divided by their expected sizes."""
+        """Sum the squares of each scan's shift and scale, in standard deviations. Return the mean over the scans."""
         return (self.shift[scan].square() + self.scale[scan].square()).sum(1).mean()
 
 

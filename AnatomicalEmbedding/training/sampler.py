@@ -201,7 +201,7 @@ class ViewSampler(BatchSampler):
                     return views, (found[0][chosen], found[1][chosen])
 
     def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """Return the scan number and the voxel of the second view: as given, or the same place in another phantom."""
+        """Return scan number and voxel of the second view: the arguments, or the same place in another phantom."""
         phantom = self.origin == ORIGINS.index("phantom")
         others = np.flatnonzero(phantom & (np.arange(len(self.scans)) != index))
         if phantom[index] and len(others) and rng.random() < self.recipe.batch.cross_share:
@@ -338,7 +338,7 @@ def _inverse_affine(positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
 
 
 def start_worker(_: int) -> None:
-    """Set up a worker process: it uses one thread, and ignores signals such as Ctrl+C, because its parent ends it."""
+    """Set up a worker process: it uses one thread, and ignores signals, because the parent process ends it."""
     torch.set_num_threads(1)
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # ignored, because the parent process ends its workers
         if hasattr(signal, name):

@@ -98,7 +98,7 @@ class PreparedScan:
                 metadata = file.metadata()
             origin, label_names = metadata["origin"], tuple(map(structure_name, json.loads(metadata["label_names"])))
         except (SafetensorError, OSError, KeyError, TypeError):
-            message = f"{path}: not a prepared scan, or of an older version, or damaged; delete it and run again."
+            message = f"{path}: is damaged, outdated or not a prepared scan; delete this file and run again."
             raise AnatomicalEmbeddingError(message) from None
         frame = FrameGuess(**{k: np.array(v) for k, v in json.loads(metadata["frame"]).items()})
         return cls(
@@ -109,7 +109,7 @@ class PreparedScan:
 
 
 def prepare_volume(volume: Volume, frame: dict[float, float] | FrameGuess, spacing_mm: Spacing) -> PreparedScan:
-    """Prepare one scan: resample it to the working grid, and find the body. Raises VolumeError if there is no patient.
+    """Prepare one scan: resample it to the working grid, and find the body. Raises VolumeError if no patient is found.
 
     frame: approximate conversion from RAS mm to body coordinates; or {body height mm: RAS S mm} with at least one
     entry, from which the conversion is guessed.

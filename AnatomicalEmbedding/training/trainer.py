@@ -40,7 +40,7 @@ _PHANTOM_SEEDS = (700, 701)  # not used for training: training phantoms have see
 class TrainingRun:
     """Result of a training run: the network, the number of steps and the duration.
 
-    network: on the CPU, with the weights of least validation error. Without validation: the mean of the last steps.
+    network: on the CPU; weights of least validation error, or without validation the mean weights of the last steps.
     """
 
     network: EmbeddingNetwork

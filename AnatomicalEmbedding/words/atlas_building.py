@@ -156,7 +156,7 @@ def _sampled(
 def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
     """Compute the Occupancy of each structure: the fraction of bodies in which the structure fills each cell.
 
-    In each cell, only those bodies count that show the cell and have labels of the structure.
+    The fraction is taken over the bodies that show the cell and have labels of the structure.
     """
     counted: dict[str, list[_Counted]] = {}
     for body in bodies:
@@ -177,7 +177,7 @@ def _frame_index(body: SampledBody) -> tuple[np.ndarray, np.ndarray]:
 
 
 def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBody]) -> dict[str, Occupancy]:
-    """Return the occupancies with discriminants; None for a structure with descriptors from fewer than two bodies."""
+    """Add a discriminant to each occupancy, or None if fewer than two bodies have descriptors of the structure."""
     patients: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {}
     for body in bodies:
         if body.descriptor is None:

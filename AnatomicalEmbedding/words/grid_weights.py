@@ -85,7 +85,7 @@ class Grid:
         return np.array([float((field.values * self.position(field, axis)).sum() / total) for axis in range(3)])
 
     def span(self, field: Field, low: float, high: float) -> np.ndarray:
-        """Return (2, 3) mm: where the values, added up along R, A, S, reach the fractions `low`, `high` of the sum."""
+        """Return (2, 3) mm: where the running sum of the values along R, A, S is `low` and `high` times the sum."""
         result = np.zeros((2, 3))
         for axis, others in enumerate(((0, 1), (0, 2), (1, 2))):
             share = np.cumsum(field.values.sum(axis=others, dtype=np.float64))
@@ -111,7 +111,7 @@ class Grid:
         """Sort the grid cells with tissue by the cell of the body frame (the frame cell) in which they lie.
 
         Returns cells and begin. cells: flat indices of the sorted grid cells. begin: cells[begin[n] : begin[n + 1]] lie
-        in frame cell n. A grid cell outside the body frame counts as part of the nearest frame cell.
+        in frame cell n. A grid cell outside the body frame is assigned to the nearest frame cell.
         """
         cells = np.flatnonzero(self.tissue)
         index = np.rint((self.body.reshape(3, -1)[:, cells].T - LOW_MM) / STEP_MM).astype(int)
@@ -176,7 +176,7 @@ class Grid:
         return smoothed(torch.from_numpy(field.values)[None], (sigma_mm / self.step).tolist())[0].numpy()
 
     def distance(self, field: Field, threshold: float) -> np.ndarray:
-        """Return each cell's distance to the region of values >= `threshold`, (k, j, i) mm; negative inside it."""
+        """Return each cell's distance to the region of values >= `threshold`, (k, j, i) mm; negative in the region."""
         image = sitk.GetImageFromArray((field.values >= threshold).astype(np.uint8))
         image.SetSpacing(self.step.tolist())
         return sitk.GetArrayFromImage(

@@ -77,7 +77,7 @@ def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
 
 
 def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.ndarray | None) -> Field:
-    """Correct the chances `prior` by the map's descriptors. Without descriptors or discriminant, return `prior`."""
+    """Correct each cell's chance in `prior` by the map's descriptors, if the map and the discriminant permit it."""
     local = embedding.local
     if local is None or discriminant is None or len(discriminant) != len(local) + 1:
         return prior
@@ -107,7 +107,7 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
     Args:
         share: for each cell the chance that it belongs to the structure, from atlas and descriptors.
         tissue: a key of `_TISSUES`, or "any".
-        alike: chances of another structure with the same CT numbers. This is the aorta if the structure is an artery.
+        alike: chances of another structure with the same CT numbers: for an artery, the aorta.
     """
     if grid.hu is None or share.total < 0.5:
         return share
@@ -122,7 +122,7 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
     usual = None if alike is None else _density_where_sure(grid, alike)
 
     def log_ratio(inside: np.ndarray) -> np.ndarray:
-        """Return log(frequency in / outside the structure) of each HU bin. inside: each cell's chance to be inside."""
+        """Return log(frequency inside / outside structure) of each HU bin. inside: each cell's chance to be inside."""
         outside = np.bincount(bins, 1 - inside, len(_WIDTHS))
         outside = outside / outside.sum() / _WIDTHS + 1e-6
         if usual is not None:
@@ -194,10 +194,10 @@ def total_odds(grid: Grid, fields: list[Field]) -> Field:
 
 
 def among_others(grid: Grid, field: Field, total: Field, sharing: list[Field]) -> Field:
-    """Correct the chance of a structure by the chances of its rivals.
+    """Correct the chances `field` of a structure by the chances of the other structures.
 
     total: `total_odds` of all structures, including this structure. sharing: fields of the structures that contain this
-    structure or are parts of it; they are not rivals.
+    structure or are parts of it; these structures are ignored.
     """
     own = odds(field.values)
     rivals = total.values[grid.crop(field)] - own

@@ -122,7 +122,7 @@ class PlaceFinder:
             _ = self._odds
 
     def find(self, mention: Mention) -> list[Place]:
-        """Find the place of a mention, or the left and the right place if the mention names both."""
+        """Find the place of a mention. If the mention names both sides, find the left and the right place."""
         return [self.place(name, mention.qualifier, mention.negated, mention.remark) for name in mention.places]
 
     def place(self, name: str, qualifier: Qualifier | None = None, negated: bool = False, remark: str = "") -> Place:
@@ -245,7 +245,7 @@ class PlaceFinder:
 
     @cached_property
     def _excluding(self) -> list[str]:
-        """Atlas structures that a text can name. A cell belongs to only one, or to two if one contains the other."""
+        """Atlas structures that a text can name. A cell belongs to one structure, or to a structure and its part."""
         names = sorted(self._atlas.occupancies.keys() & self._terms.by_name.keys())
         return [name for name in names if occupancy_of(name, self._atlas)]
 

@@ -60,7 +60,7 @@ class Ribs:
     number: np.ndarray
 
     def prior(self, grid: Grid, name: str, usual: Field) -> Field | None:
-        """Make the field of rib `name`. None if under 6 cells belong to it. usual: the rib's field in the atlas."""
+        """Make the field of rib `name`; None if the rib has under 6 cells. usual: the rib's field in the atlas."""
         _, side, number = name.split("_")
         own = (self.side == SIDES.index(side)) & (self.number == int(number))
         if own.sum() < _FEWEST:
@@ -205,7 +205,7 @@ def _sectors(body: np.ndarray) -> np.ndarray:
 
 
 def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
-    """Return the rib number (n,) of cells where ribs begin (bool `begins`), -1 elsewhere. height: (n,) RAS S mm."""
+    """Return (n,): number of the rib that begins in each cell; -1 if `begins` is False. height: (n,) RAS S mm."""
     number, here = np.full(len(height), -1), np.flatnonzero(begins)
     groups = [here[group] for group in _groups(height[here])]
     levels = _levels(np.array([height[group].mean() for group in groups]), spine)

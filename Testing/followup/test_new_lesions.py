@@ -35,7 +35,7 @@ def test_a_part_of_a_non_target_keeps_the_response_from_being_complete() -> None
     record = patient((30, GONE), (20, GONE), (None, 20), L2={"target": False}, L3={"split_from": "L2", "target": True})
     assert last(record).category == "PR"
     assert last(record).notes == (
-        "L3: may still be there, but is not in the sum, so the response is not complete; review it.",
+        "L3: may still exist but is not in the sum, so the response is incomplete; review the lesion.",
     )
     assert last(record.not_visible("L3", "b")).category == "CR"
 

@@ -149,7 +149,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def fixed_bytes_per_voxel(self) -> float:
-        """Memory that slabs cannot reduce: working grid, network input, coarser levels; bytes per input voxel."""
+        """Memory of working grid, network input and coarser levels, bytes per input voxel. Slabs do not reduce it."""
         return 16.0 + 4.0 * 8 * self.spec.widths[1] / (2 * STRIDE) ** 3
 
     @property
@@ -174,7 +174,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def reach_cells(self) -> int:
-        """How many cells of stride 4 the last decoder level and heads read on each side of a cell. It is even."""
+        """How many cells of stride 4 the last decoder level and heads read on each side of a cell, an even number."""
         return 6 if self.spec.organs else 4 if self.spec.local_channels else 2
 
     def forward(self, x: torch.Tensor, descriptors: bool = True) -> Features:
@@ -328,7 +328,7 @@ class _DoubleConvolution(nn.Sequential):
 
 
 class _UnitLength(torch.autograd.Function):
-    """Divides vectors along dimension 1 by their length. The gradient is five times faster than that of F.normalize."""
+    """Divides vectors along dimension 1 by their length. Its gradient is five times faster than with F.normalize."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:

@@ -80,7 +80,7 @@ class AlignPanel(Listener):
         self.update()
 
     def onShow(self) -> None:
-        """Show the moving volume over the fixed volume in the views. If it is shown already, hide it."""
+        """Show the moving volume over the fixed volume; if the views already show this, hide the moving volume."""
         scene, fixed, moving = self._session.scene, self.fixed, self.moving
         if areLaidOver(scene, fixed, moving):
             takeAway(scene, fixed, moving)

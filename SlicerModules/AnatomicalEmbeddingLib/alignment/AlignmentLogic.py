@@ -1,4 +1,4 @@
-"""Aligns a moving volume with a fixed volume: registers both in the background, then moves the moving volume."""
+"""Aligns a moving volume with a fixed volume: registers them in the background, then moves the moving volume."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Cell:
 
 
 class BoxLogic(SceneJob):
-    """Finds boxes of structures in the scans of the scene, and reads them.
+    """Finds boxes of structures in the scans of the scene, shows and removes boxes, and makes the table of boxes.
 
     Signal changed(): emitted when boxes, examples or the progress of a search have changed. Signal reported(sentence):
     a message for the user. libraryPath: path of a structure library; "" for the library that ships with the weights.
@@ -209,7 +209,7 @@ class BoxLogic(SceneJob):
     def jumpTo(self, volumeNode, structure: str) -> bool:
         """Centre the views of a volume on the box of a structure, and let the mouse change only this box.
 
-        If no view shows the volume, all views show it afterwards. Returns False if there is no such box.
+        If no view shows the volume, all views show it afterwards. Returns False if the volume has no such box.
         """
         for volumeId, boxes in boxesByVolume(self.scene).items():
             for name, box in boxes.items():
@@ -246,7 +246,7 @@ class BoxLogic(SceneJob):
                     box.follow(now[volumeId])
 
     def _drawnNow(self) -> tuple:
-        """Return values that differ after a box was added, removed or edited, or after a scan got another map."""
+        """Return values that change if a box is added, removed or edited, or if a scan gets another map."""
         changed = [node.GetMTime() for node in nodesOf(self.scene, "vtkMRMLMarkupsROINode")]
         return len(changed), max(changed, default=0), [self._source(node) for node in ctVolumes(self.scene)]
 

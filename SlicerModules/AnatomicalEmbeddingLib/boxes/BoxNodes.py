@@ -110,7 +110,7 @@ class BoxNode:
 
     @property
     def box(self) -> np.ndarray:
-        """The box as the ROI is now, (2, 3) in the volume's own RAS mm."""
+        """The ROI's current box, (2, 3) in the volume's own RAS mm."""
         return boxIn(self.volumeNode, self.node)
 
     @property
@@ -223,6 +223,6 @@ def freeColour(used: Collection[Colour]) -> Colour:
 
 
 def _shape(roiNode) -> list[float]:
-    """Return the matrix (16 numbers) and the size (3 numbers) of an ROI. Each edit changes at least one of them."""
+    """Return the matrix (16 numbers) and the size (3 numbers) of an ROI. Each edit changes at least one number."""
     matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
     return [*matrix.ravel().tolist(), *roiNode.GetSize()]

@@ -111,7 +111,6 @@ class ExamplePanel(Listener):
         self._showButtons()
 
     def _onNewBox(self) -> None:
-        """Add an ROI node, and start to place it with the mouse."""
         scene = slicer.mrmlScene
         node = scene.AddNewNodeByClass("vtkMRMLMarkupsROINode", scene.GenerateUniqueName(_("Example box")))
         node.CreateDefaultDisplayNodes()

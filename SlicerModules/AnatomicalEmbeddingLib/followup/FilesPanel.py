@@ -32,7 +32,7 @@ class ImportPanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Enable the button if a study of the patient is loaded."""
+        """Enable the import button if a study of the patient is loaded."""
         self.ui.importButton.enabled = bool(self.logic.volumes)
 
     def menu(self):

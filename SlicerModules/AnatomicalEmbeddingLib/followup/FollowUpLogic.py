@@ -1,4 +1,4 @@
-"""The follow-up of one patient in a scene: applies the user's actions, proposes places and shows the lesions."""
+"""Applies the user's actions to the follow-up of one patient, proposes places of lesions, and shows the lesions."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class FollowUpLogic(Listener):
     # -- views -------------------------------------------------------------------------------------------------------
 
     def placeOf(self, lesion: str, study: str) -> np.ndarray | None:
-        """Return a lesion's place in a study, (3,) world RAS mm. Returns None without a place or a loaded scan."""
+        """Return a lesion's place in a study, (3,) world RAS mm; None if it has no place or the scan is not loaded."""
         found = self.record.finding(lesion, study)
         volume = self.volumes.get(study)
         if found is None or found.point_ras is None or volume is None:
@@ -175,7 +175,7 @@ class FollowUpLogic(Listener):
         return True
 
     def undo(self) -> None:
-        """Restore the record before the user's last change."""
+        """Restore the record as it was before the user's last change."""
         self._restore(self.history.undo)
 
     def redo(self) -> None:

@@ -73,7 +73,7 @@ class LesionMirror:
             self._report()
 
     def stop(self) -> None:
-        """Stop observing the nodes. They remain in the scene."""
+        """Stop observing the nodes. The nodes remain in the scene."""
         for observer in self._observers.values():
             observer.stop()
         self._record, self._volumes, self._shown = FollowUp(), {}, {}
@@ -81,7 +81,7 @@ class LesionMirror:
         self._edited = False
 
     def _report(self) -> None:
-        """Reset the nodes to the record. Report added points, deleted points and deleted axes, but no deleted list."""
+        """Reset the nodes to the record. Report added points, and deleted points and axes, but not deleted lists."""
         record = self._record
         lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
         gone = [

@@ -86,7 +86,7 @@ class Pairing(Listener):
         self._set(None)
 
     def update(self) -> None:
-        """Set `offer` to None if a person has changed findings since `begin`. Unreviewed proposals do not count."""
+        """Set `offer` to None if a reviewed finding or the order of the studies has changed since `begin`."""
         holds = self.offer is not None and self._basis == _basisOf(self.logic.record)
         self._set(self.offer if holds else None)
 

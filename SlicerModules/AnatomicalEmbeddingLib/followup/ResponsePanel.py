@@ -54,7 +54,7 @@ class ResponsePanel(Listener):
         showText(self.ui.missingLabel, self._sentences(found))
 
     def _sentences(self, found: list[recist.Response]) -> str:
-        """Return HTML: what is missing to compute the chosen study's response, and remarks about this study."""
+        """Return HTML: the entries that the chosen study's response lacks, and remarks about this study."""
         if not found:
             return _("After you have marked and measured lesions, the sums and the response are shown here.")
         here = next((each for each in found if each.study == (self.choice.study or self.choice.usual)), found[-1])

@@ -259,7 +259,7 @@ class LandmarkLogic(Listener):
     # -- corrections by the user -------------------------------------------------------------------------------------
 
     def setByHand(self, pointId: str, volumeNode, pointWorld: Sequence[float]) -> None:
-        """Set the user's own answer in a target. Matching keeps it. pointWorld: the answer's place, (3,) world mm."""
+        """Set the user's own answer in a target. Matching does not change it. pointWorld: its place, (3,) world mm."""
         self._answerByHand(pointId, volumeNode, MOVED, fromWorld(volumeNode, [pointWorld])[0])
 
     def setNotVisible(self, pointId: str, volumeNode) -> None:

@@ -193,7 +193,7 @@ class OutlineLogic(SceneJob):
             raise AnatomicalEmbeddingError(self.process.problem)
 
     def _addNext(self, folder: OutlineFolder, run: Path, left: dict, looks: Mapping) -> bool:
-        """Show the outlines of one finished scan and remove the scan from `left`. Returns False if none is finished."""
+        """Show a finished scan's outlines and remove the scan from `left`. Returns False if no scan is finished."""
         name = next((name for name in folder.outlined(run) if name in left), None)
         if name is None:
             return False

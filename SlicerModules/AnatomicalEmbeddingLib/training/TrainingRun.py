@@ -1,4 +1,4 @@
-"""The folder of a run: reads the run's settings and progress, and checks if a run can start or continue there."""
+"""The folder of a run: reads the run's settings and progress, and checks if a run can start or continue in it."""
 
 from __future__ import annotations
 

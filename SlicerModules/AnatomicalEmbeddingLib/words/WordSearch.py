@@ -251,7 +251,7 @@ class WordSearch(Listener):
         self.changed.emit()
 
     def _findPlace(self, query: _Query, node) -> Steps[None]:
-        """Find the place that a search now shows in one scan, draw its region, and move this scan's views to it."""
+        """Find the query's shown place in one scan, draw the place's region, and move the scan's views to the place."""
         step, embedding = query.step, self.store.map(node)
         try:
             place, region = yield from self._askFinder(node, lambda finder: _placeOf(finder, step))

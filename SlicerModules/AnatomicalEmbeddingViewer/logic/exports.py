@@ -65,7 +65,7 @@ class Exports:
         return packed.getvalue()
 
     def table(self) -> bytes:
-        """Return a CSV with a row for each point and scan, in the scene's RAS mm. Columns: as in the Slicer module."""
+        """Return a CSV with a row for each point and scan, in the scene's RAS mm, with the columns COLUMNS."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -160,7 +160,7 @@ class Exports:
 
 
 def _reported_place(found, answer) -> np.ndarray:
-    """Return the place of an answer, even of an absent one, (3,) RAS mm. Returns NaN if the list `found` lacks it."""
+    """Return an answer's place, (3,) RAS mm, even if its status is absent; NaN if the list `found` lacks the answer."""
     if answer is None or answer.status == REMOVED or not found.hasPoint(answer):
         return np.full(3, np.nan)
     return fromNode(found.node, answer.pointId) if answer.status == ABSENT else found.worldOf(answer)

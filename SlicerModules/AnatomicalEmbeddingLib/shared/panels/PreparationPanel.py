@@ -16,7 +16,7 @@ from .Widgets import BAD, GOOD, WARNING, coloured
 
 
 class PreparationPanel(Listener):
-    """Shows the progress of embedding the volumes of `setVolumes`, except volumes that were removed from the scene."""
+    """Shows the progress of embedding volumes. Volumes that were removed from the scene are ignored."""
 
     def __init__(self, parentLayout, session: Session) -> None:
         self.session = session
