@@ -100,6 +100,11 @@ def measure_halves(ijk: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
     return np.where(inside[:, None], points, np.nan)
 
 
+def measure_all(ijk: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
+    """Return the points of `measure_ends`, then the points of `measure_halves`, (13, 3) RAS mm."""
+    return np.concatenate([measure_ends(ijk, ijk_to_ras), measure_halves(ijk, ijk_to_ras)])
+
+
 def find_structures(
     labels: np.ndarray,
     ijk_to_ras: np.ndarray,

@@ -20,16 +20,7 @@ from ..scan.cropping import crop_voxels
 from ..scan.geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
 from ..scan.volume import OUTSIDE_HU, Volume
 from ..structures.examples import structure_names
-from ..structures.label_names import (
-    CENTRE,
-    EXTREME,
-    INNER,
-    KINDS,
-    LANDMARK,
-    find_structures,
-    measure_ends,
-    measure_halves,
-)
+from ..structures.label_names import CENTRE, EXTREME, INNER, KINDS, LANDMARK, find_structures, measure_all
 from ..structures.labelled_scans import Case
 
 _CONTROL_MM = 70.0  # distance between control points of the bending
@@ -94,8 +85,8 @@ _CUT_SHARE = 0.6  # share of a labelled scan's height that is kept
 _BENT_SHARE = (0.35, 0.6)  # range of the share of a bent scan's height that is kept
 _BENT_POINTS = 120
 _PHANTOM_POINTS = 150
-_SAME_HEIGHT = 2 / 3  # a structure is drawn in part in one of two scans if the ratio of its heights is smaller
-# Group of each point of a structure: of the points of `measure_ends`, then of the points of `measure_halves`.
+_SAME_HEIGHT = 2 / 3  # if the ratio of a structure's heights in two scans is smaller, one outline is incomplete
+# group of each point of `measure_all`
 _ROWS = np.array([CENTRE] + 6 * [EXTREME] + 6 * [INNER])
 _TOP, _BOTTOM = KINDS.index("superior"), KINDS.index("inferior")
 # People click such points. Extreme points also depend on the person who drew the outline.
@@ -136,13 +127,12 @@ def labelled_trials(cases: Sequence[Case], embed: Embed, groups: Collection[str]
     """Yield trials of every ordered pair of labelled scans.
 
     If the two scans show one patient, the points are landmarks. Otherwise the points are points of structures, and
-    landmarks that do not merely have a number. A structure is left out if one of the scans seems to show or outline
-    only a part of it. A target with horizontal slices is also tried without its upper part and without its lower part.
-    groups: the points of structures that are tried, of `label_names.GROUPS`.
+    landmarks whose name does not end with a number. A structure is left out if its heights in the two scans differ so
+    much that one of the outlines is probably incomplete. A target with horizontal slices is also tried without its
+    upper part and without its lower part. groups: the groups of points that are tried, of `label_names.GROUPS`.
     """
     maps = {case.id: embed(case.volume) for case in cases}
-    if INNER in groups:
-        cases = [_with_halves(case) for case in cases]
+    cases = [_with_halves(case) for case in cases]
     for target in cases:
         low, high = target.volume.bounds_ras[:, 2]
         reach = _CUT_SHARE * (high - low)
@@ -159,16 +149,12 @@ def labelled_trials(cases: Sequence[Case], embed: Embed, groups: Collection[str]
 
 
 def _with_halves(case: Case) -> Case:
-    """Return a case whose structures have all points of _ROWS: name -> points (13, 3) RAS mm."""
+    """Return a case whose structures have the points of `measure_all`: name -> points (13, 3) RAS mm."""
     if not case.structures:
         return case
     labels = case.label_map
     names = {value: name for name, value in labels.values.items()}
-    return replace(case, structures=find_structures(labels.voxels, labels.ijk_to_ras, names, _measure)[0])
-
-
-def _measure(ijk: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
-    return np.concatenate([measure_ends(ijk, ijk_to_ras), measure_halves(ijk, ijk_to_ras)])
+    return replace(case, structures=find_structures(labels.voxels, labels.ijk_to_ras, names, measure_all)[0])
 
 
 def _shared(
@@ -187,7 +173,7 @@ def _shared(
             points.append(own)
             truth.append(other)
             placed.append(np.full(len(own), there[0]))
-            kinds.append(_ROWS[: len(own)])
+            kinds.append(_ROWS)
     one, other, where, group = map(np.concatenate, (points, truth, placed, kinds))
     used = (where != 0) & np.isin(group, list(groups)) & np.isfinite(one + other).all(axis=1)
     return one[used], np.where(where[used, None] > 0, other[used], np.nan), tuple(group[used].tolist())
@@ -237,7 +223,7 @@ def bent_trials(volumes: Iterable[Volume], embed: Embed) -> Iterator[Trial]:
 def phantom_trials(seeds: Iterable[int], embed: Embed, groups: Collection[str]) -> Iterator[Trial]:
     """Yield trials that match each synthetic patient with every scan of the next patient, and the last with the first.
 
-    groups: the points of structures that are tried, of `label_names.GROUPS`.
+    groups: the groups of points that are tried, of `label_names.GROUPS`.
     """
     seeds, rng = list(seeds), np.random.default_rng(0)
     first = one = phantom_views(seeds[0]) if seeds else {}
@@ -257,6 +243,6 @@ def phantom_trials(seeds: Iterable[int], embed: Embed, groups: Collection[str]) 
 
 def _phantom_case(phantom: Phantom) -> Case:
     structures, left_out = find_structures(
-        phantom.labels, phantom.volume.ijk_to_ras, structure_names(phantom), _measure
+        phantom.labels, phantom.volume.ijk_to_ras, structure_names(phantom), measure_all
     )
     return Case(phantom.volume.name, Path(), structures, {}, left_out)
