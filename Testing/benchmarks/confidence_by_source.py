@@ -5,7 +5,7 @@
 The source of a scan is the beginning of its file name, up to a digit, "-" or "_". For each source, a calibration is
 made as `anatemb calibrate` makes it: from matches between labelled scans of the other sources, from deformed scans of
 the other sources, and from synthetic patients. This calibration is then tested on the matches whose target belongs to
-the source that was left out.
+the source that was left out. Landmarks that can be derived from outlines are matched, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from AnatomicalEmbedding.embedding.calibration import Calibration
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.evaluation.confidence import Judged, summarise_confidence
 from AnatomicalEmbedding.matching.confidence import EVIDENCE, judge
-from AnatomicalEmbedding.structures.label_names import GROUPS
 from AnatomicalEmbedding.structures.labelled_scans import Case, list_scans, load_case
 from AnatomicalEmbedding.training.calibrate import (
     BENT,
@@ -35,7 +34,7 @@ from AnatomicalEmbedding.training.calibrate import (
     grow_forest,
     try_matching,
 )
-from AnatomicalEmbedding.training.known_matches import Trial, bent_trials, labelled_trials, phantom_trials
+from AnatomicalEmbedding.training.known_matches import CLICKED, Trial, bent_trials, labelled_trials, phantom_trials
 
 _EFFORT = "standard"
 _PATIENTS = range(70_000, 70_010)
@@ -133,9 +132,9 @@ def main() -> None:
         labelled, bent, phantoms = read_matches(options.matches)
     else:
         paths = {path.name: path for folder in [*options.labelled, *options.scans] for path in list_scans(folder)}
-        labelled = tried(labelled_trials(labelled_cases(options.labelled), model.embed, GROUPS))
+        labelled = tried(labelled_trials(labelled_cases(options.labelled), model.embed, CLICKED))
         bent = tried(bent_trials((Volume.read(path) for path in paths.values()), model.embed))
-        phantoms = tried(phantom_trials(_PATIENTS, model.embed, GROUPS))
+        phantoms = tried(phantom_trials(_PATIENTS, model.embed, CLICKED))
         if options.matches:
             write_matches(options.matches, (labelled, bent, phantoms))
     print(f"trials: {len(labelled)} labelled, {len(bent)} bent, {len(phantoms)} synthetic", flush=True)
