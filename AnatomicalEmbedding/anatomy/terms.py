@@ -78,7 +78,7 @@ def load_terms() -> Terms:
 
 @lru_cache(maxsize=1)
 def load_tissues() -> tuple[Term, ...]:
-    """Return the kinds of tissue ("bone", "lymph node"). They have a code but no place. Raises: see `load_terms`."""
+    """Return the kinds of tissue ("bone", "lymph node"), which have a code but no place. Raises: see `load_terms`."""
     return tuple(term for term in _rows() if term.group == _TISSUES)
 
 

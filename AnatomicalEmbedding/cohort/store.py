@@ -106,7 +106,7 @@ class Store:
         return list(rows.values())
 
     def verify(self, repair: bool = False) -> list[Fault]:
-        """Find missing and damaged map files. repair: delete damaged files, set the faults' scans to waiting."""
+        """Find missing and damaged map files. repair: True to remove these maps; the next run makes them again."""
         if not repair:
             return self._faults()
         with self.locked():

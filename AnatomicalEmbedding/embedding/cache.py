@@ -1,4 +1,4 @@
-"""Cache of maps on disk, of limited size. Its keys are the content hash of the scan and the hash of the weights."""
+"""Cache of maps on disk, of limited size. A map is found by the hashes of its scan and of its weights."""
 
 from __future__ import annotations
 

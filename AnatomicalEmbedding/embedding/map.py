@@ -130,7 +130,7 @@ class EmbeddingMap:
         return torch.cat([self.coordinate * weight, weight[None]])[None]
 
     def contains(self, points_ras: np.ndarray) -> np.ndarray:
-        """For each point (N, 3), RAS mm: does it lie inside the scan, up to the outer voxel edges? (N,) bool."""
+        """Return (N,) bool: whether each point (N, 3), RAS mm, lies inside the outer voxel edges of the scan."""
         ijk = transform_points(np.linalg.inv(self.scan_to_ras), as_points(points_ras))
         return in_grid(ijk, self.scan_shape)
 
@@ -156,7 +156,7 @@ class EmbeddingMap:
         return transform_points(self.cell_to_ras, np.array([cells.min(0) - 0.5, cells.max(0) + 0.5]))
 
     def in_body(self, points_ras: np.ndarray) -> np.ndarray:
-        """For each point (N, 3), RAS mm: does it lie in a body cell? (N,) bool."""
+        """Return (N,) bool: whether each point (N, 3), RAS mm, lies in a body cell."""
         cells = np.rint(transform_points(self.ras_to_cell, as_points(points_ras))).astype(int)
         inside = ((cells >= 0) & (cells < self.body.shape[::-1])).all(axis=1)
         i, j, k = cells[inside].T

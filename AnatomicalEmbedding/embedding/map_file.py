@@ -105,7 +105,7 @@ def read_map_file(path: str | Path, descriptors: bool = True) -> dict[str, Any]:
 
 
 def read_descriptors(path: str | Path, body: torch.Tensor, box: CellBox) -> torch.Tensor | None:
-    """Read the local descriptors in a box of k x j x i cells: (l, 2k, 2j, 2i) float16; None if the file has none.
+    """Read descriptors (l, 2k, 2j, 2i), float16, in a box of k x j x i cells; None if the file has no descriptors.
 
     Args:
         body: bool, body cells of the whole map.

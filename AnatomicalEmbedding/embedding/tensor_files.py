@@ -120,7 +120,7 @@ def write_tensor_file(
 ) -> None:
     """Write tensors and metadata as safetensors, complete or not at all. Raises `error` if this is not possible."""
     if not str(path).endswith(".safetensors"):
-        raise error(f"{path}: the file name has another ending than .safetensors; give a name with this ending.")
+        raise error(f"{path}: the file name does not end in .safetensors; add this ending.")
     try:
         with atomic_path(path) as temporary:
             save_file({name: values.contiguous() for name, values in tensors.items()}, str(temporary), metadata)

@@ -27,7 +27,7 @@ seconds of this work, or 0 if the work was done before. The time to read the fil
 
 
 class EmbeddingMatcher:
-    """A Matcher that uses embedding maps. Each scan is embedded once. effort: effort of matching ("standard")."""
+    """A Matcher that uses embedding maps. Each scan is embedded once. effort: effort of matching."""
 
     def __init__(self, model: Model, effort: str = "standard") -> None:
         self.model, self.effort = model, effort

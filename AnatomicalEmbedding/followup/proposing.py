@@ -85,7 +85,7 @@ def carry_points(
 
 def outside_patient(lesion_id: str, study: str) -> str:
     """Return the sentence for a lesion that cannot be matched, because it was marked outside the patient."""
-    return f"{lesion_id}: its place in {study} is outside the patient; correct the place there."
+    return f"{lesion_id}: its place in {study} is outside the patient; correct this place."
 
 
 def _nearest_source(
@@ -93,8 +93,9 @@ def _nearest_source(
 ) -> str | None:
     """Choose the study from which a lesion is matched in the study `key`. Returns the key of the chosen study, or None.
 
-    A person must have seen the lesion in the chosen study, and the study must have a map. The nearest of these in time
-    is chosen; of two equally near studies, the earlier study. findings: findings of the lesion, by study key.
+    A person must have seen the lesion in the chosen study, and the study must have a map. Of several studies, the
+    nearest in time is chosen; if two are equally near, the earlier study. findings: findings of the lesion, by study
+    key.
     """
     seen = [s for s in record.studies if s.key in maps and s.key in findings and findings[s.key].visible]
     compared = (record.study(key), *seen)
@@ -115,7 +116,7 @@ def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Find
 
 
 def _on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
-    """Return (n,) bool: does each point (n, 3), RAS mm, lie in the scan and within 12 mm of a body cell?"""
+    """Return (n,) bool: whether each point (n, 3), RAS mm, lies in the scan and within 12 mm of a body cell."""
     cells = transform_points(embedding.ras_to_cell, points_ras)
     body = embedding.body_index.numpy()
     inside = embedding.contains(points_ras)

@@ -67,7 +67,7 @@ def responses(record: FollowUp) -> list[Response]:
         notes, scans = found[number].notes, timeline.scans[number]
         if len(scans) > 1:
             names = " and ".join(scan.name for scan in scans)
-            notes += (f"{names}: have the same date or DICOM study, so they are one visit.",)
+            notes += (f"{names}: have the same date or DICOM study, so they count as one visit.",)
         answers.append(replace(found[number], study=study.key, notes=notes))
     return answers
 
@@ -86,13 +86,13 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
 
 
 def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
-    """Return sentences about missing entries. Without these entries, visit `number` cannot be the baseline.
+    """Return sentences about missing targets or sizes, because of which visit `number` cannot be the baseline.
 
-    If this visit lacks no entries, the sentences are about the first visit in which a person saw a lesion.
+    Targets or sizes are missing in this visit, or in the first visit in which a person saw a lesion.
     """
     if not timeline.counting(timeline.start) and number > timeline.start:
         label = timeline.first.label
-        return (f"no target lesion is marked in {label}, the first study with a lesion; mark a target there.",)
+        return (f"no target lesion is marked in {label}, the first study with a lesion; mark a target in it.",)
     for each in (number, timeline.start):
         if missing := timeline.sizes(each).missing:
             return sentences(missing)

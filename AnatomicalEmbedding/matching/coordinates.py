@@ -68,7 +68,7 @@ class CoordinateAnswers:
 
     Args:
         cells: (n, 3) float64, answers in target cells i, j, k.
-        residual: (n,) distance between the coordinate at the answer and the wanted coordinate, in the unit of the map.
+        residual: (n,) distance between the body coordinates of the answer and of the point, in the unit of the map.
         size: (n,) volume in the body frame that corresponds to 1 mm^3 of the target: determinant of the map's slope.
     """
 
@@ -90,7 +90,7 @@ def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[to
 
 
 def find_coordinates(coordinates: torch.Tensor, rows: TargetRows) -> CoordinateAnswers:
-    """Find the places of n >= 1 body coordinates (n, 3). rows: target of each coordinate. All maps have body cells."""
+    """Find the places of n >= 1 body coordinates (n, 3). rows: target of each coordinate; all have body cells."""
     query = coordinates.double()
     cells = rows.read(_nearest_cell, query.float()).double()
     residual = size = torch.empty(0)

@@ -139,7 +139,7 @@ def curve(
     step: float | None = None,
     squash: tuple[float, float, float] = (1.0, 1.0, 1.0),
 ) -> Tube:
-    """Make a tube of capsules on a smooth curve through `points`. step: capsule length, mm; None: set by `radii`."""
+    """Make a tube of capsules on a smooth curve through `points`. step: capsule length, mm; None to use the radii."""
     if step is None:
         step = max(5.0, 0.6 * float(np.median(np.asarray(radii, float))))
     knots = np.asarray(points, float)

@@ -135,7 +135,7 @@ def _parts(scan: str) -> tuple[list[str], str, list[str]]:
 
 
 def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Choose each column of `rows` that distinguishes scans which are equal in all columns chosen before.
+    """Choose each column of `rows` in which scans differ that are equal in all columns chosen before.
 
     rows: one row for each scan, with parts of its name. known: columns with other parts of the names, chosen before.
     """
@@ -148,7 +148,7 @@ def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[
 
 
 def read_scan(scan: str) -> Volume:
-    """Read a scan of a cohort. scan: its label in the cohort: a file, a folder, or folder#SeriesInstanceUID.
+    """Read a scan of a cohort. scan: label in the cohort, which is a file, a folder, or folder#SeriesInstanceUID.
 
     Raises AnatomicalEmbeddingError if the scan does not exist any more, and the errors of `Volume.read`.
     """

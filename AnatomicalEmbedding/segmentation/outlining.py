@@ -48,7 +48,7 @@ class Outline:
 
 @dataclass(frozen=True, eq=False)
 class Outlines:
-    """All structures of one scan. labels: (k, j, i) uint8 on the scan's grid; n: outlines[n - 1]; 0: no structure."""
+    """All structures of one scan. labels: (k, j, i) uint8; label n means outlines[n - 1], 0 means none."""
 
     labels: np.ndarray
     outlines: tuple[Outline, ...]
@@ -143,7 +143,7 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
 def paint(
     probability: torch.Tensor, crop: Crop, volume: Volume, value: int, labels: np.ndarray, strength: np.ndarray
 ) -> None:
-    """Set `labels` to `value` in voxels where `probability` exceeds `strength`; set `strength` to `probability` there.
+    """Set `labels` to `value`, and `strength` to `probability`, in voxels where `probability` exceeds `strength`.
 
     labels, strength: (k, j, i) on the volume's grid. strength: highest probability of earlier structures, at least 0.5.
     """
@@ -180,7 +180,7 @@ def signs(guess: torch.Tensor, tried: torch.Tensor, kept: torch.Tensor, spacing_
     1. the Dice of the outline with the truth, as predicted from the probabilities;
     2. the mean Dice of the outline with the outlines for slightly changed inputs;
     3. the predicted Dice of the carried labels, which is low if the examples disagree;
-    4. the logarithm of the thickness in mm;
+    4. the logarithm of the outline's thickness in mm;
     5. 1 if there is only one example, else 0.
 
     guess: (k, j, i) mean of the carried labels. tried: (changes, k, j, i) probabilities for changed inputs.

@@ -65,7 +65,7 @@ class Patch:
 
 
 def network_input(hu: torch.Tensor, coordinate: torch.Tensor, guess: torch.Tensor) -> torch.Tensor:
-    """Make the input (1, INPUTS + s, k, j, i) from HU (k, j, i), coordinates (3, k, j, i) and a guess (s, k, j, i)."""
+    """Make the input (1, INPUTS + s, k, j, i) from HU (k, j, i), coordinates (3, k, j, i), first guess (s, k, j, i)."""
     grey = [((hu - low) / (high - low)).clamp(0, 1) for low, high in WINDOWS]
     return torch.cat([torch.stack(grey), coordinate, guess])[None]
 
@@ -97,7 +97,7 @@ class PatchSampler:
         return Patch(network_input(hu, coordinate, guess), features, labels[None], example.known)
 
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
-        """Make a random first guess (s, k, j, i) for a patch of example n: carried or bent labels of it, or zeros."""
+        """Make a random first guess (s, k, j, i) for a patch: carried labels, bent labels of example n, or zeros."""
         example, rng = self._examples[n], self._rng
         if rng.random() < _NO_GUESS:
             return torch.zeros(len(example.labels), *self._size)
@@ -325,7 +325,7 @@ def voxel_loss(logits: torch.Tensor, labels: torch.Tensor, known: torch.Tensor) 
 def _draw_rows(
     examples: list[TrainingCrop], rng: np.random.Generator, cancelled: Callable[[], bool], patches: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Choose voxels of random patches. Returns input rows (n, c), labels (n, s) and (n, s) bool: is the label known?"""
+    """Choose voxels of random patches. Returns rows (n, c), labels (n, s), and (n, s) bool: is a label known?"""
     largest = [max(e.crop.shape[axis] for e in examples) for axis in range(3)]
     k, j, i = (min(_PATCH, -(-n // 2) * 2) for n in largest)
     sampler = PatchSampler(examples, (k, j, i), rng)

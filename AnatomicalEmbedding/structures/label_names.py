@@ -48,12 +48,12 @@ _DIRECTIONS = np.array([(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1),
 
 
 def group_of(kind: str) -> str:
-    """Return the kind of a point for reports: "extreme" for all six extreme points; "centre" and "landmark" stay."""
+    """Return the kind of a point for reports: "centre", "landmark", or "extreme" for all six extreme points."""
     return kind if kind in GROUPS else EXTREME
 
 
 def structure_name(name: str) -> str:
-    """Return a label's structure: lung for a lobe, heart for a chamber, sacrum for S1, else the canonical name."""
+    """Return the structure of a label: lung for a lobe, heart for a chamber, sacrum for S1, else the canonical name."""
     words = canonical_name(name)
     side = words.rsplit("_", 1)[-1]
     if words.startswith("lung_") and side in ("left", "right"):

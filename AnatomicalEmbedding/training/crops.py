@@ -2,7 +2,7 @@
 
 A cell of a crop has 4 x 4 x 4 voxels. A smooth transform gives, for each voxel of the crop, its place in the scan. The
 scan is resampled in two passes: within each slice, then between slices (Catmull and Smith, SIGGRAPH 1980). The passes
-read the memory in order and use vector instructions. On CPUs, they are three times as fast as trilinear interpolation,
+read the memory in order and use vector instructions. On CPUs, this is three times as fast as trilinear interpolation,
 which reads eight voxels from distant places for each new voxel.
 """
 

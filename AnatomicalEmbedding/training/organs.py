@@ -75,7 +75,7 @@ class LabelledCells:
 
 @torch.no_grad()
 def read_cells_of(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> Iterator[LabelledCells]:
-    """Yield the cells of each labelled scan. Their coordinates are not yet corrected with usual places of organs."""
+    """Yield the cells of each labelled scan. The coordinates of the cells are not corrected by the organs."""
     organs = network.spec.organs
     for scan in scans:
         known = tuple(n for n, name in enumerate(organs, 1) if name in scan.label_names)

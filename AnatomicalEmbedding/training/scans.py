@@ -67,7 +67,7 @@ class PreparedScan:
         return float(low), float(high)
 
     def numbers_among(self, organs: Sequence[str]) -> torch.Tensor:
-        """Return a uint8 table: value of `labels` -> 1 + index of its structure in `organs`; 0: not in `organs`."""
+        """Return a uint8 table: value of `labels` -> 1 + index of the structure in `organs`; 0 if `organs` lacks it."""
         numbers = {name: n for n, name in enumerate(organs, 1)}
         return torch.tensor([0, *(numbers.get(name, 0) for name in self.label_names)], dtype=torch.uint8)
 

@@ -52,7 +52,7 @@ Finder = Callable[[str], Field]
 
 
 def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -> Field:
-    """Return the field of a recipe: for each cell of the grid, its chance to belong to the place, 0 to 1.
+    """Return the field of the rule `recipe`: for each cell of the grid, its chance to belong to the place, 0 to 1.
 
     field_of: returns the field of another place, by name. side: "left" or "right" if the place has a side, else "".
     """

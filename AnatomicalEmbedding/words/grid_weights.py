@@ -44,7 +44,7 @@ NOWHERE = Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Cells along R, A, S. origin: (3,) mm of the first cell's centre. step: (3,) mm. shape: (k, j, i).
+    """A grid of cells along R, A, S. origin: (3,) mm, centre of the first cell. step: (3,) mm. shape: (k, j, i).
 
     body: float32 (3, k, j, i), body coordinates of each cell, mm; None if the grid itself is in the body frame.
     tissue: bool (k, j, i), True for cells that contain a part of the patient. hu: float32 (k, j, i), mean CT number of
@@ -85,7 +85,7 @@ class Grid:
         return np.array([float((field.values * self.position(field, axis)).sum() / total) for axis in range(3)])
 
     def span(self, field: Field, low: float, high: float) -> np.ndarray:
-        """Return (2, 3) mm: where the running sum of the values along R, A, S is `low` and `high` times the sum."""
+        """Return (2, 3) mm: the places along R, A, S below which the shares `low` and `high` of the field's sum lie."""
         result = np.zeros((2, 3))
         for axis, others in enumerate(((0, 1), (0, 2), (1, 2))):
             share = np.cumsum(field.values.sum(axis=others, dtype=np.float64))
@@ -165,7 +165,7 @@ class Grid:
         return Field(as_cell(low + field.first), values[_box(low, high + 1 - low)])
 
     def joined(self, fields: list[Field]) -> Field:
-        """Return a field whose value at a cell is the largest of the values that the given fields have there."""
+        """Return a field whose value at each cell is the largest value of the given fields at this cell."""
         low = np.min([f.first for f in fields], axis=0)
         high = np.max([np.add(f.first, f.values.shape[::-1]) for f in fields], axis=0)
         box = Field(as_cell(low), np.zeros((high - low)[::-1], dtype=np.float32))

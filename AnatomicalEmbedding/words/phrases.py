@@ -105,7 +105,7 @@ def parse_report(text: str) -> list[Sentence]:
 def parse_query(text: str) -> list[Sentence]:
     """Split a typed query into sentences that name places, and entries of a list that name no place.
 
-    "liver, xyz" gives the whole text with one mention, and "xyz" without a mention. Raises the errors of `parse`.
+    For "liver, xyz", returns the whole text with a mention, and "xyz" without a mention. Raises the errors of `parse`.
     """
     parts: list[Sentence] = []
     for sentence, strange in _read(text):
@@ -115,7 +115,7 @@ def parse_query(text: str) -> list[Sentence]:
 
 
 def _read(text: str) -> list[tuple[Sentence, list[Span]]]:
-    """Return (sentence, entries) for each sentence. entries: list entries that name no place (xyz in "liver, xyz")."""
+    """Return (sentence, entries) for each sentence. entries: parts of a list without a place (xyz in "liver, xyz")."""
     if len(text) > MOST_CHARACTERS:
         raise AnatomicalEmbeddingError(
             f"the text has {len(text):,} characters; give a text of at most {MOST_CHARACTERS:,} characters."
@@ -243,7 +243,7 @@ def _owner(words: Sequence[str], at: int, names: Sequence[Name]) -> Name | None:
 
 
 def _side_before(words: Sequence[str], last: Name, each: Name) -> str:
-    """Return the side of the name `last` if this side also holds for the next name, `each`; otherwise ""."""
+    """Return the side of the name `last` if the next name, `each`, has the same side; otherwise ""."""
     between = words[last.last + 1 : each.first]
     return last.side if len(between) < _SAME_SIDE_REACH and (TURNS | {"on", "to"}).isdisjoint(between) else ""
 
@@ -279,7 +279,7 @@ def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int]
 
 
 def _before(words: Sequence[str], first: int, named: set[int]) -> list[str]:
-    """Return up to five words before token `first`. Stop at a comma or another name; leave out silent words."""
+    """Return up to five words before token `first`. Stop at a comma or another name; leave out words in SILENT."""
     found: list[str] = []
     for n in range(first - 1, max(first - 9, -1), -1):
         if n in named or words[n] in _BREAKS or len(found) >= 5:

@@ -36,7 +36,7 @@ _SAME = {
 
 @dataclass(frozen=True)
 class Token:
-    """A word of a text. word: its plain form. start, end: its position in the text, in characters."""
+    """A word of a text. word: lower case, without accents. start, end: position in the text, in characters."""
 
     word: str
     start: int

@@ -20,7 +20,7 @@ _ORGAN_SHARE = 0.5  # share of the organ codes in the similarity of two descript
 
 
 class OrganHead(nn.Module):
-    """Computes the probabilities of organs in each cell of stride 4. Its training does not change the U-Net.
+    """Computes the probabilities of organs in each cell of stride 4. Training this head does not change the U-Net.
 
     places: (n, 7) medians over the training patients, for each organ: mean coordinate (3, in units of the network),
     standard deviation of the coordinates of its cells (3, same units) and volume in ml (1).

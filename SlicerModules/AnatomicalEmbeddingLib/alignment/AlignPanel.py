@@ -134,7 +134,8 @@ class AlignPanel(Listener):
         ui.alignShowButton.text = _("Show fixed alone") if laidOver else _("Show both")
         ui.alignShowButton.enabled = not problem
         ui.alignShowButton.toolTip = tip.format(**names)
-        back = _("Move {moving} back to where it was. The transform stays in the scene.").format(**names)
+        back = _("Move {moving} back to its place before the alignment. The transform stays in the scene.")
+        back = back.format(**names)
         ui.alignUndoButton.enabled = alignment is not None and not busy
         ui.alignUndoButton.toolTip = _("The moving scan is not aligned.") if alignment is None else back
         showProgress(ui.alignProgressBar, self.logic)

@@ -74,7 +74,7 @@ class BoxLogic(SceneJob):
     def find(
         self, volumeNodes: Sequence, structures: Sequence[str], recall: float, replaceEdited: bool = False
     ) -> bool:
-        """Start to search volumes for structures. The volumes are prepared first.
+        """Start to search volumes for structures. The volumes are embedded first.
 
         If the user has examples of a structure, these examples are used instead of the library. A structure is not
         searched for in a scan in which the user has marked it.
@@ -148,7 +148,6 @@ class BoxLogic(SceneJob):
             self.changed.emit()
 
     def _showBoxes(self, volume, found: list[tuple[FoundBox, np.ndarray]], replaceEdited: bool) -> None:
-        """Write the answers into the scene. Boxes that the user changed stay, unless `replaceEdited` is True."""
         kept: list[str] = []
         self.scene.StartState(self.scene.BatchProcessState)  # views are drawn once, not once for each box
         try:
@@ -195,8 +194,8 @@ class BoxLogic(SceneJob):
     def boxesOf(self, volumeNode, structures: Sequence[str]) -> dict[str, np.ndarray]:
         """Return the boxes of structures in a volume, by structure name: (2, 3) in the volume's own RAS mm.
 
-        For a structure that the user marked in this volume, this is the box around the marks; for others, the found box
-        as it is now. Structures without a box are left out. Raises PointsError if the node of an example was removed.
+        If the user marked a structure in this volume, return the box around the marks; otherwise, the found box with
+        the user's changes. Structures without a box are left out. Raises PointsError if an example's node was removed.
         """
         found = {name: box.box for name, box in boxesIn(self.scene, volumeNode).items() if name in structures}
         marked: dict[str, list[np.ndarray]] = {}

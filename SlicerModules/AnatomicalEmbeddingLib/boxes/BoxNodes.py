@@ -41,7 +41,7 @@ class FoundBox:
     status: WHOLE, CUT, ABSENT, or UNCERTAIN (perhaps cut). recall: fraction of the structure that the box should
     contain. present: fraction of the structure's points that the scan shows. sigmaMm: likely error of each side, mm.
     cut: names of the sides that lie outside the scan. byOwn: True if found with the user's own examples. madeFrom: key
-    of the weights and the scan. times: volume of the box / volume before its enlargement; 0: not known.
+    of the weights and the scan. times: volume of the box / volume before its enlargement; 0 if unknown.
     """
 
     structure: str

@@ -91,8 +91,8 @@ class CohortHits(SceneJob):
     def _showAt(self, node, hit: CohortPlace) -> None:
         """Move the views of a scan to the place `hit`, and mark the place.
 
-        If no view shows the scan yet, it replaces the cohort scan that was shown last. If no cohort scan is visible,
-        the scan is shown next to the visible volumes.
+        If no view shows the scan yet, the scan replaces the cohort scan that was shown last. If no cohort scan is
+        visible, the scan is shown next to the visible volumes.
         """
         if not Views.viewsOf(self.scene, node):
             before = self._shown

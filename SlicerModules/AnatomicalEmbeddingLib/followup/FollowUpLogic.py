@@ -140,7 +140,7 @@ class FollowUpLogic(Listener):
     # -- actions of the user -----------------------------------------------------------------------------------------
 
     def mark(self, study: str, place: Point, lesion: str | None = None) -> str:
-        """Mark a lesion at `place`, or move its place in the study to `place`. Then start to prepare all scans.
+        """Mark a lesion at `place`, or move its place in the study to `place`. Then call `prepare`.
 
         lesion: id; None for a new lesion. Returns the id of the lesion; "" if the record cannot be changed.
         """
@@ -311,7 +311,7 @@ def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> F
 
 
 def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[str, tuple]:
-    """Return {lesion id: values} for each lesion to propose in the study. The proposed place depends on the values."""
+    """Return {lesion id: all values on which the proposal depends} for each lesion that may be proposed in a study."""
     question, order = {}, tuple((each.key, each.date) for each in record.studies)
     for lesion in record.lesions:
         found = lesion.findings.get(study)

@@ -71,7 +71,6 @@ def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[
 
 
 def _seriesUid(scene, volumeNode) -> str:
-    """Return the DICOM series UID of a volume; "" if the volume has no UID."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     item = hierarchy.GetItemByDataNode(volumeNode)
     return hierarchy.GetItemUID(item, UID) if item else ""

@@ -80,7 +80,7 @@ class Patient:
 
 
 def patients(scene) -> list[Patient]:
-    """Return the patients of all CT volumes, in the scene's order. Volumes without a patient are in one last entry."""
+    """Return the patients of all CT volumes, in the scene's order, and last a Patient for all other volumes."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     volumes: dict[int, list] = {}
     for volume in scans(scene):

@@ -1,4 +1,4 @@
-"""Landmarks of one scan, the template, and their answers in other scans, the targets.
+"""Landmarks in one scan (the template), and their answers in the other scans (the targets).
 
 A click causes four steps:
 
@@ -235,7 +235,6 @@ class LandmarkLogic(Listener):
         self._showAnswers(sentences)
 
     def _showAnswers(self, sentences: Sequence[str]) -> None:
-        """Report `sentences`. Show new answer lists only in the views of their targets. Observe their edits."""
         for volumeId, each in self._answers.lists.items():
             if volumeId not in self._answerObservers:
                 self._answerObservers[volumeId] = self._observerOf(each)

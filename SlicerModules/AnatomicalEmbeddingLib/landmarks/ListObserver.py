@@ -94,7 +94,7 @@ class ListObserver:
             self._dirty = True
 
     def _places(self) -> dict[str, tuple[float, ...]]:
-        """Return point ID -> position. A change shows which point was dragged; Slicer's events do not state it."""
+        """Return point ID -> position. Two results show which point was dragged; Slicer's events do not."""
         node = self._node
         return {
             node.GetNthControlPointID(n): tuple(node.GetNthControlPointPosition(n))

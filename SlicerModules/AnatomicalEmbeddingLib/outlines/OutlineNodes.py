@@ -1,4 +1,4 @@
-"""Segmentation nodes: the user's examples, and the outlines. A node of outlines also stores the scan's result rows."""
+"""Segmentation nodes of examples and of outlines. A node of outlines also stores the scan's rows of the table."""
 
 from __future__ import annotations
 

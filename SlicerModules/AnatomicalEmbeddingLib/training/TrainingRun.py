@@ -58,7 +58,7 @@ def rememberRun(settings: TrainingSettings) -> None:
 
 
 def runProblem(settings: TrainingSettings, state: RunState) -> str | None:
-    """Return the problem and its remedy if a run with `settings` cannot start or continue; None if it can."""
+    """Return the problem and its remedy if a run with `settings` cannot start or continue; else None."""
     if state.stage == FOREIGN:
         return f"{state.folder}: holds other files; choose a new or empty folder for the run."
     if state.stage == NEW or state.settings is None:

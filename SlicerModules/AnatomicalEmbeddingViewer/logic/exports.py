@@ -121,7 +121,7 @@ class Exports:
     def scene(self) -> Callable[[], BinaryIO]:
         """Write the scene into a folder. Returns a function that packs the folder as a bundle (.mrb) for 3D Slicer.
 
-        Packing takes long, so call this function in another thread. It returns a temporary file, deleted when closed.
+        Packing is slow: call this function in another thread. The function returns a file that is deleted when closed.
         """
         refused = AnatomicalEmbeddingError("The scene could not be written; free some space on the viewer's disk.")
         work = Path(tempfile.mkdtemp(prefix="bundle-", dir=self._session.folder))
