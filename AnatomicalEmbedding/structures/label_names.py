@@ -106,7 +106,8 @@ def voxels_by_label(labels: np.ndarray) -> dict[int, np.ndarray]:
 
 
 def _measure(ijk: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
-    """Return (7, 3) RAS mm: the centre of mass, and the mean of the outermost layer of voxels in six directions."""
+    """Return seven points (7, 3), RAS mm, of a structure: its centre of mass, and the mean of its outermost layer of
+    voxels in each of six directions. ijk: (n, 3), all voxels of the structure."""
     ras = transform_points(ijk_to_ras, ijk)
     points = [ras.mean(axis=0)]
     for direction in _DIRECTIONS:
