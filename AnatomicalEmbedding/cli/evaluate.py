@@ -75,12 +75,13 @@ def run_landmarks(
 
 def run_confidence(options: argparse.Namespace) -> None:
     from ..evaluation.confidence import judge_trials, summarise_confidence
+    from ..structures.label_names import GROUPS
     from ..structures.labelled_scans import load_cases
     from ..training.known_matches import labelled_trials
 
     model = open_model(options)
     cases = load_cases(options.folder)
-    judged = judge_trials(labelled_trials(cases, model.embed), options.effort)
+    judged = judge_trials(labelled_trials(cases, model.embed, GROUPS), options.effort)
     finish(summarise_confidence(judged, f"{model.name}, {options.effort}"), options)
 
 
@@ -95,7 +96,7 @@ def run_boxes(options: argparse.Namespace, peers: PeerBoxes | None = None) -> No
     if options.library and (peers or options.templates):
         raise AnatomicalEmbeddingError("--library and --templates cannot be used together; leave out one of the two.")
     model = open_model(options)
-    library = open_library(model.weights_hash, model.name)
+    library = open_library(model.weights_hash, model.name, weights=model.path)
     cases = list(labelled_boxes(load_cases(options.folder)))
     templates = list(labelled_boxes(load_cases(options.templates))) if options.templates else []
     with progress_bar("boxes", options.json) as progress:

@@ -122,7 +122,8 @@ def _dates(given: Sequence[str], count: int) -> list[date | None]:
 
 
 def _describe(path: Path, series: str | None, volume: Volume, day: date | None) -> tuple[Study, str]:
-    """Return the study of a scan, and the Patient ID or "". The study's key is the series UID or the content hash."""
+    """Return the study of a scan, and its Patient ID ("" if the scan has none). The study's key is the UID of its DICOM
+    series or, for another file, the hash of its content."""
     from ..embedding.inference import volume_hash
     from ..followup.study_inputs import date_of
     from ..scan.dicom import describe_series, is_dicom_file

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import __version__
 from ..embedding.cache import MapCache, default_folder
-from ..resources import DEFAULT_MODEL, list_weights
+from ..resources import default_weights, list_weights, terms_of, weights_file
 from . import console
 from .scans import Scans
 
@@ -121,7 +121,8 @@ def _installation() -> dict[str, object]:
         "devices": ["cpu", *_accelerators(torch_version)],
         "cpu_cores": os.cpu_count(),
         "weights": list_weights(),
-        "default_weights": DEFAULT_MODEL,
+        "default_weights": default_weights(),
+        **{f"terms_of_{name}": terms_of(weights_file(name)) or "not stated" for name in list_weights()},
         "cache_folder": str(cache.folder),
         "cached_maps": cache.count(),
         "cached_mb": round(cache.size_bytes() / 2**20, 1),
@@ -139,7 +140,7 @@ def _accelerators(torch_version: str) -> list[str]:
 
 
 def _axes(ijk_to_ras: np.ndarray) -> str:
-    """Return the directions in which i, j, k increase, such as "LPS". An oblique scan's angle follows in degrees."""
+    """Return the directions in which i, j, k increase, such as "LPS", and in degrees the angle of an oblique scan."""
     direction = ijk_to_ras[:3, :3] / np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
     letters = ""
     for axis in range(3):

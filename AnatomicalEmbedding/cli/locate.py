@@ -38,7 +38,7 @@ def add_box_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
     add("--structures", metavar="A,B,...", help="names of structures (see `anatemb structures`); default: all")
-    add("--library", type=Path, metavar="FILE", help="structure library (default: the shipped library)")
+    add("--library", type=Path, metavar="FILE", help="structure library (default: the library of the weights)")
     examples = (
         "folder of your own examples, used instead of the library: scans NAME.nii.gz, each with NAME.seg.nii.gz and "
         "NAME.labels.json, or with boxes drawn in Slicer and saved as NAME.STRUCTURE.roi.mrk.json"
@@ -59,7 +59,7 @@ def open_finder(
         raise AnatomicalEmbeddingError(
             f"--structures {structures}: contains no name; write names, such as --structures liver,spleen."
         )
-    own = open_library(model.weights_hash, model.name, library)
+    own = open_library(model.weights_hash, model.name, library, model.path)
     if examples is None:
         return BoxFinder.by_library(own, names, recall)
     return BoxFinder.by_folder(examples, model, own.example_margins, names, recall, console.warn)

@@ -18,7 +18,8 @@ EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 _DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _COMMANDS = (
-    "demo info embed match followup register view locate find crop segment cohort structures train evaluate calibrate"
+    "demo info embed match followup register view locate find crop segment cohort structures train "
+    "weights evaluate calibrate"
 )
 
 

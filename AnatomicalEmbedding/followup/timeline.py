@@ -90,13 +90,13 @@ class Timeline:
 
     @property
     def clean(self) -> tuple[Study, ...]:
-        """The visits before visit `first` for which a person entered that a lesion is not visible."""
+        """The visits before the start for which a person entered that a lesion is not visible."""
         findings = (each for lesion in self.record.lesions for each in lesion.findings.items())
         gone = {key for key, found in findings if found.state == NOT_VISIBLE}
         return tuple(study for study in self.record.studies[: self.start] if study.key in gone)
 
     def counting(self, number: int) -> list[Lesion]:
-        """Return targets seen in visit `first`, and targets that split from these targets up to visit `number`."""
+        """Return the targets seen at the start, and targets that split from these targets up to visit `number`."""
         keys = {study.key for study in self.record.studies[: number + 1]}
         targets = [lesion for lesion in self.record.lesions if lesion.target]
         counting = [lesion for lesion in targets if _is_seen(lesion.findings.get(self.first.key))]
@@ -128,7 +128,10 @@ class Timeline:
         return Measured(tuple(sizes), tuple(missing))
 
     def news(self, number: int) -> News:
-        """Return the lesions that are new or may be new in a visit: seen in the visit, but not in the study `first`."""
+        """Return the lesions that a person saw in visit `number`, but not in the visit in which the follow-up starts.
+
+        A lesion is unclear, not new, if nobody reviewed its place at the start, or if it is a lymph node without size.
+        """
         first, study = self.first, self.record.studies[number]
         new, unclear, notes = [], [], []
         for lesion in self.record.lesions:
@@ -167,9 +170,9 @@ class Timeline:
                 yield shown.id, why_unknown(shown, found, study)
 
     def _shown(self, lesion: Lesion, number: int) -> Lesion | None:
-        """Return the lesion that stands for `lesion` in visit `number`, or None.
+        """Return the lesion that a person saw in visit `number` and that is, or contains, `lesion`; or None.
 
-        If a person saw `lesion` in the visit, return `lesion`. If `lesion` has merged into X in the visit, return X,
+        If a person saw `lesion` in the visit, this is `lesion`. If `lesion` is merged into X in the visit, this is X,
         but only if a person saw X in the visit and saw `lesion` in an earlier visit.
         """
         key = self.record.studies[number].key

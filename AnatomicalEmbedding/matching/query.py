@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from ..embedding.levels import above_ends, near_spine, spine_ends
+from ..embedding.levels import above_ends, level_chances, near_spine, spine_ends
 from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
 from ..scan.geometry import transform_points
@@ -27,6 +27,8 @@ class Query:
         blocks: descriptors of the tissue around the points, for "standard" and "thorough"; or None.
         above_ends_mm: (n, len(ENDS_MM)) height of the points above each end of the spine, mm; NaN for an end that the
             template does not show. None if no heights were computed.
+        level_chances: (n,) chance that the template's level of the spine at each point is right; 0 if the template does
+            not show an end of the spine. None for queries that were read from a file.
     """
 
     weights_hash: str
@@ -35,6 +37,7 @@ class Query:
     descriptors: torch.Tensor | None = None
     blocks: Blocks | None = None
     above_ends_mm: np.ndarray | None = None
+    level_chances: np.ndarray | None = None
 
 
 def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "standard") -> Query:
@@ -51,7 +54,8 @@ def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "st
         blocks = describe_blocks(template, torch.from_numpy(transform_points(template.ras_to_cell, points_ras)))
     ends = spine_ends(template) if near_spine(coordinates.float().numpy()).any() else {}
     above = above_ends(points_ras[:, 2], ends)
-    return Query(template.provenance.weights_hash, coordinates, sizes, descriptors, blocks, above)
+    chances = level_chances(template, points_ras)
+    return Query(template.provenance.weights_hash, coordinates, sizes, descriptors, blocks, above, chances)
 
 
 def join_queries(parts: list[Query]) -> Query:
@@ -71,5 +75,8 @@ def join_queries(parts: list[Query]) -> Query:
         torch.cat([part.sizes for part in parts]),
         None if first.descriptors is None else torch.cat([part.descriptors for part in parts]),
         blocks,
-        None if first.above_ends_mm is None else np.concatenate([part.above_ends_mm for part in parts]),
+        *(
+            None if getattr(first, name) is None else np.concatenate([getattr(part, name) for part in parts])
+            for name in ("above_ends_mm", "level_chances")
+        ),
     )

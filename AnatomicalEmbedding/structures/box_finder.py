@@ -109,10 +109,13 @@ def choose_examples(
     return {name: examples[name] for name in (choose_names(structures, examples, holder) if structures else examples)}
 
 
-def open_library(weights_hash: str, model: str, path: str | Path | None = None) -> StructureLibrary:
-    """Read a structure library from a file; without `path`, read the library that ships for the weights.
+def open_library(
+    weights_hash: str, model: str, path: str | Path | None = None, weights: Path | None = None
+) -> StructureLibrary:
+    """Read a structure library from a file; without `path`, read the library next to the weights, or a shipped library.
 
-    model: name of the weights, for messages. Raises WeightsError if there is no library for these weights.
+    model: name of the weights, for messages. weights: file of the weights, if it is known.
+    Raises WeightsError if there is no library for these weights.
     """
     if path is not None:
         library = StructureLibrary.load(path)
@@ -121,7 +124,7 @@ def open_library(weights_hash: str, model: str, path: str | Path | None = None) 
                 f"{path}: this library was built with other weights; use those weights, or build a new library."
             )
         return library
-    shipped = shipped_library(weights_hash)
+    shipped = shipped_library(weights_hash, weights)
     if shipped is None:
         raise WeightsError(
             f"{model}: no structure library ships for these weights; make a library with `anatemb structures DATA "

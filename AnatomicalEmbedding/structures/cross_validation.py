@@ -76,6 +76,7 @@ def _examples_of(name: str, target: BoxCase, every: Sequence[BoxCase], shots: in
     return [*others[start:], *others[:start]][:shots]
 
 
+PHANTOM_SEED = 72_000  # seed of the first synthetic patient for libraries
 _EFFORT = "fast"
 _MOST_EXAMPLES = 12  # for each structure; more examples hardly improve the boxes
 _FEWEST_EXAMPLES = 3

@@ -19,12 +19,13 @@ from ..matching.match import match
 from ..scan.sources import find_scans
 from ..scan.volume import Volume
 from ..structures.labelled_scans import load_case, refuse_twins
-from .known_matches import Trial, bent_trials, labelled_trials, phantom_trials
+from .known_matches import CLICKED, Trial, bent_trials, labelled_trials, phantom_trials
 
 LABELLED, BENT, PHANTOMS = "pairs of labelled scans", "bent scans", "synthetic patients"
 # Total weight of all matches of each source. Synthetic patients have a low weight, because matching is easier in them.
 WEIGHTS = {LABELLED: 1.0, BENT: 1.0, PHANTOMS: 0.1}
 
+PHANTOM_SEED = 70_000  # seed of the first synthetic patient for calibrations; training uses other seeds
 _TREES = 48
 _LEAF = 100  # least number of matches in a leaf; with smaller leaves, a forest fits new kinds of scans less well
 _LEAVES = 20  # if there are few matches, leaves are smaller, so that a tree can still have this number of leaves
@@ -140,9 +141,9 @@ def collect(
                 skipped.append(str(error))
 
     trials = {
-        LABELLED: labelled_trials(cases, model.embed),
+        LABELLED: labelled_trials(cases, model.embed, CLICKED),
         BENT: bent_trials(readable(), model.embed),
-        PHANTOMS: phantom_trials(phantom_seeds, model.embed),
+        PHANTOMS: phantom_trials(phantom_seeds, model.embed, CLICKED),
     }
     expected = 3 * len(cases) * max(len(cases) - 1, 0) + 2 * len(scans) + 3 * len(phantom_seeds)
     tried: dict[str, dict[str, list[Outcomes]]] = {}

@@ -96,7 +96,7 @@ def frame_from_map(embedding: EmbeddingMap) -> FrameGuess:
 
 
 def _robust_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Fit y = scale * x + shift so that outliers have little effect: least squares, then Huber's weights."""
+    """Fit y = scale * x + shift with little influence of outliers, by Huber's weights. Returns scale and shift."""
     weight = np.ones_like(x)
     scale, shift = 1.0, 0.0
     for _ in range(5):
@@ -105,7 +105,8 @@ def _robust_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
         scale = float((spread @ (y - mean_y) + _LINE_PRIOR) / (spread @ (x - mean_x) + _LINE_PRIOR))
         shift = float(mean_y - scale * mean_x)
         residual = np.abs(y - scale * x - shift)
-        weight = np.minimum(1.0, 1.5 * np.median(residual) / np.maximum(residual, 1e-6))
+        limit = max(1.5 * np.median(residual), 1e-6)  # above 0, so that an exact line keeps its weights
+        weight = np.minimum(1.0, limit / np.maximum(residual, 1e-6))
     return scale, shift
 
 

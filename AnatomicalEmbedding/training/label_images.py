@@ -5,6 +5,7 @@ and random contents. The rest of the image is the canonical body, deformed to fi
 shows an organ of the label map at a place where the label map has no label, this place becomes fat or muscle.
 """
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -168,8 +169,27 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
     return LabelImage(Volume(hu, body.grid.ijk_to_ras, name=f"{body.name}-{seed}"), phase, to_body)
 
 
+def write_label_image(body: LabelledBody, placement: Placement, seed: int, folder: Path) -> LabelImage:
+    """Make an image of a labelled body, and write it to a folder as a labelled scan.
+
+    The files are NAME.nii.gz, NAME.seg.nii.gz and NAME.labels.json, with the name of the body.
+    Raises KeyError if `placement` has no entry for this body.
+    """
+    image = make_label_image(body, placement, seed)
+    labels = sitk.GetImageFromArray(body.labels)
+    labels.SetSpacing(body.grid.spacing)
+    labels.SetOrigin((body.grid.first_ras * (-1, -1, 1)).tolist())
+    folder.mkdir(parents=True, exist_ok=True)
+    sitk.WriteImage(labels, str(folder / f"{body.name}{SUFFIX}"))
+    names = {number: name for number, name in enumerate(body.names) if name}
+    (folder / f"{body.name}.labels.json").write_text(json.dumps(names))
+    image.volume.write(folder / f"{body.name}.nii.gz")
+    return image
+
+
 def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
-    """Return (256,): label in the canonical body -> index of its structure in `names`; 0 if `names` lacks it."""
+    """Return a table (256,): label value in the canonical body -> index in `names` of the label's structure. The index
+    is 0 if `names` does not contain the structure."""
     table = np.zeros(256, np.uint8)
     for name, value in LABEL_ID.items():
         structure = structure_name(name)

@@ -40,7 +40,7 @@ _PHANTOM_SEEDS = (700, 701)  # not used for training: training phantoms have see
 class TrainingRun:
     """Result of a training run: the network, the number of steps and the duration.
 
-    network: on the CPU, with the weights of least validation error; without validation, the mean of the last weights.
+    network: on the CPU, with the weights of least validation error; without validation, with averaged weights.
     """
 
     network: EmbeddingNetwork
@@ -75,7 +75,7 @@ def train(
         start_from: weights to fine-tune.
         minutes: the run ends after this time. If a stopped run continues, the minutes before the stop count too.
         validate: returns the errors of a network, {kind of point: mm}. Called every `validate_every` steps and at the
-            end; the weights with the least mean error are returned. If None, the mean of the last weights is returned.
+            end; the weights with the least mean error are returned. If None, averaged weights are returned.
 
     Raises AnatomicalEmbeddingError if the checkpoint belongs to another run. Raises CancelledError once `cancelled`
     returns True, after the checkpoint is saved.
@@ -159,7 +159,7 @@ def _on_cpu(network: EmbeddingNetwork) -> EmbeddingNetwork:
 
 
 def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
-    """Copy the weights that both networks have. Heads that only `target` has keep their random weights."""
+    """Copy the weights that both networks have. An optional head that only `target` has keeps its weights."""
     fault = "--start-from: the weights do not fit the recipe's network; choose a recipe with equal network.widths."
     try:
         unlike = target.load_state_dict(source.state_dict(), strict=False)
