@@ -144,7 +144,7 @@ def _results(options: argparse.Namespace, name: str, inputs: Sequence[Path]) -> 
 def _found_before(
     outlines: Sequence[Outline], results: list[Path], scan: Source, run: Path, segmenter: Segmenter
 ) -> Outlines | None:
-    """Return the outlines of an earlier run. None if they are missing, or older than the scan or the segmenter."""
+    """Return the outlines of an earlier run; None if they are missing, damaged, out of date, or of other structures."""
     from ..segmentation.files import read_segments
     from ..segmentation.outlining import Outlines
     from ..segmentation.segmenter import FILE_NAME

@@ -201,7 +201,7 @@ def one_mention(words: str) -> Mention:
 
 
 def _points_in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.ndarray, np.ndarray]:
-    """Return m points of the place `name`, (m, 3), and the most central of these points, (3,); mm in the body frame.
+    """Return points (m, 3) of the place `name` and the most central of these points (3,), in mm of the body frame.
 
     If `mention` has a qualifier ("upper part of", "above"), the points lie in the part or space of the qualifier.
     """
@@ -242,10 +242,8 @@ def _of_words(row: Row, place: Place) -> Found:
 
 
 def _error_mm(place: Place) -> float:
-    """Estimate the error of the point `place.point_ras`, mm.
-
-    The estimate is the chance that the point lies outside the place, times its mean distance from `place.region`.
-    """
+    """Estimate the error of the point `place.point_ras`, mm: the chance that the point is wrong, times the mean
+    distance from the point to the cells of `place.region`."""
     away = [place.grid.position(place.region, axis) - place.point_ras[axis] for axis in range(3)]
     distance = np.sqrt(sum(np.square(each) for each in away))
     weight = np.square(place.region.values)

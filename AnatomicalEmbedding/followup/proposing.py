@@ -105,7 +105,6 @@ def _nearest_source(
 
 
 def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Finding:
-    """Propose the place of match `number`. The axes of `seen`, the finding in `source`, are moved to this place."""
     guess = Guess(UNCERTAIN, source)  # if the weights have no calibration
     if matches.status is not None:
         error, probability = float(matches.expected_error_mm[number]), float(matches.probability[number])
@@ -116,7 +115,7 @@ def _proposal(seen: Finding, matches: Matches, number: int, source: str) -> Find
 
 
 def _on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
-    """Return (n,) bool: whether each point (n, 3), RAS mm, lies in the scan and within 12 mm of a body cell."""
+    """Return (n,) bool: whether each point (n, 3), RAS mm, lies in the scan and at most 12 mm from a body cell."""
     cells = transform_points(embedding.ras_to_cell, points_ras)
     body = embedding.body_index.numpy()
     inside = embedding.contains(points_ras)

@@ -197,7 +197,7 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
 
 
 def _choose_examples(groups: tuple[Group, ...], prepared: list[PreparedExample]) -> list[PreparedExample]:
-    """Choose CARRIED examples, and more if a structure is in none of them. Examples of rare structures come first."""
+    """Return CARRIED examples, or more until each structure is shown. Examples of structures shown least come first."""
     count = dict.fromkeys([name for group in groups for name in group.names], 0)
 
     def gain(example: PreparedExample) -> float:

@@ -225,7 +225,7 @@ class FollowUpLogic(Listener):
         self._show()
 
     def _show(self) -> None:
-        """Propose missing places, store the record in the scene, and update the nodes that show the record."""
+        """Propose missing places of lesions, store the record in the scene, and update the nodes of the record."""
         known = _placed(self.record)
         self.history.refresh(self._withProposals(_withoutGroundless(self.record)))
         new = _placed(self.record) - known
@@ -241,7 +241,7 @@ class FollowUpLogic(Listener):
             self.proposed.emit({lesion for lesion, _study in new})
 
     def _withProposals(self, record: FollowUp) -> FollowUp:
-        """Return the record with new proposals in each study whose map or lesions have changed since the last call."""
+        """Return `record` with new proposals in each study whose map or lesions have changed since the last call."""
         maps = {study: found for study, node in self.volumes.items() if (found := self.store.map(node)) is not None}
         questions = {study: _question(record, study, maps) for study in maps}
         changed = [study for study, question in questions.items() if question != self._asked.get(study, {})]
