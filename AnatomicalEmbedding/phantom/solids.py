@@ -296,7 +296,11 @@ class Canvas:
 def _in_capsules(
     places: list[np.ndarray], start: np.ndarray, end: np.ndarray, r0: np.ndarray, r1: np.ndarray, squash: np.ndarray
 ) -> np.ndarray:
-    """Return (n, k, j, i) bool: whether each point of box n lies in capsule n. places: x, y and z of the points, mm."""
+    """Return (n, k, j, i) bool: whether each grid point of box n lies in capsule n.
+
+    places: x, y and z of the grid points, mm. start, end: (n, 3) mm, ends of the axis of each capsule. r0, r1: (n,)
+    radius at `start` and at `end`, mm. squash: (n, 3) factors of the radius along x, y and z.
+    """
 
     def column(values: np.ndarray) -> np.ndarray:
         return values[:, None, None, None]

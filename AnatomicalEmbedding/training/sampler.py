@@ -218,7 +218,7 @@ class ViewSampler(BatchSampler):
         rng: np.random.Generator,
     ) -> list[Crop]:
         """Cut two crops of `size` voxels (i, j, k) that overlap by a random share along each axis. aims: for each crop,
-        the number of its scan and the voxel i, j, k of this scan around which the crop is cut."""
+        the number of its scan and the voxel i, j, k of this scan near which the crop is cut."""
         crops = []
         low, high = self.recipe.batch.overlap
         side = np.where(rng.random(3) < 0.5, -1, 1)

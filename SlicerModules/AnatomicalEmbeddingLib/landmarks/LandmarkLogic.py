@@ -183,7 +183,7 @@ class LandmarkLogic(Listener):
         self._endStep(pointId)
 
     def _onPreview(self, index: int) -> None:
-        """In the template's views, hide the point that follows the mouse while the mouse is over a target."""
+        """In the template's views, hide point `index`, which follows the mouse, while the mouse is over a target."""
         over = self.points.GetNthControlPointAssociatedNodeID(index)
         self.points.SetNthControlPointVisibility(index, over not in [node.GetID() for node in self.targets])
 
