@@ -148,10 +148,11 @@ class Search:
         return sorted(found, key=_order)
 
     def words(self, mention: Mention, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
-        """Search every scan for the first place in `mention` (parsed words). The most probable scans come first.
+        """Search every scan for the place that `mention` (parsed words) names first.
 
-        The expected error is an estimate, not calibrated. It is the product of two numbers: the chance that the answer
-        lies outside the place, and the mean distance from the answer to the region where the place probably lies.
+        Returns one answer, a point, for each scan. The scans that most probably show the place come first. The expected
+        error of an answer is not calibrated: it is the probability that the point lies outside the place, times the
+        mean distance from the point to the region that the place probably fills.
 
         refined: how many scans to read and to search with `PlaceFinder`. In all other scans, and in scans that can no
         longer be read, the answer is the cell nearest to the middle of the place, with status "uncertain". If no

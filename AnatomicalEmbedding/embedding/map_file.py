@@ -110,7 +110,7 @@ def read_descriptors(path: str | Path, body: torch.Tensor, box: CellBox) -> torc
     """Read descriptors (l, 2k, 2j, 2i), float16, in a box of k x j x i cells; None if the file has no descriptors.
 
     Args:
-        body: bool, body cells of the whole map.
+        body: bool mask of the whole map, True in the body; the file stores the descriptors of these cells only.
         box: slices k, j, i of the cells to read.
 
     Raises:

@@ -153,7 +153,7 @@ class Timeline:
             else:
                 new.append(lesion.id)
                 if reviewed.state == OUTSIDE:
-                    text = f"its place is not in the scan of {first.label}; RECIST 1.1 counts the lesion as new."
+                    text = f"the scan of {first.label} does not show this place; RECIST 1.1 counts the lesion as new."
                     notes.append((lesion.id, text))
         return News(tuple(new), tuple(unclear), tuple(notes))
 

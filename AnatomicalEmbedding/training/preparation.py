@@ -1,4 +1,4 @@
-"""Prepare the CTs of folders for training, without duplicates. A model can align these CTs with the body frame."""
+"""Prepare the CTs of folders for training, without duplicates. If wanted, a model aligns them with the body frame."""
 
 import csv
 import multiprocessing

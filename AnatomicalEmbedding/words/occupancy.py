@@ -122,8 +122,10 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
     usual = None if alike is None else _density_where_sure(grid, alike)
 
     def log_ratio(inside: np.ndarray) -> np.ndarray:
-        """Return log(density inside the structure / density outside the structure) for each HU bin. inside: the chance
-        that each cell belongs to the structure."""
+        """Return, for each HU bin, the log of its probability density in the structure divided by that outside.
+
+        inside: probability of each cell to belong to the structure.
+        """
         outside = np.bincount(bins, 1 - inside, len(_WIDTHS))
         outside = outside / outside.sum() / _WIDTHS + 1e-6
         if usual is not None:

@@ -135,7 +135,8 @@ def _tip(record: FollowUp, found: Finding, status: str) -> str:
         sentences.append(_("No person has reviewed this place."))
         if guess is not None:
             source = next((study.label for study in record.studies if study.key == guess.source), "")
-            sentences += [_("It comes from the lesion's place in {study}.").format(study=source)] if source else []
+            if source:
+                sentences.append(_("This place was computed from the lesion's place in {study}.").format(study=source))
             error = errorText(guess.expected_error_mm, guess.probability)
             absent = _("The scan probably does not show this place: press Outside, or Move and click on the lesion.")
             sentences.append(absent if status == words.ABSENT else f"{error[0].upper()}{error[1:]}.")
