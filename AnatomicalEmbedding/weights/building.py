@@ -31,7 +31,7 @@ from ..errors import AnatomicalEmbeddingError, CancelledError, require
 from ..files import file_sha256, parse_json, write_text
 from ..structures import cross_validation
 from ..structures.examples import labelled_boxes, phantom_boxes
-from ..structures.labelled_scans import list_scans, load_case
+from ..structures.labelled_scans import list_scans, load_case, patient_of
 from ..structures.library import SUFFIX as LIBRARY
 from ..training import calibrate
 from ..training.frames import LevelTable
@@ -53,6 +53,8 @@ from .model_card import NAMES, TERMS_TEXT, Facts, write_card
 
 _LATER_RATE = 1e-3  # learning rate of rounds that start from trained weights
 _TIMED_STEPS = 10
+# With 14 labelled patients, places and codes of organs raised the mean error of dev centres from 9.3 to 10.3 mm.
+_LEAST_LABELLED = 30
 _DRAWING_SEED = 77  # of the label images for calibration and library; training images have seeds from 0
 _MIRROR_SHARES = {"scan": 0.35, "label map": 0.54, "phantom": 0.11}  # how often scans of each origin are chosen
 _REPORT_SECONDS = 15.0
@@ -252,12 +254,13 @@ class WeightsBuild:
         return _read(path)
 
     def _learn_organs(self, result: Path) -> None:
-        """Compute usual places and codes of organs from all labelled images, and write the final weights."""
+        """Write the final weights, with usual places and codes of organs if there are enough labelled patients."""
         last = self.plan.rounds[-1]
         network = _network(self._weights_of(last))
-        if network.spec.organs:
-            labelled = [scan for scan in self._training_set(last) if scan.labels is not None]
-            network = with_organ_knowledge(network, [s for s in labelled if s.origin != "phantom"] or labelled)
+        labelled = [s for s in self._training_set(last) if s.labels is not None and s.origin != "phantom"]
+        patients = {patient_of(s.name) if s.origin == "scan" else s.name.rpartition("_")[0] for s in labelled}
+        if network.spec.organs and len(patients) >= _LEAST_LABELLED:
+            network = with_organ_knowledge(network, labelled)
         steps = sum(_read(self._work / "steps.json").values())
         about = {"recipe": self.recipe.to_dict(), "steps": steps, "terms": TERMS_TEXT[self.terms]}
         about |= {"scans": self.plan.scans, "label_maps": self.plan.label_maps}
