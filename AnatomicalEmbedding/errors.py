@@ -34,6 +34,10 @@ class MapError(AnatomicalEmbeddingError):
     """An embedding map cannot be read, or was not made with the same weights as the map that it is compared with."""
 
 
+class NotSamePatientError(AnatomicalEmbeddingError):
+    """Two scans that were given as scans of one patient do not show the same body, or share too little of it."""
+
+
 class MemoryLimitError(AnatomicalEmbeddingError):
     """The work needs more memory than allowed, even if the scan is embedded part by part (in slabs)."""
 

@@ -47,8 +47,8 @@ def image_features(volume: Volume, embedding: EmbeddingMap, spacing_mm: float) -
     body = lattice.in_body(embedding).numpy()
     grid, body = crop(grid, body, lattice=1, step=1)
     hu = grid.hu.clamp(*_HU)[None, None]
-    mean = _windowed(hu)
-    variance = (_windowed(hu * hu) - mean * mean).clamp_min(0)
+    mean = windowed(hu)
+    variance = (windowed(hu * hu) - mean * mean).clamp_min(0)
     values = ((hu - mean) / (variance + _NOISE_HU**2).sqrt())[0]
     return Features(values, torch.from_numpy(body).float(), Lattice.of(grid))
 
@@ -65,7 +65,7 @@ def slopes(features: Features) -> torch.Tensor:
     return found
 
 
-def _windowed(values: torch.Tensor) -> torch.Tensor:
+def windowed(values: torch.Tensor) -> torch.Tensor:
     """Compute the mean over a cube around each voxel. Voxels outside the grid do not count."""
     for axis in range(3):
         size, pad = [1, 1, 1], [0, 0, 0]
