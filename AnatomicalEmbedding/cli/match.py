@@ -21,7 +21,19 @@ if TYPE_CHECKING:
     from ..matching.match import Matches
     from ..scan.volume import Volume
 
-COLUMNS = ("label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score", "levels", "found_by")
+COLUMNS = (
+    "label",
+    "target",
+    "r",
+    "a",
+    "s",
+    "status",
+    "expected_error_mm",
+    "probability",
+    "score",
+    "levels",
+    "found_by",
+)
 _REPORT_TARGETS = 8
 _TABLE_NAME = "matches.csv"
 
@@ -54,7 +66,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add("--point", action="append", default=[], metavar="X,Y,Z", help="a point in RAS mm; may be repeated")
     patient = parser.add_mutually_exclusive_group()
     for flag, is_one, about in (
-        ("--same-patient", True, "all scans show one patient: register each target with TEMPLATE, read the answers there"),
+        (
+            "--same-patient",
+            True,
+            "all scans show one patient: register each target with TEMPLATE, read the answers there",
+        ),
         ("--different-patients", False, "match all scans, even if they have the same DICOM Patient ID"),
     ):
         patient.add_argument(flag, dest="same_patient", action="store_const", const=is_one, help=about)

@@ -32,8 +32,8 @@ def find_places(
     """Propose the place of each lesion in the given studies, except where a person has reviewed the lesion.
 
     The place is found from a study that has a map and in which a person saw the lesion. If there are several such
-    studies, the nearest in time is used. If there is no such study, the lesion's kept query is matched. The axes in
-    that study are carried to the new place: a correspondence carries both ends; otherwise, the axes move with the place.
+    studies, the nearest in time is used. If there is no such study, the lesion's kept query is matched. A
+    correspondence carries both ends of each axis of that study. Otherwise, the axes move with the place.
 
     Args:
         studies: keys of the studies to search.
@@ -124,9 +124,7 @@ def outside_patient(lesion_id: str, study: str) -> str:
     return f"{lesion_id}: its place in {study} is outside the patient; correct the place there."
 
 
-def _nearest_source(
-    record: FollowUp, findings: Mapping[str, Finding], key: str, usable: Container[str]
-) -> str | None:
+def _nearest_source(record: FollowUp, findings: Mapping[str, Finding], key: str, usable: Container[str]) -> str | None:
     """Choose the study from which a lesion is found in the study `key`. Returns the key of the chosen study, or None.
 
     A person must have seen the lesion in the chosen study, and its key must be in `usable`. The nearest such study in
@@ -139,9 +137,7 @@ def _nearest_source(
     return min(seen, key=lambda study: abs(time[study.key] - time[key])).key if seen else None
 
 
-def _from_query(
-    record: FollowUp, lesion: Lesion, key: str, target: EmbeddingMap, effort: str
-) -> Finding:
+def _from_query(record: FollowUp, lesion: Lesion, key: str, target: EmbeddingMap, effort: str) -> Finding:
     """Propose a lesion in the study `key` by its kept query. target: the map of this study.
 
     Raises PointsError if no query was made with the target's weights, or if the query is damaged.
@@ -163,9 +159,7 @@ def _from_query(
     return _proposal(seen, matches, 0, source)
 
 
-def _proposal(
-    seen: Finding, matches: Matches, number: int, source: str, size: Measurement | None = None
-) -> Finding:
+def _proposal(seen: Finding, matches: Matches, number: int, source: str, size: Measurement | None = None) -> Finding:
     """Propose the place of match `number`. seen: the finding in the study `source`.
 
     size: its axes in the other study; None to move the axes of `seen` with the place.
@@ -180,7 +174,7 @@ def _proposal(
 
 
 def _carried(size: Measurement, field: Correspondence | None, source: EmbeddingMap) -> Measurement | None:
-    """Carry both ends of each axis to the other study. None without a correspondence, or if an end is not in the scan."""
+    """Carry both ends of each axis to the other study. None without a correspondence, or if an end lies outside."""
     ends = np.array(list(size.axes.values())).reshape(-1, 3)
     if field is None or not source.contains(ends).all():
         return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,12 +15,12 @@ import numpy as np
 
 from ..embedding.cache import MapCache
 from ..embedding.map import EmbeddingMap
-from ..errors import AnatomicalEmbeddingError, CancelledError
+from ..errors import AnatomicalEmbeddingError, NotSamePatientError
 from ..files import write_text
 from ..matching.match import Matches, match_all
 from ..scan.volume import Volume
 from . import BY_MATCH, BY_REGISTRATION
-from .correspondence import Correspondence, NotSamePatientError, pair
+from .correspondence import Correspondence, pair
 
 
 class MappedScan(NamedTuple):
@@ -93,41 +94,30 @@ def correspondence_of(
     """
     # two scans are always paired in one order, so that both directions give the same places
     first, second = sorted((template, target), key=lambda scan: scan.map.provenance.scan_hash)
+    scans = (first.volume, second.volume, first.map, second.map)
+    make = partial(pair, *scans, progress=progress, cancelled=cancelled)
     path = None if cache is None else cache.pair_path(first.map.provenance, second.map.provenance)
-    found = None if path is None else _read(path)
-    if found is None:
-        try:
-            found = pair(first.volume, second.volume, first.map, second.map, progress=progress, cancelled=cancelled)
-        except NotSamePatientError as error:
-            _keep(cache, path, lambda: write_text(_refusal(path), str(error)))
-            raise
-        _keep(cache, path, lambda: found.save(path))
+    found = make() if cache is None or path is None else _from_cache(cache, path, make)
     return found if first is template else found.inverse()
 
 
-def _read(path: Path) -> Correspondence | None:
-    """Read a stored correspondence. Raises NotSamePatientError if a refusal is stored. A damaged file is deleted."""
+def _from_cache(cache: MapCache, path: Path, make: Callable[[], Correspondence]) -> Correspondence:
+    """Read a correspondence, or the error of its refusal. If neither is stored, call `make` and store its result."""
+    refusal = path.with_suffix(".refused")
     with suppress(OSError):
-        raise NotSamePatientError(_refusal(path).read_text(encoding="utf-8"))
-    if not path.exists():
-        return None
-    try:
+        raise NotSamePatientError(refusal.read_text(encoding="utf-8", errors="replace"))
+    with suppress(AnatomicalEmbeddingError):  # a damaged file is replaced
         found = Correspondence.load(path)
-    except AnatomicalEmbeddingError:
-        path.unlink(missing_ok=True)
-        return None
-    with suppress(OSError):  # a read-only cache can still be read
-        path.touch()
+        with suppress(OSError):  # a read-only cache can still be read
+            path.touch()
+        return found
+    try:
+        found = make()
+    except NotSamePatientError as error:
+        with suppress(AnatomicalEmbeddingError):
+            write_text(refusal, str(error))
+        raise
+    with suppress(AnatomicalEmbeddingError):
+        found.save(path)
+        cache.shrink(cache.limit_bytes)
     return found
-
-
-def _keep(cache: MapCache | None, path: Path | None, write: Callable[[], None]) -> None:
-    """Write a file of the cache and keep the cache's limit. Raises no error if writing fails."""
-    if cache is not None and path is not None:
-        with suppress(AnatomicalEmbeddingError, OSError):
-            write()
-            cache.shrink(cache.limit_bytes)
-
-
-def _refusal(path: Path) -> Path:
-    return path.with_suffix(".refused")
