@@ -96,8 +96,9 @@ def run(options: argparse.Namespace) -> None:
     refused: dict[str, None] = {}
 
     def correspondence(source: str, target: str) -> Correspondence | None:
+        one, other = (MappedScan(volumes[key], maps[key]) for key in (source, target))
         try:
-            return correspondence_of(*(MappedScan(volumes[key], maps[key]) for key in (source, target)), model.cache)
+            return correspondence_of(one, other, model.cache)
         except AnatomicalEmbeddingError as error:
             refused[f"{error} Its lesions are matched."] = None
             return None

@@ -178,8 +178,10 @@ def _carried(size: Measurement, field: Correspondence | None, source: EmbeddingM
     ends = np.array(list(size.axes.values())).reshape(-1, 3)
     if field is None or not source.contains(ends).all():
         return None
-    carried: Any = field.points(ends).points_ras.reshape(-1, 2, 3).tolist()
-    axes = {f"{kind}_axis": (tuple(a), tuple(b)) for kind, (a, b) in zip(size.axes, carried, strict=True)}
+    carried = field.points(ends).points_ras.reshape(-1, 2, 3).tolist()
+    axes: dict[str, Any] = {
+        f"{kind}_axis": (tuple(a), tuple(b)) for kind, (a, b) in zip(size.axes, carried, strict=True)
+    }
     return Measurement(**axes)
 
 

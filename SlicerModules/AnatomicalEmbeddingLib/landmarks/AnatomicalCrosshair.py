@@ -65,7 +65,8 @@ class AnatomicalCrosshair(Listener):
         place = fromWorld(volumeNode, [pointWorld])
         if source is None or not others or not source.contains(place)[0]:
             return
-        found = self.store.engine.match(source, place, [self.store.map(node) for node in others], "fast")
+        self.store.correspondences.request(volumeNode, others)
+        found = self.store.match(volumeNode, place, others, "fast")
         self.markers.hide(volumeNode)
         for node, matches in zip(others, found, strict=True):
             if matches.status is not None and matches.status[0] == "absent":

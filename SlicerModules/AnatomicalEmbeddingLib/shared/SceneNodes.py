@@ -92,6 +92,13 @@ def patientItem(scene, node) -> int:
     return ancestorOf(scene, node, level) or _hierarchy(scene).GetSceneItemID()
 
 
+def haveOnePatient(scene, node, other) -> bool:
+    """True if two nodes belong to the same patient in the subject hierarchy."""
+    level = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
+    item = ancestorOf(scene, node, level)
+    return item != 0 and item == ancestorOf(scene, other, level)
+
+
 def ancestorOf(scene, node, level: str) -> int:
     """Return the item of the node's patient (level "Patient") or study (level "Study"); 0 if there is no such item."""
     hierarchy = _hierarchy(scene)

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MemoryLimitError
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MemoryLimitError, NotSamePatientError
 from AnatomicalEmbedding.resources import weights_file
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.embedding.inference import Model
     from AnatomicalEmbedding.embedding.map import EmbeddingMap
     from AnatomicalEmbedding.matching.match import Matches
+    from AnatomicalEmbedding.registration.correspondence import Correspondence
     from AnatomicalEmbedding.scan.volume import Volume
 
 OLDEST_TORCH = (2, 4)  # as pyproject.toml requires
@@ -108,15 +109,40 @@ class Engine:
         return found
 
     def match(
-        self, template: EmbeddingMap, pointsRas: np.ndarray, targets: Sequence[EmbeddingMap], effort: str = "standard"
+        self,
+        template: EmbeddingMap,
+        pointsRas: np.ndarray,
+        targets: Sequence[EmbeddingMap],
+        effort: str = "standard",
+        correspondences: Sequence[Correspondence | None] = (),
     ) -> list[Matches]:
-        """Find points of the template in each target. pointsRas: (N, 3) RAS mm of the template.
+        """Find points of the template in each target; see `AnatomicalEmbedding.registration.patient_scans.answers`.
 
-        Returns one `Matches` for each target; see `AnatomicalEmbedding.matching.match.match_all`.
+        correspondences: one for each target, or None for a target that is matched; () to match all targets.
         """
-        from AnatomicalEmbedding.matching.match import match_all
+        from AnatomicalEmbedding.registration.patient_scans import answers
 
-        return match_all(template, pointsRas, targets, effort)
+        known = correspondences or [None] * len(targets)
+        return [each.matches for each in answers(template, pointsRas, targets, known, effort)]
+
+    def pair(
+        self,
+        volumes: Sequence[Volume],
+        maps: Sequence[EmbeddingMap],
+        progress: Callable[[float, str], None],
+        cancelled: Callable[[], bool],
+    ) -> Correspondence | None:
+        """Return the correspondence of two scans; None if they do not show one patient and one region.
+
+        See `AnatomicalEmbedding.registration.patient_scans.correspondence_of`.
+        """
+        from AnatomicalEmbedding.registration.patient_scans import MappedScan, correspondence_of
+
+        template, target = map(MappedScan, volumes, maps)
+        try:
+            return correspondence_of(template, target, self._cache(), progress, cancelled)
+        except NotSamePatientError:
+            return None
 
     def release(self) -> None:
         """Release the memory of the model. The model is loaded again when it is next used."""
