@@ -48,7 +48,7 @@ def named(scan: MappedScan, patient_id: str) -> MappedScan:
 
 
 def truth(bent_pair) -> tuple[np.ndarray, np.ndarray]:
-    """Points of the bent copy, (n, 3), and their true places in the patient's scan, (n, 3); both at least 30 mm inside."""
+    """Points of the bent copy, (n, 3), and their true places in the patient, (n, 3); at least 30 mm inside."""
     points = bent_pair.points_ras
     places = bent_pair.bent.to_original(points)
     low, high = bent_pair.volumes[1].bounds_ras

@@ -92,6 +92,17 @@ def patientItem(scene, node) -> int:
     return ancestorOf(scene, node, level) or _hierarchy(scene).GetSceneItemID()
 
 
+def placeUnderPatient(scene, node, patientId: str) -> None:
+    """Put a node under the patient with this DICOM Patient ID. A missing patient is created. "" changes nothing."""
+    if patientId:
+        hierarchy, uid = _hierarchy(scene), slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
+        item = hierarchy.GetItemByUID(uid, patientId)
+        if not item:
+            item = hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), patientId)
+            hierarchy.SetItemUID(item, uid, patientId)
+        hierarchy.SetItemParent(itemOf(scene, node), item)
+
+
 def haveOnePatient(scene, node, other) -> bool:
     """True if two nodes belong to the same patient in the subject hierarchy."""
     level = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
