@@ -22,18 +22,8 @@ if TYPE_CHECKING:
     from ..scan.volume import Volume
 
 COLUMNS = (
-    "label",
-    "target",
-    "r",
-    "a",
-    "s",
-    "status",
-    "expected_error_mm",
-    "probability",
-    "score",
-    "levels",
-    "found_by",
-)
+    "label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score", "levels", "found_by",
+)  # fmt: skip
 _REPORT_TARGETS = 8
 _TABLE_NAME = "matches.csv"
 
@@ -64,16 +54,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     files = "points file (.mrk.json, or .csv with label,r,a,s), then the target scans; with --point, only targets"
     add("files", nargs="+", metavar="POINTS TARGET", help=files)
     add("--point", action="append", default=[], metavar="X,Y,Z", help="a point in RAS mm; may be repeated")
-    patient = parser.add_mutually_exclusive_group()
-    for flag, is_one, about in (
-        (
-            "--same-patient",
-            True,
-            "all scans show one patient: register each target with TEMPLATE, read the answers there",
-        ),
-        ("--different-patients", False, "match all scans, even if they have the same DICOM Patient ID"),
-    ):
-        patient.add_argument(flag, dest="same_patient", action="store_const", const=is_one, help=about)
+    add = parser.add_mutually_exclusive_group().add_argument
+    about = "register the scans, which show one patient (default: only if they have the same DICOM Patient ID)"
+    add("--same-patient", action="store_true", default=None, help=about)
+    about = "do not register the scans, even if they have the same DICOM Patient ID"
+    add("--different-patients", action="store_false", dest="same_patient", default=None, help=about)
     console.complete(parser, run, "output", "report", "effort", series=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -178,11 +179,8 @@ def _carried(size: Measurement, field: Correspondence | None, source: EmbeddingM
     ends = np.array(list(size.axes.values())).reshape(-1, 3)
     if field is None or not source.contains(ends).all():
         return None
-    carried = field.points(ends).points_ras.reshape(-1, 2, 3).tolist()
-    axes: dict[str, Any] = {
-        f"{kind}_axis": (tuple(a), tuple(b)) for kind, (a, b) in zip(size.axes, carried, strict=True)
-    }
-    return Measurement(**axes)
+    carried: Any = field.points(ends).points_ras.reshape(-1, 2, 3).tolist()
+    return replace(size, **{f"{kind}_axis": tuple(map(tuple, axis)) for kind, axis in zip(size.axes, carried)})
 
 
 def _on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:

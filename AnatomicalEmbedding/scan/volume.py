@@ -241,13 +241,9 @@ def check_voxels(volume: Volume) -> None:
 
 
 def _from_arrays(
-    name: str,
-    path: str | Path,
-    voxels: np.ndarray,
-    ijk_to_ras: np.ndarray,
-    notes: tuple[str, ...] = (),
+    name: str, path: str | Path, voxels: np.ndarray, ijk_to_ras: np.ndarray, notes: tuple[str, ...] = (),
     patient_id: str = "",
-) -> Volume:
+) -> Volume:  # fmt: skip
     """Make a Volume from the arrays of a reader.
 
     Padding is set to -1024 HU, whole numbers become int16, and a sheared grid is resampled to perpendicular axes.

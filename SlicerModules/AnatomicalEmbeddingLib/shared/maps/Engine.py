@@ -109,13 +109,9 @@ class Engine:
         return found
 
     def match(
-        self,
-        template: EmbeddingMap,
-        pointsRas: np.ndarray,
-        targets: Sequence[EmbeddingMap],
-        effort: str = "standard",
+        self, template: EmbeddingMap, pointsRas: np.ndarray, targets: Sequence[EmbeddingMap], effort: str = "standard",
         correspondences: Sequence[Correspondence | None] = (),
-    ) -> list[Matches]:
+    ) -> list[Matches]:  # fmt: skip
         """Find points of the template in each target; see `AnatomicalEmbedding.registration.patient_scans.answers`.
 
         correspondences: one for each target, or None for a target that is matched; () to match all targets.
@@ -126,12 +122,9 @@ class Engine:
         return [each.matches for each in answers(template, pointsRas, targets, known, effort)]
 
     def pair(
-        self,
-        volumes: Sequence[Volume],
-        maps: Sequence[EmbeddingMap],
-        progress: Callable[[float, str], None],
+        self, volumes: Sequence[Volume], maps: Sequence[EmbeddingMap], progress: Callable[[float, str], None],
         cancelled: Callable[[], bool],
-    ) -> Correspondence | None:
+    ) -> Correspondence | None:  # fmt: skip
         """Return the correspondence of two scans; None if they do not show one patient and one region.
 
         See `AnatomicalEmbedding.registration.patient_scans.correspondence_of`.
