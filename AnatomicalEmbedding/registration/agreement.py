@@ -6,18 +6,19 @@ into an expected error. Two scans whose bodies do not agree as a whole are not f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..embedding.grid_reading import read_linear
 from ..embedding.map import EmbeddingMap
 from ..embedding.working_grid import crop, resample
+from ..errors import NotSamePatientError
 from ..scan.volume import Volume
 from .instance_optimisation import windowed
+from .pairing import Coarse, Places, read_at
 from .spline import Lattice
 
 SPACING_MM = 3.0  # of the compared images
@@ -28,7 +29,7 @@ _NOISE_HU = 20.0
 # Evidence at each point of the fixed scan, with the range that is stored.
 # similarity: normalised correlation of a window of 15 mm. wide: the same for 30 mm. texture: log10 of the standard
 # deviation in the window, HU. change: difference of the mean HU of the window, / 100. odd: the same minus the
-# difference in the window of 30 mm. cycle: mm between the point and the place to which its answer leads back.
+# difference in the window of 30 mm. cycle, moved: see `pairing.Places.doubts`.
 # volume: log2 of the ratio of volumes. beyond: share of the window that the other scan does not show.
 _RANGES = {
     "similarity": (-1.0, 1.0),
@@ -37,12 +38,19 @@ _RANGES = {
     "change": (-4.0, 4.0),
     "odd": (-4.0, 4.0),
     "cycle": (0.0, 25.0),
+    "moved": (0.0, 25.0),
     "volume": (-2.0, 2.0),
     "beyond": (0.0, 1.0),
 }
 STORED = tuple(_RANGES)
 EVIDENCE = (*STORED, "edge")  # edge: mm from the answer to the nearest side of the other scan, at most 60
-SIMILARITY = STORED.index("similarity")
+
+# Measured on 6 pairs of scans of one patient and 20 pairs of strangers: share of matches with similar tissue 0.56 to
+# 0.94, strangers at most 0.49; median similarity of textured tissue 0.77 to 0.92, strangers at most 0.51.
+_LEAST_ALIKE, _LEAST_SIMILARITY = 0.5, 0.65
+_LEAST_TEXTURE = 1.5  # log10 HU
+_LEAST_BEYOND = 0.1
+_FEWEST_NODES = 500  # 0.1 litres
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,18 +76,9 @@ class Picture:
         return cls(grid.hu, points, nodes, nodes.in_body(embedding))
 
 
-def read_at(values: torch.Tensor, lattice: Lattice, places: torch.Tensor) -> torch.Tensor:
-    """Interpolate values (c, k, j, i), at the points of a lattice, at places (3, ...) RAS mm. Returns (c, ...)."""
-    origin, spacing = (torch.tensor(each).view(3, 1) for each in (lattice.origin_ras, lattice.spacing_mm))
-    index = ((places.flatten(1) - origin) / spacing).T
-    return read_linear(values[None], index[None].float())[0].T.reshape(-1, *places.shape[1:])
-
-
-def evidence_at_nodes(fixed: Picture, moving: Picture, places: torch.Tensor, back: torch.Tensor) -> torch.Tensor:
-    """Compute the evidence at the nodes of the fixed scan, (len(STORED), k, j, i).
-
-    places: (3, k, j, i) RAS mm, the answer at each node. back: the same at the nodes of the moving scan.
-    """
+def evidence_at_nodes(fixed: Picture, moving: Picture, found: Places) -> torch.Tensor:
+    """Compute the evidence of the answers at the nodes of the fixed scan, (len(STORED), k, j, i)."""
+    places = found.places
     fine = F.interpolate(places[None], scale_factor=_POOLED, mode="trilinear", align_corners=False)[0]
     seen = _shown(moving.points, fine)
     own = fixed.hu.clamp(*_HU)
@@ -88,7 +87,6 @@ def evidence_at_nodes(fixed: Picture, moving: Picture, places: torch.Tensor, bac
     small = F.avg_pool3d(windowed(parts), _POOLED)
     wide = windowed(small)
     mean, mean_wide = ((each[0, 1] - each[0, 0]) / 100 for each in (small, wide))
-    cycle = (read_at(back, moving.nodes, places) - fixed.nodes.through(np.eye(4))).norm(dim=0)
     variance = (small[0, 2] - small[0, 0].square()).clamp_min(1.0)
     values = (
         _correlation(small[0]),
@@ -96,7 +94,7 @@ def evidence_at_nodes(fixed: Picture, moving: Picture, places: torch.Tensor, bac
         variance.log10() / 2,
         mean,
         mean - mean_wide,
-        cycle,
+        *found.doubts,
         _volume_change(places, fixed.nodes),
         1 - small[0, 5],
     )
@@ -139,3 +137,35 @@ def _volume_change(places: torch.Tensor, lattice: Lattice) -> torch.Tensor:
     """Compute log2 of the factor by which the answers (3, k, j, i) change volumes, (k, j, i); -2 where they fold."""
     slopes = [torch.gradient(places, spacing=mm, dim=3 - n)[0] for n, mm in enumerate(lattice.spacing_mm)]
     return torch.linalg.det(torch.stack(slopes).permute(2, 3, 4, 0, 1)).clamp_min(0.25).log2()
+
+
+def check_coarse(coarse: Sequence[Coarse], template: str, target: str) -> None:
+    """Raise NotSamePatientError unless the matches of one direction show similar tissue. template, target: names."""
+    alike = max(each.matches.alike for each in coarse)
+    if alike < _LEAST_ALIKE:
+        raise _refusal(template, target, f"only {alike:.0%} of the matches show the same tissue")
+
+
+def check_images(evidence: Sequence[torch.Tensor], pictures: Sequence[Picture], template: str, target: str) -> None:
+    """Raise NotSamePatientError unless the registered images agree in body tissue with texture. evidence: of both ways.
+
+    template, target: names.
+    """
+    names = list(_RANGES)
+    found = []
+    for values, picture in zip(evidence, pictures, strict=True):
+        texture, beyond = values[names.index("texture")], values[names.index("beyond")]
+        compared = picture.body & (beyond < _LEAST_BEYOND) & (texture > _LEAST_TEXTURE)
+        found.append(values[names.index("similarity")][compared])
+    similarity = torch.cat(found)
+    if len(similarity) < _FEWEST_NODES:
+        raise _refusal(template, target, "they have too little of the body in common")
+    if (middle := float(similarity.median())) < _LEAST_SIMILARITY:
+        raise _refusal(template, target, f"after registration, their images correlate by only {middle:.2f}")
+
+
+def _refusal(template: str, target: str, reason: str) -> NotSamePatientError:
+    return NotSamePatientError(
+        f"{template or 'the template'} and {target or 'the target'} do not show one patient and one region: {reason}; "
+        "choose two scans of one patient, or match them as scans of different patients."
+    )

@@ -29,16 +29,17 @@ from ..resources import resource
 from ..scan.geometry import in_grid, transform_points
 from ..scan.volume import Volume
 from . import agreement
-from .agreement import SIMILARITY, STORED, Picture
-from .register import register
+from .agreement import EVIDENCE, STORED, Picture
+from .pairing import WAYS, Places, fit_coarse, join_directions
 from .spline import Lattice
-from .transform import Registration
 
 _METADATA_KEY = "anatomical_embedding_correspondence"
 _FORMAT_VERSION = 1
 _STEP_MM = 1 / 64  # displacements are stored in steps of this size
-_FAR_MM = 60.0
-_HIGHEST = 0.99
+_FAR_MM = 60.0  # largest stated distance from the edge of a scan
+_HIGHEST = 0.99  # highest probability that is stated
+_LEAST_PRESENT = 0.05
+FOREST = "same patient"  # name of the forest in the calibration
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,10 +85,10 @@ class Answers:
     evidence: torch.Tensor
 
     @classmethod
-    def of(cls, affine: np.ndarray, lattice: Lattice, places: torch.Tensor, evidence: torch.Tensor) -> Self:
-        """Round answers (3, k, j, i) RAS mm at the nodes of a lattice, and their evidence, to stored values."""
-        steps = ((places - lattice.through(affine)) / _STEP_MM).round().clamp(-32767, 32767)
-        return cls(affine, lattice, steps.short(), agreement.encode(evidence))
+    def of(cls, affine: np.ndarray, nodes: Places, evidence: torch.Tensor) -> Self:
+        """Round answers and their evidence, (len(STORED), k, j, i), to stored values."""
+        steps = ((nodes.places - nodes.lattice.through(affine)) / _STEP_MM).round().clamp(-32767, 32767)
+        return cls(affine, nodes.lattice, steps.short(), agreement.encode(evidence))
 
     @cached_property
     def _values(self) -> torch.Tensor:
@@ -127,6 +128,21 @@ class Correspondence:
         Raises:
             PointsError: a point lies outside the template.
         """
+        places, evidence = self.read(points_ras)
+        score = np.clip(evidence[:, EVIDENCE.index("similarity")], 0, 1)
+        if not len(places):
+            return Matches(places, score)
+        present, within, near, error = calibration().forests[FOREST].predict(evidence).T
+        outside = evidence[:, EVIDENCE.index("edge")] < 0
+        present, within, near = (np.where(outside, 0.0, share) for share in (present, within, near))
+        expected = error / np.maximum(present, _LEAST_PRESENT)
+        within, near = (np.clip(share, 1 - _HIGHEST, _HIGHEST) for share in (within, near))
+        levels = np.full(len(places), "", dtype="<U10")
+        status = decide(present, expected)
+        return Matches(places, score, status, expected, within, near, present, evidence, levels)
+
+    def read(self, points_ras: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Read answers (N, 3), RAS mm in the target, and their evidence (N, len(EVIDENCE)). Errors: as in `points`."""
         points = as_points(points_ras)
         outside = ~in_grid(self.template.voxels(points), self.template.shape)
         if outside.any():
@@ -136,25 +152,7 @@ class Correspondence:
                 "choose a point inside this scan."
             )
         places, stored = self.forward.at(points)
-        edge = self.target.edge_mm(places)
-        evidence = np.column_stack([stored, edge]).astype(np.float32)
-        score = np.clip(stored[:, SIMILARITY], 0, 1)
-        if not len(points):
-            return Matches(places, score)
-        present, within, near, error = calibration().forests["pair"].predict(evidence).T
-        present, within, near = (np.where(edge < 0, 0.0, share) for share in (present, within, near))
-        expected = error / np.maximum(present, 1e-3)
-        return Matches(
-            places,
-            score,
-            decide(present, expected),
-            expected,
-            np.clip(within, 1 - _HIGHEST, _HIGHEST),
-            np.clip(near, 1 - _HIGHEST, _HIGHEST),
-            present,
-            evidence,
-            np.full(len(points), "", dtype="<U10"),
-        )
+        return places, np.column_stack([stored, self.target.edge_mm(places)]).astype(np.float32)
 
     def inverse(self) -> Correspondence:
         """Return the correspondence from the target to the template."""
@@ -247,27 +245,18 @@ def pair(
         if progress is not None:
             progress(share, text)
 
-    scans, maps = (template, target), (template_map, target_map)
-    ways = ((0, 1), (1, 0))
+    volumes, maps = (template, target), (template_map, target_map)
     with ThreadPoolExecutor(2) as threads:
-        pictures = list(threads.map(Picture.of, scans, maps))
-        found = list(threads.map(lambda way: _register(scans, maps, way, step), ways))
-        places = [
-            picture.nodes.through(made.affine) + made.field.on(picture.nodes)
-            for made, picture in zip(found, pictures, strict=True)
-        ]
-        answers = []
-        for a, b in ways:
-            evidence = agreement.evidence_at_nodes(pictures[a], pictures[b], places[a], places[b])
-            answers.append(Answers.of(found[a].affine, pictures[a].nodes, places[a], evidence))
+        step(0.0, "matching")
+        coarse = list(threads.map(lambda way: fit_coarse(maps[way[0]], maps[way[1]], volumes[way[0]]), WAYS))
+        agreement.check_coarse(coarse, template.name, target.name)
+        step(0.3, "comparing the images")
+        joined = join_directions(coarse, volumes, maps, threads, step)
+        step(0.8, "measuring the agreement")
+        pictures = list(threads.map(Picture.of, volumes, maps))
+        nodes = [each.on(picture.nodes) for each, picture in zip(joined, pictures, strict=True)]
+        evidence = list(threads.map(agreement.evidence_at_nodes, pictures, pictures[::-1], nodes))
+    agreement.check_images(evidence, pictures, template.name, target.name)
+    answers = [Answers.of(coarse[n].affine, nodes[n], evidence[n]) for n in range(2)]
+    step(1.0, "done")
     return Correspondence(Frame.of(template_map), Frame.of(target_map), *answers)
-
-
-def _register(
-    scans: tuple[Volume, Volume],
-    maps: tuple[EmbeddingMap, EmbeddingMap],
-    way: tuple[int, int],
-    step: Callable[[float, str], None],
-) -> Registration:
-    a, b = way
-    return register((maps[a], maps[b]), (scans[a], scans[b]), step=step)

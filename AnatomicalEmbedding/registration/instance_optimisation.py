@@ -8,7 +8,7 @@ block of voxels gives a 3 x 3 matrix and a vector. A few such steps replace hund
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,13 @@ class Features:
 
     def to(self, device: torch.device) -> Features:
         return Features(self.values.to(device), self.weight.to(device), self.lattice)
+
+    def every(self, step: int) -> Features:
+        """Keep only every `step`-th point along each axis."""
+        part = (slice(None, None, step),) * 3
+        (x, y, z), (i, j, k) = self.lattice.spacing_mm, (-(-n // step) for n in self.lattice.size)
+        lattice = Lattice(self.lattice.origin_ras, (step * x, step * y, step * z), (i, j, k))
+        return Features(self.values[(slice(None), *part)], self.weight[part], lattice)
 
 
 def image_features(volume: Volume, embedding: EmbeddingMap, spacing_mm: float) -> Features:
@@ -74,7 +81,7 @@ def windowed(values: torch.Tensor) -> torch.Tensor:
     return values
 
 
-_LEVELS = ((6.0, 24.0), (3.0, 12.0))  # spacing of the compared points, and of the knots, mm
+LEVELS = ((6.0, 24.0), (3.0, 12.0))  # spacing of the compared points, and of the knots, mm
 _ROUNDS = 6
 _UNFOLDING_ROUNDS = 3
 _MOST_SMOOTH = 20.0
@@ -86,7 +93,7 @@ _KNEE = 1.0  # feature difference that halves a point's weight; such points ofte
 _CG_ROUNDS = 10
 _BLOCK = 2  # a block has this many points along each axis
 _PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))  # stored entries of a symmetric 3 x 3 matrix
-_WHERE = torch.tensor([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # index in _PAIRS of each entry of the matrix
+WHERE = torch.tensor([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # index in _PAIRS of each entry of the matrix
 
 
 def refine(
@@ -96,14 +103,17 @@ def refine(
     maps: tuple[EmbeddingMap, EmbeddingMap],
     device: torch.device,
     step: Callable[[float], None] = lambda share: None,
+    levels: Sequence[tuple[float, float]] = LEVELS,
+    rounds: int = _ROUNDS,
 ) -> SplineField:
     """Improve a displacement field, which is added after the affine transform, by comparing the images.
 
     affine: (4, 4) RAS mm fixed -> moving. volumes, maps: of the fixed scan, then of the moving scan. step: called with
-    the share of the work that is done, 0 to 1; an exception raised in `step` stops the computation.
+    the share of the work that is done, 0 to 1; an exception raised in `step` stops the computation. levels: distance
+    of the compared points, and of the knots, mm, from coarse to fine. rounds: largest number of steps at a level.
     """
     start = field
-    for level, (spacing_mm, knot_mm) in enumerate(_LEVELS):
+    for level, (spacing_mm, knot_mm) in enumerate(levels):
         fixed, moving = (
             image_features(volume, embedding, spacing_mm).to(device)
             for volume, embedding in zip(volumes, maps, strict=True)
@@ -111,9 +121,9 @@ def refine(
         if knot_mm < field.knot_mm:
             field = field.refined(knot_mm)
             start = start.refined(knot_mm)
-        comparison = _Comparison(fixed, moving, affine)
-        for n in range(_ROUNDS):
-            step((level + n / _ROUNDS) / len(_LEVELS))
+        comparison = Comparison(fixed, moving, affine)
+        for n in range(rounds):
+            step((level + n / rounds) / len(levels))
             field, moved = comparison.improved(field, start, _SMOOTH)
             if moved < _STILL_MM:
                 break
@@ -125,7 +135,7 @@ def refine(
     return field
 
 
-class _Comparison:
+class Comparison:
     """Compares the features of two scans and improves the displacement field.
 
     Attributes:
@@ -135,13 +145,15 @@ class _Comparison:
         slopes: (3, c, k, j, i) derivatives of the fixed scan's features, per mm along R, A, S of the moving scan.
     """
 
-    def __init__(self, fixed: Features, moving: Features, affine: np.ndarray) -> None:
+    def __init__(self, fixed: Features, moving: Features, affine: np.ndarray, every: int = 1) -> None:
+        """every: compare only every n-th point of the fixed scan, along each axis."""
         device = fixed.values.device
-        self.fixed, self.moving_lattice = fixed, moving.lattice
+        self.fixed, self.moving_lattice = fixed.every(every), moving.lattice
         self.moving = torch.cat([moving.values, slopes(moving).flatten(0, 1)])[None]
-        self.start = fixed.lattice.through(affine).to(device)
+        self.start = self.fixed.lattice.through(affine).to(device)
         turned = torch.from_numpy(np.linalg.inv(affine[:3, :3]).T).float().to(device)
-        self.slopes = torch.tensordot(turned, slopes(fixed), dims=1)
+        own = slopes(fixed)[:, :, ::every, ::every, ::every]
+        self.slopes = torch.tensordot(turned, own, dims=1)
 
     def least_volume(self, field: SplineField, affine: np.ndarray) -> float:
         """Return the smallest Jacobian determinant in the body, as a multiple of the affine transform's determinant."""
@@ -156,7 +168,7 @@ class _Comparison:
         device = self.start.device
         knots = field.coefficients.to(device)
         basis = field.basis(self.fixed.lattice).to(device)
-        force, matrix = self._terms(basis.spread(knots))
+        force, matrix = self.terms(basis.spread(knots))
         blocks = field.basis(self.fixed.lattice.pooled(_BLOCK)).to(device)
         force, matrix = (_summed(values) for values in (force, matrix))
         informed = matrix[0] > 0
@@ -174,7 +186,7 @@ class _Comparison:
         moved = float(blocks.spread(change).norm(dim=0)[informed].mean())
         return SplineField(field.low, field.knot_mm, (knots + change).cpu()), moved
 
-    def _terms(self, displacement: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def terms(self, displacement: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the gradient (3, k, j, i) and Gauss-Newton matrix (6, k, j, i) of the image difference at each point.
         The matrix is symmetric; its 6 entries are in the order of _PAIRS."""
         lattice, channels = self.moving_lattice, len(self.fixed.values)
@@ -203,4 +215,4 @@ def _summed(values: torch.Tensor) -> torch.Tensor:
 
 def _times(matrix: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
     """Multiply symmetric 3 x 3 matrices by vectors (3, ...). matrix: (6, ...), entries in the order of _PAIRS."""
-    return torch.stack([sum(matrix[_WHERE[row, column]] * vectors[column] for column in range(3)) for row in range(3)])
+    return torch.stack([sum(matrix[WHERE[row, column]] * vectors[column] for column in range(3)) for row in range(3)])

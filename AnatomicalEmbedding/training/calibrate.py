@@ -36,7 +36,7 @@ _FEWEST = 200
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """Results of n matches. evidence: (n, len(EVIDENCE)). errors_mm: (n,), infinite if the target lacks the point."""
+    """Results of n matches. evidence: (n, values). errors_mm: (n,), infinite if the target lacks the point."""
 
     evidence: np.ndarray
     errors_mm: np.ndarray
@@ -44,9 +44,8 @@ class Outcomes:
     @classmethod
     def joined(cls, parts: Iterable[Self]) -> Self:
         """Join the matches of several Outcomes into one Outcomes."""
-        parts = list(parts)
-        evidence = np.concatenate([np.empty((0, len(EVIDENCE)), np.float32), *(p.evidence for p in parts)])
-        return cls(evidence, np.concatenate([np.empty(0), *(p.errors_mm for p in parts)]))
+        parts = list(parts) or [cls(np.empty((0, len(EVIDENCE)), np.float32), np.empty(0))]
+        return cls(np.concatenate([p.evidence for p in parts]), np.concatenate([p.errors_mm for p in parts]))
 
 
 def try_matching(trial: Trial, effort: str) -> Outcomes:

@@ -1,0 +1,147 @@
+"""Registers two scans of one patient with each other, in both directions, as exactly as the images allow.
+
+The matches of both scans give an affine and a coarse transform. One level of `instance_optimisation` refines each
+direction, starting from its own matches. The last step compares small neighbourhoods of each place at a resolution of
+2 mm. The two directions are then joined: each answer moves by half of the distance by which it is matched back to
+another place, and the last step is used only where both directions agree on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ..embedding.grid_reading import read_linear
+from ..embedding.map import EmbeddingMap
+from ..scan.volume import Volume
+from .affine import GridMatches, fit_affine, match_grid
+from .instance_optimisation import WHERE, Comparison, image_features, refine, windowed
+from .register import fit_field
+from .spline import Lattice, SplineField
+
+_STEPS_MM = (48.0, 36.0, 24.0, 16.0, 12.0)  # few matches suffice, as the images follow
+_LEVELS, _ROUNDS = ((3.0, 12.0),), 2  # a coarser level, or more rounds, made the answers worse
+_FINE_MM, _EVERY = 2.0, 2  # spacing of the images of the last step; every second voxel is compared
+_DAMPING = 0.5  # relative to the mean of the blocks' matrices; where images show less, the answer moves less
+_FARTHEST_MM = 1.0  # largest change in the last step
+_DISAGREE_MM = 0.7  # if the moves of the two directions differ by this length, only half of the move is applied
+WAYS = ((0, 1), (1, 0))  # indices of fixed and moving scan in each direction
+
+
+@dataclass(frozen=True, eq=False)
+class Coarse:
+    """The coarse transform of one direction. matches: it was fitted to these. affine: (4, 4) RAS mm fixed -> moving."""
+
+    matches: GridMatches
+    affine: np.ndarray
+    field: SplineField
+
+    def residual_mm(self) -> float:
+        """Return the median distance of the matches from the transform, mm."""
+        fixed = self.matches.fixed_ras
+        moved = fixed @ self.affine[:3, :3].T + self.affine[:3, 3] + self.field.at(fixed)
+        return float(np.median(np.linalg.norm(moved - self.matches.moving_ras, axis=1)))
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Answers at the points of a lattice.
+
+    places: (3, k, j, i) RAS mm in the other scan. doubts: (2, k, j, i) mm: the distance by which the other direction
+    led the answer past its point before the directions were joined; the distance of the answer from the coarse answer.
+    """
+
+    lattice: Lattice
+    places: torch.Tensor
+    doubts: torch.Tensor
+
+    def on(self, lattice: Lattice) -> Places:
+        """Interpolate the answers at the points of another lattice."""
+        points = lattice.through(np.eye(4))
+        own = torch.cat([self.places - self.lattice.through(np.eye(4)), self.doubts])
+        read = read_at(own, self.lattice, points)
+        return Places(lattice, points + read[:3], read[3:])
+
+
+def read_at(values: torch.Tensor, lattice: Lattice, places: torch.Tensor) -> torch.Tensor:
+    """Interpolate values (c, k, j, i), at the points of a lattice, at places (3, ...) RAS mm. Returns (c, ...)."""
+    origin, spacing = (torch.tensor(each).view(3, 1) for each in (lattice.origin_ras, lattice.spacing_mm))
+    index = ((places.flatten(1) - origin) / spacing).T
+    return read_linear(values[None], index[None].float())[0].T.reshape(-1, *places.shape[1:])
+
+
+def fit_coarse(fixed: EmbeddingMap, moving: EmbeddingMap, volume: Volume) -> Coarse:
+    """Match the maps of two scans, and fit a coarse transform. volume: the fixed scan. Errors as in `register`."""
+    matches = match_grid(fixed, moving, _STEPS_MM)
+    affine = fit_affine(matches)
+    return Coarse(matches, affine, fit_field(matches, affine, *volume.bounds_ras))
+
+
+def join_directions(
+    coarse: Sequence[Coarse],
+    volumes: tuple[Volume, Volume],
+    maps: tuple[EmbeddingMap, EmbeddingMap],
+    threads: Executor,
+    step: Callable[[float, str], None],
+) -> list[Places]:
+    """Refine the coarse transforms of both directions. Returns the answers of each direction, at points 4 mm apart."""
+
+    def refined(way: tuple[int, int]) -> SplineField:
+        a, b = way
+        volumes_of, maps_of = (volumes[a], volumes[b]), (maps[a], maps[b])
+        return refine(
+            coarse[a].field, coarse[a].affine, volumes_of, maps_of, torch.device("cpu"),
+            lambda share: step(0.3 + 0.3 * share, "comparing the images"), _LEVELS, _ROUNDS,
+        )  # fmt: skip
+
+    fields = list(threads.map(refined, WAYS))
+    step(0.6, "comparing small neighbourhoods")
+    features = list(threads.map(lambda n: image_features(volumes[n], maps[n], _FINE_MM), range(2)))
+
+    def compared(way: tuple[int, int]) -> Comparison:
+        a, b = way
+        return Comparison(features[a], features[b], coarse[a].affine, _EVERY)
+
+    comparisons = list(threads.map(compared, WAYS))
+    lattices = [each.fixed.lattice for each in comparisons]
+    first = [each.start + field.on(lattice) for each, field, lattice in zip(comparisons, fields, lattices, strict=True)]
+    offs = [_past(first[a], lattices[a], first[b], lattices[b]) for a, b in WAYS]
+    joined = [places - off / 2 for places, off in zip(first, offs, strict=True)]
+    step(0.7, "comparing small neighbourhoods")
+    moves = list(threads.map(_last_move, comparisons, joined))
+    found = []
+    for a, b in WAYS:
+        back = read_at(moves[b], lattices[b], joined[a])
+        trust = 1 / (1 + ((moves[a] + back).norm(dim=0) / _DISAGREE_MM).square())
+        places = joined[a] + (moves[a] - back) / 2 * trust
+        moved = places - comparisons[a].start - coarse[a].field.on(lattices[a])
+        found.append(Places(lattices[a], places, torch.stack([offs[a].norm(dim=0), moved.norm(dim=0)])))
+    return found
+
+
+def _past(places: torch.Tensor, lattice: Lattice, back: torch.Tensor, back_lattice: Lattice) -> torch.Tensor:
+    """Compute (3, k, j, i) mm, by which the other direction leads answers past their points.
+
+    places: answers at the points of `lattice`. back: answers of the other direction at the points of `back_lattice`.
+    """
+    displacement = read_at(back - back_lattice.through(np.eye(4)), back_lattice, places)
+    return places + displacement - lattice.through(np.eye(4))
+
+
+def _last_move(comparison: Comparison, places: torch.Tensor) -> torch.Tensor:
+    """Compute for each place, (3, k, j, i) mm, the move after which its neighbourhood of 20 mm fits better.
+
+    This is a step of Lucas and Kanade (1981), with the mean slope of both images.
+    """
+    force, matrix = comparison.terms(places - comparison.start)
+    terms = windowed(torch.cat([force, matrix])[None])[0]
+    matrix = terms[3:][WHERE].permute(2, 3, 4, 0, 1)
+    body = comparison.fixed.weight > 0
+    scale = float(matrix.diagonal(dim1=3, dim2=4).mean(-1)[body].mean())
+    matrix = matrix + torch.eye(3) * (_DAMPING * scale + 1e-9)
+    move = -torch.linalg.solve(matrix, terms[:3].permute(1, 2, 3, 0)[..., None])[..., 0].permute(3, 0, 1, 2)
+    return move * _FARTHEST_MM / move.norm(dim=0).clamp_min(_FARTHEST_MM) * body
