@@ -28,14 +28,14 @@ class Place(NamedTuple):
 @pytest.fixture(scope="module")
 def place(bent_pair, phantom_pair, tmp_path_factory) -> Place:
     folder = tmp_path_factory.mktemp("studies")
-    points = bent_pair.points_ras
-    truth = bent_pair.bent.to_original(points)
+    truth = bent_pair.points_ras
+    points = bent_pair.bent.to_original(truth)
     low, high = bent_pair.volumes[1].bounds_ras
-    deep = np.flatnonzero(((truth > low + 40) & (truth < high - 40)).all(axis=1))
+    deep = np.flatnonzero(((points > low + 40) & (points < high - 40)).all(axis=1))
     chosen = deep[np.linspace(0, len(deep) - 1, len(LABELS)).astype(int)]
     write_markups(folder / "points.mrk.json", PointList(LABELS, points[chosen]))
-    write_ct_series(folder / "template", bent_pair.volumes[0], PatientID="P1", StudyDate="20240115")
-    write_ct_series(folder / "target", bent_pair.volumes[1], PatientID="P1", StudyDate="20240709")
+    write_ct_series(folder / "template", bent_pair.volumes[1], PatientID="P1", StudyDate="20240115")
+    write_ct_series(folder / "target", bent_pair.volumes[0], PatientID="P1", StudyDate="20240709")
     write_ct_series(folder / "stranger", phantom_pair[1].volume, PatientID="P2", StudyDate="20250101")
     paths = (folder / name for name in ("template", "target", "stranger", "points.mrk.json"))
     return Place(*paths, truth[chosen])
