@@ -20,7 +20,7 @@ from ..embedding.working_grid import crop, resample
 from ..scan.volume import Volume
 from .spline import ROUGHNESS_DIAGONAL, Lattice, SplineField, conjugate_gradients, roughness
 
-_HU = (-1000.0, 400.0)  # HU outside are clipped, so that metal and dense bone look like other bone
+HU = (-1000.0, 400.0)  # HU outside are clipped, so that metal and dense bone look like other bone
 _REACH = 2  # a window extends by this many voxels on each side
 _NOISE_HU = 50.0  # a window with less contrast counts as flat
 
@@ -53,7 +53,7 @@ def image_features(volume: Volume, embedding: EmbeddingMap, spacing_mm: float) -
     lattice = Lattice.of(grid)
     body = lattice.in_body(embedding).numpy()
     grid, body = crop(grid, body, lattice=1, step=1)
-    hu = grid.hu.clamp(*_HU)[None, None]
+    hu = grid.hu.clamp(*HU)[None, None]
     mean = windowed(hu)
     variance = (windowed(hu * hu) - mean * mean).clamp_min(0)
     values = ((hu - mean) / (variance + _NOISE_HU**2).sqrt())[0]

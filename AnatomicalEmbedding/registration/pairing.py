@@ -29,22 +29,21 @@ _FINE_MM, _EVERY = 2.0, 2  # spacing of the images of the last step; every secon
 _DAMPING = 0.5  # relative to the mean of the blocks' matrices; where images show less, the answer moves less
 _FARTHEST_MM = 1.0  # largest change in the last step
 _DISAGREE_MM = 0.7  # if the moves of the two directions differ by this length, only half of the move is applied
-WAYS = ((0, 1), (1, 0))  # indices of fixed and moving scan in each direction
+_WAYS = ((0, 1), (1, 0))  # indices of fixed and moving scan in each direction
 
 
 @dataclass(frozen=True, eq=False)
 class Coarse:
-    """The coarse transform of one direction. matches: it was fitted to these. affine: (4, 4) RAS mm fixed -> moving."""
+    """The coarse transform of one direction: an affine transform (4, 4), RAS mm fixed -> moving, and a displacement."""
 
-    matches: GridMatches
     affine: np.ndarray
     field: SplineField
 
-    def residual_mm(self) -> float:
-        """Return the median distance of the matches from the transform, mm."""
-        fixed = self.matches.fixed_ras
-        moved = fixed @ self.affine[:3, :3].T + self.affine[:3, 3] + self.field.at(fixed)
-        return float(np.median(np.linalg.norm(moved - self.matches.moving_ras, axis=1)))
+    @classmethod
+    def of(cls, matches: GridMatches, fixed: Volume) -> Coarse:
+        """Fit a transform to matches. Raises AnatomicalEmbeddingError if there are too few matches."""
+        affine = fit_affine(matches)
+        return cls(affine, fit_field(matches, affine, *fixed.bounds_ras))
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +73,9 @@ def read_at(values: torch.Tensor, lattice: Lattice, places: torch.Tensor) -> tor
     return read_linear(values[None], index[None].float())[0].T.reshape(-1, *places.shape[1:])
 
 
-def fit_coarse(fixed: EmbeddingMap, moving: EmbeddingMap, volume: Volume) -> Coarse:
-    """Match the maps of two scans, and fit a coarse transform. volume: the fixed scan. Errors as in `register`."""
-    matches = match_grid(fixed, moving, _STEPS_MM)
-    affine = fit_affine(matches)
-    return Coarse(matches, affine, fit_field(matches, affine, *volume.bounds_ras))
+def match_sparsely(fixed: EmbeddingMap, moving: EmbeddingMap) -> GridMatches:
+    """Match a grid of a few hundred points; see `affine.match_grid`."""
+    return match_grid(fixed, moving, _STEPS_MM)
 
 
 def join_directions(
@@ -98,7 +95,7 @@ def join_directions(
             lambda share: step(0.3 + 0.3 * share, "comparing the images"), _LEVELS, _ROUNDS,
         )  # fmt: skip
 
-    fields = list(threads.map(refined, WAYS))
+    fields = list(threads.map(refined, _WAYS))
     step(0.6, "comparing small neighbourhoods")
     features = list(threads.map(lambda n: image_features(volumes[n], maps[n], _FINE_MM), range(2)))
 
@@ -106,15 +103,15 @@ def join_directions(
         a, b = way
         return Comparison(features[a], features[b], coarse[a].affine, _EVERY)
 
-    comparisons = list(threads.map(compared, WAYS))
+    comparisons = list(threads.map(compared, _WAYS))
     lattices = [each.fixed.lattice for each in comparisons]
     first = [each.start + field.on(lattice) for each, field, lattice in zip(comparisons, fields, lattices, strict=True)]
-    offs = [_past(first[a], lattices[a], first[b], lattices[b]) for a, b in WAYS]
+    offs = [_past(first[a], lattices[a], first[b], lattices[b]) for a, b in _WAYS]
     joined = [places - off / 2 for places, off in zip(first, offs, strict=True)]
     step(0.7, "comparing small neighbourhoods")
     moves = list(threads.map(_last_move, comparisons, joined))
     found = []
-    for a, b in WAYS:
+    for a, b in _WAYS:
         back = read_at(moves[b], lattices[b], joined[a])
         trust = 1 / (1 + ((moves[a] + back).norm(dim=0) / _DISAGREE_MM).square())
         places = joined[a] + (moves[a] - back) / 2 * trust
