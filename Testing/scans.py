@@ -40,9 +40,9 @@ def bent_copy(seed: int = 5) -> WarpedScan:
     return warp_scan(patient(0).volume, seed)
 
 
-def add_bent_copy(name: str = "Later"):
-    """The bent copy of patient 0 as a volume node."""
-    volume = bent_copy().volume
+def add_bent_copy(name: str = "Later", seed: int = 5):
+    """A bent copy of patient 0 as a volume node."""
+    volume = bent_copy(seed).volume
     return slicer.util.addVolumeFromArray(volume.voxels, volume.ijk_to_ras, name=name)
 
 
