@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from ..embedding.cache import MapCache
-from ..embedding.map import EmbeddingMap
+from ..embedding.map import EmbeddingMap, Provenance
 from ..errors import AnatomicalEmbeddingError, NotSamePatientError
 from ..files import write_text
 from ..matching.match import Matches, match_all
@@ -96,13 +95,15 @@ def correspondence_of(
     first, second = sorted((template, target), key=lambda scan: scan.map.provenance.scan_hash)
     scans = (first.volume, second.volume, first.map, second.map)
     make = partial(pair, *scans, progress=progress, cancelled=cancelled)
-    path = None if cache is None else cache.pair_path(first.map.provenance, second.map.provenance)
-    found = make() if cache is None or path is None else _from_cache(cache, path, make)
+    found = make() if cache is None else _from_cache(cache, first.map.provenance, second.map.provenance, make)
     return found if first is template else found.inverse()
 
 
-def _from_cache(cache: MapCache, path: Path, make: Callable[[], Correspondence]) -> Correspondence:
+def _from_cache(
+    cache: MapCache, one: Provenance, other: Provenance, make: Callable[[], Correspondence]
+) -> Correspondence:
     """Read a correspondence, or the error of its refusal. If neither is stored, call `make` and store its result."""
+    path = cache.pair_path(one, other)
     refusal = path.with_suffix(".refused")
     with suppress(OSError):
         raise NotSamePatientError(refusal.read_text(encoding="utf-8", errors="replace"))

@@ -6,10 +6,15 @@ Slicer, for example in the browser viewer, the functions below create these item
 
 from __future__ import annotations
 
+import os
+from hashlib import blake2b
+
 import slicer
 import vtk
 
 _HIDDEN = "AnatomicalEmbedding.Hidden"  # attribute of an item whose node is hidden from users
+
+_KEY = os.urandom(16)  # a new key for each run, so that a code cannot be traced back to a Patient ID
 
 
 def nodesOf(scene, className: str) -> list:
@@ -93,13 +98,17 @@ def patientItem(scene, node) -> int:
 
 
 def placeUnderPatient(scene, node, patientId: str) -> None:
-    """Put a node under the patient with this DICOM Patient ID. A missing patient is created. "" changes nothing."""
+    """Put a node under the patient with this DICOM Patient ID; "" changes nothing.
+
+    A missing patient is created. The scene, which users may share, then gets a random code instead of the Patient ID.
+    """
     if patientId:
         hierarchy, uid = _hierarchy(scene), slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
-        item = hierarchy.GetItemByUID(uid, patientId)
+        code = blake2b(patientId.encode(), key=_KEY, digest_size=8).hexdigest()
+        item = hierarchy.GetItemByUID(uid, patientId) or hierarchy.GetItemByUID(uid, code)
         if not item:
-            item = hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), patientId)
-            hierarchy.SetItemUID(item, uid, patientId)
+            item = hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), "Patient")
+            hierarchy.SetItemUID(item, uid, code)
         hierarchy.SetItemParent(itemOf(scene, node), item)
 
 

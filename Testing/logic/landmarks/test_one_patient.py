@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import slicer
 from landmark_bench import NAMES
 from scans import add_bent_copy, add_patient, bent_copy, finish, patient, put_under_one_patient
 
 from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
+from AnatomicalEmbeddingLib.shared import SceneNodes
 
 
 @pytest.fixture
@@ -107,3 +109,19 @@ def test_another_person_under_the_same_patient_is_matched(bench, scene):
     settle(bench)
     np.testing.assert_array_equal(bench.found(point_id, target), before)
     assert bench.reported == []
+
+
+def test_a_scan_read_with_a_patient_id_joins_its_patient_and_the_scene_gets_no_new_id(scene):
+    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    imported, hit, other, another, unknown = (add_patient(0, f"CT {n}") for n in range(5))
+    put_under_one_patient(scene, imported)
+    miller = SceneNodes.ancestorOf(scene, imported, "Patient")
+    hierarchy.SetItemUID(miller, "DICOM", "4711")
+    for node, patient_id in ((hit, "4711"), (other, "0815"), (another, "0815"), (unknown, "")):
+        SceneNodes.placeUnderPatient(scene, node, patient_id)
+    assert SceneNodes.haveOnePatient(scene, imported, hit)
+    assert SceneNodes.haveOnePatient(scene, other, another)
+    assert not SceneNodes.haveOnePatient(scene, hit, other)
+    assert not SceneNodes.haveOnePatient(scene, unknown, unknown)
+    created = SceneNodes.ancestorOf(scene, other, "Patient")
+    assert "0815" not in hierarchy.GetItemUID(created, "DICOM") + hierarchy.GetItemName(created)
