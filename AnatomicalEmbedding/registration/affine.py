@@ -17,7 +17,7 @@ from ..scan.geometry import transform_points
 from . import AFFINE, RIGID
 from .spline import Lattice
 
-STEPS_MM = (24.0, 16.0, 12.0)  # spacings of the grid; the first one that gives enough points is used
+_STEPS_MM = (24.0, 16.0, 12.0)  # spacings of the grid; the first one that gives enough points is used
 _ENOUGH = 300
 _FEWEST = {RIGID: 8, AFFINE: 16}
 _ROUNDS = 8
@@ -54,7 +54,7 @@ class GridMatches:
     alike: float = 0.0
 
 
-def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap, steps_mm: Sequence[float] = STEPS_MM) -> GridMatches:
+def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap, steps_mm: Sequence[float] = _STEPS_MM) -> GridMatches:
     """Match a grid of points in the fixed scan's body with the moving scan.
 
     steps_mm: spacings of the grid; the first one that gives enough points is used.
@@ -69,15 +69,9 @@ def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap, steps_mm: Sequence[flo
             break
     found = match(fixed, points, moving)
     kept, trust = _trust(found)
+    alike = float((found.score[kept] >= _SAME_TISSUE).sum()) / max(int(kept.sum()), 1)
     return GridMatches(
-        lattice,
-        index[kept],
-        points[kept],
-        found.points_ras[kept],
-        trust[kept],
-        below[kept],
-        tried=len(points),
-        alike=float((found.score[kept] >= _SAME_TISSUE).mean()) if kept.any() else 0.0,
+        lattice, index[kept], points[kept], found.points_ras[kept], trust[kept], below[kept], len(points), alike
     )
 
 

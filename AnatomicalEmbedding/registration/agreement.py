@@ -27,10 +27,11 @@ _POOLED = 2  # points of the compared images, along each axis, for one node
 _NOISE_HU = 20.0
 
 # similarity: correlation of the images in a window of 15 mm. wide: the same in 30 mm. texture: log10 of the standard
-# deviation of HU in 15 mm. change: difference of the mean HU in 15 mm, / 100. odd: the same minus the difference in
-# 30 mm. cycle, moved: see `pairing.Places.doubts`. volume: log2 of the ratio of volumes. beyond: share of the window
-# that the other scan does not show. edge: mm from the answer to the nearest side of the other scan, at most 60.
-STORED = ("similarity", "wide", "texture", "change", "odd", "cycle", "moved", "volume", "beyond")
+# deviation of HU in 15 mm. odd: the difference of the mean HU in 15 mm minus the difference in 30 mm, / 100. (The
+# difference alone also shows breath and contrast medium.) cycle, moved: see `pairing.Places.doubts`. volume: log2 of
+# the ratio of volumes. beyond: share of the window that the other scan does not show. edge: mm from the answer to the
+# nearest side of the other scan, at most 20.
+STORED = ("similarity", "wide", "texture", "odd", "cycle", "moved", "volume", "beyond")
 EVIDENCE = (*STORED, "edge")
 _SIMILARITY, _TEXTURE, _BEYOND = (STORED.index(name) for name in ("similarity", "texture", "beyond"))
 
@@ -81,7 +82,7 @@ def evidence_at_nodes(fixed: Picture, moving: Picture, found: Places) -> torch.T
     texture = (small[2] - small[0].square()).clamp_min(1.0).log10() / 2
     slopes = [torch.gradient(found.places, spacing=mm, dim=3 - n)[0] for n, mm in enumerate(fixed.nodes.spacing_mm)]
     volume = torch.linalg.det(torch.stack(slopes).permute(2, 3, 4, 0, 1)).clamp_min(0.25).log2()
-    values = (_correlation(small), _correlation(wide), texture, change, change - wide_change)
+    values = (_correlation(small), _correlation(wide), texture, change - wide_change)
     return torch.stack([*values, *found.doubts, volume, 1 - small[5]])
 
 

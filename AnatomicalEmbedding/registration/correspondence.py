@@ -28,15 +28,17 @@ from ..matching.status import decide
 from ..resources import resource
 from ..scan.geometry import in_grid, transform_points
 from ..scan.volume import Volume
+from .affine import match_grid
 from .agreement import EVIDENCE, STORED, Picture, check_images, check_matches, evidence_at_nodes
-from .pairing import Coarse, Places, join_directions, match_sparsely
+from .pairing import STEPS_MM, Coarse, Places, join_directions
 from .spline import Lattice
 
 _METADATA_KEY = "anatomical_embedding_correspondence"
 _FORMAT_VERSION = 1
-_FAR_MM = 60.0  # largest distance from an edge in the evidence
+_FAR_MM = 20.0  # largest distance from an edge in the evidence
 _HIGHEST = 0.99  # highest probability that is stated
 _LEAST_PRESENT = 0.05
+_RARE = 0.2  # the calibration has 5 times as much changed tissue as usual scans; only probabilities are corrected
 FOREST = "same patient"  # name of the forest in the calibration
 
 
@@ -80,7 +82,7 @@ class Direction:
         return transform_points(np.linalg.inv(self.scan_to_ras), points_ras)
 
     def edge_mm(self, points_ras: np.ndarray) -> np.ndarray:
-        """Measure mm (n,) from points (n, 3) RAS mm to the nearest side of the scan: -60 to 60, negative outside."""
+        """Measure mm (n,) from points (n, 3) RAS mm to the nearest side of the scan: -20 to 20, negative outside."""
         ijk = self.voxels(points_ras)
         inside = np.minimum(ijk + 0.5, np.array(self.scan_shape[::-1]) - 0.5 - ijk)
         return np.clip((inside * np.linalg.norm(self.scan_to_ras[:3, :3], axis=0)).min(axis=1), -_FAR_MM, _FAR_MM)
@@ -123,7 +125,8 @@ class Correspondence:
         outside = evidence[:, EVIDENCE.index("edge")] < 0
         present, within, near = (np.where(outside, 0.0, share) for share in (present, within, near))
         expected = error / np.maximum(present, _LEAST_PRESENT)
-        within, near = (np.clip(share, 1 - _HIGHEST, _HIGHEST) for share in (within, near))
+        rare = 1 / (present + (1 - present) * _RARE)
+        within, near = (np.clip(share * rare, 1 - _HIGHEST, _HIGHEST) for share in (within, near))
         levels = np.full(len(places), "", dtype="<U10")
         status = decide(present, expected)
         return Matches(places, score, status, expected, within, near, present, evidence, levels)
@@ -221,7 +224,7 @@ def pair(
     names = f"{template.name or 'the template'} and {target.name or 'the target'}"
     with ThreadPoolExecutor(2) as threads:
         step(0.0, "matching")
-        matches = list(threads.map(match_sparsely, maps, maps[::-1]))
+        matches = list(threads.map(match_grid, maps, maps[::-1], (STEPS_MM, STEPS_MM)))
         check_matches(matches, names)
         coarse = [Coarse.of(each, volume) for each, volume in zip(matches, volumes, strict=True)]
         found = join_directions(coarse, volumes, maps, threads, step)

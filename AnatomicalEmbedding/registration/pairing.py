@@ -18,12 +18,12 @@ import torch
 from ..embedding.grid_reading import read_linear
 from ..embedding.map import EmbeddingMap
 from ..scan.volume import Volume
-from .affine import GridMatches, fit_affine, match_grid
-from .instance_optimisation import WHERE, Comparison, image_features, refine, windowed
+from .affine import GridMatches, fit_affine
+from .instance_optimisation import WHERE, Comparison, Features, image_features, refine, windowed
 from .register import fit_field
 from .spline import Lattice, SplineField
 
-_STEPS_MM = (48.0, 36.0, 24.0, 16.0, 12.0)  # few matches suffice, as the images follow
+STEPS_MM = (48.0, 36.0, 24.0, 16.0, 12.0)  # of the grid of matches; few matches suffice, as the images follow
 _LEVELS, _ROUNDS = ((3.0, 12.0),), 2  # a coarser level, or more rounds, made the answers worse
 _FINE_MM, _EVERY = 2.0, 2  # spacing of the images of the last step; every second voxel is compared
 _DAMPING = 0.5  # relative to the mean of the blocks' matrices; where images show less, the answer moves less
@@ -41,7 +41,7 @@ class Coarse:
 
     @classmethod
     def of(cls, matches: GridMatches, fixed: Volume) -> Coarse:
-        """Fit a transform to matches. Raises AnatomicalEmbeddingError if there are too few matches."""
+        """Fit a transform to at least 16 matches."""
         affine = fit_affine(matches)
         return cls(affine, fit_field(matches, affine, *fixed.bounds_ras))
 
@@ -73,11 +73,6 @@ def read_at(values: torch.Tensor, lattice: Lattice, places: torch.Tensor) -> tor
     return read_linear(values[None], index[None].float())[0].T.reshape(-1, *places.shape[1:])
 
 
-def match_sparsely(fixed: EmbeddingMap, moving: EmbeddingMap) -> GridMatches:
-    """Match a grid of a few hundred points; see `affine.match_grid`."""
-    return match_grid(fixed, moving, _STEPS_MM)
-
-
 def join_directions(
     coarse: Sequence[Coarse],
     volumes: tuple[Volume, Volume],
@@ -87,25 +82,21 @@ def join_directions(
 ) -> list[Places]:
     """Refine the coarse transforms of both directions. Returns the answers of each direction, at points 4 mm apart."""
 
-    def refined(way: tuple[int, int]) -> SplineField:
-        a, b = way
-        volumes_of, maps_of = (volumes[a], volumes[b]), (maps[a], maps[b])
-        return refine(
-            coarse[a].field, coarse[a].affine, volumes_of, maps_of, torch.device("cpu"),
-            lambda share: step(0.3 + 0.3 * share, "comparing the images"), _LEVELS, _ROUNDS,
-        )  # fmt: skip
+    def refined(start: Coarse, scans: tuple[Volume, Volume], of: tuple[EmbeddingMap, EmbeddingMap]) -> SplineField:
+        return refine(start.field, start.affine, scans, of, torch.device("cpu"), advance, _LEVELS, _ROUNDS)
 
-    fields = list(threads.map(refined, _WAYS))
+    def advance(share: float) -> None:
+        step(0.3 + 0.3 * share, "comparing the images")
+
+    def compare(fixed: Features, moving: Features, start: Coarse) -> Comparison:
+        return Comparison(fixed, moving, start.affine, _EVERY)
+
+    fields = list(threads.map(refined, coarse, (volumes, volumes[::-1]), (maps, maps[::-1])))
     step(0.6, "comparing small neighbourhoods")
-    features = list(threads.map(lambda n: image_features(volumes[n], maps[n], _FINE_MM), range(2)))
-
-    def compared(way: tuple[int, int]) -> Comparison:
-        a, b = way
-        return Comparison(features[a], features[b], coarse[a].affine, _EVERY)
-
-    comparisons = list(threads.map(compared, _WAYS))
+    features = list(threads.map(image_features, volumes, maps, (_FINE_MM,) * 2))
+    comparisons = list(threads.map(compare, features, features[::-1], coarse))
     lattices = [each.fixed.lattice for each in comparisons]
-    first = [each.start + field.on(lattice) for each, field, lattice in zip(comparisons, fields, lattices, strict=True)]
+    first = [each.start + field.on(each.fixed.lattice) for each, field in zip(comparisons, fields, strict=True)]
     offs = [_past(first[a], lattices[a], first[b], lattices[b]) for a, b in _WAYS]
     joined = [places - off / 2 for places, off in zip(first, offs, strict=True)]
     step(0.7, "comparing small neighbourhoods")
