@@ -11,7 +11,7 @@ PARALLEL := -n 2 --dist loadfile
 # these run in an environment of their own
 NO_VIEWS := --ignore=Testing/views --ignore=Testing/viewer
 
-.PHONY: demo view test test-long test-slicer bench-slicer coverage system lint bench docs docs-pictures package sbom clean
+.PHONY: demo view test test-long test-slicer bench-slicer coverage system lint bench weights docs docs-pictures package sbom clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/anatemb demo -o demo-output
@@ -68,6 +68,13 @@ ifdef DATA
 	$(BIN)/anatemb evaluate confidence $(DATA)
 	$(BIN)/python Testing/benchmarks/compare.py boxes $(DATA)
 endif
+
+# make weights DATA=folder-with-index.csv [TERMS=open|all] [HOURS=1] [OUT=folder]: weights and all files that belong to them
+TERMS ?= open
+HOURS ?= 1
+OUT ?= build/weights-$(TERMS)
+weights: $(VENV)/dev.stamp
+	$(BIN)/anatemb weights "$(DATA)" -o "$(OUT)" --terms $(TERMS) --hours $(HOURS)
 
 # the pages of docs/ as a folder that opens in a browser: build/docs/index.html
 docs: $(VENV)/docs.stamp

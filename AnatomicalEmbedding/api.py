@@ -31,7 +31,7 @@ from .segmentation.outlining import Outlines, outline
 from .segmentation.segmenter import Segmenter, load_segmenter
 from .structures.box_finder import RECALL, BoxFinder, StructureBox, choose_examples, open_library
 from .structures.locating import Example
-from .words import Place, PlaceFinder, not_understood, parse_query
+from .words import Place, PlaceFinder, not_understood, parse_query, shipped_atlas
 
 Scan = Any  # whatever `Volume.of` accepts
 
@@ -96,7 +96,8 @@ def locate(
     embedding = _map(scan, model)
     if isinstance(structures, str):
         structures = [structures]
-    own = open_library(embedding.provenance.weights_hash, embedding.provenance.model, library)
+    path = None if model is None else model.path
+    own = open_library(embedding.provenance.weights_hash, embedding.provenance.model, library, path)
     if examples is None:
         finder = BoxFinder.by_library(own, structures, recall)
     elif isinstance(examples, str | Path):
@@ -150,7 +151,11 @@ def find(words: str, scan: Scan, *, embedding: EmbeddingMap | None = None, model
     if not mentions:
         raise AnatomicalEmbeddingError(not_understood(words))
     volume = Volume.of(scan)
-    finder = PlaceFinder(embedding or (model or load_model()).embed(volume), volume)
+    if embedding is None:
+        model = model or load_model()
+        embedding = model.embed(volume)
+    atlas = shipped_atlas(embedding.provenance.weights_hash, None if model is None else model.path)
+    finder = PlaceFinder(embedding, volume, atlas)
     return [place for mention in mentions for place in finder.find(mention)]
 
 

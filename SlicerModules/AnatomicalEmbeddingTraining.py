@@ -30,7 +30,7 @@ class AnatomicalEmbeddingTraining(ScriptedLoadableModule):
         self.parent.contributors = ["AnatomicalEmbedding developers"]
         self.parent.helpText = _(
             "Uses your own CTs to train the network with which the other modules find anatomical points. The training "
-            "runs in the background. After that, the other modules can use the trained weights. No data leaves this "
+            "runs in the background. Then the other modules can use the trained weights. No data leaves this "
             "computer. Needs Slicer 5.12 or newer. Research software, not a medical device. "
             'See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")

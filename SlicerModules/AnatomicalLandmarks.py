@@ -49,7 +49,7 @@ class AnatomicalLandmarks(ScriptedLoadableModule):
             'software, not a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
-            "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging 2022)."
+            "The method follows APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE TMI 2022)."
         )
         slicer.app.connect("startupCompleted()", registerSampleData)
         slicer.app.connect("startupCompleted()", offerLayouts)
@@ -161,7 +161,6 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._chooseTemplate()
 
     def _chooseTemplate(self):
-        """Choose the first CT as template, unless a template is chosen."""
         if self._parameterNode.template is None:
             volumes = scans(slicer.mrmlScene)
             if volumes:

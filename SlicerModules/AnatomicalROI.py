@@ -56,7 +56,7 @@ class AnatomicalROI(ScriptedLoadableModule):
             'software, not a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
-            "After APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE Transactions on Medical Imaging 2022)."
+            "The method follows APE (Goncharov et al., MICCAI 2024) and SAM (Yan et al., IEEE TMI 2022)."
         )
         slicer.app.connect("startupCompleted()", registerSampleData)
 
@@ -259,7 +259,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         ui.findButton.text = _("Cancel") if busy else _("Find boxes")
         ui.findButton.enabled = busy or not missing
         ui.findButton.toolTip = _("Stop the search. Boxes that are already found stay.") if busy else missing or find
-        crop = _("Crop the scans to the boxes as they are now. Each crop is a new volume with unchanged voxels.")
+        crop = _("Crop the scans to the boxes in their current form. Each crop is a new volume with unchanged voxels.")
         ui.cropButton.text = _("Crop 1 scan") if scans == 1 else _("Crop {count} scans").format(count=scans)
         ui.cropButton.enabled = not missing
         ui.cropButton.toolTip = missing or crop

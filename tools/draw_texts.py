@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 _PRODUCT = ("AnatomicalEmbedding", "SlicerModules")
 _LEAST_WORDS = 5  # shorter literals are names, not sentences
 _LEAST_PARAGRAPH = 60  # characters
+_SQL = ("SELECT ", "INSERT ", "UPDATE ", "DELETE ")
 
 
 def docstrings(tree: ast.Module, path: str) -> list[tuple[str, str]]:
@@ -53,7 +54,7 @@ def messages(tree: ast.Module, path: str) -> list[tuple[str, str]]:
             text = "".join(part.value if isinstance(part, ast.Constant) else "{...}" for part in node.values)
         else:
             continue
-        if len(text.split()) >= _LEAST_WORDS and text.rstrip()[-1:] in ".?!":
+        if len(text.split()) >= _LEAST_WORDS and text.rstrip()[-1:] in ".?!" and not text.startswith(_SQL):
             found.append((f"{path}:{node.lineno}", text))
     return found
 

@@ -22,7 +22,7 @@ def code_of(name: str) -> Code | None:
 
 
 def name_of_code(code: Code) -> str | None:
-    """Return words for a code, with no side ("kidney"). None if no structure has this code. Ignores code[2], a text."""
+    """Return words for a code, with no side ("kidney"). None for an unknown code. The code's text is ignored."""
     return _names_by_code().get(code[:2])
 
 

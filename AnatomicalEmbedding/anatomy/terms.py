@@ -62,7 +62,7 @@ class Terms:
             raise AnatomicalEmbeddingError(f"{name}: no place has this name{hint}; see Resources/Terms.") from None
 
     def ancestors(self, name: str) -> set[str]:
-        """Return the names of all structures that contain this place. The parent `lung` gives both lungs."""
+        """Return the names of all structures that contain this place. The parent `lung` stands for both lungs."""
         if name not in self._ancestors:
             parent = self.by_name[name].parent
             near = {parent, f"{parent}_left", f"{parent}_right"} & self.by_name.keys()
@@ -78,7 +78,7 @@ def load_terms() -> Terms:
 
 @lru_cache(maxsize=1)
 def load_tissues() -> tuple[Term, ...]:
-    """Return the kinds of tissue ("bone", "lymph node"). They have a code but no place. Raises: see `load_terms`."""
+    """Return the kinds of tissue ("bone", "lymph node"), which have a code but no place. Raises: see `load_terms`."""
     return tuple(term for term in _rows() if term.group == _TISSUES)
 
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from ..errors import AnatomicalEmbeddingError
 from .console import at_least, complete, open_model, progress_bar, say
 
-_PHANTOM_SEED = 70_000
-
 
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
@@ -28,10 +26,10 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..embedding.calibration import SUFFIX, calibration_file
-    from ..training.calibrate import collect
+    from ..training.calibrate import PHANTOM_SEED, collect
 
     if options.phantoms == 1:
-        raise AnatomicalEmbeddingError("--phantoms 1: synthetic patients are compared in pairs; give 0, or 2 or more.")
+        raise AnatomicalEmbeddingError("--phantoms 1: synthetic patients are compared in pairs; give 0 or at least 2.")
     weights = Path(options.model)
     if options.output is None and weights.suffix != ".safetensors":
         raise AnatomicalEmbeddingError(
@@ -42,7 +40,7 @@ def run(options: argparse.Namespace) -> None:
         raise AnatomicalEmbeddingError(f"{output}: this name must end in {SUFFIX}; change the name after -o.")
     model = open_model(options)
     with progress_bar("calibrating") as progress:
-        calibration = collect(model, options.data, range(_PHANTOM_SEED, _PHANTOM_SEED + options.phantoms), progress)
+        calibration = collect(model, options.data, range(PHANTOM_SEED, PHANTOM_SEED + options.phantoms), progress)
     output.parent.mkdir(parents=True, exist_ok=True)
     calibration.save(output)
     for source, matches in calibration.about["matches"].items():

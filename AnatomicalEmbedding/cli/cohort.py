@@ -62,7 +62,8 @@ def _add_run(steps: argparse._SubParsersAction) -> None:
 
 
 def _add_others(steps: argparse._SubParsersAction) -> None:
-    add = add_step(steps, "status", run_status, "Counts the scans of a cohort, and shows why some are not embedded.")
+    about = "Counts the scans of a cohort, and states why some scans are not embedded."
+    add = add_step(steps, "status", run_status, about)
     add("--verify", action="store_true", help="compare every map file with its checksum")
     add("--repair", action="store_true", help="verify, and delete damaged maps; the next run embeds their scans again")
     about = "Removes scans from a cohort. The image files are not deleted."
@@ -243,7 +244,7 @@ def check_place(options: argparse.Namespace) -> Mention | None:
 
 
 def find(search: Search, mention: Mention | None, options: argparse.Namespace) -> list[Found]:
-    """Search all scans of a store for a place: `mention`, or the point or box in an example scan of the options."""
+    """Search all scans of a store for a place: `mention`, or the point or box that the options give."""
     from ..structures.locating import make_example
 
     with console.progress_bar("searching", options.json) as progress:

@@ -83,7 +83,7 @@ def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
 
 
 def chosen_series(path: str | Path, series: Sequence[str]) -> str | None:
-    """Return the first UID of `series` that a DICOM folder contains. Returns None if there is no such UID or folder."""
+    """Return the first UID of `series` that the DICOM folder `path` contains. None if it contains none of the UIDs."""
     held = held_series(path) if series else set()
     return next((uid for uid in series if uid in held), None)
 
@@ -114,7 +114,7 @@ def ending_signals() -> list[signal.Signals]:
 
 
 def stop_on_signals() -> Callable[[], bool]:
-    """Keep signals from ending the program, so that a run can be saved. Returns a function: True after a signal."""
+    """Keep signals from ending the program, to save the run. Returns a function that returns True after a signal."""
     received: list[bool] = []
     try:
         for number in (signal.SIGINT, *ending_signals()):
@@ -207,7 +207,7 @@ def names_in(text: str | None) -> list[str]:
 def number(convert: Callable[[str], _N], fits: Callable[[_N], bool], kind: str) -> Callable[[str], _N]:
     """Return an argparse type that converts a text to a number.
 
-    fits: whether a number is allowed. kind: the allowed numbers in words, for the error message "TEXT is not {kind}".
+    fits: tests if a number is allowed. kind: the allowed numbers in words, for the error message "TEXT is not {kind}".
     """
 
     def read(text: str) -> _N:

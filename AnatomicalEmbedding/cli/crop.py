@@ -23,10 +23,10 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "crop",
         help="crop scans to structures, with a recall that you choose",
-        description="Crops every SCAN to the boxes of the chosen structures and writes NIfTI files. Boxes are enlarged "
-        "until they are expected to hold the fraction of the structure given with --recall. They end at the border of "
-        "the scan. The voxels are not changed unless --spacing is given. A scan that cannot be read, or shows none of "
-        "the chosen structures, is reported and skipped.",
+        description="Crops every SCAN to the boxes of the chosen structures and writes NIfTI files. Each box is "
+        "enlarged until it is expected to hold the fraction of the structure given with --recall. Boxes end at the "
+        "border of the scan. The voxels are not changed unless --spacing is given. A scan that cannot be read, or "
+        "shows none of the chosen structures, is reported and skipped.",
     )
     add_box_options(parser)
     add = parser.add_argument

@@ -32,7 +32,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     landmarks.add_argument("--templates", type=Path, metavar="DIR", help="more labelled scans, used only as templates")
     _add_kind(
         kinds, "confidence", run_confidence, "effort",
-        about="Whether expected errors and probabilities are right: every template is matched with every target, and "
+        about="Correctness of expected errors and probabilities: every template is matched with every target, and "
         "with cropped copies of the target, in which some points are absent.",
     )  # fmt: skip
     boxes = _add_kind(
@@ -95,7 +95,7 @@ def run_boxes(options: argparse.Namespace, peers: PeerBoxes | None = None) -> No
     if options.library and (peers or options.templates):
         raise AnatomicalEmbeddingError("--library and --templates cannot be used together; leave out one of the two.")
     model = open_model(options)
-    library = open_library(model.weights_hash, model.name)
+    library = open_library(model.weights_hash, model.name, weights=model.path)
     cases = list(labelled_boxes(load_cases(options.folder)))
     templates = list(labelled_boxes(load_cases(options.templates))) if options.templates else []
     with progress_bar("boxes", options.json) as progress:

@@ -56,13 +56,14 @@ def run_find(options: argparse.Namespace) -> None:
     console.check_folder(options.output)
     model = console.open_model(options)
     from ..reports.scan_pages import write_places_report
-    from ..words import PlaceFinder
+    from ..words import PlaceFinder, shipped_atlas
 
+    atlas = shipped_atlas(model.weights_hash, model.path)
     rows, answers, written = [], [], []
     scans = Scans(options)
     console.make_folder(options.output)
     for path, name, volume, embedding in scans.embedded(model):
-        finder = PlaceFinder(embedding, volume)
+        finder = PlaceFinder(embedding, volume, atlas)
         found = [(words, place) for words, mention in wanted for place in finder.find(mention)]
         new = [_row(words, path, place) for words, place in found] + [_missed_row(part, path) for part in missed]
         rows += new
@@ -133,11 +134,13 @@ def _write_markups(path: Path, found: list[tuple[str, Place]]) -> Path:
 
 def run_name(options: argparse.Namespace) -> None:
     from ..scan.points import parse_point
-    from ..words import PlaceFinder
+    from ..words import PlaceFinder, shipped_atlas
 
     point = parse_point(options.point)
     volume = console.read_scan(options.scan, options.series)
-    finder = PlaceFinder(console.embed(console.open_model(options), volume, options), volume)
+    model = console.open_model(options)
+    atlas = shipped_atlas(model.weights_hash, model.path)
+    finder = PlaceFinder(console.embed(model, volume, options), volume, atlas)
     found = finder.name_at(point)
     if options.json:
         console.print_json([vars(each) for each in found])

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import __version__
 from ..embedding.cache import MapCache, default_folder
-from ..resources import DEFAULT_MODEL, list_weights
+from ..resources import default_weights, list_weights, terms_of, weights_file
 from . import console
 from .scans import Scans
 
@@ -122,7 +122,8 @@ def _installation() -> dict[str, object]:
         "devices": ["cpu", *_accelerators(torch_version)],
         "cpu_cores": os.cpu_count(),
         "weights": list_weights(),
-        "default_weights": DEFAULT_MODEL,
+        "default_weights": default_weights(),
+        **{f"terms_of_{name}": terms_of(weights_file(name)) or "not stated" for name in list_weights()},
         "cache_folder": str(cache.folder),
         "cached_maps": cache.count(),
         "cached_mb": round(cache.size_bytes() / 2**20, 1),

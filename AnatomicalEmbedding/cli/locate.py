@@ -26,7 +26,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="find boxes of organs and other structures in scans",
         description="Finds structures in every SCAN, with the shipped library or with your own examples. Writes "
         "NAME.boxes.mrk.json (opens in Slicer as boxes) and NAME.html for each scan, and boxes.csv for all scans. "
-        "Boxes are in RAS mm. They are enlarged until they are expected to hold the fraction of the structure given "
+        "Boxes are in RAS mm. Each box is enlarged until it is expected to hold the fraction of the structure given "
         "with --recall. An absent structure has no box.",
     )
     add_box_options(parser)
@@ -38,7 +38,7 @@ def add_box_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
     add("--structures", metavar="A,B,...", help="names of structures (see `anatemb structures`); default: all")
-    add("--library", type=Path, metavar="FILE", help="structure library (default: the shipped library)")
+    add("--library", type=Path, metavar="FILE", help="structure library (default: the library of the weights)")
     examples = (
         "folder of your own examples, used instead of the library: scans NAME.nii.gz, each with NAME.seg.nii.gz and "
         "NAME.labels.json, or with boxes drawn in Slicer and saved as NAME.STRUCTURE.roi.mrk.json"
@@ -51,7 +51,7 @@ def add_box_options(parser: argparse.ArgumentParser) -> None:
 def open_finder(
     model: Model, recall: float, structures: str | None, library: Path | None = None, examples: Path | None = None
 ) -> BoxFinder:
-    """Make a BoxFinder from options. structures: names separated by commas; None: all structures."""
+    """Make a BoxFinder from options. structures: names separated by commas, or None for all structures."""
     from ..structures.box_finder import BoxFinder, open_library
 
     names = console.names_in(structures) or None
@@ -59,7 +59,7 @@ def open_finder(
         raise AnatomicalEmbeddingError(
             f"--structures {structures}: contains no name; write names, such as --structures liver,spleen."
         )
-    own = open_library(model.weights_hash, model.name, library)
+    own = open_library(model.weights_hash, model.name, library, model.path)
     if examples is None:
         return BoxFinder.by_library(own, names, recall)
     return BoxFinder.by_folder(examples, model, own.example_margins, names, recall, console.warn)

@@ -18,7 +18,8 @@ EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 _DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _COMMANDS = (
-    "demo info embed match followup register view locate find crop segment cohort structures train evaluate calibrate"
+    "demo info embed match followup register view locate find crop segment cohort structures train "
+    "weights evaluate calibrate"
 )
 
 
@@ -68,7 +69,7 @@ def run_command(options: argparse.Namespace) -> int:
 
 
 def terminated(number: int, _frame: object) -> None:
-    """Handle a signal: raise SystemExit, so that unfinished files are deleted and child processes end."""
+    """Raise SystemExit after a signal, so that unfinished files are deleted and child processes end."""
     raise SystemExit(128 + number)
 
 

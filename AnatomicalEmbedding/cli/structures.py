@@ -6,7 +6,7 @@ from pathlib import Path
 from ..errors import AnatomicalEmbeddingError
 from .console import at_least, complete, open_model, print_json, print_table, progress_bar, say
 
-_LIBRARY_SEED, _LIBRARY_PHANTOMS = 72_000, 8
+_LIBRARY_PHANTOMS = 8
 _ATLAS_PHANTOMS = 18
 
 
@@ -53,7 +53,7 @@ def _list(options: argparse.Namespace) -> None:
     from ..structures.examples import SYNTHETIC
 
     model = open_model(options)
-    library = open_library(model.weights_hash, model.name, options.library)
+    library = open_library(model.weights_hash, model.name, options.library, model.path)
     rows = [
         {"structure": name, "examples": len(of), "real": sum(not each.scan.startswith(SYNTHETIC) for each in of)}
         for name, of in sorted(library.examples.items())
@@ -65,13 +65,13 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _build_library(options: argparse.Namespace) -> int:
-    from ..structures.cross_validation import build_library
+    from ..structures.cross_validation import PHANTOM_SEED, build_library
     from ..structures.examples import labelled_boxes, phantom_boxes
     from ..structures.labelled_scans import load_cases
 
     cases = [case for folder in options.data for case in load_cases(folder)]
     count = _LIBRARY_PHANTOMS if options.phantoms is None else options.phantoms
-    seeds = range(_LIBRARY_SEED, _LIBRARY_SEED + count)
+    seeds = range(PHANTOM_SEED, PHANTOM_SEED + count)
     model = open_model(options)
     about = {"weights": model.name, "scans": [case.id for case in cases if case.structures], "phantoms": list(seeds)}
     with progress_bar("library", options.json) as progress:

@@ -53,7 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=at_least(0),
         default=500,
         metavar="N",
-        help="steps between two validations; 0: no validation (default: 500)",
+        help="steps between two validations; 0 for no validation (default: 500)",
     )
     add("--phantoms", type=at_least(0), default=12, metavar="N", help="synthetic patients to add (default: 12)")
     add("--label-maps", type=Path, metavar="DIR", help="label maps without images; synthetic images are made from them")
@@ -90,7 +90,7 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
         paths = _prepared_scans(options, options.data[1:], recipe, options.output)
         if options.json:
             print_json({"prepared": list(map(str, paths))})
-        say(f"prepared {len(paths)} scans in {options.output}; report.csv there lists all scans.", options.json)
+        say(f"prepared {len(paths)} scans in {options.output}; the file report.csv lists all scans.", options.json)
         return
     device = choose_device(options.device)
     # loaded before the scans are prepared: preparing may take an hour, and wrong weights must fail earlier

@@ -119,7 +119,7 @@ class _Run:
         is_late = now - self._last_worker > _PATIENCE_S
         if not workers and (self._client.status in ("closed", "closing") or is_late):
             raise AnatomicalEmbeddingError(
-                f"{self._plan.scheduler or 'the scheduler'}: has ended, or has no workers; start scheduler "
+                f"{self._plan.scheduler or 'the scheduler'}: the scheduler ended or has no workers; start scheduler "
                 f"and workers, then repeat the command. {self._counts.total()} finished scans of this run are kept."
             )
         return workers

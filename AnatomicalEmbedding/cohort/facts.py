@@ -1,4 +1,4 @@
-"""Facts about a scan, stored in the manifest (the list of scans). Made from the scan's map, and checked when read."""
+"""Facts about a scan, computed from the scan's map. They are stored in the manifest, and checked when read."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class BodyCells:
         Matching reads only cells near the cell where it starts, so this map gives the same answers as the whole map.
 
         Args:
-            file: the scan's map file, to read local descriptors; None: the map has coordinates only.
+            file: the scan's map file, to read local descriptors; None for a map with coordinates only.
 
         Raises:
             MapError: the file is missing or damaged.
@@ -84,7 +84,7 @@ class BodyCells:
 
 @dataclass(frozen=True, eq=False)
 class Hit:
-    """The cell of one scan nearest to a place. cell: (3,) i, j, k. distance_mm: from cell to place, body frame."""
+    """The cell of a scan nearest to a place. cell: (3,) i, j, k. distance_mm: distance to the place, body frame."""
 
     row: Row
     facts: dict[str, Any]
@@ -98,7 +98,7 @@ class Hit:
 
 
 class Index:
-    """The index of all maps of a store. scans: content hash -> row, facts of the map. Raises MapError for bad files."""
+    """The index of all maps of a store. Raises MapError for damaged maps. scans: content hash -> (row, map's facts)."""
 
     def __init__(self, store: Store) -> None:
         self._parts = refresh(store)

@@ -41,7 +41,7 @@ _TABLES = (
 
 @dataclass(frozen=True)
 class Row:
-    """One scan. scan: its label, which is PATH or PATH#SERIES. reason: cause of `state`. Other fields: see `Source`."""
+    """One scan. scan: the scan's label, PATH or PATH#SERIES. reason: cause of `state`. Other fields: see `Source`."""
 
     id: int
     scan: str
@@ -76,7 +76,7 @@ class Row:
 
 
 class Manifest:
-    """Reads and writes the manifest of a store. One process may write while others read.
+    """Reads and writes the manifest of a store. One process may write while other processes read.
 
     Every method raises AnatomicalEmbeddingError, naming the file, if the file is damaged or cannot be used.
     """
@@ -84,7 +84,7 @@ class Manifest:
     def __init__(self, path: Path, create: bool = False) -> None:
         if not create and not path.is_file():
             raise AnatomicalEmbeddingError(
-                f"{path.parent}: is not a cohort; make one with `anatemb cohort run {path.parent} DIR`."
+                f"{path.parent}: is not a cohort; make a cohort with `anatemb cohort run {path.parent} DIR`."
             )
         self.path = path
         with self._naming_file():
@@ -99,7 +99,7 @@ class Manifest:
 
     @property
     def about(self) -> dict[str, str]:
-        """Facts about the cohort: format, model (the weights), weights_hash, descriptors (whether maps keep them)."""
+        """Facts about the cohort: format, model (the weights), weights_hash, descriptors ("yes" or "no")."""
         return {str(row["key"]): str(row["value"]) for row in self._execute("SELECT key, value FROM about")}
 
     @property
@@ -115,7 +115,7 @@ class Manifest:
             self._execute("INSERT OR REPLACE INTO about VALUES (?, ?)", pair)
 
     def add(self, sources: Iterable[Source]) -> Counter[str]:
-        """Add scans. Returns counts of "new", "changed" and "known" scans; changed scans are set to waiting."""
+        """Add scans. Returns counts of "new", "changed" and "known" scans; changed scans get the state waiting."""
         count, remaining = Counter[str](), iter(sources)
         while batch := list(islice(remaining, _BATCH_SCANS)):  # a batch is listed before the manifest is locked
             with self._transaction():
@@ -143,7 +143,7 @@ class Manifest:
         return "changed"
 
     def finish(self, row_id: int, state: str, reason: str = "", **values: Any) -> None:
-        """Record the result of one scan. values: scan_hash; if embedded, its facts, and sha256 and size of its map.
+        """Record the result of one scan. values: scan_hash; after embedding, also facts, sha256 and size of the map.
 
         If several scans have the same content, the scan added first is embedded, and the other scans are duplicates.
         """
@@ -183,7 +183,7 @@ class Manifest:
         return {state: found.get(state, 0) for state in STATES}
 
     def rows(self, *states: str) -> list[Row]:
-        """Return the scans in these states (no state: all scans), in the order in which they were added."""
+        """Return the scans in these states, in the order of addition. If no state is given, return all scans."""
         condition = f"WHERE state IN ({', '.join('?' * len(states))})" if states else ""
         return self._rows(self._execute(f"SELECT * FROM scans {condition} ORDER BY id", states))
 
@@ -205,7 +205,7 @@ class Manifest:
             return {check_hash(row["scan_hash"]): (str(row["sha256"]), int(row["size"])) for row in found}
 
     def find(self, scan: str) -> list[Row]:
-        """Return the scans with this label or path, or in this folder. Raises AnatomicalEmbeddingError if none fits."""
+        """Return the scans whose label, path or folder is `scan`. Raises AnatomicalEmbeddingError if no scan fits."""
         found = self._execute(
             "SELECT * FROM scans WHERE scan IN (?1, ?2) OR path IN (?1, ?2)"
             " OR substr(path, 1, length(?2) + 1) IN (?2 || '/', ?2 || '\\') ORDER BY id",
@@ -216,7 +216,7 @@ class Manifest:
         return self._rows(found)
 
     def remove(self, rows: Iterable[Row]) -> None:
-        """Remove scans from the manifest. If a removed scan has duplicates, the first duplicate becomes embedded."""
+        """Remove scans from the manifest. The first duplicate of a removed scan gets the state embedded."""
         with self._transaction():
             for row in rows:
                 self._execute("DELETE FROM scans WHERE id = ?", (row.id,))
@@ -240,7 +240,7 @@ class Manifest:
         return [row["scan_hash"] for row in found]
 
     def _upgrade(self) -> None:
-        """Write the format number. Scans of an older format become waiting, because their maps must be made again."""
+        """Write the format number. If the format was older, set scans with a map to the state waiting."""
         with self._naming_file():
             known = int(self.about.get("format", 0))
         if known > _FORMAT:

@@ -51,8 +51,8 @@ class Found:
     Args:
         status: "matched", "uncertain" or "absent".
         probability: for a point: chance that the scan shows the point and the answer is within 10 mm of it. For words:
-            chance that `point_ras` is in the place. For a box: fraction of the box inside the scan. None: not known.
-        expected_error_mm: None without a calibration. point_ras: (3,) RAS mm. Both are None if the place is absent.
+            chance that `point_ras` is in the place. For a box: fraction of the box inside the scan. None if unknown.
+        expected_error_mm: None if absent or without a calibration. point_ras: (3,) RAS mm; None if absent.
         similarity: similarity of the answer to the point in the example scan, 0 to 1; None for words.
     """
 
@@ -111,7 +111,7 @@ class Search:
         return sorted([*better, *found], key=_order)
 
     def _match(self, query: Query, hits: Sequence[Hit], effort: str, step: Step) -> list[Found]:
-        """Match one point in batches of scans, to keep few maps in memory."""
+        """Match one point in batches of scans, so that only a few maps are in memory at a time."""
         answers: list[Matches] = []
         for start in range(0, len(hits), _BATCH_SCANS):
             maps = [self._map_near(hit, effort) for hit in hits[start : start + _BATCH_SCANS]]
@@ -127,7 +127,7 @@ class Search:
     def box(self, example: Example, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
         """Search every scan for the box of an example. Scans with the highest probability come first.
 
-        refined: in how many scans the whole box is located; in other scans, only the box's centre. step: see `point`.
+        refined: number of scans in which the whole box is located; in other scans, only the centre of the box is found.
         """
         query = example.query
         centre = Query(query.weights_hash, query.coordinates[6:].mean(0, keepdim=True), query.sizes[6:7])
@@ -154,7 +154,8 @@ class Search:
         lies outside the place, and the mean distance from the answer to the region where the place probably lies.
 
         refined: how many scans to read and to search with `PlaceFinder`. In all other scans, and in scans that can no
-        longer be read, the answer is the cell nearest to the middle of the place, with status "uncertain".
+        longer be read, the answer is the cell nearest to the middle of the place, with status "uncertain". If no
+        cell lies near the place, the status is "absent".
         """
         name = mention.places[0]
         atlas = shipped_atlas(self.store.manifest.weights_hash)
@@ -200,9 +201,9 @@ def one_mention(words: str) -> Mention:
 
 
 def _points_in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.ndarray, np.ndarray]:
-    """Return m points of the place `name`, (m, 3), and its most central point, (3,); mm in the body frame.
+    """Return m points of the place `name`, (m, 3), and the most central of these points, (3,); mm in the body frame.
 
-    If `mention` has a qualifier ("upper part of", "above"), the points lie in the part or space that it describes.
+    If `mention` has a qualifier ("upper part of", "above"), the points lie in the part or space of the qualifier.
     """
     frame = frame_fields(atlas)
     field = frame.field(name)
@@ -223,7 +224,6 @@ def _absent(row: Row, probability: float = _ABSENT_PROBABILITY, similarity: floa
 
 
 def _of_match(row: Row, answer: Matches) -> Found:
-    """Make a Found of the match in one scan. Without a calibration: no probability, status uncertain."""
     similarity = float(answer.score[0])
     if answer.status is None:
         return Found(row, UNCERTAIN, None, None, answer.points_ras[0], similarity)
@@ -244,7 +244,7 @@ def _of_words(row: Row, place: Place) -> Found:
 def _error_mm(place: Place) -> float:
     """Estimate the error of the point `place.point_ras`, mm.
 
-    This is the chance that the point lies outside the place, times the mean distance from the point to `place.region`.
+    The estimate is the chance that the point lies outside the place, times its mean distance from `place.region`.
     """
     away = [place.grid.position(place.region, axis) - place.point_ras[axis] for axis in range(3)]
     distance = np.sqrt(sum(np.square(each) for each in away))

@@ -106,7 +106,7 @@ class Store:
         return list(rows.values())
 
     def verify(self, repair: bool = False) -> list[Fault]:
-        """Compare maps with their checksums. Returns faults. repair: delete faulty maps; set their scans to waiting."""
+        """Find missing and damaged map files. repair: True to remove these maps; the next run makes them again."""
         if not repair:
             return self._faults()
         with self.locked():

@@ -31,8 +31,8 @@ class Plan:
 
     Args:
         model: name or file of the weights. device: device on which the network runs.
-        workers: processes on this machine; 0: chosen by cores and memory.
-        memory_bytes: limit of each worker; 0: an equal share of the free memory.
+        workers: number of processes on this machine; 0 to choose by cores and memory.
+        memory_bytes: limit of each worker; 0 for an equal share of the free memory.
         scheduler: "" (workers on this machine) or an address such as tcp://host:8786.
         descriptors: whether the maps keep descriptors, which make answers more exact.
     """
@@ -48,9 +48,8 @@ class Plan:
 def embed_scan(store: str, row: Row, plan: Plan, weights_hash: str) -> dict[str, Any]:
     """Embed one scan and write its map into the folder of the store.
 
-    The worker may be any machine that can open the files of the scan and of the store. plan.memory_bytes: limit of the
-    worker; 0: a share of the free memory. Returns the arguments of `Manifest.finish`, which include "state". After an
-    error, returns only "state" and "reason".
+    The worker may be any machine that can open the files of the scan and of the store. Returns the arguments of
+    `Manifest.finish`, which include "state". After an error, returns only "state" and "reason".
     """
     try:
         return _embed(Path(store), row, plan, weights_hash)

@@ -1,4 +1,4 @@
-"""Cache of maps on disk, of limited size. Its keys are the content hash of the scan and the hash of the weights.
+"""Cache of maps on disk, of limited size. A map is found by the hashes of its scan and of its weights.
 
 The cache also keeps the correspondences of pairs of scans (`registration.patient_scans`) next to the maps.
 """

@@ -42,7 +42,7 @@ def apply_affine(affine: np.ndarray, points: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class BodyFit:
-    """How well an affine function of RAS mm fits the coordinates of a map. It fits badly if the scan shows no body.
+    """How well an affine function of RAS mm fits the coordinates of a map. The fit is bad if the scan shows no body.
 
     Args:
         misfit_mm: median distance between the coordinates and the values of the function, in mm of the body frame.

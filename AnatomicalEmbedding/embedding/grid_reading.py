@@ -70,7 +70,7 @@ def rows_of(grid: torch.Tensor) -> torch.Tensor:
 
 
 def in_rows(grid: torch.Tensor) -> torch.Tensor:
-    """Return an equal grid (c, k, j, i) with the c values of a cell adjacent in memory. This makes `rows_of` fast."""
+    """Store the c values of each cell of a grid (c, k, j, i) adjacent in memory. This makes `rows_of` fast."""
     return grid.movedim(0, -1).contiguous().movedim(-1, 0)
 
 

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from ..errors import CancelledError, MemoryLimitError, WeightsError
+from ..resources import weights_file
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume, check_voxels
 from .body import no_patient, patient_on_grid
@@ -53,7 +54,8 @@ def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None 
     if not found.network.spec.coordinates:
         raise WeightsError(f"{found.name}: these weights give no coordinates for a map; choose other weights.")
     network, on = fold_norms(found.network), choose_device(device)
-    return Model(network, found.name, found.sha256, on, found.card, cache, calibration=found.calibration)
+    path = weights_file(name)
+    return Model(network, found.name, found.sha256, on, found.card, cache, calibration=found.calibration, path=path)
 
 
 @dataclass(eq=False)
@@ -66,6 +68,7 @@ class Model:
         cache: where maps are stored, or None.
         budget_bytes: memory that `embed` may use in addition to the volume; None: 60 % of the free memory.
         calibration: predicts the errors of matches made with these weights, or None.
+        path: the weights file, or None. Its library and its atlas may lie next to it.
     """
 
     network: EmbeddingNetwork
@@ -76,6 +79,7 @@ class Model:
     cache: MapCache | None = None
     budget_bytes: int | None = None
     calibration: Calibration | None = None
+    path: Path | None = None
 
     def __post_init__(self) -> None:
         self.network.to(self.device).eval()
@@ -90,8 +94,8 @@ class Model:
 
         scan: a Volume, a path, or anything else that `Volume.of` accepts.
         progress: called with (fraction done, text of the step). cancelled: called between steps; if it returns True,
-        CancelledError is raised. Raises VolumeError if the voxels are not a CT or show no body, MemoryLimitError if the
-        memory budget is too small even for computing the scan slab by slab.
+        CancelledError is raised. Raises VolumeError if the voxels are not a CT or show no body. Raises MemoryLimitError
+        if the memory budget is too small even for computing the scan slab by slab.
         """
         volume = Volume.of(scan)
 
@@ -271,13 +275,13 @@ def run_in_slabs(
 
 
 def _without_batch(found: Features) -> Features:
-    """Move features to the CPU, without batch axis: coordinates as float32, descriptors as float16 in rows."""
+    """Move features to the CPU, without batch axis: coordinates as float32, descriptors as rows of float16."""
     coordinate, _, local, organs = (None if value is None else value[0].cpu() for value in found)
     return Features(coordinate.float(), None, None if local is None else in_rows(local.half()), organs)
 
 
 def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
-    """Magnify input (1, k, j, i) by `scale`. Zeros are added at the end, up to multiples of `size_step` voxels."""
+    """Magnify input (1, k, j, i) by `scale`. Zeros at the ends make each size a multiple of `size_step`."""
     size = [-(-round(n * scale) // size_step) * size_step for n in x.shape[1:]]
     return _read_along_axes(x, [(np.arange(n) + 0.5) / scale - 0.5 for n in size])
 
@@ -305,7 +309,7 @@ def volume_hash(volume: Volume) -> str:
 
 
 def _centres_inside(volume: Volume, cell_to_ras: np.ndarray, shape: torch.Size) -> torch.Tensor:
-    """For each cell: does its centre lie inside the scan? (k, j, i) bool. Oblique scans do not fill the whole grid."""
+    """Return (k, j, i) bool: whether the cell's centre lies inside the scan. Oblique scans do not fill the grid."""
     k, j, i = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
     points = transform_points(cell_to_ras, np.stack([i, j, k], axis=-1).reshape(-1, 3))
     return torch.from_numpy(volume.contains(points).reshape(tuple(shape)))

@@ -46,7 +46,7 @@ _NUMBERED = re.compile(
 
 
 def spine_ends(embedding: EmbeddingMap) -> dict[str, float]:
-    """Find the ends (top of sacrum, lung apices, skull base) that a scan shows. Returns name -> world height, mm."""
+    """Find the ends of the spine (top of sacrum, lung apices, skull base) in a scan. Returns end -> S in RAS mm."""
     boxes = embedding.organ_boxes
     if not embedding.provenance.metric or not boxes:
         return {}
@@ -73,7 +73,7 @@ def _height_of_top(embedding: EmbeddingMap, high: float) -> float:
 
 
 def near_spine(coordinates: np.ndarray) -> np.ndarray:
-    """For each place (n, 3), mm in the body frame: does it lie within 4 cm of the bones of the spine? (n,) bool."""
+    """Return (n,) bool: whether each place (n, 3), mm in the body frame, lies within 4 cm of the bones of the spine."""
     x, y, z = np.asarray(coordinates, dtype=np.float64).T
     middle = np.interp(z, _HEIGHT_MM[::-1], _AHEAD_MM[::-1])
     away = np.maximum(y - middle, np.maximum(middle - _BEHIND_MM - y, 0))
@@ -90,17 +90,17 @@ def above_ends(heights: np.ndarray, ends: Mapping[str, float]) -> np.ndarray:
 
 
 def counted_alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return (n,) bool: whether both scans show the point at the same height above or below the same end of the spine.
+    """Return (n,) bool: whether both scans show a point at the same height above or below the same end of the spine.
 
-    one, other: results of `above_ends` for the points in the first and in the second scan. Only ends less than 100 mm
-    away are used. Heights are the same if they differ by at most about half a vertebra.
+    one, other: results of `above_ends` for n points in the first and in the second scan. Only ends less than 100 mm
+    from the point in the first scan are used. Heights are the same if they differ by at most about half a vertebra.
     """
     near = (np.abs(one) < _FARTHEST_MM) & (np.abs(other - one) < _AGREE_MM)  # comparisons with NaN are False
     return near.any(axis=1)
 
 
 def has_next(end: str, height: float, at: float) -> bool:
-    """Whether a vertebra at S = `height` mm can lie next to an end at S = `at` mm, as L5 lies next to the sacrum."""
+    """Whether a vertebra at S = `height` mm can be the vertebra next to an end of the spine at S = `at` mm."""
     return abs(height - at - (_COURSE_MM[NEXT_TO[end]][1] - ENDS_MM[end])) < _AGREE_MM.max()
 
 
@@ -111,14 +111,14 @@ def levels_at(heights: np.ndarray) -> np.ndarray:
 
 
 def level_of(structure: str) -> str | None:
-    """Return the level in the name of a vertebra, rib or disc; None for others. For a disc: the vertebra above it."""
+    """Return the level in the name of a vertebra, rib or disc, or None. For a disc: the vertebra above it."""
     found = _NUMBERED.fullmatch(structure)
     level = None if found is None else found[1].upper() if found[1] else f"T{found[2]}"
     return level if level in _COURSE_MM else None
 
 
 def is_counted(level: str, height: float, ends: Mapping[str, float]) -> bool:
-    """Whether a vertebra (middle at S = `height` mm) is near an end, and has its usual distance from this end."""
+    """Whether a vertebra (middle at S = `height` mm) has its usual distance from a nearby end of the spine."""
     usual = np.array([[_COURSE_MM[level][1] - at for at in ENDS_MM.values()]])
     return bool(counted_alike(usual, above_ends(np.array([height]), ends))[0])
 

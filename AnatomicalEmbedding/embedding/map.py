@@ -69,12 +69,12 @@ class EmbeddingMap:
 
     @cached_property
     def cell_to_scan(self) -> np.ndarray:
-        """(4, 4) matrix from cell indices to voxel indices of the scan; both may be fractions."""
+        """(4, 4) matrix from cell indices to voxel indices of the scan; all indices may be fractions."""
         return np.linalg.inv(self.scan_to_ras) @ self.cell_to_ras
 
     @cached_property
     def scan_to_cell(self) -> np.ndarray:
-        """(4, 4) matrix from voxel indices of the scan to cell indices; both may be fractions."""
+        """(4, 4) matrix from voxel indices of the scan to cell indices; all indices may be fractions."""
         return np.linalg.inv(self.cell_to_scan)
 
     @cached_property
@@ -113,7 +113,7 @@ class EmbeddingMap:
 
     @cached_property
     def centred_cells(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Mean (3,) of the n body cells' coordinates; differences from it (n, 3); half their squared lengths (n,)."""
+        """Mean (3,) of the n body cells' coordinates; coordinates minus mean (n, 3); half the squared lengths (n,)."""
         cells = self.body_cells[1]
         centred = cells - cells.mean(0)
         return cells.mean(0), centred, centred.square().sum(1) / 2
@@ -125,12 +125,12 @@ class EmbeddingMap:
 
     @cached_property
     def coordinate_and_body(self) -> torch.Tensor:
-        """Grid (1, 4, k, j, i), float: coordinate and 1 in body cells, zeros in all other cells."""
+        """Grid (1, 4, k, j, i), float: body coordinate and 1 in body cells, zeros in all other cells."""
         weight = self.body.float()
         return torch.cat([self.coordinate * weight, weight[None]])[None]
 
     def contains(self, points_ras: np.ndarray) -> np.ndarray:
-        """For each point (N, 3), RAS mm: does it lie inside the scan, up to the outer voxel edges? (N,) bool."""
+        """Return (N,) bool: whether each point (N, 3), RAS mm, lies inside the outer voxel edges of the scan."""
         ijk = transform_points(np.linalg.inv(self.scan_to_ras), as_points(points_ras))
         return in_grid(ijk, self.scan_shape)
 
@@ -156,7 +156,7 @@ class EmbeddingMap:
         return transform_points(self.cell_to_ras, np.array([cells.min(0) - 0.5, cells.max(0) + 0.5]))
 
     def in_body(self, points_ras: np.ndarray) -> np.ndarray:
-        """For each point (N, 3), RAS mm: does it lie in a body cell? (N,) bool."""
+        """Return (N,) bool: whether each point (N, 3), RAS mm, lies in a body cell."""
         cells = np.rint(transform_points(self.ras_to_cell, as_points(points_ras))).astype(int)
         inside = ((cells >= 0) & (cells < self.body.shape[::-1])).all(axis=1)
         i, j, k = cells[inside].T
@@ -164,7 +164,7 @@ class EmbeddingMap:
         return inside
 
     def sample(self, points_ras: np.ndarray) -> np.ndarray:
-        """Read coordinates (N, 3) at points (N, 3) RAS mm, interpolated linearly between body cells.
+        """Read body coordinates (N, 3) at points (N, 3) RAS mm, interpolated linearly between body cells.
 
         A point away from the body gets the coordinate of the nearest body cell. Raises PointsError for a point outside
         the scan, MapError if the scan holds no body.

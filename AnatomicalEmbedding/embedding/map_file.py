@@ -105,7 +105,7 @@ def read_map_file(path: str | Path, descriptors: bool = True) -> dict[str, Any]:
 
 
 def read_descriptors(path: str | Path, body: torch.Tensor, box: CellBox) -> torch.Tensor | None:
-    """Read the local descriptors in a box of k x j x i cells: (l, 2k, 2j, 2i) float16; None if the file has none.
+    """Read descriptors (l, 2k, 2j, 2i), float16, in a box of k x j x i cells; None if the file has no descriptors.
 
     Args:
         body: bool, body cells of the whole map.
@@ -233,7 +233,7 @@ def _decode_descriptors(file: Any, body: torch.Tensor, box: CellBox) -> torch.Te
 
 
 def _with_neighbours(body: torch.Tensor) -> torch.Tensor:
-    """Return bool (k, j, i): True for body cells and their neighbours. Interpolation in the body reads all of these."""
+    """Return bool (k, j, i): True for body cells and their neighbours, which interpolation in the body reads."""
     return F.max_pool3d(body[None].float(), 3, 1, 1)[0] > 0
 
 
@@ -246,7 +246,7 @@ def _unpack(bits: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 
 
 def check_matrices(cell_to_ras: torch.Tensor, scan_to_ras: torch.Tensor) -> None:
-    """Raise ValueError unless the matrices (n, 4, 4) are possible: cells lie along R, A, S; a scan may be oblique."""
+    """Raise ValueError for impossible matrices (n, 4, 4). The axes of cells must lie along R, A and S."""
     for matrices in (cell_to_ras, scan_to_ras):
         check_size(matrices, (None, 4, 4), torch.float64)
         steps = matrices[:, :3, :3].norm(dim=1, keepdim=True)

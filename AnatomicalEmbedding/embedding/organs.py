@@ -25,7 +25,7 @@ _THINNEST = 0.1  # cells; a thinner box is a single cell whose share is close to
 def organ_boxes(organs: torch.Tensor, names: Sequence[str], cell_to_ras: np.ndarray) -> dict[str, np.ndarray]:
     """Find the box, (2, 3) RAS mm, around the largest connected part of each organ that the scan shows.
 
-    organs: (n, k, j, i) share of each cell that each of `names` fills. cell_to_ras: (4, 4), without rotation.
+    organs: (n, k, j, i) share of each cell that each organ of `names` fills. cell_to_ras: (4, 4), without rotation.
     """
     boxes: dict[str, np.ndarray] = {}
     seen = torch.nonzero(organs.amax((1, 2, 3)) > _INSIDE).flatten()
@@ -40,7 +40,7 @@ def organ_boxes(organs: torch.Tensor, names: Sequence[str], cell_to_ras: np.ndar
 
 
 def _connected_parts(masks: np.ndarray) -> np.ndarray:
-    """Number the connected parts of n masks from 1. Returns (n, k, j, i): number of each cell's part; 0: no part."""
+    """Number the connected parts of n masks from 1. Returns (n, k, j, i): number of each cell's part, or 0."""
     # The masks are stacked along k with empty layers between them: one call of SimpleITK is faster than n calls.
     picture = np.pad(masks, ((0, 0), (0, 1), (0, 0), (0, 0))).astype(np.uint8)
     found = sitk.ConnectedComponent(sitk.GetImageFromArray(picture.reshape(-1, *picture.shape[2:])), True)
@@ -88,8 +88,8 @@ def anchored(
 ) -> torch.Tensor:
     """Shift and scale the coordinates of organs that the scan shows completely. Returns new coordinates (3, k, j, i).
 
-    organs: (n, k, j, i) fraction of each cell that each organ fills. places: (n, 7), for each organ: usual mean (3) and
-    standard deviation (3) of coordinates, volume in ml. body: bool (k, j, i). cell_mm: (3,) cell size, R, A, S.
+    organs: (n, k, j, i) share of each organ in each cell. places: (n, 7), usual values of each organ: mean (3) and
+    standard deviation (3) of its coordinates, volume in ml. body: bool (k, j, i). cell_mm: (3,) size along R, A, S.
     """
     weight = organs * (organs > _LEAST_PROBABILITY)
     share = weight / weight.sum((1, 2, 3), keepdim=True).clamp_min(1e-9)

@@ -34,7 +34,7 @@ def read_tensor_file(
     """Read a safetensors file. Returns the JSON object under `key` in the metadata, and the tensors by name.
 
     Args:
-        newest: the newest "format_version" that this program can read; None if such files have no version.
+        newest: the newest "format_version" that this program can read; None to check no version.
 
     Raises:
         NewerFormatError: the file has a newer version.
@@ -120,7 +120,7 @@ def write_tensor_file(
 ) -> None:
     """Write tensors and metadata as safetensors, complete or not at all. Raises `error` if this is not possible."""
     if not str(path).endswith(".safetensors"):
-        raise error(f"{path}: the file name has another ending than .safetensors; give a name with this ending.")
+        raise error(f"{path}: the file name does not end in .safetensors; add this ending.")
     try:
         with atomic_path(path) as temporary:
             save_file({name: values.contiguous() for name, values in tensors.items()}, str(temporary), metadata)

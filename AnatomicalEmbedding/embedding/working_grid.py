@@ -80,8 +80,8 @@ def resample(volume: Volume, spacing_mm: tuple[float, float, float], lattice: in
     """Resample a scan to a working grid.
 
     If the scan's voxels are smaller than the grid's, groups of voxels (bins) are averaged first, which avoids aliasing.
-    Then values are interpolated linearly. The grid covers the scan. It starts at a multiple of `lattice` grid voxels in
-    RAS mm, and its size along each axis is a multiple of `step` voxels.
+    Then values are interpolated linearly. The grid covers the scan. Along each axis, it
+    starts at a RAS coordinate that is a multiple of `lattice` times `spacing_mm`, and has a multiple of `step` voxels.
     """
     array, ijk_to_ras = canonical_axes(volume)
     spacing = np.asarray(spacing_mm)

@@ -64,7 +64,7 @@ class BoxResult(Tables):
         return ["structure", "boxes", "IoU", *(f"IoU, {peer}" for peer in peers), *stated, "VR@99, alpha on test"]
 
     def rows(self) -> list[dict[str, float | str | int]]:
-        """Return a row for each structure, then a row of means. VR: median volume ratio of a structure's boxes."""
+        """Return a row for each structure, then a row of means. VR: median of scan volume / box volume."""
         names = sorted({box.located.name for box in self.found})
         rows = [self._row(name, [box for box in self.found if box.located.name == name]) for name in names]
         mean: dict[str, float | str | int] = {"structure": "mean", "boxes": len(self.found)}

@@ -21,8 +21,8 @@ _BINS = 10
 class Judged:
     """n answers with their reported confidence; all arrays are (n,).
 
-    errors_mm: true error; infinite where the point is absent. groups: kind of point, such as "centre". whole: whether
-    the target was not cropped for the test. probability: chance of an error below 10 mm; probability_20: below 20 mm.
+    errors_mm: true error; infinite where the point is absent. groups: kind of point, such as "centre". whole: False
+    if the target was cropped for the test. probability: chance of an error below 10 mm; probability_20: below 20 mm.
     """
 
     errors_mm: np.ndarray
@@ -69,8 +69,8 @@ class ConfidenceRow:
 class ConfidenceResult(Tables):
     """Result of `summarise_confidence`.
 
-    risk: (coverage, median error, 90th percentile of the error in mm) for present points. A coverage of 0.2 means the
-    20 % of answers with the smallest expected error.
+    risk: (coverage, median error, 90th percentile of the error in mm) of points in the target. A coverage of 0.2 means
+    the 20 % of answers with the smallest expected error.
     """
 
     model: str
@@ -129,7 +129,7 @@ def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
 
 
 def summarise_confidence(judged: Judged, model: str) -> ConfidenceResult:
-    """Compute figures for all answers. For uncropped scans, also compute figures for all points and for each group."""
+    """Compute figures: a row for all scans, a row for whole scans, and rows for groups of points in whole scans."""
     whole = judged.select(judged.whole)
     rows = [_row("all", judged), _row("whole scans", whole)]
     # A user would place points of all groups except "extreme", which depend on the exact outline.
@@ -171,7 +171,7 @@ def _risk(judged: Judged) -> list[tuple[float, float, float]]:
 def auroc(doubt: np.ndarray, wrong: np.ndarray) -> float | None:
     """Return the area under the ROC curve: the probability that a wrong answer has a higher doubt than a right answer.
 
-    doubt: (n,). wrong: (n,) bool. A pair with equal doubt counts half. Returns None if all are right or all are wrong.
+    doubt: (n,). wrong: (n,) bool. A pair with equal doubt counts half. Returns None if no or all answers are wrong.
     """
     many, few = int((~wrong).sum()), int(wrong.sum())
     if not many or not few:
@@ -184,7 +184,7 @@ def auroc(doubt: np.ndarray, wrong: np.ndarray) -> float | None:
 def calibration_error(probability: np.ndarray, came_true: np.ndarray) -> float:
     """Return the expected calibration error (Naeini 2015), with ten bins of equal width.
 
-    It is the mean over the bins of |mean probability - fraction of True in `came_true`|, weighted by answer counts.
+    The error is |mean probability - fraction of True in `came_true`|, averaged over bins, weighted by answer counts.
     """
     if not len(probability):
         return 0.0

@@ -27,14 +27,14 @@ seconds of this work, or 0 if the work was done before. The time to read the fil
 
 
 class EmbeddingMatcher:
-    """A Matcher that uses embedding maps. Each scan is embedded once. effort: effort of matching ("standard")."""
+    """A Matcher that uses embedding maps. Each scan is embedded once. effort: effort of matching."""
 
     def __init__(self, model: Model, effort: str = "standard") -> None:
         self.model, self.effort = model, effort
         self._maps: dict[str, EmbeddingMap] = {}
 
     def prepare(self, case: Case) -> float:
-        """Embed the scan if it has no map yet. Returns the seconds for this; 0 if the map existed."""
+        """Embed the scan if it has no map yet. Returns the seconds of this work; 0 if the map existed."""
         if case.id in self._maps:
             return 0.0
         volume = case.volume
@@ -58,7 +58,7 @@ def evaluate_landmarks(
     notes: Sequence[str] = (),
     templates: Sequence[Case] = (),
 ) -> Result:
-    """Measure every matcher on every pair of cases.
+    """Measure every matcher on every pair of `cases` (labelled scans).
 
     matchers: display name -> matcher. notes: sentences to print with the result. templates: further cases, which are
     used as templates only, not as targets.

@@ -92,7 +92,7 @@ def summarise(errors_mm: np.ndarray) -> Summary:
 class Result(Tables):
     """All measured errors. scan_seconds: for each matcher, mean seconds of the work that is done once for each scan.
 
-    left_out: why structures are not measured: id of a case -> name of the structure -> reason.
+    left_out: why structures were not measured: id of a labelled scan -> name of the structure -> reason.
     """
 
     matchers: tuple[str, ...]
@@ -102,7 +102,7 @@ class Result(Tables):
     notes: tuple[str, ...] = ()
 
     def errors(self, matcher: str, group: str | None = None, name: str | None = None) -> np.ndarray:
-        """Return the errors of a matcher, (N,) mm. group, name: only points of this group and name; None: all."""
+        """Return a matcher's errors, (N,) mm, at the points of this group and name; None for all groups or names."""
         chosen = [
             error
             for measured in self.measured
@@ -117,7 +117,7 @@ class Result(Tables):
         return summarise(self.errors(matcher, group, name))
 
     def pair_seconds(self, matcher: str) -> float:
-        """Return the mean seconds to match all points of one pair. Work done once for each scan is not included."""
+        """Return the mean seconds to match all points of one pair of scans, without the time to embed the scans."""
         return float(np.mean([measured.seconds for measured in self.measured if measured.matcher == matcher]))
 
     def pairs(self, group: str) -> int:
@@ -136,7 +136,7 @@ class Result(Tables):
         return [*found, *([Section("Notes", (), self.notes)] if self.notes else [])]
 
     def to_json(self) -> str:
-        """Return JSON text with the summaries, and for every pair the error of each point in mm."""
+        """Return JSON text with the summaries, and for every pair of scans the error of each point in mm."""
         pairs = [
             {
                 "matcher": m.matcher,

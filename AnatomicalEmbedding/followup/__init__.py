@@ -1,1 +1,1 @@
-"""Lesion follow-up: matching proposes the places of lesions in other studies; a person confirms and measures them."""
+"""Follow-up: matching proposes places of lesions in other studies; a person confirms places and measures lesions."""

@@ -33,9 +33,9 @@ _PART_REACH = 1.15  # the parts of a lesion lie within 1.15 times the lesion's r
 class Listed:
     """The n lesions of one study, with their matches in the other study.
 
-    ids: lesion ids. A lesion that is known in both studies has the same id in both lists. points_ras: (n, 3) RAS mm.
-    radius_mm: (n,). carried_ras: (n, 3) RAS mm, the matches of `points_ras` in the other study. error_mm: (n,) expected
-    errors of the matches, above 0. absent: (n,) bool, whether the match has the status absent.
+    ids: lesion ids. A lesion that is known in both studies has the same id in both studies. points_ras: (n, 3) RAS mm.
+    radius_mm: (n,) radii of the lesions. carried_ras: (n, 3) RAS mm, the matches of `points_ras` in the other study.
+    error_mm: (n,) expected errors of the matches, above 0. absent: (n,) bool, whether the match has the status absent.
     """
 
     ids: list[str]
@@ -59,8 +59,9 @@ class Assignment:
     distances: for each pair of `same`, `split` and `merged`: two distances between the lesions, mm: the distance
         after matching, and the distance to expect from the matching error and the lesion sizes.
 
-    Only `assign_in_record` sets four more fields. apart: pairs kept out of `same`, because a person reviewed both
-    lesions in one study. unread: id -> why the lesion could not be matched. earlier_study, later_study: study keys.
+    Four more fields are set only by `assign_in_record`. apart: pairs kept out of `same`, because a person reviewed both
+    lesions of the pair in one study. unread: id -> why the lesion could not be matched. earlier_study, later_study:
+    study keys.
     """
 
     same: tuple[tuple[str, str], ...]
@@ -133,7 +134,7 @@ def _pairs(earlier: Listed, later: Listed) -> list[tuple[int, int]]:
 
 
 def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
-    """Return (n, m) arrays, mm: distances of earlier from later lesions; distances to expect if the two are one."""
+    """Return (n, m) arrays, mm: distances of earlier from later lesions; distances to expect if both are one lesion."""
     forth = np.linalg.norm(earlier.carried_ras[:, None] - later.points_ras[None], axis=2)
     back = np.linalg.norm(later.carried_ras[None] - earlier.points_ras[:, None], axis=2)
     one, other = earlier.error_mm[:, None], later.error_mm[None]
@@ -145,10 +146,10 @@ def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _parts(listed: Listed, others: Listed, pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Find lesions in `listed` that have no partner and are parts of a larger lesion in `others` (the other study).
+    """Find the parts of each large lesion of `others`. One part, the partner, is known; the other parts are found.
 
-    The larger lesion is already paired with another of its parts. pairs: (number in `listed`, number in `others`) of
-    each lesion and its partner. Yields (number of the part, number of the larger lesion).
+    pairs: partners (number in `listed`, number in `others`). Yields (number of the part in `listed`, number of the
+    large lesion in `others`).
     """
     for n in sorted(set(range(len(listed.ids))) - {i for i, _ in pairs}):
         found = []
@@ -173,7 +174,7 @@ def assign_in_record(
 ) -> Assignment:
     """Pair lesions that were seen in only one of two studies. `Assignment.put_into` writes the result into a record.
 
-    A lesion that is known in both studies is not changed. Another lesion may be recognised as a part of such a lesion.
+    A lesion that is known in both studies is not changed, but another lesion may be recognised as its part.
 
     Args:
         earlier, later: study keys.
@@ -206,7 +207,7 @@ def assign_in_record(
 def _listed(
     record: FollowUp, key: str, other: str, maps: Mapping[str, EmbeddingMap], effort: str, unread: dict[str, str]
 ) -> Listed:
-    """Match lesions of study `key` in study `other`: those that a person saw in `key` and may still find in `other`.
+    """Match the lesions that a person saw in study `key` and may still find in study `other`.
 
     A lesion whose point lies outside the patient is left out, and the reason is added to `unread`.
     """

@@ -105,7 +105,7 @@ def write_sr(
         if found is not None and found.reviewed:
             groups.append(report.group(lesion, found))
         else:
-            report.left_out.append(f"{lesion.id}: was not reviewed in {study.label}, so the report leaves it out.")
+            report.left_out.append(f"{lesion.id}: was not reviewed in {study.label}, so it is not in the report.")
     if not groups:
         raise AnatomicalEmbeddingError(f"{study.label}: no lesion was reviewed in this study; mark or confirm lesions.")
     try:
@@ -161,7 +161,7 @@ class _Report:
         if not (found.visible and size.confirmed):
             if found.visible and size.axes:
                 axes = f"its axes in {self.study.label} are not confirmed"
-                self.left_out.append(f"{lesion.id}: {axes}, so the report leaves them out.")
+                self.left_out.append(f"{lesion.id}: {axes}, so the report does not contain these axes.")
             return []
         written = []
         for kind, axis in size.axes.items():
@@ -179,7 +179,7 @@ class _Report:
         found = codes.site_codes(lesion.site)
         if found is None:
             if lesion.site:
-                self.left_out.append(f"{lesion.id}: its site {lesion.site!r} has no code, so the report leaves it out.")
+                self.left_out.append(f"{lesion.id}: its site {lesion.site!r} has no code and is not in the report.")
             return None
         organ, side = found
         return [self.hd.sr.FindingSite(self._code(organ), None if side is None else self._code(side))]

@@ -16,9 +16,9 @@ _SAME_MM = 0.01  # two places this near are the same place, because structured r
 def add_record(here: FollowUp, other: FollowUp) -> tuple[FollowUp, tuple[str, ...]]:
     """Add to `here` the studies, dates, lesions, findings, sizes, names and sites that only `other` contains.
 
-    Entries that a person made in `here` are not changed. A lesion of both records gets its id in `here`, and a study of
-    both records gets its key in `here`. A finding "merged into X" is left out if, in `here`, a person entered that X is
-    not visible, outside or merged in the same study.
+    Entries that a person made in `here` are not changed. Lesions and studies of both records have the ids and keys of
+    `here`. A finding "merged into X" is not added if a person entered in `here` that X is not visible, outside or
+    merged in this study.
 
     Returns:
         The record; and names of the entries that were not changed, although `other` has different values: "L1 in
@@ -72,9 +72,9 @@ def renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) -> 
 
 
 def _filled(mine: Lesion, other: Lesion) -> Lesion:
-    """Complete the lesion `mine` of the old record with the entries that only `other`, the same lesion, has.
+    """Complete the lesion `mine` of the old record from `other`, the same lesion in the added record.
 
-    These entries are findings, sizes, name, site and `split_from`. A reviewed finding of `other` replaces an unreviewed
+    Missing findings, name, site and `split_from` are copied. A reviewed finding of `other` replaces an unreviewed
     finding of `mine`, and a confirmed size of `other` replaces an unconfirmed size of `mine`.
     """
     findings = dict(mine.findings)
@@ -92,9 +92,8 @@ def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping
     """Return whether the finding `found` of the added record must be left out, because the old record contradicts it.
 
     mine: the finding of the same lesion and study in the old record, or None. known: lesions of the old record, by id.
-    If a person reviewed `mine`, `found` is left out if a person also reviewed `found` and the two differ. In all other
-    cases, `found` is left out only if it says "merged into X", but a person entered in the old record that X is not
-    visible, outside or merged in this study.
+    If `mine` is reviewed, `found` is refused if it is also reviewed and differs from `mine`. Otherwise, `found` is
+    refused if it is merged into a lesion that a person reviewed as not visible, outside or merged in the old record.
     """
     if mine is not None and mine.reviewed:
         return found.reviewed and not _agree(mine, found)
@@ -114,7 +113,7 @@ def _agree(one: Finding, other: Finding) -> bool:
 
 
 def _differs_in_kind(mine: Lesion, other: Lesion) -> bool:
-    """Return whether two lesions differ in name, organ, target, nodal or split_from. An empty text fits every text."""
+    """Return whether two lesions differ in name, organ, target, nodal or split_from. An empty text never differs."""
     words = [(each.name, each.split_from, organ_of(each.site)) for each in (mine, other)]
     differ = any(one and another and one != another for one, another in zip(*words, strict=True))
     return differ or (mine.target, mine.nodal) != (other.target, other.nodal)

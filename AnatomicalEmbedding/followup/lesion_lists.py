@@ -57,7 +57,7 @@ def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) 
 
     For each lesion of the list, the first rule that fits is used:
     1. The record has a lesion that a person saw in this study, at the same place or with the same name. No lesion is
-       added. If the place is the same and the size is not confirmed, the line drawn in the list becomes its long axis.
+       added. If the place is the same and no size is confirmed, the line in the list becomes the long axis.
     2. Exactly one lesion that was not seen in this study has the same name, and the name is not an automatic name
        (such as F-1). The mark is added to this lesion, unless a person reviewed the lesion as not visible, outside or
        merged in this study.
@@ -111,8 +111,8 @@ def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
 def _seen_as(record: FollowUp, study: str, marked: MarkedLesion, claimed: Container[str | None]) -> str | None:
     """Return the id of the lesion that has the name of `marked` and that a person saw in the study, or None.
 
-    Of several such lesions, the nearest to the mark is returned. If the name looks like F-1, a lesion counts only if a
-    person marked it here without a proposal. claimed: ids of lesions that belong to other marks; they do not count.
+    Of several lesions, the lesion nearest to the mark is returned. A lesion with a name such as F-1 is returned only if
+    a person marked it in the study without a proposal. claimed: ids of lesions of other marks; these are not returned.
     """
     places = {}
     for each in record.lesions:

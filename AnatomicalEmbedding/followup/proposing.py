@@ -122,14 +122,15 @@ def carry_points(
 
 def outside_patient(lesion_id: str, study: str) -> str:
     """Return the sentence for a lesion that cannot be matched, because it was marked outside the patient."""
-    return f"{lesion_id}: its place in {study} is outside the patient; correct the place there."
+    return f"{lesion_id}: its place in {study} is outside the patient; correct this place."
 
 
 def _nearest_source(record: FollowUp, findings: Mapping[str, Finding], key: str, usable: Container[str]) -> str | None:
     """Choose the study from which a lesion is found in the study `key`. Returns the key of the chosen study, or None.
 
-    A person must have seen the lesion in the chosen study, and its key must be in `usable`. The nearest such study in
-    time is chosen; of two equally near studies, the earlier. findings: findings of the lesion, by study key.
+    A person must have seen the lesion in the chosen study, and its key must be in `usable`. Of several studies, the
+    nearest in time is chosen; if two are equally near, the earlier study. findings: findings of the lesion, by study
+    key.
     """
     seen = [s for s in record.studies if s.key in usable and s.key in findings and findings[s.key].visible]
     compared = (record.study(key), *seen)
@@ -151,7 +152,7 @@ def _from_query(record: FollowUp, lesion: Lesion, key: str, target: EmbeddingMap
     kept = {each for each, found in lesion.findings.items() if found.query.startswith(weights)}
     source = _nearest_source(record, lesion.findings, key, kept)
     if source is None:
-        raise PointsError("is marked in no other study that is loaded; mark it in one.")
+        raise PointsError("is marked in no other loaded study; mark it in a study.")
     seen = lesion.findings[source]
     try:
         (matches,) = match_query(query_from_text(seen.query), [target], "standard" if effort == "thorough" else effort)
@@ -185,7 +186,7 @@ def _carried(size: Measurement, field: Correspondence | None, source: EmbeddingM
 
 
 def _on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
-    """Return (n,) bool: does each point (n, 3), RAS mm, lie in the scan and within 12 mm of a body cell?"""
+    """Return (n,) bool: whether each point (n, 3), RAS mm, lies in the scan and within 12 mm of a body cell."""
     cells = transform_points(embedding.ras_to_cell, points_ras)
     body = embedding.body_index.numpy()
     inside = embedding.contains(points_ras)

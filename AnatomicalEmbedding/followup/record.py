@@ -56,12 +56,12 @@ class FollowUp:
         raise AnatomicalEmbeddingError(f"study {key!r}: is not in this record; load this study first.")
 
     def finding(self, lesion_id: str, study: str) -> Finding | None:
-        """Return the finding of a lesion in a study. None if the lesion was not marked, proposed or reviewed there."""
+        """Return the finding of a lesion in a study; None if the lesion has no finding in this study."""
         self.study(study)
         return self.lesion(lesion_id).findings.get(study)
 
     def stands_for(self, lesion_id: str, study: str) -> str:
-        """Return the id of the lesion that counts in a study: `lesion_id`, or the lesion that it has merged into."""
+        """Return `lesion_id`, or the id of the lesion into which this lesion has merged in the study."""
         seen = {lesion_id}
         while (found := self.finding(lesion_id, study)) is not None and found.state == MERGED:
             lesion_id = found.into
@@ -82,7 +82,7 @@ class FollowUp:
     # -- studies and lesions -----------------------------------------------------------------------------------------
 
     def with_studies(self, studies: Iterable[Study]) -> FollowUp:
-        """Return a copy with other studies. No finding is removed, even if its study is missing in the new list."""
+        """Return a copy with these studies. A finding is kept even if its study is missing in `studies`."""
         studies = tuple(studies)
         if len({study.key for study in studies}) < len(studies):
             raise AnatomicalEmbeddingError("two studies have the same key; give each study a different key.")
@@ -102,7 +102,7 @@ class FollowUp:
         return next(name for n in count(1) if (name := f"L{n}") not in taken)
 
     def remove(self, lesion_id: str) -> FollowUp:
-        """Remove a lesion. Entries "merged into" or "split from" this lesion are removed from other lesions, too."""
+        """Remove a lesion. Other lesions then no longer state that they merged into this lesion or split from it."""
         self.lesion(lesion_id)
         return self._without(lesion_id, "")
 
@@ -188,7 +188,7 @@ class FollowUp:
         return self._set(lesion_id, study, _placed(found, state, _point(point_ras)))
 
     def not_visible(self, lesion_id: str, study: str) -> FollowUp:
-        """Record that the scan shows the place, but no lesion there. The lesion then counts as 0 mm (RECIST 1.1)."""
+        """Record that the scan shows the place, but not the lesion. The lesion then counts as 0 mm (RECIST 1.1)."""
         return self._gone(lesion_id, study, NOT_VISIBLE)
 
     def outside(self, lesion_id: str, study: str) -> FollowUp:
@@ -196,7 +196,7 @@ class FollowUp:
         return self._gone(lesion_id, study, OUTSIDE)
 
     def merge(self, lesion_id: str, study: str, into: str) -> FollowUp:
-        """Record that in this study the lesion has merged into the lesion `into`. Only `into` is measured there."""
+        """Record that the lesion has merged into the lesion `into`. In this study, only `into` is measured."""
         self.lesion(into)
         if into == lesion_id:
             raise AnatomicalEmbeddingError(f"{lesion_id}: cannot merge into itself; choose another lesion.")
@@ -229,7 +229,7 @@ class FollowUp:
         return self._set(lesion_id, study, replace(found, size=size)).confirm(lesion_id, study)
 
     def accept_size(self, lesion_id: str, study: str) -> FollowUp:
-        """Confirm the axes of a finding as they are."""
+        """Confirm the axes of a finding without changing them."""
         size = self._known(lesion_id, study).size
         return self.measure(lesion_id, study, size.long_axis, size.short_axis)
 
@@ -239,7 +239,7 @@ class FollowUp:
         found = self.finding(lesion_id, study)
         if found is None:
             label = self.study(study).label
-            raise AnatomicalEmbeddingError(f"{lesion_id}: has no place in {label} yet; mark the lesion there first.")
+            raise AnatomicalEmbeddingError(f"{lesion_id}: has no place in {label}; mark the lesion in this study.")
         return found
 
     def _gone(self, lesion_id: str, study: str, state: str, into: str = "") -> FollowUp:
@@ -254,7 +254,7 @@ class FollowUp:
     def _without(self, lesion_id: str, instead: str) -> FollowUp:
         """Remove a lesion, and replace its id with `instead` in the entries `into` and `split_from` of other lesions.
 
-        If `instead` is "", each finding that another lesion has merged into the removed lesion is removed, too.
+        If `instead` is "", findings with the removed lesion as `into` are removed, too.
         """
         kept = []
         for lesion in (each for each in self.lesions if each.id != lesion_id):

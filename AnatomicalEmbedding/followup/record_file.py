@@ -51,7 +51,7 @@ def read_record(path: str | Path) -> FollowUp:
 
 
 def to_json(record: FollowUp) -> dict[str, Any]:
-    """Convert a record to JSON values. `from_json` restores an equal record."""
+    """Convert a record to JSON values. `from_json` restores the record."""
     return {
         "format": FORMAT,
         "version": VERSION,

@@ -73,7 +73,7 @@ def _strip(record: FollowUp, cells: list[Row], volumes: Mapping[str, Volume]) ->
 
 
 def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
-    """Choose the grey window for a lesion's pictures from the first place that a person saw, or from a proposal."""
+    """Choose the grey window for the tissue at the first place where a person saw the lesion, or at its first place."""
     placed = [row for row in cells if row.finding and row.finding.point_ras and row.study.key in volumes]
     best = next((row for row in placed if row.finding.visible), placed[0] if placed else None)
     if best is None:
@@ -82,7 +82,7 @@ def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
 
 
 def _picture(row: Row, volume: Volume | None, side_mm: float, window: Window, record: FollowUp) -> dict[str, Any]:
-    """Return a dict with the values of one picture. If there is no picture, it has only "why": the reason, a sentence.
+    """Return a dict with the values of one picture. If there is no picture, the dict has only "why": a sentence.
 
     "source": the picture as a data URI. "drawn": for each axis, the pair ("long" or "short", two ends). "cross": the
     place of the lesion. The ends and the lesion's place are given as (mm to the right, mm down) from the picture's

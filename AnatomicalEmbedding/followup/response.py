@@ -67,7 +67,7 @@ def responses(record: FollowUp) -> list[Response]:
         notes, scans = found[number].notes, timeline.scans[number]
         if len(scans) > 1:
             names = " and ".join(scan.name for scan in scans)
-            notes += (f"{names}: have the same date or DICOM study, so they are one visit.",)
+            notes += (f"{names}: have the same date or DICOM study, so they count as one visit.",)
         answers.append(replace(found[number], study=study.key, notes=notes))
     return answers
 
@@ -77,7 +77,7 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
     study, news = timeline.record.studies[number], News()
     missing: tuple[str, ...] = (_NO_TARGET,)
     if study in timeline.clean:
-        missing = ("no lesion was seen here; the baseline can only be a later study that shows a lesion.",)
+        missing = ("no lesion was seen in this visit; only a later visit that shows a lesion can be the baseline.",)
     if timeline.start is not None and number >= timeline.start:
         news = timeline.news(number)
         missing = (*_lacking(timeline, number), *sentences(news.unclear))
@@ -86,13 +86,13 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
 
 
 def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
-    """Return sentences about missing entries. Without these entries, visit `number` cannot be the baseline.
+    """Return sentences about missing targets or sizes, because of which visit `number` cannot be the baseline.
 
-    If this visit lacks no entries, the sentences are about the first visit in which a person saw a lesion.
+    Targets or sizes are missing in this visit, or in the first visit in which a person saw a lesion.
     """
     if not timeline.counting(timeline.start) and number > timeline.start:
         label = timeline.first.label
-        return (f"no target lesion is marked in {label}, the first study with a lesion; mark a target there.",)
+        return (f"no target lesion is marked in {label}, the first study with a lesion; mark a target in it.",)
     for each in (number, timeline.start):
         if missing := timeline.sizes(each).missing:
             return sentences(missing)
@@ -156,7 +156,7 @@ def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
         found = lesion.findings.get(study.key)
         gone = found is not None and (found.state == NOT_VISIBLE or is_normal(lesion, diameter_mm(lesion, found)))
         if lesion_id not in in_sum and not gone:
-            yield lesion_id, "may still be there, but is not in the sum, so the response is not complete; review it."
+            yield lesion_id, "may still exist but is not in the sum, so the response is incomplete; review the lesion."
 
 
 def _choice_notes(sizes: Measured, targets: list[Lesion]) -> Iterator[str]:

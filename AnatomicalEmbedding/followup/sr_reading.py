@@ -151,7 +151,7 @@ def _study(document: Dataset) -> Study:
 
 
 def _lesion(group: Dataset, study_key: str) -> Lesion | None:
-    """Read the lesion of a measurement group; None if the Tracking UID, or a place that the state needs, is missing."""
+    """Read the lesion of a measurement group. None if the Tracking UID or a required place of the lesion is missing."""
     items = list(_children(group))
     uid = _uid(items, _TRACKING_UID)
     state = _STATES.get(_answer(items, codes.STATE))

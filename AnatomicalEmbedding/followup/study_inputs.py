@@ -16,8 +16,8 @@ def same_studies(here: Sequence[Study], others: Sequence[Study]) -> dict[str, st
     """Find the studies of `others` that are also in `here`. Returns a dictionary: key in `others` -> key in `here`.
 
     Two studies are the same if they have the same key or the same DICOM series. Two studies without a series are also
-    the same if their names are equal, their dates, DICOM studies and contents do not differ, and neither of them fits
-    another study equally well.
+    the same if they have the same name, if their dates, DICOM studies and contents do not differ, and if no other study
+    fits equally well.
     """
     known = {study.key for study in here}
     keys = {study.key: study.key for study in others if study.key in known}
@@ -74,7 +74,7 @@ def recognize(
             taken.add(new.casefold())
             studies[scan.key] = replace(scan, name=new)
             if new not in (name, scan.name):
-                notes.append(f"{file}: is not the scan {name} of the record, so its study is called {new}.")
+                notes.append(f"{file}: is not the scan {name} of the record, so the file's study is called {new}.")
             continue
         same = by_key[keys[scan.key]]
         day = scan.date if by_hand or same.date is None else same.date
@@ -84,7 +84,7 @@ def recognize(
             dates = f"{scan.date.isoformat()} in its header and {day.isoformat()} in the record"
             notes.append(f"{file}: has the date {dates}; the date in the record is used. To change it, give --date.")
         if same.key != scan.key and not same.series_uid:
-            notes.append(f"{file}: is used as {_shown(same)} of the record, because it has the same name.")
+            notes.append(f"{file}: has the same name as {_shown(same)} of the record, and is used as this study.")
     return list(studies.values()), notes
 
 
@@ -113,10 +113,10 @@ def date_of(text: str) -> date | None:
 
 
 def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[str, str]) -> dict[str, list[Study]]:
-    """For each study of `others`, find the studies of `here` that may be the same: equal names, no contradiction.
+    """For each study of `others`, find the studies of `here` that may be the same study.
 
-    keys: key in `others` -> key in `here`, for the studies already known to be the same. These known studies are left
-    out; so are studies with a DICOM series. Returns: key in `others` -> studies of `here` that may be the same.
+    Returns: key in `others` -> studies of `here` with the same name and no contradiction. Studies with a DICOM series
+    are left out. keys: key in `others` -> key in `here`, for recognised studies, which are left out, too.
     """
     free = [each for each in here if each.key not in keys.values() and not each.series_uid]
     sought = [each for each in others if each.key not in keys and not each.series_uid]

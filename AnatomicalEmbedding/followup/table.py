@@ -31,7 +31,7 @@ _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
 
 @dataclass(frozen=True)
 class Row:
-    """A lesion in a study. finding: None if the lesion was not assessed there. status: one word, from `status_of`."""
+    """A lesion in a study. finding: None if the lesion was not assessed in this study. status: from `status_of`."""
 
     lesion: Lesion
     study: Study
@@ -40,7 +40,7 @@ class Row:
 
     @property
     def size(self) -> Measurement:
-        """The sizes of the lesion. NO_SIZE unless a person has confirmed them."""
+        """The sizes of the lesion if a person has confirmed them; otherwise NO_SIZE."""
         seen = self.finding is not None and self.finding.visible and self.finding.size.confirmed
         return self.finding.size if seen else NO_SIZE
 

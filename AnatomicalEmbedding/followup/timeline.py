@@ -54,7 +54,7 @@ class Measured:
 
     @property
     def is_cleared(self) -> bool:
-        """Whether all diameters are known and mean no disease (`is_normal`)."""
+        """Whether the diameters of all lesions are known and normal (`is_normal`)."""
         return not self.missing and all(is_normal(lesion, size) for lesion, size in self.lesions)
 
     @property
@@ -67,11 +67,11 @@ class Measured:
 class Timeline:
     """The visits of a follow-up, with the start and the baseline of the response.
 
-    Visits are numbered from 0. record: has one study for each visit, in order. If several scans of a visit have
+    Visits are numbered from 0. record: has one study for each visit, by date. If several scans of a visit have
     findings of a lesion, `record` contains only the most informative finding. scans: the original studies of each
     visit. start: number of the first visit in which a person saw a lesion; lesions that are first seen later are new.
     baseline: number of the first visit in which all targets that were seen at the start are measured. baseline is None
-    if there is no such visit, if a new lesion is seen up to this visit, or if all these targets are 0 mm there.
+    if there is no such visit, if a new lesion is seen up to this visit, or if all these targets are 0 mm.
     """
 
     record: FollowUp
@@ -90,13 +90,13 @@ class Timeline:
 
     @property
     def clean(self) -> tuple[Study, ...]:
-        """The visits before the start in which a person looked for a lesion, but saw no lesion."""
+        """The visits before the start for which a person entered that a lesion is not visible."""
         findings = (each for lesion in self.record.lesions for each in lesion.findings.items())
         gone = {key for key, found in findings if found.state == NOT_VISIBLE}
         return tuple(study for study in self.record.studies[: self.start] if study.key in gone)
 
     def counting(self, number: int) -> list[Lesion]:
-        """Return the targets seen in visit `first`, and parts split from them that were seen up to visit `number`."""
+        """Return the targets seen at the start, and targets that split from these targets up to visit `number`."""
         keys = {study.key for study in self.record.studies[: number + 1]}
         targets = [lesion for lesion in self.record.lesions if lesion.target]
         counting = [lesion for lesion in targets if _is_seen(lesion.findings.get(self.first.key))]
@@ -128,7 +128,10 @@ class Timeline:
         return Measured(tuple(sizes), tuple(missing))
 
     def news(self, number: int) -> News:
-        """Return the lesions that are new or may be new in visit `number`: seen in it, but not in the study `first`."""
+        """Return the lesions that a person saw in visit `number`, but not in the visit in which the follow-up starts.
+
+        A lesion is unclear, not new, if nobody reviewed its place at the start, or if it is a lymph node without size.
+        """
         first, study = self.first, self.record.studies[number]
         new, unclear, notes = [], [], []
         for lesion in self.record.lesions:
@@ -142,10 +145,10 @@ class Timeline:
                 continue
             reviewed = next((found for found in before if found.reviewed), None)
             if shown.nodal and size is None:
-                text = f"is it new? Draw its short axis in {study.label}: a lymph node below 10 mm is normal."
+                text = f"is this lesion new? Draw its short axis in {study.label}: a lymph node below 10 mm is normal."
                 unclear.append((lesion.id, text))
             elif reviewed is None:
-                text = f"is it new? Look at its place in {first.label}, and enter whether the lesion is there."
+                text = f"is this lesion new? Look at its place in {first.label}, and enter whether the lesion is there."
                 unclear.append((lesion.id, text))
             else:
                 new.append(lesion.id)
@@ -157,7 +160,7 @@ class Timeline:
     def called_new(self, number: int) -> Iterator[tuple[str, str]]:
         """Yield (id, why the size is unknown) for lesions that were new, or perhaps new, in a visit before `number`.
 
-        Leaves out the lesions that a person has assessed in visit `number`, except those outside the scan.
+        A lesion that a person has assessed in visit `number` is left out, unless the lesion is outside the scan.
         """
         study = self.record.studies[number]
         for lesion_id in dict.fromkeys(i for n in range(self.start + 1, number) for i in self.news(n).ids):
@@ -169,7 +172,7 @@ class Timeline:
     def _shown(self, lesion: Lesion, number: int) -> Lesion | None:
         """Return the lesion that stands for `lesion` in visit `number`, or None.
 
-        This is `lesion` itself if a person saw it in the visit. If `lesion` has merged into X in the visit, it is X,
+        If a person saw `lesion` in the visit, return `lesion`. If `lesion` has merged into X in the visit, return X,
         but only if a person saw X in the visit and saw `lesion` in an earlier visit.
         """
         key = self.record.studies[number].key
@@ -187,9 +190,9 @@ def timeline_of(record: FollowUp) -> Timeline:
     """Find the visits, the start and the baseline of a follow-up.
 
     Studies of the same date or the same DICOM study form one visit. If a lesion is seen in any scan of a visit, it is
-    seen in the visit, with its largest size. A lesion is outside only if it is outside all scans of the visit. It is
-    not visible in the visit if a person entered "not visible" for a scan, and if no scan of the visit has an unreviewed
-    proposal for this lesion; proposals with the status "absent" do not matter.
+    seen in the visit, with its largest size. A lesion is outside only if it is outside all scans of the visit. A lesion
+    is not visible in the visit if a person entered "not visible" for a scan, and if no scan of the visit has an
+    unreviewed proposal for this lesion; proposals with the status "absent" do not matter.
     """
     scans = _together(record.studies)
     studies = [replace(first, name=", ".join(dict.fromkeys(s.name for s in (first, *rest)))) for first, *rest in scans]
@@ -231,7 +234,7 @@ def why_unknown(lesion: Lesion, found: Finding | None, study: Study) -> str:
     """Return a sentence that says why the diameter of a lesion in a study is unknown, and what to do."""
     axis = "short axis" if lesion.nodal else "long axis"
     if found is None:
-        return f"not assessed in {study.label}; mark the lesion there."
+        return f"not assessed in {study.label}; mark the lesion in this study."
     if found.state == PROPOSED:
         return f"only proposed in {study.label}; confirm or move the place."
     if found.state == OUTSIDE:

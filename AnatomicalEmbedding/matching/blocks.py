@@ -61,7 +61,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class BlockAnswers:
-    """Answers of the fine step for n points.
+    """Answers for n points, improved by comparing the tissue around the points.
 
     Args:
         cells: (n, 3) answers in target cells i, j, k.
@@ -145,7 +145,7 @@ def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) ->
 def _in_parts(
     blocks: Blocks, rows: TargetRows, about: torch.Tensor, first: torch.Tensor, layout: _Layout
 ) -> BlockAnswers:
-    """Search for n points, each around its place in `about`. Takes some points at a time, to save memory.
+    """Search for n points, each around its place in `about`, in batches of points to save memory.
     first: first answers, found by body coordinates. about and first: (n, 3), in half cells of the target."""
     if blocks.seen.shape[1] != len(layout.nodes):
         raise MapError("the two maps have cells of different sizes; embed both scans again with the same weights.")

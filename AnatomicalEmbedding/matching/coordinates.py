@@ -68,7 +68,7 @@ class CoordinateAnswers:
 
     Args:
         cells: (n, 3) float64, answers in target cells i, j, k.
-        residual: (n,) distance between the coordinate at the answer and the wanted coordinate, in the unit of the map.
+        residual: (n,) distance between the body coordinates of the answer and of the point, in the unit of the map.
         size: (n,) volume in the body frame that corresponds to 1 mm^3 of the target: determinant of the map's slope.
     """
 
@@ -78,10 +78,10 @@ class CoordinateAnswers:
 
 
 def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-    """Read the body coordinates (n, 3), float64, of points of the template, and a size (n,) at each point.
+    """Read body coordinates (n, 3), float64, at points of the template. Returns coordinates and sizes (n,).
 
-    A coordinate comes from an affine fit or, if few body cells are near the point, from the map itself. The size is the
-    volume in the body frame that corresponds to 1 mm^3 of the template at this point.
+    A coordinate comes from an affine fit or, if few body cells are near the point, from the map itself. A size is the
+    volume in the body frame that corresponds to 1 mm^3 of the template at the point.
     """
     sampled = torch.from_numpy(template.sample(points_ras))
     cells = torch.from_numpy(transform_points(template.ras_to_cell, points_ras))
@@ -90,7 +90,7 @@ def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[to
 
 
 def find_coordinates(coordinates: torch.Tensor, rows: TargetRows) -> CoordinateAnswers:
-    """Find each body coordinate (n, 3), n >= 1, in one target. rows: the target of each. All maps have body cells."""
+    """Find the places of n >= 1 body coordinates (n, 3). rows: target of each coordinate; all have body cells."""
     query = coordinates.double()
     cells = rows.read(_nearest_cell, query.float()).double()
     residual = size = torch.empty(0)

@@ -101,7 +101,7 @@ def sharpen(windows: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tor
 
 
 def _read(embedding: EmbeddingMap, cells: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """Read an image's grey values (n, m). cells: (n, 3) places, in cells. offsets: (m, 3), in voxels, from a place."""
+    """Read grey values (n, m) of an image around n places `cells` (n, 3). offsets: (m, 3) voxels, from a place."""
     every = embedding.voxels_per_cell
     voxels = ((cells.double() + 0.5) * every - 0.5).float()[:, None] + offsets
     return read_linear(embedding.levels, voxels.view(1, -1, 3)).view(voxels.shape[:2])

@@ -69,7 +69,7 @@ class Matches:
         return len(self.points_ras)
 
     def __getitem__(self, index: Any) -> Any:
-        """Return a row of `table` if `index` is a number; return Matches if it is a slice, mask or list of numbers."""
+        """Return a row of `table` if `index` is a number; return Matches for a slice, a mask or a list of numbers."""
         if isinstance(index, int | np.integer):
             return self[[range(len(self))[index]]].table()[0]
         values = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -232,7 +232,7 @@ def _doubtful_levels(
 ) -> np.ndarray:
     """Return (n,) texts: the two possible levels, if an answer at the spine may be one vertebra off; else "".
 
-    A level is certain if both scans show the point at the same height above the same end of the spine. It is also
+    A level is certain if both scans show the point at the same height above the same end of the spine. A level is also
     certain if the tissue of both places is very similar, as in two scans of one patient.
     """
     coordinates = table[:, PLACE]
@@ -250,7 +250,6 @@ def _doubtful_levels(
 
 
 def _check_targets(targets: Sequence[EmbeddingMap], weights_hash: str) -> None:
-    """Raise MapError if the map of a target was made with other weights than the query, or shows no body."""
     for target in targets:
         made = target.provenance
         if made.weights_hash != weights_hash:
@@ -273,8 +272,8 @@ def _matched_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows)
 def _corrected(cells: torch.Tensor, off_mm: np.ndarray, rows: TargetRows) -> tuple[torch.Tensor, torch.Tensor]:
     """Correct answers, cells (n, 3), by half of `off_mm`, the error that matching back to the template has shown.
 
-    off_mm: (n, 3) RAS mm, from each point to the place where its answer was matched back. If its length is 15 mm or
-    more, the answer is not corrected. Returns the answers, and the lengths (n,), mm. (Bai 2023 repeats the correction.)
+    off_mm: (n, 3) RAS mm, from each point to the place where its answer was matched back. If this distance is 15 mm or
+    more, the answer is not corrected. Returns the answers, and the distances (n,), mm. (Bai 2023 repeats this.)
     """
     off = torch.from_numpy(off_mm)
     cycle_mm = off.norm(dim=1)

@@ -20,7 +20,7 @@ _Found = TypeVar("_Found")  # a tensor, or a tuple of tensors
 class TargetRows:
     """A batch of rows. Each row stands for one point in one target.
 
-    maps: one map for each target. The first counts[0] rows belong to maps[0], the next counts[1] to maps[1].
+    maps: one map for each target. The first counts[0] rows belong to maps[0], the next counts[1] rows to maps[1].
     """
 
     maps: tuple[EmbeddingMap, ...]

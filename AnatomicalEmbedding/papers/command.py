@@ -28,7 +28,7 @@ class PaperRecipe:
     is_validated: bool = True
 
     def load(self, changes: dict[str, object] | None = None) -> Recipe:
-        """Read the recipe. changes: "section.key" -> new value. Raises what `load_recipe` raises."""
+        """Read the recipe. changes: "section.key" -> new value. Raises the errors of `load_recipe`."""
         return load_recipe(self.path, changes, {self.name: self.rules})
 
 

@@ -153,7 +153,7 @@ def _draw_bowel(canvas: Canvas) -> None:
 def _gut(
     canvas: Canvas, tube: Tube, label: str, rng: np.random.Generator, gas: float, stool: float, haustra: float = 0.0
 ) -> None:
-    """Draw a bowel. gas, stool: fractions of its length that gas and stool fill. haustra: depth of folds / radius."""
+    """Draw a bowel. gas, stool: filled fractions of the bowel's length. haustra: depth of the folds / bowel radius."""
     count = len(tube.points)
     radii = tube.radii * (1 + haustra * np.sin(np.arange(count) * 1.15))
     over = ("visceral_fat", "gut_wall", "gut_fluid", "stool", "gut_gas", "muscle")

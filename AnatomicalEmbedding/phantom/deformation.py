@@ -73,7 +73,7 @@ class Bumps:
 
     @classmethod
     def random(cls, rng: np.random.Generator, scattered: int = 14) -> Self:
-        """Make random bumps near some organs, and `scattered` bumps anywhere. Their `slope_bound` is at most 0.75."""
+        """Make random bumps near some organs and `scattered` bumps anywhere, with a `slope_bound` of at most 0.75."""
         organs = [(np.asarray(c, float), float(r), float(s)) for c, r, s in _ORGAN_SHIFTS]
         center = np.array([c for c, _, _ in organs]) + rng.normal(0, 8, (len(organs), 3))
         reach = np.array([r for _, r, _ in organs])
@@ -133,8 +133,8 @@ class FatLayer:
     softness: float = 0.05
 
     def _ellipse(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return three arrays (n,) about n points: y of the middle of the body at the height of the point; the point's
-        distance from this middle, where 1 is the muscle wall; and `change` at this height (0 in neck and head)."""
+        """Return three arrays (n,) about n points: y of the body's middle at the point's height; the point's distance
+        from this middle, 1 at the muscle wall; and the value of `change` at this height, 0 in neck and head."""
         z = points[:, 2]
         half, middle, front, back = BODY.section(z)
         inset = fat_mm(z)
@@ -144,8 +144,7 @@ class FatLayer:
         return middle, np.hypot(points[:, 0] / (half - inset), dy / depth), self.change * fade
 
     def _profile(self, radius: np.ndarray, amount: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Convert radii (n,) from the patient to the canonical body; 1 is the muscle wall. Returns the new radii, and
-        the derivatives of the new radii by the old radii. amount: (n,) `change` at each point."""
+        """Return radii (n,) in the canonical body for radii in the patient, and the derivatives by the old radii."""
         u = np.clip((radius - 1) / self.softness, -60, 60)
         soft = self.softness * np.where(u > 40, u, np.log1p(np.exp(np.minimum(u, 40))))
         soft += np.maximum(radius - 1 - 60 * self.softness, 0)

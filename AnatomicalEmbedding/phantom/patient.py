@@ -24,7 +24,7 @@ _MARGIN_MM = (12.0, 12.0, 40.0)  # air at the sides, in front, and behind (room 
 
 
 def _sided(name: str, right: ArrayLike, label: str) -> dict[str, tuple[ArrayLike, str]]:
-    """Return NAME_right, NAME_left -> (place, label), of a point and its mirror image. {} in `label`: the side."""
+    """Return {NAME_SIDE: (place, label)} of a right point and its mirror image. The side is inserted into `label`."""
     sides = (("left", (-1, 1, 1)), ("right", (1, 1, 1)))
     return {f"{name}_{side}": (np.multiply(right, flip), label.format(side)) for side, flip in sides}
 
@@ -114,10 +114,10 @@ def make_phantom(
         seed: which patient, 0 or more.
         spacing: voxel size in x, y, z, mm.
         coverage_mm: lowest and highest body height that the scan shows, mm above the femoral heads (kidneys 257, carina
-            469). None: from the thighs to the vertex.
+            469); default: from the thighs to the vertex.
         noise_hu: standard deviation of the image noise.
         table: whether to draw the couch.
-        contrast: "native", "arterial", "portal" or "delayed"; None: chosen by the seed.
+        contrast: "native", "arterial", "portal" or "delayed"; default: chosen by the seed.
 
     Returns:
         The scan with labels, named points and the transform to the canonical body. Equal arguments give equal scans.
@@ -148,7 +148,7 @@ def grid_about(deformation: Deformation, spacing: tuple[float, float, float], lo
 
 
 def _body_points(low: float, high: float, every: int = 7) -> np.ndarray:
-    """Return voxels of the canonical body between two heights, (N, 3) mm; along each axis, only every 7th (`every`)."""
+    """Return voxels of the canonical body between two heights, (N, 3) mm: every 7th (`every`) voxel along each axis."""
     anatomy = canonical_anatomy()
     k0, k1 = (int(np.clip((z - anatomy.low[2]) / anatomy.step, 0, len(anatomy.label) - 1)) for z in (low, high))
     rows = np.unique(np.append(np.arange(k0, k1, every), k1))

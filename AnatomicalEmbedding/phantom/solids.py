@@ -139,7 +139,7 @@ def curve(
     step: float | None = None,
     squash: tuple[float, float, float] = (1.0, 1.0, 1.0),
 ) -> Tube:
-    """Make a tube of capsules on a smooth curve through `points`. step: capsule length, mm; None: set by `radii`."""
+    """Make a tube of capsules on a smooth curve through `points`. step: capsule length, mm; None to use the radii."""
     if step is None:
         step = max(5.0, 0.6 * float(np.median(np.asarray(radii, float))))
     knots = np.asarray(points, float)
@@ -213,7 +213,7 @@ class Canvas:
         self._axes = [(self.low[a] + step * np.arange(count[a])).astype(np.float32) for a in range(3)]
 
     def region(self, low: np.ndarray, high: np.ndarray) -> tuple[tuple[slice, ...], tuple[np.ndarray, ...]]:
-        """Return slices (k, j, i) that cut a box from the grid, and x, y, z of the points there, mm (broadcastable)."""
+        """Return slices (k, j, i) that cut a box from the grid, and x, y, z of the box's points, mm (broadcastable)."""
         first = np.maximum(np.ceil((np.asarray(low, float) - self.low) / self.step).astype(int), 0)
         last = np.floor((np.asarray(high, float) - self.low) / self.step).astype(int) + 1
         cut = tuple(slice(first[a], max(last[a], first[a])) for a in range(3))

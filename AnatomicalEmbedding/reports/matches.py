@@ -31,7 +31,7 @@ def write_report(
     """Write one self-contained HTML page, without scripts, other files or network access. Returns the path.
 
     Args:
-        path: file of the page. It is written completely or not at all.
+        path: file of the page. The file is written completely or not at all.
         template: the scan in which the points are given.
         points: N labelled points.
         targets: (name, scan, matches of the N points) for each target.

@@ -43,7 +43,7 @@ def check_claimed(shape: Sequence[int], bytes_a_voxel: int, file_bytes: int | No
 def as_hu_array(voxels: np.ndarray, where: str) -> np.ndarray:
     """Return voxels as a (k,j,i) array: int16 if they are integers in the range of int16, otherwise float32.
 
-    Raises VolumeError when the array is not 3-D, not real numbers, empty, or holds NaN or infinity.
+    Raises VolumeError if the array is not 3-D, is empty, or contains values other than finite real numbers.
     """
     voxels = np.asarray(voxels)
     if voxels.ndim != 3:
@@ -67,7 +67,7 @@ def as_hu_array(voxels: np.ndarray, where: str) -> np.ndarray:
 def as_affine(ijk_to_ras: np.ndarray, where: str) -> np.ndarray:
     """Return ijk_to_ras as a (4,4) float64 matrix.
 
-    Raises VolumeError if it is not finite, its axes are not perpendicular, or `check_spacing` refuses its spacing.
+    Raises VolumeError if the matrix is not finite or its axes are not perpendicular, and the errors of `check_spacing`.
     """
     affine = np.array(ijk_to_ras, dtype=np.float64)
     if affine.shape != (4, 4) or not np.allclose(affine[3], (0, 0, 0, 1)):

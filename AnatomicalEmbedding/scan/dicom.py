@@ -252,13 +252,14 @@ def _info(uid: str, group: list[_Slice]) -> SeriesInfo:
 
 
 def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> list[_Slice]:
-    """Return the slices of the CT series `series`; if None, of the only CT series. Raises VolumeError on failure."""
+    """Return the slices of `series` (None: the only CT series). Raises VolumeError if this series cannot be used."""
     if series is not None and series not in groups:
         raise VolumeError(f"{path}: contains no series {series}; choose one of {_describe(groups, list(groups))}.")
     volumes = [uid for uid, group in groups.items() if not _unfit(group)]
     if series is None and len(volumes) > 1:
         raise VolumeError(
-            f"{path}: contains {len(volumes)} CT series; choose one with --series UID: {_describe(groups, volumes)}."
+            f"{path}: contains {len(volumes)} CT series; choose a series with --series UID: "
+            f"{_describe(groups, volumes)}."
         )
     # without a CT volume, the error message describes the largest CT series, or the largest series if none is CT
     largest = max(groups, key=lambda uid: (groups[uid][0].modality == "CT", len(groups[uid])))

@@ -24,7 +24,7 @@ _MAX_OFF_LINE_MM = 1.0
 
 @dataclass(frozen=True)
 class SliceStack:
-    """How to stack slices.
+    """How the slices of a series are stacked into a volume.
 
     order: indices of the slices to use, sorted along the normal of the slices. positions: position of each used slice
     along the normal, in steps of the output grid, increasing from 0. slices: number of slices of the output grid.
@@ -46,8 +46,8 @@ def arrange_slices(
 
     positions_lps: (N,3) mm; orientations_lps: (N,6) row and column direction; pixel_spacings: (N,2) mm between rows and
     between columns; sizes: (N,2) columns and rows. Slices whose size or orientation differs from most slices are left
-    out. Of several slices at the same position, one is kept. Raises VolumeError, starting with `where`, when more than
-    10 % of slices share a position, when slice origins do not lie on a straight line, or when steps are too uneven.
+    out. Of several slices at the same position, one is kept. Raises VolumeError, naming `where`, when more than 10 % of
+    slices share a position, when slice origins do not lie on a straight line, or when steps are too uneven.
     """
     keys = [tuple(key) for key in np.round(np.hstack((orientations_lps, pixel_spacings, sizes)), 3)]
     common = Counter(keys).most_common(1)[0][0]
@@ -115,7 +115,7 @@ def _axes(orientation_lps: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarr
 def _line(
     positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, half_pixel: float, where: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fit a line to slice origins. Returns the line's first point (3,) and direction (3,): shift per mm of normal."""
+    """Fit a line to slice origins. Returns a point (3,) of the line, at the first slice, and its shift (3,) per mm."""
     centred = distance - distance.mean()
     along = (positions - positions.mean(axis=0)).T @ centred / (centred @ centred)
     off_line = positions - positions.mean(axis=0) - centred[:, None] * along

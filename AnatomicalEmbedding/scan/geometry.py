@@ -31,7 +31,7 @@ def in_grid(ijk: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
 
 
 def bounds_of(ijk_to_ras: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
-    """Return the lowest and highest corner (2,3) of a grid, RAS mm, with the outer half voxels. shape: (k,j,i)."""
+    """Return the lowest and highest corner (2,3), RAS mm, of the box around all voxels of a grid. shape: (k,j,i)."""
     high = np.array(shape[::-1]) - 0.5
     corners = np.array(list(product(*((-0.5, h) for h in high))))
     corners_ras = transform_points(ijk_to_ras, corners)

@@ -46,7 +46,7 @@ def is_label_map(path: Path) -> bool:
 
 
 def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
-    """Read one scalar 3-D image. Returns the image, and notes about assumptions made on the geometry.
+    """Read one scalar 3-D image. Returns the image, and notes about assumptions on the geometry.
 
     A fourth dimension of length 1 is removed. Raises VolumeError for an unknown suffix, a damaged or truncated file,
     colour or vector pixels, another number of dimensions, and a spacing outside 0.1 to 12 mm.

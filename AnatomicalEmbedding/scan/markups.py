@@ -72,7 +72,7 @@ def read_text(path: Path) -> str:
 
 
 def read_markups(path: Path) -> list[dict[str, Any]]:
-    """Read the entries of a markups file. Raises PointsError when the file is missing, damaged or of another kind."""
+    """Read the markups of a .mrk.json file. Raises PointsError when the file is missing, damaged or of another kind."""
     try:
         document = parse_json(read_text(path))
     except json.JSONDecodeError as error:
@@ -86,7 +86,7 @@ def read_markups(path: Path) -> list[dict[str, Any]]:
 
 
 def frame_of(entry: dict[str, Any], path: Path) -> np.ndarray:
-    """Return the (4, 4) matrix from an entry's frame to RAS. Raises PointsError if the frame is not LPS or RAS mm."""
+    """Return the (4, 4) matrix from a markup's frame to RAS. Raises PointsError if the frame is not LPS or RAS mm."""
     system, units = entry.get("coordinateSystem", "LPS"), entry.get("coordinateUnits", "mm")  # Slicer's defaults
     if system not in ("LPS", "RAS"):
         raise PointsError(f"{path}: has the unknown coordinate system {system!r}; save the file in LPS or RAS.")

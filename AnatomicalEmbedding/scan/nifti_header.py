@@ -1,7 +1,7 @@
 """Checks of NIfTI files that SimpleITK does not make: truncated files and contradictory geometry.
 
-SimpleITK reports no error when it fills the missing end of a truncated file with random memory, turns NaN into 0,
-replaces a zero spacing by 1, or uses the qform instead of a sheared sform. This module therefore checks the header, the
+Without any message, SimpleITK fills the missing end of a truncated file with random memory, turns NaN into 0, replaces
+a zero spacing by 1, and uses the qform instead of a sheared sform. This module therefore checks the header, the
 length and the floating-point voxels of a file before SimpleITK reads the file.
 Layout: nifti1.h, https://nifti.nimh.nih.gov/nifti-1.
 """

@@ -27,8 +27,8 @@ class Source:
     """One scan that was found. It is not read yet and may be unusable.
 
     path: an image file, or the folder of a DICOM series. series: the SeriesInstanceUID, or "" for an image file. files:
-    file names of the slices; () for an image file. alone: True if the folder holds no other series. size: bytes.
-    changed_ns: time of the last change, ns. unfit: "", or why a series is not a CT volume, by its headers.
+    file names of the slices; () for an image file. alone: True if the folder holds no other series. size: bytes
+    of all files. changed_ns: time of the last change, ns. unfit: reason why a series is not a CT volume, or "".
     """
 
     path: str
@@ -135,9 +135,9 @@ def _parts(scan: str) -> tuple[list[str], str, list[str]]:
 
 
 def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Choose columns of `rows`, from left to right: those that distinguish scans that are equal in the columns before.
+    """Choose each column of `rows` in which scans differ that are equal in all columns chosen before.
 
-    rows: one row for each scan, with parts of its name. known: columns chosen before, with other parts of the names.
+    rows: one row for each scan, with parts of its name. known: columns with other parts of the names, chosen before.
     """
     chosen: list[tuple[str, ...]] = []
     for column in zip_longest(*rows, fillvalue=""):
@@ -148,7 +148,7 @@ def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[
 
 
 def read_scan(scan: str) -> Volume:
-    """Read a scan of a cohort. scan: its label in the cohort: a file, a folder, or folder#SeriesInstanceUID.
+    """Read a scan of a cohort. scan: label in the cohort, which is a file, a folder, or folder#SeriesInstanceUID.
 
     Raises AnatomicalEmbeddingError if the scan does not exist any more, and the errors of `Volume.read`.
     """

@@ -119,7 +119,7 @@ class Volume:
         if affine is None and spacing is None:
             raise TypeError("the array has no geometry; give affine (4x4, voxel to mm) or spacing (i, j, k in mm).")
         if frame not in ("RAS", "LPS"):
-            raise TypeError(f'frame {frame!r}: choose "RAS" or "LPS".')
+            raise TypeError(f'frame {frame!r} is unknown; choose "RAS" or "LPS".')
         is_lps = affine is None or frame == "LPS"
         matrix = np.diag([*spacing, 1.0]) if affine is None else np.asarray(affine, dtype=np.float64)
         return cls.from_array(voxels, RAS_FROM_LPS @ matrix if is_lps else matrix, name)
@@ -149,7 +149,7 @@ class Volume:
         return volume
 
     def write(self, path: str | Path) -> None:
-        """Write .nii, .nii.gz, .nrrd or .mha, compressed if the format allows it; complete or not at all.
+        """Write a .nii, .nii.gz, .nrrd or .mha file, compressed if possible. A failed write leaves no part of a file.
 
         Raises VolumeError for another suffix, or when the file cannot be written.
         """
@@ -168,7 +168,7 @@ class Volume:
 
     @classmethod
     def from_sitk(cls, image: sitk.Image, name: str = "", path: str | Path = "", notes: tuple[str, ...] = ()) -> Volume:
-        """Convert a SimpleITK image (LPS). A sheared image is resampled to perpendicular axes, and a note says so."""
+        """Convert a SimpleITK image (LPS). A sheared image is resampled to perpendicular axes, and gets a note."""
         where = str(path) or name or "image"
         if image.GetDimension() != 3 or image.GetNumberOfComponentsPerPixel() != 1:
             kind = f"{image.GetDimension()}-D, {image.GetPixelIDTypeAsString()}"

@@ -50,8 +50,8 @@ class Example:
 def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Example]:
     """Read the outlined scans of a folder: NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or with NAME.seg.nrrd.
 
-    names: structures to read; None: all. Raises PointsError if the folder contains no outlined scan, and
-    AnatomicalEmbeddingError if one of the names is not outlined in any scan.
+    names: structures to read, or None for all. Raises PointsError if the folder contains no outlined scan. Raises
+    AnatomicalEmbeddingError if a structure in `names` is outlined in no scan.
     """
     if not folder.is_dir():
         raise PointsError(f"{folder}: no such folder; give a folder of outlined scans.")
@@ -83,7 +83,7 @@ def _read_labels(scan: Path) -> LabelMap | None:
 
 @dataclass(frozen=True, eq=False)
 class PreparedExample:
-    """An example ready for training. crops: group number -> crop. volumes_ml, contrast: structure name -> value."""
+    """An example ready for training. crops: group number -> crop. contrast: structure -> result of `contrast_of`."""
 
     id: str
     embedding: EmbeddingMap
@@ -92,7 +92,7 @@ class PreparedExample:
     contrast: dict[str, float]
 
     def outlined(self, group: int) -> Outlined:
-        """Return this example's outlines of one group of structures, to transfer them. group: number of the group."""
+        """Return this example's outlines of one group of structures, for `carry`. group: number of the group."""
         of = self.crops[group]
         return Outlined(self.embedding, of.labels, of.crop.to_ras, of.known)
 

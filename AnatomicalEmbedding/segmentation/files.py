@@ -28,8 +28,8 @@ def colour(number: int) -> tuple[float, float, float]:
 def write_segments(path: Path, labels: np.ndarray, ijk_to_ras: np.ndarray, names: Sequence[str]) -> None:
     """Write a segmentation that 3D Slicer opens. An interrupted write leaves no part of a file.
 
-    labels: (k, j, i) uint8; 0: background, n: structure names[n - 1]. ijk_to_ras: (4, 4). Raises VolumeError if the
-    file cannot be written.
+    labels: (k, j, i) uint8, 0 for background, n for structure names[n - 1]. ijk_to_ras: (4, 4). Raises VolumeError if
+    the file cannot be written.
     """
     image = to_image(labels.astype(np.uint8), ijk_to_ras)
     shapes = sitk.LabelShapeStatisticsImageFilter()

@@ -97,7 +97,7 @@ class Crop:
 
 
 def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
-    """Choose the voxel size, mm, at which the network outlines a structure: the thinner the structure, the smaller.
+    """Choose the voxel size, mm, at which the network outlines a structure. Thin structures get small voxels.
 
     mask: (k, j, i) bool. size_mm: (3,) mm, size of the mask's voxels along i, j, k. The thickness is estimated as six
     times the volume divided by the surface; for a ball, this is the diameter.
@@ -111,7 +111,7 @@ def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
 
 
 def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.ndarray | None:
-    """Return a box (2, 3) RAS mm, with a margin, around all body cells that may show `names`; None if no cell may."""
+    """Return a box (2, 3) RAS mm, with a margin, around body cells that may show `names`; None without such cells."""
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)
     smooth = apply_affine(affine, ras)
@@ -141,7 +141,7 @@ def make_crop(volume: Volume, embedding: EmbeddingMap, group: Group, box_ras: np
 
 
 def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Tensor:
-    """Compute how much of each voxel of a crop lies in a mask, 0..1: float16 (k, j, i). mask: on the grid of a scan."""
+    """Compute how much of each voxel of a crop lies in a mask, 0..1: float16 (k, j, i). ijk_to_ras: mask grid."""
     points = np.argwhere(mask)
     empty = torch.zeros(crop.shape, dtype=torch.float16)
     if not len(points):
@@ -163,7 +163,7 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Ten
 
 
 def _coordinates(embedding: EmbeddingMap, points: np.ndarray) -> np.ndarray:
-    """Return body coordinates (n, 3) mm of points (n, 3) RAS mm. Far from body cells, an affine fit gives them."""
+    """Return body coordinates (n, 3) mm of points (n, 3) RAS mm. Outside body cells, an affine fit is used."""
     affine, _ = robust_affine(*body_points(embedding))
     result = apply_affine(affine, points)
     cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points)).float()
@@ -173,7 +173,7 @@ def _coordinates(embedding: EmbeddingMap, points: np.ndarray) -> np.ndarray:
 
 
 def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
-    """Return local descriptors (c, k, j, i) near a box, the centre (3,) RAS mm of the first, and their step (3,) mm."""
+    """Return local descriptors (c, k, j, i) near a box, the first descriptor's place (3,) RAS mm, and spacing (3,)."""
     size = embedding.cell_mm / 2
     low = embedding.cell_to_ras[:3, 3] - size / 2
     shape = np.array(embedding.local.shape[:0:-1])

@@ -48,7 +48,7 @@ class Outline:
 
 @dataclass(frozen=True, eq=False)
 class Outlines:
-    """All structures of one scan. labels: (k, j, i) uint8 on the scan's grid; n means outlines[n - 1], 0 none."""
+    """All structures of one scan. labels: (k, j, i) uint8; label n means outlines[n - 1], 0 means none."""
 
     labels: np.ndarray
     outlines: tuple[Outline, ...]
@@ -143,9 +143,9 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
 def paint(
     probability: torch.Tensor, crop: Crop, volume: Volume, value: int, labels: np.ndarray, strength: np.ndarray
 ) -> None:
-    """Write `value` into `labels` where a structure's probability is higher than `strength`; update `strength` there.
+    """Set `labels` to `value`, and `strength` to `probability`, in voxels where `probability` exceeds `strength`.
 
-    labels, strength: (k, j, i) on the volume's grid. strength: 0.5, or the highest probability of earlier structures.
+    labels, strength: (k, j, i) on the volume's grid. strength: highest probability of earlier structures, at least 0.5.
     """
     held = torch.nonzero(probability > 0.25)
     low, high = held.min(0).values.numpy()[::-1] - 1, held.max(0).values.numpy()[::-1] + 1
@@ -180,7 +180,7 @@ def signs(guess: torch.Tensor, tried: torch.Tensor, kept: torch.Tensor, spacing_
     1. the Dice of the outline with the truth, as predicted from the probabilities;
     2. the mean Dice of the outline with the outlines for slightly changed inputs;
     3. the predicted Dice of the carried labels, which is low if the examples disagree;
-    4. the logarithm of the thickness in mm;
+    4. the logarithm of the outline's thickness in mm;
     5. 1 if there is only one example, else 0.
 
     guess: (k, j, i) mean of the carried labels. tried: (changes, k, j, i) probabilities for changed inputs.
@@ -216,7 +216,7 @@ def _dice(one: torch.Tensor, other: torch.Tensor) -> float:
 def table_rows(done: Sequence[tuple[str, Sequence[Outline]]]) -> list[list[object]]:
     """Make the rows of the table of outlines, with the columns COLUMNS. done: path and outlines of each scan.
 
-    Column look: 1 for the most doubtful outline, to check first. Look and doubt are empty if the structure is absent.
+    The column `look` ranks the outlines: 1 for the most doubtful outline. Absent structures have no `look` and `doubt`.
     """
     every = [(path, one) for path, outlines in done for one in outlines]
     doubts = {n: round(one.doubt, 3) for n, (_, one) in enumerate(every) if one.doubt is not None}

@@ -1,4 +1,4 @@
-"""Train, write and read a segmenter: groups of structures, a network for each, and examples to carry labels from."""
+"""Train, write and read a segmenter: groups of structures, a network for each group, and examples."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -43,7 +43,7 @@ class Segmenter:
         weights, weights_hash: name or file of the embedding's weights, and the file's SHA-256.
         groups, networks: groups of structures, and the network of each group.
         volumes_ml: name of the structure -> its volumes in the examples.
-        guess_shares: name -> weight (0 to 1) of the carried labels in the mean of these and the network's result.
+        guess_shares: structure -> weight, 0 to 1, of the carried labels; the network's result has 1 minus this weight.
         outlined: for each group, the examples from which labels are carried over.
     """
 
@@ -174,7 +174,7 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
     """Read a segmenter. Raises WeightsError if it is missing, damaged, or written by a newer version."""
     path = folder / FILE_NAME
     if not path.is_file():
-        raise WeightsError(f"{folder}: holds no trained segmenter; make one with `anatemb segment train`.")
+        raise WeightsError(f"{folder}: contains no trained segmenter; run `anatemb segment train`.")
     try:
         about, weights = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
         networks = []

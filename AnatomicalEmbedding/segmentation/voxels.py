@@ -65,7 +65,7 @@ class Patch:
 
 
 def network_input(hu: torch.Tensor, coordinate: torch.Tensor, guess: torch.Tensor) -> torch.Tensor:
-    """Make the input (1, INPUTS + s, k, j, i) from HU (k, j, i), coordinates (3, k, j, i) and a guess (s, k, j, i)."""
+    """Make the input (1, INPUTS + s, k, j, i) from HU (k, j, i), coordinates (3, k, j, i), first guess (s, k, j, i)."""
     grey = [((hu - low) / (high - low)).clamp(0, 1) for low, high in WINDOWS]
     return torch.cat([torch.stack(grey), coordinate, guess])[None]
 
@@ -97,7 +97,7 @@ class PatchSampler:
         return Patch(network_input(hu, coordinate, guess), features, labels[None], example.known)
 
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
-        """Make a random first guess (s, k, j, i) for a patch of example n: carried or bent labels of it, or zeros."""
+        """Make a random first guess (s, k, j, i) for a patch: carried labels, bent labels of example n, or zeros."""
         example, rng = self._examples[n], self._rng
         if rng.random() < _NO_GUESS:
             return torch.zeros(len(example.labels), *self._size)
@@ -195,7 +195,7 @@ CHANGES = ((0.0, (0.0, 0.0, 0.0)), (15.0, (4.0, -4.0, 4.0)), (-15.0, (-4.0, 4.0,
 
 
 class VoxelNet(nn.Module):
-    """The network. It computes one logit per structure for each voxel.
+    """The network that outlines structures. It computes one logit per structure for each voxel.
 
     structures: number of structures. descriptors: channels of the map's local descriptor; 0 if the weights have none.
     Raises ValueError if `structures` or `descriptors` is out of range.
@@ -265,7 +265,7 @@ def _pool_axes(pool: Callable[..., torch.Tensor], x: torch.Tensor, size: int, **
 def read_context(
     x: torch.Tensor, features: torch.Tensor | None, blocks: list[torch.Tensor], where: torch.Tensor
 ) -> torch.Tensor:
-    """Collect the network's input (n, c) for n voxels. where: (n, 3) k, j, i of a voxel. blocks: from `block_means`."""
+    """Collect rows (n, c) for `VoxelNet.logits`. where: (n, 3) k, j, i of n voxels. Other arguments: see `forward`."""
     last = torch.tensor(x.shape[2:], device=x.device) - 1
 
     def at(values: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
@@ -325,7 +325,7 @@ def voxel_loss(logits: torch.Tensor, labels: torch.Tensor, known: torch.Tensor) 
 def _draw_rows(
     examples: list[TrainingCrop], rng: np.random.Generator, cancelled: Callable[[], bool], patches: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Choose voxels of random patches. Returns their input rows (n, c), labels (n, s) and known (n, s) bool."""
+    """Choose voxels of random patches. Returns rows (n, c), labels (n, s), and (n, s) bool: is a label known?"""
     largest = [max(e.crop.shape[axis] for e in examples) for axis in range(3)]
     k, j, i = (min(_PATCH, -(-n // 2) * 2) for n in largest)
     sampler = PatchSampler(examples, (k, j, i), rng)

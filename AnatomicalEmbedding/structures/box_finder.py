@@ -105,26 +105,29 @@ class BoxFinder:
 def choose_examples(
     examples: Mapping[str, Sequence[Example]], structures: Sequence[str] | None, holder: str
 ) -> dict[str, Sequence[Example]]:
-    """Return the examples of `structures`, or all if this is None. holder: source of the examples, for messages."""
+    """Return the examples of `structures`, or all examples if it is None. holder: their source, for messages."""
     return {name: examples[name] for name in (choose_names(structures, examples, holder) if structures else examples)}
 
 
-def open_library(weights_hash: str, model: str, path: str | Path | None = None) -> StructureLibrary:
-    """Read a structure library from a file; without `path`, read the library that ships for the weights.
+def open_library(
+    weights_hash: str, model: str, path: str | Path | None = None, weights: Path | None = None
+) -> StructureLibrary:
+    """Read a structure library from a file; without `path`, read the library next to the weights, or a shipped library.
 
-    model: name of the weights, for messages. Raises WeightsError if there is no library for these weights.
+    model: name of the weights, for messages. weights: file of the weights, if it is known.
+    Raises WeightsError if there is no library for these weights.
     """
     if path is not None:
         library = StructureLibrary.load(path)
         if library.weights_hash != weights_hash:
             raise WeightsError(
-                f"{path}: this library was built with other weights; load those weights, or build a new library."
+                f"{path}: this library was built with other weights; use those weights, or build a new library."
             )
         return library
-    shipped = shipped_library(weights_hash)
+    shipped = shipped_library(weights_hash, weights)
     if shipped is None:
         raise WeightsError(
-            f"{model}: no structure library ships for these weights; build one with `anatemb structures DATA "
+            f"{model}: no structure library ships for these weights; make a library with `anatemb structures DATA "
             "-o FILE` and give this FILE as the library."
         )
     return shipped

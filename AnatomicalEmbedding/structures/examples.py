@@ -44,7 +44,7 @@ class KnownStructure:
 
 @dataclass(frozen=True, eq=False)
 class BoxCase:
-    """One scan (a labelled case, or a volume). structures: name -> structure that lies completely in the scan."""
+    """One scan, labelled or synthetic. structures: the structures that lie completely in the scan, by name."""
 
     id: str
     patient: str

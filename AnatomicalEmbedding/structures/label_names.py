@@ -41,12 +41,12 @@ _DIRECTIONS = np.array([(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1),
 
 
 def group_of(kind: str) -> str:
-    """Return the kind of a point for reports: "extreme" for all six extreme points; "centre" and "landmark" stay."""
+    """Return the kind of a point for reports: "centre", "landmark", or "extreme" for all six extreme points."""
     return kind if kind in GROUPS else "extreme"
 
 
 def structure_name(name: str) -> str:
-    """Return the structure of a label: the lung for a lobe, the heart for a chamber, the sacrum for S1, else itself."""
+    """Return the structure of a label: lung for a lobe, heart for a chamber, sacrum for S1, else the canonical name."""
     words = canonical_name(name)
     side = words.rsplit("_", 1)[-1]
     if words.startswith("lung_") and side in ("left", "right"):
@@ -72,7 +72,7 @@ def find_structures(
     labels: (k, j, i) integers, 0 = background. ijk_to_ras: (4, 4). names: label value -> name, each name once.
     Returns name -> points (7, 3) RAS mm in the order of KINDS, and name -> reason for each structure that was left out.
     Reasons: the name is in LEFT_OUT_WORDS or LEFT_OUT_NAMES, the structure has fewer than MIN_VOXELS voxels, or the
-    border of the scan cuts the structure, so that the centre and extremes are not those of the whole organ.
+    border of the scan cuts the structure, so its true centre and extremes are not known.
     """
     found, left_out = {}, {}
     voxels_of = voxels_by_label(labels)

@@ -77,7 +77,7 @@ class Case:
 
     @property
     def label_map(self) -> LabelMap:
-        """The scan's label map; the last two stay in memory. Raises PointsError if the scan has no label map."""
+        """The label map of the scan. Raises PointsError if the scan has no label map."""
         if self.labels is None:
             raise PointsError(f"{self.id}: the scan has no label map; put {self.id}.seg.nii.gz next to the scan.")
         return _read_label_map(self.labels, self.path.with_name(f"{self.id}.labels.json"))
@@ -93,7 +93,7 @@ class Case:
 
 
 def patient_of(scan: str) -> str:
-    """Return the patient of a scan: the scan's name without the time point at the end."""
+    """Return the patient of a scan: the scan's name without an ending such as _t2 or -baseline."""
     return _TIME_POINT.sub("", scan)
 
 

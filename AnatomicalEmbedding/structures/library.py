@@ -17,7 +17,7 @@ from ..anatomy.names import canonical_name
 from ..embedding.tensor_files import DAMAGED, NewerFormatError, check_size, read_tensor_file, write_tensor_file
 from ..errors import WeightsError
 from ..matching.query import Query
-from ..resources import resource
+from ..resources import companions
 from .locating import Example
 from .margins import Margins
 from .organ_evidence import NearOrgan
@@ -129,9 +129,9 @@ def _read(tensors: dict[str, torch.Tensor], key: str, scan: str, weights_hash: s
     return Example(scan, box.double().numpy(), points.double().numpy(), query, seen)
 
 
-def shipped_library(weights_hash: str) -> StructureLibrary | None:
-    """Read the shipped library for the weights with this SHA-256; None if no such library ships."""
-    for path in sorted(resource("Structures").glob("*" + SUFFIX)):
+def shipped_library(weights_hash: str, weights: Path | None = None) -> StructureLibrary | None:
+    """Read the library for the weights with this SHA-256, next to the file `weights` or shipped; None without it."""
+    for path in companions("Structures", SUFFIX, weights):
         found = StructureLibrary.load(path)
         if found.weights_hash == weights_hash:
             return found

@@ -63,8 +63,8 @@ class Located:
         sigma_mm: (6,) likely error of each side of the box, in the order of SIDES.
         present: 0 to 1, share of the structure's points inside the target; if 0, `box_ras` lies outside the scan.
         cut: names of the sides that lie beyond the scan's edge.
-        remarks: sentences about examples that disagree.
-        near: names of sides inside the scan whose distance to its edge is below NEAR_ERRORS times their likely error.
+        remarks: sentences about examples whose boxes are far from the boxes of the other examples.
+        near: names of sides inside the scan that are nearer to its edge than NEAR_ERRORS times their likely error.
         scan_ras: (2, 3) RAS mm, the box of the scan.
         levels: for a vertebra, disc or rib of uncertain level, the two possible levels ("L3 or L4"); else "".
     """
@@ -80,7 +80,7 @@ class Located:
     levels: str = ""
 
     def in_scan(self, box_ras: np.ndarray) -> np.ndarray:
-        """Clip a box (2, 3) RAS mm to the scan. A box outside the scan gets volume 0."""
+        """Clip a box (2, 3) RAS mm to the scan. The result for a box outside the scan has volume 0."""
         return np.clip(box_ras, *self.scan_ras)
 
     @property
@@ -98,7 +98,7 @@ def make_example(
     """Make an example from a box (2, 3) RAS mm.
 
     Args:
-        extremes_ras: (6, 3) RAS mm, a point of the structure on each of the SIDES; None: the middle of each side.
+        extremes_ras: (6, 3) RAS mm, a point of the structure on each of the SIDES; default: the middle of each side.
         effort: effort of matching for which the example is made.
 
     Raises:

@@ -67,7 +67,7 @@ class Margins:
 
     Args:
         recall: for each factor in TIMES, the mean share of a structure inside its box, if each side is moved by this
-            factor times its likely error. The mean is taken in real and in synthetic scans; the smaller is stored.
+            factor times its likely error. Real and synthetic scans have separate means; the smaller mean is stored.
         boxes: number of boxes with known truth.
         scales: name of structure -> (6,) ratio of true to expected error of each side; key "": all other structures.
     """
@@ -130,9 +130,9 @@ class Margins:
 def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
     """Learn margins from boxes with known truth. Raises AnatomicalEmbeddingError if there is no box.
 
-    Scales (true error / expected error) are learned from real scans if there are any, because synthetic patients are
-    easier. by_structure: if True, also learn scales for each structure, and measure the recall of a patient's boxes
-    with scales from the other patients.
+    Scales (true error / expected error) are learned from real scans if there are any, because boxes of synthetic
+    patients have smaller errors. by_structure: if True, also learn scales for each structure, and measure the recall of
+    a patient's boxes with scales from the other patients.
     """
     if not known:
         raise AnatomicalEmbeddingError("margins need structures with known boxes, but no box was given; add scans.")
@@ -176,12 +176,12 @@ def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str,
 
 
 def _shrunk(off: np.ndarray, common: np.ndarray) -> np.ndarray:
-    """Return the root mean square (6,) of errors `off` (n, 6), mixed with `common` (6,): less if n is large."""
+    """Return the root mean square (6,) of the n errors `off` (n, 6) and of _DOUBT errors of the size `common` (6,)."""
     return np.sqrt(((off**2).sum(axis=0) + _DOUBT * common**2) / (len(off) + _DOUBT))
 
 
 def _errors(known: Sequence[KnownBox]) -> np.ndarray:
-    """Return (n, 6): for each box and side, true error / expected error. Positive: the box is too small there."""
+    """Return (n, 6): for each box and side, true error / expected error, positive where the box is too small."""
     return np.array([(box.truth_ras - box.located.box_ras).ravel() * OUTWARD / box.located.sigma_mm for box in known])
 
 

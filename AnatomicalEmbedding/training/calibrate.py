@@ -25,6 +25,7 @@ LABELLED, BENT, PHANTOMS = "pairs of labelled scans", "bent scans", "synthetic p
 # Total weight of all matches of each source. Synthetic patients have a low weight, because matching is easier in them.
 WEIGHTS = {LABELLED: 1.0, BENT: 1.0, PHANTOMS: 0.1}
 
+PHANTOM_SEED = 70_000  # seed of the first synthetic patient for calibrations; training uses other seeds
 _TREES = 48
 _LEAF = 100  # least number of matches in a leaf; with smaller leaves, a forest fits new kinds of scans less well
 _LEAVES = 20  # if there are few matches, leaves are smaller, so that a tree can still have this number of leaves

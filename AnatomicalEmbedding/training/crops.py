@@ -2,7 +2,7 @@
 
 A cell of a crop has 4 x 4 x 4 voxels. A smooth transform gives, for each voxel of the crop, its place in the scan. The
 scan is resampled in two passes: within each slice, then between slices (Catmull and Smith, SIGGRAPH 1980). The passes
-read the memory in order and use vector instructions. On CPUs, they are three times as fast as trilinear interpolation,
+read the memory in order and use vector instructions. On CPUs, this is three times as fast as trilinear interpolation,
 which reads eight voxels from distant places for each new voxel.
 """
 
@@ -38,7 +38,7 @@ class Warp:
 
     @classmethod
     def through(cls, nodes_ijk: np.ndarray, shape: torch.Size, device: torch.device) -> "Warp":
-        """Make the transform that is exact at the lattice nodes. nodes_ijk: (3, nk, nj, ni) scan voxel of each node."""
+        """Make the transform that maps each lattice node to its scan voxel i, j, k in `nodes_ijk`, (3, nk, nj, ni)."""
         x, y, depth = nodes_ijk
         depth = _advancing(depth)
         first, last = int(np.floor(depth.min())), int(np.ceil(depth.max()))
@@ -178,7 +178,7 @@ def _hats(voxels: int, nodes: int, pool: int, device: torch.device) -> torch.Ten
 
 
 def _advancing(depth: np.ndarray) -> np.ndarray:
-    """Return the nodes' depths (nk, nj, ni), raised where needed: along k, each exceeds the last by a least step."""
+    """Return the nodes' depths (nk, nj, ni), raised so that each depth clearly exceeds the depth before it along k."""
     least = _LEAST_ADVANCE * max(float((depth[-1] - depth[0]).mean()) / (len(depth) - 1), 1e-3)
     rising = depth.copy()
     for k in range(1, len(depth)):

@@ -105,12 +105,13 @@ def _robust_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
         scale = float((spread @ (y - mean_y) + _LINE_PRIOR) / (spread @ (x - mean_x) + _LINE_PRIOR))
         shift = float(mean_y - scale * mean_x)
         residual = np.abs(y - scale * x - shift)
-        weight = np.minimum(1.0, 1.5 * np.median(residual) / np.maximum(residual, 1e-6))
+        limit = max(1.5 * np.median(residual), 1e-6)  # above 0, so that an exact line keeps its weights
+        weight = np.minimum(1.0, limit / np.maximum(residual, 1e-6))
     return scale, shift
 
 
 def fit_heights(readings: dict[float, float]) -> tuple[float, float]:
-    """Fit body height = scale * z + shift to readings {body height: RAS z}; with few readings, scale stays near 1."""
+    """Fit body height = scale * z + shift, with scale near 1 if readings are few. readings: body height -> z, mm."""
     height = np.array(list(readings))
     z = np.array(list(readings.values()))
     spread = z - z.mean()

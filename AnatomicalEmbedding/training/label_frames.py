@@ -75,7 +75,7 @@ class Placement:
 
     maps: name of a label map -> its body map. mean: body coordinates (7, 3) of each structure's centre and extremes.
     to_canonical: converts body coordinates to mm in the canonical body. from_canonical: the opposite conversion. The
-    two functions are fitted separately, so a point that is converted there and back ends a few mm from its start.
+    two functions are fitted separately, so a point that both functions convert ends a few mm from its start.
     """
 
     maps: dict[str, BodyMap]
@@ -98,7 +98,7 @@ def place(structures: Mapping[str, Points]) -> Placement:
     mean = canonical
 
     def held(names: Container[str]) -> dict[str, Points]:
-        """Return only the structures in `names`, of label maps that have FEWEST_STRUCTURES of them or more."""
+        """Return the structures in `names` of each label map that has at least FEWEST_STRUCTURES of them."""
         kept = {m: {n: p for n, p in of.items() if n in names} for m, of in structures.items()}
         return {m: of for m, of in kept.items() if len(of) >= FEWEST_STRUCTURES}
 
@@ -123,7 +123,7 @@ def place(structures: Mapping[str, Points]) -> Placement:
 
 
 def fit_frame(points: Points, mean: Points) -> FrameGuess:
-    """Fit a shift and a scale for each axis that move a label map's points to the mean shape. Scales stay near 1."""
+    """Fit for each axis a shift and a scale, to move a label map's points to the mean shape. Scales stay near 1."""
     names = list(points)
     weight = np.tile([1.0] + [_EXTREME_WEIGHT] * 6, len(names))
     weight = weight[:, None] / weight.sum()
@@ -144,7 +144,7 @@ def _in_body(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> 
 
 
 def _hold_to_canonical(mean: Points, count: Mapping[str, int]) -> Points:
-    """Shift and scale the mean shape so that its organs fit those of the canonical body. Bones have no influence."""
+    """Shift and scale the mean shape so that its organs fit the canonical body's organs. Bones have no influence."""
     canonical = canonical_structures()
     shared = [name for name in mean if name in canonical and not name.startswith(_NOT_HELD)]
     weight = np.sqrt([count[name] for name in shared])[:, None]
@@ -186,7 +186,7 @@ def _spine_and_wall(heights: np.ndarray) -> np.ndarray:
 
 
 def _least_slope(body_map: BodyMap) -> float:
-    """Return the smallest slope (along R, A or S) of a body map near its Gaussians, divided by the axis scale."""
+    """Return the smallest slope along R, A or S of a body map near its Gaussians, divided by the scale of that axis."""
     points = body_map.centres_ras
     lattice = np.concatenate([points + step for step in ((0, 0, 0), (25, 0, 0), (0, 25, 0), (0, 0, 25))])
     slopes = []

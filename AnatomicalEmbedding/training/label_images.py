@@ -5,6 +5,7 @@ and random contents. The rest of the image is the canonical body, deformed to fi
 shows an organ of the label map at a place where the label map has no label, this place becomes fat or muscle.
 """
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -75,7 +76,7 @@ _FAT = (-0.5, 0.6)
 class LabelledBody:
     """The label map of one patient, without a CT image.
 
-    labels: uint8 (k, j, i), index into `names`; 0: background. names: structures; names[0] is "".
+    labels: uint8 (k, j, i), index into `names`; 0 for background. names: structures; names[0] is "".
     points: centre and extremes of each complete structure, (7, 3) RAS mm.
     """
 
@@ -168,6 +169,24 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
     return LabelImage(Volume(hu, body.grid.ijk_to_ras, name=f"{body.name}-{seed}"), phase, to_body)
 
 
+def write_label_image(body: LabelledBody, placement: Placement, seed: int, folder: Path) -> LabelImage:
+    """Make an image of a labelled body, and write it to a folder as a labelled scan.
+
+    The files are NAME.nii.gz, NAME.seg.nii.gz and NAME.labels.json, with the name of the body.
+    Raises KeyError if `placement` has no entry for this body.
+    """
+    image = make_label_image(body, placement, seed)
+    labels = sitk.GetImageFromArray(body.labels)
+    labels.SetSpacing(body.grid.spacing)
+    labels.SetOrigin((body.grid.first_ras * (-1, -1, 1)).tolist())
+    folder.mkdir(parents=True, exist_ok=True)
+    sitk.WriteImage(labels, str(folder / f"{body.name}{SUFFIX}"))
+    names = {number: name for number, name in enumerate(body.names) if name}
+    (folder / f"{body.name}.labels.json").write_text(json.dumps(names))
+    image.volume.write(folder / f"{body.name}.nii.gz")
+    return image
+
+
 def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
     """Return (256,): label in the canonical body -> index of its structure in `names`; 0 if `names` lacks it."""
     table = np.zeros(256, np.uint8)
@@ -180,7 +199,7 @@ def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
 def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw the labelled structures over the tissue (k, j, i) of the canonical body; returns the new tissue.
 
-    theirs: (k, j, i), for each voxel number (index in the body's names) of the canonical body's structure; 0: no name.
+    theirs: (k, j, i), structure of the canonical body at each voxel, as index in the body's names; 0 for no structure.
     """
     labels = body.labels
     # voxels of a structure that share a face with another label

@@ -42,8 +42,8 @@ class OptimiserSpec:
             cosine; if `final` is 1, the rate stays constant.
         weight_decay: weight decay of the network.
         gradient_clip: largest norm of the gradient; a longer gradient is shortened to this norm.
-        ema: largest decay, 0 to 1, of the exponential mean of the weights over steps. 0: the run returns the
-            weights of the last step.
+        ema: largest decay, 0 to 1, of the exponential mean of the weights over steps. If 0, the run returns
+            the weights of the last step.
         epsilon: epsilon of the optimiser.
         algorithm: "adamw" or "radam".
         frame_learning_rate: learning rate of the corrections of the scans' body frames.
@@ -67,7 +67,7 @@ class OptimiserSpec:
 
 @dataclass(frozen=True)
 class Progress:
-    """State after a step. step: number of the step. steps: steps of the run. loss: mean of about the last 50 steps."""
+    """The state of a run after step number `step` of `steps`. loss: mean loss of about the last 50 steps."""
 
     step: int
     steps: int
@@ -76,7 +76,7 @@ class Progress:
 
 
 class TrainingLoop:
-    """A network in training. step: number of steps done. minutes: their duration. steps: number of steps of the run.
+    """A network in training. steps: length of the run. step: number of finished steps. minutes: training time so far.
 
     Args:
         network: the network; it is trained in place, on its device.
@@ -162,7 +162,7 @@ class TrainingLoop:
 
         Args:
             loss_of: function that computes the loss of batch number 0, 1, 2, ...
-            folder: folder of the checkpoint and of loss.csv; None: no files are written.
+            folder: folder of the checkpoint and of loss.csv; None to write no files.
             minutes: limit for the whole run; the minutes before a resume count too.
             progress: called after each step.
             cancelled: called after each step. If it returns True, a checkpoint is written and CancelledError raised.

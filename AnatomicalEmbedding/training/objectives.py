@@ -31,7 +31,7 @@ def info_nce(anchor: torch.Tensor, positive: torch.Tensor, negatives: torch.Tens
 
 
 def near_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
-    """Compute the contrastive loss of local descriptors. A point's negatives are places within about 10 cm of it.
+    """Compute the contrastive loss of local descriptors. A point's negatives are places within about 10 cm.
 
     Places farther apart differ in their coordinates, so no global descriptor is needed. Half of the negatives are from
     the first crop of a pair, half from the second crop.
@@ -79,7 +79,7 @@ def _similar_nearby(
 
 
 def read_cells(grid: torch.Tensor, cells: torch.Tensor, unit: bool = True) -> torch.Tensor:
-    """Interpolate a grid (d, k, j, i) at positions (p, 3) in cells i, j, k. Returns (p, d). unit: scale to length 1."""
+    """Interpolate a grid (d, k, j, i) at cells i, j, k (p, 3). Returns (p, d); if `unit`, each row has length 1."""
     read = read_linear(grid[None], cells[None])[0]
     return F.normalize(read, dim=1) if unit else read
 
@@ -87,8 +87,7 @@ def read_cells(grid: torch.Tensor, cells: torch.Tensor, unit: bool = True) -> to
 def coordinate_loss(predicted: torch.Tensor, target: torch.Tensor, inside: torch.Tensor, beta: float) -> torch.Tensor:
     """Compute the smooth L1 loss of coordinates (b, 3, ...) at the cells where `inside` (b, ...) is 1.
 
-    All crops have the same weight, and a crop without any cell inside has loss 0. So the loss of a batch equals the
-    mean of the losses of its crops.
+    The loss of a batch is the mean of the losses of its crops. A crop in which `inside` is 0 everywhere has loss 0.
     """
     error = F.smooth_l1_loss(predicted, target, beta=beta, reduction="none").sum(1)
     weight = inside.to(error.dtype)
@@ -101,7 +100,7 @@ class FrameCorrections(nn.Module):
 
     The frame of a prepared scan (from level readings and skeleton) has an error of a few centimetres. Training corrects
     this frame so that it agrees with the network. A Gaussian prior limits the correction; its standard deviations are
-    the expected errors of the frame. The frame of a phantom is exact. It has zero deviations and is not corrected.
+    the expected errors of the frame. The frame of a phantom is exact and is not corrected.
     """
 
     def __init__(self, scans: list[PreparedScan], unit_mm: float):
@@ -127,7 +126,7 @@ class FrameCorrections(nn.Module):
         return target + (target - spread(self.centre)) * scale + spread(self.shift * self.shift_sd)
 
     def prior(self, scan: torch.Tensor) -> torch.Tensor:
-        """Return the mean squared correction of the batch's scans. Corrections are divided by their expected sizes."""
+        """Sum the squares of each scan's shift and scale, in standard deviations. Return the mean over the scans."""
         return (self.shift[scan].square() + self.scale[scan].square()).sum(1).mean()
 
 

@@ -1,8 +1,8 @@
 """Organs in training: the loss of the organ head, and the usual places and codes of organs.
 
-The usual place of an organ is the median of its coordinates, their spread and its volume over many patients. The code
-of an organ is a vector that differs from the vectors of its neighbours. `with_organ_knowledge` computes places and
-codes from labelled scans and stores them in the network.
+The usual place of an organ is the median over many patients of its mean coordinate, the spread of its coordinates and
+its volume. The code of an organ is a vector that differs from the vectors of its neighbours. `with_organ_knowledge`
+computes places and codes from labelled scans and stores them in the network.
 """
 
 from collections.abc import Iterator, Sequence
@@ -75,7 +75,7 @@ class LabelledCells:
 
 @torch.no_grad()
 def read_cells_of(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> Iterator[LabelledCells]:
-    """Yield the cells of each labelled scan. Their coordinates are not yet corrected with usual places of organs."""
+    """Yield the cells of each labelled scan. The coordinates of the cells are not corrected by the organs."""
     organs = network.spec.organs
     for scan in scans:
         known = tuple(n for n, name in enumerate(organs, 1) if name in scan.label_names)

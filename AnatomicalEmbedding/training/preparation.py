@@ -1,4 +1,4 @@
-"""Prepare the CTs of folders for training, without duplicates. On request, a model aligns them with the body frame."""
+"""Prepare the CTs of folders for training, without duplicates. A model can align these CTs with the body frame."""
 
 import csv
 import multiprocessing
@@ -28,6 +28,7 @@ from .scans import PreparedScan, Spacing, as_field, prepare_volume, with_labels
 
 REPORT = "report.csv"
 _SIGMA_MM = 30.0
+_LEAST_SCALE = 0.3
 _PRIOR_CELLS = 4.0  # weight of a zero displacement in each weighted mean; a reliable cell has weight 1
 _THUMBNAIL = 6  # side, in voxels, of the blocks whose means are compared to find equal scans
 _SAME_HU = 0.5  # block means that differ by less than this are equal up to rounding
@@ -38,7 +39,8 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
     """Return the scan with a body field: a grid of body coordinates, fitted to the coordinates in the scan's map.
 
     The field is a robust affine fit plus a smooth displacement. Raises AnatomicalEmbeddingError if the coordinates of
-    the map are not mm of the common body frame.
+    the map are not mm of the common body frame. Raises VolumeError if 1 mm of the scan along the body is less than 0.3
+    or more than 3.3 mm of body height, as in maps of badly trained weights.
     """
     ras, body = body_points(embedding)
     affine, weight = robust_affine(ras, body)
@@ -46,6 +48,10 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
     left = body - apply_affine(affine, ras)
     field = apply_affine(affine, nodes.reshape(-1, 3)).reshape(nodes.shape) + _smooth(embedding, left, weight, nodes)
     scale, shift = np.transpose([np.polyfit(ras[:, a], body[:, a], 1, w=np.sqrt(weight)) for a in range(3)])
+    if not _LEAST_SCALE <= scale[2] <= 1 / _LEAST_SCALE:
+        raise VolumeError(
+            f"{scan.name}: the body heights in its map cannot be true; use weights that were trained longer."
+        )
     frame = FrameGuess(scale, shift, SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM)
     return replace(scan, frame=frame, body_field=as_field(field))
 
@@ -67,7 +73,7 @@ def _smooth(embedding: EmbeddingMap, left: np.ndarray, weight: np.ndarray, nodes
 class Outcome:
     """The result of preparing one scan.
 
-    prepared: file of the prepared scan; None if the scan is left out. reason: why it is left out.
+    prepared: file of the prepared scan; None if the scan is left out. reason: why the scan is left out.
     thumbnail: mean HU of blocks of voxels, to find equal scans.
     """
 
@@ -97,9 +103,10 @@ def prepare_set(
     Args:
         levels: level readings: RAS z of known levels in each scan. They place the scan in the common body frame.
         model: name or file of weights. A scan without level readings is placed with the map that these weights make.
-            None: scans without level readings are left out.
+            If None, scans without level readings are left out.
         align: name or file of weights. Every scan, once placed by `levels` or `model`, gets body coordinates fitted to
-            the map that these weights make (see `align_scan`). Its earlier body coordinates are replaced.
+            the map that these weights make (see `align_scan`). Its earlier body coordinates are replaced. A scan with
+            level readings keeps its earlier body coordinates if the map cannot be true.
         jobs: number of scans that are prepared at the same time, in processes of their own.
 
     Returns the prepared files, sorted by name. Raises AnatomicalEmbeddingError if no scan can be used.
@@ -196,7 +203,11 @@ def _prepare(
             if case is not None and case.labels is not None:
                 scan = with_labels(scan, case.label_map)
             if align is not None:
-                scan = align_scan(scan, seen_by(align))
+                try:
+                    scan = align_scan(scan, seen_by(align))
+                except VolumeError:
+                    if not readings:
+                        raise
             scan.save(target)
     except AnatomicalEmbeddingError as error:
         return Outcome(name, source, None, reason=str(error))

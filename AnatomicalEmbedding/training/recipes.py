@@ -15,7 +15,8 @@ from .loop import ALGORITHMS, OptimiserSpec
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """Crops of a batch. crop_sizes: each [i, j, k] voxels. height_bands: each [low, high body height in mm, share]."""
+    """Crops of a batch. crop_sizes: each [i, j, k] voxels. height_bands: each [low, high, weight]; a crop is aimed at a
+    body height from low to high mm, with a probability proportional to weight."""
 
     crop_sizes: list[list[int]]
     height_bands: list[list[float]]
@@ -54,7 +55,7 @@ class AugmentationSpec:
 
 @dataclass(frozen=True)
 class LossSpec:
-    """Settings of the losses. The contrastive loss (Yan 2022) uses the entries from `temperature` to `candidates`."""
+    """Settings of the losses. The contrastive loss (Yan 2022) uses the fields `temperature` to `candidates`."""
 
     beta_mm: float = 20.0
     frame_prior: float = 0.0
@@ -134,7 +135,7 @@ def load_recipe(
     for key, value in (overrides or {}).items():
         section, _, entry = key.partition(".")
         if key not in known:
-            raise AnatomicalEmbeddingError(f"--set {key}: this entry is unknown{did_you_mean(key, known)}; correct it.")
+            raise AnatomicalEmbeddingError(f"--set {key}: is no recipe setting{did_you_mean(key, known)}; correct it.")
         values.setdefault(section, {})[entry] = value
     return recipe_from_dict(values, str(path), objectives)
 

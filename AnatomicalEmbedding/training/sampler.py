@@ -70,7 +70,7 @@ class BatchSampler(Dataset):
                 )
 
     def rng(self, step: int, part: int = 0) -> np.random.Generator:
-        """Make the random generator of batch number `step`, or, if `part` > 0, of one crop or pair in this batch."""
+        """Make the random generator of batch `step` or, if `part` > 0, of crop or pair number `part` of this batch."""
         return np.random.default_rng([self.seed, step, part])
 
     def crop_size(self, step: int) -> tuple[int, int, int]:
@@ -150,7 +150,7 @@ class ViewBatch:
 
     image: (2n, 1, k, j, i). body_mm, inside, scan: as in `CoordinateBatch`.
     position_mm: (2n, 3, k/2, j/2, i/2) RAS mm of the local cells; body coordinates if the pair shows two patients.
-    labels: uint8 (2n, k/2, j/2, i/2), 1 + index of the cell's organ in the recipe; 0: no organ. known: bool
+    labels: uint8 (2n, k/2, j/2, i/2), 1 + index of the cell's organ in the recipe, or 0. known: bool
     (2n, organs), whether the organ is labelled in the scan. first_cells, second_cells: (n, p, 3) local cells (i, j, k)
     of the p points that both views show; integers in the first view, fractions in the second view.
     """
@@ -201,7 +201,7 @@ class ViewSampler(BatchSampler):
                     return views, (found[0][chosen], found[1][chosen])
 
     def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """Return the scan number and the voxel of the second view: as given, or the same place in another phantom."""
+        """Return scan and voxel of the second view: `index` and `voxel`, or the same place in another phantom."""
         phantom = self.origin == ORIGINS.index("phantom")
         others = np.flatnonzero(phantom & (np.arange(len(self.scans)) != index))
         if phantom[index] and len(others) and rng.random() < self.recipe.batch.cross_share:
@@ -247,7 +247,7 @@ class ViewSampler(BatchSampler):
         }
 
     def _labels(self, scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return each local cell's organ (1 + index; 0: none), and (organs,) bool: does the scan label this organ?"""
+        """Return 1 + organ index of each local cell, or 0; and (organs,) bool: whether the scan labels each organ."""
         organs = self.recipe.network.organs
         known = torch.tensor([name in scan.label_names for name in organs], dtype=torch.bool)
         if scan.labels is None or not known.any():
@@ -338,7 +338,7 @@ def _inverse_affine(positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
 
 
 def start_worker(_: int) -> None:
-    """Set up a worker process: it uses one thread, and ignores signals such as Ctrl+C, because its parent ends it."""
+    """Set up a worker process: it uses one thread, and ignores signals, because the parent process ends it."""
     torch.set_num_threads(1)
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # ignored, because the parent process ends its workers
         if hasattr(signal, name):

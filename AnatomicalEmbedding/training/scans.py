@@ -67,7 +67,7 @@ class PreparedScan:
         return float(low), float(high)
 
     def numbers_among(self, organs: Sequence[str]) -> torch.Tensor:
-        """Return a uint8 table: value of `labels` -> 1 + index of its structure in `organs`; 0: not in `organs`."""
+        """Return a uint8 table: value of `labels` -> 1 + index of the structure in `organs`; 0 if `organs` lacks it."""
         numbers = {name: n for n, name in enumerate(organs, 1)}
         return torch.tensor([0, *(numbers.get(name, 0) for name in self.label_names)], dtype=torch.uint8)
 
@@ -98,7 +98,7 @@ class PreparedScan:
                 metadata = file.metadata()
             origin, label_names = metadata["origin"], tuple(map(structure_name, json.loads(metadata["label_names"])))
         except (SafetensorError, OSError, KeyError, TypeError):
-            message = f"{path}: not a prepared scan, or of an older version, or damaged; delete it and run again."
+            message = f"{path}: is damaged, outdated or not a prepared scan; delete this file and run again."
             raise AnatomicalEmbeddingError(message) from None
         frame = FrameGuess(**{k: np.array(v) for k, v in json.loads(metadata["frame"]).items()})
         return cls(
@@ -109,7 +109,7 @@ class PreparedScan:
 
 
 def prepare_volume(volume: Volume, frame: dict[float, float] | FrameGuess, spacing_mm: Spacing) -> PreparedScan:
-    """Prepare one scan: resample it to the working grid, and find the body. Raises VolumeError if there is no patient.
+    """Prepare one scan: resample it to the working grid, and find the body. Raises VolumeError if no patient is found.
 
     frame: approximate conversion from RAS mm to body coordinates; or {body height mm: RAS S mm} with at least one
     entry, from which the conversion is guessed.

@@ -40,7 +40,7 @@ _PHANTOM_SEEDS = (700, 701)  # not used for training: training phantoms have see
 class TrainingRun:
     """Result of a training run: the network, the number of steps and the duration.
 
-    network: on the CPU, with the weights of least validation error. Without validation: the mean of the last steps.
+    network: on the CPU, with the weights of least validation error; without validation, with averaged weights.
     """
 
     network: EmbeddingNetwork
@@ -70,12 +70,12 @@ def train(
 
     Args:
         objective: makes the batches and the loss; needed only if OBJECTIVES does not contain the recipe's objective.
-        workers: number of processes that prepare batches; 0: the training process prepares them. If the scans fit into
-            the memory of the GPU, batches are made on the GPU and no process is started.
+        workers: number of processes that prepare batches. If 0, the training process prepares them. If the scans fit
+            into the memory of the GPU, batches are made on the GPU and no process is started.
         start_from: weights to fine-tune.
         minutes: the run ends after this time. If a stopped run continues, the minutes before the stop count too.
         validate: returns the errors of a network, {kind of point: mm}. Called every `validate_every` steps and at the
-            end; the weights with the least mean error are returned. If None, the mean of the last weights is returned.
+            end; the weights with the least mean error are returned. If None, averaged weights are returned.
 
     Raises AnatomicalEmbeddingError if the checkpoint belongs to another run. Raises CancelledError once `cancelled`
     returns True, after the checkpoint is saved.

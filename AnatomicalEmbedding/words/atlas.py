@@ -18,7 +18,7 @@ import numpy as np
 
 from ..errors import WeightsError
 from ..files import atomic_path, parse_json
-from ..resources import resource
+from ..resources import companions
 
 SUFFIX = ".atlas.npz"
 FORMAT_VERSION = 2
@@ -121,12 +121,12 @@ def _loaded(path: Path) -> Atlas:
     return Atlas.load(path)
 
 
-def shipped_atlas(weights_hash: str) -> Atlas:
-    """Return the shipped atlas for these weights. If no such atlas exists, return an atlas for other weights.
+def shipped_atlas(weights_hash: str, weights: Path | None = None) -> Atlas:
+    """Return the atlas for these weights, next to the file `weights` or shipped; if missing, one for other weights.
 
     Raises WeightsError if no atlas is installed.
     """
-    found = [_loaded(path) for path in sorted(resource("Atlas").glob("*" + SUFFIX))]
+    found = [_loaded(path) for path in companions("Atlas", SUFFIX, weights)]
     if not found:
         raise WeightsError("this installation has no atlas, so no named place can be found; install the package again.")
     return next((atlas for atlas in found if atlas.weights_hash == weights_hash), found[-1])

@@ -49,8 +49,8 @@ _KEPT = (None, reason_left_out("spinal_cord"))
 
 @dataclass(frozen=True, eq=False)
 class SampledBody:
-    """n points of one labelled body. body_mm: (n, 3) body coordinates, mm. label: (n,) values of the label map; 0: no
-    label. names: value -> structure. kind: "real", "synthetic" or "drawn" (the CT was made from the label map).
+    """n points of one labelled body. body_mm: (n, 3) body coordinates, mm. label: (n,) values of the label map; 0 for
+    no label. names: value -> structure. kind: "real", "synthetic" or "drawn" (the CT was made from the label map).
     descriptor: float16 (n, d), descriptors of the points, or None.
     """
 
@@ -156,7 +156,7 @@ def _sampled(
 def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
     """Compute the Occupancy of each structure: the fraction of bodies in which the structure fills each cell.
 
-    In each cell, only those bodies count that show the cell and have labels of the structure.
+    The fraction is taken over the bodies that show the cell and have labels of the structure.
     """
     counted: dict[str, list[_Counted]] = {}
     for body in bodies:
@@ -171,13 +171,13 @@ def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
 
 
 def _frame_index(body: SampledBody) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cell i, j, k of the atlas in which each point lies, (n, 3), and (n,) bool: is it in the atlas?"""
+    """Return the cell i, j, k of each point in the atlas, (n, 3), and (n,) bool: whether the atlas has this cell."""
     index = np.rint((body.body_mm - LOW_MM) / STEP_MM).astype(int)
     return index, ((index >= 0) & (index < SHAPE[::-1])).all(axis=1)
 
 
 def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBody]) -> dict[str, Occupancy]:
-    """Return the occupancies with discriminants; None for a structure with descriptors from fewer than two bodies."""
+    """Add a discriminant to each occupancy, or None if fewer than two bodies have descriptors of the structure."""
     patients: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {}
     for body in bodies:
         if body.descriptor is None:
@@ -262,7 +262,7 @@ def _occupancy(of: list[_Counted]) -> Occupancy | None:
 
 
 def _share(of: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """For each cell of a box in the body frame, compute the share of bodies with the structure there.
+    """For each cell of a box in the body frame, compute the share of bodies whose structure fills it.
     low, size: (k, j, i) first cell of the box and its number of cells."""
     crop = tuple(slice(a, a + n) for a, n in zip(low, size, strict=True))
     inside, seen = np.zeros(tuple(size), dtype=np.float32), np.zeros(tuple(size), dtype=np.float32)

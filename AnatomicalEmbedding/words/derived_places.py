@@ -52,7 +52,7 @@ Finder = Callable[[str], Field]
 
 
 def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -> Field:
-    """Return the field of a recipe: for each cell of the grid, how likely the cell belongs to the place, 0 to 1.
+    """Return the field of the rule `recipe`: for each cell of the grid, its chance to belong to the place, 0 to 1.
 
     field_of: returns the field of another place, by name. side: "left" or "right" if the place has a side, else "".
     """
@@ -183,7 +183,7 @@ def blob(grid: Grid, centre: np.ndarray, sd: float) -> Field:
 
 
 def _end_of(grid: Grid, field: Field, axis: int, sign: int) -> np.ndarray:
-    """Return the middle (3,), mm, of a field's last layer along an axis: at the high end (sign 1) or low end (-1)."""
+    """Return the mean position (3,), mm, of a field's cells at the high end (sign 1) or low end (-1) of an axis."""
     low, high = grid.span(field, _END_SHARE, 1 - _END_SHARE)
     at = grid.position(field, axis)
     outer = field.values * (at >= high[axis] if sign > 0 else at <= low[axis])

@@ -44,7 +44,7 @@ NOWHERE = Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Cells along R, A, S. origin: (3,) mm of the first cell's centre. step: (3,) mm. shape: (k, j, i).
+    """A grid of cells along R, A, S. origin: (3,) mm, centre of the first cell. step: (3,) mm. shape: (k, j, i).
 
     body: float32 (3, k, j, i), body coordinates of each cell, mm; None if the grid itself is in the body frame.
     tissue: bool (k, j, i), True for cells that contain a part of the patient. hu: float32 (k, j, i), mean CT number of
@@ -85,7 +85,7 @@ class Grid:
         return np.array([float((field.values * self.position(field, axis)).sum() / total) for axis in range(3)])
 
     def span(self, field: Field, low: float, high: float) -> np.ndarray:
-        """Return (2, 3) mm: where the values, added up along R, A, S, reach the fractions `low`, `high` of the sum."""
+        """Return (2, 3) mm: the places along R, A, S below which the shares `low` and `high` of the field's sum lie."""
         result = np.zeros((2, 3))
         for axis, others in enumerate(((0, 1), (0, 2), (1, 2))):
             share = np.cumsum(field.values.sum(axis=others, dtype=np.float64))
@@ -111,7 +111,7 @@ class Grid:
         """Sort the grid cells with tissue by the cell of the body frame (the frame cell) in which they lie.
 
         Returns cells and begin. cells: flat indices of the sorted grid cells. begin: cells[begin[n] : begin[n + 1]] lie
-        in frame cell n. A grid cell outside the body frame counts as part of the nearest frame cell.
+        in frame cell n. A grid cell outside the body frame is assigned to the nearest frame cell.
         """
         cells = np.flatnonzero(self.tissue)
         index = np.rint((self.body.reshape(3, -1)[:, cells].T - LOW_MM) / STEP_MM).astype(int)
@@ -165,7 +165,7 @@ class Grid:
         return Field(as_cell(low + field.first), values[_box(low, high + 1 - low)])
 
     def joined(self, fields: list[Field]) -> Field:
-        """Return a field whose value at a cell is the largest of the values that the given fields have there."""
+        """Return a field whose value at each cell is the largest value of the given fields at this cell."""
         low = np.min([f.first for f in fields], axis=0)
         high = np.max([np.add(f.first, f.values.shape[::-1]) for f in fields], axis=0)
         box = Field(as_cell(low), np.zeros((high - low)[::-1], dtype=np.float32))
@@ -176,7 +176,7 @@ class Grid:
         return smoothed(torch.from_numpy(field.values)[None], (sigma_mm / self.step).tolist())[0].numpy()
 
     def distance(self, field: Field, threshold: float) -> np.ndarray:
-        """Return each cell's distance to the region of values >= `threshold`, (k, j, i) mm; negative inside it."""
+        """Return each cell's distance to the region of values >= `threshold`, (k, j, i) mm; negative in the region."""
         image = sitk.GetImageFromArray((field.values >= threshold).astype(np.uint8))
         image.SetSpacing(self.step.tolist())
         return sitk.GetArrayFromImage(

@@ -50,7 +50,7 @@ _DESCRIPTOR_LIMIT = 3.0  # largest log ratio
 def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: bool = False) -> Field:
     """Return for each grid cell the fraction of patients in whom the structure lies at the cell's body coordinate.
 
-    shift_mm: first added to each cell's body height. fading: True for ribs; their front parts are shifted less.
+    shift_mm: added to the body height of each cell. fading: True for ribs; their front parts are shifted less.
     """
     if grid.body is None:
         return Field(found.first, found.share.astype(np.float32) / 255)
@@ -77,7 +77,7 @@ def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
 
 
 def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.ndarray | None) -> Field:
-    """Correct the chances `prior` by the map's descriptors. Without descriptors or discriminant, return `prior`."""
+    """Correct `prior`, each cell's chance to belong to a structure, by the map's descriptors, if it has any."""
     local = embedding.local
     if local is None or discriminant is None or len(discriminant) != len(local) + 1:
         return prior
@@ -102,12 +102,12 @@ def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.
 
 
 def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None) -> Field:
-    """Correct the chances of the cells by the CT numbers of the scan.
+    """Correct each cell's chance to belong to a structure by the CT numbers of the scan.
 
     Args:
         share: for each cell the chance that it belongs to the structure, from atlas and descriptors.
         tissue: a key of `_TISSUES`, or "any".
-        alike: chances of another structure with the same CT numbers. This is the aorta if the structure is an artery.
+        alike: chances of another structure with the same CT numbers: for an artery, the aorta.
     """
     if grid.hu is None or share.total < 0.5:
         return share
@@ -122,7 +122,7 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
     usual = None if alike is None else _density_where_sure(grid, alike)
 
     def log_ratio(inside: np.ndarray) -> np.ndarray:
-        """Return log(frequency in / outside the structure) of each HU bin. inside: each cell's chance to be inside."""
+        """Return log(density inside / outside the structure) for each HU bin. inside: chance of each cell."""
         outside = np.bincount(bins, 1 - inside, len(_WIDTHS))
         outside = outside / outside.sum() / _WIDTHS + 1e-6
         if usual is not None:
@@ -152,13 +152,13 @@ def _bins_of(hu: np.ndarray) -> np.ndarray:
 
 
 def _density_where_sure(grid: Grid, field: Field) -> np.ndarray | None:
-    """Return the density (bins,) of CT numbers in sure cells (chance above 0.5). None if at most 20 cells are sure."""
+    """Return the density (bins,) of CT numbers in the cells where `field` is above 0.5; None for at most 20 cells."""
     sure = field.values > 0.5
     return _one_tissue(grid.hu[grid.crop(field)][sure], field.values[sure] ** 2) if sure.sum() > _FEWEST_SURE else None
 
 
 def _one_tissue(hu: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Fit a Gaussian to the CT numbers (n,) of cells, by their weights (n,). Returns its density in each bin."""
+    """Fit a Gaussian to the CT numbers (n,) of cells, by their weights (n,). Returns the Gaussian in each HU bin."""
     middle = _weighted_median(hu, weight)
     sigma = np.clip(1.48 * _weighted_median(np.abs(hu - middle), weight), *_UNIFORM_SIGMA)
     return np.exp(-(((_MIDDLES - middle) / sigma) ** 2) / 2) / (sigma * np.sqrt(2 * np.pi))
@@ -194,10 +194,10 @@ def total_odds(grid: Grid, fields: list[Field]) -> Field:
 
 
 def among_others(grid: Grid, field: Field, total: Field, sharing: list[Field]) -> Field:
-    """Correct the chance of a structure by the chances of its rivals.
+    """Correct `field`, each cell's chance to belong to a structure, by the chances of the other structures.
 
     total: `total_odds` of all structures, including this structure. sharing: fields of the structures that contain this
-    structure or are parts of it; they are not rivals.
+    structure or are parts of it; these structures are ignored.
     """
     own = odds(field.values)
     rivals = total.values[grid.crop(field)] - own

@@ -70,7 +70,7 @@ class Mention:
 
     @property
     def remark(self) -> str:
-        """A remark on the words, to display with the answer; "" if there is none."""
+        """A remark on the words, to display with the answer; "" if there is no remark."""
         remarks = {FINDING: "the text says: no such finding here", PLACE: "the text says that the place is missing"}
         unused = f"not taken into account: {', '.join(self.unused)}" if self.unused else ""
         return "; ".join(filter(None, (remarks.get(self.denied), unused)))
@@ -105,7 +105,7 @@ def parse_report(text: str) -> list[Sentence]:
 def parse_query(text: str) -> list[Sentence]:
     """Split a typed query into sentences that name places, and entries of a list that name no place.
 
-    "liver, xyz" gives the whole text with one mention, and "xyz" without a mention. Raises the errors of `parse`.
+    For "liver, xyz", returns the whole text with a mention, and "xyz" without a mention. Raises the errors of `parse`.
     """
     parts: list[Sentence] = []
     for sentence, strange in _read(text):
@@ -115,7 +115,7 @@ def parse_query(text: str) -> list[Sentence]:
 
 
 def _read(text: str) -> list[tuple[Sentence, list[Span]]]:
-    """Return (sentence, entries) for each sentence. entries: list entries that name no place (xyz in "liver, xyz")."""
+    """Return (sentence, entries) for each sentence. entries: parts of a list without a place (xyz in "liver, xyz")."""
     if len(text) > MOST_CHARACTERS:
         raise AnatomicalEmbeddingError(
             f"the text has {len(text):,} characters; give a text of at most {MOST_CHARACTERS:,} characters."
@@ -167,7 +167,7 @@ class Name:
 
 
 def find_names(words: Sequence[str]) -> list[Name]:
-    """Find the names of places in a sentence, in the order of the sentence. At each word, the longest name counts."""
+    """Find the names of places in a sentence, in order. If several names begin at a word, the longest name is used."""
     found: list[Name] = []
     at = 0
     while at < len(words) and len(found) < _PLACES_LIMIT:
@@ -184,7 +184,7 @@ def find_names(words: Sequence[str]) -> list[Name]:
 
 
 def _longest(words: Sequence[str], at: int) -> Name | None:
-    """Find the longest phrase of the dictionary that begins at word `at`. Silent words and sides are skipped."""
+    """Find the longest phrase of the dictionary that begins at word `at`. Words such as "of" and sides are skipped."""
     dictionary = load_dictionary()
     if words[at] not in dictionary.firsts:
         return None
@@ -243,7 +243,7 @@ def _owner(words: Sequence[str], at: int, names: Sequence[Name]) -> Name | None:
 
 
 def _side_before(words: Sequence[str], last: Name, each: Name) -> str:
-    """Return the side of `last` if the next name `each` shares it; "" if far apart, or after "but", "on" or "to"."""
+    """Return the side of the name `last` if the next name, `each`, has the same side; otherwise ""."""
     between = words[last.last + 1 : each.first]
     return last.side if len(between) < _SAME_SIDE_REACH and (TURNS | {"on", "to"}).isdisjoint(between) else ""
 
@@ -279,7 +279,7 @@ def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int]
 
 
 def _before(words: Sequence[str], first: int, named: set[int]) -> list[str]:
-    """Return up to five words before token `first`. Stop at a comma or another name; leave out silent words."""
+    """Return up to five words before token `first`. Stop at a comma or another name; leave out words in SILENT."""
     found: list[str] = []
     for n in range(first - 1, max(first - 9, -1), -1):
         if n in named or words[n] in _BREAKS or len(found) >= 5:

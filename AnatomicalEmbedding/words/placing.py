@@ -49,8 +49,8 @@ class Place:
 
     Args:
         name: name of the place, such as kidney_left. title: name to display.
-        status: "inside", "partly" or "outside" the scan. Or "uncertain": the patient may not have the place, or the
-            point may be in the next vertebra or rib.
+        status: "inside", "partly" (inside) or "outside" the scan; "uncertain" if the patient may not have the place,
+            or if the point may be in the next vertebra or rib.
         side: if the place is partly or completely outside the scan, the side of the scan where the missing part lies.
         probability: chance that the point lies in the place; with status "outside", chance that this status is right.
         point_ras: (3,) RAS mm, the best point; None with status "outside".
@@ -78,7 +78,7 @@ class Place:
         return level_sentence(self.levels) if self.levels else ""
 
     def least_chance(self, share: float) -> float:
-        """Return the lowest chance among the likeliest cells that together hold the fraction `share` of all chances."""
+        """Return a threshold: the cells with at least this chance have the fraction `share` of the sum of chances."""
         values = np.sort(self.region.values.ravel())[::-1].astype(np.float64)
         total = values.cumsum()
         return max(float(values[min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)]), 1e-6)
@@ -122,7 +122,7 @@ class PlaceFinder:
             _ = self._odds
 
     def find(self, mention: Mention) -> list[Place]:
-        """Find the place of a mention, or the left and the right place if the mention names both."""
+        """Find the place of a mention. If the mention names both sides, find the left and the right place."""
         return [self.place(name, mention.qualifier, mention.negated, mention.remark) for name in mention.places]
 
     def place(self, name: str, qualifier: Qualifier | None = None, negated: bool = False, remark: str = "") -> Place:
@@ -245,7 +245,7 @@ class PlaceFinder:
 
     @cached_property
     def _excluding(self) -> list[str]:
-        """Atlas structures that a text can name. A cell belongs to only one, or to two if one contains the other."""
+        """The structures of the atlas that exclude each other in a cell, except a structure and its parts."""
         names = sorted(self._atlas.occupancies.keys() & self._terms.by_name.keys())
         return [name for name in names if occupancy_of(name, self._atlas)]
 
@@ -274,7 +274,7 @@ class PlaceFinder:
         return self.grid.with_values(field, field.values * likely)
 
     def _from_atlas(self, name: str, occupancy: Occupancy) -> Field:
-        """Compute the chances of a structure from the atlas, corrected by ribs, spine, descriptors and CT numbers."""
+        """Compute each cell's chance to belong to a structure, from atlas, ribs, spine, descriptors and CT numbers."""
         prior = read_occupancy(self.grid, occupancy, self._shift(name), name.startswith("rib_"))
         if name.startswith("rib_"):
             followed = None if self._ribs is None else self._ribs.prior(self.grid, name, prior)
@@ -291,7 +291,7 @@ class PlaceFinder:
         return self.grid.with_values(wide, self.grid.blurred(wide, _REGION_MM) * self.grid.tissue[self.grid.crop(wide)])
 
     def _shift(self, name: str) -> float:
-        """Return the mm to add to the map's body heights at a vertebra, or at a rib (as at its vertebra); else 0."""
+        """Return the correction, mm, of body heights at a vertebra, or at a rib's vertebra; 0 for other places."""
         if self._spine is None:
             return 0.0
         if name.startswith("vertebrae_"):
@@ -315,7 +315,7 @@ class PlaceFinder:
         return places[int(firmness.argmax())]
 
     def _best_point(self, field: Field) -> tuple[np.ndarray | None, float]:
-        """Return the point (3,) RAS mm of largest blurred chance, and this chance. If `field` is empty: None, 0."""
+        """Return the point (3,) RAS mm where the blurred field is highest, and its chance; None, 0 if it is empty."""
         if field.total < 0.05:
             return None, 0.0
         smooth = self.grid.blurred(field, _PEAK_MM) * (field.values > 0)

@@ -23,7 +23,7 @@ _CHUNK = 8192
 
 
 class FrameFields:
-    """Computes a field for each named place: how likely each cell of the body frame belongs to it, 0 to 1."""
+    """Computes a field for each place: the probability that a cell of the body frame belongs to the place, 0 to 1."""
 
     def __init__(self, atlas: Atlas) -> None:
         self.grid: Grid = make_frame_grid()
@@ -44,9 +44,9 @@ class FrameFields:
 
 
 def occupancy_of(name: str, atlas: Atlas) -> Occupancy | None:
-    """Return the atlas entry of a place, or None.
+    """Return the occupancy of a place in the atlas; None if the atlas lacks the place or the place has a better recipe.
 
-    If a place has a recipe, an entry that was counted in fewer than three real patients is not used.
+    A recipe, see `derived_places`, is better than an occupancy that was counted in fewer than three real patients.
     """
     found = atlas.occupancies.get(name)
     return found if found is not None and (found.real >= 3 or not load_terms()[name].recipe) else None
@@ -77,7 +77,7 @@ class Presence:
         return self._ras[nearest] + (places - self._body[nearest]) @ self._back
 
     def share(self, field: Field, shift_mm: float = 0.0, fading: bool = False) -> tuple[float, str]:
-        """Return the fraction (0 to 1) of a field in the scan, and the side of the scan with most of the missing part.
+        """Return the fraction (0 to 1) of a field in the scan, and the side of the scan beyond which the rest lies.
 
         field: field on the grid of the body frame. shift_mm: mm to add to this patient's body heights at the field.
         fading: True for ribs, whose front ends are shifted less than their back ends.

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 class Qualifier:
     """A part of a place ("upper part of"), or a relation to a place ("above").
 
-    kind: "zone" or a relation: "above", "below", "before" (in front of), "behind", "medial", "lateral" or "around".
-    detail: for a zone, one or two values of `ZONES`.
+    kind: "zone" for a part, or the relation: "above", "below", "before" (in front of), "behind", "medial", "lateral" or
+    "around". detail: for a part, one or two values of `ZONES`.
     """
 
     kind: str

@@ -1,9 +1,9 @@
 """Number the ribs: each rib is followed through bone from the vertebra at which the rib begins.
 
-At the chest wall, a body coordinate may be wrong by the distance of two ribs. Next to the spine the levels are known:
-there, the bone gets the numbers of the vertebrae, for all ribs at once and in their order. Then each number spreads
-through connected bone. Some pieces reach no vertebra, for example because the scan begins below the heads of the ribs.
-They are numbered by their body coordinates, corrected by the mean error of the numbered ribs' coordinates.
+At the chest wall, a body coordinate may be wrong by the distance of two ribs. Next to the spine, where the levels
+are known, the bone gets the numbers of the vertebrae, for all ribs at once and in their order. Then each number spreads
+through connected bone. Some pieces of bone reach no vertebra, for example if the scan begins below the rib heads.
+These pieces are numbered by their body coordinates, corrected by the mean error of the numbered ribs' coordinates.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Ribs:
     number: np.ndarray
 
     def prior(self, grid: Grid, name: str, usual: Field) -> Field | None:
-        """Make the field of rib `name`. None if under 6 cells belong to it. usual: the rib's field in the atlas."""
+        """Make the field of rib `name`; None if the rib has under 6 cells. usual: the rib's field in the atlas."""
         _, side, number = name.split("_")
         own = (self.side == SIDES.index(side)) & (self.number == int(number))
         if own.sum() < _FEWEST:
@@ -117,7 +117,7 @@ def number_pieces(
 
     Args:
         index: (n, 3) i, j, k of the cells.
-        number: (n,) rib number of each cell; 0: no rib, -1: not known.
+        number: (n,) rib number of each cell; 0 if the cell is in no rib, -1 if unknown.
         error: (n, 13) mm, for each rib number 0 to 12: body height of the cell, corrected by the spine, minus the usual
             body height of this rib at the cell; NaN where the atlas never has the rib.
         among: (n,) bool, True where the atlas has ribs more often than other bones.
@@ -153,8 +153,8 @@ class _Usual:
 
     Args:
         places: bool (k, j, i), cells of the body frame that belong to ribs more often than to other bones.
-        near: bool (k, j, i), cells in and around ribs, without cells that belong to other bones more often.
-        heights: (2, 13, SECTORS) mm, mean body height of a rib, by side, rib number and angle; NaN: no rib there.
+        near: bool (k, j, i), cells in and around ribs that do not belong to other bones more often than to ribs.
+        heights: (2, 13, SECTORS) mm, mean body height of a rib, by side, rib number and angle; NaN if no rib is there.
     """
 
     places: np.ndarray
@@ -205,7 +205,7 @@ def _sectors(body: np.ndarray) -> np.ndarray:
 
 
 def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
-    """Return the rib number (n,) of cells where ribs begin (bool `begins`), -1 elsewhere. height: (n,) RAS S mm."""
+    """Return (n,): number of the rib that begins in each cell; -1 if `begins` is False. height: (n,) RAS S mm."""
     number, here = np.full(len(height), -1), np.flatnonzero(begins)
     groups = [here[group] for group in _groups(height[here])]
     levels = _levels(np.array([height[group].mean() for group in groups]), spine)
@@ -230,7 +230,7 @@ def _groups(height: np.ndarray) -> list[np.ndarray]:
 
 
 def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
-    """For each of `heights`, RAS S mm, return the number of the rib that begins there; 0: no rib, -1: not known."""
+    """For each of `heights`, RAS S mm, return the number of the rib that begins there; 0 for no rib, -1 if unknown."""
     names = [name for name in spine.names if name in _ABOVE_MM]
     usual = np.array([spine.bounds_s[spine.names.index(name)].mean() + _ABOVE_MM[name] for name in names])
     if not names or not len(heights):

@@ -36,7 +36,7 @@ _SAME = {
 
 @dataclass(frozen=True)
 class Token:
-    """A word of a text. word: its plain form. start, end: its position in the text, in characters."""
+    """A word of a text. word: lower case, without accents. start, end: position in the text, in characters."""
 
     word: str
     start: int
@@ -67,7 +67,7 @@ def split_sentences(text: str) -> list[Span]:
 
 
 def _stripped(text: str, start: int, end: int) -> list[Span]:
-    """Return a list with the span, without white space at its ends. The list is empty if the span is blank."""
+    """Return the span without white space at its ends, in a list; an empty list if the span is blank."""
     piece = text[start:end]
     plain = piece.strip()
     first = start + len(piece) - len(piece.lstrip())

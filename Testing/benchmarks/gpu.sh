@@ -10,7 +10,11 @@
 #                                                    STEPS of the recipe `joint` from the default weights, on scans
 #                                                    aligned by them and images of the label maps in $KEEP/labelmaps
 #
-# A run that is cut off goes on from its checkpoint: call `train` again with the same arguments while the machine lives.
+#   bash Testing/benchmarks/gpu.sh weights TERMS HOURS [anatemb weights options]
+#                                                    all files that ship with weights, from the data folder $KEEP/data
+#                                                    (or $DATA); the results go to $OUT, the build stays in $KEEP
+#
+# A run that is cut off goes on from its checkpoint: call again with the same arguments while the machine lives.
 set -euo pipefail
 KEEP=${KEEP:-/tmp/anatemb}
 OUT=${OUT:-$KEEP/out}
@@ -53,8 +57,18 @@ refine)
     cp "$KEEP/joint/weights.safetensors" "$KEEP/joint/loss.csv" "$OUT/"
     python3 Testing/benchmarks/regions.py "$KEEP/dev" --model auto --model "$OUT/weights.safetensors" | tee "$OUT/regions.txt"
     ;;
+weights)
+    terms=$2 hours=$3
+    shift 3
+    python3 -c 'import SimpleITK' 2>/dev/null || python3 -m pip install --quiet --no-index --no-deps "$KEEP"/*/simpleitk*.whl
+    export PYTHONPATH=$PWD
+    mkdir -p "$OUT"
+    python3 -m AnatomicalEmbedding weights "${DATA:-$KEEP/data}" -o "$KEEP/weights-$terms" --terms "$terms" --hours "$hours" \
+        --device auto --workers "$(nproc)" --jobs "$(nproc)" "$@"
+    find "$KEEP/weights-$terms" -maxdepth 1 -type f -exec cp {} "$OUT/" \;
+    ;;
 *)
-    sed -n '2,14s/^# \{0,1\}//p' "$0"
+    sed -n '2,18s/^# \{0,1\}//p' "$0"
     exit 2
     ;;
 esac

@@ -8,13 +8,10 @@ The commands `anatemb calibrate` and `anatemb structures` can read this folder.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 
-import SimpleITK as sitk
-
 from AnatomicalEmbedding.training.label_frames import place
-from AnatomicalEmbedding.training.label_images import SUFFIX, LabelledBody, make_label_image
+from AnatomicalEmbedding.training.label_images import SUFFIX, LabelledBody, write_label_image
 
 
 def main() -> None:
@@ -28,16 +25,8 @@ def main() -> None:
     placement = place({body.name: body.points for body in bodies})
     bodies = [body for body in bodies if body.name in placement.maps]
     few = [body for body in bodies if len(body.names) <= 20]
-    options.output.mkdir(parents=True, exist_ok=True)
     for body in [*few[:: options.every], *(body for body in bodies if len(body.names) > 20)]:
-        image = make_label_image(body, placement, options.seed)
-        labels = sitk.GetImageFromArray(body.labels)
-        labels.SetSpacing(body.grid.spacing)
-        labels.SetOrigin((body.grid.first_ras * (-1, -1, 1)).tolist())
-        image.volume.write(options.output / f"{body.name}.nii.gz")
-        sitk.WriteImage(labels, str(options.output / f"{body.name}{SUFFIX}"))
-        names = {number: name for number, name in enumerate(body.names) if name}
-        (options.output / f"{body.name}.labels.json").write_text(json.dumps(names))
+        image = write_label_image(body, placement, options.seed, options.output)
         print(f"wrote {body.name}: {image.phase}, {len(body.points)} whole structures", flush=True)
 
 

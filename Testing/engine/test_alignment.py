@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from small_models import analytic_map
 from training_scans import SPACING_MM, linear_scan
 
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.training.preparation import align_scan
 from AnatomicalEmbedding.training.scans import FIELD_STEP
@@ -65,6 +65,13 @@ def test_frame_is_the_line_of_the_map_and_settled():
     assert (aligned.frame.shift_sd_mm < 5).all()
     assert aligned.name == scan.name
     assert torch.equal(aligned.hu, scan.hu)
+
+
+@pytest.mark.parametrize("scale", [0.2, 4.0, -1.0])
+def test_maps_of_badly_trained_weights_are_refused(scale):
+    scan = linear_scan()
+    with pytest.raises(VolumeError, match="linear: the body heights in its map cannot be true"):
+        align_scan(scan, map_of(scan, lambda ras: ras * (1, 1, scale)))
 
 
 def test_maps_without_a_frame_in_mm_are_refused():

@@ -90,4 +90,4 @@ def test_a_damaged_query_is_reported_and_the_other_lesions_are_proposed(maps, ma
 def test_a_query_of_other_weights_is_not_used(maps, marked):
     other = replace(maps["b"], provenance=replace(maps["b"].provenance, weights_hash="cd" * 32))
     _, reasons = find_places(keep_queries(marked, maps), ["b"], {"b": other})
-    assert reasons["b"]["L1"] == "L1: is marked in no other study that is loaded; mark it in one."
+    assert reasons["b"]["L1"] == "L1: is marked in no other loaded study; mark it in a study."

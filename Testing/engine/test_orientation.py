@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 import torch
-from orientation import train_mirror_network
 from small_models import analytic_map
 
 from AnatomicalEmbedding import Volume, load_model
@@ -20,6 +19,7 @@ from AnatomicalEmbedding.embedding.orientation import (
 )
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.training.known_matches import cut_scan
+from AnatomicalEmbedding.training.mirrors import train_mirror_network
 
 
 @pytest.fixture(scope="module")

@@ -71,7 +71,7 @@ def test_a_lesion_outside_the_patient_has_a_reason_instead_of_a_place() -> None:
     found, reasons = find_places(record, ["b"], maps)
     assert [lesion.id for lesion in found.lesions if "b" in lesion.findings] == ["L1"]  # on the skin
     assert set(reasons["b"]) == {"L2", "L3"}
-    assert reasons["b"]["L2"] == "L2: its place in 2024-01-01 is outside the patient; correct the place there."
+    assert reasons["b"]["L2"] == "L2: its place in 2024-01-01 is outside the patient; correct this place."
 
 
 def test_axes_keep_their_lengths_and_go_along_unconfirmed() -> None:

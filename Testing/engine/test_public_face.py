@@ -158,7 +158,7 @@ def test_points_of_either_frame_are_written_and_read(tmp_path, points, suffix):
 
 
 def test_a_map_is_saved_under_its_own_suffix_only(maps, tmp_path):
-    with pytest.raises(errors.MapError, match=r"x\.npz.*another ending than \.safetensors"):
+    with pytest.raises(errors.MapError, match=r"x\.npz.*does not end in \.safetensors; add this ending"):
         maps[0].save(tmp_path / "x.npz")
     assert list(tmp_path.iterdir()) == []
 

@@ -85,7 +85,7 @@ def test_recipe_of_a_user_is_read_by_path(tmp_path):
 
 
 def test_an_override_of_no_entry_is_blamed_and_not_the_file():
-    says = "--set optimiser.learning_rat: this entry is unknown (did you mean optimiser.learning_rate?); correct it."
+    says = "--set optimiser.learning_rat: is no recipe setting (did you mean optimiser.learning_rate?); correct it."
     with pytest.raises(AnatomicalEmbeddingError, match=f"^{re.escape(says)}$"):
         load_recipe("ape", {"optimiser.learning_rat": 1})
 

@@ -23,7 +23,8 @@ def test_a_new_lesion_makes_no_baseline() -> None:
     asked = patient((20, GONE), (None, 12), L1=other)
     assert categories(asked) == [NOT_EVALUABLE, NOT_EVALUABLE]
     assert (
-        "L2: is it new? Look at its place in 2024-01-01, and enter whether the lesion is there." in last(asked).missing
+        "L2: is this lesion new? Look at its place in 2024-01-01, and enter whether the lesion is there."
+        in last(asked).missing
     )
 
 

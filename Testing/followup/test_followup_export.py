@@ -27,7 +27,7 @@ def test_all_of_it(record, volumes, tmp_path):
         "case 7.csv", "case 7.html", "case 7.followup.json", "case 7-2024-01-15.sr.dcm", "case 7-2024-04-02.sr.dcm",
     ]  # fmt: skip
     assert sorted(written) == sorted((tmp_path / "out").iterdir())
-    assert notes == ["L4: was not reviewed in 2024-04-02, so the report leaves it out."]
+    assert notes == ["L4: was not reviewed in 2024-04-02, so it is not in the report."]
     table, page, kept, report, _ = written
     assert len(list(csv.reader(table.open(encoding="utf-8-sig", newline="")))) == 1 + 6 * 2 + 1
     assert page.read_text(encoding="utf-8").count("data:image/jpeg") == 6 + 3  # L1, L2 and L4 have a place after

@@ -45,7 +45,7 @@ def test_a_file_is_known_by_its_content_whatever_its_name() -> None:
 def test_a_name_that_the_record_has_gets_a_number() -> None:
     studies, notes = given((content("ct", 1),), ("new/ct.nii.gz", content("ct", 2)))
     assert studies == [content("ct_2", 2)]
-    assert notes == ["new/ct.nii.gz: is not the scan ct of the record, so its study is called ct_2."]
+    assert notes == ["new/ct.nii.gz: is not the scan ct of the record, so the file's study is called ct_2."]
 
 
 def test_a_date_of_the_record_stays_unless_a_person_gives_another_now() -> None:
@@ -72,7 +72,7 @@ def test_a_dicom_series_is_known_under_another_key() -> None:
 def test_a_record_that_knows_scans_by_name_needs_a_date_where_names_are_alike() -> None:
     studies, notes = given(BY_NAME, ("ct.nii", content("ct", 1, year(2024))))
     assert studies == [BY_NAME[1]]
-    assert notes == ["ct.nii: is used as ct (2024-01-01) of the record, because it has the same name."]
+    assert notes == ["ct.nii: has the same name as ct (2024-01-01) of the record, and is used as this study."]
     with pytest.raises(
         AnatomicalEmbeddingError, match=r"may be the study ct \(2023-01-01\) or ct \(2024-01-01\) .* give the dates"
     ):

@@ -10,7 +10,7 @@ from AnatomicalEmbedding.followup.response import BASELINE, NOT_EVALUABLE, respo
     ("later", "why"),
     [
         (PROPOSED, "only proposed in 2024-05-01; confirm or move the place."),
-        (None, "not assessed in 2024-05-01; mark the lesion there."),
+        (None, "not assessed in 2024-05-01; mark the lesion in this study."),
         (OUT, "not in the scan of 2024-05-01."),
     ],
 )
@@ -35,7 +35,7 @@ def test_a_part_of_a_non_target_keeps_the_response_from_being_complete() -> None
     record = patient((30, GONE), (20, GONE), (None, 20), L2={"target": False}, L3={"split_from": "L2", "target": True})
     assert last(record).category == "PR"
     assert last(record).notes == (
-        "L3: may still be there, but is not in the sum, so the response is not complete; review it.",
+        "L3: may still exist but is not in the sum, so the response is incomplete; review the lesion.",
     )
     assert last(record.not_visible("L3", "b")).category == "CR"
 
@@ -53,7 +53,7 @@ def test_a_new_node_is_measured_before_it_is_called_new() -> None:
     record = patient((30, 30), (GONE, SEEN), L2={"nodal": True})
     assert last(record).category == NOT_EVALUABLE
     assert last(record).missing == (
-        "L2: is it new? Draw its short axis in 2024-03-01: a lymph node below 10 mm is normal.",
+        "L2: is this lesion new? Draw its short axis in 2024-03-01: a lymph node below 10 mm is normal.",
     )
     assert last(record.measure("L2", "b", None, axis(9.9))).category == "SD"
     assert last(record.measure("L2", "b", None, axis(10))).category == "PD"

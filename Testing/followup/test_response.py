@@ -51,7 +51,7 @@ def test_all_targets_gone_is_a_complete_response_unless_others_are_left() -> Non
     for left in (12, None, OUT):
         now = last(patient((30, GONE), (20, left), L2=other))
         assert now.category == "PR"
-        assert "L2: may still be there" in now.notes[0]
+        assert "L2: may still exist" in now.notes[0]
     small_node = patient((30, GONE), (30, 18), L2={"target": False, "nodal": True})
     assert last(small_node).category == "CR"
 
@@ -67,7 +67,9 @@ def test_a_new_lesion_is_progress_once_somebody_has_looked_back() -> None:  # 4.
     asked = last(record)
     assert asked.category == NOT_EVALUABLE
     assert asked.sum_mm == 20
-    assert asked.missing == ("L2: is it new? Look at its place in 2024-01-01, and enter whether the lesion is there.",)
+    assert asked.missing == (
+        "L2: is this lesion new? Look at its place in 2024-01-01, and enter whether the lesion is there.",
+    )
     looked = last(record.not_visible("L2", "a"))
     assert (looked.category, looked.new, looked.sum_mm, looked.missing) == ("PD", ("L2",), 20, ())
     unseen = last(record.outside("L2", "a"))
@@ -79,7 +81,7 @@ def test_a_new_lesion_is_progress_once_somebody_has_looked_back() -> None:  # 4.
 
 def test_proposals_and_carried_over_axes_count_for_nothing() -> None:
     record = patient((50, None), (30, 20))
-    assert last(record).missing == ("L1: not assessed in 2024-03-01; mark the lesion there.",)
+    assert last(record).missing == ("L1: not assessed in 2024-03-01; mark the lesion in this study.",)
     carried = Finding(
         PROPOSED, (0, 0, 0), Guess("matched", "a", 2.0, 0.99), Measurement(axis(10), axis(5), confirmed=True)
     )

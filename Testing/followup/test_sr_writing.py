@@ -39,7 +39,7 @@ def test_highdicom_reads_it_as_its_own(record, series, tmp_path):
 
 def test_unconfirmed_places_are_left_out_and_reported(record, series, tmp_path):
     said = write_sr(record, "current", series["current"], tmp_path / "report.dcm")
-    assert said == ("L4: was not reviewed in 2024-04-02, so the report leaves it out.",)
+    assert said == ("L4: was not reviewed in 2024-04-02, so it is not in the report.",)
     back = read_srs([tmp_path / "report.dcm"])
     assert record.lesion("L4").tracking_uid not in {lesion.tracking_uid for lesion in back.lesions}
     report = pydicom.dcmread(tmp_path / "report.dcm")
@@ -49,7 +49,7 @@ def test_unconfirmed_places_are_left_out_and_reported(record, series, tmp_path):
 
 def test_a_site_without_a_code_is_left_out_and_reported(record, series, tmp_path):
     said = write_sr(record.describe("L3", site="somewhere"), "prior", series["prior"], tmp_path / "report.dcm")
-    assert said == ("L3: its site 'somewhere' has no code, so the report leaves it out.",)
+    assert said == ("L3: its site 'somewhere' has no code and is not in the report.",)
 
 
 @pytest.mark.parametrize("name", ["Müller^Jürgen", "山田^太郎"])

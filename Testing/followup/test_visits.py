@@ -14,7 +14,7 @@ SCANS = (
     Study("t1", "thorax", SPRING), Study("a1", "abdomen", SPRING),
     Study("t2", "thorax", SUMMER), Study("a2", "abdomen", SUMMER),
 )  # fmt: skip
-NOTE = "thorax and abdomen: have the same date or DICOM study, so they are one visit."
+NOTE = "thorax and abdomen: have the same date or DICOM study, so they count as one visit."
 
 
 def test_each_scan_of_a_visit_has_the_joint_answer() -> None:

@@ -38,7 +38,7 @@ class Features(NamedTuple):
 
     coordinate: (b, 3, k/4, j/4, i/4), channels along R, A, S in units of `unit_mm`. global_: (b, g, k/8, j/8, i/8),
     sizes rounded up. local: (b, l, k/2, j/2, i/2), float16 at inference. organs: for n organs, the share of a cell that
-    each organ fills, (b, n, k/4, j/4, i/4); in training logits (b, 1 + n, ...), channel 0: "no organ". g, l: channels.
+    each organ fills, (b, n, k/4, j/4, i/4); in training logits (b, 1 + n, ...), channel 0: "no organ".
     """
 
     coordinate: torch.Tensor | None = None
@@ -54,13 +54,13 @@ class NetworkSpec:
     Args:
         widths: channels of the U-Net levels (two or more), finest (stride 4) first.
         spacing_mm: (x, y, z) spacing of the working grid with which the network was trained.
-        hu_knots, level_knots: HU and network input at the points of a piecewise-linear function; constant beyond.
+        hu_knots, level_knots: HU and network input at the knots of a piecewise-linear function, constant beyond knots.
         unit_mm: mm in one unit of the coordinate; None if the coordinate has no metric unit (as in papers).
         frame: "body" for coordinates of the common body; "scan" if the origin differs from scan to scan.
         normalise_output: whether a batch normalisation without parameters follows the coordinate (Goncharov 2024).
         scales: inference magnifies the scan by each of these factors and averages the coordinates.
         coordinates: whether the network has a coordinate head.
-        global_channels, local_channels: number of channels of the descriptors; 0: the network lacks this head.
+        global_channels, local_channels: number of channels of the descriptors; 0 if the network lacks this head.
         organs: names of the organs that the organ head finds; empty if there is no organ head. The organ head needs
             coordinates and local descriptors.
         organ_channels: number of channels, added to the local descriptor, that encode the organs at a place; may be 0.
@@ -149,7 +149,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def fixed_bytes_per_voxel(self) -> float:
-        """Memory that slabs cannot reduce: working grid, network input, coarser levels; bytes per input voxel."""
+        """Memory, bytes per input voxel, that the division into slabs cannot reduce: grid, input and coarser levels."""
         return 16.0 + 4.0 * 8 * self.spec.widths[1] / (2 * STRIDE) ** 3
 
     @property
@@ -174,7 +174,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def reach_cells(self) -> int:
-        """How many cells of stride 4 the last decoder level and heads read on each side of a cell. It is even."""
+        """Even number of cells (stride 4) that the last decoder level and the heads read on each side of a cell."""
         return 6 if self.spec.organs else 4 if self.spec.local_channels else 2
 
     def forward(self, x: torch.Tensor, descriptors: bool = True) -> Features:
@@ -305,7 +305,7 @@ def _join(upsampled: torch.Tensor, skip: torch.Tensor) -> torch.Tensor:
 
 
 def piecewise_linear(x: torch.Tensor, knots: tuple[float, ...], values: tuple[float, ...]) -> torch.Tensor:
-    """Apply the piecewise-linear function through the points (knots, values). It is constant beyond the ends."""
+    """Apply the piecewise-linear function through the points (knots, values). Beyond the end knots, it is constant."""
     y = torch.full_like(x, values[0])
     for k0, k1, v0, v1 in zip(knots[:-1], knots[1:], values[:-1], values[1:], strict=True):
         y.add_(x.clamp(k0, k1).sub_(k0), alpha=(v1 - v0) / (k1 - k0))
@@ -328,7 +328,7 @@ class _DoubleConvolution(nn.Sequential):
 
 
 class _UnitLength(torch.autograd.Function):
-    """Divides vectors along dimension 1 by their length. The gradient is five times faster than that of F.normalize."""
+    """Divides vectors along dimension 1 by their length. Its gradient is five times faster than with F.normalize."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:

@@ -20,9 +20,9 @@ _ORGAN_SHARE = 0.5  # share of the organ codes in the similarity of two descript
 
 
 class OrganHead(nn.Module):
-    """Computes the probabilities of organs in each cell of stride 4. Its training does not change the U-Net.
+    """Computes the probabilities of organs in each cell of stride 4. Training this head does not change the U-Net.
 
-    places: (n, 7) averages over the training patients, for each organ: mean coordinate (3, in units of the network),
+    places: (n, 7) medians over the training patients, for each organ: mean coordinate (3, in units of the network),
     standard deviation of the coordinates of its cells (3, same units) and volume in ml (1).
     codes: (1 + n, d) organ codes: one unit vector for each organ; row 0 is for "no organ". Codes of neighbouring
     organs differ.
@@ -83,7 +83,7 @@ class OrganHead(nn.Module):
         local: torch.Tensor,
         cells: Sequence[slice] = (),
     ) -> torch.Tensor:
-        """Compute logits (b, 1 + n, ...), channel 0: "no organ". image: network input averaged to stride 2."""
+        """Compute logits for `forward`, (b, 1 + n, ...); channel 0: "no organ". image: input averaged to stride 2."""
         where = cells or [slice(n) for n in fine.shape[2:]]
         context = F.interpolate(self.context(coarse), scale_factor=2, mode="trilinear")[(..., *where)]
         # the first layer, computed in parts, so that stride-2 cells need not be rearranged into channels

@@ -44,8 +44,8 @@ class LevelSampler(BatchSampler):
 def level_loss(score: torch.Tensor, height: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
     """Body part regression: L = mean_ij (sigmoid(s_j - s_i) - sigmoid(h_j - h_i))^2 + mean_i l1(s_i+1 - 2 s_i + s_i-1).
 
-    The first term is the order loss of Schuhegger 2021. The second term (smooth l1, Yan 2018) asks for equal steps of
-    the score at equal distances. score, height: s and h, (b, n), for n equally spaced slices of each of b scans, the
+    The first term is the order loss of Schuhegger 2021. The second term (smooth l1, Yan 2018) penalises unequal
+    steps of the score at equal distances. score, height: s and h, (b, n), for n equally spaced slices of b scans, the
     lowest slice first. Heights are in units of 100 mm, which is beta = 0.01 in Schuhegger 2021. seen: (b, n) bool,
     slices that show body; pairs and triples with a slice that shows no body are left out.
     """

@@ -38,8 +38,8 @@ def pieces_of(word: str) -> tuple[int, ...]:
 class TextNetwork(nn.Module):
     """Maps b texts to points (b, 3) in the body frame, mm.
 
-    A token is added before the words. A linear layer and tanh map its output to a point (Grujicic 2020, section 4.2,
-    equation 1). BERT's word pieces are useful only with BERT's weights, so this network uses hashed pieces.
+    A token is added before the words. A linear layer and tanh map its output vector to a point (Grujicic 2020, section
+    4.2, equation 1). BERT's word pieces are useful only with BERT's weights, so this network uses hashed pieces.
     """
 
     def __init__(self) -> None:

@@ -18,9 +18,9 @@ class Organs:
 
     Args:
         names: name of each place.
-        cells: for each place, (n, 3) mm, the centres of its cells. These are the cells that lie in the place in at
-            least half as many bodies as its best cell.
-        best: (k, 3) mm, the centre of each place's best cell, the cell that lies in the place in the most bodies.
+        best: (k, 3) mm, the centre of each place's best cell. This cell lies in the place in the most bodies.
+        cells: for each place, (n, 3) mm, the centres of the cells that lie in the place in at least half as many
+            bodies as the best cell.
     """
 
     def __init__(self, names: Sequence[str], cells: Sequence[np.ndarray], best: np.ndarray) -> None:

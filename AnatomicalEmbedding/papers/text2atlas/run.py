@@ -53,7 +53,7 @@ class TextRecipe:
 
 
 def load_text(folder: Path) -> TextNetwork:
-    """Read the network of a run. Raises WeightsError if its file is missing, damaged, or made for other places."""
+    """Read the network of a run. Raises WeightsError if its file is missing, damaged or for another list of places."""
     path = folder / FILE
     if not path.is_file():
         raise WeightsError(f"{folder}: the folder holds no trained text network; make a network with `train`.")
@@ -80,7 +80,7 @@ def train_text(
 ) -> TextNetwork:
     """Train on sentences with place names. If `reports` are given, half of each batch are sentences of reports.
 
-    A run that was stopped continues. Raises CancelledError if `cancelled` returns True; the run is saved before.
+    A stopped run continues. If `cancelled` returns True, the run is saved and CancelledError is raised.
     Raises AnatomicalEmbeddingError if the folder holds another run.
     """
     organs = shipped_organs()

@@ -37,7 +37,7 @@ _SIDE_SAID = 0.75  # probability that the side of a place is named, if it has on
 
 @dataclass(frozen=True)
 class Example:
-    """A sentence. organs: places that are named in it. spans: (start, end) of their names in `text`, in characters."""
+    """A sentence. organs: the places that the sentence names. spans: first and last + 1 character of each name."""
 
     text: str
     organs: tuple[str, ...]

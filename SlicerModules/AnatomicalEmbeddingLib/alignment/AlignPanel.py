@@ -80,7 +80,7 @@ class AlignPanel(Listener):
         self.update()
 
     def onShow(self) -> None:
-        """Show the moving volume over the fixed volume in the views. If it is shown already, hide it."""
+        """Show the moving volume over the fixed volume; if the views already show this, hide the moving volume."""
         scene, fixed, moving = self._session.scene, self.fixed, self.moving
         if areLaidOver(scene, fixed, moving):
             takeAway(scene, fixed, moving)
@@ -134,7 +134,8 @@ class AlignPanel(Listener):
         ui.alignShowButton.text = _("Show fixed alone") if laidOver else _("Show both")
         ui.alignShowButton.enabled = not problem
         ui.alignShowButton.toolTip = tip.format(**names)
-        back = _("Move {moving} back to where it was. The transform stays in the scene.").format(**names)
+        back = _("Move {moving} back to its place before the alignment. The transform stays in the scene.")
+        back = back.format(**names)
         ui.alignUndoButton.enabled = alignment is not None and not busy
         ui.alignUndoButton.toolTip = _("The moving scan is not aligned.") if alignment is None else back
         showProgress(ui.alignProgressBar, self.logic)

@@ -1,4 +1,4 @@
-"""Aligns a moving volume with a fixed volume: registers both in the background, then moves the moving volume."""
+"""Aligns a moving volume with a fixed volume: registers them in the background, then moves the moving volume."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AlignmentLogic(SceneJob):
         return ""
 
     def align(self, fixedNode, movingNode, kind: str = DEFORMABLE, resample: bool = False) -> bool:
-        """Start to align the moving volume with the fixed volume. Both are prepared first.
+        """Start to align the moving volume with the fixed volume. Both volumes are embedded first.
 
         Args:
             kind: "rigid", "affine", "coarse" or "deformable".
@@ -104,15 +104,15 @@ def _register(maps, volumes, kind, device, step) -> tuple[Registration, str]:
 
 
 def _describe(found: Registration, folding: Folding, seconds: float, note: str) -> str:
-    """Describe the result in a few sentences. seconds: duration of the registration, without preparing the scans."""
+    """Describe the result in a few sentences. seconds: duration of the registration, without embedding."""
     sentences = [
         f"{found.moving} was aligned with {found.fixed} ({found.kind}).",
-        f"{found.used} of {found.tried} points of {found.fixed} were found in {found.moving} and used.",
+        f"The alignment uses {found.used} of {found.tried} matched points of {found.fixed}.",
     ]
     if found.field is not None:
         sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # below 0 means folding: next sentence
-        sentences.append(f"In 98 % of the body, tissue is {sizes} as large in {found.moving}.")
+        sentences.append(f"In 98 % of the body, tissue is {sizes} as large in {found.moving} as in {found.fixed}.")
         sentences.append(f"The deformation is folded in {100 * folding.share:.2f} % of the body.")
     elif found.kind == AFFINE:
-        sentences.append(f"Tissue is {folding.low:.2f} times as large in {found.moving}.")
+        sentences.append(f"Tissue is {folding.low:.2f} times as large in {found.moving} as in {found.fixed}.")
     return " ".join(filter(None, [*sentences, f"The alignment took {seconds:.1f} s.", folding.doubt, note]))

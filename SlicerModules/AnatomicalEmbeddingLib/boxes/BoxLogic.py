@@ -41,7 +41,7 @@ class Cell:
 
 
 class BoxLogic(SceneJob):
-    """Finds boxes of structures in the scans of the scene, and reads them.
+    """Finds boxes of structures in the scans of the scene, shows and removes boxes, and makes the table of boxes.
 
     Signal changed(): emitted when boxes, examples or the progress of a search have changed. Signal reported(sentence):
     a message for the user. libraryPath: path of a structure library; "" for the library that ships with the weights.
@@ -74,7 +74,7 @@ class BoxLogic(SceneJob):
     def find(
         self, volumeNodes: Sequence, structures: Sequence[str], recall: float, replaceEdited: bool = False
     ) -> bool:
-        """Start to search volumes for structures. The volumes are prepared first.
+        """Start to search volumes for structures. The volumes are embedded first.
 
         If the user has examples of a structure, these examples are used instead of the library. A structure is not
         searched for in a scan in which the user has marked it.
@@ -148,7 +148,6 @@ class BoxLogic(SceneJob):
             self.changed.emit()
 
     def _showBoxes(self, volume, found: list[tuple[FoundBox, np.ndarray]], replaceEdited: bool) -> None:
-        """Write the answers into the scene. Boxes that the user changed stay, unless `replaceEdited` is True."""
         kept: list[str] = []
         self.scene.StartState(self.scene.BatchProcessState)  # views are drawn once, not once for each box
         try:
@@ -195,8 +194,8 @@ class BoxLogic(SceneJob):
     def boxesOf(self, volumeNode, structures: Sequence[str]) -> dict[str, np.ndarray]:
         """Return the boxes of structures in a volume, by structure name: (2, 3) in the volume's own RAS mm.
 
-        For a structure that the user marked in this volume, this is the box around the marks; for others, the found box
-        as it is now. Structures without a box are left out. Raises PointsError if the node of an example was removed.
+        If the user marked a structure in this volume, return the box around the marks; otherwise, the found box with
+        the user's changes. Structures without a box are left out. Raises PointsError if an example's node was removed.
         """
         found = {name: box.box for name, box in boxesIn(self.scene, volumeNode).items() if name in structures}
         marked: dict[str, list[np.ndarray]] = {}
@@ -209,7 +208,7 @@ class BoxLogic(SceneJob):
     def jumpTo(self, volumeNode, structure: str) -> bool:
         """Centre the views of a volume on the box of a structure, and let the mouse change only this box.
 
-        If no view shows the volume, all views show it afterwards. Returns False if there is no such box.
+        If no view shows the volume, all views show it afterwards. Returns False if the volume has no such box.
         """
         for volumeId, boxes in boxesByVolume(self.scene).items():
             for name, box in boxes.items():
@@ -246,7 +245,7 @@ class BoxLogic(SceneJob):
                     box.follow(now[volumeId])
 
     def _drawnNow(self) -> tuple:
-        """Return values that differ after a box was added, removed or edited, or after a scan got another map."""
+        """Return values that change if a box is added, removed or edited, or if a scan gets another map."""
         changed = [node.GetMTime() for node in nodesOf(self.scene, "vtkMRMLMarkupsROINode")]
         return len(changed), max(changed, default=0), [self._source(node) for node in ctVolumes(self.scene)]
 

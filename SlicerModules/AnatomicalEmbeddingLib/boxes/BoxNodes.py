@@ -41,7 +41,7 @@ class FoundBox:
     status: WHOLE, CUT, ABSENT, or UNCERTAIN (perhaps cut). recall: fraction of the structure that the box should
     contain. present: fraction of the structure's points that the scan shows. sigmaMm: likely error of each side, mm.
     cut: names of the sides that lie outside the scan. byOwn: True if found with the user's own examples. madeFrom: key
-    of the weights and the scan. times: volume of the box / volume before its enlargement; 0: not known.
+    of the weights and the scan. times: volume of the box / volume before its enlargement; 0 if unknown.
     """
 
     structure: str
@@ -110,7 +110,7 @@ class BoxNode:
 
     @property
     def box(self) -> np.ndarray:
-        """The box as the ROI is now, (2, 3) in the volume's own RAS mm."""
+        """The ROI's current box, (2, 3) in the volume's own RAS mm."""
         return boxIn(self.volumeNode, self.node)
 
     @property
@@ -223,6 +223,6 @@ def freeColour(used: Collection[Colour]) -> Colour:
 
 
 def _shape(roiNode) -> list[float]:
-    """Return the matrix (16 numbers) and the size (3 numbers) of an ROI. Each edit changes at least one of them."""
+    """Return the matrix (16 numbers) and the size (3 numbers) of an ROI. Each edit changes at least one number."""
     matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
     return [*matrix.ravel().tolist(), *roiNode.GetSize()]

@@ -90,7 +90,6 @@ class ExamplePanel(Listener):
         self.changed.emit()
 
     def _onMarking(self, node) -> None:
-        """Show the segments, the scan and the structure of the ROI or segmentation that the user has chosen."""
         ui = self.ui
         isSegmentation = node is not None and node.IsA("vtkMRMLSegmentationNode")
         ui.placeWidget.setCurrentNode(None if isSegmentation else node)
@@ -111,7 +110,6 @@ class ExamplePanel(Listener):
         self._showButtons()
 
     def _onNewBox(self) -> None:
-        """Add an ROI node, and start to place it with the mouse."""
         scene = slicer.mrmlScene
         node = scene.AddNewNodeByClass("vtkMRMLMarkupsROINode", scene.GenerateUniqueName(_("Example box")))
         node.CreateDefaultDisplayNodes()

@@ -17,7 +17,7 @@ import numpy as np
 from AnatomicalEmbedding.anatomy.names import canonical_name
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, WeightsError
 from AnatomicalEmbedding.files import file_sha256, once_a_change
-from AnatomicalEmbedding.resources import resource
+from AnatomicalEmbedding.resources import companions
 
 from .BoxNodes import FoundBox
 from .StructureNames import sortKey
@@ -32,14 +32,17 @@ _weightsHash = once_a_change(file_sha256)  # cached, because the panel calls it 
 
 
 def libraryFile(weightsPath: Path, chosen: str = "") -> Path | None:
-    """Return the library file `chosen`. If `chosen` is "", return the library that ships with the weights, or None."""
+    """Return the library file `chosen`. If `chosen` is "", return the library of the weights, or None.
+
+    The library of the weights lies next to the weights file, or ships with this program.
+    """
     if chosen:
         return Path(chosen)
     if not weightsPath.is_file():
         return None
     wanted = _weightsHash(weightsPath)
-    shipped = sorted(resource("Structures").glob("*.structures.safetensors"))
-    return next((path for path in shipped if _description(path)["weights_sha256"] == wanted), None)
+    found = companions("Structures", ".structures.safetensors", weightsPath)
+    return next((path for path in found if _description(path)["weights_sha256"] == wanted), None)
 
 
 def namesIn(path: Path) -> list[str]:

@@ -81,7 +81,7 @@ class StructurePanel:
         if not count:
             text = _("There is no structure library for these weights.")
         elif not chosen:
-            text = _("Tick the structures to find; there are {count}.").format(count=count)
+            text = _("Tick the structures to find, out of {count} structures.").format(count=count)
         else:
             text = _("{chosen} of {count} structures ticked").format(chosen=len(chosen), count=count)
         self._count.text = text

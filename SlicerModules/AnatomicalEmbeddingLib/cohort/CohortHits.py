@@ -58,7 +58,7 @@ class CohortHits(SceneJob):
         self.changed.emit()
 
     def show(self, hit: CohortPlace) -> None:
-        """Show a place in its scan. If the scan is not in the scene, it is read first."""
+        """Show a place in its scan. If the scan is not in the scene, the scan is read first."""
         self.cancel()
         node = next((each for each in ctVolumes(self.scene) if each.GetAttribute(_SCAN) == hit.scan), None)
         if node is not None:
@@ -92,7 +92,7 @@ class CohortHits(SceneJob):
     def _showAt(self, node, hit: CohortPlace) -> None:
         """Move the views of a scan to the place `hit`, and mark the place.
 
-        A scan that no view shows yet takes the place of the cohort scan that was shown last. If no cohort scan is
+        If no view shows the scan yet, the scan replaces the cohort scan that was shown last. If no cohort scan is
         visible, the scan is shown next to the visible volumes.
         """
         if not Views.viewsOf(self.scene, node):

@@ -22,7 +22,7 @@ _COLOURS = {"matched": GOOD, "uncertain": DOUBTFUL}
 
 
 class CohortPanel(Listener):
-    """The widgets of the section: cohortButton, cohortTable and cohortLabel of `ui`."""
+    """Shows the section Cohort. ui: has cohortButton, cohortTable and cohortLabel."""
 
     def __init__(self, ui, hits: CohortHits, session: Session) -> None:
         self.ui, self.hits, self._session = ui, hits, session

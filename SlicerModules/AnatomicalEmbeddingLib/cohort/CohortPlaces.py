@@ -17,7 +17,7 @@ _STATUS = ("matched", "uncertain", "absent")
 
 @dataclass(frozen=True, eq=False)
 class CohortPlace:
-    """The place in one scan of a cohort.
+    """The place that was found in one scan of a cohort.
 
     name: display name of the scan, unique within a table. scan: a file, a folder, or folder#series. status: "matched",
     "uncertain" or "absent". probability: probability of the answer, 0 to 1. errorMm: expected error, mm. place:
@@ -33,7 +33,7 @@ class CohortPlace:
 
 
 def readPlaces(path: str | Path) -> list[CohortPlace]:
-    """Return the places of a table, in the order of its lines. Raises PointsError if the file is not such a table."""
+    """Return the places in a file places.csv, line by line. Raises PointsError if the file is not a table of places."""
     from AnatomicalEmbedding.scan.sources import distinct_names
 
     path = Path(path)

@@ -1,1 +1,1 @@
-"""Cohort: lists the places found in the scans of a cohort, loads a scan, and shows its place."""
+"""Cohort: lists the places that were found in the scans of a cohort, and shows a place in its scan."""

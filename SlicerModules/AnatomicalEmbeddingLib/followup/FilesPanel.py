@@ -32,7 +32,7 @@ class ImportPanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Enable the button if a study of the patient is loaded."""
+        """Enable the import button if a study of the patient is loaded."""
         self.ui.importButton.enabled = bool(self.logic.volumes)
 
     def menu(self):
@@ -88,7 +88,7 @@ class ExportPanel(Listener):
         self.update()
 
     def update(self) -> None:
-        """Enable a check box if its kind of file can be written, and show the number of unreviewed proposals."""
+        """Enable the box for structured reports if they can be written. Show the number of unreviewed proposals."""
         ui, record = self.ui, self.logic.record
         patient = "" if self.logic.patient is None else self.logic.patient.key
         if patient != self._patient:
@@ -97,7 +97,7 @@ class ExportPanel(Listener):
         reason = whyNoReports(self.logic.volumes.values())
         ui.srBox.enabled = not reason
         ui.srBox.toolTip = reason or _("A structured report (TID 1500) for each study that was loaded from DICOM.")
-        text = _("Unreviewed proposals: {count}. CSV and report mark them UNCONFIRMED, DICOM SR leaves them out.")
+        text = _("Unreviewed proposals: {count}. CSV and report mark proposals UNCONFIRMED, DICOM SR omits them.")
         count = len(record.unreviewed())
         done = coloured(_("A person has reviewed all proposals."), GOOD)
         ui.exportLabel.text = coloured(text.format(count=count), WARNING) if count else done
@@ -134,7 +134,6 @@ class ExportPanel(Listener):
         showText(self.ui.exportedLabel, "\n".join(notes))
 
     def _written(self, folder: str, kinds: list[str]) -> list[str]:
-        """Write the files. Returns a sentence for each written file and for each file that could not be written."""
         try:
             with slicer.util.WaitCursor():
                 written, notes = exportFollowUp(self.logic, folder, kinds)

@@ -39,7 +39,7 @@ def pointLists(scene) -> list:
 
 
 def studiesOfPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
-    """Return the keys of studies that have points of a list. study: key for points placed in no study's volume."""
+    """Return the keys of the studies to which `importPoints` would assign points. study: as in `importPoints`."""
     found = {key for key, _label, _place in _points(logic, listNode, study)}
     return [key for key in logic.volumes if key in found]
 
@@ -103,13 +103,13 @@ def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
 
     sentences = _applied(logic, step, name)
     if differing:
-        text = _("{name} differs from this follow-up. These entries were kept as they are here: {differences}.")
+        text = _("{name} differs from this follow-up: {differences}. The follow-up keeps its entries.")
         sentences.append(text.format(name=name, differences=", ".join(differing)))
     return [*sentences, *_setDates(logic)]
 
 
 def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Yield (study key, label, (3,) RAS mm of the study's volume) for each point. study: key for points in no study."""
+    """Yield (study key, label, (3,) RAS mm of the study's volume) for each point. study: as in `importPoints`."""
     for pointId in definedIds(listNode):
         index = listNode.GetControlPointIndexByID(pointId)
         clicked = logic.scene.GetNodeByID(listNode.GetNthControlPointAssociatedNodeID(index) or "")
@@ -119,7 +119,7 @@ def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, s
 
 
 def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: str) -> list[str]:
-    """Replace the record by `step(record)`. Returns sentences about new and changed lesions. name: files or list."""
+    """Replace the record by `step(record)`. Returns sentences about the import of `name` (files or a list)."""
     known = {lesion.id: lesion for lesion in logic.record.lesions}
     if not logic.apply(step):
         return []
@@ -177,7 +177,7 @@ def whyNoReports(volumeNodes) -> str:
         return ""
     return _(
         "A structured report refers to DICOM images, and no scan here was loaded from the DICOM database: "
-        "import the series in the DICOM module and load them from there."
+        "import the series in the DICOM module, and load the series in that module."
     )
 
 

@@ -1,4 +1,4 @@
-"""The follow-up of one patient in a scene: applies the user's actions, proposes places and shows the lesions."""
+"""Applies the user's actions to the follow-up of one patient, proposes places of lesions, and shows the lesions."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class FollowUpLogic(Listener):
     # -- views -------------------------------------------------------------------------------------------------------
 
     def placeOf(self, lesion: str, study: str) -> np.ndarray | None:
-        """Return a lesion's place in a study, (3,) world RAS mm. Returns None without a place or a loaded scan."""
+        """Return a lesion's place in a study, (3,) world RAS mm; None if it has no place or the scan is not loaded."""
         found = self.record.finding(lesion, study)
         volume = self.volumes.get(study)
         if found is None or found.point_ras is None or volume is None:
@@ -142,7 +142,7 @@ class FollowUpLogic(Listener):
     # -- actions of the user -----------------------------------------------------------------------------------------
 
     def mark(self, study: str, place: Point, lesion: str | None = None) -> str:
-        """Mark a lesion at `place`, or move its place in the study to `place`. Then start to prepare all scans.
+        """Mark a lesion at `place`, or move its place in the study to `place`. Then call `prepare`.
 
         lesion: id; None for a new lesion. Returns the id of the lesion; "" if the record cannot be changed.
         """
@@ -177,7 +177,7 @@ class FollowUpLogic(Listener):
         return True
 
     def undo(self) -> None:
-        """Restore the record before the user's last change."""
+        """Restore the record as it was before the user's last change."""
         self._restore(self.history.undo)
 
     def redo(self) -> None:
@@ -330,7 +330,7 @@ def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> F
 def _question(
     record: FollowUp, study: str, maps: Mapping[str, object], known: Mapping[tuple[str, str], object]
 ) -> dict[str, tuple]:
-    """Return {lesion id: values} for each lesion to propose in the study. The proposed place depends on the values.
+    """Return {lesion id: all values on which the proposal depends} for each lesion that may be proposed in a study.
 
     known: the correspondence from one study to another, or None, by their keys.
     """

@@ -57,7 +57,6 @@ class LesionActions(Listener):
             self.choose(*(beyond or unreviewed)[0])
 
     def _keepChoice(self) -> None:
-        """If the chosen lesion was removed, choose none. If the chosen study was removed, choose the default study."""
         record = self.logic.record
         lesion = self.lesion if self.lesion in {each.id for each in record.lesions} else ""
         self.choose(lesion, self.study if self.study in {each.key for each in record.studies} else "")
@@ -83,7 +82,7 @@ class LesionActions(Listener):
         steps[action]()
 
     def mergeChoices(self) -> list[str]:
-        """Return ids of lesions into which the chosen lesion can merge: all others with a place in the chosen study."""
+        """Return ids of lesions into which the chosen lesion can merge: all other lesions with a place in the study."""
         found = {each.id: each.findings.get(self.study) for each in self.logic.record.lesions if each.id != self.lesion}
         return [each for each, finding in found.items() if finding is not None and finding.state in WITH_PLACE]
 
@@ -115,10 +114,10 @@ class LesionActions(Listener):
             return _("{lesion} already has this state in this study.").format(lesion=self.lesion)
         if action == ACCEPT_SIZE:
             if found is None or not found.size.axes:
-                return _("{lesion} has no axes in this study: draw them with L and S.").format(lesion=self.lesion)
+                return _("{lesion} has no axes in this study: draw them with keys L and S.").format(lesion=self.lesion)
             return _("The axes have already been accepted.") if found.size.confirmed else ""
         if action == MERGE and not self.mergeChoices():
-            return _("No other lesion has a place in this study: mark the other lesion first.")
+            return _("No other lesion has a place in this study: first mark the lesion to merge with.")
         return ""
 
 
@@ -142,5 +141,5 @@ def nextStep(logic: FollowUpLogic) -> str:
         return _("The table has cells without a finding: prepare the scans, or choose a cell and press M, N or O.")
     targets = [lesion for lesion in record.lesions if lesion.target]
     if any(each.visible and not each.size.confirmed for lesion in targets for each in lesion.findings.values()):
-        return _("All proposals are reviewed. Measure the target lesions: choose a cell, and draw the axes (L, S).")
+        return _("All proposals are reviewed. Measure the target lesions: choose a cell, and draw axes (keys L, S).")
     return _("All proposals are reviewed. In the sections below, see the response and export reports.")

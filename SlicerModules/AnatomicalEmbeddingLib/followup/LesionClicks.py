@@ -40,7 +40,7 @@ class LesionClicks:
         return self._node is not None
 
     def start(self, lesion: str | None, kind: str, what: str) -> None:
-        """Wait for one click (a point) if `kind` is "", else for two (a line). what: label of the point or line."""
+        """Wait for one click (a point) if `kind` is "", else for two clicks (a line). what: label of point or line."""
         self.stop()
         mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
         persistence = mouse.GetPlaceModePersistence()

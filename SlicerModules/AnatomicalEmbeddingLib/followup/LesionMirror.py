@@ -34,7 +34,7 @@ class LesionMirror:
         self._ownViews = Views.OwnViews(scene)
 
     def show(self, record: FollowUp, volumes: Mapping[str, object], shown: Mapping[str, object]) -> None:
-        """Set the points and lines to the values of a record. If the user is dragging a point, `poll` sets them later.
+        """Set the points and lines to the values of a record. If the user is dragging a point, `poll` does this later.
 
         volumes: all volumes of the patient, study key -> node. shown: the volumes that views show, study key -> node.
         The axes of lesions are drawn only in these volumes.
@@ -62,7 +62,7 @@ class LesionMirror:
                 Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
 
     def poll(self) -> None:
-        """Report what the user added or deleted; reset the nodes to the record. Call `poll` a few times a second."""
+        """Report the user's edits, then reset the edited nodes to the record. Call `poll` a few times a second."""
         if self._inHand():
             return
         self._ownViews.follow()
@@ -73,7 +73,7 @@ class LesionMirror:
             self._report()
 
     def stop(self) -> None:
-        """Stop observing the nodes. They remain in the scene."""
+        """Stop observing the nodes. The nodes remain in the scene."""
         for observer in self._observers.values():
             observer.stop()
         self._record, self._volumes, self._shown = FollowUp(), {}, {}
@@ -81,7 +81,7 @@ class LesionMirror:
         self._edited = False
 
     def _report(self) -> None:
-        """Reset the nodes to the record. Report added points, deleted points and deleted axes, but no deleted list."""
+        """Reset the nodes to the record. Report added points, deleted points and deleted axes."""
         record = self._record
         lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
         gone = [

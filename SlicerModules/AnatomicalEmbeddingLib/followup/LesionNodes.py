@@ -59,7 +59,7 @@ class LesionPoints:
                 removeNode(scene, node)
 
     def show(self, record: FollowUp, study: str) -> None:
-        """Set the points to the record's lesions in this study. All other points are removed."""
+        """Show a point at each lesion of the record in this study, and remove all other points."""
         followVolume(self.node, self.volumeNode)
         wanted = [lesion for lesion in record.lesions if _isShown(record, lesion.id, study)]
         before = self.node.StartModify()  # the node then emits one event for all changes

@@ -102,7 +102,7 @@ def _cell(record: FollowUp, lesion: str, study: str) -> tuple[str, str, str | No
 
 
 def _sizeText(size: Measurement) -> str:
-    """Return the lengths of the axes, the long axis first: "12 x 8 mm", or "(12 x 8)" if no person confirmed them."""
+    """Return the lengths of the axes, the long axis first: "12 x 8 mm", or "(12 x 8)" if the axes are not confirmed."""
     text = "\u2009\u00d7\u2009".join(f"{math.dist(*axis):.0f}" for axis in size.axes.values())
     if not text:
         return ""
@@ -137,7 +137,7 @@ def _tip(record: FollowUp, found: Finding, status: str) -> str:
         sentences.append(_("No person has reviewed this place."))
         if guess is not None:
             source = next((study.label for study in record.studies if study.key == guess.source), "")
-            sentences += [_("It was computed from the place in {study}.").format(study=source)] if source else []
+            sentences += [_("It comes from the lesion's place in {study}.").format(study=source)] if source else []
             error = errorText(guess.expected_error_mm, guess.probability)
             absent = _("The scan probably does not show this place: press Outside, or Move and click on the lesion.")
             sentences.append(absent if status == words.ABSENT else f"{error[0].upper()}{error[1:]}.")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Pairing(Listener):
-    """Finds which lesions of two studies are the same lesion. Signal changed(): `offer` or `reason` may be new.
+    """Finds which lesions of two studies are the same lesion. Signal changed(): `offer` or `reason` may have changed.
 
     offer: the pairs, splits and mergers that the user can accept; None if nothing is offered. If a person changes a
     finding, `offer` becomes None. reason: why nothing can be offered, or "". changes: a sentence for each pair, split
@@ -37,7 +37,7 @@ class Pairing(Listener):
         self.listen(logic.store.changed, lambda _volumeId: self.update())
 
     def setStudies(self, prior: str, current: str) -> None:
-        """Set the keys of the two studies to compare; "" if not chosen. New keys set `offer` to None."""
+        """Set the keys of the two studies to compare; "" for no study. If a key has changed, `offer` becomes None."""
         if (prior, current) != self._studies:
             self._studies = (prior, current)
             self.cancel()
@@ -86,7 +86,7 @@ class Pairing(Listener):
         self._set(None)
 
     def update(self) -> None:
-        """Set `offer` to None if a person has changed findings since `begin`. Unreviewed proposals do not count."""
+        """Set `offer` to None if a reviewed finding or the order of the studies has changed since `begin`."""
         holds = self.offer is not None and self._basis == _basisOf(self.logic.record)
         self._set(self.offer if holds else None)
 
@@ -128,7 +128,8 @@ def _notes(record: FollowUp, found: Assignment) -> Iterator[str]:
     earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
     sentences = {
         DISAPPEARED: _(
-            "{lesion} in {here} has no matching lesion in {there}. If {there} does not show it, press Not visible."
+            "{lesion} in {here} has no matching lesion in {there}. "
+            "If {lesion} is not visible in {there}, press Not visible."
         ),
         NEW: _("{lesion} in {here} is new: no lesion is marked at its place in {there}."),
         OUTSIDE: _("{lesion} in {here} has no matching lesion: {there} probably does not show its place."),

@@ -1,4 +1,4 @@
-"""The part of the panel that shows the offered pairs of lesions, with buttons to accept or reject them."""
+"""The part of the panel that shows which lesions of two studies may be the same, for the user to confirm."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .Pairing import Pairing
 
 
 class PairingPanel(Pairing):
-    """Shows the offered pairs of lesions in the panel. Without a dialog, the user can look at the lesions first.
+    """Shows `offer` (see `Pairing`) in the panel, not in a dialog, so that the user can first look at the lesions.
 
     ui: the widgets pairButton, pairArea, pairLabel, agreeButton and cancelPairButton. say: called with a sentence
     that states why no pairs can be offered.

@@ -54,12 +54,12 @@ class ResponsePanel(Listener):
         showText(self.ui.missingLabel, self._sentences(found))
 
     def _sentences(self, found: list[recist.Response]) -> str:
-        """Return HTML: what is missing to compute the chosen study's response, and remarks about this study."""
+        """Return HTML: sentences about missing entries, and remarks, for the response at the chosen study."""
         if not found:
             return _("After you have marked and measured lesions, the sums and the response are shown here.")
         here = next((each for each in found if each.study == (self.choice.study or self.choice.usual)), found[-1])
         lines = [_("Missing: {entry}").format(entry=each) for each in here.missing]
         lines += [_("Note: {remark}").format(remark=each) for each in here.notes]
         left = len(lines) - _MOST_SENTENCES
-        more = [_("{count} more: see the tool tips of this study's column.").format(count=left)] if left > 0 else []
+        more = [_("{count} more sentences: see the tool tips of this study.").format(count=left)] if left > 0 else []
         return "<br>".join(coloured(line, WARNING) for line in lines[:_MOST_SENTENCES] + more)

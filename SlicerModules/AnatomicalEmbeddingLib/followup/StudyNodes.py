@@ -50,7 +50,7 @@ def keyedVolumes(scene) -> dict[str, object]:
 
 
 def studiesOf(scene, patient: Patient) -> list[RecordStudy]:
-    """Return the studies of a patient for the record, in order of date. Call `keyedVolumes` first: it sets the keys."""
+    """Return a patient's studies for the record, in order of date. Call `keyedVolumes` first, to set the keys."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     studies = []
     for study in patient.studies:
@@ -62,7 +62,7 @@ def studiesOf(scene, patient: Patient) -> list[RecordStudy]:
 
 
 def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[RecordStudy]) -> FollowUp:
-    """Return the record with only these studies: all of `loaded`, and those of `others` with a reviewed finding."""
+    """Return the record with the studies `loaded`, and with each study of `others` that has a reviewed finding."""
     loaded = list(loaded)
     keys = {study.key for study in loaded}
     reviewed = {key for lesion in record.lesions for key in lesion.reviewed}
@@ -71,7 +71,6 @@ def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[
 
 
 def _seriesUid(scene, volumeNode) -> str:
-    """Return the DICOM series UID of a volume; "" if the volume has no UID."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     item = hierarchy.GetItemByDataNode(volumeNode)
     return hierarchy.GetItemUID(item, UID) if item else ""

@@ -57,7 +57,7 @@ class Patient:
         return [study.volume for study in self.studies]
 
     def after(self, volumeNode) -> list[Study]:
-        """Return the studies that can be compared with the study of `volumeNode`: all others, in order of date."""
+        """Return all studies except the study of `volumeNode`, in order of date."""
         return [study for study in self.studies if study.volume is not volumeNode]
 
     def lastAfter(self, volumeNode):
@@ -80,7 +80,7 @@ class Patient:
 
 
 def patients(scene) -> list[Patient]:
-    """Return the patients of all CT volumes, in the scene's order. Volumes without a patient are in one last entry."""
+    """Return the patients of all CT volumes, in the scene's order, and last a Patient for all other volumes."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     volumes: dict[int, list] = {}
     for volume in scans(scene):

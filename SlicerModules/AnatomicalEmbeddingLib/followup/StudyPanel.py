@@ -94,7 +94,6 @@ class StudyPanel:
 
 
 def _entries(studies: Sequence[Study]) -> list[tuple[str, str]]:
-    """Return (volume ID, text with date and name) of each study, for a combo box."""
     return [(s.volume.GetID(), f"{s.dateText or _('no date')}   {s.name}") for s in studies]
 
 

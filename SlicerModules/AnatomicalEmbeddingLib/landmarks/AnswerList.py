@@ -30,10 +30,10 @@ _ATTRIBUTE = "AnatomicalEmbedding.Answers"
 class Answer:
     """The answer to one template point in one scan.
 
-    pointId: ID of the template point. status: status of the match; MOVED or REMOVED for the user's own answer. errorMm:
-    expected error, mm. probability: probability of an error of at most 10 mm. errorMm and probability are None if the
-    weights have no calibration. madeFrom: key of the weights and scans of the answer. outdated: True if the user gave
-    the answer and moved the template point later.
+    pointId: ID of the answer's point in the list of answers; "" if there is no such point yet. status: status of the
+    match; MOVED or REMOVED for the user's own answer. errorMm: expected error, mm. probability: probability of an error
+    of at most 10 mm. errorMm and probability are None if the weights have no calibration. madeFrom: key of the weights
+    and scans of the answer. outdated: True if the user gave the answer and moved the template point later.
     """
 
     pointId: str
@@ -109,9 +109,9 @@ class AnswerList:
             self.node.SetAttribute(_ATTRIBUTE, text)
 
     def write(self, label: str, position: Sequence[float], answer: Answer) -> Answer:
-        """Write the point of an answer. If `answer.pointId` is "", a point is added.
+        """Write the point of an answer into the list. If the list has no such point, the point is added.
 
-        position: (3,) in the volume's own RAS mm. The returned answer has the point's ID; store it with `keep`.
+        position: (3,) in the volume's own RAS mm. The returned answer has the new `pointId`; store it with `keep`.
         """
         node = self.node
         index = node.GetControlPointIndexByID(answer.pointId) if answer.pointId else -1

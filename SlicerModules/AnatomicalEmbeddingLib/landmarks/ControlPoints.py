@@ -1,4 +1,4 @@
-"""Access to the points of a list by ID. If a point is deleted, other points keep their IDs, but indices change."""
+"""Access to the points of a list by ID. If a point is deleted, the IDs of other points stay; indices change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Landmarks of one scan, the template, and their answers in other scans, the targets.
+"""Landmarks in one scan (the template), and their answers in the other scans (the targets).
 
 A click causes four steps:
 
@@ -236,7 +236,6 @@ class LandmarkLogic(Listener):
         self._showAnswers(sentences)
 
     def _showAnswers(self, sentences: Sequence[str]) -> None:
-        """Report `sentences`. Show new answer lists only in the views of their targets. Observe their edits."""
         for volumeId, each in self._answers.lists.items():
             if volumeId not in self._answerObservers:
                 self._answerObservers[volumeId] = self._observerOf(each)
@@ -260,7 +259,7 @@ class LandmarkLogic(Listener):
     # -- corrections by the user -------------------------------------------------------------------------------------
 
     def setByHand(self, pointId: str, volumeNode, pointWorld: Sequence[float]) -> None:
-        """Set the user's own answer in a target. Matching keeps it. pointWorld: the answer's place, (3,) world mm."""
+        """Set the user's own answer in a target. Matching does not change it. pointWorld: its place, (3,) world mm."""
         self._answerByHand(pointId, volumeNode, MOVED, fromWorld(volumeNode, [pointWorld])[0])
 
     def setNotVisible(self, pointId: str, volumeNode) -> None:

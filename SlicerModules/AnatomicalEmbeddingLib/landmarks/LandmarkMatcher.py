@@ -28,7 +28,7 @@ class LandmarkMatcher:
     def match(self, template, effort: str, moved: str = "") -> list[str]:
         """Match points in all targets that have a map. Returns messages for the user.
 
-        A point is matched in a target if it has no answer there, or if other weights or other voxels gave the answer.
+        A point is matched in a target without an answer, or if the answer was made with other weights or voxels.
         It is matched again when the correspondence of the two scans has become ready.
         moved: ID of a new or moved point, or "". This point is matched again. The user's own answers to this point stay
         and are marked as outdated.

@@ -18,7 +18,7 @@ class ListObserver:
     edits are then not reported. previewed(index): a new point follows the mouse. inHand: True while a point is dragged.
 
     For other changes, mostly of labels, no function is called, because they cause too many events. `takeDirty` returns
-    True after such changes.
+    True after these changes.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class ListObserver:
             self._dirty = True
 
     def _places(self) -> dict[str, tuple[float, ...]]:
-        """Return point ID -> position, to find out which point was dragged; events do not contain this point."""
+        """Return point ID -> position. Two results show which point was dragged; Slicer's events do not."""
         node = self._node
         return {
             node.GetNthControlPointID(n): tuple(node.GetNthControlPointPosition(n))

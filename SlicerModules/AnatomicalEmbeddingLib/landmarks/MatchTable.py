@@ -25,7 +25,7 @@ _LOOKS = {  # sign, background
 
 
 class MatchTable(Listener):
-    """Shows the landmarks of a LandmarkLogic, and the answers to them.
+    """Shows the landmarks of a LandmarkLogic and their answers.
 
     A double click on an answer moves all views to the landmark. The user can edit the labels of landmarks in the first
     column. A right click opens a menu of actions.
@@ -50,7 +50,7 @@ class MatchTable(Listener):
             setColumns(table, headers)
             table.setRowCount(len(self._rows))
             for r, row in enumerate(self._rows):
-                outside = "" if row.inside else _("This point lies outside the template's scan.")
+                outside = "" if row.inside else _("This point lies outside the template.")
                 putCell(table, r, 0, row.label, outside, None if row.inside else DOUBTFUL, editable=True)
                 for c, node in enumerate(targets, start=1):
                     text, tip, colour = self._shown(row, node)
@@ -85,7 +85,7 @@ class MatchTable(Listener):
         if state.status in (WAITING, WORKING):
             return f"{100 * state.share:.0f} %", _("This scan is being prepared."), None
         if state.status == READY and not row.inside:
-            return _("outside"), _("This point lies outside the template's scan."), None
+            return _("outside"), _("This point lies outside the template."), None
         return "\u2026", _("Not matched yet, because a scan is not prepared: press Prepare scans."), None
 
     def _brief(self, answer: Answer) -> str:

@@ -68,7 +68,7 @@ class OutlineFolder:
     def write(
         self, name: str, scan: Snapshot, labels: np.ndarray | None = None, structures: Sequence[str] = ()
     ) -> None:
-        """Write a scan. With `labels` the scan is an example; without `labels` it is to be outlined.
+        """Write a scan: an example if `labels` are given, otherwise a scan to be outlined.
 
         labels: (k, j, i), 0 outside all structures, otherwise 1 + the index in `structures`. Raises
         AnatomicalEmbeddingError if the scan cannot be written.

@@ -91,15 +91,15 @@ class OutlineLogic(SceneJob):
     def examplesAndRest(self, segmentations: Sequence, volumes: Sequence) -> tuple[list[tuple], list]:
         """Return the examples as (volume, segmentation), and the volumes to outline: all other volumes with voxels.
 
-        Raises PointsError if a segmentation cannot be an example, or if no example or no volume to outline is left.
+        Raises PointsError if a segmentation cannot be an example, or if there is no example or no volume to outline.
         """
         if not segmentations:
-            raise PointsError("Tick the segmentations to learn from.")
+            raise PointsError("Tick at least one segmentation as an example.")
         examples = outlinedScans(segmentations)
         own = [volume for volume, _segmentation in examples]
         rest = [volume for volume in volumes if volume not in own and hasVoxels(volume)]
         if not rest:
-            raise PointsError("The chosen scans are all examples; choose more scans, which are then outlined.")
+            raise PointsError("The chosen scans are all examples; also choose the scans to outline.")
         return examples, rest
 
     def segmentRest(self, segmentations: Sequence, volumes: Sequence, folder: str, choice: Choice) -> bool:
@@ -154,7 +154,7 @@ class OutlineLogic(SceneJob):
                 while self._addNext(folder, run, left, looks):
                     yield
             made = f"{count - len(left)} of {count} scans outlined"
-            self.reported.emit(f"{made}. Check the first rows of the table first: they are the least certain.")
+            self.reported.emit(f"{made}. First check the top rows of the table: they are the least certain.")
         finally:
             self.process.stop()
 
@@ -193,7 +193,7 @@ class OutlineLogic(SceneJob):
             raise AnatomicalEmbeddingError(self.process.problem)
 
     def _addNext(self, folder: OutlineFolder, run: Path, left: dict, looks: Mapping) -> bool:
-        """Show the outlines of one finished scan and remove the scan from `left`. Returns False if none is finished."""
+        """Show a finished scan's outlines and remove the scan from `left`. Returns False if no scan is finished."""
         name = next((name for name in folder.outlined(run) if name in left), None)
         if name is None:
             return False

@@ -1,4 +1,4 @@
-"""Segmentation nodes: the user's examples, and the outlines. A node of outlines also stores the scan's result rows."""
+"""Segmentation nodes of examples and of outlines. A node of outlines also stores the scan's rows of the table."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def labelsOf(volume, segmentation) -> tuple[np.ndarray, list[str]]:
 
 
 def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
-    """Return structure -> (name, colour) of the first segment of this structure. The structure's outlines get both."""
+    """Return structure -> (name, colour) of the first segment of this structure, for its outlines."""
     found: dict[str, tuple[str, Colour]] = {}
     for node in segmentations:
         for segmentId in segmentIds(node):

@@ -112,7 +112,7 @@ class OutlinePanel(Listener):
             missing = str(error)
         button.text = _("Cancel") if busy else text
         button.enabled = busy or not missing
-        ready = _("Segment in the background; you can continue to work. A stopped run is continued.")
+        ready = _("Segment in the background; you can continue to work. A run that was stopped earlier continues.")
         button.toolTip = _("Stop. Finished outlines are kept.") if busy else missing or ready
 
     def _onChecked(self) -> None:

@@ -142,7 +142,7 @@ class SceneJob(Listener):
             yield
 
     def showProgress(self, share: float, title: str, part: tuple[float, float] = (0.0, 1.0)) -> None:
-        """Set `progress`. share: finished fraction of the step `title`. part: its start and end in the job, 0 to 1."""
+        """Set `progress`. share: finished fraction of the step `title`. part: start and end of this step in the job."""
         low, high = part
         self.progress = (low + (high - low) * share, title)
 

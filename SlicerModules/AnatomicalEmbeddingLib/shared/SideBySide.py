@@ -57,7 +57,7 @@ def offerLayouts(
     loaded: Callable[[Callable[[], None]], object] = lambda _again: None,
     isWide: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Register our layouts, each with views for two scans. Without them, a loaded scene could lack its views.
+    """Register our layouts, each with views for two scans. Without these layouts, a loaded scene could lack views.
 
     When a scene is closed, the layout that was used before ours is restored. Otherwise all our views would show the
     next scan. isWide(): True if the window has room for three columns of views. loaded(again): called after a scene

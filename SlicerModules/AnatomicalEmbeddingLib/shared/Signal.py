@@ -43,7 +43,7 @@ class Listener:
         self.atEnd(lambda: caller.RemoveObserver(tag))
 
     def close(self) -> None:
-        """Stop listening and call the functions of `atEnd`. Widgets and nodes are not removed."""
+        """Stop listening, and call the functions that `atEnd` added. Widgets and nodes are not removed."""
         while self._steps:
             *earlier, last = self._steps
             self._steps = tuple(earlier)

@@ -97,7 +97,7 @@ def fit(scene, volumeNode) -> None:
 
 
 def show(scene, volumeNode, insteadOf=None) -> None:
-    """Show a volume in the views that show `insteadOf`. If no view shows `insteadOf`, use all views. Fit the views."""
+    """Show a volume in the views that show `insteadOf`, or, if there are none, in all views. Zoom to show all of it."""
     wanted = [] if insteadOf is None else viewsOf(scene, insteadOf)
     for node in wanted or sliceNodes(scene):
         composite = compositeOf(scene, node)
@@ -124,8 +124,8 @@ def showOnlyIn(displayNode, scene, volumeNode) -> None:
 class OwnViews:
     """Draws display nodes only in the views of their volume, also after the views have changed.
 
-    Handles all display nodes that were given to `showOnlyIn`, also after a scene was saved and loaded again. Handles
-    this extension's marks, too. A mark is a node that refers to its volume by one of the roles in `_MARKS_OF`.
+    These are the display nodes that were given to `showOnlyIn`, also in an earlier session, and the display nodes of
+    marks. A mark is a node of this extension that refers to its volume by one of the roles in `_MARKS_OF`.
     """
 
     def __init__(self, scene) -> None:

@@ -118,7 +118,7 @@ def _moved(source, destination, points: np.ndarray | Sequence[Sequence[float]]) 
 
 
 def holds(node, points: np.ndarray) -> np.ndarray:
-    """For each point: True if it lies inside the volume. points: (n, 3) in the volume's own RAS mm. Returns (n,)."""
+    """Return (n,) bool: whether each of `points` (n, 3), in the volume's own RAS mm, lies inside the volume."""
     if not hasVoxels(node):
         return np.zeros(len(points), dtype=bool)
     ijk = transform_points(np.linalg.inv(ijkToRas(node)), points)

@@ -41,7 +41,7 @@ class LossCurve:
         return self.steps[-1] if self.steps else 0
 
     def add(self, step: int, mean: float) -> None:
-        """Add a step. First remove this and all later steps, which the curve contains if a killed run was continued."""
+        """Add a step. If a killed run was continued, first remove this step and later steps from the curve."""
         if step <= self.last:
             kept = bisect_left(self.steps, step)
             del self.steps[kept:], self.means[kept:]
@@ -53,13 +53,13 @@ def readValidations(folder: str | Path) -> list[dict[str, float]]:
     """Read the rows of a run's file validation.csv.
 
     A row has "step" and median errors in mm for kinds of points: "phantom" in synthetic patients; in labelled scans
-    "landmark", "centre" (of structures) and "extreme" (points of structures farthest in six directions).
+    "landmark", "centre" (of structures) and "extreme" (outermost points of structures).
     """
     return [row for row in _rows(Path(folder) / "validation.csv") if len(row) > 1]
 
 
 def bestOf(validations: list[dict[str, float]]) -> dict[str, float] | None:
-    """Return the row whose errors have the smallest mean (the run keeps the weights of its step); None without rows."""
+    """Return the row with the smallest mean error; None without rows. The run keeps the weights of this row's step."""
     return min(validations, key=lambda row: np.mean([row[kind] for kind in row if kind != "step"]), default=None)
 
 

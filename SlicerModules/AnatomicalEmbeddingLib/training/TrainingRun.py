@@ -1,4 +1,4 @@
-"""The folder of a run: reads the run's settings and progress, and checks if a run can start or continue there."""
+"""The folder of a run: reads the run's settings and progress, and checks if a run can start or continue in it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def rememberRun(settings: TrainingSettings) -> None:
 
 
 def runProblem(settings: TrainingSettings, state: RunState) -> str | None:
-    """Return the problem and its remedy if a run with `settings` cannot start or continue; None if it can."""
+    """Return the problem and its remedy if a run with `settings` cannot start or continue; else None."""
     if state.stage == FOREIGN:
         return f"{state.folder}: holds other files; choose a new or empty folder for the run."
     if state.stage == NEW or state.settings is None:

@@ -82,7 +82,7 @@ def settingsProblem(settings: TrainingSettings) -> str | None:
     try:
         shlex.split(settings.furtherOptions)
     except ValueError:
-        return f"Further options {settings.furtherOptions!r}: a quotation mark is not closed; add or remove one."
+        return f"Further options {settings.furtherOptions!r}: a quotation mark is not closed; close or remove it."
     if validation and not Path(validation).is_dir():
         return f"{validation}: no such folder; choose the folder of labelled scans, or leave the field empty."
     if validation and Path(validation).resolve() in scans:

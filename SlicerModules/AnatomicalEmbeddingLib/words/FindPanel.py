@@ -17,7 +17,7 @@ _FOLDER = "reportFolder"  # name of the setting that stores the folder of the la
 
 
 class FindPanel(Listener):
-    """The widgets of the section "Find by words". ui: the form that contains findEdit, reportEdit and the others."""
+    """The widgets of the section "Find by words". ui: the form with these widgets, such as findEdit."""
 
     def __init__(self, ui, search: WordSearch, session: Session) -> None:
         self.ui, self.search, self._session = ui, search, session

@@ -1,4 +1,4 @@
-"""Draws the region of a place as a segmentation over the scan. The segmentation is not saved and is in no node list."""
+"""Draws the region of a place as a segmentation over the scan. The segmentation is neither saved nor listed."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class WordSearch(Listener):
         self._job.start(self._readReport(lambda: read_report(Path(path))), _REPORT)
 
     def nameAt(self, volumeNode, pointWorld: Sequence[float]) -> None:
-        """Look up the name of the structure at a point after 0.12 s, unless another call comes first."""
+        """If no other call comes within 0.12 s, find the name of the structure at a point."""
         self._job.cancel(_NAME)
         self._point, self._moved = (volumeNode, tuple(pointWorld)), self._clock()
         self._setName("", naming=True)
@@ -213,7 +213,7 @@ class WordSearch(Listener):
             dropLostItems(self.scene)
 
     def _startNext(self) -> None:
-        """If no work is running, start the next: a search in a scan, else naming a point, else preparing a scan."""
+        """If no work is running, start the most urgent work: search in a scan, name a point, or prepare a search."""
         if self._job.busy:
             return
         query = self._query
@@ -251,7 +251,7 @@ class WordSearch(Listener):
         self.changed.emit()
 
     def _findPlace(self, query: _Query, node) -> Steps[None]:
-        """Find the place that a search now shows in one scan, draw its region, and move this scan's views to it."""
+        """Find the query's shown place in one scan, draw the place's region, and move the scan's views to the place."""
         step, embedding = query.step, self.store.map(node)
         try:
             place, region = yield from self._askFinder(node, lambda finder: _placeOf(finder, step))

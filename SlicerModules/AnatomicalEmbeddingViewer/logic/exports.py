@@ -65,7 +65,7 @@ class Exports:
         return packed.getvalue()
 
     def table(self) -> bytes:
-        """Return a CSV with a row for each point and scan, in the scene's RAS mm. Columns: as in the Slicer module."""
+        """Return a CSV with a row for each point and scan, in the scene's RAS mm, with the columns COLUMNS."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -121,7 +121,7 @@ class Exports:
     def scene(self) -> Callable[[], BinaryIO]:
         """Write the scene into a folder. Returns a function that packs the folder as a bundle (.mrb) for 3D Slicer.
 
-        Packing takes long, so call this function in another thread. It returns a temporary file, deleted when closed.
+        Packing is slow: call this function in another thread. The function returns a file that is deleted when closed.
         """
         refused = AnatomicalEmbeddingError("The scene could not be written; free some space on the viewer's disk.")
         work = Path(tempfile.mkdtemp(prefix="bundle-", dir=self._session.folder))
@@ -160,7 +160,7 @@ class Exports:
 
 
 def _reported_place(found, answer) -> np.ndarray:
-    """Return the place of an answer, even of an absent one, (3,) RAS mm. Returns NaN if the list `found` lacks it."""
+    """Return an answer's place, (3,) RAS mm, even if its status is absent; NaN if the list `found` lacks the answer."""
     if answer is None or answer.status == REMOVED or not found.hasPoint(answer):
         return np.full(3, np.nan)
     return fromNode(found.node, answer.pointId) if answer.status == ABSENT else found.worldOf(answer)

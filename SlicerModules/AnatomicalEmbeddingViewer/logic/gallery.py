@@ -46,7 +46,7 @@ class Gallery:
     def scans(self) -> dict:
         """Return a dict: `name` of the cohort, `levels` (landmark -> body height, mm), `places` (the embedded scans).
 
-        Each entry of `places` is a dict about one scan. Its value `place` is the middle of the body, (3,) RAS mm.
+        Each entry of `places` is a dict about one scan, in which `place` is the middle of the body, (3,) RAS mm.
         """
         from AnatomicalEmbedding.embedding.coverage import LEVELS_MM
 

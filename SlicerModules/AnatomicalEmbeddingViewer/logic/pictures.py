@@ -234,7 +234,6 @@ class PictureFactory(IViewFactory):
             )
 
     async def _register(self, area: RcaViewAdapter) -> None:
-        """Wait until the server runs, then register an area with trame."""
         await self._server.ready
         self._server.root_server.controller.rc_area_register(area)
 

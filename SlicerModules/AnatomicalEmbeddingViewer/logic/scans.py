@@ -114,7 +114,7 @@ class Scans:
         self._session.store.cancel()
 
     def poll(self) -> None:
-        """Add the scans that were read since the last call, and let the map store accept new maps."""
+        """Add the scans that were read since the last call, and poll the map store."""
         for event in self._worker.poll():
             if event.kind == "progress":
                 continue

@@ -90,7 +90,7 @@ def file_name(name: str) -> str:
 
 
 def _quicken_vtk() -> None:
-    """Switch off VTK's threads and its log of times, which make the drawing of many small pictures slower."""
+    """Switch off VTK's threads and timer log, because they make the drawing of many small pictures slower."""
     vtk.vtkMultiThreader.SetGlobalMaximumNumberOfThreads(1)
     vtk.vtkTimerLog.LoggingOff()
 

@@ -64,7 +64,7 @@ class Views:
     # -- rows --------------------------------------------------------------------------------------------------------
 
     def _follow_scans(self) -> None:
-        """Give a row to each new scan, and free the rows of removed scans."""
+        """Show each new scan in a free row of views, and empty the rows of removed scans."""
         scans = self._session.scans
         for row in self._rows:
             if row.scan is not None and row.scan not in scans:

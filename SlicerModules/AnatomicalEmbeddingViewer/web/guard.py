@@ -79,7 +79,6 @@ class Guard:
 
 
 def _secured(request: web.Request, answer):
-    """Add the security headers to an answer, and return the answer."""
     host = request.headers.get("Host", "")
     for name, value in _HEADERS.items():
         answer.headers.setdefault(name, value)

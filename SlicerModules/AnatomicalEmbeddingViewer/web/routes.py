@@ -29,7 +29,7 @@ GALLERY_PAGE = "/gallery.html"
 
 
 def add_routes(app: web.Application, session: Session, scans: Scans, exports: Exports, boxes: Boxes) -> None:
-    """Add all addresses except the gallery's. Call this before the server listens and trame adds its own addresses."""
+    """Add all addresses except the gallery's. Call this before trame adds its own addresses and the server listens."""
 
     async def upload(request: web.Request) -> web.Response:
         folder, names = await receive(request, session.folder)

@@ -24,7 +24,7 @@ _BYTES_LIMIT = 2 * 2**30  # limit for the files of one upload, and for the files
 _CHUNK_BYTES = 1 << 20
 _HEADER_BYTES = 1 << 16
 _NAME_LIMIT = 120  # largest number of characters in a name
-_NO_ROOM = "could not be stored; free some space on the viewer's disk, then send them again."
+_NO_ROOM = "could not be stored; free some space on the viewer's disk, then send the files again."
 
 
 async def receive(request: web.Request, folder: Path) -> tuple[Path, list[str]]:
@@ -105,7 +105,7 @@ def _read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) -
 
 
 def readable_name(name: str) -> str:
-    """Return the last part of a sent path. Characters other than letters, digits and a few signs become "_"."""
+    """Return the name in the path of an uploaded file. Most characters other than letters and digits become "_"."""
     last = PurePosixPath(name.replace("\\", "/")).name
     return re.sub(r"[^\w.()+ -]", "_", last).strip(" .")[:_NAME_LIMIT] or "file"
 

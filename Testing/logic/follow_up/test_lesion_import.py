@@ -113,8 +113,7 @@ def test_entries_here_stay_and_additions_and_differences_are_named(bench, dicom,
     assert load(old) == [
         "old.followup.json: new lesions: L2.",
         "Known lesions that have new findings or sizes: L1 hilar.",
-        "old.followup.json differs from this follow-up. These entries were kept as they are here: L1 in 2024-01-01, "
-        "kind of L1.",
+        "old.followup.json differs from this follow-up: L1 in 2024-01-01, kind of L1. The follow-up keeps its entries.",
     ]
     assert bench.finding(dicom[1]).state == NOT_VISIBLE
     assert bench.finding(dicom[0]).size.long_axis == LONG

@@ -22,7 +22,8 @@ def test_a_lesion_marked_in_the_prior_is_proposed_where_it_is(prepared):
             assert sign in "○?"
             assert words[-1] == "mm"
     assert (
-        "No person has reviewed this place. It was computed from the place in 2023-03-01." in table.item(0, 2).toolTip()
+        "No person has reviewed this place. It comes from the lesion's place in 2023-03-01."
+        in table.item(0, 2).toolTip()
     )
 
 
@@ -71,7 +72,7 @@ def test_a_key_that_can_do_nothing_says_why(prepared):
     assert prepared.reported() == "L1 has already been reviewed in this study."
     prepared.go("L1", 2)
     prepared.press("A")
-    assert prepared.reported() == "L1 has no axes in this study: draw them with L and S."
+    assert prepared.reported() == "L1 has no axes in this study: draw them with keys L and S."
     prepared.press("O")
     assert prepared.reported() == ""
 

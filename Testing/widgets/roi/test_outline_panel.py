@@ -16,7 +16,7 @@ def tick(kit, panel, number, name):
 def test_a_missing_example_or_scan_is_stated(kit, panel):
     button = panel.ui.outlineButton
     assert not button.enabled
-    assert "Tick the segmentations" in button.toolTip
+    assert "Tick at least one segmentation" in button.toolTip
     lost = kit.scene.AddNewNodeByClass("vtkMRMLSegmentationNode", "Lost")
     panel.ui.outlineExamplesSelector.setCheckState(lost, 2)
     assert "Lost: the scan of this segmentation is not known" in button.toolTip

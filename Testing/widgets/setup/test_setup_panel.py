@@ -26,6 +26,17 @@ def test_choosing_a_file_of_weights(kit, open_panel, settings, tmp_path):
     assert shown(panel.ui.weightsStatus).startswith("Found: mine.safetensors (2 MB)")
 
 
+def test_the_terms_of_the_weights_are_shown(kit, open_panel, tmp_path):
+    panel = open_panel(True)
+    assert "for research only" in shown(panel.ui.weightsStatus)
+    mine = tmp_path / "mine.safetensors"
+    mine.write_bytes(b"0")
+    mine.with_suffix(".json").write_text('{"terms": "Any use is permitted."}')
+    kit.dialogs.answer("open_file", str(mine))
+    kit.click(panel.ui.chooseWeightsButton)
+    assert shown(panel.ui.weightsStatus).endswith("Any use is permitted.")
+
+
 def test_missing_weights_open_the_section_and_are_named(open_panel, settings, tmp_path):
     gone = tmp_path / "gone.safetensors"
     settings.setValue("weights", str(gone))

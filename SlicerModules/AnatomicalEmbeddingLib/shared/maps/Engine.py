@@ -138,7 +138,7 @@ class Engine:
             return None
 
     def release(self) -> None:
-        """Release the memory of the model. The model is loaded again when it is next used."""
+        """Release the memory of the model. The next use loads the model again."""
         with self._loading:
             if self._model is None:
                 return

@@ -65,7 +65,7 @@ class MapStore(Listener):
         return bool(self._waiting) or self._worker.busy
 
     def state(self, volumeNode) -> MapState:
-        """Return the state of a volume. If voxels or geometry have changed since `request`, the status is EMPTY."""
+        """Return the state of a volume's map. Its status is EMPTY if the volume has changed since `request`."""
         known = self._states.get(volumeNode.GetID())
         if known is None or known.content != contentKey(volumeNode):
             return MapState()
@@ -150,7 +150,7 @@ class MapStore(Listener):
     def choose(self, choice: Choice) -> None:
         """Use other weights, another device or another cache from now on, and cancel the current work.
 
-        If the weights change, all maps are removed, and no work is started. If not, the cancelled work starts again.
+        If the weights change, all maps are removed. If the weights stay the same, the cancelled work starts again.
         """
         if choice == self.engine.choice:
             return

@@ -77,7 +77,7 @@ class Worker:
             self._thread.start()
 
     def cancel(self, key: Hashable | None = None) -> list[Hashable]:
-        """Cancel one job, or all jobs if `key` is None. Returns the keys of these jobs; `poll` reports none of them."""
+        """Cancel one job, or all jobs if `key` is None. Returns the jobs' keys, which `poll` then does not report."""
         keys = [key] if key is not None else list(self._known)
         dropped = [self._known.pop(k) for k in keys if k in self._known]
         for job in dropped:

@@ -1,6 +1,6 @@
 """Base class of the panels that use the engine: shared session, set-up section, and the scene's parameter node.
 
-A panel shows the parameter node of the scene, even if the user closes the scene or loads another scene.
+If the user closes the scene or loads another scene, a panel then shows the new parameter node of the scene.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class EnginePanel(Listener, VTKObservationMixin):
         return part
 
     def end(self) -> None:
-        """Undo `setup`, also a failed one. If the module is open, first call `exit`, which Slicer's Reload skips."""
+        """Undo `setup`, even if it failed. If the module is open, first call `exit`, which Slicer's Reload skips."""
         if self.isSetUp and self.parent.isEntered:
             self.exit()
         self.setParameterNode(None)
@@ -146,7 +146,6 @@ class EnginePanel(Listener, VTKObservationMixin):
             self.initializeParameterNode()
 
     def _onParameters(self, caller=None, event=None) -> None:
-        """Update the panel after a change of the parameter node or of the scene's nodes."""
         if self.takesInput and not self._scene.IsBatchProcessing():  # during a batch the scene may be incomplete
             with self.changingParameters:
                 self.showParameters(self._parameterNode)

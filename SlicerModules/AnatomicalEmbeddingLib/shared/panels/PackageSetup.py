@@ -81,8 +81,8 @@ def _installTorch() -> None:
     except ModuleNotFoundError:
         raise InstallError(
             _(
-                "PyTorch is installed by Slicer's PyTorch extension, which is missing; install this extension in the "
-                "Extensions Manager, restart Slicer and press Install again, or choose a folder of wheel files."
+                "Slicer's extension PyTorch, which installs PyTorch, is missing. Install the extension in the "
+                "Extensions Manager, restart Slicer and press Install again. Or choose a folder of wheel files."
             )
         ) from None
     torch = PyTorchUtils.PyTorchUtilsLogic().installTorch(

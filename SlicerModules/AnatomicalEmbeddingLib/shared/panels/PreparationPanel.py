@@ -16,7 +16,7 @@ from .Widgets import BAD, GOOD, WARNING, coloured
 
 
 class PreparationPanel(Listener):
-    """Shows the progress of embedding the volumes of `setVolumes`, except volumes that were removed from the scene."""
+    """Shows the progress of embedding volumes. Volumes that were removed from the scene are ignored."""
 
     def __init__(self, parentLayout, session: Session) -> None:
         self.session = session
@@ -72,7 +72,6 @@ def _progressLines(states: list[tuple[str, MapState]], ready: int) -> list[str]:
 
 
 def _noteLines(states: list[tuple[str, MapState]]) -> list[str]:
-    """Return the notes about scans, for example about a corrected gantry tilt, or about swapped left and right."""
     maps = [(name, state.embedding) for name, state in states if state.embedding is not None]
     return [coloured(f"{name}: {'; '.join(notes)}.", WARNING) for name, m in maps if (notes := (*m.notes, *m.faults))]
 

@@ -16,7 +16,7 @@ _READING_MS = 4000
 
 
 class SelfTest:
-    """Mixin of a module's test class, for Reload and Test. It needs the packages of the set-up, but no data."""
+    """Base class of each module's self-test, which the button Reload and Test runs. A self-test needs no data."""
 
     def setUp(self) -> None:
         """Empty the scene. Skip the test if packages are missing, as on the servers that build Slicer's extensions."""

@@ -19,8 +19,8 @@ _YIELD_SECONDS = 0.015
 class Session:
     """One engine and one map store for all modules.
 
-    Signal ticked(): emitted after each poll of the store. This is 20 to 50 times a second while a panel is open or work
-    is running, otherwise once a second. Signal chosen(key): emitted after a setting has changed.
+    Signal ticked(): emitted after each poll of the store, 20 to 50 times a second while a panel is open or work is
+    running, otherwise once a second. Signal chosen(key): emitted after a setting has changed.
 
     A panel calls `attach` in its set-up and `detach` in its clean-up. Before `detach`, the panel closes its objects
     that use `store`. When the last panel is detached, all work is cancelled, the background thread ends, and all

@@ -26,7 +26,7 @@ from .Widgets import BAD, GOOD, coloured, connectPath, fillComboBox, letShrink, 
 
 
 class SetupPanel(Listener):
-    """Shows and changes `ModuleSettings`. A change of a setting is shown in the sections of all modules."""
+    """Shows and changes `ModuleSettings`. A change of a setting is shown in the panels of all modules."""
 
     def __init__(self, parentLayout, session: Session) -> None:
         self.session = session
@@ -101,10 +101,10 @@ class SetupPanel(Listener):
     # -- weights -----------------------------------------------------------------------------------------------------
 
     def _showWeights(self) -> None:
-        from AnatomicalEmbedding.resources import DEFAULT_MODEL, list_weights
+        from AnatomicalEmbedding.resources import default_weights, list_weights, terms_of
 
         chosen = choice().weights
-        entries = [("auto", _("Automatic ({name})").format(name=DEFAULT_MODEL))]
+        entries = [("auto", _("Automatic ({name})").format(name=default_weights()))]
         entries += [(name, name) for name in list_weights()]
         if chosen not in [weights for weights, _text in entries]:
             entries.append((chosen, Path(chosen).name))
@@ -118,6 +118,7 @@ class SetupPanel(Listener):
             card = path.with_suffix(".md")
             if card.is_file():
                 text += f' &nbsp;<a href="{card.as_uri()}">{_("data and licence")}</a>'
+            text += f"<br>{terms}" if (terms := terms_of(path)) else ""
         else:
             text = coloured(_("Missing: {path}. Choose other weights.").format(path=path), BAD)
         self.ui.weightsStatus.text = text

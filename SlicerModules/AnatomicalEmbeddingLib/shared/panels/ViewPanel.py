@@ -87,7 +87,7 @@ def offerLayouts() -> None:
 
 @contextmanager
 def _drawingAtTheEnd() -> Iterator[None]:
-    """Inside the `with` block, no slice view draws. At the block's end, each view draws once; Qt handles events."""
+    """Inside the `with` block, no slice view draws. At the block's end, each view draws once."""
     manager = slicer.app.layoutManager()
     names = manager.sliceViewNames() if manager is not None else []
     views = [manager.sliceWidget(name).sliceView() for name in names]
@@ -103,7 +103,6 @@ def _drawingAtTheEnd() -> Iterator[None]:
 
 
 def _isWindowWide() -> bool:
-    """True if the main window has room for three slice views next to a panel."""
     manager = slicer.app.layoutManager()
     return manager is None or manager.viewport().window().width >= _WIDE
 

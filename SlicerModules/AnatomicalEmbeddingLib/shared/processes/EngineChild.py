@@ -3,7 +3,7 @@ Slicer has ended.
 
 `python EngineChild.py STOP_FILE train ...` runs `python -m AnatomicalEmbedding train ...`. The command gets SIGTERM if
 STOP_FILE exists, or if the application that reads the command's output has ended. The parent process cannot use signals
-or standard input for this: Slicer's launcher does not pass them to Python, and Windows has no such signal.
+or standard input for this: Slicer's launcher passes neither to Python, and Windows has no such signal.
 """
 
 import os
@@ -18,7 +18,7 @@ _INTERVAL_SECONDS = 0.2
 
 
 class _Output:
-    """The command's output. If the program that reads it has ended, the command saves and stops, without an error."""
+    """The command's output. If the program that reads the output has ended, the command is stopped as by SIGTERM."""
 
     def __init__(self, stream) -> None:
         self._stream = stream

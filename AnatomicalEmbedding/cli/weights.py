@@ -1,0 +1,57 @@
+"""anatemb weights: make weights and all files that belong to them from a folder of data, with one command."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from .console import at_least, check_folder, complete, number, print_json, say_written, stop_on_signals
+
+
+def add_to(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "weights",
+        help="make weights, calibration, structure library, atlas and model card from a folder of data",
+        description="Makes all files that ship with weights, within a budget of hours. DATA contains index.csv, which "
+        "lists the scans with licence, collection, source and patient, and can contain labelmaps/index.csv, "
+        "train_levels.json, and labelled scans for measuring in dev/. To continue a stopped build, give the same "
+        "command again.",
+    )
+    add = parser.add_argument
+    add("data", type=Path, metavar="DATA", help="folder with index.csv")
+    add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the build and of its results")
+    terms = "open: use only data whose licence permits any use (ct-open); all: use all data (ct-research)"
+    add("--terms", choices=("open", "all"), required=True, help=terms)
+    hours = number(float, lambda value: 0 < value < 10_000, "a number of hours above 0")
+    add("--hours", type=hours, default=1.0, metavar="H", help="time budget, wall-clock hours (default: 1)")
+    add("--recipe", default="joint", metavar="NAME|FILE", help="recipe of the network (default: joint)")
+    add("--seed", type=at_least(0), default=0, help="random seed (default: 0)")
+    add("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
+    add("--threads", type=at_least(1), metavar="N", help="CPU threads of the network (default: all cores)")
+    add("--workers", type=at_least(0), default=1, metavar="N", help="processes that prepare batches (default: 1)")
+    jobs = min(os.cpu_count() or 1, 8)
+    add("--jobs", type=at_least(1), default=jobs, metavar="N", help=f"scans prepared at a time (default: {jobs})")
+    complete(parser, run, model=False)
+
+
+def run(options: argparse.Namespace) -> None:
+    import torch
+
+    from ..embedding.device import choose_device
+    from ..training.recipes import load_recipe
+    from ..weights.building import WeightsBuild
+
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    check_folder(options.output)
+    build = WeightsBuild(
+        options.data, options.output, options.terms, load_recipe(options.recipe), options.hours, options.seed,
+        str(choose_device(options.device)), options.workers, options.jobs,
+        lambda line: print(line, file=sys.stderr, flush=True), stop_on_signals(),
+    )  # fmt: skip
+    files = build.run()
+    say_written(files, options.json)
+    if options.json:
+        print_json({"files": list(map(str, files))})

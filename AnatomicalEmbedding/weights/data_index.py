@@ -1,0 +1,131 @@
+"""Reads the index of a folder of training data, and decides which licences are open.
+
+DATA/index.csv lists the scans, DATA/labelmaps/index.csv the label maps without scans. Columns: `file` (a path next to
+the index), `licence`, `collection`, `source`, and for scans `patient`. Scans in DATA/dev are never used for training.
+"""
+
+import csv
+import re
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import AnatomicalEmbeddingError
+from ..scan.image_files import display_name
+from ..structures.labelled_scans import patient_of, refuse_twins
+
+INDEX, LABEL_MAPS, HELD_OUT = "index.csv", "labelmaps", "dev"
+TERMS = ("open", "all")
+_COLUMNS = ("file", "licence", "collection", "source")
+_OPEN = re.compile(
+    r"public domain|\bCC ?0\b|\bCC[ -]BY\b|\bApache\b|\bMIT\b|\bBSD\b|\b3D Slicer licen[cs]e\b", re.IGNORECASE
+)
+_CLOSED = re.compile(
+    r"\b(NC|ND|SA)\b|non-?commercial|no-?derivatives|share-?alike|research|challenge|none stated|unknown|restricted|"
+    r"do not (ship|redistribute)|\bmixed\b|evaluation",
+    re.IGNORECASE,
+)
+_BESIDE = (".seg.nii.gz", ".labels.json", ".landmarks.json")  # files that belong to a scan or to a label map
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row of an index. path: an existing file or folder. patient: "" if the index does not state the patient."""
+
+    path: Path
+    licence: str
+    collection: str
+    source: str
+    patient: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the scan or of the label map, without suffix."""
+        return display_name(self.path).removesuffix(".seg")
+
+    @property
+    def is_open(self) -> bool:
+        return is_open(self.licence)
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether a label map lies next to the scan."""
+        return self.path.with_name(f"{self.name}.seg.nii.gz").is_file()
+
+
+def is_open(licence: str) -> bool:
+    """Decide whether a licence, as an index states it, permits any use if the source is named.
+
+    Open are public domain, CC0, CC BY, Apache, MIT, BSD and the 3D Slicer licence. A licence that also states a limit,
+    such as NC, ND, SA, "research only", "challenge", "none stated", "unknown" or "restricted", is not open. A licence
+    that the function does not know is not open.
+    """
+    return bool(_OPEN.search(licence)) and not _CLOSED.search(licence)
+
+
+def read_data(data: Path, terms: str) -> tuple[list[Entry], list[Entry]]:
+    """Return the scans and the label maps for training, sorted by name.
+
+    terms: "open" for entries with an open licence only, "all" for all entries. Scans in DATA/dev, and other scans of
+    the same patients, are left out. Raises AnatomicalEmbeddingError if an index is missing or wrong, or names a file
+    that does not exist, or if no entry is left.
+    """
+    listed = _read_index(data / INDEX)
+    held = [each for each in listed if each.path.is_relative_to(data / HELD_OUT)]
+    patients = {each.patient or patient_of(each.name) for each in held}
+    scans = [each for each in listed if each not in held and (each.patient or patient_of(each.name)) not in patients]
+    maps = _read_index(data / LABEL_MAPS / INDEX) if (data / LABEL_MAPS / INDEX).is_file() else []
+    scans, maps = (
+        sorted((each for each in entries if terms == "all" or each.is_open), key=lambda each: each.name)
+        for entries in (scans, maps)
+    )
+    if not scans and not maps:
+        raise AnatomicalEmbeddingError(f"{data / INDEX}: lists no data with open terms; add data, or use --terms all.")
+    for entries in (scans, maps):
+        refuse_twins([each.name for each in entries])
+    return scans, maps
+
+
+def _read_index(path: Path) -> list[Entry]:
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    except FileNotFoundError:
+        raise AnatomicalEmbeddingError(
+            f"{path}: is missing; write a table with the columns {', '.join(_COLUMNS)} and patient."
+        ) from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise AnatomicalEmbeddingError(f"{path}: is not a table ({error}); save it as CSV in UTF-8.") from None
+    entries = []
+    for row in rows:
+        if missing := [name for name in _COLUMNS if not row.get(name)]:
+            raise AnatomicalEmbeddingError(f"{path}: a row has no {missing[0]}; fill in this column.")
+        entry = path.parent / row["file"]
+        if not entry.exists():
+            raise AnatomicalEmbeddingError(f"{path}: lists {row['file']}, which does not exist; correct the index.")
+        entries.append(Entry(entry, row["licence"], row["collection"], row["source"], row.get("patient") or ""))
+    return entries
+
+
+def link_files(entries: Iterable[Entry], folder: Path) -> Path:
+    """Fill a folder with links to the files of entries and to their label files. Returns the folder.
+
+    Where links are not possible, as on some file systems, the files are copied.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for entry in entries:
+        for path in {entry.path, *(entry.path.with_name(entry.name + suffix) for suffix in _BESIDE)}:
+            link = folder / path.name
+            if path.exists() and not link.exists():
+                try:
+                    link.symlink_to(path.resolve(), path.is_dir())
+                except OSError:
+                    (shutil.copytree if path.is_dir() else shutil.copy)(path, link)
+    return folder
+
+
+def spread(entries: Sequence[Entry], count: int) -> list[Entry]:
+    """Choose at most `count` entries, evenly spaced, the same ones each time."""
+    chosen = min(count, len(entries))
+    return [entries[n * len(entries) // chosen] for n in range(chosen)]
