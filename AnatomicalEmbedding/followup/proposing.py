@@ -180,9 +180,9 @@ def _carried(size: Measurement, field: Correspondence | None, source: EmbeddingM
     ends = np.array(list(size.axes.values())).reshape(-1, 3)
     if field is None or not source.contains(ends).all():
         return None
-    carried: Any = field.points(ends).points_ras.reshape(-1, 2, 3).tolist()
-    axes = zip(size.axes, carried, strict=True)
-    return replace(size, **{f"{kind}_axis": tuple(map(tuple, axis)) for kind, axis in axes})
+    carried = field.points(ends).points_ras.reshape(-1, 2, 3).tolist()
+    axes: Any = {f"{kind}_axis": tuple(map(tuple, axis)) for kind, axis in zip(size.axes, carried, strict=True)}
+    return replace(size, **axes)
 
 
 def _on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
