@@ -81,6 +81,7 @@ def _one_patient(kit, folder: str) -> None:
     from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     ModuleSettings.setValue("cacheFolder", folder)
+    kit.load_module("AnatomicalLandmarks")
     volumes = [add_patient(0), *(add_bent_copy(f"copy {seed}", seed) for seed in (5, 6, 7))]
     put_under_one_patient(slicer.mrmlScene, *volumes)
     panel = kit.open("AnatomicalLandmarks")
