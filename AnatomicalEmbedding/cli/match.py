@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import PointsError
 from ..matching.status import ABSENT
-from ..registration import BY_MATCH
+from ..registration import BY_MATCH, BY_REGISTRATION
 from ..scan.points import PointList, parse_point, read_points, write_markups
 from . import console
 from .scans import Scans
@@ -81,8 +81,9 @@ def run(options: argparse.Namespace) -> None:
     for path, name, volume, target_map in scans.embedded(model):
         with scans.skipping():
             mapped = MappedScan(template, template_map), MappedScan(volume, target_map)
-            fields = [find_correspondence(*mapped, options.same_patient, model.cache)]
-            ((matches, found_by),) = answers(template_map, points.points_ras, [target_map], fields, options.effort)
+            field = find_correspondence(*mapped, options.same_patient, model.cache)
+            (matches,) = answers(template_map, points.points_ras, [target_map], [field], options.effort)
+            found_by = BY_MATCH if field is None else BY_REGISTRATION
             shown = not options.no_report and len(found) < _REPORT_TARGETS
             found.append(Answer(path, name, matches, _noted(volume, target_map) if shown else None, found_by))
     if not found:

@@ -79,7 +79,7 @@ def find_places(
             if name in row:
                 n, seen = targets.index(key), record.finding(name, source)
                 size = _carried(seen.size, fields[n], maps[source])
-                record = record.propose(key, {name: _proposal(seen, found[n].matches, row[name], source, size)})
+                record = record.propose(key, {name: _proposal(seen, found[n], row[name], source, size)})
             else:
                 reasons[key][name] = outside_patient(name, record.study(source).label)
     return record, reasons

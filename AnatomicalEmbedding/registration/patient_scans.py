@@ -18,7 +18,6 @@ from ..errors import AnatomicalEmbeddingError, NotSamePatientError
 from ..files import write_text
 from ..matching.match import Matches, match_all
 from ..scan.volume import Volume
-from . import BY_MATCH, BY_REGISTRATION
 from .correspondence import Correspondence, pair
 
 
@@ -29,20 +28,13 @@ class MappedScan(NamedTuple):
     map: EmbeddingMap
 
 
-class Answers(NamedTuple):
-    """The matches in one target. found_by: BY_REGISTRATION if they come from the correspondence, otherwise BY_MATCH."""
-
-    matches: Matches
-    found_by: str
-
-
 def answers(
     template: EmbeddingMap,
     points_ras: np.ndarray,
     targets: Sequence[EmbeddingMap],
     correspondences: Sequence[Correspondence | None],
     effort: str = "standard",
-) -> list[Answers]:
+) -> list[Matches]:
     """Find points in several targets. A target that has a correspondence with the template is not matched.
 
     Args:
@@ -52,10 +44,7 @@ def answers(
     """
     others = [target for target, known in zip(targets, correspondences, strict=True) if known is None]
     matched = iter(match_all(template, points_ras, others, effort))
-    return [
-        Answers(next(matched), BY_MATCH) if known is None else Answers(known.points(points_ras), BY_REGISTRATION)
-        for known in correspondences
-    ]
+    return [next(matched) if known is None else known.points(points_ras) for known in correspondences]
 
 
 def find_correspondence(

@@ -1,4 +1,4 @@
-"""The engine as the modules use it: load weights, embed scans, match points. torch is imported only when needed."""
+"""The engine as the modules use it: load weights, embed scans, pair scans of one patient. torch is imported only when needed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,12 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MemoryLimitError, NotSamePatientError
 from AnatomicalEmbedding.resources import weights_file
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.embedding.inference import Model
     from AnatomicalEmbedding.embedding.map import EmbeddingMap
-    from AnatomicalEmbedding.matching.match import Matches
     from AnatomicalEmbedding.registration.correspondence import Correspondence
     from AnatomicalEmbedding.scan.volume import Volume
 
@@ -107,19 +104,6 @@ class Engine:
         found.check_body()
         found.precompute()
         return found
-
-    def match(
-        self, template: EmbeddingMap, pointsRas: np.ndarray, targets: Sequence[EmbeddingMap], effort: str = "standard",
-        correspondences: Sequence[Correspondence | None] = (),
-    ) -> list[Matches]:  # fmt: skip
-        """Find points of the template in each target; see `AnatomicalEmbedding.registration.patient_scans.answers`.
-
-        correspondences: one for each target, or None for a target that is matched; () to match all targets.
-        """
-        from AnatomicalEmbedding.registration.patient_scans import answers
-
-        known = correspondences or [None] * len(targets)
-        return [each.matches for each in answers(template, pointsRas, targets, known, effort)]
 
     def pair(
         self, volumes: Sequence[Volume], maps: Sequence[EmbeddingMap], progress: Callable[[float, str], None],

@@ -81,9 +81,10 @@ class MapStore(Listener):
         A target whose correspondence with the template is ready is not matched: the correspondence gives the answers.
         pointsRas: (N, 3) RAS mm of the template. effort: see `AnatomicalEmbedding.matching.match.match_all`.
         """
-        maps, known = [self.map(target) for target in targets], self.correspondences
-        fields = [known.get(template, target) for target in targets]
-        return self.engine.match(self.map(template), pointsRas, maps, effort, fields)
+        from AnatomicalEmbedding.registration.patient_scans import answers
+
+        fields = [self.correspondences.get(template, target) for target in targets]
+        return answers(self.map(template), pointsRas, list(map(self.map, targets)), fields, effort)
 
     def request(self, volumeNodes: Iterable, retry: bool = True) -> list:
         """Start to embed the volumes that have no map. retry: True to also embed volumes whose embedding failed before.
