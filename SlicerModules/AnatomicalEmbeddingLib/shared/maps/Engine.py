@@ -1,4 +1,4 @@
-"""The engine as the modules use it: load weights, embed scans, pair scans of one patient. torch is imported only when needed."""
+"""The engine as the modules use it: load weights, embed scans, pair scans. torch is imported only when needed."""
 
 from __future__ import annotations
 
