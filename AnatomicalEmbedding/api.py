@@ -201,7 +201,7 @@ def segment(
 
 
 def _model_for(scans: Sequence[EmbeddingMap | Scan | None]) -> Model | None:
-    """Load the shipped weights if at least one of `scans` is not a map yet; otherwise return None."""
+    """Return the shipped model if at least one of `scans` is not a map yet; otherwise return None."""
     return None if all(scan is None or isinstance(scan, EmbeddingMap) for scan in scans) else load_model()
 
 

@@ -183,13 +183,13 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.status.say(sentence)
 
     def _onStructures(self, source):
-        """Store the ticked structures after a change by the user. source: the changed panel (library or examples)."""
+        """Store the ticked structures after the user has changed the ticks in the panel `source`."""
         if self.takesInput:
             others = [name for name in self._parameterNode.structures if name not in source.names]
             self._write("structures", [*others, *source.chosen])
 
     def _ticked(self):
-        """Return the names of the structures that are ticked in the shown library and examples, each name once."""
+        """Return the names of all structures that are ticked in the library or in the examples, each name once."""
         return list(dict.fromkeys([*self.structurePanel.chosen, *self.examplePanel.chosen]))
 
     def _onTargets(self):

@@ -159,7 +159,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self.logic.mirror.restrict()
 
     def _onChoice(self):
-        """Make the chosen study the current study, unless it is the prior. Move all views to the chosen lesion."""
+        """Make the chosen study current, unless it is the prior study. Move all views to the chosen lesion."""
         volume = self.logic.volumes.get(self.choice.study)
         node = self._parameterNode
         if node is not None and volume is not None and volume is not node.prior and volume is not node.current:
@@ -193,10 +193,8 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._showStudies(found, self._patient(found))
 
     def _chooseStudies(self, node, found):
-        """Choose default studies if a chosen study is missing or was removed. found: the patients of the scene.
-
-        If the default studies are chosen and a new date has reversed their order, choose default studies again.
-        """
+        """Choose the prior and the current study if a chosen study is missing, or if a new date has reversed the order
+        of the default studies. found: the patients of the scene."""
         patient = self._patient(found)
         if patient is None:
             patient = next((each for each in found if len(each.studies) > 1), found[0] if found else None)

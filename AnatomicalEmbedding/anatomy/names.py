@@ -98,7 +98,7 @@ def choose_names(wanted: Sequence[str], known: Collection[str], holder: str) -> 
 
 
 def _hint(name: str, known: Collection[str]) -> str:
-    """Return the end of the error message about an unknown name: similar names, or an `anatemb find` command."""
+    """Return the end of the error message about the unknown name: similar names in `known`, or another remedy."""
     key = spelling_key(canonical_name(name))
     keys = {spelling_key(each): each for each in sorted(known)}
     near = [each for other, each in keys.items() if set(key.split("_")) <= set(other.split("_"))]

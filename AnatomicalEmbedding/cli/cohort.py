@@ -265,7 +265,7 @@ def find(search: Search, mention: Mention | None, options: argparse.Namespace) -
 
 
 def _template(search: Search, options: argparse.Namespace) -> EmbeddingMap:
-    """Return the map of the example scan (--like). A scan that is not in the cohort is embedded now."""
+    """Return the map of the example scan `options.like`; a scan that is not in the cohort is embedded first."""
     try:
         rows = search.store.manifest.find(options.like)
     except AnatomicalEmbeddingError:

@@ -105,7 +105,7 @@ def _paste(options: argparse.Namespace) -> None:
 
 
 def _scan_of(result: str, names: Iterable[str]) -> str | None:
-    """Return the longest scan name in `names` with which the file name `result` starts; None if no name fits."""
+    """Return the longest of the scan names `names` with which the file name `result` begins; None if there is none."""
     return max((n for n in names if f"{_file_name(result)}_".startswith(f"{_file_name(n)}_")), key=len, default=None)
 
 

@@ -75,12 +75,13 @@ def run_landmarks(
 
 def run_confidence(options: argparse.Namespace) -> None:
     from ..evaluation.confidence import judge_trials, summarise_confidence
+    from ..structures.label_names import GROUPS
     from ..structures.labelled_scans import load_cases
     from ..training.known_matches import labelled_trials
 
     model = open_model(options)
     cases = load_cases(options.folder)
-    judged = judge_trials(labelled_trials(cases, model.embed), options.effort)
+    judged = judge_trials(labelled_trials(cases, model.embed, GROUPS), options.effort)
     finish(summarise_confidence(judged, f"{model.name}, {options.effort}"), options)
 
 

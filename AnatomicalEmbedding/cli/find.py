@@ -79,7 +79,7 @@ def run_find(options: argparse.Namespace) -> None:
 
 
 def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], list[str]]:
-    """Parse the report or the user's words. Returns (text, place) for each named place, then the words not understood.
+    """Return (text, mention) for each known place in the report or the user's words, and the words not understood.
 
     text: the sentence of the report that names the place, or all words of the user. For a report, the list of words not
     understood is empty. Raises AnatomicalEmbeddingError if no known place is named, or if no scan is given.

@@ -135,7 +135,8 @@ def _dates(given: Sequence[str], count: int) -> list[date | None]:
 
 
 def _describe(path: Path, series: str | None, volume: Volume, day: date | None) -> Study:
-    """Return the study of a scan. The study's key is the series UID or the content hash."""
+    """Return the study of a scan. The study's key is the UID of its DICOM series or, for another file, the hash of its
+    content."""
     from ..embedding.inference import volume_hash
     from ..followup.study_inputs import date_of
     from ..scan.dicom import describe_series, is_dicom_file

@@ -141,7 +141,7 @@ def _accelerators(torch_version: str) -> list[str]:
 
 
 def _axes(ijk_to_ras: np.ndarray) -> str:
-    """Return the directions in which i, j, k increase, such as "LPS". An oblique scan's angle follows in degrees."""
+    """Return the directions in which i, j, k increase, such as "LPS", and in degrees the angle of an oblique scan."""
     direction = ijk_to_ras[:3, :3] / np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
     letters = ""
     for axis in range(3):

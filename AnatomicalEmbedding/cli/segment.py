@@ -131,7 +131,8 @@ def run_run(options: argparse.Namespace) -> None:
 
 
 def _results(options: argparse.Namespace, name: str, inputs: Sequence[Path]) -> list[Path]:
-    """Return the result files of one scan. Raises AnatomicalEmbeddingError if a result would overwrite an input."""
+    """Return the paths of one scan's result files. Raises AnatomicalEmbeddingError if a result file would overwrite an
+    input file."""
     ends = (".seg.nrrd", ".seg.nii.gz", ".labels.json")
     results = [options.output / f"{name}{end}" for end in (ends if options.nifti else ends[:1])]
     if options.output.resolve() in {path.resolve().parent for path in inputs}:  # may hold drawn outlines

@@ -136,7 +136,7 @@ def _report(line: str) -> None:
 
 
 def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[PreparedScan]:
-    """Return the training scans: prepared scans, folders of scans (prepared now), label map images, and phantoms."""
+    """Return all scans of a training run: prepared scans, folders of scans (prepared first), label images, phantoms."""
     from ..errors import AnatomicalEmbeddingError
     from ..training.label_images import move_to_mean, prepare_label_images
     from ..training.preparation import REPORT

@@ -136,7 +136,7 @@ class _Run:
         self._rows[future] = row
 
     def _record(self, future: Any) -> None:
-        """Record the result of a task in the manifest. A lost task is sent again."""
+        """Write the result of a task to the manifest. If the result was lost, the task is sent again."""
         from distributed import CancelledError
         from distributed.scheduler import KilledWorker
 

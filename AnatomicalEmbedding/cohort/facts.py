@@ -9,6 +9,7 @@ import numpy as np
 
 from ..embedding.coverage import apply_affine, body_points, find_coverage, robust_affine
 from ..embedding.map import EmbeddingMap
+from ..embedding.spine import spine_from_json, spine_to_json
 from ..errors import MapError
 from ..scan.boxes import boxes_from_json, boxes_to_json
 
@@ -42,6 +43,7 @@ def make_facts(embedding: EmbeddingMap) -> dict[str, Any]:
         "notes": list(embedding.notes),
         "faults": list(embedding.faults),
         "organ_boxes": boxes_to_json(embedding.organ_boxes),
+        "spine": spine_to_json(embedding.spine),
         "low_mm": round(coverage.low_mm, 1),
         "high_mm": round(coverage.high_mm, 1),
         "held": coverage.text,
@@ -61,6 +63,7 @@ def check_facts(facts: dict[str, Any]) -> None:
     if not all(isinstance(text, str) for text in (*texts, *facts["notes"], *facts["faults"])):
         raise ValueError("a fact is not a text")
     boxes_from_json(facts["organ_boxes"])
+    spine_from_json(facts["spine"])
     numbers = np.array([facts["low_mm"], facts["high_mm"], facts["misfit_mm"]], dtype=np.float64)
     frame = np.array(facts["frame"], dtype=np.float64)
     if numbers.shape != (3,) or frame.shape != (4, 3) or not (np.isfinite(numbers).all() and np.isfinite(frame).all()):

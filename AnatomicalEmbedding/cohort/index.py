@@ -19,6 +19,7 @@ from safetensors import safe_open
 from ..embedding.calibration import find_calibration
 from ..embedding.map import EmbeddingMap
 from ..embedding.map_file import Provenance, check_matrices, read_descriptors
+from ..embedding.spine import spine_from_json
 from ..embedding.tensor_files import DAMAGED, check_size, write_tensor_file
 from ..errors import MapError
 from ..files import parse_json
@@ -31,7 +32,7 @@ _STEP_MM = 0.05  # unit of the stored coordinates
 _CHUNK_CELLS = 500_000  # cells whose distances are computed at a time
 _PART_SCANS = 1000
 _LEAST_SHARE = 0.8  # a part is made again if a smaller share of its scans is still in the store
-_KEY = "scan_hashes"
+_KEY = "scan_hashes_corrected"  # parts with the key "scan_hashes" hold coordinates without the correction at the spine
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +79,7 @@ class BodyCells:
             Provenance(facts["model"], facts["weights_hash"], "", facts["scan_hash"]), tuple(facts["notes"]),
             local=None if file is None else read_descriptors(file, body, (k, j, i)),
             calibration=find_calibration(facts["weights_hash"]), organ_boxes=boxes_from_json(facts["organ_boxes"]),
-            faults=tuple(facts["faults"]),
+            faults=tuple(facts["faults"]), spine=spine_from_json(facts["spine"]),
         )  # fmt: skip
 
 
@@ -153,7 +154,7 @@ class _Part:
 
 
 def _squares(coordinates: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """Return (n,): squared distance of each coordinate (n, 3) from the nearest of the places (m, 3)."""
+    """Return (n,): the squared distance of each of `coordinates` (n, 3) from the nearest of `places` (m, 3)."""
     least = (coordinates - places[0]).square_().sum(1)
     for place in places[1:]:
         torch.minimum(least, (coordinates - place).square_().sum(1), out=least)
@@ -203,7 +204,7 @@ def _write_part(folder: Path, store: Store, hashes: Sequence[str]) -> _Part:
 
 
 def _unravel(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:
-    """Convert flat indices (n,) of cells to i, j, k (n, 3). facts: facts of the scan, with the size of its grid."""
+    """Convert flat indices (n,) in a grid of shape facts["body_shape"] (k, j, i) to cells i, j, k (n, 3)."""
     try:
         k, j, i = np.unravel_index(flat.numpy(), tuple(facts["body_shape"]))
     except ValueError:
@@ -212,7 +213,7 @@ def _unravel(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:
 
 
 def _read(path: Path) -> _Part:
-    """Read one part of the index. Raises an exception of a type in DAMAGED if the file cannot be used."""
+    """Read one file of the index. Raises an exception of a type in DAMAGED if the file cannot be used."""
     with safe_open(str(path), "pt") as file:
         hashes = parse_json(file.metadata()[_KEY])
         names = ("coordinate", "cell", "first", "matrices")

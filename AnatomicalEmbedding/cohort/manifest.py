@@ -24,7 +24,7 @@ DUPLICATE = "duplicate"  # has the same content as an embedded scan
 UNUSABLE = "unusable"  # not a CT, damaged or too large; embedded only after the file has changed
 FAILED = "failed"  # the worker crashed, or an unexpected error occurred; the next run tries again
 STATES = (WAITING, EMBEDDED, DUPLICATE, UNUSABLE, FAILED)
-_FORMAT = 2  # stores of format 1 have maps in an older format
+_FORMAT = 3  # stores of formats 1 and 2 have maps in an older format
 _BATCH_SCANS = 100  # scans added in one transaction
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL)",

@@ -111,7 +111,7 @@ class Search:
         return sorted([*better, *found], key=_order)
 
     def _match(self, query: Query, hits: Sequence[Hit], effort: str, step: Step) -> list[Found]:
-        """Match one point in batches of scans, so that only a few maps are in memory at a time."""
+        """Match the point of `query` in the scans of `hits`, in batches, so that few maps are in memory at a time."""
         answers: list[Matches] = []
         for start in range(0, len(hits), _BATCH_SCANS):
             maps = [self._map_near(hit, effort) for hit in hits[start : start + _BATCH_SCANS]]
@@ -179,7 +179,7 @@ class Search:
         return sorted(found, key=_order)
 
     def _read_volume(self, row: Row) -> Volume | None:
-        """Read the scan of a row. None if its file is missing or has changed since the scan was embedded."""
+        """Return the scan of a manifest row; None if the scan cannot be read or has changed since it was embedded."""
         try:
             volume = row.source.read()
         except AnatomicalEmbeddingError:

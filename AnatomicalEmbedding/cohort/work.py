@@ -99,7 +99,7 @@ def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, An
 
 
 def _read_facts(path: Path, weights_hash: str) -> dict[str, Any] | None:
-    """Return the facts of the map `path` if an earlier task wrote the map with these weights; otherwise None."""
+    """Return the facts of the map file `path`; None if the file is missing, damaged or made with other weights."""
     if not path.is_file():
         return None
     try:
@@ -110,7 +110,7 @@ def _read_facts(path: Path, weights_hash: str) -> dict[str, Any] | None:
 
 
 def _check_readable(row: Row, memory_bytes: int) -> None:
-    """Raise AnatomicalEmbeddingError if a file of a scan is missing, or if the scan needs more than `memory_bytes`."""
+    """Raise AnatomicalEmbeddingError if a file of a scan is missing, or if reading needs more than `memory_bytes`."""
     files = [Path(row.path, name) for name in row.files] or [Path(row.path)]
     for file in files:
         if not os.access(file, os.R_OK):

@@ -99,7 +99,7 @@ def _dilate(mask: np.ndarray, reach: int) -> np.ndarray:
 
 
 def _fill_slices(body: np.ndarray) -> np.ndarray:
-    """Fill lungs, airways and bowel gas: regions that the body encloses in an axial slice."""
+    """Return the mask `body` (k, j, i) with enclosed regions of each axial slice, such as lungs, set to True."""
     # All slices form one picture, each with a frame of air. A region that does not touch a frame is enclosed.
     framed = np.pad(~body, ((0, 0), (1, 1), (1, 1)), constant_values=True)
     picture = sitk.GetImageFromArray(framed.reshape(-1, framed.shape[2]).astype(np.uint8))
@@ -108,7 +108,7 @@ def _fill_slices(body: np.ndarray) -> np.ndarray:
 
 
 def _add_open_lungs(hu: np.ndarray, body: np.ndarray) -> np.ndarray:
-    """Add lungs that the body wall does not enclose, because the in-plane border of the scan cuts through them."""
+    """Return the mask `body` (k, j, i) plus the lungs that the body wall does not enclose at the scan's border."""
     sides = np.concatenate([body[:, [0, -1], :].ravel(), body[:, :, [0, -1]].ravel()])
     if sides.mean() < _CUT_SHARE:
         return body  # air surrounds the patient: no lung touches the border

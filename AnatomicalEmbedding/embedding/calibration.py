@@ -45,11 +45,9 @@ class Forest:
 
     @cached_property
     def _tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return three arrays for the m nodes: feature (m,), next nodes (2 m,) and row in `outcomes` (m,).
-
-        Each node has two next nodes: for a value up to the threshold, and for a larger value. Both are the node itself
-        if it is a leaf. The row is valid for leaves only.
-        """
+        """Return three arrays about the m nodes of all trees: (m,) index of the feature that the node compares; (2 m,)
+        indices of both children, first the child for features up to the threshold; and (m,) row in `outcomes`, valid
+        only for leaves. Both children of a leaf are the leaf itself."""
         leaf, node = self.feature < 0, np.arange(len(self.feature))
         children = np.stack([np.where(leaf, node, node + 1), np.where(leaf, node, self.otherwise)], axis=1)
         return np.maximum(self.feature, 0).astype(np.int64), children.ravel(), np.cumsum(leaf) - 1

@@ -26,6 +26,7 @@ from .models.network import LOCAL_STRIDE, STRIDE, EmbeddingNetwork, Features
 from .models.registry import find_weights
 from .organs import anchored, organ_boxes
 from .orientation import doubtful_axes, find_faults, orientation_of, turn_over
+from .spine_fit import fit_spine
 from .working_grid import axis_matrix, levels_of
 
 _BODY_SHARE = 0.3  # least share of body voxels in a body cell
@@ -133,7 +134,8 @@ class Model:
             )[0]
             for axis in doubtful_axes(found, log_odds)
         }
-        return replace(found, faults=find_faults(found, log_odds, mirrored))
+        found = replace(found, faults=find_faults(found, log_odds, mirrored))
+        return found.with_spine(fit_spine(found, volume))
 
     @torch.no_grad()
     def _run_network(
@@ -190,7 +192,7 @@ class Model:
         return found._replace(coordinate=sum(coordinates) / len(scales))
 
     def _run(self, x: torch.Tensor, descriptors: bool, step: Callable[[float], None]) -> Features:
-        """Run the network on input (1, k, j, i), in slabs if the whole input exceeds the memory budget."""
+        """Run the network on `x` (1, k, j, i); in slabs along k if the whole `x` needs too much memory."""
         network, voxels = self.network, x[0].numel()
         of_voxel = network.bytes_per_voxel + (network.descriptor_bytes_per_voxel if descriptors else 0.0)
         fixed, need = voxels * network.fixed_bytes_per_voxel, voxels * of_voxel
@@ -247,7 +249,7 @@ def run_in_slabs(
     slabs = [(k, min(k + slab_cells, cells)) for k in range(0, cells, slab_cells)]
 
     def fine(low: int, high: int) -> torch.Tensor:
-        """Run the finest encoder level for a slab, cells low..high along k, with the same result as without slabs."""
+        """Return the U-Net's finest features of the cells low..high along k. Slabs do not change the features."""
         a, b = max(low - _FINE_REACH_CELLS, 0), min(high + _FINE_REACH_CELLS, cells)
         features = network.fine(x[None, :, a * stride : b * stride].to(device))
         return features[:, :, low - a : high - a]
@@ -281,7 +283,7 @@ def _without_batch(found: Features) -> Features:
 
 
 def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
-    """Magnify input (1, k, j, i) by `scale`. Zeros at the ends make each size a multiple of `size_step`."""
+    """Return `x` (1, k, j, i) magnified by `scale` and extended with 0 to sizes that are multiples of `size_step`."""
     size = [-(-round(n * scale) // size_step) * size_step for n in x.shape[1:]]
     return _read_along_axes(x, [(np.arange(n) + 0.5) / scale - 0.5 for n in size])
 
@@ -296,7 +298,8 @@ def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int
 
 
 def _read_along_axes(x: torch.Tensor, places: list[np.ndarray]) -> torch.Tensor:
-    """Interpolate x (c, k, j, i) at a grid's positions `places` along k, j, i, in voxels of x. Outside x, return 0."""
+    """Interpolate `x` (c, k, j, i) linearly on a grid; outside `x`, return 0. places: the positions of the grid along
+    k, j and i, in voxels of `x`."""
     k, j, i = (axis_matrix(n, place) for n, place in zip(x.shape[1:], places, strict=True))
     return torch.einsum("ak,ckyx->cayx", k, j @ (x @ i.T))
 
@@ -309,7 +312,7 @@ def volume_hash(volume: Volume) -> str:
 
 
 def _centres_inside(volume: Volume, cell_to_ras: np.ndarray, shape: torch.Size) -> torch.Tensor:
-    """Return (k, j, i) bool: whether the cell's centre lies inside the scan. Oblique scans do not fill the grid."""
+    """Return bool (k, j, i), True for each cell whose centre lies inside the scan."""
     k, j, i = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij")
     points = transform_points(cell_to_ras, np.stack([i, j, k], axis=-1).reshape(-1, 3))
     return torch.from_numpy(volume.contains(points).reshape(tuple(shape)))

@@ -17,17 +17,9 @@ import numpy as np
 from ..scan.geometry import bounds_of
 from .coverage import END_MM, height_at
 from .map import EmbeddingMap
+from .spine import AHEAD_MM, COURSE_MM, HEIGHT_MM
 
-# Usual middle of each vertebral body in the body frame: A and S, mm. Measured in the label maps of the atlas.
-_COURSE_MM = {
-    "C1": (1, 649), "C2": (24, 633), "C3": (21, 616), "C4": (17, 598), "C5": (15, 579), "C6": (9, 561),
-    "C7": (9, 555), "T1": (-4, 545), "T2": (-11, 521), "T3": (-23, 504), "T4": (-37, 485), "T5": (-43, 463),
-    "T6": (-46, 438), "T7": (-37, 413), "T8": (-36, 388), "T9": (-30, 365), "T10": (-26, 339), "T11": (-21, 310),
-    "T12": (-16, 288), "L1": (-10, 263), "L2": (-5, 233), "L3": (-5, 206), "L4": (-3, 171), "L5": (-7, 136),
-    "S1": (-22, 108),
-}  # fmt: skip
-_NAMES = list(_COURSE_MM)
-_AHEAD_MM, _HEIGHT_MM = np.array(list(_COURSE_MM.values()), dtype=np.float64).T
+_NAMES = list(COURSE_MM)
 # The ends from which vertebrae can be counted, and their usual body heights, mm.
 ENDS_MM = {"sacrum": 131.0, "lung apices": 552.0, "skull base": 638.0}
 NEXT_TO = {"sacrum": "L5", "lung apices": "T1", "skull base": "C2"}  # the vertebra at each end
@@ -75,9 +67,9 @@ def _height_of_top(embedding: EmbeddingMap, high: float) -> float:
 def near_spine(coordinates: np.ndarray) -> np.ndarray:
     """Return (n,) bool: whether each place (n, 3), mm in the body frame, lies within 4 cm of the bones of the spine."""
     x, y, z = np.asarray(coordinates, dtype=np.float64).T
-    middle = np.interp(z, _HEIGHT_MM[::-1], _AHEAD_MM[::-1])
+    middle = np.interp(z, HEIGHT_MM[::-1], AHEAD_MM[::-1])
     away = np.maximum(y - middle, np.maximum(middle - _BEHIND_MM - y, 0))
-    beyond = np.maximum(z - _HEIGHT_MM[0], np.maximum(_HEIGHT_MM[-1] - z, 0))
+    beyond = np.maximum(z - HEIGHT_MM[0], np.maximum(HEIGHT_MM[-1] - z, 0))
     return np.sqrt(x**2 + away**2 + beyond**2) < _NEAR_MM
 
 
@@ -101,12 +93,37 @@ def counted_alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 def has_next(end: str, height: float, at: float) -> bool:
     """Whether a vertebra at S = `height` mm can be the vertebra next to an end of the spine at S = `at` mm."""
-    return abs(height - at - (_COURSE_MM[NEXT_TO[end]][1] - ENDS_MM[end])) < _AGREE_MM.max()
+    return abs(height - at - (COURSE_MM[NEXT_TO[end]][1] - ENDS_MM[end])) < _AGREE_MM.max()
+
+
+def level_chances(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
+    """Return (n,) chance that the level of the spine at points (n, 3) RAS mm is right.
+
+    0 if the scan shows no end of the spine: then vertebrae are counted from no place, or from the lowest ribs only, and
+    some people have one pair of ribs more or fewer.
+    """
+    spine = embedding.spine
+    if spine is None or not set(spine.anchors) & set(ENDS_MM):
+        return np.zeros(len(points_ras))
+    return spine.chance[spine.nearest(points_ras[:, 2])]
+
+
+def levels_near(embedding: EmbeddingMap, points_ras: np.ndarray, coordinates: np.ndarray) -> np.ndarray:
+    """Name the two likely levels at points (n, 3) RAS mm near the spine: (n,) texts such as "L3 or L4".
+
+    coordinates: (n, 3) body coordinates, mm; used if the scan has no spine.
+    """
+    spine = embedding.spine
+    if spine is None:
+        return levels_at(coordinates[:, 2])
+    at = spine.nearest(points_ras[:, 2])
+    first = np.array([_NAMES.index(name) for name in spine.names])[at] - (spine.chances[at, 0] > spine.chances[at, 2])
+    return np.array([f"{_NAMES[n]} or {_NAMES[n + 1]}" for n in first], dtype=str)
 
 
 def levels_at(heights: np.ndarray) -> np.ndarray:
     """For each body height (n,), name the vertebrae above and below this height: (n,) texts such as "L3 or L4"."""
-    below = np.clip(np.searchsorted(-_HEIGHT_MM, -np.asarray(heights, dtype=np.float64)), 1, len(_NAMES) - 1)
+    below = np.clip(np.searchsorted(-HEIGHT_MM, -np.asarray(heights, dtype=np.float64)), 1, len(_NAMES) - 1)
     return np.array([f"{_NAMES[n - 1]} or {_NAMES[n]}" for n in below], dtype=str)
 
 
@@ -114,12 +131,12 @@ def level_of(structure: str) -> str | None:
     """Return the level in the name of a vertebra, rib or disc, or None. For a disc: the vertebra above it."""
     found = _NUMBERED.fullmatch(structure)
     level = None if found is None else found[1].upper() if found[1] else f"T{found[2]}"
-    return level if level in _COURSE_MM else None
+    return level if level in COURSE_MM else None
 
 
 def is_counted(level: str, height: float, ends: Mapping[str, float]) -> bool:
     """Whether a vertebra (middle at S = `height` mm) has its usual distance from a nearby end of the spine."""
-    usual = np.array([[_COURSE_MM[level][1] - at for at in ENDS_MM.values()]])
+    usual = np.array([[COURSE_MM[level][1] - at for at in ENDS_MM.values()]])
     return bool(counted_alike(usual, above_ends(np.array([height]), ends))[0])
 
 
@@ -133,7 +150,7 @@ def doubtful_level(structure: str, level: str, body_height: float) -> str:
         "L3 or L4"; for ribs "rib 11 or 12". For a rib 12 found too low, "rib 12 or a process of L1".
     """
     n = _NAMES.index(level)
-    other = _NAMES[min(max(n + (1 if body_height < _COURSE_MM[level][1] else -1), 0), len(_NAMES) - 1)]
+    other = _NAMES[min(max(n + (1 if body_height < COURSE_MM[level][1] else -1), 0), len(_NAMES) - 1)]
     if not structure.startswith("rib"):
         return f"{level} or {other}"
     if other == "L1":

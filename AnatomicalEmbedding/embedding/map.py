@@ -7,7 +7,7 @@ maps and never run the network.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from ..scan.geometry import in_grid, transform_points
 from .calibration import Calibration, find_calibration
 from .grid_reading import read_linear, read_rows, rows_of
 from .map_file import Provenance, read_map_file, write_map_file
+from .spine import Spine
 
 _CHUNK_POINTS = 512  # number of points whose distances to all body cells are computed at a time
 
@@ -30,7 +31,7 @@ class EmbeddingMap:
 
     Args:
         coordinate: float32 (3, k, j, i) body coordinates, channels towards R, A, S; mm if `provenance.metric`. They are
-            valid in body cells only.
+            valid in body cells only. At the spine they are corrected by the levels of the vertebrae.
         body: bool (k, j, i), True in body cells: tissue inside the scan, not air or table.
         cell_to_ras: (4, 4), cell index (i, j, k, 1) -> RAS mm of the cell's centre. Cells lie along the axes R, A, S.
         scan_to_ras: (4, 4), voxel index (i, j, k, 1) of the scan -> RAS mm. scan_shape: (k, j, i) size of the scan.
@@ -42,6 +43,7 @@ class EmbeddingMap:
         faults: signs that the scan is stored wrongly, such as "left and right are swapped"; usually empty.
         image: uint8, the scan as grey levels 0 to 255 (`working_grid.levels_of`), with `voxels_per_cell` voxels along
             each axis of a cell; or None.
+        spine: the vertebrae of the scan, by which `coordinate` is corrected; None if the scan shows no spine.
     """
 
     coordinate: torch.Tensor
@@ -56,6 +58,7 @@ class EmbeddingMap:
     organ_boxes: Mapping[str, np.ndarray] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
     image: torch.Tensor | None = None
+    spine: Spine | None = None
 
     @property
     def cell_mm(self) -> np.ndarray:
@@ -87,6 +90,21 @@ class EmbeddingMap:
         """Indices i, j, k of the body cells, (n, 3) long, and the body coordinates of these cells, (n, 3) float32."""
         i, j, k = self.body_index.unbind(1)
         return self.body_index, self.coordinate[:, k, j, i].T.contiguous()
+
+    def with_spine(self, spine: Spine | None) -> EmbeddingMap:
+        """Return the map with coordinates that are corrected by a spine; None: as the network computed them."""
+        coordinate = self.coordinate
+        for each, sign in ((self.spine, -1), (spine, 1)):
+            if each is not None:
+                coordinate = coordinate + sign * self._correction(each)
+        return replace(self, coordinate=coordinate, spine=spine)
+
+    def _correction(self, spine: Spine) -> torch.Tensor:
+        """Return the correction (3, k, j, i), mm, of the coordinates; 0 outside the body cells."""
+        correction = torch.zeros_like(self.coordinate)
+        points = transform_points(self.cell_to_ras, self.body_index.numpy())
+        correction[:, self.body] = torch.from_numpy(spine.correction(points).T).float()
+        return correction
 
     @cached_property
     def local_body(self) -> torch.Tensor:

@@ -23,10 +23,11 @@ from safetensors import safe_open
 
 from ..errors import MapError
 from ..scan.boxes import boxes_from_json, boxes_to_json
+from .spine import spine_from_json, spine_to_json
 from .tensor_files import DAMAGED, NewerFormatError, about_in, check_fields, check_size, write_tensor_file
 
 SUFFIX = ".map.safetensors"
-FORMAT_VERSION = 5  # versions 1 to 4 stored every cell, uncompressed
+FORMAT_VERSION = 6  # versions 1 to 4 stored every cell, uncompressed; version 5 stored no spine
 _METADATA_KEY = "anatomical_embedding_map"
 _COORDINATE_STEPS = 32767  # steps on each side of the middle of the coordinates' range
 _DESCRIPTOR_STEPS = 2047  # steps from 0 to a descriptor's largest value
@@ -75,6 +76,7 @@ def write_map_file(path: str | Path, fields: Mapping[str, Any]) -> None:
         "notes": list(fields["notes"]),
         "faults": list(fields["faults"]),
         "organ_boxes": boxes_to_json(fields["organ_boxes"]),
+        "spine": spine_to_json(fields["spine"]),
     }
     tensors["coordinate"], about["coordinate_range"] = _encode_coordinates(fields["coordinate"][:, body].T)
     if fields["image"] is not None:
@@ -120,7 +122,7 @@ def read_descriptors(path: str | Path, body: torch.Tensor, box: CellBox) -> torc
 
 @contextmanager
 def _opened(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Open a map file and yield it with its metadata. Errors in the `with` block become MapError with the path."""
+    """Open a map file, and yield the open file and its metadata. Errors in the `with` block are raised as MapError."""
     if not Path(path).is_file():
         raise MapError(f"{path}: no such file; check the path.")
     try:
@@ -157,6 +159,7 @@ def _read_fields(file: Any, about: dict[str, Any], body: torch.Tensor) -> dict[s
         "notes": tuple(map(str, about["notes"])),
         "faults": tuple(map(str, about["faults"])),
         "organ_boxes": boxes_from_json(about["organ_boxes"]),
+        "spine": spine_from_json(about["spine"]),
     }
 
 
@@ -170,7 +173,7 @@ def _read_image(file: Any, body: torch.Tensor) -> torch.Tensor | None:
 
 
 def _encode_coordinates(coordinates: torch.Tensor) -> tuple[torch.Tensor, dict[str, Any]]:
-    """Encode coordinates (n, 3). Returns int16 steps, and "middle" and "step": coordinate = middle + step * steps."""
+    """Return int16 `steps` (n, 3) and a dict of "middle" and "step", where coordinate = middle + step * steps."""
     if not len(coordinates):
         return torch.zeros(0, 3, dtype=torch.int16), {"middle": [0.0, 0.0, 0.0], "step": 1.0}
     low, high = coordinates.double().aminmax(dim=0)
@@ -233,7 +236,7 @@ def _decode_descriptors(file: Any, body: torch.Tensor, box: CellBox) -> torch.Te
 
 
 def _with_neighbours(body: torch.Tensor) -> torch.Tensor:
-    """Return bool (k, j, i): True for body cells and their neighbours, which interpolation in the body reads."""
+    """Return bool (k, j, i), True for each body cell and for each neighbour of a body cell."""
     return F.max_pool3d(body[None].float(), 3, 1, 1)[0] > 0
 
 

@@ -126,10 +126,9 @@ def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
 
 
 def _padded(cells: torch.Tensor, shift: tuple[int, int, int]) -> torch.Tensor:
-    """Pad cells (3, k, j, i) with air on all sides, to sizes that are multiples of STRIDE.
-
-    shift: 0 or 1 for k, j, i. If an odd number of cells is added, 1 puts the extra cell before the scan, 0 behind it.
-    """
+    """Pad `cells` (3, k, j, i) with air on all sides, to sizes that are multiples of STRIDE. If the number of added
+    cells is odd, the extra cell lies before the scan on axes where `shift` (k, j, i) is 1, and behind the scan on other
+    axes."""
     sides = []
     for n, rounded in zip(cells.shape[:0:-1], shift[::-1], strict=True):
         lacking = -n % STRIDE + STRIDE

@@ -125,7 +125,7 @@ def crop(grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int) -> tupl
 def _sample_aligned(
     array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray, slab: int = 16
 ) -> torch.Tensor:
-    """Resample a scan parallel to the grid: average blocks of `bins` voxels, then interpolate axis by axis."""
+    """Resample a scan with axes parallel to the grid: average blocks of `bins` voxels, then interpolate by axis."""
     bi, bj, bk = (int(b) for b in bins)
     nk, nj, ni = (n // b for n, b in zip(array.shape, (bk, bj, bi), strict=True))
     along_i, along_j, along_k = (
@@ -141,7 +141,7 @@ def _sample_aligned(
 
 
 def _sum_of_bins(array: np.ndarray, bins: tuple[int, int, int]) -> np.ndarray:
-    """Sum the voxels in each bin. bins: size of a bin (k, j, i) in voxels. An incomplete bin at the end is left out."""
+    """Return the sum of each block of `bins` (k, j, i) voxels. An incomplete block at the array's end is left out."""
     array = array[tuple(slice(n // b * b) for n, b in zip(array.shape, bins, strict=True))]
     # reading a flipped array takes twice as long; the sums are the same without the flip
     order = tuple(slice(None, None, -1 if step < 0 else 1) for step in array.strides)
@@ -167,7 +167,7 @@ def axis_matrix(size: int, position: np.ndarray) -> torch.Tensor:
 
 
 def _sample_oblique(array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray) -> torch.Tensor:
-    """Resample a scan with oblique axes: average blocks of `bins` voxels, then interpolate at each grid voxel."""
+    """Resample a scan with oblique axes to the grid: average blocks of `bins` voxels, then interpolate linearly."""
     bi, bj, bk = (int(b) for b in bins)
     source = torch.from_numpy(_sum_of_bins(array, (bk, bj, bi))).float().div_(bi * bj * bk).sub_(AIR_HU)
     to_source = _normalising(np.array(source.shape[::-1])) @ grid_to_ijk
@@ -182,7 +182,7 @@ def _sample_oblique(array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray
 
 
 def _normalising(size_ijk: np.ndarray) -> np.ndarray:
-    """Make the (4, 4) matrix from indices i, j, k to torch's normalised coordinates, -1..1 between the outer edges."""
+    """Return the matrix (4, 4) from voxels i, j, k to grid_sample's coordinates: -1 and 1 at the grid's outer edges."""
     matrix = np.diag([*(2 / size_ijk), 1.0])
     matrix[:3, 3] = 1 / size_ijk - 1
     return matrix

@@ -106,7 +106,7 @@ class BoxResult(Tables):
 
 
 def _papers_volume_ratio(boxes: list[KnownBox]) -> float:
-    """Return the paper's VR@99: median VR after all boxes grew by the smallest factor that gives mean recall 0.99."""
+    """Return VR@99: the median volume ratio with all boxes enlarged just so far that the mean recall is 0.99."""
     for alpha in _ALPHAS:
         enlarged = [
             grown(b.located.box_ras, np.tile((alpha - 1) / 2 * (b.located.box_ras[1] - b.located.box_ras[0]), 2))

@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import AnatomicalEmbeddingError
 from ..matching.match import match
 from ..matching.status import ABSENT, MATCHED
+from ..structures.label_names import EXTREME
 from ..training.known_matches import Trial
 from .results import GROUPS, Section, Tables
 
@@ -132,10 +133,10 @@ def summarise_confidence(judged: Judged, model: str) -> ConfidenceResult:
     """Compute figures: a row for all scans, a row for whole scans, and rows for groups of points in whole scans."""
     whole = judged.select(judged.whole)
     rows = [_row("all", judged), _row("whole scans", whole)]
-    # A user would place points of all groups except "extreme", which depend on the exact outline.
-    named = whole.select(whole.groups != "extreme")
+    # People click points of all groups except "extreme", which depend on the exact outline.
+    named = whole.select(whole.groups != EXTREME)
     if len(named.status):
-        rows.append(_row("  centres and landmarks", named))
+        rows.append(_row("  without extreme points", named))
     rows += [
         _row(f"  {group}", whole.select(whole.groups == group)) for group in GROUPS if (whole.groups == group).any()
     ]

@@ -134,7 +134,8 @@ def _pairs(earlier: Listed, later: Listed) -> list[tuple[int, int]]:
 
 
 def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
-    """Return (n, m) arrays, mm: distances of earlier from later lesions; distances to expect if both are one lesion."""
+    """Return two arrays (n, m), mm, for n earlier and m later lesions: the measured distance of each pair of lesions,
+    and the distance to be expected if both are the same lesion."""
     forth = np.linalg.norm(earlier.carried_ras[:, None] - later.points_ras[None], axis=2)
     back = np.linalg.norm(later.carried_ras[None] - earlier.points_ras[:, None], axis=2)
     one, other = earlier.error_mm[:, None], later.error_mm[None]
@@ -207,10 +208,8 @@ def assign_in_record(
 def _listed(
     record: FollowUp, key: str, other: str, maps: Mapping[str, EmbeddingMap], effort: str, unread: dict[str, str]
 ) -> Listed:
-    """Match the lesions that a person saw in study `key` and may still find in study `other`.
-
-    A lesion whose point lies outside the patient is left out, and the reason is added to `unread`.
-    """
+    """Match the lesions that a person saw in study `key` and may still find in study `other`. If a lesion's point lies
+    outside the patient, the lesion is left out, and `unread` gets the reason under the lesion's id."""
     lesions = [lesion for lesion in record.lesions if _is_open(lesion, key, other)]
     points = np.array([lesion.findings[key].point_ras for lesion in lesions]).reshape(-1, 3)
     lengths = [lesion.findings[key].size.long_mm for lesion in lesions]

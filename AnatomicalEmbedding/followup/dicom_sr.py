@@ -185,7 +185,7 @@ class _Report:
         return [self.hd.sr.FindingSite(self._code(organ), None if side is None else self._code(side))]
 
     def _image(self, point_ras: Iterable[float]) -> tuple[str, str]:
-        """Return the SOP class UID and the SOP instance UID of the slice nearest to a point (3,), RAS mm."""
+        """Return the SOP class UID and the SOP instance UID of the slice nearest to a point, (3,) RAS mm."""
         row, column = np.array(self.source[0].ImageOrientationPatient, dtype=np.float64).reshape(2, 3)
         origins = np.array([each.ImagePositionPatient for each in self.source], dtype=np.float64)
         header = self.source[int(np.argmin(np.abs((origins - _lps(point_ras)) @ np.cross(row, column))))]

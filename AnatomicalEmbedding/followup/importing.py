@@ -89,11 +89,11 @@ def _filled(mine: Lesion, other: Lesion) -> Lesion:
 
 
 def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping[str, Lesion]) -> bool:
-    """Return whether the finding `found` of the added record must be left out, because the old record contradicts it.
+    """Return whether the added finding `found` is left out, because a review in the old record contradicts the finding.
 
     mine: the finding of the same lesion and study in the old record, or None. known: lesions of the old record, by id.
-    If `mine` is reviewed, `found` is refused if it is also reviewed and differs from `mine`. Otherwise, `found` is
-    refused if it is merged into a lesion that a person reviewed as not visible, outside or merged in the old record.
+    If `mine` is reviewed, `found` is left out if it is also reviewed and differs from `mine`. Otherwise, `found` is
+    left out if it is merged into a lesion that a person reviewed as not visible, outside or merged in the old record.
     """
     if mine is not None and mine.reviewed:
         return found.reviewed and not _agree(mine, found)
@@ -102,7 +102,8 @@ def _is_refused(mine: Finding | None, found: Finding, study: str, known: Mapping
 
 
 def _agree(one: Finding, other: Finding) -> bool:
-    """Return whether two reviewed findings agree. A size that only one of the findings has is not compared."""
+    """Return whether two reviewed findings agree. Axes are compared only if a person confirmed the axes of both
+    findings."""
     if not (one.visible and other.visible):
         return (one.state, one.into) == (other.state, other.into)
     pairs = [(one.point_ras, other.point_ras)]
@@ -113,7 +114,7 @@ def _agree(one: Finding, other: Finding) -> bool:
 
 
 def _differs_in_kind(mine: Lesion, other: Lesion) -> bool:
-    """Return whether two lesions differ in name, organ, target, nodal or split_from. An empty text never differs."""
+    """Return whether two lesions differ in target or nodal, or in a name, organ or split_from that both have set."""
     words = [(each.name, each.split_from, organ_of(each.site)) for each in (mine, other)]
     differ = any(one and another and one != another for one, another in zip(*words, strict=True))
     return differ or (mine.target, mine.nodal) != (other.target, other.nodal)

@@ -111,8 +111,8 @@ def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
 def _seen_as(record: FollowUp, study: str, marked: MarkedLesion, claimed: Container[str | None]) -> str | None:
     """Return the id of the lesion that has the name of `marked` and that a person saw in the study, or None.
 
-    Of several lesions, the lesion nearest to the mark is returned. A lesion with a name such as F-1 is returned only if
-    a person marked it in the study without a proposal. claimed: ids of lesions of other marks; these are not returned.
+    Of several lesions, the nearest to the mark is chosen. A lesion whose name a program gave, such as F-1, is chosen
+    only if a person marked it without a proposal. claimed: ids of the lesions of other marks, which are not chosen.
     """
     places = {}
     for each in record.lesions:
@@ -126,8 +126,8 @@ def _seen_as(record: FollowUp, study: str, marked: MarkedLesion, claimed: Contai
 
 
 def _namesake(record: FollowUp, study: str, name: str) -> Lesion | None:
-    """Return the only lesion that has this name and is not seen in the study.
-    Returns None if there is no such lesion, if there are several, or if the name was given by a program."""
+    """Return the only lesion that has this name and is not seen in the study. Return None if no lesion or several
+    lesions fit, or if a program gave the name."""
     named = [each for each in record.lesions if each.name == name]
     named = [each for each in named if study not in each.findings or not each.findings[study].visible]
     return named[0] if name and not is_automatic(name) and len(named) == 1 else None

@@ -126,11 +126,11 @@ def outside_patient(lesion_id: str, study: str) -> str:
 
 
 def _nearest_source(record: FollowUp, findings: Mapping[str, Finding], key: str, usable: Container[str]) -> str | None:
-    """Choose the study from which a lesion is found in the study `key`. Returns the key of the chosen study, or None.
+    """Return the key of the study from which a lesion is found in the study `key`; None if there is no such study.
 
-    A person must have seen the lesion in the chosen study, and its key must be in `usable`. Of several studies, the
-    nearest in time is chosen; if two are equally near, the earlier study. findings: findings of the lesion, by study
-    key.
+    A person must have seen the lesion in the returned study, and its key must be in `usable`. Of several studies, the
+    nearest in time to `key` is returned; of two equally near studies, the earlier. findings: the findings of the
+    lesion, by study key.
     """
     seen = [s for s in record.studies if s.key in usable and s.key in findings and findings[s.key].visible]
     compared = (record.study(key), *seen)

@@ -252,10 +252,9 @@ class FollowUp:
         return self._with(replace(lesion, findings={**lesion.findings, study: finding}))
 
     def _without(self, lesion_id: str, instead: str) -> FollowUp:
-        """Remove a lesion, and replace its id with `instead` in the entries `into` and `split_from` of other lesions.
-
-        If `instead` is "", findings with the removed lesion as `into` are removed, too.
-        """
+        """Return the record without the lesion. In the entries `split_from` and `into` of other lesions, `instead`
+        replaces the id of the removed lesion. If `instead` is "", findings with the removed lesion as `into` are
+        removed, too."""
         kept = []
         for lesion in (each for each in self.lesions if each.id != lesion_id):
             findings = {
@@ -272,7 +271,7 @@ class FollowUp:
 
 
 def _placed(found: Finding, state: str, place: Point) -> Finding:
-    """Return the finding `found` with the given state and place. Axes that are not confirmed move with the place."""
+    """Return the finding with the given state, moved to `place`. Axes that no person confirmed are moved, too."""
     size = found.size
     if found.point_ras is not None and not size.confirmed:
         size = size.moved(found.point_ras, place)

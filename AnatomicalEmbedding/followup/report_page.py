@@ -50,10 +50,10 @@ def write_page(path: str | Path, record: FollowUp, volumes: Mapping[str, Volume]
 
 
 def _strip(record: FollowUp, cells: list[Row], volumes: Mapping[str, Volume]) -> dict[str, Any]:
-    """Return a dict with the values of one lesion for the HTML template. cells: the lesion's rows, one for each study.
+    """Return the values of one lesion for the report page's template. All pictures have one scale and grey window.
 
-    All pictures of a lesion have the same scale and grey window. In the dict, "half_mm" is half the side of a picture,
-    "bar_mm" is the length of the scale bar, and "cells" has one dict for each study, with its row and its picture.
+    cells: the lesion's rows, one for each study. In the result, "half_mm" is half the side of a picture, "bar_mm" is
+    the length of the scale bar, and "cells" has one dict for each study, with its row and its picture.
     """
     axes = [axis for row in cells if row.finding for axis in row.finding.size.axes.values()]
     side_mm = max([_LEAST_SIDE_MM, *(_SIDE * math.dist(*axis) for axis in axes)])
@@ -73,7 +73,8 @@ def _strip(record: FollowUp, cells: list[Row], volumes: Mapping[str, Volume]) ->
 
 
 def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
-    """Choose the grey window for the tissue at the first place where a person saw the lesion, or at its first place."""
+    """Choose the grey window for a lesion's tissue: in the first study in which a person saw the lesion, or else in the
+    first study in which the lesion has a place. cells: the lesion's rows, one for each study."""
     placed = [row for row in cells if row.finding and row.finding.point_ras and row.study.key in volumes]
     best = next((row for row in placed if row.finding.visible), placed[0] if placed else None)
     if best is None:

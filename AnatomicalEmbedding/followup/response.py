@@ -73,7 +73,7 @@ def responses(record: FollowUp) -> list[Response]:
 
 
 def _not_judged(timeline: Timeline, number: int) -> Response:
-    """Return the response at a visit before the baseline: progression if there is a new lesion, else not evaluable."""
+    """Return the response at a visit before the baseline: progression if a lesion is new, otherwise not evaluable."""
     study, news = timeline.record.studies[number], News()
     missing: tuple[str, ...] = (_NO_TARGET,)
     if study in timeline.clean:
@@ -86,10 +86,8 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
 
 
 def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
-    """Return sentences about missing targets or sizes, because of which visit `number` cannot be the baseline.
-
-    Targets or sizes are missing in this visit, or in the first visit in which a person saw a lesion.
-    """
+    """Return sentences on why visit `number` cannot be the baseline: targets or sizes are missing in this visit, or in
+    the first visit in which a person saw a lesion."""
     if not timeline.counting(timeline.start) and number > timeline.start:
         label = timeline.first.label
         return (f"no target lesion is marked in {label}, the first study with a lesion; mark a target in it.",)
@@ -146,7 +144,7 @@ def _percent(total: float | None, of: float) -> float | None:
 
 
 def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
-    """Yield (id, remark) of each lesion that was seen up to this visit, may still exist, and is not in the sum."""
+    """Yield (id, remark) of each lesion seen up to this visit that may still exist and is not in the sum of sizes."""
     record, study = timeline.record, timeline.record.studies[number]
     keys = {each.key for each in record.studies[: number + 1]}
     seen = [each for each in record.lesions if any(k in keys and f.visible for k, f in each.findings.items())]
@@ -172,6 +170,6 @@ def _choice_notes(sizes: Measured, targets: list[Lesion]) -> Iterator[str]:
 
 
 def _organ(lesion: Lesion) -> str:
-    """Return the organ of a lesion, without the side. All lymph nodes count as one organ."""
+    """Return the organ of a lesion without the side of the body; "lymph nodes" for each lymph node."""
     organ = organ_of(lesion.site)
     return "lymph nodes" if lesion.nodal or organ.endswith("lymph node") else organ

@@ -102,7 +102,7 @@ def _open(path: Path) -> Dataset:
 
 
 class _WholeFile(io.BytesIO):
-    """A file in memory. It raises OSError if it ends inside a value; pydicom alone would ignore the missing part."""
+    """A file in memory that raises OSError if a read ends early; pydicom alone would ignore the missing bytes."""
 
     def read(self, size: int | None = -1) -> bytes:
         data = super().read(size)
@@ -131,7 +131,7 @@ def _read(document: Dataset, path: Path) -> FollowUp:
 
 
 def _study(document: Dataset) -> Study:
-    """Return the study of the images that a report refers to; if the report names no image, the study of the report."""
+    """Return the study of the images that a report refers to, or the report's own study if no image is named."""
     evidence = [
         (str(study.StudyInstanceUID), str(series.SeriesInstanceUID))
         for study in document.get("CurrentRequestedProcedureEvidenceSequence") or ()
@@ -151,7 +151,8 @@ def _study(document: Dataset) -> Study:
 
 
 def _lesion(group: Dataset, study_key: str) -> Lesion | None:
-    """Read the lesion of a measurement group. None if the Tracking UID or a required place of the lesion is missing."""
+    """Return the lesion of a measurement group. Return None if the Tracking UID is missing, or if the place is missing
+    and the lesion's state requires a place."""
     items = list(_children(group))
     uid = _uid(items, _TRACKING_UID)
     state = _STATES.get(_answer(items, codes.STATE))
@@ -202,7 +203,7 @@ def _place(items: list[Dataset], size: Measurement) -> Point | None:
 
 
 def _points(item: Dataset) -> list[Point]:
-    """Read points, RAS mm. Raises ValueError if a number is not finite, or if a point does not have three numbers."""
+    """Return the points, RAS mm, of a DICOM item. Raises ValueError if a point does not have three finite numbers."""
     values = [float(value) for value in item.GraphicData]
     if not all(map(math.isfinite, values)):
         raise ValueError("a coordinate is not finite")
@@ -246,7 +247,7 @@ def _code(item: Dataset) -> codes.Code:
 
 
 def _answer(items: list[Dataset], name: codes.Code) -> str:
-    """Return the code value of the first coded item with this concept name, or ""."""
+    """Return the code value of the first item with this concept name; "" if there is no such item."""
     return next((_code(item.ConceptCodeSequence[0])[0] for item in _named(items, name)), "")
 
 

@@ -113,10 +113,10 @@ def date_of(text: str) -> date | None:
 
 
 def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[str, str]) -> dict[str, list[Study]]:
-    """For each study of `others`, find the studies of `here` that may be the same study.
+    """Return {key of a study in `others`: the studies of `here` that may be the same study}.
 
-    Returns: key in `others` -> studies of `here` with the same name and no contradiction. Studies with a DICOM series
-    are left out. keys: key in `others` -> key in `here`, for recognised studies, which are left out, too.
+    Two studies may be the same if they have the same name and no contradicting facts. Studies with a DICOM series UID
+    and recognised studies are left out. keys: key in `others` -> key in `here`, for all recognised studies.
     """
     free = [each for each in here if each.key not in keys.values() and not each.series_uid]
     sought = [each for each in others if each.key not in keys and not each.series_uid]

@@ -170,9 +170,9 @@ class Timeline:
                 yield shown.id, why_unknown(shown, found, study)
 
     def _shown(self, lesion: Lesion, number: int) -> Lesion | None:
-        """Return the lesion that stands for `lesion` in visit `number`, or None.
+        """Return the lesion that a person saw in visit `number` and that is, or contains, `lesion`; or None.
 
-        If a person saw `lesion` in the visit, return `lesion`. If `lesion` has merged into X in the visit, return X,
+        If a person saw `lesion` in the visit, this is `lesion`. If `lesion` is merged into X in the visit, this is X,
         but only if a person saw X in the visit and saw `lesion` in an earlier visit.
         """
         key = self.record.studies[number].key

@@ -78,14 +78,15 @@ class BlockAnswers:
 
 @cache
 class _Layout:
-    """Index tables for one size of local cells. Offsets are given in local cells i, j, k.
+    """The places and displacements that are compared when a point is matched, for one size of local cells.
 
-    nodes: (m, 3) offsets of the m nodes from the point; a node is a place at which descriptors are compared. dither:
-    (m, 3) a fraction of a cell for each node, added when the template is read, so that the mean rounding error is about
-    0. answering: (a,) numbers of the nodes near the point; only these a nodes choose a displacement. block: (a, m) the
-    weights of all m nodes for each of the a nodes; each row sums to 1. low, size: (3,) lowest corner and size of the
-    box of target cells that is read. displacements: (d, 3) the displacements that are compared; k changes slowest.
-    shape: number of displacements along k, j and i. Comments in the code explain `groups`, `cell` and `pick`.
+    All offsets are in local cells i, j, k. nodes: (m, 3) offsets from the point to m nodes, the places where
+    descriptors are compared. dither: (m, 3) fraction of a cell, added to each node when the template is read, so that
+    the mean rounding error is about 0. answering: (a,) indices in `nodes` of the a nodes near the point; only these
+    choose a displacement. block: (a, m) weights of all nodes in the choice of each of the a nodes; each row sums to 1.
+    low, size: (3,) lowest corner and size of the box of target cells that is read. displacements: (d, 3) all compared
+    displacements; k changes slowest. shape: number of displacements along k, j and i. Comments in the code explain
+    `groups`, `cell` and `pick`.
     """
 
     def __init__(self, local_mm: tuple[float, float, float]) -> None:
@@ -145,8 +146,8 @@ def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) ->
 def _in_parts(
     blocks: Blocks, rows: TargetRows, about: torch.Tensor, first: torch.Tensor, layout: _Layout
 ) -> BlockAnswers:
-    """Search for n points, each around its place in `about`, in batches of points to save memory.
-    first: first answers, found by body coordinates. about and first: (n, 3), in half cells of the target."""
+    """Match n points in batches, to save memory. about, first: (n, 3), in half cells of the target: the place around
+    which a point is searched for, and the first answer, found by body coordinates."""
     if blocks.seen.shape[1] != len(layout.nodes):
         raise MapError("the two maps have cells of different sizes; embed both scans again with the same weights.")
     every = (blocks.descriptors, blocks.seen, about, first)
@@ -197,10 +198,10 @@ def _match(
 def _similarities(
     descriptors: torch.Tensor, rows: TargetRows, corners: torch.Tensor, layout: _Layout
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compare the descriptors of m nodes (places) around each of n points with the target at d displacements.
+    """Compare descriptors of the template, at m nodes around each of n points, with the target at d displacements.
 
-    descriptors: (n, m, l), l numbers for each node. corners: (n, 3) lowest corner of each point's box of b target
-    cells. Returns the similarities (n, m * d), and (n, b) bool: whether each cell of a box lies in the body.
+    descriptors: (n, m, l), l numbers for each node. corners: (n, 3), lowest corner of each point's box of b target
+    cells. Returns similarities (n, m * d); and bool (n, b), True for each cell of a box that lies in the body.
     """
     shape, cells, length = layout.size.tolist()[::-1], int(layout.size.prod()), descriptors.shape[2]
     # buffers are reused: allocating memory for each point takes longer than filling it
@@ -223,7 +224,7 @@ def _similarities(
 
 
 def _copy_box(grid: torch.Tensor, corner: list[int], box: torch.Tensor) -> None:
-    """Copy the part of a grid that starts at `corner` (k, j, i) into `box` (k, j, i, ...); zero outside the grid."""
+    """Fill `box` (k, j, i, ...) with the part of `grid` that begins at `corner` (k, j, i); outside `grid`, with 0."""
     first = [max(low, 0) for low in corner]
     last = [max(min(low + n, m), f) for low, n, m, f in zip(corner, box.shape, grid.shape, first, strict=False)]
     part = grid[first[0] : last[0], first[1] : last[1], first[2] : last[2]]

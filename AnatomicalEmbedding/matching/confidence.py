@@ -57,8 +57,8 @@ class Evidence:
 
 
 def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
-    """Return (n, 5) for n cells i, j, k: the body coordinate (3 numbers), mm to the nearest side of the scan, and
-    mm to the nearer end of the scan along S."""
+    """Return (n, 5) for n cells i, j, k of the target: the body coordinate (3 numbers), the distance, mm, from the
+    nearest side of the scan, and the distance, mm, from the top or the bottom of the scan, whichever is nearer."""
     mixed = read_linear(target.coordinate_and_body, cells[None].float())[0]
     coordinate = mixed[:, :3] / mixed[:, 3:].clamp_min(1e-6)
     voxel = transform_points(target.cell_to_scan, cells.numpy())

@@ -50,7 +50,7 @@ def fit_around(rows: TargetRows, cells: torch.Tensor) -> LocalAffine:
 
 
 def _coordinates_and_body(embedding: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
-    """Return (n, m, 4) for cells i, j, k (n, m, 3): body coordinate and 1 for a body cell, else four zeros."""
+    """Return (n, m, 4) for cells i, j, k (n, m, 3): the body coordinate and 1 in a body cell, otherwise four zeros."""
     index, inside = flat_index(cells, embedding.body.shape)
     return embedding.coordinate_rows[index] * inside[..., None]
 
@@ -100,11 +100,8 @@ def find_coordinates(coordinates: torch.Tensor, rows: TargetRows) -> CoordinateA
 
 
 def _nearest_cell(target: EmbeddingMap, query: torch.Tensor) -> torch.Tensor:
-    """For each body coordinate in `query` (n, 3), find the body cell with the nearest body coordinate. Returns (n, 3).
-
-    |q - c|^2 = |q|^2 - 2 q.c + |c|^2 needs one matrix product; q is a wanted coordinate, c the coordinate of a cell.
-    All coordinates are centred first, to reduce rounding errors.
-    """
+    """Return, for each body coordinate in `query` (n, 3), the body cell i, j, k (n, 3) with the nearest body
+    coordinate. Coordinates are centred first, to reduce rounding errors."""
     middle, cells, norms = target.centred_cells
     return target.body_index[_nearest(query - middle, cells, norms)]
 
@@ -118,11 +115,11 @@ def _nearest(query: torch.Tensor, cells: torch.Tensor, half_squares: torch.Tenso
 def _step(
     query: torch.Tensor, start: torch.Tensor, rows: TargetRows
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Move each place of `start` (n, 3), in cells, to where the body coordinate equals the same row of `query` (n, 3).
+    """Move each place `start` (n, 3), in cells, to where the body coordinate equals the same row of `query` (n, 3).
 
-    Solves level + slope @ d = query for the move d; the left side is the body coordinate after the move. Damping keeps
-    d short where the coordinate hardly changes. The result stays in the body. Returns the new places (n, 3), in cells,
-    the distances (n,) from their coordinates to `query`, and the determinants (n,) of the slopes.
+    Solves level + slope @ d = query for the move d. Damping keeps d short where the coordinate hardly changes. Returns
+    the moved places (n, 3), in cells and always in the body; the remaining distances (n,), mm, from `query`; and the
+    determinants (n,) of the slopes.
     """
     cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
     fit = fit_around(rows, start)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from ..embedding.calibration import Calibration
-from ..embedding.levels import above_ends, counted_alike, levels_at, near_spine, spine_ends
+from ..embedding.levels import above_ends, counted_alike, level_chances, levels_near, near_spine, spine_ends
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import AnatomicalEmbeddingError, MapError
 from ..scan.geometry import LPS_FROM_RAS, transform_points
@@ -23,7 +23,7 @@ from .confidence import PLACE, Evidence, judge
 from .coordinates import find_coordinates, into_body
 from .image_step import read_windows, sharpen
 from .query import Query, read_query
-from .status import ABSENT, at_most_uncertain
+from .status import ABSENT, at_most_uncertain, is_level_certain
 from .target_batch import TargetRows
 
 _SCORE_MM = 10.0
@@ -214,7 +214,8 @@ def _judged(
     effort: str,
     placed: torch.Tensor,
 ) -> list[Matches]:
-    """Make each target's Matches. cells: answers before `image_step`, used for the evidence. placed: final answers."""
+    """Return the Matches of each target. cells: answers before the CT numbers were compared, at which the evidence is
+    read. placed: final answers."""
     table = evidence.table(cells, rows)
     parts = zip(rows.maps, placed.split(rows.counts), strict=True)
     places = np.concatenate([transform_points(target.cell_to_ras, part.numpy()) for target, part in parts])
@@ -230,22 +231,28 @@ def _judged(
 def _doubtful_levels(
     query: Query, places: np.ndarray, score: np.ndarray, table: np.ndarray, rows: TargetRows, effort: str
 ) -> np.ndarray:
-    """Return (n,) texts: the two possible levels, if an answer at the spine may be one vertebra off; else "".
+    """Return (n,) texts: the two possible levels of an answer near the spine if its level is uncertain, else "".
 
-    A level is certain if both scans show the point at the same height above the same end of the spine. A level is also
-    certain if the tissue of both places is very similar, as in two scans of one patient.
+    A level is certain if both scans show the point at the same height above the same end of the spine, or if the levels
+    that are counted from the ends are certain in both scans. It is also certain if the tissue of both places is very
+    similar, as in two scans of one patient.
     """
     coordinates = table[:, PLACE]
     doubtful = near_spine(coordinates) if rows.maps[0].provenance.metric else np.zeros(len(table), dtype=bool)
     if effort not in ("coordinates", "fast"):
         doubtful &= score < _SAME_TISSUE
+    parts = np.split(places, np.cumsum(rows.counts)[:-1])
     if doubtful.any() and query.above_ends_mm is not None:
-        heights = np.split(places[:, 2], np.cumsum(rows.counts)[:-1])
-        found = [above_ends(part, spine_ends(target)) for part, target in zip(heights, rows.maps, strict=True)]
+        found = [above_ends(part[:, 2], spine_ends(target)) for part, target in zip(parts, rows.maps, strict=True)]
         wanted = np.tile(query.above_ends_mm, (len(rows.maps), 1))
         doubtful &= ~counted_alike(wanted, np.concatenate(found))
+    if doubtful.any() and query.level_chances is not None:
+        chances = [level_chances(target, part) for part, target in zip(parts, rows.maps, strict=True)]
+        doubtful &= ~is_level_certain(np.tile(query.level_chances, len(rows.maps)) * np.concatenate(chances))
     levels = np.full(len(table), "", dtype="<U10")
-    levels[doubtful] = levels_at(coordinates[doubtful, 2])
+    if doubtful.any():
+        of_targets = zip(rows.maps, parts, np.split(coordinates, np.cumsum(rows.counts)[:-1]), strict=True)
+        levels[doubtful] = np.concatenate([levels_near(*each) for each in of_targets])[doubtful]
     return levels
 
 
@@ -261,7 +268,7 @@ def _check_targets(targets: Sequence[EmbeddingMap], weights_hash: str) -> None:
 
 
 def _matched_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
-    """Match the answers, target cells (n, 3), back to the template. Returns (n, 3) RAS mm in the template."""
+    """Match cells (n, 3) of the targets in `rows` back to the template. Returns (n, 3) RAS mm in the template."""
     found = []
     for target, part in zip(rows.maps, cells.split(rows.counts), strict=True):
         places = transform_points(target.cell_to_ras, part.numpy())

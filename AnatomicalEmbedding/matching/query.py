@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load, save
 
-from ..embedding.levels import above_ends, near_spine, spine_ends
+from ..embedding.levels import above_ends, level_chances, near_spine, spine_ends
 from ..embedding.map import EmbeddingMap
 from ..embedding.tensor_files import check_size
 from ..errors import PointsError
@@ -31,6 +31,8 @@ class Query:
         blocks: descriptors of the tissue around the points, for "standard" and "thorough"; or None.
         above_ends_mm: (n, len(ENDS_MM)) height of the points above each end of the spine, mm; NaN for an end that the
             template does not show. None if no heights were computed.
+        level_chances: (n,) chance that the template's level of the spine at each point is right; 0 if the template does
+            not show an end of the spine. None for queries that were read from a file.
     """
 
     weights_hash: str
@@ -39,6 +41,7 @@ class Query:
     descriptors: torch.Tensor | None = None
     blocks: Blocks | None = None
     above_ends_mm: np.ndarray | None = None
+    level_chances: np.ndarray | None = None
 
 
 def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "standard") -> Query:
@@ -55,7 +58,8 @@ def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "st
         blocks = describe_blocks(template, torch.from_numpy(transform_points(template.ras_to_cell, points_ras)))
     ends = spine_ends(template) if near_spine(coordinates.float().numpy()).any() else {}
     above = above_ends(points_ras[:, 2], ends)
-    return Query(template.provenance.weights_hash, coordinates, sizes, descriptors, blocks, above)
+    chances = level_chances(template, points_ras)
+    return Query(template.provenance.weights_hash, coordinates, sizes, descriptors, blocks, above, chances)
 
 
 def query_to_text(query: Query) -> str:
@@ -103,5 +107,8 @@ def join_queries(parts: list[Query]) -> Query:
         torch.cat([part.sizes for part in parts]),
         None if first.descriptors is None else torch.cat([part.descriptors for part in parts]),
         blocks,
-        None if first.above_ends_mm is None else np.concatenate([part.above_ends_mm for part in parts]),
+        *(
+            None if getattr(first, name) is None else np.concatenate([getattr(part, name) for part in parts])
+            for name in ("above_ends_mm", "level_chances")
+        ),
     )

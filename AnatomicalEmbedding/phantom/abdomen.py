@@ -65,8 +65,6 @@ def _draw_kidney(canvas: Canvas, side: str) -> None:
 
 
 def _under_diaphragm(solid: Ellipsoid) -> Piece:
-    """Return the part of a solid that lies under the diaphragm and inside the body wall."""
-
     def inside(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
         roof = diaphragm_z(x, y).astype(np.float32) - 4.0
         return solid.inside(x, y, z) & (z < roof) & CAVITY.inside(x, y, z, 2.0)

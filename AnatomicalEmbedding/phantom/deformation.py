@@ -134,7 +134,7 @@ class FatLayer:
 
     def _ellipse(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return three arrays (n,) about n points: y of the body's middle at the point's height; the point's distance
-        from this middle, 1 at the muscle wall; and the value of `change` at this height, 0 in neck and head."""
+        from this middle, where 1 is the muscle wall; and `change` at this height, which is 0 in neck and head."""
         z = points[:, 2]
         half, middle, front, back = BODY.section(z)
         inset = fat_mm(z)

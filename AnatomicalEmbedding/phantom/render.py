@@ -86,7 +86,7 @@ class BodyIndex:
 
 
 def _hat_weights(at: np.ndarray, knots: np.ndarray) -> np.ndarray:
-    """Return weights (len(at), len(knots)) for linear interpolation at the places `at` between evenly spaced knots."""
+    """Return weights (len(at), len(knots)) for linear interpolation from evenly spaced `knots` to places `at`."""
     position = (at - knots[0]) / (knots[1] - knots[0])
     return np.maximum(1 - np.abs(position[:, None] - np.arange(len(knots))), 0).astype(np.float32)
 
@@ -94,10 +94,10 @@ def _hat_weights(at: np.ndarray, knots: np.ndarray) -> np.ndarray:
 def _hounsfield(
     anatomy: Anatomy, hu: np.ndarray, heights: np.ndarray, rng: np.random.Generator
 ) -> tuple[torch.Tensor, int]:
-    """Compute blurred CT numbers of the slices of the canonical body from the lowest to the highest of `heights`.
+    """Compute blurred CT numbers of all slices of the canonical body from the lowest to the highest of `heights`.
 
     heights: slice indices in the canonical body. Returns the CT numbers plus 1000, so that air is 0; and the index of
-    the first slice that was computed.
+    the lowest computed slice.
     """
     first = int(np.clip(np.floor(heights.min()) - 2, 0, anatomy.tissue.shape[0] - 2))
     last = int(np.clip(np.ceil(heights.max()) + 3, first + 2, anatomy.tissue.shape[0]))

@@ -40,7 +40,7 @@ def vertebra_radii(name: str) -> tuple[float, float]:
 
 
 def _frame_point(name: str, right: float, ahead: float, up: float) -> np.ndarray:
-    """Convert a point from a vertebra's own frame (mm to the right, ahead, up) to the body frame, mm."""
+    """Convert a point in the frame of vertebra `name` (mm to the right, to the front, upwards) to the body frame."""
     z = VERTEBRA_Z[name]
     return np.array([0, float(spine_y(z)), z]) + np.array([right, ahead, up]) @ spine_axes(z)
 

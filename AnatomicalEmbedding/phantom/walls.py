@@ -115,7 +115,7 @@ def _draw_muscles(canvas: Canvas) -> None:
 
 
 def _draw_septa(canvas: Canvas) -> None:
-    """Draw thin curved sheets of fat between muscles, where a smooth random field is near zero."""
+    """Draw thin curved sheets of fat into the muscles."""
     rng = np.random.default_rng(11)
     coarse = rng.standard_normal((42, 16, 22)).astype(np.float32)
     nk, nj, ni = canvas.label.shape

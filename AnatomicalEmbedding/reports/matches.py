@@ -71,7 +71,7 @@ def _row(
 
 
 def _answer(name: str, volume: Volume, match: Matches, window: Window) -> dict[str, Any]:
-    """Return the data of one answer for the page. An answer without a position in the target has no pictures.
+    """Return the values of one answer for the page. An answer without a position in the target gets no pictures.
 
     name, volume: name and scan of the target. match: the match of one point.
     """

@@ -137,7 +137,7 @@ def data_uri(pixels: np.ndarray) -> str:
 
 
 def _interpolate(voxels: np.ndarray, ijk: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """Interpolate HU (n, n) at voxel indices (3, n, n). inside: (n, n) bool, the pixels whose HU are needed."""
+    """Return the HU (n, n) at voxel indices `ijk` (3, n, n). Pixels where `inside` (n, n) is False are not valid."""
     import torch
     import torch.nn.functional as F
 

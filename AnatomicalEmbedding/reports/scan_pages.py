@@ -95,7 +95,7 @@ def _rgb(number: int) -> list[int]:
 
 
 def _middle(mask: np.ndarray, volume: Volume) -> np.ndarray:
-    """Return (3,) RAS mm of the voxel of a mask (k, j, i) that is nearest to the middle of the mask."""
+    """Return the position (3,), RAS mm, of the voxel of a mask (k, j, i) that is nearest to the mask's middle."""
     voxels = np.argwhere(mask)[:, ::-1]
     centre = voxels[np.abs(voxels - voxels.mean(axis=0)).sum(axis=1).argmin()]
     return transform_points(volume.ijk_to_ras, centre[None])[0]

@@ -148,7 +148,7 @@ def _chosen_slices(path: Path, series: str | None, files: Sequence[Path] = ()) -
 
 
 def _scan(folder: Path, recursive: bool = True) -> tuple[list[_Slice], list[Path]]:
-    """Return the headers of all images in a folder, and a list of the CT files that cannot be read."""
+    """Return the headers of all DICOM images in a folder, and the paths of the CT images that cannot be read."""
     files = sorted(p for p in (folder.rglob("*") if recursive else folder.glob("*")) if p.is_file())
     slices, damaged = _read_headers(filter(is_dicom_file, files))
     if not slices and not damaged:
@@ -189,7 +189,7 @@ def _read_header(reader: sitk.ImageFileReader, path: Path) -> _Slice:
 
 
 def _numbers(text: str, count: int) -> np.ndarray | None:
-    """Parse a DICOM value of several numbers. Returns None unless it has exactly `count` finite numbers."""
+    """Return the numbers of a DICOM value; None unless the value consists of exactly `count` finite numbers."""
     try:
         values = np.array([float(part) for part in text.split("\\")])
     except ValueError:
@@ -221,7 +221,7 @@ def _by_series(slices: Iterable[_Slice]) -> dict[str, list[_Slice]]:
 
 
 def _placed(group: Iterable[_Slice]) -> list[_Slice]:
-    """Return the images of a series that can be part of a volume: they have a position and are not localizers."""
+    """Return the images of a series that have a position, an orientation and pixel spacing and are no localizers."""
     return [
         s
         for s in group

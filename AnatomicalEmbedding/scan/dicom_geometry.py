@@ -101,7 +101,7 @@ def fill_gaps(voxels: np.ndarray, stack: SliceStack) -> np.ndarray:
 
 
 def _axes(orientation_lps: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Convert rounded header values (6,) to perpendicular unit vectors: row direction, column direction, normal."""
+    """Convert Image Orientation (6 rounded numbers) to perpendicular unit vectors (3,): row, column and normal."""
     row, column = orientation_lps[:3], orientation_lps[3:]
     lengths = np.linalg.norm(row), np.linalg.norm(column)
     if min(lengths) < 0.9 or max(lengths) > 1.1 or abs(row @ column) > 0.01:
@@ -115,7 +115,8 @@ def _axes(orientation_lps: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarr
 def _line(
     positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, half_pixel: float, where: str
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Fit a line to slice origins. Returns a point (3,) of the line, at the first slice, and its shift (3,) per mm."""
+    """Fit a line to slice origins. Returns the point (3,) of the line at the first slice, and the shift (3,) of the
+    line for each mm of distance between slices."""
     centred = distance - distance.mean()
     along = (positions - positions.mean(axis=0)).T @ centred / (centred @ centred)
     off_line = positions - positions.mean(axis=0) - centred[:, None] * along
@@ -130,7 +131,7 @@ def _line(
 
 
 def _grid_length(positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, where: str) -> tuple[int, list[str]]:
-    """Return the number of slices of an even grid, and notes: [] or one sentence on missing or uneven slices."""
+    """Return the number of slices of a grid without gaps, and [a sentence on missing or uneven slices], or []."""
     steps = np.diff(distance)
     median = float(np.median(steps))
     # Steps are averaged without the gaps. The median would be biased, because positions are rounded in the header.

@@ -99,7 +99,7 @@ def resample(voxels: np.ndarray, ijk_to_ras: np.ndarray, new_ijk_to_ras: np.ndar
 
 
 def _set_geometry(target: sitk.Image | sitk.ResampleImageFilter, ijk_to_lps: np.ndarray, prefix: str = "Set") -> None:
-    """Set origin, spacing and direction. prefix: "Set" for an image, "SetOutput" for the output of a resampler."""
+    """Set origin, spacing and direction of an image or, if `prefix` is "SetOutput", of a resampler's output."""
     spacing = np.linalg.norm(ijk_to_lps[:3, :3], axis=0)
     getattr(target, prefix + "Origin")(ijk_to_lps[:3, 3].tolist())
     getattr(target, prefix + "Spacing")(spacing.tolist())

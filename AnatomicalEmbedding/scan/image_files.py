@@ -108,7 +108,7 @@ def _select_volume(reader: sitk.ImageFileReader, path: Path) -> None:
 
 
 def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
-    """Raise VolumeError if voxels of a MetaImage are missing. Without this check, SimpleITK prints its own messages."""
+    """Raise VolumeError if voxels of a MetaImage are missing; SimpleITK would print messages of its own."""
     with path.open("rb") as stream:
         head = stream.read(1 << 16)
     start = head.find(b"ElementDataFile")

@@ -169,7 +169,7 @@ def _control_points(markup: dict[str, Any], path: Path) -> list[_Row]:
 
 
 def _position(values: Any) -> np.ndarray | None:
-    """Return the position (1, 3) if `values` are three finite numbers, otherwise None."""
+    """Return `values` as a position (1, 3) if they are three finite numbers; otherwise return None."""
     try:
         position = np.array(values, dtype=np.float64).reshape(1, 3)
     except (TypeError, ValueError):

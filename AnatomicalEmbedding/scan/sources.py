@@ -169,7 +169,7 @@ def _exists(name: str) -> bool:
 
 
 def _walk(root: Path, unreadable: Callable[[str], None]) -> Iterator[tuple[Path, list[str]]]:
-    """Yield each folder with the names of its files. Links are followed, but each folder is visited only once."""
+    """Yield `root` and each folder in it once, with the names of its files. Links to folders are followed."""
 
     def refused(error: OSError) -> None:
         unreadable(f"{error.filename}: cannot be listed ({error.strerror}); check its permissions.")

@@ -43,5 +43,5 @@ def check_text_header(path: Path) -> None:
 
 
 def _is_free(line: bytes) -> bool:
-    """Return True if a line of a NRRD header may have any length: a comment, a key with a value, or free text."""
+    """Return whether a line of an NRRD header is a comment, a key with a value, or a field of free text."""
     return line.startswith(b"#") or b":=" in line or line.lower().startswith(_FREE_TEXT)

@@ -244,10 +244,8 @@ def _from_arrays(
     name: str, path: str | Path, voxels: np.ndarray, ijk_to_ras: np.ndarray, notes: tuple[str, ...] = (),
     patient_id: str = "",
 ) -> Volume:  # fmt: skip
-    """Make a Volume from the arrays of a reader.
-
-    Padding is set to -1024 HU, whole numbers become int16, and a sheared grid is resampled to perpendicular axes.
-    """
+    """Make a Volume from HU `voxels` (k, j, i). Padding becomes -1024 HU, whole numbers become int16, and a scan with a
+    small gantry tilt is resampled to perpendicular axes. Raises VolumeError if the tilt is large."""
     where = str(path) or name or "image"
     voxels = as_hu_array(voxels, where)
     if voxels.dtype != np.int16 and np.abs(voxels).max() <= np.iinfo(np.int16).max:

@@ -173,7 +173,8 @@ def _coordinates(embedding: EmbeddingMap, points: np.ndarray) -> np.ndarray:
 
 
 def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
-    """Return local descriptors (c, k, j, i) near a box, the first descriptor's place (3,) RAS mm, and spacing (3,)."""
+    """Return the local descriptors (c, k, j, i) in and near a box, the centre (3,) RAS mm of the first local cell, and
+    the size (3,) mm of a local cell."""
     size = embedding.cell_mm / 2
     low = embedding.cell_to_ras[:3, 3] - size / 2
     shape = np.array(embedding.local.shape[:0:-1])

@@ -97,7 +97,9 @@ class PatchSampler:
         return Patch(network_input(hu, coordinate, guess), features, labels[None], example.known)
 
     def _guess(self, n: int, where: torch.Tensor) -> torch.Tensor:
-        """Make a random first guess (s, k, j, i) for a patch: carried labels, bent labels of example n, or zeros."""
+        """Return a random first guess (s, k, j, i) for a patch of example n: labels that registration carried to the
+        example, its own labels with a random deformation, or zeros. where: positions of the patch's voxels in the
+        example."""
         example, rng = self._examples[n], self._rng
         if rng.random() < _NO_GUESS:
             return torch.zeros(len(example.labels), *self._size)
@@ -171,7 +173,7 @@ def read_features(crop: Crop, where: torch.Tensor) -> torch.Tensor:
 
 
 def _normalised(where: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-    """Convert positions (k, j, i, 3), in voxels i, j, k of an array of this shape, to -1..1 for grid_sample."""
+    """Convert positions (k, j, i, 3), in voxels i, j, k of an array of this shape, to F.grid_sample's coordinates."""
     return ((where + 0.5) * 2 / torch.tensor(shape[:1:-1]) - 1)[None]
 
 
@@ -249,12 +251,12 @@ def block_means(x: torch.Tensor, structures: int) -> list[torch.Tensor]:
 
 
 def _dilate(x: torch.Tensor, reach: int) -> torch.Tensor:
-    """Return (b, 1, k, j, i): largest value of all channels in a cube of 2 * `reach` + 1 voxels around each voxel."""
+    """Return (b, 1, k, j, i): for each voxel, the largest value of all channels within `reach` voxels on each axis."""
     return _pool_axes(F.max_pool3d, x.amax(1, keepdim=True), 2 * reach + 1)
 
 
 def _pool_axes(pool: Callable[..., torch.Tensor], x: torch.Tensor, size: int, **options: bool) -> torch.Tensor:
-    """Pool over a cube of side `size` voxels around each voxel, axis by axis, which is faster than 3-D pooling."""
+    """Apply `pool` over the cube of `size` voxels around each voxel, axis by axis, which is faster than 3-D pooling."""
     for axis in range(3):
         window, half = [1, 1, 1], [0, 0, 0]
         window[axis], half[axis] = size, size // 2
@@ -403,7 +405,7 @@ def predict(
 
 
 def _starts(whole: int, window: int) -> list[int]:
-    """Return each window's first voxel. Windows cover an axis of `whole` voxels and overlap by at least a third."""
+    """Return the first voxel of each window, so that windows cover `whole` voxels and overlap by at least a third."""
     count = 1 if whole <= window else int(np.ceil((whole - window) / (window * 2 / 3))) + 1
     return np.unique(np.rint(np.linspace(0, whole - window, count)).astype(int)).tolist()
 

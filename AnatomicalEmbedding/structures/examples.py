@@ -134,7 +134,7 @@ def read_examples(
 
 
 def _drawn_boxes(scan: Path) -> dict[str, np.ndarray]:
-    """Read the ROI files next to a scan: structure -> box. An ROI without a name is named after its file."""
+    """Return {structure: box} from the ROI files next to a scan. An ROI without a name is named after its file."""
     stem = display_name(scan)
     boxes: dict[str, np.ndarray] = {}
     for path in sorted(scan.parent.glob(f"{glob.escape(stem)}.*")):

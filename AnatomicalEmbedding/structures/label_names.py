@@ -4,6 +4,7 @@ The APE protocol (Goncharov et al., MICCAI 2024, section 3) measures errors at t
 """
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 
@@ -23,6 +24,11 @@ LEFT_OUT_NAMES = {
     "spread over the body": (
         "arteries", "background", "body", "bone", "bones", "fat", "muscle", "muscles", "skeleton", "skin",
         "soft_tissue", "table", "veins", "vessels",
+        *(
+            f"{tissue}_{part}"
+            for tissue in ("blood_vessels", "cartilage", "lymphatic_nodes", "muscle", "residual_tissue", "skin")
+            for part in ("head", "trunk", "arms", "legs")
+        ),
     ),
     # Radiotherapy contours contain only the part near the target volume, so both ends are arbitrary.
     "longer than most scans and often drawn only in part": ("spinal_cord", "spinal_canal"),
@@ -32,9 +38,10 @@ LEFT_OUT_NAMES = {
 GROUPS = {
     "centre": "Organ centres, different patients",
     "extreme": "Extreme points of organs, different patients",
+    "inner": "Inner points of organs, different patients",
     "landmark": "Landmarks, same patient",
 }
-LANDMARK = "landmark"
+CENTRE, EXTREME, INNER, LANDMARK = GROUPS
 KINDS = ("centre", "right", "left", "anterior", "posterior", "superior", "inferior")
 # RAS direction of each extreme point; rows in the order of KINDS[1:].
 _DIRECTIONS = np.array([(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1)], dtype=np.float64)
@@ -42,7 +49,7 @@ _DIRECTIONS = np.array([(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1),
 
 def group_of(kind: str) -> str:
     """Return the kind of a point for reports: "centre", "landmark", or "extreme" for all six extreme points."""
-    return kind if kind in GROUPS else "extreme"
+    return kind if kind in GROUPS else EXTREME
 
 
 def structure_name(name: str) -> str:
@@ -64,13 +71,51 @@ def reason_left_out(name: str) -> str | None:
     return next((reason for reason, names in LEFT_OUT_NAMES.items() if name in names), None)
 
 
+def measure_ends(ijk: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
+    """Return points of a structure, (7, 3) RAS mm in the order of KINDS: its centre of mass, and its extreme points.
+
+    An extreme point is the mean of the outermost layer of voxels. ijk: (n, 3) voxels of the structure.
+    """
+    ras = transform_points(ijk_to_ras, ijk)
+    points = [ras.mean(axis=0)]
+    for direction in _DIRECTIONS:
+        along = ras @ direction
+        # Half a voxel along the direction selects one layer of voxels (about one layer in an oblique grid).
+        half_layer = 0.5 * np.abs(direction @ ijk_to_ras[:3, :3]).max()
+        points.append(ras[along > along.max() - half_layer].mean(axis=0))
+    return np.array(points)
+
+
+def measure_halves(ijk: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
+    """Return inner points of a structure, (6, 3) RAS mm: the centres of mass of its right, left, ... lower half.
+
+    The rows are in the order of KINDS[1:]. A row is NaN if the point is not in the structure, which may be bent. The
+    halves meet at the structure's centre of mass. ijk: (n, 3) voxels of the structure.
+    """
+    ras = transform_points(ijk_to_ras, ijk)
+    along = (ras - ras.mean(axis=0)) @ _DIRECTIONS.T
+    points = np.array([ras[side >= 0].mean(axis=0) for side in along.T])
+    nearest = np.rint(transform_points(np.linalg.inv(ijk_to_ras), points)).astype(int)
+    inside = (nearest[:, None] == ijk).all(axis=2).any(axis=1)
+    return np.where(inside[:, None], points, np.nan)
+
+
+def measure_all(ijk: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
+    """Return the points of `measure_ends`, then the points of `measure_halves`, (13, 3) RAS mm."""
+    return np.concatenate([measure_ends(ijk, ijk_to_ras), measure_halves(ijk, ijk_to_ras)])
+
+
 def find_structures(
-    labels: np.ndarray, ijk_to_ras: np.ndarray, names: dict[int, str]
+    labels: np.ndarray,
+    ijk_to_ras: np.ndarray,
+    names: dict[int, str],
+    measure: Callable[[np.ndarray, np.ndarray], np.ndarray] = measure_ends,
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """Find the centre and the six extreme points of the structures of a label map; unsuitable structures are left out.
+    """Find points of the structures of a label map; unsuitable structures are left out.
 
     labels: (k, j, i) integers, 0 = background. ijk_to_ras: (4, 4). names: label value -> name, each name once.
-    Returns name -> points (7, 3) RAS mm in the order of KINDS, and name -> reason for each structure that was left out.
+    measure: the function that returns the points of a structure.
+    Returns name -> points (m, 3) RAS mm, and name -> reason for each structure that was left out.
     Reasons: the name is in LEFT_OUT_WORDS or LEFT_OUT_NAMES, the structure has fewer than MIN_VOXELS voxels, or the
     border of the scan cuts the structure, so its true centre and extremes are not known.
     """
@@ -85,7 +130,7 @@ def find_structures(
         if reason is None and bool(((ijk == 0) | (ijk == last)).any()):
             reason = "cut by the border of the scan"
         if reason is None:
-            found[name] = _measure(ijk, ijk_to_ras)
+            found[name] = measure(ijk, ijk_to_ras)
         else:
             left_out[name] = reason
     return found, left_out
@@ -103,15 +148,3 @@ def voxels_by_label(labels: np.ndarray) -> dict[int, np.ndarray]:
         int(values[start]): np.column_stack(np.unravel_index(part, labels.shape)[::-1])
         for start, part in zip(starts, np.split(where, starts[1:]), strict=False)
     }
-
-
-def _measure(ijk: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
-    """Return (7, 3) RAS mm: the centre of mass, and the mean of the outermost layer of voxels in six directions."""
-    ras = transform_points(ijk_to_ras, ijk)
-    points = [ras.mean(axis=0)]
-    for direction in _DIRECTIONS:
-        along = ras @ direction
-        # Half a voxel along the direction selects one layer of voxels (about one layer in an oblique grid).
-        half_layer = 0.5 * np.abs(direction @ ijk_to_ras[:3, :3]).max()
-        points.append(ras[along > along.max() - half_layer].mean(axis=0))
-    return np.array(points)

@@ -157,7 +157,7 @@ def _read_label_map(labels: Path, names: Path) -> LabelMap:
 
 
 def _as_labels(labels: Path, image: sitk.Image) -> np.ndarray:
-    """Return the voxels of a label map, (k, j, i) integers. Raises VolumeError if some voxels are fractions."""
+    """Return the voxels of a label map, (k, j, i), as integers. Raises VolumeError if a voxel is a fraction."""
     voxels = sitk.GetArrayFromImage(image)
     if voxels.dtype.kind != "f":
         return voxels
@@ -252,7 +252,7 @@ def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pa
 
 
 def _points(case: Case, as_landmarks: bool) -> dict[tuple[str, str], np.ndarray]:
-    """Return a case's landmarks or, if not `as_landmarks`, its structures' points: (name, kind) -> (3,) RAS mm."""
+    """Return {(name, kind): (3,) RAS mm} of a case's landmarks or, if not `as_landmarks`, of its structures' points."""
     if as_landmarks:
         return {(name, LANDMARK): point for name, point in sorted(case.landmarks.items())}
     structures = sorted(case.structures.items())

@@ -225,7 +225,7 @@ def _doubtful_levels(name: str, box: np.ndarray, target: EmbeddingMap) -> str:
 
 
 def _disagreements(sides: np.ndarray) -> tuple[str, ...]:
-    """Write a sentence for each example whose box lies unusually far from the boxes of the other examples."""
+    """Return a sentence for each of n boxes (n, 6) that lies unusually far from the middle of the other boxes."""
     if len(sides) < 3:
         return ()
     middles = sides.reshape(-1, 2, 3).mean(axis=1)

@@ -181,7 +181,7 @@ def _shrunk(off: np.ndarray, common: np.ndarray) -> np.ndarray:
 
 
 def _errors(known: Sequence[KnownBox]) -> np.ndarray:
-    """Return (n, 6): for each box and side, true error / expected error, positive where the box is too small."""
+    """Return (n, 6): true error / expected error of each side of n boxes; positive where the box is too small."""
     return np.array([(box.truth_ras - box.located.box_ras).ravel() * OUTWARD / box.located.sigma_mm for box in known])
 
 
@@ -190,7 +190,7 @@ def _likely(located: Located, scales: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def _recall(known: KnownBox, scales: dict[str, np.ndarray]) -> np.ndarray:
-    """For each factor in TIMES, return the share of the structure's points in its box with margins of this factor."""
+    """Return, for each factor in TIMES, the share of points inside the box with margins of factor * likely error."""
     low, high = known.located.box_ras
     beyond = np.concatenate([low - known.points_ras, known.points_ras - high], axis=1)
     needed = np.sort((beyond / _likely(known.located, scales)).max(axis=1))

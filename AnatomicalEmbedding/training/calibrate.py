@@ -19,7 +19,7 @@ from ..matching.match import match
 from ..scan.sources import find_scans
 from ..scan.volume import Volume
 from ..structures.labelled_scans import load_case, refuse_twins
-from .known_matches import Trial, bent_trials, labelled_trials, phantom_trials
+from .known_matches import CLICKED, Trial, bent_trials, labelled_trials, phantom_trials
 
 LABELLED, BENT, PHANTOMS = "pairs of labelled scans", "bent scans", "synthetic patients"
 # Total weight of all matches of each source. Synthetic patients have a low weight, because matching is easier in them.
@@ -140,9 +140,9 @@ def collect(
                 skipped.append(str(error))
 
     trials = {
-        LABELLED: labelled_trials(cases, model.embed),
+        LABELLED: labelled_trials(cases, model.embed, CLICKED),
         BENT: bent_trials(readable(), model.embed),
-        PHANTOMS: phantom_trials(phantom_seeds, model.embed),
+        PHANTOMS: phantom_trials(phantom_seeds, model.embed, CLICKED),
     }
     expected = 3 * len(cases) * max(len(cases) - 1, 0) + 2 * len(scans) + 3 * len(phantom_seeds)
     tried: dict[str, dict[str, list[Outcomes]]] = {}

@@ -187,17 +187,15 @@ def _advancing(depth: np.ndarray) -> np.ndarray:
 
 
 def _line(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Interpolate linearly between points (x, y), at positions `at`; before and after x, the outer lines continue."""
+    """Interpolate linearly between points (x, y) at `at`; outside `x`, the first and the last segment are extended."""
     piece = np.clip(np.searchsorted(x, at) - 1, 0, len(x) - 2)
     slope = (y[piece + 1] - y[piece]) / (x[piece + 1] - x[piece])
     return y[piece] + (at - x[piece]) * slope
 
 
 def _span(values: torch.Tensor, size: int) -> tuple[int, int]:
-    """Return the range (first, last + 1) of voxels that contains the positions `values`, on an axis of `size` voxels.
-
-    values: positions along the axis, in voxels. The range lies on the axis and has at least one voxel.
-    """
+    """Return (first, last + 1) of the voxels that contain the positions `values`, in voxels, on an axis of `size`
+    voxels. The range lies on the axis and has at least one voxel."""
     low = min(max(int(values.amin().floor()), 0), size - 1)
     return low, max(min(int(values.amax().ceil()) + 1, size), low + 1)
 
@@ -238,7 +236,7 @@ def augment(hu: torch.Tensor, spec: AugmentationSpec, network: NetworkSpec, rng:
 
 
 def _mean_of_27(x: torch.Tensor) -> torch.Tensor:
-    """Compute the mean over 3 x 3 x 3 voxels, axis by axis, which is faster than pooling; edge layers are repeated."""
+    """Return the mean of the 3 x 3 x 3 voxels around each voxel of `x`. Beyond the edges, edge voxels are repeated."""
     for axis in range(3):
         line = x.narrow(axis, 1, x.shape[axis] - 2)
         inner = line + x.narrow(axis, 0, x.shape[axis] - 2) + x.narrow(axis, 2, x.shape[axis] - 2)
@@ -248,10 +246,7 @@ def _mean_of_27(x: torch.Tensor) -> torch.Tensor:
 
 
 def _level_table(spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator) -> np.ndarray:
-    """Return a lookup table: the network input of each integer HU from _LOWEST_HU to _HIGHEST_HU.
-
-    The remapping of HU, the window and the gamma are random.
-    """
+    """Return the network input of each integer HU from _LOWEST_HU to _HIGHEST_HU, with random changes of contrast."""
     hu = np.arange(_LOWEST_HU, _HIGHEST_HU + 1, dtype=np.float64)
     if rng.random() < spec.hu_remap_probability:
         hu = np.interp(hu, _REMAP_HU, _REMAP_HU + rng.uniform(_REMAP_LOW, _REMAP_HIGH))

@@ -96,7 +96,7 @@ def frame_from_map(embedding: EmbeddingMap) -> FrameGuess:
 
 
 def _robust_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """Fit y = scale * x + shift so that outliers have little effect: least squares, then Huber's weights."""
+    """Fit y = scale * x + shift with little influence of outliers, by Huber's weights. Returns scale and shift."""
     weight = np.ones_like(x)
     scale, shift = 1.0, 0.0
     for _ in range(5):

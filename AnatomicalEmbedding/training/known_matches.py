@@ -5,8 +5,8 @@ patients. Some targets are cut to a part of their height. A point outside this p
 true place is NaN. Points near a border of the part (2 mm inside to 10 mm outside) are left out.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from ..scan.cropping import crop_voxels
 from ..scan.geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
 from ..scan.volume import OUTSIDE_HU, Volume
 from ..structures.examples import structure_names
-from ..structures.label_names import KINDS, LANDMARK, find_structures
+from ..structures.label_names import CENTRE, EXTREME, INNER, KINDS, LANDMARK, find_structures, measure_all
 from ..structures.labelled_scans import Case
 
 _CONTROL_MM = 70.0  # distance between control points of the bending
@@ -85,6 +85,12 @@ _CUT_SHARE = 0.6  # share of a labelled scan's height that is kept
 _BENT_SHARE = (0.35, 0.6)  # range of the share of a bent scan's height that is kept
 _BENT_POINTS = 120
 _PHANTOM_POINTS = 150
+_SAME_HEIGHT = 2 / 3  # if the ratio of a structure's heights in two scans is smaller, one outline is incomplete
+# group of each point of `measure_all`
+_ROWS = np.array([CENTRE] + 6 * [EXTREME] + 6 * [INNER])
+_TOP, _BOTTOM = KINDS.index("superior"), KINDS.index("inferior")
+# People click such points. Extreme points also depend on the person who drew the outline.
+CLICKED = (CENTRE, INNER, LANDMARK)
 
 Embed = Callable[[Volume], EmbeddingMap]
 
@@ -117,13 +123,16 @@ def cut_scan(volume: Volume, low_mm: float, high_mm: float) -> Volume:
     return crop_voxels(volume, box_ras)
 
 
-def labelled_trials(cases: Sequence[Case], embed: Embed) -> Iterator[Trial]:
+def labelled_trials(cases: Sequence[Case], embed: Embed, groups: Collection[str]) -> Iterator[Trial]:
     """Yield trials of every ordered pair of labelled scans.
 
-    If the two scans show one patient, the points are landmarks. Otherwise the points are centres and extremes of
-    structures, and a target with horizontal slices is also tried without its upper part and without its lower part.
+    If the two scans show one patient, the points are landmarks. Otherwise the points are points of structures, and
+    landmarks whose name does not end with a number. A structure is left out if its heights in the two scans differ so
+    much that one of the outlines is probably incomplete. A target with horizontal slices is also tried without its
+    upper part and without its lower part. groups: the groups of points that are tried, of `label_names.GROUPS`.
     """
     maps = {case.id: embed(case.volume) for case in cases}
+    cases = [_with_halves(case) for case in cases]
     for target in cases:
         low, high = target.volume.bounds_ras[:, 2]
         reach = _CUT_SHARE * (high - low)
@@ -134,28 +143,40 @@ def labelled_trials(cases: Sequence[Case], embed: Embed) -> Iterator[Trial]:
             for template in cases:
                 if template.id == target.id or (template.patient == target.patient and cut is not None):
                     continue
-                points, truth, groups = _shared(template, target, cut)
+                points, truth, kinds = _shared(template, target, cut, groups)
                 if len(points):
-                    yield Trial(maps[template.id], points, seen, truth, cut is None, groups)
+                    yield Trial(maps[template.id], points, seen, truth, cut is None, kinds)
+
+
+def _with_halves(case: Case) -> Case:
+    """Return a case whose structures have the points of `measure_all`: name -> points (13, 3) RAS mm."""
+    if not case.structures:
+        return case
+    labels = case.label_map
+    names = {value: name for name, value in labels.values.items()}
+    return replace(case, structures=find_structures(labels.voxels, labels.ijk_to_ras, names, measure_all)[0])
 
 
 def _shared(
-    template: Case, target: Case, cut: tuple[float, float] | None
+    template: Case, target: Case, cut: tuple[float, float] | None, groups: Collection[str]
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    if template.patient == target.patient:
-        names = sorted(template.landmarks.keys() & target.landmarks.keys())
-        one, other = (np.array([case.landmarks[n] for n in names]).reshape(-1, 3) for case in (template, target))
-        return one, other, (LANDMARK,) * len(names)
-    points, truth, groups = [], [], []
-    for name in sorted(template.structures.keys() & target.structures.keys()):
-        places = target.structures[name]
+    same = template.patient == target.patient
+    named = [n for n in sorted(template.landmarks) if n in target.landmarks and (same or not n[-1].isdigit())]
+    points, truth = ([np.array([case.landmarks[n] for n in named]).reshape(-1, 3)] for case in (template, target))
+    placed, kinds = [_placed(truth[0], cut)], [np.full(len(named), LANDMARK)]
+    for name in () if same else sorted(template.structures.keys() & target.structures.keys()):
+        own, other = template.structures[name], target.structures[name]
+        heights = own[_TOP, 2] - own[_BOTTOM, 2], other[_TOP, 2] - other[_BOTTOM, 2]
+        there = _placed(other[: len(KINDS)], cut)
         # structures that the cut divides are left out, because their centre and extremes would change
-        placed = _placed(places, cut)
-        if (placed == placed[0]).all() and placed[0] != 0:
-            points.append(template.structures[name])
-            truth.append(places if placed[0] > 0 else np.full_like(places, np.nan))
-            groups += ["centre" if kind == KINDS[0] else "extreme" for kind in KINDS]
-    return np.concatenate([np.empty((0, 3)), *points]), np.concatenate([np.empty((0, 3)), *truth]), tuple(groups)
+        if min(heights) >= _SAME_HEIGHT * max(heights) and (there == there[0]).all():
+            points.append(own)
+            truth.append(other)
+            placed.append(np.full(len(own), there[0]))
+            kinds.append(_ROWS)
+    one, other, where, group = map(np.concatenate, (points, truth, placed, kinds))
+    used = (where != 0) & np.isin(group, list(groups)) & np.isfinite(one + other).all(axis=1)
+    return one[used], np.where(where[used, None] > 0, other[used], np.nan), tuple(group[used].tolist())
 
 
 def _upright(volume: Volume) -> bool:
@@ -199,10 +220,10 @@ def bent_trials(volumes: Iterable[Volume], embed: Embed) -> Iterator[Trial]:
         yield Trial(template, points[kept], part, there, False, (LANDMARK,) * int(kept.sum()))
 
 
-def phantom_trials(seeds: Iterable[int], embed: Embed) -> Iterator[Trial]:
+def phantom_trials(seeds: Iterable[int], embed: Embed, groups: Collection[str]) -> Iterator[Trial]:
     """Yield trials that match each synthetic patient with every scan of the next patient, and the last with the first.
 
-    The points are centres and extremes of structures.
+    groups: the groups of points that are tried, of `label_names.GROUPS`.
     """
     seeds, rng = list(seeds), np.random.default_rng(0)
     first = one = phantom_views(seeds[0]) if seeds else {}
@@ -212,14 +233,16 @@ def phantom_trials(seeds: Iterable[int], embed: Embed) -> Iterator[Trial]:
         template_map = embed(one["whole"].volume)
         for view, phantom in other.items():
             low, high = phantom.volume.bounds_ras[:, 2]
-            points, truth, groups = _shared(template, whole, None if view == "whole" else (low, high))
+            points, truth, kinds = _shared(template, whole, None if view == "whole" else (low, high), groups)
             some = np.flatnonzero(one["whole"].volume.contains(points))
             some = np.sort(rng.permutation(some)[:_PHANTOM_POINTS])
-            groups = tuple(groups[n] for n in some)
-            yield Trial(template_map, points[some], embed(phantom.volume), truth[some], view == "whole", groups)
+            kinds = tuple(kinds[n] for n in some)
+            yield Trial(template_map, points[some], embed(phantom.volume), truth[some], view == "whole", kinds)
         one = other
 
 
 def _phantom_case(phantom: Phantom) -> Case:
-    structures, left_out = find_structures(phantom.labels, phantom.volume.ijk_to_ras, structure_names(phantom))
+    structures, left_out = find_structures(
+        phantom.labels, phantom.volume.ijk_to_ras, structure_names(phantom), measure_all
+    )
     return Case(phantom.volume.name, Path(), structures, {}, left_out)

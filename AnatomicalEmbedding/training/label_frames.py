@@ -135,7 +135,7 @@ def fit_frame(points: Points, mean: Points) -> FrameGuess:
 
 
 def _in_body(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> dict[str, np.ndarray]:
-    """Return name of structure -> body coordinates (n, 7, 3) of its points in the n label maps that contain it."""
+    """Return {structure: body coordinates (n, 7, 3) of its 7 points in each of the n label maps that contain it}."""
     found: dict[str, list[np.ndarray]] = {}
     for name, structures in points.items():
         for structure, p in structures.items():
@@ -144,7 +144,7 @@ def _in_body(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> 
 
 
 def _hold_to_canonical(mean: Points, count: Mapping[str, int]) -> Points:
-    """Shift and scale the mean shape so that its organs fit the canonical body's organs. Bones have no influence."""
+    """Return the mean shape, shifted and scaled so that its organs, but not its bones, fit the canonical body."""
     canonical = canonical_structures()
     shared = [name for name in mean if name in canonical and not name.startswith(_NOT_HELD)]
     weight = np.sqrt([count[name] for name in shared])[:, None]
@@ -186,7 +186,8 @@ def _spine_and_wall(heights: np.ndarray) -> np.ndarray:
 
 
 def _least_slope(body_map: BodyMap) -> float:
-    """Return the smallest slope along R, A or S of a body map near its Gaussians, divided by the scale of that axis."""
+    """Return the least increase of body coordinates along R, A or S, for each mm, near the Gaussians of a body map. The
+    increase along an axis is divided by the map's scale on this axis."""
     points = body_map.centres_ras
     lattice = np.concatenate([points + step for step in ((0, 0, 0), (25, 0, 0), (0, 25, 0), (0, 0, 25))])
     slopes = []

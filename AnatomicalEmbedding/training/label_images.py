@@ -188,7 +188,8 @@ def write_label_image(body: LabelledBody, placement: Placement, seed: int, folde
 
 
 def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
-    """Return (256,): label in the canonical body -> index of its structure in `names`; 0 if `names` lacks it."""
+    """Return a table (256,): label value in the canonical body -> index in `names` of the label's structure. The index
+    is 0 if `names` does not contain the structure."""
     table = np.zeros(256, np.uint8)
     for name, value in LABEL_ID.items():
         structure = structure_name(name)

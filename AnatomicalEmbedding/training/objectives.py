@@ -185,7 +185,7 @@ def _in_frame(
 
 
 def _of_organs(logits: torch.Tensor, batch: ViewBatch) -> torch.Tensor:
-    """Return the mean organ loss of the crops that have labels; 0 if no crop has labels."""
+    """Return the mean organ loss of all crops in the batch that have organ labels; 0 if no crop has organ labels."""
     labelled = [n for n in range(len(logits)) if bool(batch.known[n].any())]
     losses = [
         organ_loss(

@@ -153,10 +153,10 @@ def _other_side(name: str) -> str:
 
 
 def _neighbours(cells: LabelledCells) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return two (1 + n, 1 + n) arrays: how near structures lie to each other, and which pairs the scan shows.
+    """Return two arrays (1 + n, 1 + n) about pairs of n structures; index 0 stands for the unlabelled rest of the body.
 
-    Entry [a, b] of the first array is the share of structure b's cells that lie within two cells of structure a.
-    Entry [a, b] of the second array is 1 if the scan shows both structures, else 0.
+    Entry [a, b] of the first array is the share of structure b's cells that lie within two cells of structure a. Entry
+    [a, b] of the second array is 1 if the scan shows both structures, else 0.
     """
     share = cells.share.clone()
     share[0] *= cells.body

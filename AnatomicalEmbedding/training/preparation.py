@@ -57,7 +57,7 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
 
 
 def _smooth(embedding: EmbeddingMap, left: np.ndarray, weight: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """Smooth the errors `left` (n, 3) mm of n body cells. Returns smooth errors (..., 3) at nodes (..., 3) RAS mm."""
+    """Return the errors `left` (n, 3), mm, of n body cells, smoothed and read at `nodes` (k, j, i, 3), RAS mm."""
     grid = np.zeros((*embedding.body.shape, 4))
     i, j, k = embedding.body_index.numpy().T
     grid[k, j, i] = np.column_stack([left, np.ones(len(left))]) * weight[:, None]

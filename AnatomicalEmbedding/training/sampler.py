@@ -247,7 +247,9 @@ class ViewSampler(BatchSampler):
         }
 
     def _labels(self, scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return 1 + organ index of each local cell, or 0; and (organs,) bool: whether the scan labels each organ."""
+        """Return two tensors. The first has, for each local cell (k, j, i), the number of its organ in the recipe's
+        organs, counted from 1, or 0 if the cell has no label. The second, bool (organs,), is True for each organ that
+        the scan has labels for."""
         organs = self.recipe.network.organs
         known = torch.tensor([name in scan.label_names for name in organs], dtype=torch.bool)
         if scan.labels is None or not known.any():
@@ -315,7 +317,7 @@ def matching_cells(
 
 
 def _positions(scan: PreparedScan, crop: Crop, in_body: bool) -> torch.Tensor:
-    """Return the positions (k/2, j/2, i/2, 3) mm of a crop's local cells: RAS, or body coordinates if `in_body`."""
+    """Return the positions (k, j, i, 3), mm, of a crop's local cells: RAS, or body coordinates if `in_body`."""
     voxel = crop.warp.voxel_ijk(LOCAL_STRIDE)
     if in_body:
         return body_coordinates(scan, voxel)
@@ -324,7 +326,7 @@ def _positions(scan: PreparedScan, crop: Crop, in_body: bool) -> torch.Tensor:
 
 
 def _inverse_affine(positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Fit an affine function to the positions (k, j, i, 3), mm, of cells: position = slope @ (i, j, k) + offset.
+    """Fit the affine function slope @ (i, j, k) + offset to the positions (k, j, i, 3), mm, of cells.
 
     Returns inverse slope (3, 3), offset (3,). NumPy is used, because torch's CPU solver is not bitwise reproducible.
     """

@@ -160,7 +160,7 @@ def _on_cpu(network: EmbeddingNetwork) -> EmbeddingNetwork:
 
 
 def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
-    """Copy the weights that both networks have. Heads that only `target` has keep their random weights."""
+    """Copy the weights that both networks have. An optional head that only `target` has keeps its weights."""
     fault = "--start-from: the weights do not fit the recipe's network; choose a recipe with equal network.widths."
     try:
         unlike = target.load_state_dict(source.state_dict(), strict=False)

@@ -118,12 +118,12 @@ def list_label_files(folder: Path) -> list[Path]:
 
 
 def _beside(path: Path, suffixes: Iterable[str]) -> list[Path]:
-    """For a label map NAME.seg.nii.gz, return the paths NAME + suffix in the same folder, for each suffix."""
+    """Return, for a label map NAME.seg.nii.gz, the path NAME + suffix in the same folder for each of `suffixes`."""
     return [path.with_name(path.name.removesuffix(label_images.SUFFIX) + suffix) for suffix in suffixes]
 
 
 def _read_labels(path: Path) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
-    """Read a label map (k, j, i), its ijk_to_ras (4, 4), and its label names as written in the file."""
+    """Read a label map file. Returns the voxels (k, j, i), ijk_to_ras (4, 4) and {label value: name in the file}."""
     image = sitk.DICOMOrient(read_image(path)[0], "LPS")
     (listed,) = _beside(path, [".labels.json"])
     try:
@@ -136,7 +136,7 @@ def _read_labels(path: Path) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
 def _sampled(
     name: str, voxels: np.ndarray, ijk_to_ras: np.ndarray, labels: dict[int, str], embedding: EmbeddingMap, kind: str
 ) -> SampledBody:
-    """Sample the label map `voxels` (k, j, i) about every 4 mm; keep the samples inside the patient's body."""
+    """Sample the label map `voxels` (k, j, i) about every 4 mm. Samples outside the patient's body are left out."""
     spacing = np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
     step = np.maximum(np.rint(_SAMPLE_MM / spacing), 1).astype(int)
     every = [slice(0, n, s) for n, s in zip(voxels.shape, step[::-1], strict=True)]
@@ -150,7 +150,8 @@ def _sampled(
     names = {value: whole_name(text) for value, text in labels.items()}
     names = {value: name for value, name in names.items() if reason_left_out(name) in _KEPT and name not in _SPREAD_OUT}
     descriptor = embedding.describe(ras[inside]).half().numpy() if described else None
-    return SampledBody(name, embedding.sample(ras[inside]), label[inside], names, kind, descriptor)
+    body = embedding.with_spine(None).sample(ras[inside])  # as `placing` reads the coordinates
+    return SampledBody(name, body, label[inside], names, kind, descriptor)
 
 
 def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
@@ -171,7 +172,7 @@ def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
 
 
 def _frame_index(body: SampledBody) -> tuple[np.ndarray, np.ndarray]:
-    """Return the cell i, j, k of each point in the atlas, (n, 3), and (n,) bool: whether the atlas has this cell."""
+    """Return the atlas cell i, j, k of each of n points, (n, 3), and bool (n,): whether the atlas has this cell."""
     index = np.rint((body.body_mm - LOW_MM) / STEP_MM).astype(int)
     return index, ((index >= 0) & (index < SHAPE[::-1])).all(axis=1)
 
@@ -202,11 +203,10 @@ def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBo
 
 
 def _discriminant(patients: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Compute the weights and the constant (d + 1,) that separate a structure's descriptors from its surroundings'.
+    """Return weights and constant, (d + 1,), that separate descriptors in a structure from descriptors around it.
 
-    They are Fisher's linear discriminant (1936), see `occupancy`. All patients count equally. patients: for each
-    patient, descriptors (n, d) inside the structure, descriptors (m, d) around the structure, and the weights (m,) of
-    the descriptors around the structure.
+    They are Fisher's linear discriminant (1936). All patients count equally. patients: for each patient, descriptors
+    (n, d) in the structure, descriptors (m, d) around it, and weights (m,) of the descriptors around it.
     """
     means = [(inside.mean(axis=0), np.average(about, axis=0, weights=weight)) for inside, about, weight in patients]
     one, other = np.mean(means, axis=0)
@@ -222,7 +222,8 @@ def _thinned(index: np.ndarray) -> np.ndarray:
 
 
 def _labels_of(body: SampledBody) -> dict[str, list[int]]:
-    """Return {structure: its label values}. If only lobes of a lung are labelled, the lung gets the lobes' values."""
+    """Return {structure: its label values}. A structure without a label of its own but with labels for its parts, such
+    as a lung, gets the label values of its parts."""
     parts = set(body.names.values())
     wanted: dict[str, tuple[str, ...]] = {name: (name,) for name in parts}
     wanted |= {name: of for name, of in sums_of_parts().items() if name not in parts and not parts.isdisjoint(of)}
@@ -280,7 +281,7 @@ def _share(of: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:
 
 
 def _blur_of(bodies: int) -> float:
-    """Return the standard deviation, mm, of the Gaussian that smooths fractions counted in `bodies` patients."""
+    """Return the standard deviation, mm, of the smoothing of fractions that were counted in `bodies` patients."""
     return float(np.hypot(_BLUR_MM, _BLUR_FEW_MM / np.sqrt(bodies)))
 
 

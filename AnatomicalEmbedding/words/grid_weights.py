@@ -194,7 +194,7 @@ def as_cell(index: np.ndarray) -> Cell:
 
 
 def _box(first: Cell | np.ndarray, size: Cell | np.ndarray) -> tuple[slice, ...]:
-    """Return slices of an array (k, j, i), for a box that begins at cell i, j, k and has `size` cells along i, j, k."""
+    """Return the slices of an array (k, j, i) for a box of `size` cells from cell `first` on; both are i, j, k."""
     return tuple(slice(a, a + n) for a, n in zip(first[::-1], size[::-1], strict=True))
 
 
@@ -238,7 +238,7 @@ def make_scan_grid(embedding: EmbeddingMap, volume: Volume | None = None) -> Gri
 
 
 def _clear_beyond_scan(grid: Grid, embedding: EmbeddingMap) -> None:
-    """Set `tissue` to False in cells whose centre lies outside the scan."""
+    """Set `grid.tissue` to False in each cell of the grid whose centre lies outside the scan of the map."""
     x, y, z = grid.axes
     for row, size in zip(np.linalg.inv(embedding.scan_to_ras)[:3], embedding.scan_shape[::-1], strict=True):
         at = (row[0] * x)[None, None] + (row[1] * y)[None, :, None] + (row[2] * z)[:, None, None] + row[3]
@@ -246,7 +246,7 @@ def _clear_beyond_scan(grid: Grid, embedding: EmbeddingMap) -> None:
 
 
 def _fine_hu(volume: Volume, grid: Grid) -> np.ndarray:
-    """Read the CT number at eight points around each cell's centre. Returns (2 k, 2 j, 2 i) HU."""
+    """Return the HU at eight points in each cell of the grid, as an array (2 k, 2 j, 2 i)."""
     image = sitk.GetImageFromArray(volume.voxels)
     spacing = np.linalg.norm(volume.ijk_to_ras[:3, :3], axis=0)
     image.SetSpacing(spacing.tolist())

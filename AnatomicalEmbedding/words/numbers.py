@@ -52,7 +52,7 @@ def _items(words: Sequence[str], at: int, item: Item) -> tuple[list[tuple[str, s
 
 
 def _skip(words: Sequence[str], at: int, skipped: Sequence[str]) -> int:
-    """Return the index of the first word, from `at` on, that is not in `skipped`."""
+    """Return the index of the first word, from index `at` on, that is not in `skipped`; len(words) if all words are."""
     while at < len(words) and words[at] in skipped:
         at += 1
     return at
@@ -133,7 +133,8 @@ def _station(word: str, _: str) -> str | None:
 
 
 def _stations(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
-    """Read the names of lymph node stations from word `at` on, as in "station 4R" or "stations 2R, 4R and 7"."""
+    """Return the lymph node stations listed after the word "station" at index `at`, as in "station 2R, 4R and 7", and
+    the index of the word after the list. Return None if the word at `at` is not "station"."""
     if words[at] != "station":
         return None
     items, after = _items(words, at + 1, _station)

@@ -115,7 +115,8 @@ def parse_query(text: str) -> list[Sentence]:
 
 
 def _read(text: str) -> list[tuple[Sentence, list[Span]]]:
-    """Return (sentence, entries) for each sentence. entries: parts of a list without a place (xyz in "liver, xyz")."""
+    """Return each sentence of a text. If the sentence is a list of places, its entries that name no place are returned,
+    too, such as "xyz" in "liver, xyz"."""
     if len(text) > MOST_CHARACTERS:
         raise AnatomicalEmbeddingError(
             f"the text has {len(text):,} characters; give a text of at most {MOST_CHARACTERS:,} characters."
@@ -184,7 +185,7 @@ def find_names(words: Sequence[str]) -> list[Name]:
 
 
 def _longest(words: Sequence[str], at: int) -> Name | None:
-    """Find the longest phrase of the dictionary that begins at word `at`. Words such as "of" and sides are skipped."""
+    """Return the longest name that begins at word `at`; None if no name does. Words such as "of" are skipped."""
     dictionary = load_dictionary()
     if words[at] not in dictionary.firsts:
         return None
@@ -249,7 +250,7 @@ def _side_before(words: Sequence[str], last: Name, each: Name) -> str:
 
 
 def _is_part(one: Name, other: Name) -> bool:
-    """Return whether one of the two names means a part of the place that the other name means."""
+    """Return whether `one` means a part of the place that `other` means, or `other` a part of the place of `one`."""
     return not (_wholes(one).isdisjoint(other.names) and _wholes(other).isdisjoint(one.names))
 
 
@@ -290,7 +291,8 @@ def _before(words: Sequence[str], first: int, named: set[int]) -> list[str]:
 
 
 def _zones(words: Sequence[str], each: Name, before: list[str], named: set[int]) -> tuple[list[str], int]:
-    """Return the zones of a name, such as "upper" in "upper pole of", and the index of the last word used."""
+    """Return the zones (such as "upper" in "upper pole of") that words near a name add to the name `each`, and the
+    index of the last word that belongs to the name or to its zones."""
     leading = before[: -1 if before and before[-1] in ZONE_NOUNS else None]
     zones: list[str] = []
     while leading and leading[-1] in ZONES:
@@ -337,7 +339,8 @@ def _mention(text: str, tokens: Sequence[Token], words: Sequence[str], each: Nam
 
 
 def _unread(tokens: Sequence[Token], words: Sequence[str], named: set[int]) -> list[Span]:
-    """If a sentence is a list of places, return its entries that name no place; otherwise return no entry."""
+    """If the sentence `words` is a list of places, return the entries that name no place; otherwise return []. named:
+    indices in `words` of the words that name a place."""
     entries: list[list[int]] = [[]]
     for n, word in enumerate(words):
         if word in _BETWEEN_ENTRIES and n not in named:

@@ -22,7 +22,7 @@ from .phrases import Mention
 from .presence import Presence, frame_fields, occupancy_of
 from .qualifiers import Qualifier
 from .ribs import Ribs, find_ribs
-from .spine import begins_at_end, between_bounds, find_spine, numbered_place
+from .spine import begins_at_end, between_bounds, numbered_place
 
 _PEAK_MM = 2.5  # standard deviation of the blur of the chances before the best point is chosen
 _REGION_MM = 4.0  # standard deviation of the blur of regions, so that regions of 90 % contain 90 % of the true places
@@ -107,14 +107,15 @@ class PlaceFinder:
 
     def __init__(self, embedding: EmbeddingMap, volume: Volume | None = None, atlas: Atlas | None = None) -> None:
         self.embedding = embedding
-        self.grid = make_scan_grid(embedding, volume)
+        as_computed = embedding.with_spine(None)  # like the coordinates in the atlas
+        self.grid = make_scan_grid(as_computed, volume)
         self._atlas = atlas or shipped_atlas(embedding.provenance.weights_hash)
         self._frame = frame_fields(self._atlas)
-        self._presence = Presence(embedding)
+        self._presence = Presence(as_computed)
         self._terms = load_terms()
         self._fields: dict[str, Field] = {}
         self._alone: dict[str, Field] = {}
-        self._spine = find_spine(self.grid, self._atlas, volume)
+        self._spine = embedding.spine
 
     def prepare(self) -> None:
         """Compute all structures of the atlas now, so that the next call of `place` or `name_at` is quick."""
@@ -235,7 +236,7 @@ class PlaceFinder:
         return self._fields[name]
 
     def _among_others(self, name: str) -> Field:
-        """Return each cell's chance to belong to structure `name`, lowered where other structures are likely."""
+        """Return the chance of each cell to belong to structure `name`, lowered where other structures are likely."""
         alone = self._field_alone(name)
         if self.grid.hu is None:  # without CT numbers, the other structures are not computed, to save time
             return alone
@@ -254,7 +255,7 @@ class PlaceFinder:
         return total_odds(self.grid, [self._field_alone(name) for name in self._excluding])
 
     def _field_alone(self, name: str) -> Field:
-        """Return each cell's chance to belong to structure `name`, without regard to other structures."""
+        """Return the chance of each cell to belong to structure `name`, without regard to other structures."""
         if name not in self._alone:
             self._alone[name] = self.grid.trimmed(self._from_atlas(name, self._atlas.occupancies[name]))
         return self._alone[name]
@@ -291,7 +292,7 @@ class PlaceFinder:
         return self.grid.with_values(wide, self.grid.blurred(wide, _REGION_MM) * self.grid.tissue[self.grid.crop(wide)])
 
     def _shift(self, name: str) -> float:
-        """Return the correction, mm, of body heights at a vertebra, or at a rib's vertebra; 0 for other places."""
+        """Return the correction, mm, of body heights at the vertebra or rib `name`; 0 for any other structure."""
         if self._spine is None:
             return 0.0
         if name.startswith("vertebrae_"):

@@ -111,7 +111,7 @@ class Presence:
 
 
 def _blocks(embedding: EmbeddingMap, ras: np.ndarray, body: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean RAS mm (n, 3) and mean body coordinates (n, 3) of n <= 2,000 blocks of neighbouring map cells."""
+    """Return the means (n, 3) of `ras` and of `body` in blocks of neighbouring body cells; at most 2,000 blocks."""
     block = embedding.body_index.numpy() // _BLOCK
     flat = np.ravel_multi_index(tuple(block.T), tuple(embedding.body.shape[::-1]))
     _, of, count = np.unique(flat, return_inverse=True, return_counts=True)

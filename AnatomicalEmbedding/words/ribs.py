@@ -15,10 +15,10 @@ import numpy as np
 import SimpleITK as sitk
 
 from ..anatomy.names import SIDES
+from ..embedding.spine import Spine
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas
 from .grid_weights import Field, Grid
 from .occupancy import faded
-from .spine import Spine
 
 RIBS = 12
 SECTORS = 36  # each half of the body is divided into this number of angles, from the back to the front
@@ -79,7 +79,7 @@ class Ribs:
 
 
 def _put(values: np.ndarray, cells: np.ndarray, value: float) -> None:
-    """Set cells (n, 3) i, j, k of an array (k, j, i) to a value; cells outside the array are ignored."""
+    """Set an array (k, j, i) to `value` at `cells` (n, 3), given as i, j, k. Cells outside the array are ignored."""
     inside = ((cells >= 0) & (cells < values.shape[::-1])).all(axis=1)
     values[tuple(cells[inside].T[::-1])] = value
 
@@ -149,13 +149,9 @@ def _known_median(values: np.ndarray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Usual:
-    """Ribs in the atlas.
-
-    Args:
-        places: bool (k, j, i), cells of the body frame that belong to ribs more often than to other bones.
-        near: bool (k, j, i), cells in and around ribs that do not belong to other bones more often than to ribs.
-        heights: (2, 13, SECTORS) mm, mean body height of a rib, by side, rib number and angle; NaN if no rib is there.
-    """
+    """Ribs in the atlas. places: bool (k, j, i), True for each cell that belongs more often to a rib than to another
+    bone. near: bool (k, j, i), True for each cell in or near a rib that does not belong more often to another bone.
+    heights: (2, 13, SECTORS), mean body height, mm, of a rib, by side, rib number and sector; NaN without a rib."""
 
     places: np.ndarray
     near: np.ndarray
@@ -199,7 +195,7 @@ def _bone_of_ribs(grid: Grid, usual: _Usual) -> tuple[np.ndarray, np.ndarray, np
 
 
 def _sectors(body: np.ndarray) -> np.ndarray:
-    """Return the sector (n,) of places (n, 3) of the body frame: 0 at the back to SECTORS - 1 at the front."""
+    """Return the sector (n,) of n places (n, 3), body coordinates: 0 at the back, SECTORS - 1 at the front."""
     angle = np.arctan2(np.abs(body[:, 0]), -body[:, 1]) / np.pi
     return (angle * SECTORS).astype(int).clip(0, SECTORS - 1)
 
@@ -230,7 +226,8 @@ def _groups(height: np.ndarray) -> list[np.ndarray]:
 
 
 def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
-    """For each of `heights`, RAS S mm, return the number of the rib that begins there; 0 for no rib, -1 if unknown."""
+    """Return, for each height (RAS S mm) at the spine, the number of the rib that begins there: 0 if no rib begins
+    there, -1 if the number is unknown."""
     names = [name for name in spine.names if name in _ABOVE_MM]
     usual = np.array([spine.bounds_s[spine.names.index(name)].mean() + _ABOVE_MM[name] for name in names])
     if not names or not len(heights):

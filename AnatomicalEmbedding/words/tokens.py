@@ -67,7 +67,7 @@ def split_sentences(text: str) -> list[Span]:
 
 
 def _stripped(text: str, start: int, end: int) -> list[Span]:
-    """Return the span without white space at its ends, in a list; an empty list if the span is blank."""
+    """Return [the span from `start` to `end` without white space at its ends], or [] if the span is blank."""
     piece = text[start:end]
     plain = piece.strip()
     first = start + len(piece) - len(piece.lstrip())

@@ -76,7 +76,7 @@ async def _serve(options: argparse.Namespace, report: Callable[[str], None]) -> 
 
 
 def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict) -> None:
-    """Report an error of the event loop. Connection errors are ignored: the browser has closed the page."""
+    """Report an error of the event loop, but not a connection error, because the browser has only closed the page."""
     if not isinstance(context.get("exception"), ConnectionError):
         loop.default_exception_handler(context)
 

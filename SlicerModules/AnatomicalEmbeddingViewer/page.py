@@ -100,7 +100,6 @@ class Viewer:
         )
 
     def _bind(self, wslink_server) -> None:
-        """Add access control and the viewer's addresses to the server. Trame calls this before the server listens."""
         app = wslink_server.app
         app.middlewares.append(self._guard.middleware)
         add_routes(app, self.session, self._scans, self._exports, self._boxes)
@@ -110,7 +109,7 @@ class Viewer:
     # -- the page ----------------------------------------------------------------------------------------------------
 
     def _add_actions(self) -> None:
-        """Register the actions by name. The page's templates call an action with `trigger('name', [values])`."""
+        """Register each action under the name with which the page's templates call it: `trigger('name', [values])`."""
         scans, views, landmarks, boxes, words = self._scans, self._views, self._landmarks, self._boxes, self._words
         actions = {
             "scan_remove": scans.remove,
@@ -178,11 +177,10 @@ class Viewer:
 
 
 def _template(name: str) -> str:
-    """Read a Vue template of the page. Each comment `<!-- part: NAME -->` is replaced by the template NAME."""
+    """Return the Vue template `name`. Each comment `<!-- part: NAME -->` is replaced by the template NAME."""
     text = (_TEMPLATES / f"{name}.html").read_text(encoding="utf-8")
     return _PART.sub(lambda found: _template(found[1]), text)
 
 
 def _read_source(name: str, source: Source, _cancelled: Callable[[], bool]) -> list[Volume]:
-    """Read a scan that was given on the command line. `Scans.read` passes the third argument, which is not used."""
     return [replace(source.read(), name=name)]

@@ -5,7 +5,7 @@
 The source of a scan is the beginning of its file name, up to a digit, "-" or "_". For each source, a calibration is
 made as `anatemb calibrate` makes it: from matches between labelled scans of the other sources, from deformed scans of
 the other sources, and from synthetic patients. This calibration is then tested on the matches whose target belongs to
-the source that was left out.
+the source that was left out. Landmarks that can be derived from outlines are matched, too.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from evaluations.outline_points import derive_landmarks
 from orientation import source_of
 
 from AnatomicalEmbedding import Volume, load_model
@@ -33,12 +34,10 @@ from AnatomicalEmbedding.training.calibrate import (
     grow_forest,
     try_matching,
 )
-from AnatomicalEmbedding.training.known_matches import Trial, bent_trials, labelled_trials, phantom_trials
+from AnatomicalEmbedding.training.known_matches import CLICKED, Trial, bent_trials, labelled_trials, phantom_trials
 
 _EFFORT = "standard"
 _PATIENTS = range(70_000, 70_010)
-# head-and-neck radiotherapy draws the upper part of the oesophagus, which no match can know
-DRAWN_IN_PART = {"kbp": "esophagus"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +52,10 @@ class Tried:
 
 
 def labelled_cases(folders: Iterable[Path]) -> list[Case]:
-    """Labelled scans without the structures that their source draws in part."""
+    """Labelled scans, with the landmarks that can be derived from their outlines."""
     found = [case for folder in folders for path in list_scans(folder) if (case := load_case(path)) is not None]
     return [
-        replace(
-            case, structures={n: s for n, s in case.structures.items() if n != DRAWN_IN_PART.get(source_of(case.id))}
-        )
+        replace(case, landmarks=derive_landmarks(case.label_map) | case.landmarks) if case.labels else case
         for case in found
     ]
 
@@ -135,9 +132,9 @@ def main() -> None:
         labelled, bent, phantoms = read_matches(options.matches)
     else:
         paths = {path.name: path for folder in [*options.labelled, *options.scans] for path in list_scans(folder)}
-        labelled = tried(labelled_trials(labelled_cases(options.labelled), model.embed))
+        labelled = tried(labelled_trials(labelled_cases(options.labelled), model.embed, CLICKED))
         bent = tried(bent_trials((Volume.read(path) for path in paths.values()), model.embed))
-        phantoms = tried(phantom_trials(_PATIENTS, model.embed))
+        phantoms = tried(phantom_trials(_PATIENTS, model.embed, CLICKED))
         if options.matches:
             write_matches(options.matches, (labelled, bent, phantoms))
     print(f"trials: {len(labelled)} labelled, {len(bent)} bent, {len(phantoms)} synthetic", flush=True)

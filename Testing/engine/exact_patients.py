@@ -3,15 +3,21 @@
 import numpy as np
 import torch
 
-from AnatomicalEmbedding.anatomy.names import whole_name
+from AnatomicalEmbedding.anatomy.names import VERTEBRAE, whole_name
 from AnatomicalEmbedding.embedding.map import EmbeddingMap, Provenance
+from AnatomicalEmbedding.embedding.spine_fit import fit_spine
 from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.phantom.frame import VERTEBRA_Z, spine_y
+from AnatomicalEmbedding.phantom.skeleton import PROMONTORY
 from AnatomicalEmbedding.scan.volume import transform_points
 from AnatomicalEmbedding.words.atlas_building import SampledBody
 
 SPACING = (4.0, 4.0, 4.0)
 RANGE = (60.0, 480.0)
 CELLS = (3, 3, 4)  # voxels of a cell
+# (25, 2) A and S, mm, of each vertebra with its arch, in the body of the synthetic patients
+_PLACES = [(float(spine_y(VERTEBRA_Z[name])), VERTEBRA_Z[name]) for name in VERTEBRAE[:-1]]
+USUAL_MM = np.array([*_PLACES, PROMONTORY[1:]]) - (8, 0)
 SPREAD = {"background", "body_other", "muscle", "subcutaneous_fat", "visceral_fat"}
 
 
@@ -35,7 +41,7 @@ def exact_map(phantom, error=lambda body: body) -> EmbeddingMap:
     ras = transform_points(cell_to_ras, index.reshape(-1, 3))
     body = error(phantom.to_body(ras)).reshape(k, j, i, 3)
     held = phantom.volume.sample(ras, outside=-1000.0).reshape(k, j, i) > -950
-    return EmbeddingMap(
+    embedding = EmbeddingMap(
         torch.from_numpy(np.moveaxis(body, -1, 0).copy()).float(),
         torch.from_numpy(held),
         cell_to_ras,
@@ -43,6 +49,7 @@ def exact_map(phantom, error=lambda body: body) -> EmbeddingMap:
         phantom.volume.shape,
         Provenance("exact", "exact", phantom.volume.name, phantom.volume.name),
     )
+    return embedding.with_spine(fit_spine(embedding, phantom.volume, USUAL_MM))
 
 
 def labelled(phantom) -> SampledBody:

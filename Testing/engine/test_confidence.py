@@ -52,7 +52,7 @@ class TestFigures:
         assert all_of_them.matched == 0.75
         assert (all_of_them.false_matched, all_of_them.absent_found) == (0.5, 0.5)
         assert (whole.absent, whole.false_matched) == (0, None)
-        assert named.name.strip() == "centres and landmarks"
+        assert named.name.strip() == "without extreme points"
         assert centres.name.strip() == "centre"
         assert (centres.expected, centres.found) == (14.0, 12.75)
         assert result.risk[0] == (1.0, 9.5, pytest.approx(25.5))

@@ -9,8 +9,9 @@ from small_models import Averaging
 
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.structures.label_names import CENTRE, EXTREME, INNER, LANDMARK
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
-from AnatomicalEmbedding.training.known_matches import bent_trials, cut_scan, labelled_trials, warp_scan
+from AnatomicalEmbedding.training.known_matches import CLICKED, bent_trials, cut_scan, labelled_trials, warp_scan
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +61,7 @@ def test_labelled_scans_are_tried_whole_and_cut(tmp_path, embed):
         write_case(tmp_path, name, shift, organs=organs)
     cases = load_cases(tmp_path)
     truth = {case.id: case.structures for case in cases}
-    trials = list(labelled_trials(cases, embed))
+    trials = list(labelled_trials(cases, embed, (CENTRE, EXTREME)))
     assert [t.whole for t in trials].count(True) == 2
     assert len(trials) == 6
     absent = 0
@@ -74,6 +75,22 @@ def test_labelled_scans_are_tried_whole_and_cut(tmp_path, embed):
             assert len(gone) == 7 * len(organs)
     assert absent >= 14
     assert truth["anna"].keys() == truth["bert"].keys()
+
+
+def test_clicked_points_are_centres_inner_points_and_named_landmarks(tmp_path, embed):
+    """The second body is the first one, moved. Its spleen is drawn only in part."""
+    shift = np.array((8.0, 6.0, 10.0))
+    marks = {"carina": (3.0, 4.0, 410.0), "F-1": (-30.0, 10.0, 440.0)}
+    moved = {name: (np.array(point) + shift).tolist() for name, point in marks.items()}
+    whole, part = (40.0, 10.0, 345.0), (12.0, 12.0, 7.0)
+    write_case(tmp_path, "anna", organs=ORGANS | {"spleen": (whole, (12.0, 12.0, 12.0))}, landmarks=marks)
+    write_case(tmp_path, "bert", shift, organs=ORGANS | {"spleen": (whole, part)}, landmarks=moved)
+    trials = [trial for trial in labelled_trials(load_cases(tmp_path), embed, CLICKED) if trial.whole]
+    assert len(trials) == 2
+    for trial, direction in zip(trials, (-1, 1), strict=True):
+        np.testing.assert_allclose(trial.target_ras - trial.template_ras, [direction * shift] * 22, atol=1.5)
+        counts = {group: trial.groups.count(group) for group in set(trial.groups)}
+        assert counts == {CENTRE: len(ORGANS), INNER: 6 * len(ORGANS), LANDMARK: 1}
 
 
 def test_points_of_bent_scans_are_where_their_truth_puts_them(torso, embed):

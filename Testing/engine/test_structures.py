@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from AnatomicalEmbedding.structures.label_names import KINDS, find_structures, reason_left_out
+from AnatomicalEmbedding.structures.label_names import KINDS, find_structures, measure_halves, reason_left_out
 
 
 def test_extreme_is_the_centroid_of_the_outermost_layer():
@@ -12,6 +12,24 @@ def test_extreme_is_the_centroid_of_the_outermost_layer():
     labels[9, 5:7, 5] = 1  # two more voxels on top, at i 5 and j 5 and 6
     found, _ = find_structures(labels, np.diag((2.0, 3.0, 4.0, 1.0)), {1: "liver"})
     assert found["liver"][KINDS.index("superior")] == pytest.approx((10.0, 16.5, 36.0))
+
+
+def test_an_inner_point_is_the_centroid_of_half_a_structure():
+    """The centroid of half an ellipsoid lies 3/8 of a semi-axis from the middle."""
+    spacing, middle, axes = np.array((2.0, 3.0, 4.0)), np.array((80.0, 90.0, 100.0)), np.array((60.0, 45.0, 52.0))
+    k, j, i = np.indices((50, 60, 80))
+    inside = (((np.stack((i, j, k), axis=-1) * spacing - middle) / axes) ** 2).sum(axis=-1) <= 1
+    found, _ = find_structures(inside.astype(np.uint8), np.diag((*spacing, 1.0)), {1: "liver"}, measure_halves)
+    truth = [middle + sign * offset for offset in np.diag(3 / 8 * axes) for sign in (1, -1)]
+    np.testing.assert_allclose(found["liver"], truth, atol=1.5)
+
+
+def test_an_inner_point_outside_a_bent_structure_is_not_used():
+    labels = np.zeros((20, 40, 40), dtype=np.uint8)
+    labels[5:15, 5:35, 5:15] = labels[5:15, 5:35, 25:35] = labels[5:15, 5:8, 5:35] = 1  # the letter U
+    found, _ = find_structures(labels, np.eye(4), {1: "colon"}, measure_halves)
+    used = dict(zip(KINDS[1:], np.isfinite(found["colon"]).all(axis=1), strict=True))
+    assert [kind for kind, inside in used.items() if inside] == ["right", "left"]
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -31,12 +49,14 @@ def test_structures_cut_by_any_border_are_left_out(axis, end):
 @pytest.mark.parametrize(
     "name",
     ["liver_tumor_01", "tumor", "liver_cysts", "lymph_node_2r", "gtv1", "ptv_70", "lung_nodule", "metastases",
-     "bone", "veins", "body", "skin", "spinal_cord"],
+     "bone", "veins", "body", "skin", "spinal_cord", "Muscle, trunk", "Blood vessels, head"],
 )  # fmt: skip
 def test_findings_and_spread_out_structures_are_left_out(name):
     assert reason_left_out(name)
 
 
-@pytest.mark.parametrize("name", ["portal_vein", "iliac_artery_left", "gallbladder", "vertebrae_L1", "hip_right"])
+@pytest.mark.parametrize(
+    "name", ["portal_vein", "brachiocephalic_trunk", "iliac_artery_left", "gallbladder", "vertebrae_L1", "hip_right"]
+)
 def test_organs_stay(name):
     assert reason_left_out(name) is None

@@ -10,7 +10,7 @@ import torch
 from evaluations.outline_points import derive_landmarks
 from exact_patients import exact_map, labelled, patient
 
-from AnatomicalEmbedding.anatomy.names import VERTEBRAE, whole_name
+from AnatomicalEmbedding.anatomy.names import whole_name
 from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.errors import MapError, PointsError, WeightsError
@@ -29,7 +29,6 @@ from AnatomicalEmbedding.words import (
     shipped_atlas,
 )
 from AnatomicalEmbedding.words.atlas_building import SampledBody, build_atlas, count_occupancy, with_discriminants
-from AnatomicalEmbedding.words.spine import _HEIGHT_MM, _fitted
 
 
 @pytest.fixture(scope="module")
@@ -77,23 +76,6 @@ def test_the_point_of_a_structure_lies_in_it(finder, target, name, within):
     assert distance_to(target, name, place.point_ras) <= within
     assert 0 < place.probability <= 1
     assert not name.endswith("_left") or target.to_body(place.point_ras[None])[0, 0] < 0
-
-
-@pytest.mark.parametrize("error", [-14.0, 0.0, 14.0])
-def test_levels_are_right_where_coordinates_are_half_a_vertebra_off(error):
-    names = list(VERTEBRAE)
-    sizes = np.array([_HEIGHT_MM[name] for name in names])
-    edges = 100.0 + np.append(0, np.cumsum(sizes[::-1]))  # from the feet
-    middles = ((edges[1:] + edges[:-1]) / 2)[::-1]
-    frame = np.stack([np.zeros(len(names)), np.zeros(len(names)), middles], axis=1)
-    heights = np.arange(110.0, 420.0, 4.0)
-    at = np.arange(108.0, 422.0, 1.5)
-    disc = 2.0 * np.exp(-np.square(np.abs(at[:, None] - edges[None]).min(axis=1) / 3.0)) - 0.5
-    spine = _fitted(names, frame, heights, np.zeros((len(heights), 2)), heights + error, (at, disc))
-    for name, centre in zip(spine.names, spine.centres_ras, strict=True):
-        if spine.whole[spine.names.index(name)]:
-            assert abs(centre[2] - middles[names.index(name)]) < 6.0
-    assert np.allclose(spine.shift_mm, -error, atol=6.0)
 
 
 def test_a_place_that_the_scan_does_not_show_is_outside_it(finder):

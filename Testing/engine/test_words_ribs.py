@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from AnatomicalEmbedding.embedding.spine import Spine
 from AnatomicalEmbedding.words.ribs import _ABOVE_MM, RIBS, SECTORS, _begun, number_pieces
-from AnatomicalEmbedding.words.spine import Spine
 
 MIDDLES = {f"T{n}": 400.0 - 24.0 * n for n in range(5, 13)} | {"L1": 84.0, "L2": 56.0}
 
@@ -13,7 +13,8 @@ def spine() -> Spine:
     middles, nothing = np.array(list(MIDDLES.values())), np.zeros(len(MIDDLES))
     bounds = np.stack([middles - 11, middles + 11], axis=1)
     course = np.stack([0 * middles, 0 * middles, middles], axis=1)[::-1]
-    return Spine(tuple(MIDDLES), course[::-1], bounds, nothing == 0, nothing + 1, nothing, course)
+    chances = np.tile([0.0, 1.0, 0.0], (len(middles), 1))
+    return Spine(tuple(MIDDLES), course[::-1], bounds, nothing == 0, chances, nothing, course, 0 * course[:, :2])
 
 
 @pytest.mark.parametrize("off", [-8.0, 0.0, 8.0])

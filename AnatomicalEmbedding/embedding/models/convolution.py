@@ -54,6 +54,6 @@ def fold_norms(network: nn.Module) -> nn.Module:
 
 
 def _by_onednn(x: torch.Tensor) -> bool:
-    """Whether oneDNN computes the convolution: on a CPU, in float32, without gradients or mixed precision."""
+    """Return whether oneDNN can compute a convolution of `x`: on a CPU, in float32, without gradients or autocast."""
     plain = x.device.type == "cpu" and x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
     return plain and not torch.is_grad_enabled() and torch.backends.mkldnn.is_available()

@@ -234,7 +234,7 @@ class EmbeddingNetwork(nn.Module):
 
 
 class _LocalHead(nn.Module):
-    """Computes the local descriptor at stride 2 from the image and from the U-Net's features at the same place."""
+    """Computes a local descriptor for each 2 x 2 x 2 voxels, from the image and the U-Net's finest features."""
 
     def __init__(self, width: int, channels: int):
         super().__init__()
@@ -260,10 +260,8 @@ class _LocalHead(nn.Module):
 
 
 class _Content:
-    """The box around all cells (4 x 4 x 4 voxels) that contain more than air, with _RIM_CELLS more cells on each side.
-
-    Up to half of a working grid is air outside this box, where neither descriptors nor organs are needed.
-    """
+    """The box around all cells (4 x 4 x 4 voxels) that contain more than air, enlarged by _RIM_CELLS cells on each
+    side. Descriptors and organs are computed only in this box."""
 
     def __init__(self, x: torch.Tensor, up: torch.Tensor) -> None:
         """Find the box. x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4) U-Net's finest level."""
@@ -299,7 +297,7 @@ def _filled(x: torch.Tensor, axis: int, cells: int) -> slice:
 
 
 def _join(upsampled: torch.Tensor, skip: torch.Tensor) -> torch.Tensor:
-    """Concatenate the channels of `upsampled` and `skip`. First, `upsampled` is cropped to the size of `skip`."""
+    """Crop `upsampled` to the size of `skip`, and join the channels of both."""
     k, j, i = skip.shape[2:]
     return torch.cat([upsampled[:, :, :k, :j, :i], skip], dim=1)
 
@@ -328,7 +326,7 @@ class _DoubleConvolution(nn.Sequential):
 
 
 class _UnitLength(torch.autograd.Function):
-    """Divides vectors along dimension 1 by their length. Its gradient is five times faster than with F.normalize."""
+    """Divides vectors along dimension 1 by their lengths. The gradient of F.normalize would be five times slower."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:

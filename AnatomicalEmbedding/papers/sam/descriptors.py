@@ -82,11 +82,12 @@ def _local_loss(
     spec: LossSpec,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Compute the local loss of a pair.
+    """Compute the local loss of the anchors in the first of two views of a scan, with negatives from both views.
 
-    Negatives are chosen among the candidates, the `spec.candidates` cells that are most similar to the anchor. The
-    paper searches all cells for candidates. Here, if the two views have more than 8192 cells, only 8192 random cells
-    are searched, and the number of candidates is reduced by the same factor.
+    The negatives are chosen among the `spec.candidates` cells that are most similar to the anchor. The paper compares
+    all cells with the anchor. Here, if the views have more than 8192 cells, only 8192 random cells are compared, and
+    fewer candidates are chosen in proportion. pair: descriptors of anchors and positives. place: places of the anchors,
+    mm.
     """
     anchor, positive = pair
     cells = sum(len(view.local_mm) for view in views)

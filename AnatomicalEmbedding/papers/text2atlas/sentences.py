@@ -95,7 +95,7 @@ class SentenceMaker:
 
 
 def _words_for(name: str, adjective: bool, rng: np.random.Generator) -> str:
-    """Choose words for a place. If the place has a side, the words name this side in three of four cases."""
+    """Return a random name (or adjective, if `adjective`) of a structure. The side of a structure is usually named."""
     term = load_terms()[name]
     ways = term.adjectives if adjective else term.words or (term.title,)
     word = ways[rng.integers(len(ways))]
@@ -123,7 +123,7 @@ def sentences_of(reports: Iterable[str], organs: Organs) -> list[Example]:
 
 
 def _apart(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Join spans (start, end) that overlap. Returns the spans in the order of the text."""
+    """Return the spans (start, end) in the order of the text. Spans that overlap are joined to one span."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if joined and start < joined[-1][1]:

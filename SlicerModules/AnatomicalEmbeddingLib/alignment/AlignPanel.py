@@ -144,7 +144,7 @@ class AlignPanel(Listener):
 
 
 def _nameDefault(selector, title: str, node) -> None:
-    """Set the text that a selector shows while no scan is chosen: a title with the name of the default scan."""
+    """Set the text of a selector without a chosen scan: `title`, then the name of the default scan `node`."""
     text = title if node is None else _("{title} ({name})").format(title=title, name=node.GetName())
     if selector.noneDisplay != text:
         chosen, blocked = selector.currentNode(), selector.blockSignals(True)

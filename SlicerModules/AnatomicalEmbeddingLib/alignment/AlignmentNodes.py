@@ -64,7 +64,7 @@ def undoAlignment(volumeNode) -> None:
 
 
 def _splineTransform(affine: np.ndarray, field: SplineField):
-    """Make the VTK transform affine(x) + field(x): a B-spline and then an affine map, because Slicer can save both.
+    """Return the VTK transform affine(x) + field(x), as a B-spline and then an affine map, because Slicer saves both.
 
     Outside the fixed scan's box the displacement of the B-spline decreases to 0 within three knot distances.
     """

@@ -89,7 +89,7 @@ def _isShown(box: BoxNode) -> bool:
 
 
 def _cornerIn(view, xyToRas: np.ndarray, box: BoxNode) -> tuple[float, float] | None:
-    """The upper left corner (x, y) of a box in a view, in pixels; None if the view shows no part of the box."""
+    """Return the upper left corner (x, y), in pixels, of a box in a view; None if the view shows no part of the box."""
     toRas = slicer.util.arrayFromVTKMatrix(box.node.GetObjectToWorldMatrix())
     half = np.array(box.node.GetSize()) / 2
     corners = np.array([[*(half * signs), 1.0] for signs in product((-1, 1), repeat=3)])

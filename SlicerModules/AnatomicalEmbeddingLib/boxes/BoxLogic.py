@@ -109,7 +109,6 @@ class BoxLogic(SceneJob):
     def _search(
         self, volumes: list, structures: list[str], examples: list[MarkedExample], recall: float, replaceEdited: bool
     ) -> Steps[None]:
-        """Open the library and wait for the maps of the examples. Then search one scan after the other."""
         marked = {example.structure for example in examples}
         fromLibrary = [name for name in structures if name not in marked]
         weights = self.store.engine.weightsPath()
@@ -234,7 +233,7 @@ class BoxLogic(SceneJob):
         return {node.GetID(): node.GetTransformNodeID() for node in ctVolumes(self.scene)}
 
     def _followTransforms(self) -> None:
-        """If a volume has got another parent transform, give the boxes of this volume the same transform."""
+        """Give each box the new parent transform of its volume, if the box had the volume's old parent transform."""
         before, now = self._parents, self._transforms()
         self._parents = now
         if now == before:
@@ -260,7 +259,7 @@ class BoxLogic(SceneJob):
             self.changed.emit()
 
     def _source(self, volume) -> str:
-        """Return the key of the weights and voxels of the volume's current map; "" if the volume has no map."""
+        """Return a text that identifies the weights and the voxels of the volume's map; "" if the volume has no map."""
         embedding = self.store.map(volume)
         return "" if embedding is None else madeFrom(embedding)
 

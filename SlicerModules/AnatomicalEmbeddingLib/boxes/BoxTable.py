@@ -66,7 +66,7 @@ class BoxTable(Listener):
 
 
 def _shown(cell: Cell | None) -> tuple[str, str, str | None]:
-    """Return text, tool tip and background colour of a cell. The colour None means the default colour."""
+    """Return the text, tool tip and background colour of a table's cell; colour None is the default colour."""
     if cell is None:
         return "", _("This structure was not searched for in this scan."), None
     if cell.marked:

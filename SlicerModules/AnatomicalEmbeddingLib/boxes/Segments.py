@@ -98,7 +98,7 @@ def _labelmap(segmentationNode, segmentId: str):
 
 
 def _crop(image) -> bool:
-    """Remove the empty margins of an image in place. Returns False if all voxels are 0."""
+    """Remove empty margins of an image, in place. Return False if all voxels are 0."""
     extent = [0] * 6
     hasVoxels = slicer.vtkOrientedImageDataResample.CalculateEffectiveExtent(image, extent)
     if hasVoxels:
@@ -107,12 +107,12 @@ def _crop(image) -> bool:
 
 
 def _array(image) -> np.ndarray:
-    """The voxels (k, j, i) of an image as a view: writing to the array changes the image."""
+    """Return the voxels (k, j, i) of an image, not copied: writing to the array changes the image."""
     return vtk_to_numpy(image.GetPointData().GetScalars()).reshape(image.GetDimensions()[::-1])
 
 
 def _toVolume(segmentationNode, volumeNode) -> np.ndarray:
-    """The matrix (4, 4) from the segmentation's own RAS mm to the volume's own RAS mm."""
+    """Return the matrix (4, 4) between RAS mm of two nodes without their parent transforms: segmentation to volume."""
     source, destination = segmentationNode.GetParentTransformNode(), volumeNode.GetParentTransformNode()
     if source is destination:
         return np.eye(4)

@@ -108,7 +108,7 @@ class CohortHits(SceneJob):
         self.changed.emit()
 
     def _forgetAll(self) -> None:
-        """When the scene closes: remove the marks and stop using the scans. The list of places stays."""
+        """Remove the marks from the scene and forget the scans. The list of places is kept."""
         self._shown = None
         self.markers.clear()
         self.changed.emit()

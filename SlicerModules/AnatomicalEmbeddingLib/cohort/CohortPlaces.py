@@ -53,7 +53,7 @@ def readPlaces(path: str | Path) -> list[CohortPlace]:
 
 
 def _place(row: dict) -> CohortPlace:
-    """Convert a row of the table to a place without a name. Raises ValueError if a value is missing or wrong."""
+    """Convert a row of the table to a place with an empty name. Raises ValueError if a value is missing or wrong."""
     if set(row) != set(_COLUMNS) or not row["scan"] or row["status"] not in _STATUS or None in row.values():
         raise ValueError("the number of values is wrong, the scan is missing, or the status is unknown")
     chance, error, *place = (float(row[name]) if row[name] else None for name in _COLUMNS[2:])

@@ -137,7 +137,7 @@ def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: s
 
 
 def _setDates(logic: FollowUpLogic) -> list[str]:
-    """Copy dates from the record to scans without a date. Returns a list with one sentence; [] if no date was set."""
+    """Copy dates from the record to undated scans. Returns [a sentence on the new dates], or [] without new dates."""
     dates = {study.key: study.date for study in logic.record.studies if study.date is not None}
     dated = []
     for study in logic.patient.studies:
@@ -164,7 +164,7 @@ def exportFollowUp(logic: FollowUpLogic, folder: str | Path, kinds: Iterable[str
 
 
 def _instanceFiles(volumeNode) -> list[str]:
-    """Return the paths of the DICOM files of a volume's slices; [] if the file of a slice is unknown or missing."""
+    """Return the paths of the DICOM files of all slices of a volume; [] if a file is unknown or missing."""
     if not _isFromDatabase(volumeNode):
         return []
     files = [slicer.dicomDatabase.fileForInstance(uid) for uid in volumeNode.GetAttribute(_ATTRIBUTE).split()]

@@ -306,15 +306,15 @@ class FollowUpLogic(Listener):
 
 
 def _placed(record: FollowUp) -> set[tuple[str, str]]:
-    """Return (lesion id, study key) of each finding in the record."""
+    """Return the lesion id and the study key of each finding in the record."""
     return {(lesion.id, study) for lesion in record.lesions for study in lesion.findings}
 
 
 def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> FollowUp:
     """Return the record with the lesion's place in the study moved to the middle of `axis`.
 
-    The record does not change if `axis` is None, if a person has reviewed the lesion's place, or if the place is a
-    proposal and lies at most half the length of the axis away from the middle.
+    The record is not changed if `axis` is None, if a person has reviewed the place, or if the place is a proposal at
+    most half the length of the axis away from the middle.
     """
     found = record.finding(lesion, study)
     if axis is None or (found is not None and found.reviewed and found.state in WITH_PLACE):
@@ -330,10 +330,8 @@ def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> F
 def _question(
     record: FollowUp, study: str, maps: Mapping[str, object], known: Mapping[tuple[str, str], object]
 ) -> dict[str, tuple]:
-    """Return {lesion id: all values on which the proposal depends} for each lesion that may be proposed in a study.
-
-    known: the correspondence from one study to another, or None, by their keys.
-    """
+    """Return, for each lesion that may be proposed in the study, the lesion's id and all values that determine its
+    proposal. known: the correspondence from one study to another, or None, by their keys."""
     question, order = {}, tuple((each.key, each.date) for each in record.studies)
     weights = maps[study].provenance.weights_hash
     for lesion in record.lesions:
@@ -350,7 +348,7 @@ def _question(
 
 
 def _withoutGroundless(record: FollowUp) -> FollowUp:
-    """Remove the proposals that were made from a finding that is now removed or not visible. Return the record."""
+    """Return the record without proposals that were made from a finding that is now removed or not visible."""
     for lesion, study in record.unreviewed():
         guess = lesion.findings[study.key].guess
         source = None if guess is None else lesion.findings.get(guess.source)

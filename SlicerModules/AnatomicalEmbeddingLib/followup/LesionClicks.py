@@ -102,7 +102,7 @@ class LesionClicks:
             self.stop()
 
     def _showOverItsScan(self, caller, event: str) -> None:
-        """Draw the point at the mouse, or the unfinished axis, only in views of the scan under the mouse."""
+        """Show the point at the mouse, or the unfinished axis, only in views of the scan under the mouse."""
         over = self.scene.GetNodeByID(self._node.GetNthControlPointAssociatedNodeID(0) or "")
         if over is not None:
             Views.showOnlyIn(self._node.GetDisplayNode(), self.scene, over)

@@ -96,7 +96,7 @@ class LesionPoints:
         return [each.id for each in record.lesions if each.id not in here and _isShown(record, each.id, study)]
 
     def _lesions(self) -> dict[str, str]:
-        """Return {point ID: lesion id} of all points with a position. A point that the user added has the id ""."""
+        """Return {point ID: lesion id} of all points with a position. The id is "" if the user added the point."""
         lesions = json.loads(self.node.GetAttribute(_LESIONS_ATTRIBUTE))
         return {pointId: lesions.get(pointId, "") for pointId in definedIds(self.node)}
 
@@ -107,13 +107,13 @@ def isLesionList(node) -> bool:
 
 
 def _isShown(record: FollowUp, lesionId: str, study: str) -> bool:
-    """Return False if the lesion has no place in the study, or if the scan probably does not show this place."""
+    """Return True if the lesion has a place in the study and the scan probably shows this place."""
     found = record.finding(lesionId, study)
     return found is not None and found.point_ras is not None and status_of(record, lesionId, study) != ABSENT
 
 
 def _texts(lesion: Lesion, found: Finding, status: str) -> tuple[str, str]:
-    """Return the label and the description of the point that shows a lesion."""
+    """Return the label and the description of the point that shows a lesion in a study."""
     label = lesion.label if found.reviewed else f"{lesion.label} {UNCERTAIN if status == UNCERTAIN else PROPOSED}"
     if found.size.axes:
         label += f" {_TIMES.join(f'{math.dist(*axis):.1f}' for axis in found.size.axes.values())} mm"

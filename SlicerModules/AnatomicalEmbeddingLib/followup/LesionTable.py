@@ -85,7 +85,7 @@ def fitColumns(table) -> None:
 
 
 def _cell(record: FollowUp, lesion: str, study: str) -> tuple[str, str, str | None]:
-    """Return text, tool tip and background colour of a lesion's cell in a study. Colour None is the default colour."""
+    """Return text, tool tip and colour of a lesion's table cell for a study. Colour None is the default colour."""
     found = record.finding(lesion, study)
     if found is None:
         return "", _("There is no finding in this study yet: prepare the scans, or mark the lesion."), None

@@ -14,10 +14,8 @@ from .ControlPoints import isPreview
 
 @dataclass(frozen=True)
 class _State:
-    """All points and answers at one time. Two states are equal if their `content` is equal.
-
-    lists: node ID of a point list -> (copy of the list, its answers). For the template's list, the answers are None.
-    """
+    """All points and answers at one time. Two states are equal if their `content` is equal. lists: node ID of a list ->
+    (copy of the list, answers); answers is None for a list of points."""
 
     content: list[tuple]
     lists: dict[str, tuple[object, dict | None]] = field(compare=False)

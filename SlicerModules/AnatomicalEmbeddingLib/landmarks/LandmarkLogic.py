@@ -164,7 +164,7 @@ class LandmarkLogic(Listener):
     # -- steps after a click -----------------------------------------------------------------------------------------
 
     def _onPlaced(self, index: int) -> None:
-        """Find the answers to a new point, which a click has placed in a view of the template or of a target."""
+        """Match the new point with this index, which a click has placed in a view of the template or of a target."""
         if self.template is None:
             return
         makeIdsUnique(self.points)
@@ -189,11 +189,10 @@ class LandmarkLogic(Listener):
         self.points.SetNthControlPointVisibility(index, over not in [node.GetID() for node in self.targets])
 
     def _placeFromTarget(self, pointId: str, index: int, clicked) -> bool:
-        """After a click in a target, move the new point to the same anatomical place of the template.
+        """Move a new point, clicked in a target, to the same anatomical place of the template. Return False on failure.
 
-        Returns False if a map is missing or the click lies outside the target. The point must then be deleted, because
-        the same coordinates in the template are another anatomical place. `poll` deletes the point later, because the
-        view still uses the point during the click.
+        Moving fails if a map is missing or the click lies outside the target. Then `poll` deletes the point later,
+        because the view still uses the point during the click.
         """
         label, maps = labelOf(self.points, pointId), [self.store.map(node) for node in (clicked, self.template)]
         inClicked = fromWorld(clicked, [worldOf(self.points, pointId)])
@@ -225,7 +224,6 @@ class LandmarkLogic(Listener):
         self._showAnswers(sentences)
 
     def _updateAnswers(self) -> None:
-        """Update all answers: match new points, remove answers to deleted points, copy points' labels to answers."""
         if self._writing:
             return
         sentences = []
@@ -250,7 +248,7 @@ class LandmarkLogic(Listener):
             self._jumpToAwaited(pointId)
 
     def _jumpToAwaited(self, pointId: str) -> None:
-        """Move all views to a point. If targets have no answer yet, move the views again after new maps are ready."""
+        """Move all views to a point. If a target lacks an answer, the views move again when the next maps are ready."""
         self.jumpTo(pointId)
         row = self._row(pointId)
         if row is not None and row.inside and len(row.answers) < len(self.targets):

@@ -74,7 +74,7 @@ class LandmarkMatcher:
         return source if self.store.correspondences.get(template, target) is None else f"{source}-{BY_REGISTRATION}"
 
     def _noteOutside(self, template, outside: set[str]) -> list[str]:
-        """Store the IDs of the points outside the template. Returns a list with one message; [] if no ID is new."""
+        """Store the IDs of all points outside the template. Returns [a sentence on new IDs], or [] without new IDs."""
         new = [labelOf(self._answers.points, pointId) for pointId in sorted(outside - self.outside)]
         self.outside = outside
         return [f"{', '.join(new)}: outside {template.GetName()}; move the point into this scan."] if new else []

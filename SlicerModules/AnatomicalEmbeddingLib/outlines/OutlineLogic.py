@@ -159,10 +159,8 @@ class OutlineLogic(SceneJob):
             self.process.stop()
 
     def _save(self, folder: OutlineFolder, examples: Mapping, scans: dict) -> Steps:
-        """Write all examples and scans. If a scan cannot be written, report the error and remove the scan from `scans`.
-
-        Raises AnatomicalEmbeddingError if an example cannot be written, or if `scans` becomes empty.
-        """
+        """Write all examples and scans. A scan that cannot be written is reported and removed from `scans`. Raises
+        AnatomicalEmbeddingError if an example cannot be written, or if no scan is left."""
         volumes = {name: volume for name, (volume, _segmentation) in examples.items()} | scans
         for number, (name, volume) in enumerate(volumes.items()):
             try:
@@ -177,10 +175,10 @@ class OutlineLogic(SceneJob):
                 self.reported.emit(str(error))
 
     def _follow(self, part: tuple[float, float], each: Callable[[], object] = lambda: None) -> Steps:
-        """Show the progress of the process until it ends, and call `each` in every poll. Then report skipped scans.
+        """Show the progress of the process until it ends, calling `each` at every update. Then report skipped scans.
 
-        part: start and end of this step on the progress bar, 0 to 1. Raises AnatomicalEmbeddingError if the process was
-        stopped or has failed.
+        part: start and end of this step on the progress bar, from 0 to 1. Raises AnatomicalEmbeddingError if the
+        process was stopped or has failed.
         """
         while self.process.running:
             each()

@@ -87,7 +87,6 @@ class FindPanel(Listener):
             self.search.openReport(path)
 
     def _showReport(self) -> None:
-        """List the sentences of the report. A sentence that names no place is grey."""
         sentences = self.ui.reportList
         sentences.clear()
         for each in self.search.sentences:

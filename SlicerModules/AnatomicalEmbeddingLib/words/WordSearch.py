@@ -34,10 +34,8 @@ _REST_SECONDS = 0.12  # a point must stay unchanged for this time before its nam
 
 @dataclass(eq=False)
 class _Query:
-    """A search. text: the user's words. steps: the places that these words name. at: index of the shown place.
-
-    found: volume ID -> answer for the shown place. failed: volume ID -> error message, for scans whose search failed.
-    """
+    """A search by words. text: the user's words. steps: the places that the words name. at: index in `steps` of the
+    shown place. found: volume ID -> answer for the shown place. failed: volume ID -> error message."""
 
     text: str = ""
     steps: list[Step] = field(default_factory=list)
@@ -213,7 +211,7 @@ class WordSearch(Listener):
             dropLostItems(self.scene)
 
     def _startNext(self) -> None:
-        """If no work is running, start the most urgent work: search in a scan, name a point, or prepare a search."""
+        """If no work is running, start the most urgent work: find a place, name a point, or prepare a scan."""
         if self._job.busy:
             return
         query = self._query
@@ -289,7 +287,7 @@ class WordSearch(Listener):
         self.reportRead.emit()
 
     def _askFinder(self, node, ask: Callable[[PlaceFinder], object]) -> Steps:
-        """Call ask(finder) in the background and return its result. finder: the scan's finder, created if missing."""
+        """Call `ask` in the background with the scan's PlaceFinder, and return the result of `ask`."""
         searched = self._searchedOf(node)
         copy = None if searched.finder is not None else snapshot(node)
 

@@ -65,10 +65,8 @@ def stepsOf(text: str) -> tuple[list[Step], list[str]]:
 
 
 def _ended(text: str) -> str:
-    """If the text names no place and has a clear completion, return this completion. Otherwise, return the text.
-
-    A clear completion is the only completion, or the only completion that just ends the word being typed.
-    """
+    """Complete a text that names no place, if the text has only one completion, or only one completion that adds no new
+    word. Otherwise, return the text unchanged."""
     from AnatomicalEmbedding.words import completions, parse
 
     offers = [] if parse(text) else completions(text)

@@ -113,7 +113,7 @@ class Boxes:
 
 
 def _shown(cell: Cell | None, scan) -> dict:
-    """Return the page's values for one structure in one scan. cell: the search result; None before a search."""
+    """Return the page's values for a structure in a scan. cell: the search result; None before a search."""
     about = {"scan": scan.GetID(), "name": scan.GetName(), "boxed": bool(cell and cell.boxed)}
     if cell is None or cell.found is None:
         return {**about, "status": "", "text": "–", "tip": "Not searched in this scan."}

@@ -160,7 +160,8 @@ class Exports:
 
 
 def _reported_place(found, answer) -> np.ndarray:
-    """Return an answer's place, (3,) RAS mm, even if its status is absent; NaN if the list `found` lacks the answer."""
+    """Return the position (3,), RAS mm, of an answer, even if its status is absent. Return NaN if the list `found`
+    lacks the answer."""
     if answer is None or answer.status == REMOVED or not found.hasPoint(answer):
         return np.full(3, np.nan)
     return fromNode(found.node, answer.pointId) if answer.status == ABSENT else found.worldOf(answer)

@@ -59,7 +59,7 @@ class Landmarks:
         self._changed = True
 
     def _list_of(self, template):
-        """Return the template's list of points. If the template has no list yet, make the list."""
+        """Return the list node with the template's points. If the template has no list node, create a list node."""
         if template.GetID() not in self._lists:
             name = SceneNodes.freeName(self._session.scene, f"Points of {template.GetName()}")
             points = self._session.scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", name)
@@ -71,7 +71,7 @@ class Landmarks:
         return self._lists[template.GetID()]
 
     def _remove_lists(self) -> None:
-        """After a scan was removed: remove its points, the answers to its points, and all answers in this scan."""
+        """Remove the points of removed scans, the answers to these points, and the answers in removed scans."""
         scans = self._session.scans
         removed = [self._lists.pop(key) for key in set(self._lists) - {scan.GetID() for scan in scans}]
         answers = [each for points in removed for each in self._answers_to(points)]
@@ -81,7 +81,7 @@ class Landmarks:
             SceneNodes.removeNode(self._session.scene, each)
 
     def _answers_to(self, points) -> list:
-        """Return one list of answers for each scan that has answers to the points of the list `points`."""
+        """Return all lists of answers to the points of the list `points`; each scan has its own list."""
         lists = SceneNodes.nodesOf(self._session.scene, "vtkMRMLMarkupsFiducialNode")
         return [each for each in lists if each.GetNodeReference(SOURCE_ROLE) is points]
 

@@ -52,7 +52,7 @@ class ScanView(SliceView):
     """
 
     def _update_image_data_connection(self) -> None:
-        """Request a new picture when the scan has changed. VTK does not do this, because VTK does not draw the scan."""
+        """Request a new picture when the scan has changed, because VTK does not draw the scan itself."""
         self.schedule_render()
 
     def pixels(self) -> np.ndarray:
@@ -267,7 +267,7 @@ class _Area(RcaViewAdapter):
 
 
 def _run_logged(action: Callable):
-    """Return the result of an action. If it fails, log the error and return None, so that drawing continues."""
+    """Return the result of `action`. If `action` raises an exception, log the exception and return None."""
     try:
         return action()
     except Exception:

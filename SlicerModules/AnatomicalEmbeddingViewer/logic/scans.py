@@ -61,7 +61,7 @@ class Scans:
             self.read(name, partial(_make_patient, name, seed, heights_mm))
 
     def _add(self, volume: Volume) -> None:
-        """Add a scan as a volume node. The first scan becomes the template."""
+        """Add a volume node for a scan. If the session has no template, the volume node becomes the template."""
         session = self._session
         name = SceneNodes.freeName(session.scene, volume.name or "scan")
         node = slicer.util.addVolumeFromArray(volume.voxels, np.asarray(volume.ijk_to_ras), name=name)

@@ -110,7 +110,7 @@ class Views:
         row.fits[orientation] = view.render_window().GetSize(), view.get_view_node().GetFieldOfView()[:2]
 
     def _on_resized(self, row: _Row, orientation: str) -> None:
-        """Fit the scan into a view whose size has changed, unless the user has zoomed. The slice does not change."""
+        """Fit the scan into a view whose size has changed, but not if the user has zoomed in this view."""
         view = row.views[orientation]
         size, known = view.render_window().GetSize(), row.fits.get(orientation)
         if row.scan is None or known is None or known[0] == size:
@@ -202,7 +202,7 @@ class Views:
         state.pointer = self._pointer(tags)
 
     def _pointer(self, tags: list[str]) -> dict:
-        """Return the tag of the view under the mouse and the HU there; {} if the mouse is not over a voxel."""
+        """Return the tag of the view under the mouse and the HU at the mouse; {} if no voxel is under the mouse."""
         xyz, ras = [0.0] * 3, [0.0] * 3
         node = self._cursor.GetCursorPositionXYZ(xyz)
         if node is None or node.GetSingletonTag() not in tags or not self._cursor.GetCursorPositionRAS(ras):
@@ -214,7 +214,7 @@ class Views:
         return PRESETS[self._window] if display is None else (display.GetWindow(), display.GetLevel())
 
     def _shown_rows(self) -> list[dict]:
-        """Return a dict for each scan on the page: its ID, its row number, and tag and name of its shown views."""
+        """Return, for each scan on the page, its ID, its row number, and the tag and name of each shown view."""
         by_scan = {row.scan.GetID(): row for row in self._rows if row.scan is not None}
         rows = []
         for row in [by_scan[scan.GetID()] for scan in self._session.scans]:

@@ -168,7 +168,7 @@ def _read_image(path: Path, name: str) -> Volume:
 
 
 def _read_dicom(folder: Path, names: list[str]) -> list[Volume]:
-    """Read every CT series of a folder. If no series is usable, VolumeError states the problem of the first series."""
+    """Read all CT series from the uploaded files `names` in a folder. Raises VolumeError if a series cannot be read."""
     from AnatomicalEmbedding.scan.checks import MIN_SLICES
     from AnatomicalEmbedding.scan.dicom import list_series
     from AnatomicalEmbedding.scan.volume import Volume

@@ -128,7 +128,7 @@ class MapStore(Listener):
         self._advance()
 
     def _stop(self, volumeIds: set[str] | None = None) -> list[str]:
-        """Stop embedding these volumes, or all volumes if `volumeIds` is None. Returns the IDs of stopped volumes."""
+        """Stop embedding the given volumes, or all volumes if `volumeIds` is None. Returns the stopped volumes' IDs."""
         chosen = {*self._waiting, *self._states} if volumeIds is None else volumeIds
         stopped = [volumeId for volumeId in self._waiting if volumeId in chosen]
         self._waiting = [volumeId for volumeId in self._waiting if volumeId not in chosen]

@@ -135,10 +135,7 @@ class EnginePanel(Listener, VTKObservationMixin):
         qt.QTimer.singleShot(0, self._showAgain)
 
     def _onImported(self, caller, event) -> None:
-        """Mark the parameter node's Python wrapper as out of date, until a new wrapper is created.
-
-        An import may add nodes to which the parameter node refers. The wrapper gets no event then and keeps old values.
-        """
+        """Mark the parameter node's Python wrapper as out of date: an import changes the node without an event."""
         self._isStale = True
 
     def _showAgain(self) -> None:

@@ -77,7 +77,7 @@ def _noteLines(states: list[tuple[str, MapState]]) -> list[str]:
 
 
 def _failureLines(states: list[tuple[str, MapState]]) -> list[str]:
-    """Return a line for each error message, with the names of all scans that have this error."""
+    """Return one line for each different error message, with the names of all scans that failed with this message."""
     sentences: dict[str, list[str]] = {}
     for name, state in states:
         if state.status == FAILED:

@@ -87,7 +87,7 @@ def offerLayouts() -> None:
 
 @contextmanager
 def _drawingAtTheEnd() -> Iterator[None]:
-    """Inside the `with` block, no slice view draws. At the block's end, each view draws once."""
+    """Keep all slice views from drawing in a `with` block. At the end of the block, each view draws once."""
     manager = slicer.app.layoutManager()
     names = manager.sliceViewNames() if manager is not None else []
     views = [manager.sliceWidget(name).sliceView() for name in names]

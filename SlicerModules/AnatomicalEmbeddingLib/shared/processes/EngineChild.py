@@ -18,7 +18,7 @@ _INTERVAL_SECONDS = 0.2
 
 
 class _Output:
-    """The command's output. If the program that reads the output has ended, the command is stopped as by SIGTERM."""
+    """Writes to a stream. If the program that reads the stream has ended, this program is stopped as by SIGTERM."""
 
     def __init__(self, stream) -> None:
         self._stream = stream

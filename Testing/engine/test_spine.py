@@ -1,0 +1,151 @@
+"""Test the order of the spine: levels of analytic spines and synthetic patients, and the correction of coordinates."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from exact_patients import USUAL_MM, exact_map, patient
+from small_models import analytic_map
+
+from AnatomicalEmbedding import load_model, match
+from AnatomicalEmbedding.anatomy.names import VERTEBRAE
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
+from AnatomicalEmbedding.embedding.spine_fit import _HEIGHT_MM, Course, fit_levels, fit_spine
+from AnatomicalEmbedding.errors import MapError
+from AnatomicalEmbedding.scan.volume import Volume
+
+BORDERS = 100.0 + np.append(0, np.cumsum(list(_HEIGHT_MM.values())[::-1]))[::-1]  # of a regular spine, head first
+HEIGHT_MM = (BORDERS[1:] + BORDERS[:-1]) / 2  # middles of its vertebrae
+EDGES = BORDERS[1:-1]
+REGULAR = np.stack([0 * HEIGHT_MM, HEIGHT_MM], axis=1)
+SHOWN = ("T8", "T9", "T10", "T11", "T12", "L1", "L2", "L3")
+
+
+def analytic_spine(low: float, high: float, error: float = 0.0, edges: np.ndarray = EDGES):
+    """A straight spine in the scan from S = low to high mm, a disc at each edge, coordinates `error` off."""
+    heights = np.arange(low, high, 4.0)
+    at = np.arange(low - 2, high + 2, 1.5)
+    disc = 2.0 * np.exp(-np.square(np.abs(at[:, None] - edges[None]).min(axis=1) / 3.0)) - 0.5
+    return Course(heights, np.zeros((len(heights), 2)), heights + error), (at, disc)
+
+
+def fit(spine, ends=None, ribs=None):
+    return fit_levels(*spine, ends or {}, ribs, REGULAR)
+
+
+def has_ribs(low: float, high: float, last: str):
+    """What `rib_signs` returns if `last` is the lowest vertebra with ribs."""
+    at = np.arange(low, high, 3.0)
+    return at, np.where(at > EDGES[VERTEBRAE.index(last)], 2.0, -2.0)
+
+
+@pytest.mark.parametrize("error", [-14.0, 0.0, 14.0])
+def test_levels_are_right_where_coordinates_are_half_a_vertebra_off(error):
+    spine = fit(analytic_spine(110.0, 420.0, error))
+    for name, centre in zip(spine.names, spine.centres_ras, strict=True):
+        if spine.whole[spine.names.index(name)]:
+            assert abs(centre[2] - HEIGHT_MM[VERTEBRAE.index(name)]) < 6.0
+    assert np.allclose(spine.shift_mm, -error, atol=6.0)
+
+
+@pytest.mark.parametrize("error", [-22.0, 22.0])
+@pytest.mark.parametrize("anchor", ["sacrum", "ribs"])
+def test_where_coordinates_are_nearest_to_the_next_vertebra_the_level_is_counted_from_an_anchor(error, anchor):
+    shown = analytic_spine(110.0, 330.0, error)
+    ends = {"sacrum": EDGES[VERTEBRAE.index("L5")] + 14} if anchor == "sacrum" else {}
+    ribs = has_ribs(110.0, 330.0, "T12") if anchor == "ribs" else None
+    counted, free = fit(shown, ends, ribs), fit(shown)
+    assert counted.shift_mm[counted.whole] == pytest.approx(-error, abs=7.0)
+    assert free.chance.max() < 0.6 < counted.chance.max()
+    assert counted.anchors == (anchor,)
+
+
+def test_without_an_anchor_the_levels_of_a_lumbar_scan_are_less_certain():
+    slab = analytic_spine(150.0, 330.0, 16.0)  # half a vertebra off
+    free, counted = fit(slab), fit(slab, ribs=has_ribs(150.0, 330.0, "T12"))
+    assert free.chance.max() < 0.6 < counted.chance.min()
+    assert np.allclose(free.chances.sum(axis=1), 1.0)
+
+
+def test_a_patient_with_six_lumbar_vertebrae_is_counted_from_the_sacrum():
+    """The ribs end one vertebra higher; counted from the sacrum, the levels near the sacrum are still right."""
+    usual, spine = (
+        fit(analytic_spine(110.0, 400.0), {"sacrum": EDGES[-1] + 14}, has_ribs(110.0, 400.0, last))
+        for last in ("T12", "T11")
+    )
+    for name in ("L3", "L4", "L5"):
+        at = spine.bounds_s[spine.names.index(name)].mean()
+        assert abs(at - HEIGHT_MM[VERTEBRAE.index(name)]) < 6.0
+    assert spine.chance[spine.names.index("T11")] < usual.chance[usual.names.index("T11")]
+
+
+def test_a_scan_without_a_spine_has_none():
+    aside = analytic_map(lambda p: p + (300, 0, 100))  # all coordinates lie 30 cm beside the spine
+    voxels = np.zeros(aside.scan_shape, dtype=np.int16)
+    assert fit_spine(aside, Volume(voxels, aside.scan_to_ras)) is None
+
+
+@pytest.fixture(scope="module")
+def shown():
+    return patient(404)
+
+
+def wrong_at_spine(body: np.ndarray) -> np.ndarray:
+    """Move coordinates within 6 cm of the spine up by 10 mm, nearly half a vertebra."""
+    ahead = body[:, 1] - np.interp(body[:, 2], USUAL_MM[::-1, 1], USUAL_MM[::-1, 0])
+    near = np.exp(-np.square(np.maximum(np.hypot(body[:, 0], ahead) - 40, 0) / 12) / 2)
+    return body + near[:, None] * (0, 0, 10)
+
+
+def error_at(embedding: EmbeddingMap, shown, names) -> np.ndarray:
+    """Error of body heights, mm, at middles of vertebrae."""
+    points = np.array([shown.points_ras[f"vertebrae_{name}"] for name in names])
+    return embedding.sample(points)[:, 2] - shown.to_body(points)[:, 2]
+
+
+def test_the_correction_gives_each_vertebra_its_usual_coordinate_and_leaves_the_organs(shown):
+    embedding = exact_map(shown, wrong_at_spine)
+    raw = embedding.with_spine(None)
+    before, after = (np.abs(error_at(each, shown, SHOWN)) for each in (raw, embedding))
+    assert before.mean() > 8
+    assert after.mean() < before.mean() / 2
+    names = [embedding.spine.names[n] for n in embedding.spine.nearest(np.array(
+        [shown.points_ras[f"vertebrae_{name}"][2] for name in SHOWN]))]  # fmt: skip
+    assert sum(a == b for a, b in zip(names, SHOWN, strict=True)) >= len(SHOWN) - 1
+    organs = np.array([shown.points_ras[name] for name in ("liver_dome", "spleen_centre", "kidney_left_centre")])
+    assert np.abs(embedding.sample(organs) - raw.sample(organs)).max() < 1.0
+
+
+def test_without_the_spine_a_map_has_the_coordinates_of_the_network(shown):
+    embedding = exact_map(shown, wrong_at_spine)
+    raw = embedding.with_spine(None)
+    expected = wrong_at_spine(shown.to_body(raw.cell_mm * raw.body_index.numpy() + raw.cell_to_ras[:3, 3]))
+    assert np.abs(raw.body_cells[1].numpy() - expected).max() < 0.01
+    assert raw.spine is None
+    assert np.abs((raw.with_spine(embedding.spine).coordinate - embedding.coordinate).numpy()).max() < 0.01
+
+
+def test_a_map_file_keeps_the_spine(shown, tmp_path):
+    embedding = exact_map(shown)
+    embedding.save(tmp_path / "a.map.safetensors")
+    read = EmbeddingMap.load(tmp_path / "a.map.safetensors").spine
+    assert (read.names, read.anchors) == (embedding.spine.names, embedding.spine.anchors)
+    for name in ("centres_ras", "bounds_s", "chances", "shift_mm", "course", "course_shift_mm"):
+        assert np.allclose(getattr(read, name), getattr(embedding.spine, name), atol=1e-3)
+    assert (read.whole == embedding.spine.whole).all()
+    damaged = replace(embedding, spine=replace(embedding.spine, shift_mm=embedding.spine.shift_mm * np.nan))
+    damaged.save(tmp_path / "b.map.safetensors")
+    with pytest.raises(MapError, match="damaged"):
+        EmbeddingMap.load(tmp_path / "b.map.safetensors")
+
+
+def test_a_real_scan_with_a_sacrum_is_counted_from_it_and_its_vertebrae_are_found(real_data):
+    """The labels of the scan name its vertebrae."""
+    model = load_model(device="cpu")
+    embedding = model.embed(Volume.read(real_data / "dev" / "ts_example.nii.gz"))
+    assert "sacrum" in embedding.spine.anchors
+    middles = {"L1": 386.0, "L2": 352.0, "L3": 315.0, "L4": 279.0, "L5": 242.0}  # S of the labels' middles, RAS mm
+    found = [embedding.spine.names[n] for n in embedding.spine.nearest(np.array(list(middles.values())))]
+    assert found == list(middles)
+    points = np.array([embedding.spine.at_height(s) for s in middles.values()])
+    assert np.abs(match(embedding, points, embedding).points_ras - points).max() < 3.0
