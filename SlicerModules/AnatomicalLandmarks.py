@@ -245,7 +245,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
 
 def _ifHere(node):
-    """Return the node if it is in the scene, otherwise None. A parameter node may refer to a removed node."""
+    """Return `node` if the scene contains it, otherwise None, because a parameter node may refer to a removed node."""
     return node if node is not None and node.GetScene() is slicer.mrmlScene else None
 
 

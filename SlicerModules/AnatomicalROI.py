@@ -231,7 +231,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
     # -- showing
 
     def _fitTab(self, current=0):
-        """Fit the height of the tabs to the shown page, so that the button Find boxes stays on the screen."""
+        """Fit the height of the tabs to page number `current`, so that the button Find boxes stays on the screen."""
         tabs = self.ui.structureTabs
         for number in range(tabs.count):
             height = qt.QSizePolicy.Preferred if number == current else qt.QSizePolicy.Ignored
@@ -243,7 +243,6 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         tabs.updateGeometry()
 
     def _showState(self):
-        """Update lists, buttons and texts. The tool tip of a disabled button states which choice is missing."""
         self.structurePanel.setNames(self.boxes.libraryStructures())
         ui, node, busy = self.ui, self._parameterNode, self.boxes.busy
         if node is not None:

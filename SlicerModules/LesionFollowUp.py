@@ -139,7 +139,6 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._jump()
 
     def _pair(self):
-        """Return [prior, current], the volumes of the two studies; [] if one of them is not chosen."""
         node = self._parameterNode
         pair = [] if node is None else [node.prior, node.current]
         return [] if None in pair else pair
@@ -147,7 +146,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
     # -- choices of the user -----------------------------------------------------------------------------------------
 
     def _choose(self, prior, current):
-        """Set the two studies to compare. Each view of a replaced study then shows the study that replaces it."""
+        """Choose the studies to compare. A view that showed a replaced study then shows the study that replaces it."""
         node = self._parameterNode
         before = node.prior, node.current
         with self.changingParameters:
@@ -167,7 +166,6 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._jump()
 
     def _onProposed(self, lesions):
-        """If places were proposed for the chosen lesion, move the views of all studies to this lesion."""
         if self.choice.lesion in lesions:
             self._jump()
 
@@ -206,7 +204,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
             node.prior, node.current = self._usual = patient.usualPair
 
     def _patient(self, found):
-        """Return the patient of the prior study; None if no prior study is chosen. found: the patients of the scene."""
+        """Return the patient in `found` to whom the prior study belongs; None if no prior study is chosen."""
         return next((each for each in found if self._parameterNode.prior in each.volumes), None)
 
     def _showStudies(self, found, patient):

@@ -1,4 +1,4 @@
-"""anatemb calibrate: learn how reliable answers with your own weights are, from matches whose true error is known."""
+"""anatemb calibrate: learn the reliability of your own weights from matches whose true error is known."""
 
 import argparse
 from pathlib import Path
@@ -10,7 +10,7 @@ from .console import at_least, complete, open_model, progress_bar, say
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "calibrate",
-        help="learn how reliable answers with your own weights are",
+        help="learn the reliability of answers with your own weights",
         description="Matches each scan of DATA with deformed and cropped copies of itself, labelled scans with each "
         "other, and synthetic patients with each other. The true places of all points are known. From the errors, the "
         "command learns to estimate the error of an answer, and to recognise points that a scan does not show. It "

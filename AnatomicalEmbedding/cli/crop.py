@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _paste(options: argparse.Namespace) -> None:
-    """Resample each label map of a crop to the voxels of its whole scan, and write it."""
+    """Resample each label map of a crop to the voxels of the whole scan, and write the result to the output folder."""
     from ..scan.cropping import paste_back
     from ..scan.image_files import display_name, image_suffix, read_image, write_image
 
@@ -110,17 +110,14 @@ def _scan_of(result: str, names: Iterable[str]) -> str | None:
 
 
 def _file_name(name: str) -> str:
-    """Return a file name that all programs accept: only letters, digits, "-", "_" and "."."""
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in name).lstrip(".")
 
 
 def _write_crop(
     volume: Volume, box: np.ndarray, spacing: tuple[float, float, float] | None, output: Path
 ) -> list[float]:
-    """Write one crop.
-
-    Returns the crop's size in voxels along i, j and k, then the volume of the scan divided by the volume of the crop.
-    """
+    """Write the part of `volume` in `box` (RAS mm) to a file. Returns four numbers: the crop's size in voxels along i,
+    j and k, then the volume of the scan divided by the volume of the crop."""
     from ..scan.cropping import crop_resampled, crop_voxels
 
     clipped = np.clip(box, *volume.bounds_ras)

@@ -76,10 +76,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check_own(folder: Path) -> None:
-    """Make the output folder.
-
-    Raises AnatomicalEmbeddingError if the demo would overwrite a file in this folder that was not written by a demo.
-    """
+    """Make the output folder. Raises AnatomicalEmbeddingError if the demo would overwrite a file in this folder that
+    was not written by a demo."""
     from ..scan.points import read_points
 
     make_folder(folder)

@@ -83,7 +83,7 @@ def _describe_scan(source: Source, options: argparse.Namespace) -> dict[str, obj
     if options.check:
         with console.progress_bar(volume.name or "scan", options.json) as progress:
             embedding = console.open_model(options).embed(volume, progress)
-        facts |= _held(embedding) | {"orientation": "; ".join(embedding.faults) or "no fault found"}
+        facts |= _coverage_of(embedding) | {"orientation": "; ".join(embedding.faults) or "no fault found"}
     return facts
 
 
@@ -100,12 +100,11 @@ def _describe_map(path: Path) -> dict[str, object]:
         "cells_ijk": [i, j, k],
         "cell_mm": [round(float(c), 3) for c in found.cell_mm],
         "body_cells": int(found.body.sum()),
-        **_held(found),
+        **_coverage_of(found),
     }
 
 
-def _held(embedding: EmbeddingMap) -> dict[str, object]:
-    """Return the part of the body that a map shows, in words and as two body heights, mm. Returns {} if unknown."""
+def _coverage_of(embedding: EmbeddingMap) -> dict[str, object]:
     from ..embedding.coverage import find_coverage
 
     if not embedding.provenance.metric or not len(embedding.body_index):
@@ -131,7 +130,7 @@ def _installation() -> dict[str, object]:
 
 
 def _accelerators(torch_version: str) -> list[str]:
-    """Return the names of the GPUs that PyTorch can use. A CPU build of torch is not imported, which saves a second."""
+    """Return the names of the GPUs that PyTorch can use. A CPU build of torch is not imported, to save a second."""
     if torch_version.endswith("+cpu"):
         return []
     import torch

@@ -75,7 +75,7 @@ def terminated(number: int, _frame: object) -> None:
 
 @contextmanager
 def _cleaning_up_when_terminated() -> Iterator[None]:
-    """Install `terminated` as the handler of SIGTERM (sent by batch systems) and SIGHUP (when a terminal is closed).
+    """Let `terminated` handle SIGTERM (sent by batch systems) and SIGHUP (a terminal was closed) in the `with` block.
 
     At the end, restore all old handlers. This includes the handler of SIGINT, because training replaces it.
     """
@@ -92,10 +92,11 @@ def _cleaning_up_when_terminated() -> Iterator[None]:
 
 
 def _with_points_joined(arguments: Sequence[str]) -> list[str]:
-    """Move each `--point X,Y,Z` right after the command, as one word `--point=X,Y,Z`. Do the same with `--box`.
+    """Return the arguments with each `--point X,Y,Z` right after the command, joined to one word: `--point=X,Y,Z`. The
+    option `--box` is moved and joined in the same way.
 
-    Otherwise argparse would read a negative X as an option, and a --point between files would end the list of files.
-    The command may be two words, such as `cohort find`.
+    Without this change, argparse would read a negative X as an option, and a --point between files would end the list
+    of files. The command may be two words, such as `cohort find`.
     """
     joined: list[str] = []
     command = 2 if list(arguments[:1]) == ["cohort"] else 1

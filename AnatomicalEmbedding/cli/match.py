@@ -85,11 +85,11 @@ def run(options: argparse.Namespace) -> None:
             (matches,) = answers(template_map, points.points_ras, [target_map], [field], options.effort)
             found_by = BY_MATCH if field is None else BY_REGISTRATION
             shown = not options.no_report and len(found) < _REPORT_TARGETS
-            found.append(Answer(path, name, matches, _noted(volume, target_map) if shown else None, found_by))
+            found.append(Answer(path, name, matches, _with_faults(volume, target_map) if shown else None, found_by))
     if not found:
         scans.check()
     written = write_answers(
-        options.output, _noted(template, template_map), points, found, model.name, report=not options.no_report
+        options.output, _with_faults(template, template_map), points, found, model.name, report=not options.no_report
     )
     rows = csv_rows(points, found)
     table = [[row[0], scans.names[row[1]], *row[2:6], row[6] and f"{row[6]:.0f}", row[9]] for row in rows]
@@ -148,8 +148,7 @@ def csv_rows(points: PointList, answers: list[Answer]) -> list[list[Any]]:
     ]
 
 
-def _noted(volume: Volume, embedding: EmbeddingMap) -> Volume:
-    """Return a copy of a scan whose notes include the faults in its orientation. The report prints the notes."""
+def _with_faults(volume: Volume, embedding: EmbeddingMap) -> Volume:
     return replace(volume, notes=(*volume.notes, *embedding.faults))
 
 

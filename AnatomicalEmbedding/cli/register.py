@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
         replace(console.read_scan(path, options.series), name=name)
         for path, name in zip(scans, distinct_names(scans), strict=True)
     )
-    labels = _labels(options.labels, moving) if options.labels else None
+    labels = _read_labels(options.labels, moving) if options.labels else None
     if points is not None:
         console.check_inside(fixed, options.fixed, points.labels, points.points_ras)
     console.check_report(options)
@@ -103,8 +103,7 @@ def run(options: argparse.Namespace) -> None:
     console.say("written: " + ", ".join(path.name for path in written) + f" in {options.output}")
 
 
-def _labels(path: Path, moving: Volume) -> sitk.Image:
-    """Read a label map of the moving scan. Raises VolumeError if label map and scan have different voxel grids."""
+def _read_labels(path: Path, moving: Volume) -> sitk.Image:
     import numpy as np
 
     from ..scan.geometry import image_affine

@@ -144,7 +144,8 @@ def _results(options: argparse.Namespace, name: str, inputs: Sequence[Path]) -> 
 def _found_before(
     outlines: Sequence[Outline], results: list[Path], scan: Source, run: Path, segmenter: Segmenter
 ) -> Outlines | None:
-    """Return the outlines of an earlier run. None if they are missing, or older than the scan or the segmenter."""
+    """Return the outlines that an earlier run wrote. None if a file of these outlines is missing, damaged, or older
+    than the scan or the segmenter, or if the segmenter now outlines other structures."""
     from ..segmentation.files import read_segments
     from ..segmentation.outlining import Outlines
     from ..segmentation.segmenter import FILE_NAME

@@ -66,9 +66,9 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _end(status: int) -> NoReturn:
-    """Run the exit handlers, which delete temporary files, and end the process without Python's finalization.
+    """Run the exit handlers, which delete temporary files. Then end the process with the exit status `status`.
 
-    Python's finalization would abort the process if a thread still runs C++ code of torch.
+    If the process ended in the usual way while a thread still runs C++ code of torch, Python would abort the process.
     """
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

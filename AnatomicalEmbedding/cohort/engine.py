@@ -110,7 +110,7 @@ class _Run:
         return dict(self._counts)
 
     def _workers(self) -> dict[str, Any]:
-        """Return the workers of the scheduler. Raises AnatomicalEmbeddingError after 2 minutes without a worker."""
+        """Return Dask's workers by address. Raises AnatomicalEmbeddingError after 2 minutes without a worker."""
         info = self._client.scheduler_info(n_workers=-1) if self._client.status == "running" else {}
         workers = info.get("workers", {})
         now = time.monotonic()
@@ -161,7 +161,8 @@ class _Run:
 
 @contextmanager
 def _open_client(plan: Plan, total: int) -> Iterator[Any]:
-    """Connect to the Dask scheduler `plan.scheduler`. If this is "", start local workers, and stop them at the end."""
+    """Yield a Dask client: of the scheduler of `plan` or, if `plan` has no scheduler, of local workers, which stop at
+    the end. total: number of scans to embed."""
     import dask
     from distributed import Client, LocalCluster
 
@@ -197,7 +198,7 @@ def _open_client(plan: Plan, total: int) -> Iterator[Any]:
 
 
 def _check_listening(address: str) -> None:
-    """Raise OSError or ValueError if no program listens at the address. Without this check Dask waits for minutes."""
+    """Raise OSError or ValueError if no program listens at `address`. Without this check Dask waits for minutes."""
     from distributed.comm import get_address_host_port
 
     if address.startswith(("tcp://", "tls://")) or "://" not in address:
@@ -205,9 +206,9 @@ def _check_listening(address: str) -> None:
 
 
 def _plan_local(plan: Plan, total: int) -> tuple[int, int, int]:
-    """Return the number of local workers, the memory of each worker in bytes, and the number of GPUs to use, 0 or 1.
+    """Return the number of local workers, the memory of each worker in bytes, and the number of GPUs to use (0 or 1).
 
-    Local workers use one GPU. To use several GPUs, the user starts a worker for each GPU:
+    Local workers use at most one GPU. To use several GPUs, the user starts a worker for each GPU:
     `CUDA_VISIBLE_DEVICES=1 dask worker ... --resources GPU=1`.
     """
     import psutil

@@ -129,11 +129,11 @@ class Index:
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """One index file: the n body cells of s scans, scan after scan. Memory-mapped: read from the disk when it is used.
+    """The n body cells of s scans in one index file, which is memory-mapped. Cells of the same scan follow each other.
 
-    numbers: content hash of a scan -> number of the scan in this file. first: (s + 1,) number of the first cell of each
+    numbers: content hash of a scan -> number of the scan in the file. first: (s + 1,) index of the first cell of each
     scan, then n. coordinate: (n, 3) int16, body coordinates in steps of 0.05 mm. cell: (n,) int32, flat index of each
-    cell in the grid of its scan. matrices: (s, 2, 4, 4), for each scan: cell to RAS, and voxel to RAS.
+    cell in the grid of its scan. matrices: (s, 2, 4, 4), for each scan: cell to RAS mm, and voxel to RAS mm.
     """
 
     path: Path

@@ -240,7 +240,8 @@ class Manifest:
         return [row["scan_hash"] for row in found]
 
     def _upgrade(self) -> None:
-        """Write the format number. If the format was older, set scans with a map to the state waiting."""
+        """Write the current format number into the manifest. If the manifest had an older format, all scans that have a
+        map get the state "waiting", so that they are embedded again."""
         with self._naming_file():
             known = int(self.about.get("format", 0))
         if known > _FORMAT:
@@ -263,7 +264,6 @@ class Manifest:
 
     @contextmanager
     def _naming_file(self) -> Iterator[None]:
-        """Turn database errors and wrong values into an AnatomicalEmbeddingError that names the file."""
         try:
             yield
         except (sqlite3.Error, AttributeError, KeyError, TypeError, ValueError) as error:
@@ -277,7 +277,6 @@ class Manifest:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """Apply all changes of the `with` block, or no change if the block raises an error."""
         with self._naming_file(), self._db:
             self._db.execute("BEGIN IMMEDIATE")
             yield

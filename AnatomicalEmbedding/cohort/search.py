@@ -148,10 +148,11 @@ class Search:
         return sorted(found, key=_order)
 
     def words(self, mention: Mention, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
-        """Search every scan for the first place in `mention` (parsed words). The most probable scans come first.
+        """Search every scan for the place that `mention` (parsed words) names first.
 
-        The expected error is an estimate, not calibrated. It is the product of two numbers: the chance that the answer
-        lies outside the place, and the mean distance from the answer to the region where the place probably lies.
+        Returns one answer, a point, for each scan. The scans that most probably show the place come first. The expected
+        error of an answer is not calibrated: it is the probability that the point lies outside the place, times the
+        mean distance from the point to the region that the place probably fills.
 
         refined: how many scans to read and to search with `PlaceFinder`. In all other scans, and in scans that can no
         longer be read, the answer is the cell nearest to the middle of the place, with status "uncertain". If no
@@ -201,7 +202,7 @@ def one_mention(words: str) -> Mention:
 
 
 def _points_in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.ndarray, np.ndarray]:
-    """Return m points of the place `name`, (m, 3), and the most central of these points, (3,); mm in the body frame.
+    """Return points (m, 3) of the place `name` and the most central of these points (3,), in mm of the body frame.
 
     If `mention` has a qualifier ("upper part of", "above"), the points lie in the part or space of the qualifier.
     """
@@ -242,10 +243,8 @@ def _of_words(row: Row, place: Place) -> Found:
 
 
 def _error_mm(place: Place) -> float:
-    """Estimate the error of the point `place.point_ras`, mm.
-
-    The estimate is the chance that the point lies outside the place, times its mean distance from `place.region`.
-    """
+    """Estimate the error of the point `place.point_ras`, mm: the chance that the point is wrong, times the mean
+    distance from the point to the cells of `place.region`."""
     away = [place.grid.position(place.region, axis) - place.point_ras[axis] for axis in range(3)]
     distance = np.sqrt(sum(np.square(each) for each in away))
     weight = np.square(place.region.values)

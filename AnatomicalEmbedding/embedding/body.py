@@ -87,7 +87,7 @@ def body_on_grid(grid: WorkingGrid) -> np.ndarray:
 
 
 def _dilate(mask: np.ndarray, reach: int) -> np.ndarray:
-    """Grow a mask by `reach` voxels along i and j, but not along k, the direction in which the table is long."""
+    """Grow a mask (k, j, i) by `reach` voxels along i and j, but not along k, because the table is long along k."""
     for axis in (1, 2):
         grown = mask.copy()
         along, before = np.moveaxis(grown, axis, 0), np.moveaxis(mask, axis, 0)

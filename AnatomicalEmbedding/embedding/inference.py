@@ -171,10 +171,10 @@ class Model:
         return found_map, orientation_of(grid, body)
 
     def _run_scales(self, x: torch.Tensor, step: Callable[[float], None]) -> Features:
-        """Run the network on input (1, k, j, i) at each of the network's scales and average the coordinates.
+        """Run the network on one scan at each of its scales. Returns the features, with averaged coordinates.
 
         The network was trained to give the same coordinate at any scale, so the average has a smaller error. The
-        returned features have no batch axis.
+        features have no batch axis. x: (1, k, j, i), input of the network.
         """
         scales, found = self.network.scales, Features()
         coordinates = []
@@ -277,7 +277,6 @@ def run_in_slabs(
 
 
 def _without_batch(found: Features) -> Features:
-    """Move features to the CPU, without batch axis: coordinates as float32, descriptors as rows of float16."""
     coordinate, _, local, organs = (None if value is None else value[0].cpu() for value in found)
     return Features(coordinate.float(), None, None if local is None else in_rows(local.half()), organs)
 
@@ -289,9 +288,9 @@ def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
 
 
 def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int) -> torch.Tensor:
-    """Interpolate coordinates that were computed from a magnified input, at the cells of the original input.
+    """Return coordinates at the cells of an input, read from `cells`, the coordinates of the magnified input.
 
-    cells: the coordinates. scale: magnification. shape: size of the original input, voxels. stride: voxels per cell.
+    scale: magnification. shape: size of the input before magnification, voxels. stride: voxels per cell along an axis.
     """
     places = [(np.arange(n // stride) + 0.5) * scale - 0.5 for n in shape[1:]]
     return _read_along_axes(cells, [p.clip(0, n - 1) for p, n in zip(places, cells.shape[1:], strict=True)])

@@ -58,7 +58,7 @@ def spine_ends(embedding: EmbeddingMap) -> dict[str, float]:
 
 
 def _height_of_top(embedding: EmbeddingMap, high: float) -> float:
-    """Estimate the body height, mm, at the top of a scan, S = `high` mm; -inf if no body cell lies near the top."""
+    """Estimate the body height, mm, of the top of a scan, RAS S = `high` mm; -inf if no body cell is near the top."""
     index, body = embedding.body_cells
     heights = embedding.cell_to_ras[2, 3] + embedding.cell_mm[2] * index[:, 2].numpy()
     return height_at(high, heights, body[:, 2].numpy()) if (heights > high - END_MM).any() else -np.inf

@@ -201,7 +201,7 @@ class EmbeddingMap:
         return result.double().numpy()
 
     def _inside(self, points_ras: np.ndarray) -> np.ndarray:
-        """Return points as (N, 3). Raises PointsError if a point lies outside the scan."""
+        """Return `points_ras` as an array (N, 3). Raises PointsError if a point lies outside the scan."""
         points = as_points(points_ras)
         outside = ~self.contains(points)
         if outside.any():

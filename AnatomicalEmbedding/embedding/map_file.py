@@ -110,7 +110,7 @@ def read_descriptors(path: str | Path, body: torch.Tensor, box: CellBox) -> torc
     """Read descriptors (l, 2k, 2j, 2i), float16, in a box of k x j x i cells; None if the file has no descriptors.
 
     Args:
-        body: bool, body cells of the whole map.
+        body: bool mask of the whole map, True in the body; the file stores the descriptors of these cells only.
         box: slices k, j, i of the cells to read.
 
     Raises:
@@ -138,7 +138,6 @@ def _opened(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
 
 
 def _read_fields(file: Any, about: dict[str, Any], body: torch.Tensor) -> dict[str, Any]:
-    """Read and check all fields except descriptors and image. body: bool (k, j, i), the body cells in the file."""
     check_fields(Provenance, about["provenance"])
     matrices = [file.get_tensor(name) for name in ("cell_to_ras", "scan_to_ras")]
     check_matrices(*(matrix[None] for matrix in matrices))
@@ -193,8 +192,9 @@ def _decode_coordinates(steps: torch.Tensor, about: Mapping[str, Any]) -> torch.
 def _encode_descriptors(local: torch.Tensor, body: torch.Tensor) -> dict[str, torch.Tensor]:
     """Encode the local descriptors of m cells: the body cells, and the cells that touch a body cell.
 
-    Each cell has 8 descriptors of l values, 12 bits for each value. Returns "local" (m, 8, l), the high 8 bits;
-    "local_low" (m, 4, l), the low 4 bits, two values in a byte; "local_scale" (m, 8), the step of each descriptor.
+    local: (l, 2k, 2j, 2i), 8 descriptors of l values for each cell. body: (k, j, i) bool. Each value gets 12 bits.
+    Returns "local" (m, 8, l), the high 8 bits; "local_low" (m, 4, l), the low 4 bits of two values in each byte;
+    "local_scale" (m, 8), the factor by which the values of a descriptor are multiplied when they are read.
     """
     channels, (k, j, i) = len(local), body.shape
     cells = local.movedim(0, -1).reshape(k, 2, j, 2, i, 2, channels).permute(0, 2, 4, 1, 3, 5, 6)

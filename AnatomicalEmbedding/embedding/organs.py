@@ -40,7 +40,7 @@ def organ_boxes(organs: torch.Tensor, names: Sequence[str], cell_to_ras: np.ndar
 
 
 def _connected_parts(masks: np.ndarray) -> np.ndarray:
-    """Number the connected parts of n masks from 1. Returns (n, k, j, i): number of each cell's part, or 0."""
+    """Return (n, k, j, i): the number of the connected part that contains each cell, from 1; 0 outside the masks."""
     # The masks are stacked along k with empty layers between them: one call of SimpleITK is faster than n calls.
     picture = np.pad(masks, ((0, 0), (0, 1), (0, 0), (0, 0))).astype(np.uint8)
     found = sitk.ConnectedComponent(sitk.GetImageFromArray(picture.reshape(-1, *picture.shape[2:])), True)
@@ -48,9 +48,9 @@ def _connected_parts(masks: np.ndarray) -> np.ndarray:
 
 
 def _box_in_cells(share: np.ndarray, parts: np.ndarray) -> np.ndarray | None:
-    """Find the box of an organ's largest connected part: (2, 3) lowest and highest fractional i, j, k. share: share of
-    each cell that the organ fills. parts: see `_connected_parts`. None if no share is above 0.5 or the box is too thin.
-    """
+    """Return the lowest and the highest i, j, k (2, 3), as decimal numbers, of an organ's largest connected part; None
+    if no share is above 0.5 or the part is too thin. share: (k, j, i), share of each cell that the organ fills. parts:
+    (k, j, i), number of each cell's connected part, or 0."""
     weight = np.bincount(parts.ravel(), weights=share.ravel())
     weight[0] = 0
     largest = sitk.GetImageFromArray((parts == weight.argmax()).astype(np.uint8))

@@ -39,8 +39,9 @@ class Spine:
         centres_ras: (n, 3) RAS mm, middles of the vertebral bodies.
         bounds_s: (n, 2) RAS S mm of the lower and the upper boundary.
         whole: (n,) bool, whether the middle of the vertebra lies in the scan.
-        chances: (n, 3) chance that the vertebra is the level above its name in the body, its name, the level below.
-        shift_mm: (n,) mm, usual body height of each vertebra minus the body height that the network gives it.
+        chances: (n, 3) probability that the true level is one level nearer the head than `names` says, the level in
+            `names`, or one level nearer the feet.
+        shift_mm: (n,) mm, usual body coordinate S of each vertebra minus the coordinate that the network gives it.
         course: (m, 3) RAS mm, points along the middle of the spine, lowest first.
         course_shift_mm: (m, 2) mm along A and S, correction of the body coordinates at each point of `course`.
         anchors: landmarks in the scan from which the levels are counted: "sacrum", "lung apices", "skull base", "ribs".

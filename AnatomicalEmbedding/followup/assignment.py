@@ -147,10 +147,10 @@ def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _parts(listed: Listed, others: Listed, pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Find the parts of each large lesion of `others`. One part, the partner, is known; the other parts are found.
+    """Find lesions of one study that are parts of a large lesion in another study, of which one part is already known.
 
-    pairs: partners (number in `listed`, number in `others`). Yields (number of the part in `listed`, number of the
-    large lesion in `others`).
+    pairs: (number of the known part in `listed`, number of the large lesion in `others`). Yields the same two numbers
+    for each other part that was found.
     """
     for n in sorted(set(range(len(listed.ids))) - {i for i, _ in pairs}):
         found = []
@@ -225,9 +225,7 @@ def _listed(
 
 
 def _is_open(lesion: Lesion, key: str, other: str) -> bool:
-    """Return whether a person saw the lesion in study `key`, and may still find the lesion in study `other`.
-
-    The result is False if a person entered for `other` that the lesion is not visible, outside or merged.
-    """
+    """Return True if a person saw the lesion in the study `key`, and no person has entered for the study `other` that
+    the lesion is not visible, outside or merged."""
     here, there = lesion.findings.get(key), lesion.findings.get(other)
     return here is not None and here.visible and (there is None or there.visible or not there.reviewed)

@@ -39,7 +39,7 @@ _MAY_BE_EMPTY = (
 
 
 def _read_source(study: Study, files: str | Path | Iterable[str | Path]) -> list[Dataset]:
-    """Read the headers of the slices of a study, without pixels. files: the slices, or a folder that contains them.
+    """Return the headers of the slices of a study, read without pixels. files: the slices, or folders with the slices.
 
     Raises AnatomicalEmbeddingError, which names the study, if the files contain no slices of this study, or if the
     headers do not state where the slices lie in the patient.
@@ -122,10 +122,10 @@ def write_sr(
 
 
 class _Report:
-    """Makes the parts of a structured report.
+    """Makes the parts of a structured report about one study.
 
-    frame: UID of the images' frame of reference. images: the slices that the report refers to, by UID. left_out:
-    sentences about entries that the report leaves out.
+    frame: UID of the slices' frame of reference. images: the slices to which the report refers, by SOP instance UID.
+    left_out: a sentence for each entry that the report leaves out.
     """
 
     def __init__(self, hd: Any, record: FollowUp, study: Study, source: list[Dataset]) -> None:

@@ -48,7 +48,8 @@ def _with_studies(here: FollowUp, other: FollowUp, keys: Mapping[str, str]) -> F
 
 
 def _ids(here: FollowUp, other: FollowUp) -> dict[str, str]:
-    """Return the ids of the lesions of `other` in the joined record: id in `other` -> id in the joined record."""
+    """Return the new id of each lesion of `other` after `other` was joined with `here`: old id -> new id. A lesion that
+    `here` also contains gets its id in `here`. The id changes, too, if another lesion of `here` uses this id."""
     same = {lesion.tracking_uid: lesion.id for lesion in here.lesions}
     used = {*same.values(), *(lesion.id for lesion in other.lesions)}
     ids = {}
@@ -72,10 +73,10 @@ def renamed(lesion: Lesion, keys: Mapping[str, str], ids: Mapping[str, str]) -> 
 
 
 def _filled(mine: Lesion, other: Lesion) -> Lesion:
-    """Complete the lesion `mine` of the old record from `other`, the same lesion in the added record.
+    """Return `mine`, a lesion of the old record, completed from `other`, the same lesion in the added record.
 
-    Missing findings, name, site and `split_from` are copied. A reviewed finding of `other` replaces an unreviewed
-    finding of `mine`, and a confirmed size of `other` replaces an unconfirmed size of `mine`.
+    Findings, name, site and `split_from` are copied from `other` if `mine` lacks them. A finding that a person reviewed
+    in `other` replaces an unreviewed finding of `mine`. A confirmed size in `other` replaces an unconfirmed size.
     """
     findings = dict(mine.findings)
     for key, found in other.findings.items():

@@ -100,7 +100,7 @@ def is_automatic(name: str) -> bool:
 
 
 def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
-    """Return the id of a lesion that a person saw less than 1 mm from `point_ras` (RAS mm) in the study, or None."""
+    """Return the id of a lesion that a person saw in `study` less than 1 mm from `point_ras` (RAS mm), or None."""
     for each in record.lesions:
         found = each.findings.get(study)
         if found is not None and found.visible and math.dist(found.point_ras, point_ras) < _SAME_MM:

@@ -186,7 +186,7 @@ def _carried(size: Measurement, field: Correspondence | None, source: EmbeddingM
 
 
 def _on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
-    """Return (n,) bool: whether each point (n, 3), RAS mm, lies in the scan and within 12 mm of a body cell."""
+    """Return (n,) bool: whether each point (n, 3), RAS mm, lies in the scan and at most 12 mm from a body cell."""
     cells = transform_points(embedding.ras_to_cell, points_ras)
     body = embedding.body_index.numpy()
     inside = embedding.contains(points_ras)

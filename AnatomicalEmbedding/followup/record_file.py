@@ -140,9 +140,9 @@ def _require_text(value: Mapping[str, Any], *names: str) -> None:
 
 
 def _convert(kind: Any, value: Any, name: str = "") -> Any:
-    """Convert a JSON value to the type `kind`. name: name of the field, for messages.
+    """Convert a JSON value to the type `kind`. name: name of the field that contains the value, for messages.
 
-    If `kind` is a class of `lesions`, fields that are missing or null get their default values.
+    If `kind` is a class of the record, such as Lesion, fields that are missing or null get their default values.
     """
     parts = get_args(kind)
     if NoneType in parts:

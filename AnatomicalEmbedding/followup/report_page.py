@@ -83,11 +83,11 @@ def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
 
 
 def _picture(row: Row, volume: Volume | None, side_mm: float, window: Window, record: FollowUp) -> dict[str, Any]:
-    """Return a dict with the values of one picture. If there is no picture, the dict has only "why": a sentence.
+    """Return the values of one picture. If there is no picture, the dict has only the key "why", with a sentence.
 
-    "source": the picture as a data URI. "drawn": for each axis, the pair ("long" or "short", two ends). "cross": the
-    place of the lesion. The ends and the lesion's place are given as (mm to the right, mm down) from the picture's
-    middle. "off_mm": distance of the lesion's place from the slice that is shown, mm.
+    "source": the picture as a data URI. "drawn": ("long" or "short", two ends) of each axis. "cross": the place of the
+    lesion. Ends and place are (mm to the right, mm down) from the middle of the picture. "off_mm": distance of the
+    lesion's place from the slice in the picture, mm.
     """
     found = row.finding
     if found is None:

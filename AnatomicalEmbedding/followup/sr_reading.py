@@ -112,7 +112,7 @@ class _WholeFile(io.BytesIO):
 
 
 def _read(document: Dataset, path: Path) -> FollowUp:
-    """Return the record of one report. The ids of its lesions are Tracking UIDs; the names are Tracking Identifiers."""
+    """Return the record of one report. Tracking UIDs are the lesions' ids; Tracking Identifiers are their names."""
     lesions: dict[str, Lesion] = {}
     try:
         study = _study(document)
@@ -172,7 +172,6 @@ def _lesion(group: Dataset, study_key: str) -> Lesion | None:
 
 
 def _size(items: list[Dataset]) -> Measurement:
-    """Read a lesion's volume and axes. An axis without coordinates in the patient is left out."""
     long_axis, short_axis = (_axis(items, code) for code in codes.AXES.values())
     volume_ml = None
     for item in _named(items, codes.VOLUME):
@@ -184,7 +183,6 @@ def _size(items: list[Dataset]) -> Measurement:
 
 
 def _axis(items: list[Dataset], code: codes.Code) -> Axis | None:
-    """Read the two ends of an axis, RAS mm. None if the items contain no coordinates in the patient for this axis."""
     for number in _named(items, code):
         for item in _children(number):
             if item.ValueType == "SCOORD3D" and len(ends := _points(item)) == 2:
@@ -193,7 +191,8 @@ def _axis(items: list[Dataset], code: codes.Code) -> Axis | None:
 
 
 def _place(items: list[Dataset], size: Measurement) -> Point | None:
-    """Return a lesion's place, RAS mm: its center, or else the mean point of its outline or axis. None if unknown."""
+    """Return the place of a lesion, RAS mm: the center that `items` state, otherwise the mean point of the outline in
+    `items`, otherwise the mean point of an axis in `size`; None if `items` and `size` have no 3-D coordinates."""
     placed = [item for item in items if item.ValueType == "SCOORD3D"]
     chosen = next(iter([*_named(placed, codes.CENTER), *placed]), None)
     points = _points(chosen) if chosen is not None else list(size.long_axis or size.short_axis or ())
@@ -235,7 +234,7 @@ def _children(item: Dataset) -> Iterator[Dataset]:
 
 
 def _named(items: Iterable[Dataset], name: codes.Code) -> list[Dataset]:
-    """Return the items whose concept name is `name`. SRT codes of old programs match, too."""
+    """Return the items whose concept name has the meaning of `name`, as an SCT code or as an older SRT code."""
     from pydicom.sr.coding import Code
 
     named = [(item, item.get("ConceptNameCodeSequence")) for item in items]

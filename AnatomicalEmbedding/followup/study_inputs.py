@@ -127,7 +127,7 @@ def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[st
 
 
 def _contradict(one: Study, other: Study) -> bool:
-    """Return whether two studies have different dates, different DICOM studies or different contents (hashes)."""
+    """Return whether two studies have different dates, different DICOM study UIDs, or different voxel hashes."""
     dates, uids = {one.date, other.date} - {None}, {one.study_uid, other.study_uid} - {""}
     return len(dates) > 1 or len(uids) > 1 or all(_CONTENT.fullmatch(each.key) for each in (one, other))
 

@@ -113,7 +113,7 @@ def _cells(row: Row) -> dict[str, object]:
 
 
 def _sums(record: FollowUp) -> Iterator[dict[str, object]]:
-    """Yield a row for each study whose response is known, or whose sum of the sizes of target lesions is known."""
+    """Yield a row for each study whose response, or whose sum of the sizes of target lesions, is known."""
     for response in responses(record):
         if response.sum_mm is not None or response.category != NOT_EVALUABLE:
             yield {
@@ -140,7 +140,7 @@ def _number(value: float | None, digits: int) -> float | None:
 
 
 def _guarded(value: object) -> object:
-    """Put an apostrophe before text that a spreadsheet would run as a formula. Returns other values unchanged."""
+    """Put an apostrophe before a text that a spreadsheet would run as a formula. Return any other value unchanged."""
     if not isinstance(value, str):
         return value
     shown = "".join(each for each in value if unicodedata.category(each) not in ("Cc", "Cf"))  # as spreadsheets show it

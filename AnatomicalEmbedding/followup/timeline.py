@@ -153,7 +153,7 @@ class Timeline:
             else:
                 new.append(lesion.id)
                 if reviewed.state == OUTSIDE:
-                    text = f"its place is not in the scan of {first.label}; RECIST 1.1 counts the lesion as new."
+                    text = f"the scan of {first.label} does not show this place; RECIST 1.1 counts the lesion as new."
                     notes.append((lesion.id, text))
         return News(tuple(new), tuple(unclear), tuple(notes))
 
@@ -278,7 +278,7 @@ def _is_one_visit(study: Study, other: Study) -> bool:
 
 
 def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:
-    """Return a sort key of a finding. The finding that gives most information has the smallest key."""
+    """Return a sort key of what is known about a lesion in a study: smallest for the finding that tells most."""
     if found is None:
         return 6, 0.0
     if found.visible:
@@ -291,7 +291,7 @@ def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:
 
 
 def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
-    """Return the lesion, the lesion from which it split, the lesion from which that lesion split, and so on."""
+    """Return `lesion`, the lesion from which `lesion` split, the lesion from which that lesion split, and so on."""
     wholes = [lesion]
     while wholes[-1].split_from and (whole := record.lesion(wholes[-1].split_from)) not in wholes:
         wholes.append(whole)

@@ -236,10 +236,10 @@ def _copy_box(grid: torch.Tensor, corner: list[int], box: torch.Tensor) -> None:
 
 
 def _agree(place: torch.Tensor, displaced: torch.Tensor, trust: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Fit a robust affine function to the displacements of the nodes, that is, of places around each point.
+    """Estimate the displacements of n points by a robust affine fit to the displacements of places around each point.
 
-    place: (a, 3) nodes, mm from the point. displaced: (n, a, 3) displacements of the nodes, mm. trust: (n, a) weights.
-    Returns the fitted displacement (n, 3) of the point, and the root mean square error (n,) of the fit, both in mm.
+    place: (a, 3) mm, from the point to the places. displaced: (n, a, 3) mm, displacements of the places. trust: (n, a)
+    weights. Returns the displacements (n, 3) of the points and the root mean square errors (n,) of the fits, in mm.
     """
     design = torch.cat([place, torch.ones(len(place), 1, dtype=place.dtype)], dim=1)
     damping = torch.diag(torch.tensor([_SLOPE_PRIOR] * 3 + [1e-9], dtype=place.dtype))

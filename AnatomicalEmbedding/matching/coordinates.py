@@ -107,7 +107,8 @@ def _nearest_cell(target: EmbeddingMap, query: torch.Tensor) -> torch.Tensor:
 
 
 def _nearest(query: torch.Tensor, cells: torch.Tensor, half_squares: torch.Tensor) -> torch.Tensor:
-    """For each row of `query`, find the index of the nearest row c of `cells`. half_squares: |c|^2 / 2 for each c."""
+    """Return the index of the nearest row of `cells` for each row of `query`. half_squares: half of the squared length
+    of each row of `cells`."""
     rows = max(1, _CHUNK_DISTANCES // len(cells))
     return torch.cat([torch.addmm(half_squares, part, cells.T, alpha=-1).argmin(1) for part in query.split(rows)])
 

@@ -50,8 +50,8 @@ def _peak_near(
 
 
 def _similarity(target: EmbeddingMap, around: torch.Tensor, query: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compare each of n descriptors (n, l) with the descriptors of m half cells, `around` (n, m, 3). Returns
-    similarities (n, m), and (n, m) bool: whether the half cell lies in the body."""
+    """Return two tensors (n, m): the similarity of each descriptor in `query` (n, l) to the descriptors of m half
+    cells, and whether each half cell lies in the body. around: (n, m, 3) i, j, k of the half cells."""
     index, inside = flat_index(around, target.local_body.shape)
     similarity = (target.local_rows[index].float() @ query[..., None])[..., 0]
     return similarity, inside & target.local_body.flatten()[index]

@@ -28,13 +28,13 @@ _FLAT = 1e-4  # variance of a window without structure, for levels of 0 to 1
 
 @cache
 class _Layout:
-    """Index tables for one size of voxels. Offsets are given in voxels i, j, k.
+    """Index tables for one size of voxels. Offsets are in voxels i, j, k. Moves are tested displacements of an answer.
 
-    window: (m, 3) offsets of the compared voxels from the point. weight: (m,) weights of these voxels; their sum is 1.
-    moves: (d, 3) displacements (moves) of the answer that are tested. cost: (d,) a penalty for each move, subtracted
-    from its correlation. far: (d, d) bool, whether two moves are far apart. shape: size of the smallest grid that
-    contains all moves. place: (d,) index of each move in this grid. box: (b, 3) offsets of all target voxels that are
-    read. cell: (d * m,) row of `box` to read, for each move and each voxel of the window.
+    window: (m, 3) offsets from a point to the m voxels that are compared. weight: (m,) weights of these voxels; their
+    sum is 1. moves: (d, 3) all moves. cost: (d,) penalty of each move, subtracted from its correlation. far: (d, d)
+    bool, whether two moves are far apart. shape: size of the smallest grid that contains all moves. place: (d,) flat
+    index of each move in this grid. box: (b, 3) offsets from the answer to all target voxels that are read. cell:
+    (d * m,) row of `box` to read, for each move and each compared voxel.
     """
 
     def __init__(self, voxel_mm: tuple[float, float, float]) -> None:
@@ -101,7 +101,8 @@ def sharpen(windows: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tor
 
 
 def _read(embedding: EmbeddingMap, cells: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """Read grey values (n, m) of an image around n places `cells` (n, 3). offsets: (m, 3) voxels, from a place."""
+    """Return the grey values (n, m) of m voxels around each of n places in an image. cells: (n, 3) i, j, k of the
+    places, in cells of the map. offsets: (m, 3) voxels, from a place to the voxels that are read."""
     every = embedding.voxels_per_cell
     voxels = ((cells.double() + 0.5) * every - 0.5).float()[:, None] + offsets
     return read_linear(embedding.levels, voxels.view(1, -1, 3)).view(voxels.shape[:2])

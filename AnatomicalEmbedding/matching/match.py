@@ -139,7 +139,7 @@ def match_all(
 def _match(
     template: EmbeddingMap, points_ras: np.ndarray, targets: Sequence[EmbeddingMap], effort: str, by_image: bool = True
 ) -> list[Matches]:
-    """Match one batch of points. by_image: True to correct the answers by comparing image patches, if possible."""
+    """Match one batch of points. by_image: True to refine the answers by image patches, if all maps have an image."""
     if not len(points_ras):
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
     if template.local is None or any(target.local is None for target in targets):
@@ -186,7 +186,8 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
 
 
 def _find(query: Query, rows: TargetRows, effort: str) -> tuple[torch.Tensor, torch.Tensor, Evidence]:
-    """Find the answers, (n, 3) target cells in the body. Also returns their scores (n,) and their evidence."""
+    """Return three things about the n answers, one for each point in each target: places (n, 3), as body cells of the
+    target; scores (n,); and the evidence, from which the errors of the answers are estimated."""
     times = len(rows.maps)
     coordinates = query.coordinates.repeat(times, 1)
     first = find_coordinates(coordinates, rows)
@@ -277,10 +278,11 @@ def _matched_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows)
 
 
 def _corrected(cells: torch.Tensor, off_mm: np.ndarray, rows: TargetRows) -> tuple[torch.Tensor, torch.Tensor]:
-    """Correct answers, cells (n, 3), by half of `off_mm`, the error that matching back to the template has shown.
+    """Move each answer by half of the error that matching back to the template has shown, as in Bai 2023.
 
-    off_mm: (n, 3) RAS mm, from each point to the place where its answer was matched back. If this distance is 15 mm or
-    more, the answer is not corrected. Returns the answers, and the distances (n,), mm. (Bai 2023 repeats this.)
+    cells: (n, 3) answers, as cells of the target. off_mm: (n, 3) RAS mm, from each point in the template to the place
+    where its answer was matched back. If this distance is 15 mm or more, the answer is not moved. Returns the moved
+    answers, and the distances (n,), mm.
     """
     off = torch.from_numpy(off_mm)
     cycle_mm = off.norm(dim=1)

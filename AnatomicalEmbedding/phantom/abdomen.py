@@ -151,7 +151,8 @@ def _draw_bowel(canvas: Canvas) -> None:
 def _gut(
     canvas: Canvas, tube: Tube, label: str, rng: np.random.Generator, gas: float, stool: float, haustra: float = 0.0
 ) -> None:
-    """Draw a bowel. gas, stool: filled fractions of the bowel's length. haustra: depth of the folds / bowel radius."""
+    """Draw a bowel along `tube`. gas, stool: shares (0 to 1) of the bowel's length that contain gas and stool; the rest
+    contains fluid. haustra: depth of the folds, as a fraction of the bowel's radius."""
     count = len(tube.points)
     radii = tube.radii * (1 + haustra * np.sin(np.arange(count) * 1.15))
     over = ("visceral_fat", "gut_wall", "gut_fluid", "stool", "gut_gas", "muscle")

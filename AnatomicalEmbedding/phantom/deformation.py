@@ -144,7 +144,8 @@ class FatLayer:
         return middle, np.hypot(points[:, 0] / (half - inset), dy / depth), self.change * fade
 
     def _profile(self, radius: np.ndarray, amount: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return radii (n,) in the canonical body for radii in the patient, and the derivatives by the old radii."""
+        """Return two arrays (n,): the radii in the canonical body for radii in the patient, and the derivatives of the
+        new radii by the old radii."""
         u = np.clip((radius - 1) / self.softness, -60, 60)
         soft = self.softness * np.where(u > 40, u, np.log1p(np.exp(np.minimum(u, 40))))
         soft += np.maximum(radius - 1 - 60 * self.softness, 0)
@@ -243,7 +244,7 @@ def solve_displacement(goal: np.ndarray, displacement: Bumps) -> np.ndarray:
 
 
 def _solve_height(goal: np.ndarray, scale: float, heights: Waves) -> np.ndarray:
-    """Solve scale * z + heights(z) = goal for z. This iteration converges: the slope of `heights` is below `scale`."""
+    """Return z with scale * z + heights(z) = goal. The iteration converges: the slope of `heights` is below `scale`."""
     z = goal / scale
     for _ in range(200):
         update = (goal - heights(z)) / scale

@@ -23,7 +23,6 @@ def draw_head(canvas: Canvas) -> None:
 
 
 def _cut_below(solid: Ellipsoid, slope: float, height: float) -> Piece:
-    """Return the part of a solid above the sloping plane z = height + slope * (y - 36)."""
     return Piece(solid.low, solid.high, lambda x, y, z: solid.inside(x, y, z) & (z > height + slope * (y - 36)))
 
 

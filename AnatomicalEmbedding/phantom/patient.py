@@ -24,7 +24,7 @@ _MARGIN_MM = (12.0, 12.0, 40.0)  # air at the sides, in front, and behind (room 
 
 
 def _sided(name: str, right: ArrayLike, label: str) -> dict[str, tuple[ArrayLike, str]]:
-    """Return {NAME_SIDE: (place, label)} of a right point and its mirror image. The side is inserted into `label`."""
+    """Return NAME_right -> (right, label) and NAME_left -> (mirror image, label), with the side inserted in `label`."""
     sides = (("left", (-1, 1, 1)), ("right", (1, 1, 1)))
     return {f"{name}_{side}": (np.multiply(right, flip), label.format(side)) for side, flip in sides}
 
@@ -148,7 +148,8 @@ def grid_about(deformation: Deformation, spacing: tuple[float, float, float], lo
 
 
 def _body_points(low: float, high: float, every: int = 7) -> np.ndarray:
-    """Return voxels of the canonical body between two heights, (N, 3) mm: every 7th (`every`) voxel along each axis."""
+    """Return the positions (N, 3), mm, of voxels of the canonical body between the heights `low` and `high`, mm. Of
+    `every` voxels along an axis, one is returned."""
     anatomy = canonical_anatomy()
     k0, k1 = (int(np.clip((z - anatomy.low[2]) / anatomy.step, 0, len(anatomy.label) - 1)) for z in (low, high))
     rows = np.unique(np.append(np.arange(k0, k1, every), k1))

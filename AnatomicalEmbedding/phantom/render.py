@@ -143,7 +143,8 @@ def _texture_tile() -> np.ndarray:
 
 
 def _linear(source: torch.Tensor, index: np.ndarray, first_k: int) -> np.ndarray:
-    """Interpolate HU at `index` (k, j, i, 3) in the body; air outside. source: HU + 1000, from slice `first_k` on."""
+    """Return HU of the body at fractional voxels i, j, k, `index` (k, j, i, 3); air outside. source: (1, 1, k, j, i) HU
+    + 1000 of the slices from number `first_k` on."""
     size = np.array(source.shape[:1:-1], np.float32)
     shifted = (index - np.array([0, 0, first_k], np.float32)) * (2 / (size - 1)) - 1
     where = torch.from_numpy(shifted.astype(np.float32))[None]

@@ -252,7 +252,7 @@ class Canvas:
                 self.label.ravel()[flat] = LABEL_ID[label]
 
     def _tube_indices(self, tubes: list[Tube]) -> np.ndarray:
-        """Return the flat indices of the grid points in any of the tubes; an index may occur several times."""
+        """Return flat indices of the grid points in any tube. Where parts of tubes overlap, an index is repeated."""
         start, end = np.concatenate([t.points[:-1] for t in tubes]), np.concatenate([t.points[1:] for t in tubes])
         r0, r1 = np.concatenate([t.radii[:-1] for t in tubes]), np.concatenate([t.radii[1:] for t in tubes])
         squash = np.repeat([t.squash for t in tubes], [len(t.radii) - 1 for t in tubes], axis=0)
@@ -296,7 +296,11 @@ class Canvas:
 def _in_capsules(
     places: list[np.ndarray], start: np.ndarray, end: np.ndarray, r0: np.ndarray, r1: np.ndarray, squash: np.ndarray
 ) -> np.ndarray:
-    """Return (n, k, j, i) bool: which points of each box lie in its capsule. places: x, y and z of the points, mm."""
+    """Return (n, k, j, i) bool: whether each grid point of box n lies in capsule n.
+
+    places: x, y and z of the grid points, mm. start, end: (n, 3) mm, ends of the axis of each capsule. r0, r1: (n,)
+    radius at `start` and at `end`, mm. squash: (n, 3) factors of the radius along x, y and z.
+    """
 
     def column(values: np.ndarray) -> np.ndarray:
         return values[:, None, None, None]

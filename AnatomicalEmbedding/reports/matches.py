@@ -58,7 +58,6 @@ def write_report(
 def _row(
     number: int, template: Volume, points: PointList, targets: Sequence[tuple[str, Volume, Matches]]
 ) -> dict[str, Any]:
-    """Return the page's data of point `number`: its pictures in the template, and its answer in each target."""
     point = points.points_ras[number]
     window = pictures.choose_window(template, point)
     answers = [_answer(name, volume, matches[[number]], window) for name, volume, matches in targets]

@@ -58,9 +58,10 @@ def _box_card(volume: Volume, found: StructureBox) -> dict[str, Any]:
 
 
 def _rectangle(corners: np.ndarray, plane: Plane) -> tuple[float, float, float, float]:
-    """Return (left, top, width, height) in mm of the rectangle that shows a box in a picture.
+    """Return the rectangle (left, top, width, height), mm, that shows a box in a picture.
 
-    corners: (2, 3) of the box, mm from the picture's middle. left, top: mm to the right of this middle and below it.
+    corners: (2, 3), two opposite corners of the box, mm from the middle of the picture. left, top: mm from the middle
+    to the left side (positive to the right) and to the upper side (positive downwards) of the rectangle.
     """
     right, down = np.sort(corners @ np.array(plane.right)), np.sort(corners @ np.array(plane.down))
     return float(right[0]), float(down[0]), float(right[1] - right[0]), float(down[1] - down[0])
@@ -79,7 +80,7 @@ def outline_card(volume: Volume, name: str, found: Outlines) -> dict[str, Any]:
         ras = transform_points(volume.ijk_to_ras, voxels[:: max(1, len(voxels) // 20_000)])
         box = np.array((ras.min(axis=0), ras.max(axis=0)))
         middle = _middle(found.labels == max(doubts)[1], volume) if doubts else box.mean(axis=0)
-        sources = [(plane.name, _outlined(volume, found.labels, middle, plane, _side_mm(box))) for plane in PLANES]
+        sources = [(plane.name, _draw_outlines(volume, found.labels, middle, plane, _side_mm(box))) for plane in PLANES]
     doubt = max(doubts, default=(-math.inf, 0))[0]
     return {"name": name, "path": volume.path, "rows": rows, "sources": sources, "doubt": doubt}
 
@@ -90,7 +91,6 @@ def write_outline_report(path: Path, cards: Sequence[dict[str, Any]]) -> Path:
 
 
 def _rgb(number: int) -> list[int]:
-    """Return the colour of a structure as red, green and blue, 0 to 255. The first structure has number 0."""
     return [round(255 * part) for part in colour(number)]
 
 
@@ -101,11 +101,10 @@ def _middle(mask: np.ndarray, volume: Volume) -> np.ndarray:
     return transform_points(volume.ijk_to_ras, centre[None])[0]
 
 
-def _outlined(volume: Volume, labels: np.ndarray, middle: np.ndarray, plane: Plane, side_mm: float) -> str:
-    """Draw a slice through a point (3,) RAS mm, with a coloured border around each structure. Returns a data URI."""
+def _draw_outlines(volume: Volume, labels: np.ndarray, middle: np.ndarray, plane: Plane, side_mm: float) -> str:
     hu = pictures.slice_hu(volume, middle, plane, side_mm, side_mm / _PIXELS)
     points = pictures.slice_points(middle, plane, side_mm, side_mm / _PIXELS)
-    shown = _nearest(labels, transform_points(volume.ras_to_ijk, points)).reshape(hu.shape)
+    shown = _read_nearest(labels, transform_points(volume.ras_to_ijk, points)).reshape(hu.shape)
     picture = np.repeat(SOFT_TISSUE.to_grey(hu)[..., None], 3, axis=2)
     edge = np.any([shown != np.roll(shown, way, axis) for axis in (0, 1) for way in (1, -1)], axis=0)
     for value in np.unique(shown[shown > 0]):
@@ -133,19 +132,18 @@ def _place_card(volume: Volume, words: str, place: Place) -> dict[str, Any]:
     where = ", ".join(f"{x:.0f}" for x in place.point_ras) + f" mm, probability {place.probability:.0%}"
     rest = f"a part of the place is beyond the {place.side} border of the scan" if place.side else ""
     where = "; ".join(part for part in (where, place.doubt, rest, place.remark) if part)
-    shown = [{"plane": plane, "source": _shaded(volume, place, place.point_ras, plane)} for plane in PLANES]
+    shown = [{"plane": plane, "source": _draw_place(volume, place, place.point_ras, plane)} for plane in PLANES]
     return card | {"where": where, "pictures": shown}
 
 
-def _shaded(volume: Volume, place: Place, point_ras: np.ndarray, plane: Plane) -> str:
-    """Draw a slice through a point (3,) RAS mm, with a cross there and the place shaded. Returns a data URI."""
+def _draw_place(volume: Volume, place: Place, point_ras: np.ndarray, plane: Plane) -> str:
     hu = pictures.slice_hu(volume, point_ras, plane, _PLACE_MM, _PLACE_PIXEL_MM)
     grey = pictures.choose_window(volume, point_ras).to_grey(hu)
     picture = np.repeat(grey[..., None].astype(np.float32), 3, axis=2)
     points = pictures.slice_points(point_ras, plane, _PLACE_MM, _PLACE_PIXEL_MM)
     cells = (points - place.grid.origin) / place.grid.step - place.region.first
     for share, rgb, opacity in _REGIONS:
-        inside = _nearest(place.region.values >= place.least_chance(share), cells).reshape(grey.shape)
+        inside = _read_nearest(place.region.values >= place.least_chance(share), cells).reshape(grey.shape)
         picture[inside] = (1 - opacity) * picture[inside] + opacity * np.array(rgb)
     middle = len(grey) // 2
     arms = middle + np.concatenate([-_CROSS_PIXELS, _CROSS_PIXELS])
@@ -186,8 +184,7 @@ def _side_mm(box: np.ndarray) -> float:
     return max(_LEAST_MM, _AROUND * float((box[1] - box[0]).max()))
 
 
-def _nearest(values: np.ndarray, ijk: np.ndarray) -> np.ndarray:
-    """Read an array (k, j, i) at positions ijk (n, 3): (n,) values of the nearest voxels; 0 outside the array."""
+def _read_nearest(values: np.ndarray, ijk: np.ndarray) -> np.ndarray:
     cells = np.rint(ijk).astype(int)
     inside = ((cells >= 0) & (cells < values.shape[::-1])).all(axis=1)
     i, j, k = np.where(inside[:, None], cells, 0).T

@@ -49,7 +49,7 @@ DicomSeries = tuple[np.ndarray, np.ndarray, tuple[str, ...], str]
 
 @dataclass(frozen=True)
 class _Slice:
-    """Header values of one DICOM file. tags: name in _TAGS -> text. An array is None if the header lacks its values."""
+    """Values in the header of one DICOM file. tags: name in _TAGS -> text. An array is None if the header lacks it."""
 
     path: Path
     tags: dict[str, str]
@@ -107,7 +107,7 @@ def group_series(files: Iterable[Path]) -> tuple[dict[str, tuple[list[Path], str
     """
     slices, damaged = _read_headers(files)
     groups = _by_series(slices)
-    return {uid: ([item.path for item in group], _unfit(group)) for uid, group in groups.items()}, damaged
+    return {uid: ([item.path for item in group], _why_unfit(group)) for uid, group in groups.items()}, damaged
 
 
 def _damaged(path: Path) -> str:
@@ -198,9 +198,9 @@ def _numbers(text: str, count: int) -> np.ndarray | None:
 
 
 def _is_ct_storage(path: Path) -> bool:
-    """Return True if the SOP class of a file is CT Image Storage. Reads bytes, because GDCM refuses some damaged files.
+    """Return True if a DICOM file has the SOP class CT Image Storage, has no SOP class, or ends before its SOP class.
 
-    A DICOM file that has no SOP class, or ends before the SOP class, counts as CT: the slice may be part of the series.
+    A file without readable SOP class may be a slice of the series. GDCM is not used: it refuses some damaged files.
     """
     with path.open("rb") as stream:
         head = stream.read(1024)
@@ -230,8 +230,7 @@ def _placed(group: Iterable[_Slice]) -> list[_Slice]:
     ]  # fmt: skip
 
 
-def _unfit(group: list[_Slice]) -> str:
-    """Return the reason why a series is not a CT volume, or "" if it may be a CT volume."""
+def _why_unfit(group: list[_Slice]) -> str:
     if group[0].modality != "CT":
         return f"{len(group)} {group[0].modality} images, not a CT"
     placed = len(_placed(group))
@@ -252,10 +251,11 @@ def _info(uid: str, group: list[_Slice]) -> SeriesInfo:
 
 
 def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> list[_Slice]:
-    """Return the slices of `series` (None: the only CT series). Raises VolumeError if this series cannot be used."""
+    """Return the slices of the series with the UID `series`, or of the only CT series if `series` is None. Raises
+    VolumeError if this series does not exist or is not a CT volume. groups: series UID -> slices."""
     if series is not None and series not in groups:
         raise VolumeError(f"{path}: contains no series {series}; choose one of {_describe(groups, list(groups))}.")
-    volumes = [uid for uid, group in groups.items() if not _unfit(group)]
+    volumes = [uid for uid, group in groups.items() if not _why_unfit(group)]
     if series is None and len(volumes) > 1:
         raise VolumeError(
             f"{path}: contains {len(volumes)} CT series; choose a series with --series UID: "
@@ -286,7 +286,7 @@ def _describe(groups: dict[str, list[_Slice]], uids: Iterable[str]) -> str:
 
 
 def _read_pixels(paths: list[Path]) -> np.ndarray:
-    """Read slices in the given order as (k,j,i); GDCM applies the rescale slope and intercept of each slice."""
+    """Read slices as an array (k, j, i) in the order of `paths`. GDCM applies the rescale values of each slice."""
     reader = sitk.ImageFileReader()
     reader.SetImageIO("GDCMImageIO")
     planes = []

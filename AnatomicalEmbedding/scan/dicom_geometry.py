@@ -161,7 +161,7 @@ def _grid_length(positions: np.ndarray, distance: np.ndarray, normal: np.ndarray
 
 
 def _in_steps(distance: np.ndarray, slices: int) -> np.ndarray:
-    """Convert the slices' distances from mm to steps: 0 at the first slice, `slices` - 1 at the last slice."""
+    """Convert the positions of the slices from mm to steps: 0 at the first slice, `slices` - 1 at the last slice."""
     return (distance - distance[0]) * (slices - 1) / (distance[-1] - distance[0])
 
 

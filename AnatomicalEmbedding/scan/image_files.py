@@ -75,9 +75,9 @@ def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
 
 @contextmanager
 def _unambiguous(path: Path) -> Iterator[Path]:
-    """Yield a path from which SimpleITK reads the right voxels.
+    """Yield a path from which SimpleITK reads the voxels of the file `path`.
 
-    If a folder holds scan.nii.gz and scan.nii, ITK 5.4 reads scan.nii when it is asked for scan.nii.gz. In this case
+    If a folder contains scan.nii.gz and scan.nii, ITK 5.4 reads scan.nii instead of scan.nii.gz. In this case
     scan.nii.gz is copied to a temporary folder.
     """
     if image_suffix(path) == ".nii.gz" and path.with_suffix("").exists():
@@ -88,7 +88,8 @@ def _unambiguous(path: Path) -> Iterator[Path]:
 
 
 def _select_volume(reader: sitk.ImageFileReader, path: Path) -> None:
-    """Raise VolumeError unless the image is one scalar volume. Set the reader to remove a fourth axis of length 1."""
+    """Raise VolumeError unless the image is one 3-D volume with one value per voxel. If the image has a fourth axis of
+    length 1, the reader is set to remove this axis."""
     size = reader.GetSize()
     shape = " x ".join(str(n) for n in size)
     if reader.GetNumberOfComponents() != 1:

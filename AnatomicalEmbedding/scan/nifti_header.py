@@ -55,7 +55,7 @@ def check_nifti(path: Path) -> NiftiGeometry:
 
 
 def _read_fields(stream: BufferedIOBase, path: Path) -> dict[str, tuple]:
-    """Return the header: name of a field in _LAYOUT -> its values; "order" -> the byte order, "<" or ">"."""
+    """Return name -> values of each field in _LAYOUT of a NIfTI header, and "order" -> the byte order, "<" or ">"."""
     header = stream.read(_HEADER_BYTES)
     for order in "<>" if len(header) == _HEADER_BYTES else "":
         length = struct.unpack_from(order + "i", header)[0]

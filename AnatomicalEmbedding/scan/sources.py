@@ -125,7 +125,7 @@ def distinct_names(scans: Sequence[str | Path]) -> list[str]:
 
 
 def _parts(scan: str) -> tuple[list[str], str, list[str]]:
-    """Split the label of a scan into the folders above it, its name, and the parts of its series UID between dots."""
+    """Split the label of a scan into the folders above its file, the file's name, and the numbers of its series UID."""
     series = _LABEL.fullmatch(scan)
     if series and _exists(scan):  # the # is part of the file's name
         series = None
@@ -135,9 +135,10 @@ def _parts(scan: str) -> tuple[list[str], str, list[str]]:
 
 
 def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """Choose each column of `rows` in which scans differ that are equal in all columns chosen before.
+    """Return the columns of `rows` that help to tell the scans apart. A column is chosen if two scans differ in this
+    column, but are equal in all columns of `known` and in all columns chosen before.
 
-    rows: one row for each scan, with parts of its name. known: columns with other parts of the names, chosen before.
+    rows: for each scan, a list of parts of its name. known: columns with other parts of the names.
     """
     chosen: list[tuple[str, ...]] = []
     for column in zip_longest(*rows, fillvalue=""):

@@ -55,19 +55,18 @@ def carry(target: EmbeddingMap, crop: Crop, examples: Sequence[Outlined]) -> tor
         except AnatomicalEmbeddingError:
             continue
         moved = lattice.through(affine) + field.on(lattice)
-        ijk = _through(np.linalg.inv(example.to_ras), moved)
+        ijk = _transform(np.linalg.inv(example.to_ras), moved)
         source = example.labels.float()[None]
         where = ((ijk + 0.5) * 2 / torch.tensor(source.shape[:1:-1]) - 1)[None]
         read = F.grid_sample(source, where, padding_mode="zeros", align_corners=False)[0]
-        in_scan = _through(np.linalg.inv(example.embedding.scan_to_ras), moved)
+        in_scan = _transform(np.linalg.inv(example.embedding.scan_to_ras), moved)
         last = torch.tensor(example.embedding.scan_shape[::-1]) - 0.5
         read[:, ~((in_scan >= -0.5) & (in_scan <= last)).all(-1)] = float("nan")
         result[n, example.known] = read[example.known]
     return result
 
 
-def _through(matrix: np.ndarray, points: torch.Tensor) -> torch.Tensor:
-    """Transform points (3, k, j, i) by a (4, 4) matrix; returns (k, j, i, 3)."""
+def _transform(matrix: np.ndarray, points: torch.Tensor) -> torch.Tensor:
     matrix = torch.from_numpy(matrix).float()
     return torch.einsum("ab,bkji->kjia", matrix[:3, :3], points) + matrix[:3, 3]
 

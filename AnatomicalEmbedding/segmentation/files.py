@@ -75,7 +75,7 @@ def read_segments(path: Path) -> LabelMap:
 
 
 def _label_map(image: sitk.Image, path: Path) -> LabelMap:
-    """Convert a .seg.nrrd image to a label map. Raises ValueError, TypeError or IndexError for a damaged image."""
+    """Convert a .seg.nrrd image to a label map. Raises ValueError, TypeError or IndexError if the image is damaged."""
     voxels = sitk.GetArrayFromImage(image)
     layers = voxels[None] if voxels.ndim == 3 else np.moveaxis(voxels, -1 if image.GetDimension() == 3 else 0, 0)
     about = {key: image.GetMetaData(key) for key in image.GetMetaDataKeys()}

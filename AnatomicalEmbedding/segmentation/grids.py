@@ -163,7 +163,8 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Ten
 
 
 def _coordinates(embedding: EmbeddingMap, points: np.ndarray) -> np.ndarray:
-    """Return body coordinates (n, 3) mm of points (n, 3) RAS mm. Outside body cells, an affine fit is used."""
+    """Return body coordinates (n, 3), mm, of points (n, 3), RAS mm. They are read from the map or, outside the body
+    cells, computed by an affine function that was fitted to the body cells."""
     affine, _ = robust_affine(*body_points(embedding))
     result = apply_affine(affine, points)
     cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points)).float()

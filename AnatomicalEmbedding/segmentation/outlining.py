@@ -162,7 +162,7 @@ def paint(
 
 
 def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -> Outline:
-    """Return `found` with volume and status measured in `labels`, where the structure has the value `number` + 1."""
+    """Return `found` with new volume and status, measured at the voxels of `labels` with the value `number` + 1."""
     if found.status == ABSENT:
         return found
     mask = labels == number + 1
@@ -191,8 +191,8 @@ def signs(guess: torch.Tensor, tried: torch.Tensor, kept: torch.Tensor, spacing_
     faces = sum(float((mask != mask.roll(1, axis)).sum()) for axis in range(3))
     thickness = 6 * float(mask.sum()) / max(faces, 1.0) * spacing_mm
     return np.array([
-        _expected(kept, mask), max(steady, _LEAST_STEADY), _expected(guess, guess > 0.5), np.log(max(thickness, 1.0)),
-        float(examples == 1),
+        _expected_dice(kept, mask), max(steady, _LEAST_STEADY), _expected_dice(guess, guess > 0.5),
+        np.log(max(thickness, 1.0)), float(examples == 1),
     ])  # fmt: skip
 
 
@@ -204,8 +204,7 @@ def doubt(of: np.ndarray) -> float:
     return float(-_WEIGHTS @ of)
 
 
-def _expected(probability: torch.Tensor, mask: torch.Tensor) -> float:
-    """Return the expected Dice between a mask and the true outline, if all probabilities (k, j, i) are right."""
+def _expected_dice(probability: torch.Tensor, mask: torch.Tensor) -> float:
     return float(2 * probability[mask].sum() / (probability.sum() + mask.sum()).clamp(min=1e-6))
 
 

@@ -197,7 +197,8 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
 
 
 def _choose_examples(groups: tuple[Group, ...], prepared: list[PreparedExample]) -> list[PreparedExample]:
-    """Choose CARRIED examples, and more if a structure is in none of them. Examples of rare structures come first."""
+    """Return CARRIED examples, or more if these examples do not show all structures of `groups`. Each next example
+    shows many structures that few of the examples before show."""
     count = dict.fromkeys([name for group in groups for name in group.names], 0)
 
     def gain(example: PreparedExample) -> float:

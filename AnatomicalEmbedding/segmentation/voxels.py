@@ -119,7 +119,7 @@ class PatchSampler:
         return F.interpolate(read, self._size, mode="trilinear", align_corners=False)[0]
 
     def _centre(self, n: int) -> np.ndarray:
-        """Choose the middle of a patch in example n: (3,) voxels i, j, k."""
+        """Return the middle (3,) i, j, k of a random patch in example number `n`. Many patches lie near a structure."""
         crop, held = self._examples[n].crop, [p for p in self._places[n] if len(p)]
         shape, size = np.array(crop.shape), np.array(self._size)
         if held and self._rng.random() < _ON_STRUCTURE:
@@ -327,7 +327,8 @@ def voxel_loss(logits: torch.Tensor, labels: torch.Tensor, known: torch.Tensor) 
 def _draw_rows(
     examples: list[TrainingCrop], rng: np.random.Generator, cancelled: Callable[[], bool], patches: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Choose voxels of random patches. Returns rows (n, c), labels (n, s), and (n, s) bool: is a label known?"""
+    """Return three tensors about n voxels of random patches: the network's input (n, c); the share of the voxel that
+    each structure fills (n, s); and (n, s) bool, whether the example outlines the structure."""
     largest = [max(e.crop.shape[axis] for e in examples) for axis in range(3)]
     k, j, i = (min(_PATCH, -(-n // 2) * 2) for n in largest)
     sampler = PatchSampler(examples, (k, j, i), rng)
@@ -346,7 +347,7 @@ def _draw_rows(
 
 
 def _choose_voxels(patch: Patch, rng: np.random.Generator) -> torch.Tensor:
-    """Choose voxels (n, 3) k, j, i of a patch: half at structure borders, a third near the guess, a sixth anywhere."""
+    """Return voxels (n, 3), k, j, i: half at borders of structures, a third near the first guess, a sixth anywhere."""
     shown = _pool_axes(F.avg_pool3d, patch.labels, 5)
     border = (shown > 0.02) & (shown < 0.98)
     guess = patch.x[:, -patch.labels.shape[1] :]
@@ -411,6 +412,5 @@ def _starts(whole: int, window: int) -> list[int]:
 
 
 def _window_weight(size: tuple[int, int, int]) -> torch.Tensor:
-    """Return the weights (k, j, i) of a window's voxels, highest in the middle of the window."""
     k, j, i = (torch.exp(-(torch.linspace(-2, 2, n) ** 2) / 2) + 0.01 for n in size)
     return k[:, None, None] * j[None, :, None] * i

@@ -59,7 +59,9 @@ class BoxFinder:
 
     def __post_init__(self) -> None:
         if self.margins is None:
-            raise WeightsError("these weights have no margins for boxes; build a structure library with these weights.")
+            raise WeightsError(
+                "box margins are not measured for these weights; build their structure library, which measures them."
+            )
         self.margins.times_for(self.recall)
 
     @classmethod

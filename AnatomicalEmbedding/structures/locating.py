@@ -155,7 +155,7 @@ def locate(
 
 
 def _trust(answers: Matches) -> np.ndarray:
-    """Return (n, 2): for each answer its weight (0 if the point is absent) and its expected error, mm."""
+    """Return (n, 2): the weight of each answer, 0 for an absent point, and the expected error of each answer, mm."""
     if answers.status is None:
         expected = np.full(len(answers.score), 10.0)
         return np.stack([np.ones(len(expected)), expected], axis=1)
@@ -164,9 +164,10 @@ def _trust(answers: Matches) -> np.ndarray:
 
 
 def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarray:
-    """Compute the sides (6,) RAS mm of a structure's box in the target, from the matches of one example's points.
+    """Return the lowest and the highest x, y, z (6,), RAS mm, of a structure's box in the target.
 
-    places: (p, 3) RAS mm in the target, where the points match. trust: result of `_trust` for these matches.
+    places: (p, 3) RAS mm, answers in the target to the p points of `example`. trust: (p, 2), weight and expected error
+    (mm) of each answer.
     """
     points, middle = example.points_ras, example.points_ras.mean(axis=0)
     weight = trust[:, 0] if (trust[:, 0] > 0).sum() >= _FEWEST_POINTS else 1 / trust[:, 1] ** 2
@@ -217,7 +218,7 @@ def _combined(
 
 
 def _doubtful_levels(name: str, box: np.ndarray, target: EmbeddingMap) -> str:
-    """Return the two possible levels ("L3 or L4") if `name` is a vertebra, disc or rib of uncertain level; else ""."""
+    """Return the two possible levels, such as "L3 or L4", of a vertebra, disc or rib; "" if the level is certain."""
     level, middle = level_of(name), box.mean(axis=0)
     if level is None or not target.provenance.metric or is_counted(level, middle[2], spine_ends(target)):
         return ""

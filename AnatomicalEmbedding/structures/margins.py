@@ -166,8 +166,8 @@ def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]
 
 
 def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str, np.ndarray]:
-    """Return name -> root mean square (6,) of the rows of the errors `off` (n, 6). The key "" stands for all rows.
-    If `by_structure`, the name of each structure in `names` is also a key, for the rows of this structure."""
+    """Return the root mean squares (6,) of the errors `off` (n, 6) of the sides of boxes: "" -> of all n rows and, if
+    `by_structure`, name of a structure -> of the rows that have this name in `names` (n,)."""
     common = np.sqrt((off**2).mean(axis=0))
     scales = {_COMMON: common}
     for name in np.unique(names) if by_structure else ():
@@ -176,7 +176,8 @@ def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str,
 
 
 def _shrunk(off: np.ndarray, common: np.ndarray) -> np.ndarray:
-    """Return the root mean square (6,) of the n errors `off` (n, 6) and of _DOUBT errors of the size `common` (6,)."""
+    """Return the root mean square (6,) of the errors `off` (n, 6) of one structure, drawn towards `common` (6,), the
+    root mean square of all structures. `common` counts as much as _DOUBT rows of `off`."""
     return np.sqrt(((off**2).sum(axis=0) + _DOUBT * common**2) / (len(off) + _DOUBT))
 
 

@@ -178,7 +178,7 @@ def _hats(voxels: int, nodes: int, pool: int, device: torch.device) -> torch.Ten
 
 
 def _advancing(depth: np.ndarray) -> np.ndarray:
-    """Return the nodes' depths (nk, nj, ni), raised so that each depth clearly exceeds the depth before it along k."""
+    """Return depths (nk, nj, ni) of nodes, raised so that each depth clearly exceeds the depth before it along k."""
     least = _LEAST_ADVANCE * max(float((depth[-1] - depth[0]).mean()) / (len(depth) - 1), 1e-3)
     rising = depth.copy()
     for k in range(1, len(depth)):

@@ -121,9 +121,9 @@ def fit_heights(readings: dict[float, float]) -> tuple[float, float]:
 
 
 def _skeleton_axes(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray) -> tuple[float, float, bool]:
-    """Estimate RAS x of the mid-sagittal plane and RAS y of the spine, mm.
+    """Return (x, y, failed). x: RAS x of the mid-sagittal plane, mm. y: RAS y of the spine, mm.
 
-    Returns (x, y, failed): (0, 0, True) if the scan cuts off one side of the body or shows too little bone.
+    If the scan cuts off one side of the body or shows too little bone, `failed` is True, and x and y are 0.
     """
     cropped = abs(body[:, :, 0].mean() - body[:, :, -1].mean()) > _CROPPED_SHARE
     bone_kji = np.argwhere((hu > _BONE_HU) & body)

@@ -98,7 +98,7 @@ def place(structures: Mapping[str, Points]) -> Placement:
     mean = canonical
 
     def held(names: Container[str]) -> dict[str, Points]:
-        """Return the structures in `names` of each label map that has at least FEWEST_STRUCTURES of them."""
+        """Return the structures in `names` of each label map with at least FEWEST_STRUCTURES of these structures."""
         kept = {m: {n: p for n, p in of.items() if n in names} for m, of in structures.items()}
         return {m: of for m, of in kept.items() if len(of) >= FEWEST_STRUCTURES}
 
@@ -173,7 +173,8 @@ def _body_map(points: Points, mean: Points, frame: FrameGuess) -> BodyMap:
 
 
 def _spine_and_wall(heights: np.ndarray) -> np.ndarray:
-    """Return body coordinates (n, 3) of points on spine and skin, from the lowest to the highest of `heights`."""
+    """Return points on the spine and the skin of the average body, as body coordinates (n, 3), mm. The points lie
+    between the lowest and the highest of `heights`, mm, and slightly beyond."""
     low, high = heights.min() - _WALL_EVERY_MM, heights.max() + _WALL_EVERY_MM
     spine = [(0.0, float(spine_y(z)) + y, z) for z in VERTEBRA_Z.values() if low < z < high for y in (0.0, -45.0)]
     rows = np.arange(low, high, _WALL_EVERY_MM)

@@ -198,9 +198,9 @@ def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
 
 
 def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draw the labelled structures over the tissue (k, j, i) of the canonical body; returns the new tissue.
+    """Draw the structures of `body` over `tissue` (k, j, i) of the canonical body. Returns the new tissue.
 
-    theirs: (k, j, i), structure of the canonical body at each voxel, as index in the body's names; 0 for no structure.
+    theirs: (k, j, i), structure of the canonical body at each voxel, as index in the names of `body`; 0: no structure.
     """
     labels = body.labels
     # voxels of a structure that share a face with another label

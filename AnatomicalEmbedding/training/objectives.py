@@ -63,10 +63,11 @@ def _similar_nearby(
     spec: LossSpec,
     generator: torch.Generator,
 ) -> torch.Tensor:
-    """Compare each of p descriptors `query` with n random cells near its own cell. Returns similarities (p, n).
+    """Return the similarities (p, n) of p descriptors `query` to n random cells of a crop near `cells`; -inf for a
+    random cell outside the crop, or within `spec.exclude_mm` of `place`.
 
-    cells, place: (p, 3), the own cell of each descriptor, and its position in mm. map_, position: descriptor, and
-    position in mm, of every cell of the crop. Random cells outside the crop, or within exclude_mm of `place`, get -inf.
+    place: (p, 3) mm, where the descriptors lie. cells: (p, 3) i, j, k, the cells of the crop that show these places.
+    map_: (d, k, j, i), descriptors of the crop. position: (3, k, j, i) mm, positions of the cells of the crop.
     """
     count = spec.negatives // 4
     reach = torch.tensor([_NEAR_CELLS] * count + [_FAR_CELLS] * count)
@@ -177,7 +178,8 @@ def _hybrid(network: EmbeddingNetwork, batch: ViewBatch, context: LossContext) -
 def _in_frame(
     found: Features, frames: FrameCorrections, batch: CoordinateBatch | ViewBatch, recipe: Recipe
 ) -> torch.Tensor:
-    """Return the loss of the coordinates in the common body frame plus the penalty on corrections of body frames."""
+    """Return the loss of the coordinates in `found`, plus a penalty on large corrections. Before the comparison,
+    `frames` corrects the true body coordinates of each scan."""
     unit, spec = recipe.network.unit_mm, recipe.loss
     target = frames(batch.body_mm / unit, batch.scan)
     loss = coordinate_loss(found.coordinate, target, batch.inside, spec.beta_mm / unit)

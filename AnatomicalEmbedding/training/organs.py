@@ -112,7 +112,8 @@ def with_organ_knowledge(network: EmbeddingNetwork, scans: Sequence[PreparedScan
 
 
 def _place(cells: LabelledCells, number: int) -> torch.Tensor | None:
-    """Return (7,): an organ's mean coordinate (3), spread (3) and volume (1) in ml; None if the scan cuts the organ."""
+    """Return seven numbers about an organ: its mean body coordinate (3), the standard deviation of its body coordinates
+    (3), and its volume (1), ml; None if the scan does not show the whole organ. number: index of the organ."""
     weight = cells.share[number]
     layers = torch.nonzero(weight.flatten(1).any(1)).flatten()
     body = torch.nonzero(cells.body.flatten(1).any(1)).flatten()
@@ -147,7 +148,6 @@ def usual_places(rows: Sequence[Sequence[torch.Tensor]], organs: Sequence[str]) 
 
 
 def _other_side(name: str) -> str:
-    """Return the name of the organ on the other side: kidney_left -> kidney_right. Other names do not change."""
     swapped = {"left": "right", "right": "left"}
     return "_".join(swapped.get(word, word) for word in name.split("_"))
 

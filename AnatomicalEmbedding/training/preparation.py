@@ -1,4 +1,4 @@
-"""Prepare the CTs of folders for training, without duplicates. A model can align these CTs with the body frame."""
+"""Prepare the CTs of folders for training, without duplicates. If wanted, a model aligns them with the body frame."""
 
 import csv
 import multiprocessing
@@ -141,7 +141,7 @@ def prepare_set(
 
 
 def _same_scan(one: Outcome, other: Outcome) -> bool:
-    """Return whether two scans are equal up to rounding: one scan stored twice, turned, or in another format."""
+    """Return whether the thumbnails of two scans are equal up to rounding, as for one scan stored in two formats."""
     if one.prepared is None or other.prepared is None or one.thumbnail.shape != other.thumbnail.shape:
         return False
     return bool((one.thumbnail - other.thumbnail).abs().max() < _SAME_HU)

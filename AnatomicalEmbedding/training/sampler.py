@@ -201,7 +201,8 @@ class ViewSampler(BatchSampler):
                     return views, (found[0][chosen], found[1][chosen])
 
     def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
-        """Return scan and voxel of the second view: `index` and `voxel`, or the same place in another phantom."""
+        """Return the scan number and the voxel i, j, k for the second view of a pair. The result is `index` and
+        `voxel`, or sometimes, if the scan shows a phantom, the same place of the body in a scan of another phantom."""
         phantom = self.origin == ORIGINS.index("phantom")
         others = np.flatnonzero(phantom & (np.arange(len(self.scans)) != index))
         if phantom[index] and len(others) and rng.random() < self.recipe.batch.cross_share:
@@ -216,7 +217,8 @@ class ViewSampler(BatchSampler):
         size: tuple[int, int, int],
         rng: np.random.Generator,
     ) -> list[Crop]:
-        """Cut both views of a pair, with a random overlap along each axis. aims: scan number and voxel of each view."""
+        """Cut two crops of `size` voxels (i, j, k) that overlap by a random share along each axis. aims: for each crop,
+        the number of its scan and the voxel i, j, k of this scan near which the crop is cut."""
         crops = []
         low, high = self.recipe.batch.overlap
         side = np.where(rng.random(3) < 0.5, -1, 1)

@@ -135,7 +135,6 @@ def train(
 
 
 def _network(recipe: Recipe, start_from: EmbeddingNetwork | None) -> EmbeddingNetwork:
-    """Make the network to train; parts that the recipe does not train are frozen."""
     network = EmbeddingNetwork(recipe.network)
     if start_from is not None:
         _copy_weights(start_from, network)
@@ -201,7 +200,7 @@ class Validation:
         return {kind: float(np.nanmedian(errors)) for kind, errors in found.items()}
 
     def _phantom_errors(self, model: Model) -> list[float]:
-        """Match points of each phantom's whole scan in all scans of the other phantom. Return all errors, mm."""
+        """Match the points of each whole phantom in all scans of the other phantom. Returns all errors, mm."""
         views = {seed: self._phantoms(seed) for seed in _PHANTOM_SEEDS}
         maps = {(seed, view): model.embed(p.volume) for seed, of in views.items() for view, p in of.items()}
         errors: list[float] = []

@@ -104,7 +104,7 @@ class Atlas:
 
 
 def _occupancy(of: dict[str, Any], share: np.ndarray, discriminant: np.ndarray | None) -> Occupancy:
-    """Make an Occupancy. of: its fields `first` and `real`, as read from JSON. Raises ValueError for wrong values."""
+    """Make an Occupancy. of: a dict read from JSON, with `first` and `real`. Raises ValueError if a value is wrong."""
     first, real = of["first"], of["real"]
     if any(type(n) is not int for n in (*first, real)) or share.dtype != np.uint8 or not share.any():
         raise ValueError("no occupancy")

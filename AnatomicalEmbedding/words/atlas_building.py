@@ -232,9 +232,9 @@ def _labels_of(body: SampledBody) -> dict[str, list[int]]:
 
 @dataclass(frozen=True, eq=False)
 class _Counted:
-    """Counted points of one body. shown: (k, j, i), number of all its points in each cell of the body frame. cells:
-    (n,) flat indices of the cells with points of one structure. number: (n,), how many of these points each cell has.
-    """
+    """Counted points of one body. shown: (k, j, i), number of all points of the body in each cell of the body frame.
+    cells: (n,) flat indices of the cells with points of one structure. number: (n,) number of points of this structure
+    in each of these cells."""
 
     kind: str
     shown: np.ndarray
@@ -263,8 +263,8 @@ def _occupancy(of: list[_Counted]) -> Occupancy | None:
 
 
 def _share(of: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """For each cell of a box in the body frame, compute the share of bodies whose structure fills it.
-    low, size: (k, j, i) first cell of the box and its number of cells."""
+    """Return for each cell (k, j, i) of a box in the body frame the share (0 to 1) of the bodies whose structure fills
+    the cell. low: first cell k, j, i of the box. size: number of cells of the box along k, j and i."""
     crop = tuple(slice(a, a + n) for a, n in zip(low, size, strict=True))
     inside, seen = np.zeros(tuple(size), dtype=np.float32), np.zeros(tuple(size), dtype=np.float32)
     for one in of:

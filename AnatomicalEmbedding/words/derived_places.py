@@ -183,7 +183,8 @@ def blob(grid: Grid, centre: np.ndarray, sd: float) -> Field:
 
 
 def _end_of(grid: Grid, field: Field, axis: int, sign: int) -> np.ndarray:
-    """Return the mean position (3,), mm, of a field's cells at the high end (sign 1) or low end (-1) of an axis."""
+    """Return the mean position (3,), mm, of the outermost cells of `field` in the direction of `axis` (0, 1 or 2) if
+    `sign` is 1, or against this direction if `sign` is -1."""
     low, high = grid.span(field, _END_SHARE, 1 - _END_SHARE)
     at = grid.position(field, axis)
     outer = field.values * (at >= high[axis] if sign > 0 else at <= low[axis])

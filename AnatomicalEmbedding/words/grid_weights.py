@@ -108,10 +108,11 @@ class Grid:
 
     @cached_property
     def _by_place(self) -> tuple[np.ndarray, np.ndarray]:
-        """Sort the grid cells with tissue by the cell of the body frame (the frame cell) in which they lie.
+        """Two arrays, which sort the grid cells with tissue by the cells of the body frame (frame cells).
 
-        Returns cells and begin. cells: flat indices of the sorted grid cells. begin: cells[begin[n] : begin[n + 1]] lie
-        in frame cell n. A grid cell outside the body frame is assigned to the nearest frame cell.
+        The first, `cells`, holds the flat indices of the grid cells, sorted by frame cell. The second, `begin`, tells
+        where a frame cell begins: cells[begin[n] : begin[n + 1]] lie in frame cell n. A grid cell outside the body
+        frame is assigned to the nearest frame cell.
         """
         cells = np.flatnonzero(self.tissue)
         index = np.rint((self.body.reshape(3, -1)[:, cells].T - LOW_MM) / STEP_MM).astype(int)

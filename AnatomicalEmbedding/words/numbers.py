@@ -35,7 +35,8 @@ def read(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
 
 
 def _items(words: Sequence[str], at: int, item: Item) -> tuple[list[tuple[str, str]], int]:
-    """Read a list such as "3 to 5" at word `at`. Returns [("", "3"), ("to", "5")], and the index of the next word."""
+    """Read a list such as "3 to 5" that begins at word number `at`. Returns (word before the item, item) for each item,
+    here [("", "3"), ("to", "5")], and the number of the word after the list."""
     found: list[tuple[str, str]] = []
     n, link, after = at, "", at
     while n < len(words) and len(found) < _LIMIT:
@@ -59,7 +60,7 @@ def _skip(words: Sequence[str], at: int, skipped: Sequence[str]) -> int:
 
 
 def _counted(items: list[tuple[str, str]], every: Sequence[str]) -> list[str]:
-    """Return all values that a list names: "3 to 5" gives 3, 4, 5. items: from `_items`. every: all possible values."""
+    """Return the values that `items` name: ("", "3"), ("to", "5") give 3, 4, 5. every: all possible values in order."""
     found: list[str] = []
     for link, value in items:
         first = every.index(found[-1]) + 1 if found and found[-1] in every else 0
@@ -97,7 +98,8 @@ def _rib(word: str, _: str) -> str | None:
 
 
 def _ribs(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
-    """Read "rib 5", "ribs 3 to 5", "12th rib", "fifth and sixth left ribs"."""
+    """Read names of ribs, such as "ribs 3 to 5" or "fifth and sixth left ribs", at word number `at`. Returns the ribs,
+    with {s} in place of the side, and the number of the word after them; None if there is no rib."""
     if words[at] == "rib":
         items, after = _items(words, _skip(words, at + 1, _SILENT), _rib)
     else:
@@ -110,7 +112,8 @@ def _ribs(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
 
 
 def _segments(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
-    """Read "segments 5 and 6", "segment 4a/8", "hepatic segment 7"."""
+    """Read names of liver segments, such as "segments 5 and 6" or "hepatic segment 7", at word number `at`. Returns the
+    segments, and the number of the word after them; None if there is no segment."""
     begin = at + 1 if words[at] in _LIVER else at
     if words[begin : begin + 1] != ["segment"]:
         return None

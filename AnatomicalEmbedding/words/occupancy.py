@@ -122,7 +122,10 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
     usual = None if alike is None else _density_where_sure(grid, alike)
 
     def log_ratio(inside: np.ndarray) -> np.ndarray:
-        """Return log(density inside / outside the structure) for each HU bin. inside: chance of each cell."""
+        """Return, for each HU bin, the log of its probability density in the structure divided by that outside.
+
+        inside: probability of each cell to belong to the structure.
+        """
         outside = np.bincount(bins, 1 - inside, len(_WIDTHS))
         outside = outside / outside.sum() / _WIDTHS + 1e-6
         if usual is not None:
@@ -152,13 +155,12 @@ def _bins_of(hu: np.ndarray) -> np.ndarray:
 
 
 def _density_where_sure(grid: Grid, field: Field) -> np.ndarray | None:
-    """Return the density (bins,) of CT numbers in the cells where `field` is above 0.5; None for at most 20 cells."""
     sure = field.values > 0.5
     return _one_tissue(grid.hu[grid.crop(field)][sure], field.values[sure] ** 2) if sure.sum() > _FEWEST_SURE else None
 
 
 def _one_tissue(hu: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Fit a Gaussian to the CT numbers (n,) of cells, by their weights (n,). Returns the Gaussian in each HU bin."""
+    """Fit a Gaussian to CT numbers (n,) with weights (n,). Returns the density of the Gaussian in each HU bin."""
     middle = _weighted_median(hu, weight)
     sigma = np.clip(1.48 * _weighted_median(np.abs(hu - middle), weight), *_UNIFORM_SIGMA)
     return np.exp(-(((_MIDDLES - middle) / sigma) ** 2) / 2) / (sigma * np.sqrt(2 * np.pi))

@@ -216,7 +216,7 @@ def give_sides(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
     for n, each in enumerate(names):
         side = sides.get(each.tokens, "")
         if not side and each.has_sides:
-            side = _side_before(words, result[-1], each) if result else ""
+            side = _shared_side(words, result[-1], each) if result else ""
             following = names[n + 1] if n + 1 < len(names) else each
             if not side and following.first - each.last <= _CHAIN_REACH and _is_part(each, following):
                 side = sides.get(following.tokens, "")
@@ -230,7 +230,8 @@ def give_sides(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
 
 
 def _owner(words: Sequence[str], at: int, names: Sequence[Name]) -> Name | None:
-    """Return the name to which the side word `at` belongs: the name that contains, follows or precedes the word."""
+    """Return the name to which word number `at`, a side such as "left", belongs: the name that contains the word, or
+    else the next name if it is near, or else the former name if it is near, or else the next name at any distance."""
     before = after = None
     for each in names:
         if at in each.tokens:
@@ -243,8 +244,7 @@ def _owner(words: Sequence[str], at: int, names: Sequence[Name]) -> Name | None:
     return before if before is not None and at - before.last <= 2 * _SIDE_REACH else after
 
 
-def _side_before(words: Sequence[str], last: Name, each: Name) -> str:
-    """Return the side of the name `last` if the next name, `each`, has the same side; otherwise ""."""
+def _shared_side(words: Sequence[str], last: Name, each: Name) -> str:
     between = words[last.last + 1 : each.first]
     return last.side if len(between) < _SAME_SIDE_REACH and (TURNS | {"on", "to"}).isdisjoint(between) else ""
 
@@ -280,7 +280,8 @@ def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int]
 
 
 def _before(words: Sequence[str], first: int, named: set[int]) -> list[str]:
-    """Return up to five words before token `first`. Stop at a comma or another name; leave out words in SILENT."""
+    """Return up to five words that stand directly before word number `first`, in the order of the text. The search
+    stops at a comma, a bracket or a colon, and at a word whose number is in `named`. Words in SILENT are left out."""
     found: list[str] = []
     for n in range(first - 1, max(first - 9, -1), -1):
         if n in named or words[n] in _BREAKS or len(found) >= 5:

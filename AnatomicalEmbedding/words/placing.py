@@ -206,10 +206,8 @@ class PlaceFinder:
         return found[:most]
 
     def _doubtful_levels(self, name: str, point: np.ndarray) -> str:
-        """Return the two possible levels ("L3 or L4") of a vertebra, disc or rib at a point (3,) RAS mm.
-
-        Return "" if the level is certain, or if the place has no level.
-        """
+        """Return the two possible levels, such as "L3 or L4", of the vertebra, disc or rib `name` at a point (3,), RAS
+        mm. Returns "" if the level is certain, or if `name` has no level."""
         level = level_of(name)
         known = level is None or self._is_counted
         if not known and self._spine is None:
@@ -221,7 +219,7 @@ class PlaceFinder:
 
     @cached_property
     def _is_counted(self) -> bool:
-        """Whether the scan shows an end of the spine, from which the levels are counted."""
+        """True if the scan shows an end of the spine, from which levels can be counted."""
         return self._spine is not None and begins_at_end(self._spine, spine_ends(self.embedding))
 
     @cached_property
@@ -229,7 +227,7 @@ class PlaceFinder:
         return find_ribs(self.grid, self._atlas, self._spine)
 
     def _field(self, name: str) -> Field:
-        """Return for each cell the chance that it belongs to a place."""
+        """Return for each grid cell the chance that the cell belongs to the place `name`."""
         if name not in self._fields:
             made = self._from_recipe(name) if occupancy_of(name, self._atlas) is None else self._among_others(name)
             self._fields[name] = self.grid.trimmed(made)
@@ -246,7 +244,8 @@ class PlaceFinder:
 
     @cached_property
     def _excluding(self) -> list[str]:
-        """The structures of the atlas that exclude each other in a cell, except a structure and its parts."""
+        """The names of structures in the atlas that exclude each other: a cell belongs to only one of these structures,
+        but a structure and its own part can share a cell."""
         names = sorted(self._atlas.occupancies.keys() & self._terms.by_name.keys())
         return [name for name in names if occupancy_of(name, self._atlas)]
 
@@ -275,7 +274,7 @@ class PlaceFinder:
         return self.grid.with_values(field, field.values * likely)
 
     def _from_atlas(self, name: str, occupancy: Occupancy) -> Field:
-        """Compute each cell's chance to belong to a structure, from atlas, ribs, spine, descriptors and CT numbers."""
+        """Return each cell's chance to belong to a structure, from atlas, ribs, spine, descriptors and CT numbers."""
         prior = read_occupancy(self.grid, occupancy, self._shift(name), name.startswith("rib_"))
         if name.startswith("rib_"):
             followed = None if self._ribs is None else self._ribs.prior(self.grid, name, prior)
@@ -300,7 +299,7 @@ class PlaceFinder:
         return self._spine.shift_of(f"T{name.rsplit('_', 1)[1]}") if name.startswith("rib_") else 0.0
 
     def _firmest(self, point: np.ndarray) -> np.ndarray:
-        """Move a cell's centre (3,) RAS mm to the densest bone within 4 mm: a thin bone may lie next to the centre."""
+        """Return the place of dense bone within 4 mm of a cell's centre: a thin bone may lie next to the centre."""
         if self.grid.fine_hu is None:
             return point
         step = self.grid.step / 2
@@ -316,7 +315,8 @@ class PlaceFinder:
         return places[int(firmness.argmax())]
 
     def _best_point(self, field: Field) -> tuple[np.ndarray | None, float]:
-        """Return the point (3,) RAS mm where the blurred field is highest, and its chance; None, 0 if it is empty."""
+        """Return the point (3,), RAS mm, where the blurred `field` is highest, and the chance that the point lies in
+        the place that `field` describes. Returns (None, 0) if `field` is nearly empty."""
         if field.total < 0.05:
             return None, 0.0
         smooth = self.grid.blurred(field, _PEAK_MM) * (field.values > 0)

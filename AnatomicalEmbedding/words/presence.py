@@ -69,7 +69,7 @@ class Presence:
         self._bounds = _bounds(embedding)
 
     def _to_ras(self, places: np.ndarray) -> np.ndarray:
-        """Convert places of the body frame (n, 3), mm, to the scan: (n, 3) RAS mm."""
+        """Convert places (n, 3) of the body frame, mm, to places (n, 3) in the scan, RAS mm."""
         wanted = torch.from_numpy(places - self._middle).float()
         nearest = torch.cat(
             [torch.addmm(self._half_squares, part, self._blocks.T, alpha=-1).argmin(1) for part in wanted.split(_CHUNK)]
@@ -123,7 +123,7 @@ def _blocks(embedding: EmbeddingMap, ras: np.ndarray, body: np.ndarray) -> tuple
 
 
 def _bounds(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lowest and the highest RAS mm, each (3,), of the centres of a scan's voxels."""
+    """Return the lowest and the highest x, y, z among the centres of a scan's voxels: two arrays (3,), RAS mm."""
     size = np.array(embedding.scan_shape[::-1])
     corners = np.array(np.meshgrid(*[(0, n - 1) for n in size], indexing="ij")).reshape(3, -1)
     ras = (embedding.scan_to_ras @ np.vstack([corners, np.ones(corners.shape[1])]))[:3]

@@ -47,7 +47,7 @@ def _sr_text(path: Path) -> str:
 
 
 def _texts(item: Dataset) -> Iterator[str]:
-    """Yield all texts of a structured report, in their order (DICOM PS3.3 C.17.3, Text Value 0040,A160)."""
+    """Yield the texts of an item of a structured report and of all items below this item (DICOM PS3.3 C.17.3)."""
     if "TextValue" in item:
         yield str(item.TextValue)
     for child in item.get("ContentSequence", ()):

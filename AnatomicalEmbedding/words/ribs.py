@@ -182,9 +182,8 @@ def _usual_ribs(atlas: Atlas) -> _Usual | None:
 
 
 def _bone_of_ribs(grid: Grid, usual: _Usual) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Find the bone cells that may belong to ribs. Returns their indices (n, 3) i, j, k, their body coordinates (n, 3)
-    and (n,) bool, True where the atlas has ribs more often than other bones.
-    """
+    """Return i, j, k (n, 3) of the bone cells that may belong to ribs, their body coordinates (n, 3), mm, and (n,)
+    bool: True where the atlas has ribs more often than other bones."""
     k, j, i = np.nonzero(grid.tissue & (grid.hu > _BONE_HU))
     body = grid.body[:, k, j, i].T.astype(np.float64)
     at = np.rint((body - LOW_MM) / STEP_MM).astype(int)
@@ -201,7 +200,8 @@ def _sectors(body: np.ndarray) -> np.ndarray:
 
 
 def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
-    """Return (n,): number of the rib that begins in each cell; -1 if `begins` is False. height: (n,) RAS S mm."""
+    """Return for each of n cells the number (1 to 12) of the rib that begins there, 0 if a bone that is no rib
+    begins there, or -1 if no rib begins there or its number is unknown. height: (n,) RAS S, mm. begins: (n,) bool."""
     number, here = np.full(len(height), -1), np.flatnonzero(begins)
     groups = [here[group] for group in _groups(height[here])]
     levels = _levels(np.array([height[group].mean() for group in groups]), spine)
@@ -211,7 +211,7 @@ def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
 
 
 def _groups(height: np.ndarray) -> list[np.ndarray]:
-    """Return the cell indices of each rib, highest rib first. Ribs are peaks in the histogram of `height`, (n,) mm."""
+    """Return the cell indices of each rib, highest rib first. A rib is a peak in the histogram of `height` (n,), mm."""
     if len(height) < _FEWEST_BEGIN:
         return []
     at = np.arange(height.min() - 5, height.max() + 6)
@@ -243,9 +243,9 @@ def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
 
 
 def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
-    """Pair rows with columns, both in order, at the least total cost. Rows and columns may stay unpaired, at a cost.
+    """Pair rows with columns, both in order, at the least total cost. A row or column without a partner costs _SKIPPED.
 
-    price: (rows, columns), cost of each possible pair. Returns the total cost, and the (row, column) of each pair.
+    price: (rows, columns), cost of each possible pair. Returns the total cost, and (row, column) of all pairs.
     """
     rows, columns = price.shape
     cost = np.zeros((rows + 1, columns + 1))
@@ -266,9 +266,9 @@ def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
 
 
 def _followed(index: np.ndarray, number: np.ndarray, error: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
-    """Spread rib numbers, cell by cell, to connected cells without a number (-1).
+    """Return `number` (n,) after rib numbers have spread, cell by cell, to connected cells without a number (-1).
 
-    error: (n, 13) mm, for each rib number: body height of the cell minus usual height of the rib. Along a rib the error
+    error: (n, 13) mm; column r is the body height of each cell minus the usual height of rib r. Along a rib the error
     changes slowly; between two ribs that touch, the error jumps. A number does not spread across a jump.
     """
     row = np.full(tuple(n + 2 for n in shape), -1, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Read places from the order of the spine (`embedding.spine`): vertebrae and discs, and the part that a scan shows."""
+"""Places of vertebrae, of discs and of the part of the spine that a scan shows, from `embedding.spine.Spine`."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def tokenise(text: str, offset: int = 0) -> list[Token]:
 
 
 def _before_a_number(found: list[Token]) -> bool:
-    """Return whether the next word may be a Roman numeral, as after "segment" or after "segments 5 and"."""
+    """Return whether the next word may be a Roman numeral, because `found` ends like "segment" or "segments 5 and"."""
     if found[-1].word in _NUMBERED:
         return True
     listed = found[-1].word in ("-", "/", "and", ",") and len(found) > 2 and found[-2].word[:1].isdigit()
@@ -102,7 +102,7 @@ def _before_a_number(found: list[Token]) -> bool:
 
 
 def _plain(text: str) -> tuple[str, list[int]]:
-    """Return the text in lower case without accents, and for each character its position in the original text."""
+    """Return `text` in lower case without accents, and the position in `text` of each character of this result."""
     letters, origin = [], []
     for position, letter in enumerate(text):
         if letter < "\x80":

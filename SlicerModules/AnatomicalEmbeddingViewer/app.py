@@ -82,13 +82,13 @@ def _on_loop_error(loop: asyncio.AbstractEventLoop, context: dict) -> None:
 
 
 def _is_fault(record: logging.LogRecord) -> bool:
-    """Return True if a record is to be logged. Connection errors are not logged, because a closed page causes them."""
+    """Return False for the record of a connection error, because this error only means that a page was closed."""
     error = record.exc_info[1] if record.exc_info else sys.exc_info()[1]
     return not isinstance(error, ConnectionError)
 
 
 def _check_address(serving: asyncio.Task, options: argparse.Namespace) -> None:
-    """Raise the error of a server that could not start. If its address cannot be used, name the options to change."""
+    """Raise the error of a server that could not start. For an OSError, the message names --host and --port."""
     error = serving.exception()
     if isinstance(error, OSError):
         reason = (error.strerror or str(error)).split(":")[-1].strip()
@@ -101,7 +101,6 @@ def _check_address(serving: asyncio.Task, options: argparse.Namespace) -> None:
 
 
 async def _poll(viewer) -> None:
-    """Update the page many times a second until this task is cancelled. After an error, the updates continue."""
     while True:
         try:
             viewer.poll()

@@ -149,8 +149,6 @@ class Viewer:
             self.server.trigger(name)(self._reporting(action))
 
     def _reporting(self, action: Callable) -> Callable:
-        """Return a function that runs the action, shows the error message if the action fails, and updates the page."""
-
         def act(*values) -> None:
             try:
                 action(*values)

@@ -35,7 +35,8 @@ class MirrorNetwork(nn.Module):
 
     @staticmethod
     def _of_member(member: nn.Module, turned: list[torch.Tensor]) -> torch.Tensor:
-        """Return the log odds (b, 3) of one network. turned: the scans, then their mirror images along R, A and S."""
+        """Return one network's log odds (b, 3) that scans are stored correctly along R, A and S. turned: the scans,
+        then their mirror images along R, A and S."""
         seen = torch.cat(turned)
         weight = F.avg_pool3d(seen[:, _CHANNELS:], STRIDE)
         mean = (member(seen[:, :_CHANNELS]) * weight).sum((2, 3, 4)) / weight.sum((2, 3, 4)).clamp_min(1e-3)

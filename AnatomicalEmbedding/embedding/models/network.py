@@ -285,9 +285,8 @@ class _Content:
 
 
 def _filled(x: torch.Tensor, axis: int, cells: int) -> slice:
-    """Return a slice of cells along an axis: all cells with tissue in network input x (b, 1, k, j, i), and three more
-    cells at each end. axis: 2, 3 or 4. cells: number of cells along this axis.
-    """
+    """Return the slice of cells along `axis` (2, 3 or 4) of `x` that holds all cells with tissue, and three more cells
+    at each end. x: (b, 1, k, j, i), input of the network, 0 without tissue. cells: number of cells along `axis`."""
     filled = (x != 0).flatten(0, 1).any(0).movedim(axis - 2, 0).flatten(1).any(1)
     where = torch.nonzero(filled).flatten()
     if not len(where):
@@ -343,7 +342,7 @@ class _UnitLength(torch.autograd.Function):
 
 
 def _in_safe_precision(layer: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
-    """Apply a layer of 3x3x3 convolutions to x; on a CPU, in float32 if x has exactly two slices along k.
+    """Return layer(x). On a CPU, the layer is computed in float32 if `x` has exactly two slices along k.
 
     For two slices, the bfloat16 gradient of the weights contains uninitialised memory on a CPU (torch 2.13).
     """
@@ -354,6 +353,6 @@ def _in_safe_precision(layer: Callable[[torch.Tensor], torch.Tensor], x: torch.T
 
 
 def _full_precision(x: torch.Tensor) -> AbstractContextManager:
-    """Return a context that turns off mixed precision on the device of x, if the device has mixed precision."""
+    """Return a context in which torch does not use mixed precision on the device of `x`."""
     known = torch.amp.is_autocast_available(x.device.type)
     return torch.autocast(x.device.type, enabled=False) if known else nullcontext()

@@ -73,7 +73,7 @@ def read_weights(path: Path) -> Weights:
 
 
 def _calibration(weights: Path, sha256: str) -> Calibration | None:
-    """Read the calibration next to a weights file. If it is missing or of other weights, read a shipped calibration."""
+    """Return the calibration next to a weights file, or else the shipped calibration of these weights, or else None."""
     path = calibration_file(weights)
     found = Calibration.load(path) if path.exists() else None
     return found if found is not None and found.weights_hash == sha256 else find_calibration(sha256)

@@ -1,4 +1,7 @@
-"""The objective "levels": a score for each slice, by body part regression (Yan et al. 2018; Schuhegger 2021, bpreg)."""
+"""The training objective "levels": the network gives each slice a score that rises along the body.
+
+This is body part regression (Yan et al. 2018; Schuhegger 2021, bpreg).
+"""
 
 from dataclasses import replace
 

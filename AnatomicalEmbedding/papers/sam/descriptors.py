@@ -16,7 +16,8 @@ _MOST_LOOKED_AT = 8192  # hard negatives are searched among at most this many ce
 
 @dataclass(frozen=True)
 class _View:
-    """One of the two views (crops) of a pair: descriptors (d, k, j, i), and positions of their cells (cells, 3) mm."""
+    """One of the two crops of a pair. local, global_: (d, k, j, i), descriptors. local_mm, global_mm: (cells, 3) mm,
+    positions of the cells of `local` and of `global_`."""
 
     local: torch.Tensor
     local_mm: torch.Tensor
@@ -110,7 +111,8 @@ def _local_loss(
 
 
 def _upsampled(anchor: torch.Tensor, view: _View, cells: torch.Tensor) -> torch.Tensor:
-    """Return (p, n): global similarity of p anchors (p, d) to n local cells. cells: (n,) flat indices of the cells."""
+    """Return (p, n): the similarity of each global descriptor in `anchor` (p, d) to the view's global descriptors,
+    interpolated at n local cells. cells: (n,) flat indices of the local cells."""
     similarity = (anchor @ view.global_.flatten(1)).view(len(anchor), *view.global_.shape[1:])
     _, j, i = view.local.shape[1:]
     ijk = torch.stack([cells % i, cells // i % j, cells // (i * j)], dim=1).to(similarity.dtype)

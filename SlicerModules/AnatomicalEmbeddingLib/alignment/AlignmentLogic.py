@@ -91,7 +91,7 @@ class AlignmentLogic(SceneJob):
 
 
 def _register(maps, volumes, kind, device, step) -> tuple[Registration, str]:
-    """Register on the device. If the GPU has too little memory, register on the CPU and return a note about this."""
+    """Return the registration and a note: a sentence if the GPU had too little memory and the CPU was used, or ""."""
     import torch
 
     from AnatomicalEmbedding.registration.register import register
@@ -104,7 +104,6 @@ def _register(maps, volumes, kind, device, step) -> tuple[Registration, str]:
 
 
 def _describe(found: Registration, folding: Folding, seconds: float, note: str) -> str:
-    """Describe the result in a few sentences. seconds: duration of the registration, without embedding."""
     sentences = [
         f"{found.moving} was aligned with {found.fixed} ({found.kind}).",
         f"The alignment uses {found.used} of {found.tried} matched points of {found.fixed}.",

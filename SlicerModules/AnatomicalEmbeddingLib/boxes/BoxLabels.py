@@ -109,7 +109,7 @@ def _cornerIn(view, xyToRas: np.ndarray, box: BoxNode) -> tuple[float, float] | 
 
 
 def _spread(places: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
-    """Move names down until no two names overlap. places: position (x, y) of each name, pixels."""
+    """Return positions at which no two names overlap: names are moved down. places: name -> position (x, y), pixels."""
     spread: dict[str, tuple[float, float]] = {}
     for name, (x, y) in sorted(places.items(), key=lambda each: -each[1][1]):
         while any(abs(x - ax) < _WIDE and abs(y - ay) < _HIGH for ax, ay in spread.values()):

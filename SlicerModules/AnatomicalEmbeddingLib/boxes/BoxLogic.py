@@ -249,7 +249,7 @@ class BoxLogic(SceneJob):
         return len(changed), max(changed, default=0), [self._source(node) for node in ctVolumes(self.scene)]
 
     def _followHands(self) -> None:
-        """Emit `changed` after boxes were changed or removed or became outdated, but not while the user drags a box."""
+        """Emit `changed` after boxes or maps have changed, but not while the user drags a box."""
         now = self._drawnNow()
         self._labels.follow(now)
         if now != self._drawn:

@@ -84,7 +84,7 @@ def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str,
 
 
 def _labelmap(segmentationNode, segmentId: str):
-    """Return a segment as a binary image in the node's own RAS mm, without empty margins; None if it has no voxels."""
+    """Return a segment as binary image without empty margins; None for an empty segment. No transform is applied."""
     segment = segmentationNode.GetSegmentation().GetSegment(segmentId)
     if segment is None:
         return None

@@ -146,7 +146,7 @@ def madeFrom(embedding: EmbeddingMap) -> str:
 
 @once_a_change
 def _description(path: Path) -> dict:
-    """The JSON in the header of a library file, read without torch."""
+    """Return the JSON text in the header of a library file as a dict. The header is read without torch."""
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(min(length, path.stat().st_size)))

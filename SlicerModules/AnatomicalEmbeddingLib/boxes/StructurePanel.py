@@ -62,7 +62,6 @@ class StructurePanel:
         self._showCount()
 
     def _onSearch(self, text: str) -> None:
-        """Show only the structures whose name contains every word of `text`."""
         words = text.lower().split()
         for n, name in enumerate(self.names):
             self._list.item(n).setHidden(not all(word in titled(name).lower() for word in words))

@@ -90,10 +90,10 @@ class CohortHits(SceneJob):
         return node
 
     def _showAt(self, node, hit: CohortPlace) -> None:
-        """Move the views of a scan to the place `hit`, and mark the place.
+        """Move the views of the volume `node` to the place `hit`, and mark this place.
 
-        If no view shows the scan yet, the scan replaces the cohort scan that was shown last. If no cohort scan is
-        visible, the scan is shown next to the visible volumes.
+        If no view shows the volume, the volume replaces the scan of the cohort that was shown last. If no view shows
+        that scan either, the volume is shown next to the visible volumes.
         """
         if not Views.viewsOf(self.scene, node):
             before = self._shown

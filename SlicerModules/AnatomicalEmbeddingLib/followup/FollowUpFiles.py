@@ -109,7 +109,8 @@ def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
 
 
 def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Yield (study key, label, (3,) RAS mm of the study's volume) for each point. study: as in `importPoints`."""
+    """Yield (study key, label, place) for each point of a point list. The key is the study of the volume that the user
+    clicked, or `study` if the user clicked no study. place: (3,) RAS mm of the study's volume."""
     for pointId in definedIds(listNode):
         index = listNode.GetControlPointIndexByID(pointId)
         clicked = logic.scene.GetNodeByID(listNode.GetNthControlPointAssociatedNodeID(index) or "")
@@ -119,7 +120,8 @@ def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, s
 
 
 def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: str) -> list[str]:
-    """Replace the record by `step(record)`. Returns sentences about the import of `name` (files or a list)."""
+    """Replace the record by `step(record)`. Returns sentences for the user about new and changed lesions; [] if `step`
+    failed. name: name of the imported file or list."""
     known = {lesion.id: lesion for lesion in logic.record.lesions}
     if not logic.apply(step):
         return []

@@ -227,7 +227,7 @@ class FollowUpLogic(Listener):
         self._show()
 
     def _show(self) -> None:
-        """Propose missing places, store the record in the scene, and update the nodes that show the record."""
+        """Propose missing places of lesions, store the record in the scene, and update the nodes of the record."""
         known = _placed(self.record)
         self.history.refresh(self._withProposals(_withoutGroundless(self.record)))
         new = _placed(self.record) - known
@@ -243,7 +243,7 @@ class FollowUpLogic(Listener):
             self.proposed.emit({lesion for lesion, _study in new})
 
     def _withProposals(self, record: FollowUp) -> FollowUp:
-        """Return the record with new proposals in each study whose map or lesions have changed since the last call."""
+        """Return `record` with new proposals in each study whose map or lesions have changed since the last call."""
         maps = {study: found for study, node in self.volumes.items() if (found := self.store.map(node)) is not None}
         known = {
             (one, other): self.store.correspondences.get(self.volumes[one], self.volumes[other])

@@ -81,7 +81,8 @@ class LesionMirror:
         self._edited = False
 
     def _report(self) -> None:
-        """Reset the nodes to the record. Report added points, deleted points and deleted axes."""
+        """Draw the points and axes of the record again. Emit a sentence for each point or axis that the user deleted,
+        and `placed` for each point that the user added."""
         record = self._record
         lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
         gone = [

@@ -102,7 +102,6 @@ def _cell(record: FollowUp, lesion: str, study: str) -> tuple[str, str, str | No
 
 
 def _sizeText(size: Measurement) -> str:
-    """Return the lengths of the axes, the long axis first: "12 x 8 mm", or "(12 x 8)" if the axes are not confirmed."""
     text = "\u2009\u00d7\u2009".join(f"{math.dist(*axis):.0f}" for axis in size.axes.values())
     if not text:
         return ""
@@ -117,7 +116,6 @@ def _lesionText(lesion: Lesion) -> str:
 
 
 def _lesionTip(lesion: Lesion) -> str:
-    """Return a sentence about the site of a lesion, and a sentence about the lesion from which it has split off."""
     site = _("Site: {site}.").format(site=lesion.site) if lesion.site else ""
     split = _("Split off from {lesion}.").format(lesion=lesion.split_from) if lesion.split_from else ""
     return " ".join(part for part in (site, split) if part)
@@ -137,7 +135,8 @@ def _tip(record: FollowUp, found: Finding, status: str) -> str:
         sentences.append(_("No person has reviewed this place."))
         if guess is not None:
             source = next((study.label for study in record.studies if study.key == guess.source), "")
-            sentences += [_("It comes from the lesion's place in {study}.").format(study=source)] if source else []
+            if source:
+                sentences.append(_("This place was computed from the lesion's place in {study}.").format(study=source))
             error = errorText(guess.expected_error_mm, guess.probability)
             absent = _("The scan probably does not show this place: press Outside, or Move and click on the lesion.")
             sentences.append(absent if status == words.ABSENT else f"{error[0].upper()}{error[1:]}.")

@@ -96,13 +96,13 @@ class Pairing(Listener):
 
 
 def _hasOwn(record: FollowUp, study: str, other: str) -> bool:
-    """Return True if a person saw a lesion in `study` that no person has reviewed in the study `other`."""
+    """Return whether a person saw a lesion in the study `study` that no person has reviewed in the study `other`."""
     reviewed = [lesion.reviewed for lesion in record.lesions]
     return any(study in each and each[study].visible and other not in each for each in reviewed)
 
 
 def _basisOf(record: FollowUp) -> tuple:
-    """Return everything on which `offer` depends: the order of the studies, and all reviewed findings."""
+    """Return the values on which pairing depends: the order of the studies, and all reviewed findings."""
     reviewed = {lesion.id: lesion.reviewed for lesion in record.lesions}
     return tuple(study.key for study in record.studies), reviewed
 
@@ -124,7 +124,7 @@ def _changes(record: FollowUp, found: Assignment) -> Iterator[str]:
 
 
 def _notes(record: FollowUp, found: Assignment) -> Iterator[str]:
-    """Yield a sentence for each lesion without a matching lesion in the other study."""
+    """Yield a sentence for each lesion of one study that has no matching lesion in the other study."""
     earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
     sentences = {
         DISAPPEARED: _(

@@ -54,7 +54,6 @@ class ResponsePanel(Listener):
         showText(self.ui.missingLabel, self._sentences(found))
 
     def _sentences(self, found: list[recist.Response]) -> str:
-        """Return HTML: sentences about missing entries, and remarks, for the response at the chosen study."""
         if not found:
             return _("After you have marked and measured lesions, the sums and the response are shown here.")
         here = next((each for each in found if each.study == (self.choice.study or self.choice.usual)), found[-1])

@@ -157,7 +157,7 @@ class LandmarkLogic(Listener):
             Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
 
     def _placeAlsoIn(self, targets: Sequence) -> None:
-        """Let clicks in the views of these targets also add points to the template's list."""
+        """Let a click in a view of a target in `targets` also add a point to the template's list."""
         if self.points is not None:
             Views.takeClicksIn(self.scene, self.points, targets)
 
@@ -184,7 +184,7 @@ class LandmarkLogic(Listener):
         self._endStep(pointId)
 
     def _onPreview(self, index: int) -> None:
-        """While the mouse is over a target, hide the point that follows the mouse from the template's views."""
+        """In the template's views, hide point `index`, which follows the mouse, while the mouse is over a target."""
         over = self.points.GetNthControlPointAssociatedNodeID(index)
         self.points.SetNthControlPointVisibility(index, over not in [node.GetID() for node in self.targets])
 
@@ -309,7 +309,6 @@ class LandmarkLogic(Listener):
             self._answerByHand(pointId, each.volumeNode, MOVED, fromNode(each.node, answerId))
 
     def _onEdited(self) -> None:
-        """Update the answers after points were removed from a list, or after several points were placed at once."""
         if self.points is not None and definedIds(self.points):
             self.prepare()
         self._updateAnswers()

@@ -72,12 +72,12 @@ class ListObserver:
 
     def _onStart(self, caller, event: str) -> None:
         self.inHand = True
-        self._before = self._places()
+        self._before = self._positions()
 
     def _onEnd(self, caller, event: str) -> None:
         self.inHand = False
         if not self._ignored():
-            for index, (pointId, place) in enumerate(self._places().items()):
+            for index, (pointId, place) in enumerate(self._positions().items()):
                 if self._before.get(pointId) != place:
                     self._moved(index)
 
@@ -93,8 +93,7 @@ class ListObserver:
         elif not self._ignored() and not self.inHand:
             self._dirty = True
 
-    def _places(self) -> dict[str, tuple[float, ...]]:
-        """Return point ID -> position. Two results show which point was dragged; Slicer's events do not."""
+    def _positions(self) -> dict[str, tuple[float, ...]]:
         node = self._node
         return {
             node.GetNthControlPointID(n): tuple(node.GetNthControlPointPosition(n))

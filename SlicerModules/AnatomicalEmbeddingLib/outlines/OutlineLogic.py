@@ -134,7 +134,7 @@ class OutlineLogic(SceneJob):
         return True
 
     def _outline(self, folder: OutlineFolder, examples: Mapping, scans: dict, looks: Mapping, choice: Choice) -> Steps:
-        """Write the examples and the scans to `folder`, train on the examples, and outline the scans.
+        """Write examples and scans to `folder`, train a segmenter on the examples, and outline the scans with it.
 
         examples: file name -> (volume, segmentation). scans: file name -> volume. looks: structure -> (title, colour).
         """
@@ -191,7 +191,7 @@ class OutlineLogic(SceneJob):
             raise AnatomicalEmbeddingError(self.process.problem)
 
     def _addNext(self, folder: OutlineFolder, run: Path, left: dict, looks: Mapping) -> bool:
-        """Show a finished scan's outlines and remove the scan from `left`. Returns False if no scan is finished."""
+        """Show outlines of a finished scan and remove this scan from `left`. Returns False if no scan is finished."""
         name = next((name for name in folder.outlined(run) if name in left), None)
         if name is None:
             return False

@@ -48,7 +48,6 @@ def viewTag(row: int, orientation: str) -> str:
 
 
 def _orientations(number: int, wide: bool) -> Sequence[tuple[str, str]]:
-    """Return (orientation, colour) of each view of a scan. AXIAL: one view. ROWS: three views, or two if not `wide`."""
     return ORIENTATIONS[:1] if number == AXIAL else ORIENTATIONS if wide else ORIENTATIONS[::2]
 
 
@@ -179,9 +178,10 @@ def _restoreFormerLayout(scene) -> None:
 
 
 def _restoreRows(scene, loaded: Callable[[Callable[[], None]], object], wide: bool) -> None:
-    """Restore our layout and the view groups of a loaded scene, because MRML does not save them completely.
+    """Restore the layout and the view groups of a loaded scene, because MRML does not save them completely.
 
-    Without view groups, all scans would scroll when the user scrolls in one scan. loaded: see `offerLayouts`.
+    Without view groups, all scans would scroll when the user scrolls in one scan. loaded: called with a function that
+    moves the views to their saved positions.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     names = None if layoutNode is None else layoutNode.GetAttribute(_NAMES)

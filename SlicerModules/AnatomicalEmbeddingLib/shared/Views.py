@@ -185,7 +185,7 @@ def _restrict(displayNode, scene, volumeNode) -> None:
 
 
 def _hide(displayNode, hidden: bool) -> None:
-    """Hide a display node in 2-D and 3-D, or show it as before. The user's own switch `Visibility` is not changed."""
+    """Hide a display node, or show it as before it was hidden. The user's own switch `Visibility` does not change."""
     before = displayNode.GetAttribute(_HIDDEN)
     if hidden == (before is not None):
         return

@@ -64,7 +64,7 @@ def bestOf(validations: list[dict[str, float]]) -> dict[str, float] | None:
 
 
 def _rows(path: Path) -> list[dict[str, float]]:
-    """Return a dict (column -> number) for each complete line that has a step. Cells without a number are left out."""
+    """Return column -> number for each complete line that has a step. Columns without a number are left out."""
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -124,7 +124,7 @@ class TrainingPanel:
         qt.QDesktopServices.openUrl(qt.QUrl.fromLocalFile(str(self._run.folder)))
 
     def _start(self, finishNow: bool) -> None:
-        """Start a run, or continue the run in the folder. finishNow: train only one more step, then write weights."""
+        """Start or continue a training run. finishNow: True to train only one more step and then write the weights."""
         settings = self.form.settings()
         self.ui.logEdit.clear()
         try:

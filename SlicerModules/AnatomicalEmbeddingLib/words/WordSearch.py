@@ -50,9 +50,10 @@ class _Query:
 
 @dataclass(eq=False)
 class _Searched:
-    """A scan that is searched. embedding: the scan's map. finder: finds places in this scan; None before its first use.
+    """The state of the word search in one scan. A scan that gets a new map gets a new state.
 
-    prepared: True if the preparation for a quick first answer has started. A scan's new map gets a new `_Searched`.
+    embedding: the map of the scan. finder: finds places in this map; None before the first search. prepared: True if
+    the preparation for a quick first answer has started.
     """
 
     embedding: EmbeddingMap
@@ -249,7 +250,6 @@ class WordSearch(Listener):
         self.changed.emit()
 
     def _findPlace(self, query: _Query, node) -> Steps[None]:
-        """Find the query's shown place in one scan, draw the place's region, and move the scan's views to the place."""
         step, embedding = query.step, self.store.map(node)
         try:
             place, region = yield from self._askFinder(node, lambda finder: _placeOf(finder, step))
@@ -313,7 +313,7 @@ class WordSearch(Listener):
             self.named.emit()
 
     def _onMap(self, volumeId: str) -> None:
-        """If a scan has lost its map, remove the scan's answers and its drawn region."""
+        """If the volume was removed from the scene or has no map any more, remove its answers and its drawn region."""
         node = self.scene.GetNodeByID(volumeId)
         if node is not None and self.store.map(node) is not None:
             return

@@ -73,7 +73,7 @@ class Exports:
         return text.getvalue().encode()
 
     def _places(self) -> Iterator[tuple]:
-        """Yield (label, scan, place, answer) for each point of the template and for each answer to the point.
+        """Yield (label, scan, place, answer) for each point of the template, and then for each answer to this point.
 
         place: (3,) RAS mm of the scene; None if the answer has no place. answer: None for the point in the template.
         """

@@ -141,7 +141,6 @@ class Landmarks:
 
     @property
     def _mouse_mode(self) -> str:
-        """Mode of the left mouse button: "window", "place" (a click adds a point to the template's list) or "move"."""
         now, points = self._mouse.GetCurrentInteractionMode(), self.logic.points
         if now == self._mouse.AdjustWindowLevel:
             return "window"

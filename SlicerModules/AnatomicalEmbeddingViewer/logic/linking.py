@@ -65,7 +65,8 @@ class Linking:
 
 
 def _places_in(slice_node, scan, embedding) -> np.ndarray:
-    """Return n body points, spread over a slice: (n, 3) in the scan's own RAS mm. embedding: the scan's map."""
+    """Return n places that are spread over the body in the slice which `slice_node` shows: (n, 3), RAS mm of the scan
+    before its transforms. embedding: map of the scan."""
     matrix = slice_to_ras(slice_node)
     origin = fromWorld(scan, [matrix[:3, 3]])[0]
     axis = np.abs(matrix[:3, 2]).argmax()

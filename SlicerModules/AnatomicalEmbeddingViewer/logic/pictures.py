@@ -239,10 +239,10 @@ class PictureFactory(IViewFactory):
 
 
 class _Area(RcaViewAdapter):
-    """The area of a view on the page.
+    """The area of the page in which a view is drawn.
 
-    All browser windows of a session show the same picture. If the user resizes a window, or moves the mouse over the
-    view in a window, the picture gets the size of the area in this window. The other windows scale the picture.
+    All browser windows of a session show the same picture. The picture gets the size of the area in the window that the
+    user resizes, or in which the mouse moves over the view. The other windows scale the picture.
     """
 
     def __init__(self, view: SliceView, picture: Picture, scrolled: Callable[[], object]) -> None:

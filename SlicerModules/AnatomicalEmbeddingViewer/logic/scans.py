@@ -153,7 +153,7 @@ class Scans:
         }
 
     def _work(self, states: dict) -> dict:
-        """Return percentage (0 to 100) and text of the progress bar; {} while no work runs."""
+        """Return the progress bar: "share", in percent, and "text"; {} if no scan is being read or prepared."""
         if self._jobs:
             names = [name for name, _done in self._jobs.values()]
             return {"share": 0, "text": f"reading {names[0]}" + (f" and {len(names) - 1} more" if names[1:] else "")}

@@ -90,13 +90,13 @@ def file_name(name: str) -> str:
 
 
 def _quicken_vtk() -> None:
-    """Switch off VTK's threads and timer log, because they make the drawing of many small pictures slower."""
+    # threads and timer log make the drawing of many small pictures slower
     vtk.vtkMultiThreader.SetGlobalMaximumNumberOfThreads(1)
     vtk.vtkTimerLog.LoggingOff()
 
 
 def _log_vtk_errors() -> None:
-    """Send VTK's errors to Python's log, and discard VTK's warnings, such as warnings about a missing screen."""
+    """Send VTK's errors to Python's log. VTK's warnings, such as a missing screen, are discarded."""
     window = vtk.vtkOutputWindow()
     window.SetDisplayModeToNever()
     window.AddObserver("ErrorEvent", _log_vtk_error)

@@ -29,7 +29,8 @@ _POSITIVE, _NEGATIVE = "RAS", "LPI"  # letters of the positive and negative dire
 
 @dataclass(eq=False)
 class _Row:
-    """The views of one scan. fits: orientation -> view size (pixels) and field of view (mm) after the last `_fit`."""
+    """The views of one scan. views: orientation -> view. fits: orientation -> the size (pixels) and the field of view
+    (mm) that the view had when the slice was last fitted to it."""
 
     number: int
     views: dict[str, object]
@@ -243,7 +244,6 @@ def slice_to_ras(slice_node) -> np.ndarray:
 
 
 def _slice_of(view) -> dict:
-    """Return a view's slice slider: `min`, `max`, `step`, `value` (all in mm), and `text` with the slice's position."""
     (low, high), step, value = view.get_slice_range(), view.get_slice_step(), view.get_slice_value()
     number, count = (round((end - low) / max(step, 1e-6)) + 1 for end in (value, high))
     matrix = slice_to_ras(view.get_view_node())
@@ -254,11 +254,8 @@ def _slice_of(view) -> dict:
 
 
 def _edge_letters(view) -> dict[str, str]:
-    """Find the letter of the direction at each edge of a view. Oblique slices get the letter of the nearest direction.
-
-    Returns:
-        One of the letters R, L, A, P, S, I for each edge: `left`, `right`, `top` and `bottom`.
-    """
+    """Return the letter R, L, A, P, S or I of the direction at each edge of a view: "left", "right", "top", "bottom" ->
+    letter. For an oblique slice, the letter of the nearest direction is returned."""
     edges, matrix = {}, slice_to_ras(view.get_view_node())
     for column, (start, end) in enumerate((("left", "right"), ("bottom", "top"))):
         axis = np.abs(matrix[:3, column]).argmax()

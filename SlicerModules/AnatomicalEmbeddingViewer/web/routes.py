@@ -88,7 +88,7 @@ def _file(name: str, content) -> web.Response:
 
 
 async def _answer_page(_request: web.Request) -> web.Response:
-    """Answer with the page. Insert the file names of trame's script and style, which depend on trame's version."""
+    """Answer with the page, after two file names of trame, which depend on trame's version, were inserted."""
     from trame_client.module import vue3
 
     built = Path(vue3.www) / "assets"
@@ -109,14 +109,14 @@ def add_gallery(app: web.Application, gallery: Gallery) -> None:
     async def find(request: web.Request) -> web.Response:
         if words := request.query.get("words", "").strip():
             return web.json_response(await asyncio.to_thread(gallery.find_words, words))
-        return web.json_response(await asyncio.to_thread(gallery.find_point, *_place(request)))
+        return web.json_response(await asyncio.to_thread(gallery.find_point, *_row_id_and_point(request)))
 
     async def picture(request: web.Request) -> web.Response:
-        made = await asyncio.to_thread(gallery.picture, *_place(request), request.query.get("plane", ""))
+        made = await asyncio.to_thread(gallery.picture, *_row_id_and_point(request), request.query.get("plane", ""))
         return web.Response(body=made, content_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"})
 
     async def open_scan(request: web.Request) -> web.Response:
-        gallery.open(*_place(request))
+        gallery.open(*_row_id_and_point(request))
         return web.Response(text="read in the background")
 
     app.router.add_get(GALLERY_PAGE, page)
@@ -126,8 +126,7 @@ def add_gallery(app: web.Application, gallery: Gallery) -> None:
     app.router.add_post("/gallery/open", refusing(open_scan))
 
 
-def _place(request: web.Request) -> tuple[int, list[float]]:
-    """Return the row ID of the scan and the point (RAS mm) that are given in a request."""
+def _row_id_and_point(request: web.Request) -> tuple[int, list[float]]:
     try:
         point_ras = [float(part) for part in request.query.get("point", "").split(",")]
         row_id = int(request.query.get("id", ""))

@@ -22,7 +22,7 @@ def test_a_lesion_marked_in_the_prior_is_proposed_where_it_is(prepared):
             assert sign in "○?"
             assert words[-1] == "mm"
     assert (
-        "No person has reviewed this place. It comes from the lesion's place in 2023-03-01."
+        "No person has reviewed this place. This place was computed from the lesion's place in 2023-03-01."
         in table.item(0, 2).toolTip()
     )
 

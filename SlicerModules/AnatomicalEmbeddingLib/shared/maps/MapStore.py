@@ -107,7 +107,7 @@ class MapStore(Listener):
         return started
 
     def _advance(self) -> None:
-        """Start to embed the next volume if no volume is being embedded. To save memory, only this volume is copied."""
+        """Start to embed the next volume if no volume is being embedded. Only this volume is copied, to save memory."""
         while self._waiting and not self._worker.busy:
             self._start(self.scene.GetNodeByID(self._waiting.pop(0)))
 

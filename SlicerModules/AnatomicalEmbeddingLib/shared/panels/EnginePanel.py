@@ -131,7 +131,7 @@ class EnginePanel(Listener, VTKObservationMixin):
         return self._parameterNode is not None and not self.changingParameters and not self._isStale
 
     def _onBatchEnd(self, caller, event) -> None:
-        """Update the panel a moment after a scene was loaded, because Slicer first completes the subject hierarchy."""
+        # a moment later, because Slicer first completes the subject hierarchy of the loaded scene
         qt.QTimer.singleShot(0, self._showAgain)
 
     def _onImported(self, caller, event) -> None:

@@ -93,7 +93,6 @@ def _installTorch() -> None:
 
 
 def _installFromFolder(wanted: list[str], withTorch: bool, folder: Path) -> None:
-    """Install packages, and PyTorch if `withTorch` is True, from a folder of wheel files, without the network."""
     import slicer.util
 
     if not any(folder.glob("*.whl")):

@@ -49,7 +49,7 @@ class ViewPanel:
 
     def layOutWith(self, node) -> bool:
         """Show this scan and the visible scans side by side. Does nothing and returns False if no scan is visible."""
-        seen = _seen(self.scene)
+        seen = _volumesInViews(self.scene)
         if seen:
             self._layOut([*seen, node], SideBySide.ROWS)
         return bool(seen)
@@ -111,8 +111,7 @@ def _processEvents() -> None:
     slicer.app.processEvents(qt.QEventLoop.ExcludeUserInputEvents)
 
 
-def _seen(scene) -> list:
-    """Return the volumes in the background of visible slice views, in the order of the views."""
+def _volumesInViews(scene) -> list:
     manager = slicer.app.layoutManager()
     views = [] if manager is None else [manager.sliceWidget(name) for name in manager.sliceViewNames()]
     found = [Views.volumeIn(scene, view.mrmlSliceNode()) for view in views if view.visible]
@@ -136,10 +135,8 @@ def writeInViews(scene, texts: Mapping[str, str]) -> None:
 
 
 def _drawSliceViewsSoon(again: Callable[[], None]) -> None:
-    """Draw all slice views when Qt has handled the pending events. Otherwise views of a loaded scene would stay black.
-
-    again(): called before the drawing; it moves the views to their saved positions, see `SideBySide.offerLayouts`.
-    """
+    """Draw all slice views after Qt has handled the pending events. Otherwise views of a loaded scene would stay black.
+    again: called before the drawing, to move the views to their saved positions."""
 
     def draw() -> None:
         _processEvents()
