@@ -11,8 +11,10 @@ import slicer.util
 import vtk
 
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
+from AnatomicalEmbedding.training.known_matches import WarpedScan, warp_scan
 from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine
 from AnatomicalEmbeddingLib.shared.maps.MapStore import MapStore
+from AnatomicalEmbeddingLib.shared.SceneNodes import itemOf
 
 SEEDS = (71, 72, 73)  # no weights were trained on them
 
@@ -30,6 +32,26 @@ def add_patient(number: int, name: str = "", parent=None):
     if parent is not None:
         node.SetAndObserveTransformNodeID(parent.GetID())
     return node
+
+
+@cache
+def bent_copy(seed: int = 5) -> WarpedScan:
+    """Patient 0 again, bent by a known transform, with other noise."""
+    return warp_scan(patient(0).volume, seed)
+
+
+def add_bent_copy(name: str = "Later", seed: int = 5):
+    """A bent copy of patient 0 as a volume node."""
+    volume = bent_copy(seed).volume
+    return slicer.util.addVolumeFromArray(volume.voxels, volume.ijk_to_ras, name=name)
+
+
+def put_under_one_patient(scene, *nodes) -> None:
+    """As an import of DICOM studies leaves them."""
+    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    item = hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), "Miller")
+    for node in nodes:
+        hierarchy.SetItemParent(itemOf(scene, node), hierarchy.CreateStudyItem(item, node.GetName()))
 
 
 def add_transform(scene, matrix: np.ndarray, name: str = "moved"):
@@ -60,10 +82,10 @@ def make_store(scene, folder: Path, **choice: object) -> MapStore:
     return MapStore(scene, Engine(Choice(device="cpu", cacheFolder=str(folder), **choice)))
 
 
-def finish(store: MapStore, seconds: float = 60.0) -> None:
-    """Poll until nothing is under way."""
+def finish(store: MapStore, seconds: float = 60.0, correspondences: bool = False) -> None:
+    """Poll until all maps are made. correspondences: True to wait until all correspondences are computed, too."""
     end = time.monotonic() + seconds
-    while store.busy:
+    while store.busy or (correspondences and store.correspondences.busy):
         assert time.monotonic() < end, "the store did not finish"
         store.poll()
         time.sleep(0.005)

@@ -16,6 +16,7 @@ from ..followup.record import FollowUp
 from . import console
 
 if TYPE_CHECKING:
+    from ..registration.correspondence import Correspondence
     from ..scan.volume import Volume
 
 _NAME = "patient"
@@ -57,6 +58,7 @@ def run(options: argparse.Namespace) -> None:
     from ..followup.proposing import find_places
     from ..followup.record_file import SUFFIX, read_record, to_json
     from ..followup.study_inputs import in_order, recognize
+    from ..registration.patient_scans import MappedScan, correspondence_of
     from ..scan.volume import Volume
 
     paths = [options.prior, *options.current]
@@ -73,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
     console.check_report(options)
     chosen = [console.chosen_series(path, options.series) for path in paths]
     scans = [console.noted(Volume.read(path, uid), str(path)) for path, uid in zip(paths, chosen, strict=True)]
-    given, patients = zip(*map(_describe, paths, chosen, scans, dates), strict=True)
+    given = list(map(_describe, paths, chosen, scans, dates))
     studies, notes = recognize(record.studies, given, list(map(str, paths)), by_hand=bool(options.date))
     ordered, undated = in_order(record.studies, studies)
     prior, *others = (study.key for study in studies)
@@ -82,7 +84,7 @@ def run(options: argparse.Namespace) -> None:
     console.check_inside(volumes[prior], options.prior, names, np.array([each.point_ras for each in lesions]))
     marked, left_out = mark_lesions(record.with_studies(ordered), prior, lesions)
     console.make_folder(options.output)
-    patients = tuple(dict.fromkeys(filter(None, patients)))
+    patients = tuple(dict.fromkeys(scan.patient_id for scan in scans if scan.patient_id))
     if len(patients) > 1:  # only a warning, because anonymising may have changed the Patient IDs
         ids = ", ".join(patients)
         notes = [f"WARNING: the scans have {len(patients)} different Patient IDs ({ids}).", *notes]
@@ -91,7 +93,18 @@ def run(options: argparse.Namespace) -> None:
         console.say(line, options.json)
     model = console.open_model(options)
     maps = {key: console.embed(model, volume, options) for key, volume in volumes.items()}
-    record, missing = find_places(marked, others, maps, options.effort)
+    refused: dict[str, None] = {}
+
+    def correspondence(source: str, target: str) -> Correspondence | None:
+        one, other = (MappedScan(volumes[key], maps[key]) for key in (source, target))
+        try:
+            return correspondence_of(one, other, model.cache)
+        except AnatomicalEmbeddingError as error:
+            refused[f"{error} Its lesions are matched."] = None
+            return None
+
+    record, missing = find_places(marked, others, maps, options.effort, correspondence)
+    notes += refused
     kinds = {CSV, RECORD, *([] if options.no_report else [HTML]), *([SR] if options.sr else [])}
     folders = [path if path.is_dir() else path.parent for path in paths]
     slices = {study.key: folder for study, folder in zip(studies, folders, strict=True) if study.series_uid}
@@ -103,7 +116,7 @@ def run(options: argparse.Namespace) -> None:
         console.print_json({"record": to_json(record), "without_a_place": reasons, "notes": notes, "files": files})
         return
     _print_cells(record)
-    for line in (*reasons, *not_written):
+    for line in (*refused, *reasons, *not_written):
         console.say(line)
     console.say(f"{len(record.unreviewed())} places are proposals. A proposal counts only after a person confirms it.")
     for path in written:
@@ -121,19 +134,19 @@ def _dates(given: Sequence[str], count: int) -> list[date | None]:
         raise AnatomicalEmbeddingError(f"--date: a date is wrong ({error}); write each date as YYYY-MM-DD.") from error
 
 
-def _describe(path: Path, series: str | None, volume: Volume, day: date | None) -> tuple[Study, str]:
-    """Return the study of a scan, and its Patient ID ("" if the scan has none). The study's key is the UID of its DICOM
-    series or, for another file, the hash of its content."""
+def _describe(path: Path, series: str | None, volume: Volume, day: date | None) -> Study:
+    """Return the study of a scan. The study's key is the UID of its DICOM series or, for another file, the hash of its
+    content."""
     from ..embedding.inference import volume_hash
     from ..followup.study_inputs import date_of
     from ..scan.dicom import describe_series, is_dicom_file
 
     if not path.is_dir() and not is_dicom_file(path):
-        return Study(volume_hash(volume), volume.name, day), ""
+        return Study(volume_hash(volume), volume.name, day)
     about = describe_series(path, series)
     day = day or date_of(about.date)
     name = about.description or volume.name
-    return Study(about.uid or volume_hash(volume), name, day, about.study_uid, about.uid), about.patient
+    return Study(about.uid or volume_hash(volume), name, day, about.study_uid, about.uid)
 
 
 def _print_cells(record: FollowUp) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..errors import PointsError
 from ..matching.status import ABSENT
+from ..registration import BY_MATCH, BY_REGISTRATION
 from ..scan.points import PointList, parse_point, read_points, write_markups
 from . import console
 from .scans import Scans
@@ -20,18 +21,24 @@ if TYPE_CHECKING:
     from ..matching.match import Matches
     from ..scan.volume import Volume
 
-COLUMNS = ("label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score", "levels")
+COLUMNS = (
+    "label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score", "levels", "found_by",
+)  # fmt: skip
 _REPORT_TARGETS = 8
 _TABLE_NAME = "matches.csv"
 
 
 class Answer(NamedTuple):
-    """The matches in one target scan. volume: the target scan for the report; None if the report leaves it out."""
+    """The matches in one target scan. volume: the target scan for the report; None if the report leaves it out.
+
+    found_by: BY_MATCH or BY_REGISTRATION.
+    """
 
     path: str
     name: str
     matches: Matches
     volume: Volume | None
+    found_by: str = BY_MATCH
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -47,11 +54,16 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     files = "points file (.mrk.json, or .csv with label,r,a,s), then the target scans; with --point, only targets"
     add("files", nargs="+", metavar="POINTS TARGET", help=files)
     add("--point", action="append", default=[], metavar="X,Y,Z", help="a point in RAS mm; may be repeated")
+    add = parser.add_mutually_exclusive_group().add_argument
+    about = "register the scans, which show one patient (default: only if they have the same DICOM Patient ID)"
+    add("--same-patient", action="store_true", default=None, help=about)
+    about = "do not register the scans, even if they have the same DICOM Patient ID"
+    add("--different-patients", action="store_false", dest="same_patient", default=None, help=about)
     console.complete(parser, run, "output", "report", "effort", series=True)
 
 
 def run(options: argparse.Namespace) -> None:
-    from ..matching.match import match
+    from ..registration.patient_scans import MappedScan, answers, find_correspondence
 
     points, targets = _points_and_targets(options)
     held = console.held_series(options.template) if options.series else set()
@@ -65,18 +77,21 @@ def run(options: argparse.Namespace) -> None:
     console.check_folder(options.output)
     model = console.open_model(options)
     template_map = console.embed(model, template, options)
-    answers: list[Answer] = []
+    found: list[Answer] = []
     for path, name, volume, target_map in scans.embedded(model):
         with scans.skipping():
-            matches = match(template_map, points.points_ras, target_map, options.effort)
-            shown = not options.no_report and len(answers) < _REPORT_TARGETS
-            answers.append(Answer(path, name, matches, _with_faults(volume, target_map) if shown else None))
-    if not answers:
+            mapped = MappedScan(template, template_map), MappedScan(volume, target_map)
+            field = find_correspondence(*mapped, options.same_patient, model.cache)
+            (matches,) = answers(template_map, points.points_ras, [target_map], [field], options.effort)
+            found_by = BY_MATCH if field is None else BY_REGISTRATION
+            shown = not options.no_report and len(found) < _REPORT_TARGETS
+            found.append(Answer(path, name, matches, _with_faults(volume, target_map) if shown else None, found_by))
+    if not found:
         scans.check()
     written = write_answers(
-        options.output, _with_faults(template, template_map), points, answers, model.name, report=not options.no_report
+        options.output, _with_faults(template, template_map), points, found, model.name, report=not options.no_report
     )
-    rows = csv_rows(points, answers)
+    rows = csv_rows(points, found)
     table = [[row[0], scans.names[row[1]], *row[2:6], row[6] and f"{row[6]:.0f}", row[9]] for row in rows]
     header = ["label", "target", "R mm", "A mm", "S mm", "status", "error mm", "levels"]
     scans.finish({"matches": console.as_records(COLUMNS, rows)}, (header, table), written)
@@ -88,7 +103,7 @@ def write_answers(
     """Write matches.csv, report.html and, for each target, a .mrk.json file into `folder`. Returns the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / f"{answer.name}.mrk.json" for answer in answers]
-    for path, (_, name, matches, _) in zip(written, answers, strict=True):
+    for path, (_, name, matches, _, _) in zip(written, answers, strict=True):
         found = PointList(points.labels, matches.points_ras, descriptions(matches))
         write_markups(path, found, name, None if matches.status is None else (matches.status == ABSENT).tolist())
     written.append(folder / _TABLE_NAME)
@@ -127,7 +142,7 @@ def csv_rows(points: PointList, answers: list[Answer]) -> list[list[Any]]:
         return "" if value is None else round(value, digits[name]) if name in digits else value
 
     return [
-        [label, answer.path, *(cell(name, found[name]) for name in COLUMNS[2:])]
+        [label, answer.path, *(cell(name, found[name]) for name in COLUMNS[2:-1]), answer.found_by]
         for answer in answers
         for label, found in zip(points.labels, answer.matches.table(), strict=True)
     ]

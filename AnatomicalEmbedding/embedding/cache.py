@@ -1,4 +1,7 @@
-"""Cache of maps on disk, of limited size. A map is found by the hashes of its scan and of its weights."""
+"""Cache of maps on disk, of limited size. A map is found by the hashes of its scan and of its weights.
+
+The cache also keeps the correspondences of pairs of scans (`registration.patient_scans`) next to the maps.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from .map import EmbeddingMap, Provenance
 
 DEFAULT_LIMIT_BYTES = 2 * 2**30
+_MAPS, _PAIRS = "*.map.safetensors", "*.pair.*"  # names of the files
 
 
 def default_folder() -> Path:
@@ -26,7 +30,7 @@ def default_folder() -> Path:
 
 @dataclass(frozen=True)
 class MapCache:
-    """A folder of maps. When it exceeds `limit_bytes`, the least recently used maps are removed."""
+    """A folder of maps. When it exceeds `limit_bytes`, the least recently used files are removed."""
 
     folder: Path
     limit_bytes: int = DEFAULT_LIMIT_BYTES
@@ -57,19 +61,25 @@ class MapCache:
         except (MapError, OSError):
             return
 
+    def pair_path(self, one: Provenance, other: Provenance) -> Path:
+        """Return the path of the correspondence of two scans, whose maps have these provenances. It may be missing."""
+        scans = f"{one.scan_hash[:24]}-{other.scan_hash[:24]}"
+        return self.folder / f"{scans}-{one.weights_hash[:16]}.pair.safetensors"
+
     def size_bytes(self) -> int:
-        """Return the size of all maps together, in bytes."""
-        return sum(size for _, size, _ in self._files())
+        """Return the size of all files together, in bytes."""
+        return sum(size for _, size, _ in self._files(_MAPS, _PAIRS))
 
     def count(self) -> int:
-        return len(self._files())
+        """Return the number of maps."""
+        return len(self._files(_MAPS))
 
     def shrink(self, limit_bytes: int) -> int:
-        """Remove the least recently used maps until all files together have at most `limit_bytes`.
+        """Remove the least recently used files until all files together have at most `limit_bytes`.
 
-        A map file that another program has open may stay. Returns the number of removed maps.
+        A file that another program has open may stay. Returns the number of removed files.
         """
-        files = sorted(self._files())
+        files = sorted(self._files(_MAPS, _PAIRS))
         excess, removed = sum(size for _, size, _ in files) - limit_bytes, 0
         for _, size, path in files:
             if excess <= 0:
@@ -80,9 +90,9 @@ class MapCache:
                 removed += 1
         return removed
 
-    def _files(self) -> list[tuple[float, int, Path]]:
+    def _files(self, *patterns: str) -> list[tuple[float, int, Path]]:
         found = []
-        for path in self.folder.glob("*.map.safetensors"):
+        for path in (path for pattern in patterns for path in self.folder.glob(pattern)):
             with suppress(OSError):  # another program may have just removed the file
                 about = path.stat()
                 found.append((about.st_mtime, about.st_size, path))

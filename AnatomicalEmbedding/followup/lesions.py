@@ -114,7 +114,8 @@ class Finding:
 
     state: one of STATES. point_ras: place of the lesion, RAS mm; None if the state is not visible, outside or merged.
     guess: the result of matching; it is kept after a person has reviewed the place. into: id of the lesion that this
-    lesion merged into; "" in all states but merged.
+    lesion merged into; "" in all states but merged. query: the query of the place, `matching.query.query_to_text`, with
+    which the lesion is proposed in other studies when the scan of this study is not loaded; "" if it was not read.
     """
 
     state: str
@@ -122,6 +123,7 @@ class Finding:
     guess: Guess | None = None
     size: Measurement = NO_SIZE
     into: str = ""
+    query: str = field(default="", compare=False, repr=False)
 
     @property
     def reviewed(self) -> bool:

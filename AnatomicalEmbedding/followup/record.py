@@ -162,6 +162,10 @@ class FollowUp:
                 self = self._set(lesion_id, study, replace(proposal, point_ras=_point(proposal.point_ras), size=size))
         return self
 
+    def keep_query(self, lesion_id: str, study: str, query: str) -> FollowUp:
+        """Store the query of a lesion's place in a study; see `Finding.query`."""
+        return self._set(lesion_id, study, replace(self._known(lesion_id, study), query=query))
+
     def forget(self, lesion_id: str, study: str) -> FollowUp:
         """Remove the finding of a lesion in a study, so that the lesion can be proposed there again."""
         self.study(study)

@@ -5,7 +5,7 @@ The classes in `lesions` explain the entries, such as target, into, and guess (t
 {"format": "anatomical-embedding follow-up", "version": 1,
  "studies": [{"key", "name", "date", "study_uid", "series_uid"}],
  "lesions": [{"id", "name", "site", "target", "nodal", "split_from", "tracking_uid",
-              "findings": {study key: {"state", "point_ras", "into", "guess": {...}, "size": {...}}}}]}
+              "findings": {study key: {"state", "point_ras", "into", "guess": {...}, "size": {...}, "query"}}}]}
 """
 
 import json
@@ -170,4 +170,5 @@ def _finding_to_json(found: Finding) -> dict[str, Any]:
         "into": found.into,
         "guess": None if found.guess is None else vars(found.guess),
         "size": None if found.size == NO_SIZE else vars(found.size),
+        "query": found.query,
     }

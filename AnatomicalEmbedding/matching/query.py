@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+import torch.nn.functional as F
+from safetensors.torch import load, save
 
 from ..embedding.levels import above_ends, level_chances, near_spine, spine_ends
 from ..embedding.map import EmbeddingMap
+from ..embedding.tensor_files import check_size
 from ..errors import PointsError
 from ..scan.geometry import transform_points
 from .blocks import Blocks, describe_blocks
@@ -56,6 +60,34 @@ def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "st
     above = above_ends(points_ras[:, 2], ends)
     chances = level_chances(template, points_ras)
     return Query(template.provenance.weights_hash, coordinates, sizes, descriptors, blocks, above, chances)
+
+
+def query_to_text(query: Query) -> str:
+    """Convert a query for effort "standard" to a text of about 6 kB for each point. `query_from_text` restores it.
+
+    The text begins with `weights_hash`. The descriptors are rounded to steps of 1 / 127.
+    """
+    tensors = {"coordinates": query.coordinates, "sizes": query.sizes}
+    if query.blocks is not None:
+        tensors["blocks"] = (query.blocks.descriptors * 127).round().to(torch.int8)
+        tensors["seen"] = query.blocks.seen
+    if query.above_ends_mm is not None:
+        tensors["above_ends_mm"] = torch.from_numpy(query.above_ends_mm)
+    packed = save({name: values.contiguous() for name, values in tensors.items()})
+    return f"{query.weights_hash}:{base64.b64encode(packed).decode()}"
+
+
+def query_from_text(text: str) -> Query:
+    """Restore a query from the text of `query_to_text`. Raises an error of `tensor_files.DAMAGED` if it is damaged."""
+    weights_hash, packed = text.split(":")
+    tensors = load(base64.b64decode(packed, validate=True))
+    blocks, above = tensors.get("blocks"), tensors.get("above_ends_mm")
+    check_size(tensors["coordinates"], (None, 3), torch.float64)
+    if blocks is not None:
+        check_size(tensors["seen"], blocks.shape[:2], torch.bool)
+        blocks = Blocks(F.normalize(blocks.float(), dim=2), tensors["seen"])
+    heights = None if above is None else above.numpy()
+    return Query(weights_hash, tensors["coordinates"], tensors["sizes"], blocks=blocks, above_ends_mm=heights)
 
 
 def join_queries(parts: list[Query]) -> Query:

@@ -5,3 +5,4 @@ refines the displacement by comparing the images. The scans need not overlap in 
 """
 
 RIGID, AFFINE, COARSE, DEFORMABLE = KINDS = ("rigid", "affine", "coarse", "deformable")  # in order of flexibility
+BY_REGISTRATION, BY_MATCH = "registration", "match"  # how an answer was found

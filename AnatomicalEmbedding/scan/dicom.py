@@ -43,8 +43,8 @@ class SeriesInfo:
     patient: str
 
 
-DicomSeries = tuple[np.ndarray, np.ndarray, tuple[str, ...]]
-"""Voxels (k,j,i) in HU; ijk_to_ras (4,4), which may be sheared; and notes for the user."""
+DicomSeries = tuple[np.ndarray, np.ndarray, tuple[str, ...], str]
+"""Voxels (k,j,i) in HU; ijk_to_ras (4,4), which may be sheared; notes for the user; and the Patient ID or ""."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def _read_stack(chosen: list[_Slice], path: Path) -> DicomSeries:
     voxels = _read_pixels([unique[n].path for n in stack.order])
     copies = len(chosen) - len(unique)
     notes = (f"{copies} duplicate slices were left out",) if copies else ()
-    return fill_gaps(voxels, stack), stack.ijk_to_ras, notes + stack.notes
+    return fill_gaps(voxels, stack), stack.ijk_to_ras, notes + stack.notes, unique[0].tags["patient"]
 
 
 def describe_series(path: Path, series: str | None = None) -> SeriesInfo:

@@ -51,6 +51,7 @@ class Volume:
     voxels: (k,j,i) array, int16 or float32.
     ijk_to_ras: (4,4) float64, maps the voxel centre (i,j,k,1) to RAS mm. Any axis order, flip or rotation; no shear.
     name: display name in messages and reports. path: file or folder of the scan. notes: changes made during reading.
+    patient_id: the DICOM Patient ID; "" if it is not known.
 
     Raises VolumeError when voxels are not 3-D or not finite, or when the geometry is not usable. `read`, `from_array`
     and embedding also check that the voxels look like CT; the constructor does not.
@@ -61,6 +62,7 @@ class Volume:
     name: str = ""
     path: str = ""
     notes: tuple[str, ...] = ()
+    patient_id: str = ""
 
     def __repr__(self) -> str:
         return f"Volume({self.name or self.path or 'scan'}: {' x '.join(map(str, self.shape[::-1]))} voxels)"
@@ -239,8 +241,9 @@ def check_voxels(volume: Volume) -> None:
 
 
 def _from_arrays(
-    name: str, path: str | Path, voxels: np.ndarray, ijk_to_ras: np.ndarray, notes: tuple[str, ...] = ()
-) -> Volume:
+    name: str, path: str | Path, voxels: np.ndarray, ijk_to_ras: np.ndarray, notes: tuple[str, ...] = (),
+    patient_id: str = "",
+) -> Volume:  # fmt: skip
     """Make a Volume from HU `voxels` (k, j, i). Padding becomes -1024 HU, whole numbers become int16, and a scan with a
     small gantry tilt is resampled to perpendicular axes. Raises VolumeError if the tilt is large."""
     where = str(path) or name or "image"
@@ -258,4 +261,4 @@ def _from_arrays(
     if worst_shear(ijk_to_ras)[0] > MAX_SHEAR:
         voxels, ijk_to_ras = resample_upright(voxels, ijk_to_ras)
         notes = (*notes, f"gantry tilt of {tilt:.1f} degrees; resampled to perpendicular axes")
-    return Volume(voxels, ijk_to_ras, name, str(path), notes)
+    return Volume(voxels, ijk_to_ras, name, str(path), notes, patient_id)

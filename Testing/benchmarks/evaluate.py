@@ -2,7 +2,7 @@
 
 Users have no command for these measurements.
 
-    python Testing/benchmarks/evaluate.py lesions | phantoms [--count N] [--seed N]
+    python Testing/benchmarks/evaluate.py lesions | phantoms [--count N] [--seed N] [--same-patient]
     python Testing/benchmarks/evaluate.py segmentation | points LABELLED
 
 `anatemb evaluate` measures landmarks, confidence and boxes. `compare.py` measures registration.
@@ -36,6 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path, nargs="?", metavar="LABELLED", help="labelled scans")
     parser.add_argument("--count", type=at_least(2), metavar="N", help="synthetic patients")
     parser.add_argument("--seed", type=at_least(0), metavar="N", help="of the first patient, or of the split")
+    parser.add_argument(
+        "--same-patient", action="store_true", help="of lesions: register the two scans of each patient"
+    )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also write the result as .json or .md")
     complete(parser, _run, "effort")
     options = parser.parse_args(arguments)
@@ -50,8 +53,11 @@ def _run(options: argparse.Namespace) -> None:
         if options.kind in SEEDS:
             first = SEEDS[options.kind] if options.seed is None else options.seed
             seeds = range(first, first + (options.count or COUNTS[options.kind]))
-            measure = evaluate_phantoms if options.kind == "phantoms" else evaluate_follow_ups
-            result = measure(model, seeds, effort=options.effort, progress=progress)
+            more = {"effort": options.effort, "progress": progress}
+            if options.kind == "phantoms":
+                result = evaluate_phantoms(model, seeds, **more)
+            else:
+                result = evaluate_follow_ups(model, seeds, **more, same_patient=options.same_patient)
         elif options.kind == "points":
             result = evaluate_points(load_cases(options.folder), model, progress)
         else:

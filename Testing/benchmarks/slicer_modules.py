@@ -33,6 +33,8 @@ def main() -> None:
             print(f"load {name}: {1000 * (time.perf_counter() - started):.0f} ms")
         _show("click, answers in 5 embedded scans, table and lists included", _clicks(kit, folder))
         kit.reset()
+        _one_patient(kit, folder)
+        kit.reset()
 
 
 def _clicks(kit, folder: str) -> list[float]:
@@ -69,6 +71,35 @@ def _clicks(kit, folder: str) -> list[float]:
     _show("crosshair, one move followed in 5 scans", moves)
     kit.close(panel)
     return taken
+
+
+def _one_patient(kit, folder: str) -> None:
+    """The crosshair in four scans of one patient: by matching, and by the correspondences."""
+    import slicer
+    from scans import add_bent_copy, add_patient, finish, patient, put_under_one_patient
+
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
+
+    ModuleSettings.setValue("cacheFolder", folder)
+    kit.load_module("AnatomicalLandmarks")
+    volumes = [add_patient(0), *(add_bent_copy(f"copy {seed}", seed) for seed in (5, 6, 7))]
+    put_under_one_patient(slicer.mrmlScene, *volumes)
+    panel = kit.open("AnatomicalLandmarks")
+    crosshair, store = panel.crosshair, panel.session.store
+    store.request(crosshair.volumes)
+    finish(store, 600)
+    known = list(patient(0).points_ras.values())
+    for name in ("matched", "registered"):
+        moves = []
+        for n in range(CLICKS):
+            started = time.perf_counter()
+            crosshair.follow(volumes[0], known[n % len(known)])
+            moves.append(1000 * (time.perf_counter() - started))
+        _show(f"crosshair, one move followed in 4 scans of one patient, {name}", moves)
+        finish(store, 600, correspondences=True)
+    ready = [store.correspondences.get(volumes[0], target) is not None for target in volumes[1:]]
+    print(f"correspondences: {sum(ready)} of {len(ready)}")
+    kit.close(panel)
 
 
 def _show(what: str, taken: list[float]) -> None:

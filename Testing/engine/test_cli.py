@@ -20,7 +20,19 @@ from AnatomicalEmbedding.scan.points import PointList, read_points, write_markup
 pytestmark = pytest.mark.usefixtures("kept_maps")
 
 
-COLUMNS = ["label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score", "levels"]
+COLUMNS = [
+    "label",
+    "target",
+    "r",
+    "a",
+    "s",
+    "status",
+    "expected_error_mm",
+    "probability",
+    "score",
+    "levels",
+    "found_by",
+]
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

@@ -12,6 +12,7 @@ from reported_patient import with_volume
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MOVED, PROPOSED, Measurement
 from AnatomicalEmbedding.followup.proposing import find_places
 from AnatomicalEmbedding.followup.record import FollowUp
+from AnatomicalEmbedding.matching.match import Matches
 
 MAPS = {key: moved_map(key) for key in STEPS}
 PLACES = MIDDLE + np.array([[0.0, 0.0, 0.0], [20.0, -15.0, 25.0], [-30.0, 10.0, -20.0]])
@@ -80,3 +81,39 @@ def test_axes_keep_their_lengths_and_go_along_unconfirmed() -> None:
     np.testing.assert_allclose(size.long_axis, np.array([one, other]) + STEPS["b"], atol=0.05)
     assert (size.confirmed, size.short_axis, size.volume_ml) == (False, None, None)
     assert propose_places(_marked(), "b", MAPS).finding("L1", "b").size == Measurement()
+
+
+class Grown:
+    """A true field: tissue grows by a quarter along R and moves by 7 mm along S, which `match` cannot know."""
+
+    @staticmethod
+    def carry(points_ras: np.ndarray) -> np.ndarray:
+        return (points_ras - MIDDLE) * [1.25, 1.0, 1.0] + MIDDLE + [0.0, 0.0, 7.0]
+
+    def points(self, points_ras: np.ndarray) -> Matches:
+        count = len(points_ras)
+        status, error, share = np.full(count, "matched"), np.full(count, 2.0), np.full(count, 0.9)
+        return Matches(self.carry(points_ras), np.ones(count), status, error, share)
+
+
+def test_a_correspondence_carries_the_place_and_both_ends_of_each_axis() -> None:
+    axis = np.array([PLACES[1] - [8, 0, 0], PLACES[1] + [8, 2, 0]])
+    record = _marked().measure("L2", "a", tuple(axis), None)
+    fields = {("a", "b"): Grown(), ("a", "c"): None}
+    found, _ = find_places(record, ["b", "c"], MAPS, correspondence=lambda *pair: fields[pair])
+    for number, place in enumerate(PLACES, start=1):
+        np.testing.assert_allclose(found.finding(f"L{number}", "b").point_ras, Grown.carry(place))
+        _assert_at(found, f"L{number}", "c", place + STEPS["c"])
+    grown = found.finding("L2", "b")
+    assert (grown.guess.source, grown.guess.status, grown.guess.expected_error_mm) == ("a", "matched", 2.0)
+    np.testing.assert_allclose(grown.size.long_axis, Grown.carry(axis))
+    assert not grown.size.confirmed
+    np.testing.assert_allclose(found.finding("L2", "c").size.long_axis, axis + STEPS["c"], atol=0.05)
+
+
+def test_an_axis_that_leaves_the_scan_moves_with_the_place() -> None:
+    axis = np.array([PLACES[0] - [8, 0, 0], PLACES[0] + [500, 0, 0]])
+    record = _marked().measure("L1", "a", tuple(axis), None)
+    found, _ = find_places(record, ["b"], MAPS, correspondence=lambda *_: Grown())
+    moved = Grown.carry(PLACES[0]) - PLACES[0]
+    np.testing.assert_allclose(found.finding("L1", "b").size.long_axis, axis + moved)

@@ -185,6 +185,28 @@ def test_the_other_scan_follows_the_mouse_to_the_same_anatomy(scene, views, cros
     assert crosshair.markers.of(first) is None
 
 
+def test_half_of_the_time_between_two_updates_is_left_for_drawing(scene, views, crosshair):
+    axial, carina = views[2][0], patient(0).points_ras["carina"]
+    seen, clock, seconds = [], crosshair._clock, [0.0]
+
+    def work(_volume, world) -> None:
+        seen.append(world[0])
+        clock.now += seconds[0]
+
+    crosshair.moved.connect(work)
+    for seconds[0], rest in ((0.0, 1 / 60), (0.03, 0.03)):  # a quick update, and a slow one
+        seen.clear()
+        clock.now += 1
+        move_mouse(scene, axial, carina)
+        clock.now += rest - 0.001
+        for shift in (1.0, 2.0):
+            move_mouse(scene, axial, carina + [shift, 0, 0])
+        assert len(seen) == 1
+        clock.now += 0.002
+        crosshair.poll()
+        assert np.allclose(seen, [carina[0], carina[0] + 2.0], atol=0.01), "only the latest place is shown"
+
+
 def test_markers_are_not_saved_nor_offered_and_go_when_it_is_off(scene, views, crosshair):
     _, second, (axial, _, other) = views
     move_mouse(scene, axial, patient(0).points_ras["carina"])

@@ -13,7 +13,7 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from ..shared import Views
 from ..shared.Markers import Markers
 from ..shared.SceneJob import SceneJob, Steps
-from ..shared.SceneNodes import freeName
+from ..shared.SceneNodes import freeName, placeUnderPatient
 from ..shared.VolumeNodes import ctVolumes, toWorld
 from .CohortPlaces import CohortPlace, readPlaces
 
@@ -85,6 +85,7 @@ class CohortHits(SceneJob):
         slicer.util.updateVolumeFromArray(node, volume.voxels)
         node.SetIJKToRASMatrix(slicer.util.vtkMatrixFromArray(volume.ijk_to_ras))
         node.SetAttribute(_SCAN, hit.scan)
+        placeUnderPatient(self.scene, node, volume.patient_id)
         node.CreateDefaultDisplayNodes()
         return node
 

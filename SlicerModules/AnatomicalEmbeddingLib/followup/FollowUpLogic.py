@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 
@@ -54,6 +55,7 @@ class FollowUpLogic(Listener):
         self.mirror.reported.connect(self.reported.emit)
         self._asked: dict[str, dict[str, tuple]] = {}  # study key -> `_question(...)` at the last proposal
         self.listen(store.changed, self._onMap)
+        self.listen(store.correspondences.changed, self._onCorrespondence)
         self.observe(scene, scene.NodeRemovedEvent, lambda *_: self._onNodeRemoved())
         self.observe(scene, scene.StartCloseEvent, lambda *_: self.setPatient(None))
         self.atEnd(self.placing.poll, self._release)
@@ -243,13 +245,19 @@ class FollowUpLogic(Listener):
     def _withProposals(self, record: FollowUp) -> FollowUp:
         """Return `record` with new proposals in each study whose map or lesions have changed since the last call."""
         maps = {study: found for study, node in self.volumes.items() if (found := self.store.map(node)) is not None}
-        questions = {study: _question(record, study, maps) for study in maps}
+        known = {
+            (one, other): self.store.correspondences.get(self.volumes[one], self.volumes[other])
+            for one, other in permutations(maps, 2)
+        }
+        questions = {study: _question(record, study, maps, known) for study in maps}
         changed = [study for study, question in questions.items() if question != self._asked.get(study, {})]
-        if changed:
-            from AnatomicalEmbedding.followup.proposing import find_places
+        if maps:
+            from AnatomicalEmbedding.followup.proposing import find_places, keep_queries
 
+            record = keep_queries(record, maps)
+        if changed:
             try:
-                record, reasons = find_places(record, changed, maps)
+                record, reasons = find_places(record, changed, maps, correspondence=lambda *pair: known[pair])
             except AnatomicalEmbeddingError as error:
                 self.reported.emit(str(error))
                 reasons = {}
@@ -257,12 +265,21 @@ class FollowUpLogic(Listener):
                 for lesion in sentences.keys() & questions[study].keys():
                     self.reported.emit(sentences[lesion])
                     record = record.forget(lesion, study)
-        self._asked = {study: _question(record, study, maps) for study in maps}
+        for lesion, study in record.unreviewed():
+            guess = lesion.findings[study.key].guess
+            if guess is not None and {guess.source, study.key} <= maps.keys():
+                volumes = self.volumes[guess.source], [self.volumes[study.key]]
+                self.store.correspondences.request(*volumes, ofOnePatient=True)
+        self._asked = {study: _question(record, study, maps, known) for study in maps}
         return record
 
     def _onMap(self, volumeId: str) -> None:
         node = next((node for node in self.volumes.values() if node.GetID() == volumeId), None)
         if node is not None and self.store.state(node).status == READY:
+            self._show()
+
+    def _onCorrespondence(self) -> None:
+        if self.patient is not None:
             self._show()
 
     def _onNodeRemoved(self) -> None:
@@ -310,15 +327,22 @@ def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> F
     return record.move(lesion, study, middle)
 
 
-def _question(record: FollowUp, study: str, maps: Mapping[str, object]) -> dict[str, tuple]:
+def _question(
+    record: FollowUp, study: str, maps: Mapping[str, object], known: Mapping[tuple[str, str], object]
+) -> dict[str, tuple]:
     """Return, for each lesion that may be proposed in the study, the lesion's id and all values that determine its
-    proposal."""
+    proposal. known: the correspondence from one study to another, or None, by their keys."""
     question, order = {}, tuple((each.key, each.date) for each in record.studies)
+    weights = maps[study].provenance.weights_hash
     for lesion in record.lesions:
         found = lesion.findings.get(study)
-        seen = {key: each for key, each in lesion.findings.items() if each.visible and key in maps}
+        visible = {key: each for key, each in lesion.findings.items() if each.visible}
+        seen = {key: each for key, each in visible.items() if key in maps or each.query.startswith(weights)}
         if seen and (found is None or not found.reviewed):
-            sources = ((key, id(maps[key]), each.point_ras, str(each.size)) for key, each in sorted(seen.items()))
+            sources = (
+                (key, id(maps.get(key)), id(known.get((key, study))), each.point_ras, str(each.size))
+                for key, each in sorted(seen.items())
+            )
             question[lesion.id] = (id(maps[study]), order, found is None, *sources)
     return question
 

@@ -11,7 +11,7 @@ from ..shared.Markers import Markers
 from ..shared.Signal import Listener, Signal
 from ..shared.VolumeNodes import fromWorld, toWorld
 
-_INTERVAL = 0.04  # shortest time between two updates, seconds
+_INTERVAL = 1 / 60  # shortest time between the starts of two updates, seconds
 _COLOUR = (0.2, 0.85, 1.0)
 
 
@@ -26,7 +26,7 @@ class AnatomicalCrosshair(Listener):
         self.scene, self.store = scene, store
         self.volumes: list = []
         self.moved = Signal()
-        self._clock, self._last = clock, -1.0
+        self._clock, self._next = clock, -1.0
         self._pending: tuple | None = None
         self._observed: tuple | None = None
         self.markers = Markers(scene, "Anatomical crosshair", _COLOUR)
@@ -49,10 +49,11 @@ class AnatomicalCrosshair(Listener):
             self._forget()
 
     def poll(self) -> None:
-        if self._pending is not None and self._clock() - self._last >= _INTERVAL:
+        start = self._clock()
+        if self._pending is not None and start >= self._next:
             place, self._pending = self._pending, None
-            self._last = self._clock()
             self.follow(*place)
+            self._next = start + max(_INTERVAL, 2 * (self._clock() - start))  # half of the time is left for drawing
 
     def follow(self, volumeNode, pointWorld: Sequence[float], sliceNode=None) -> None:
         """Show the anatomical place of a point of one scan in all other scans.
@@ -65,7 +66,8 @@ class AnatomicalCrosshair(Listener):
         place = fromWorld(volumeNode, [pointWorld])
         if source is None or not others or not source.contains(place)[0]:
             return
-        found = self.store.engine.match(source, place, [self.store.map(node) for node in others], "fast")
+        self.store.correspondences.request(volumeNode, others)
+        found = self.store.match(volumeNode, place, others, "fast")
         self.markers.hide(volumeNode)
         for node, matches in zip(others, found, strict=True):
             if matches.status is not None and matches.status[0] == "absent":

@@ -55,6 +55,7 @@ class LandmarkLogic(Listener):
         self._refused: list[str] = []  # IDs of points placed where they cannot be matched; `poll` deletes them
         self.atEnd(self._forgetAll)
         self.listen(store.changed, self._onMap)
+        self.listen(store.correspondences.changed, self._updateLate)
         self.observe(scene, scene.NodeRemovedEvent, self._onNodeRemoved)
         self.observe(scene, scene.StartCloseEvent, lambda *_: self._forgetAll())
         self.observe(scene, scene.EndUndoEvent, lambda *_: self._updateAnswers())
@@ -204,7 +205,7 @@ class LandmarkLogic(Listener):
             self.reported.emit(f"{label}: not placed, because {why}; {remedy}.")
             self.prepare()
             return False
-        back = self.store.engine.match(maps[0], inClicked, maps[1:])[0]
+        back = self.store.match(clicked, inClicked, [self.template])[0]
         with self._writing:
             self.points.SetNthControlPointPositionWorld(index, *toWorld(self.template, back.points_ras)[0])
             self.points.SetNthControlPointAssociatedNodeID(index, self.template.GetID())
@@ -337,6 +338,10 @@ class LandmarkLogic(Listener):
         if self.points is None or self.store.state(node).status != READY:
             self.changed.emit()
             return
+        self._updateLate()
+
+    def _updateLate(self) -> None:
+        """Update the answers after a new map or a new correspondence, without an undo step."""
         self._updateAnswers()
         self._record(isStep=False)
         if self._awaited and not self._writing:

@@ -9,6 +9,7 @@ import numpy as np
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.matching.status import UNCERTAIN
+from AnatomicalEmbedding.registration import BY_REGISTRATION
 
 from ..shared.maps.MapStore import MapStore
 from ..shared.VolumeNodes import fromWorld
@@ -28,6 +29,7 @@ class LandmarkMatcher:
         """Match points in all targets that have a map. Returns messages for the user.
 
         A point is matched in a target without an answer, or if the answer was made with other weights or voxels.
+        It is matched again when the correspondence of the two scans has become ready.
         moved: ID of a new or moved point, or "". This point is matched again. The user's own answers to this point stay
         and are marked as outdated.
         """
@@ -41,9 +43,10 @@ class LandmarkMatcher:
         targets = [target for target in self._answers.targets if self.store.map(target) is not None]
         # answers that are overwritten below are not removed here: otherwise they would flicker in the views
         self._answers.retract(moved, keptFor=() if moved in self.outside else targets)
+        self.store.correspondences.request(template, targets)
         groups: dict[tuple[int, ...], list] = {}
         for target in targets:
-            source = madeFrom(templateMap, self.store.map(target))
+            source = self._source(template, target)
             known = self._answers.answersIn(target)
             missing = tuple(
                 n for n in np.flatnonzero(inside) if not _isCurrent(known.get(ids[n]), source, ids[n] == moved)
@@ -55,16 +58,20 @@ class LandmarkMatcher:
         return sentences
 
     def _match(self, template, ids: list[str], places: np.ndarray, targets: list, effort: str) -> list[str]:
-        templateMap, maps = self.store.map(template), [self.store.map(target) for target in targets]
         try:
-            found = self.store.engine.match(templateMap, places, maps, effort)
+            found = self.store.match(template, places, targets, effort)
         except AnatomicalEmbeddingError as error:
             return [str(error)]
-        for target, targetMap, matches in zip(targets, maps, found, strict=True):
-            source = madeFrom(templateMap, targetMap)
+        for target, matches in zip(targets, found, strict=True):
+            source = self._source(template, target)
             answers = [judgement(matches, n, source) for n in range(len(ids))]
             self._answers.write(target, ids, matches.points_ras, answers)
         return []
+
+    def _source(self, template, target) -> str:
+        """Return `madeFrom` of two volumes. The text is longer if their correspondence gives the answers."""
+        source = madeFrom(self.store.map(template), self.store.map(target))
+        return source if self.store.correspondences.get(template, target) is None else f"{source}-{BY_REGISTRATION}"
 
     def _noteOutside(self, template, outside: set[str]) -> list[str]:
         """Store the IDs of all points outside the template. Returns [a sentence on new IDs], or [] without new IDs."""
@@ -88,4 +95,4 @@ def judgement(matches, n: int, source: str) -> Answer:
 
 
 def _isCurrent(answer: Answer | None, source: str, hasMoved: bool) -> bool:
-    return answer is not None and (answer.byHand or (answer.madeFrom == source and not hasMoved))
+    return answer is not None and (answer.byHand or (answer.madeFrom.startswith(source) and not hasMoved))

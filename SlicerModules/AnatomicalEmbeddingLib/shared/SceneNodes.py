@@ -6,10 +6,15 @@ Slicer, for example in the browser viewer, the functions below create these item
 
 from __future__ import annotations
 
+import os
+from hashlib import blake2b
+
 import slicer
 import vtk
 
 _HIDDEN = "AnatomicalEmbedding.Hidden"  # attribute of an item whose node is hidden from users
+
+_KEY = os.urandom(16)  # a new key for each run, so that a code cannot be traced back to a Patient ID
 
 
 def nodesOf(scene, className: str) -> list:
@@ -90,6 +95,28 @@ def patientItem(scene, node) -> int:
     """Return the subject hierarchy item of the node's patient; if the node has no patient, the item of the scene."""
     level = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
     return ancestorOf(scene, node, level) or _hierarchy(scene).GetSceneItemID()
+
+
+def placeUnderPatient(scene, node, patientId: str) -> None:
+    """Put a node under the patient with this DICOM Patient ID; "" changes nothing.
+
+    A missing patient is created. The scene, which users may share, then gets a random code instead of the Patient ID.
+    """
+    if patientId:
+        hierarchy, uid = _hierarchy(scene), slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
+        code = blake2b(patientId.encode(), key=_KEY, digest_size=8).hexdigest()
+        item = hierarchy.GetItemByUID(uid, patientId) or hierarchy.GetItemByUID(uid, code)
+        if not item:
+            item = hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), "Patient")
+            hierarchy.SetItemUID(item, uid, code)
+        hierarchy.SetItemParent(itemOf(scene, node), item)
+
+
+def haveOnePatient(scene, node, other) -> bool:
+    """True if two nodes belong to the same patient in the subject hierarchy."""
+    level = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
+    item = ancestorOf(scene, node, level)
+    return item != 0 and item == ancestorOf(scene, other, level)
 
 
 def ancestorOf(scene, node, level: str) -> int:

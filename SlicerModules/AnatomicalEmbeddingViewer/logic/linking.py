@@ -56,7 +56,7 @@ class Linking:
         places = _places_in(view.get_view_node(), scan, source)
         if not len(places):
             return
-        found = store.engine.match(source, places, [store.map(node) for node, _ in others], "fast")
+        found = store.match(scan, places, [node for node, _ in others], "fast")
         for (node, other), matches in zip(others, found, strict=True):
             shown = slice(None) if matches.status is None else matches.status != ABSENT
             if len(matches.points_ras[shown]) >= len(places) / 2:  # if fewer, the scan shows another part of the body

@@ -65,6 +65,7 @@ class Scans:
         session = self._session
         name = SceneNodes.freeName(session.scene, volume.name or "scan")
         node = slicer.util.addVolumeFromArray(volume.voxels, np.asarray(volume.ijk_to_ras), name=name)
+        SceneNodes.placeUnderPatient(session.scene, node, volume.patient_id)
         node.CreateDefaultDisplayNodes()
         node.GetDisplayNode().SetAndObserveColorNodeID("vtkMRMLColorTableNodeGrey")
         node.GetDisplayNode().SetAutoWindowLevel(False)

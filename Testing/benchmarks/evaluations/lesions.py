@@ -23,6 +23,8 @@ from AnatomicalEmbedding.followup.lesions import MERGED, OUTSIDE, Study
 from AnatomicalEmbedding.followup.proposing import find_places
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import DISAPPEARED, NEW, SPLIT
+from AnatomicalEmbedding.registration.correspondence import Correspondence
+from AnatomicalEmbedding.registration.patient_scans import MappedScan, correspondence_of
 
 _CLOSE_MM = 10.0
 SAME = "same"
@@ -60,13 +62,14 @@ class FollowUpResult(Tables):
         return float(self.close[self.group != GONE].mean())
 
     def sections(self) -> list[Section]:
-        rows = [("mm", "lesions", "within radius or 10", "mean", "median", "90 %")]
+        rows = [("mm", "lesions", "within radius or 10", "within 10", "mean", "median", "90 %")]
         groups = {"shown by both": self.group != GONE} | {g: self.group == g for g in (UNCHANGED, RESHAPED, GONE)}
         for name, chosen in groups.items():
             known = summarise(self.error_mm[chosen])
             if known.n:
                 figures = (f"{figure:.1f}" for figure in (known.mean, known.median, known.p90))
-                rows.append((name, str(known.n), f"{self.close[chosen].mean():.1%}", *figures))
+                shares = (f"{each[chosen].mean():.1%}" for each in (self.close, self.error_mm <= _CLOSE_MM))
+                rows.append((name, str(known.n), *shares, *figures))
         words = [("true", "right", *_STATES)]
         for true in _STATES:
             counts = [self.states.get((true, word), 0) for word in _STATES]
@@ -85,8 +88,12 @@ def evaluate_follow_ups(
     seeds: Iterable[int],
     effort: str = "standard",
     progress: Callable[[float, str], None] = lambda share, step: None,
+    same_patient: bool = False,
 ) -> FollowUpResult:
-    """Follow synthetic patients up from the first to the second study, and back for the places."""
+    """Follow synthetic patients up from the first to the second study, and back for the places.
+
+    same_patient: whether the places come from the correspondence of the two studies, as in `anatemb followup`.
+    """
     seeds = list(seeds)
     rows: list[tuple[float, float, str]] = []
     links = Counter(right=0, wrong=0, missing=0)
@@ -97,18 +104,33 @@ def evaluate_follow_ups(
         maps = {key: model.embed(volume) for key, volume in zip(_KEYS, patient.volumes, strict=True)}
         rng = np.random.default_rng([seed, 9])
         marked = [_marked(patient, n, rng) for n in range(2)]
+        correspondence = _correspondence(patient, maps, model) if same_patient else _no_correspondence
         for one in range(2):
-            rows += _places(marked[one], patient, one, maps, effort)
+            rows += _places(marked[one], patient, one, maps, effort, correspondence)
         found, words = _assigned(marked, maps, effort)
         true = _true_links(patient)
         links.update(right=len(found & true), wrong=len(found - true), missing=len(true - found))
         states.update((_true_word(patient, true, key), word) for key, word in words.items())
     error, radius, group = (np.array(values) for values in zip(*rows, strict=True))
     close = error <= np.maximum(radius, _CLOSE_MM)
-    return FollowUpResult(f"{model.name}, {effort}", error, close, group, links, states)
+    found_by = "registered" if same_patient else effort
+    return FollowUpResult(f"{model.name}, {found_by}", error, close, group, links, states)
 
 
 _Marks = Mapping[str, tuple[np.ndarray, float]]  # of a study: lesion -> the place that a person marks, its radius
+
+
+_Find = Callable[[str, str], Correspondence | None]
+
+
+def _no_correspondence(_source: str, _target: str) -> None:
+    return None
+
+
+def _correspondence(patient: PhantomFollowUp, maps: Mapping[str, EmbeddingMap], model: Model) -> _Find:
+    scans = {key: MappedScan(volume, maps[key]) for key, volume in zip(_KEYS, patient.volumes, strict=True)}
+    found = correspondence_of(*scans.values(), model.cache)
+    return lambda source, _target: found if source == _KEYS[0] else found.inverse()
 
 
 def _marked(patient: PhantomFollowUp, study: int, rng: np.random.Generator) -> _Marks:
@@ -133,13 +155,18 @@ def _mark_all(record: FollowUp, study: str, marks: _Marks) -> tuple[FollowUp, di
 
 
 def _places(
-    marks: _Marks, patient: PhantomFollowUp, one: int, maps: Mapping[str, EmbeddingMap], effort: str
+    marks: _Marks,
+    patient: PhantomFollowUp,
+    one: int,
+    maps: Mapping[str, EmbeddingMap],
+    effort: str,
+    correspondence: _Find,
 ) -> list[tuple[float, float, str]]:
     """Return error, radius and group of each lesion of study `one` whose place the other study shows."""
     other = 1 - one
     record = FollowUp().with_studies([Study(_KEYS[one], ""), Study(_KEYS[other], "")])
     record, names = _mark_all(record, _KEYS[one], marks)
-    proposed, _reasons = find_places(record, [_KEYS[other]], maps, effort)
+    proposed, _reasons = find_places(record, [_KEYS[other]], maps, effort, correspondence)
     found = {each.id: each.findings[_KEYS[other]] for each in proposed.lesions if _KEYS[other] in each.findings}
     lesions = {lesion.id: lesion for lesion in patient.lesions}
     reshaped = Counter(name for link in _true_links(patient) for name in set(link))

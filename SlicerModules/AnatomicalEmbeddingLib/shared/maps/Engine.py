@@ -1,4 +1,4 @@
-"""The engine as the modules use it: load weights, embed scans, match points. torch is imported only when needed."""
+"""The engine as the modules use it: load weights, embed scans, pair scans. torch is imported only when needed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MemoryLimitError
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MemoryLimitError, NotSamePatientError
 from AnatomicalEmbedding.resources import weights_file
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.embedding.inference import Model
     from AnatomicalEmbedding.embedding.map import EmbeddingMap
-    from AnatomicalEmbedding.matching.match import Matches
+    from AnatomicalEmbedding.registration.correspondence import Correspondence
     from AnatomicalEmbedding.scan.volume import Volume
 
 OLDEST_TORCH = (2, 4)  # as pyproject.toml requires
@@ -107,16 +105,21 @@ class Engine:
         found.precompute()
         return found
 
-    def match(
-        self, template: EmbeddingMap, pointsRas: np.ndarray, targets: Sequence[EmbeddingMap], effort: str = "standard"
-    ) -> list[Matches]:
-        """Find points of the template in each target. pointsRas: (N, 3) RAS mm of the template.
+    def pair(
+        self, volumes: Sequence[Volume], maps: Sequence[EmbeddingMap], progress: Callable[[float, str], None],
+        cancelled: Callable[[], bool],
+    ) -> Correspondence | None:  # fmt: skip
+        """Return the correspondence of two scans; None if they do not show one patient and one region.
 
-        Returns one `Matches` for each target; see `AnatomicalEmbedding.matching.match.match_all`.
+        See `AnatomicalEmbedding.registration.patient_scans.correspondence_of`.
         """
-        from AnatomicalEmbedding.matching.match import match_all
+        from AnatomicalEmbedding.registration.patient_scans import MappedScan, correspondence_of
 
-        return match_all(template, pointsRas, targets, effort)
+        template, target = map(MappedScan, volumes, maps)
+        try:
+            return correspondence_of(template, target, self._cache(), progress, cancelled)
+        except NotSamePatientError:
+            return None
 
     def release(self) -> None:
         """Release the memory of the model. The next use loads the model again."""

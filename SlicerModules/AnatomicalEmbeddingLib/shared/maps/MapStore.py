@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,15 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
 from ..Signal import Listener, Signal
 from ..VolumeNodes import contentKey, snapshot
+from .Correspondences import Correspondences
 from .Engine import Choice, Engine
 from .Worker import Worker, waitForEnded
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from AnatomicalEmbedding.embedding.map import EmbeddingMap
+    from AnatomicalEmbedding.matching.match import Matches
 
 EMPTY, WAITING, WORKING, READY, FAILED = "empty", "waiting", "working", "ready", "failed"
 
@@ -41,6 +45,7 @@ class MapStore(Listener):
 
     A map is removed, and the work on the map cancelled, if the volume is removed from the scene, if the voxels or the
     geometry of the volume change, or if other weights are chosen. While `busy`, call `poll` a few times a second.
+    correspondences: the correspondences of scans of one patient.
     """
 
     def __init__(self, scene, engine: Engine | None = None) -> None:
@@ -50,6 +55,7 @@ class MapStore(Listener):
         self._worker = Worker()
         self._states: dict[str, MapState] = {}
         self._waiting: list[str] = []
+        self.correspondences = Correspondences(scene, self)
         self.observe(scene, scene.NodeRemovedEvent, self._onScene)
         self.observe(scene, scene.StartCloseEvent, self._onScene)
 
@@ -68,6 +74,17 @@ class MapStore(Listener):
     def map(self, volumeNode) -> EmbeddingMap | None:
         """Return the map of a volume; None if the map is not ready."""
         return None if volumeNode is None else self.state(volumeNode).embedding
+
+    def match(self, template, pointsRas: np.ndarray, targets: Sequence, effort: str = "standard") -> list[Matches]:
+        """Find points of the template in targets; all volumes must have a map. Returns one `Matches` for each target.
+
+        A target whose correspondence with the template is ready is not matched: the correspondence gives the answers.
+        pointsRas: (N, 3) RAS mm of the template. effort: see `AnatomicalEmbedding.matching.match.match_all`.
+        """
+        from AnatomicalEmbedding.registration.patient_scans import answers
+
+        fields = [self.correspondences.get(template, target) for target in targets]
+        return answers(self.map(template), pointsRas, list(map(self.map, targets)), fields, effort)
 
     def request(self, volumeNodes: Iterable, retry: bool = True) -> list:
         """Start to embed the volumes that have no map. retry: True to also embed volumes whose embedding failed before.
@@ -129,6 +146,7 @@ class MapStore(Listener):
             else:
                 self._drop(event.key)
         self._advance()
+        self.correspondences.poll()
 
     def choose(self, choice: Choice) -> None:
         """Use other weights, another device or another cache from now on, and cancel the current work.
@@ -161,6 +179,7 @@ class MapStore(Listener):
         """
         self._waiting.clear()
         self._worker.end()
+        self.correspondences.close()
         waitForEnded()
         self._states.clear()
         super().close()

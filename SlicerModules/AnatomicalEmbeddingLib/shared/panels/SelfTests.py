@@ -46,5 +46,5 @@ class SelfTest:
         while store.busy:
             store.poll()
             time.sleep(0.05)
-        (found,) = store.engine.match(store.map(nodes[0]), scans[0].points_ras["carina"][None], [store.map(nodes[1])])
+        (found,) = store.match(nodes[0], scans[0].points_ras["carina"][None], nodes[1:])
         self.assertLess(np.linalg.norm(found.points_ras[0] - scans[1].points_ras["carina"]), 10.0)

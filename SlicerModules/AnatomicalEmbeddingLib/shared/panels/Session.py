@@ -80,7 +80,7 @@ class Session:
         Slicer's main thread may keep Python's lock (GIL) while it waits for events. The background thread then cannot
         run. So while work is running, a short sleep in this method releases the lock.
         """
-        busy = self.store.busy or any(isWorking() for isWorking in self._others)
+        busy = self.store.busy or self.store.correspondences.busy or any(isWorking() for isWorking in self._others)
         if busy:
             time.sleep(_YIELD_SECONDS)
         idle = not any(isEntered() for _panel, isEntered in self._panels)

@@ -1,0 +1,113 @@
+"""Decides how points are found in another scan: by the correspondence of one patient's scans, or by `match`.
+
+A correspondence is computed once for two scans. It is kept next to the maps in the cache, and so is a refusal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from ..embedding.cache import MapCache
+from ..embedding.map import EmbeddingMap, Provenance
+from ..errors import AnatomicalEmbeddingError, NotSamePatientError
+from ..files import write_text
+from ..matching.match import Matches, match_all
+from ..scan.volume import Volume
+from .correspondence import Correspondence, pair
+
+
+class MappedScan(NamedTuple):
+    """A scan and its map."""
+
+    volume: Volume
+    map: EmbeddingMap
+
+
+def answers(
+    template: EmbeddingMap,
+    points_ras: np.ndarray,
+    targets: Sequence[EmbeddingMap],
+    correspondences: Sequence[Correspondence | None],
+    effort: str = "standard",
+) -> list[Matches]:
+    """Find points in several targets. A target that has a correspondence with the template is not matched.
+
+    Args:
+        points_ras: (N, 3) RAS mm in the template.
+        correspondences: for each target, the correspondence from the template to this target, or None.
+        effort: effort of `match_all`, whose errors this function raises for the targets without a correspondence.
+    """
+    others = [target for target, known in zip(targets, correspondences, strict=True) if known is None]
+    matched = iter(match_all(template, points_ras, others, effort))
+    return [next(matched) if known is None else known.points(points_ras) for known in correspondences]
+
+
+def find_correspondence(
+    template: MappedScan, target: MappedScan, same_patient: bool | None = None, cache: MapCache | None = None
+) -> Correspondence | None:
+    """Return the correspondence of two scans, or None if their points must be matched.
+
+    same_patient: False always returns None. None returns the correspondence if both scans have the same DICOM Patient
+    ID and are not refused. True returns the correspondence, and raises the errors of `correspondence_of`.
+    """
+    ids = {template.volume.patient_id, target.volume.patient_id}
+    if same_patient is False or (same_patient is None and (len(ids) > 1 or "" in ids)):
+        return None
+    try:
+        return correspondence_of(template, target, cache)
+    except AnatomicalEmbeddingError:
+        if same_patient:
+            raise
+        return None
+
+
+def correspondence_of(
+    template: MappedScan,
+    target: MappedScan,
+    cache: MapCache | None = None,
+    progress: Callable[[float, str], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Correspondence:
+    """Read the correspondence of two scans from the cache, or compute and store it. See `correspondence.pair`.
+
+    Raises:
+        NotSamePatientError: the scans do not show one patient and one region; also if the cache knows this.
+        CancelledError: `cancelled()` returned True.
+        AnatomicalEmbeddingError: the scans have too few places in common.
+    """
+    # two scans are always paired in one order, so that both directions give the same places
+    first, second = sorted((template, target), key=lambda scan: scan.map.provenance.scan_hash)
+    scans = (first.volume, second.volume, first.map, second.map)
+    make = partial(pair, *scans, progress=progress, cancelled=cancelled)
+    found = make() if cache is None else _from_cache(cache, first.map.provenance, second.map.provenance, make)
+    return found if first is template else found.inverse()
+
+
+def _from_cache(
+    cache: MapCache, one: Provenance, other: Provenance, make: Callable[[], Correspondence]
+) -> Correspondence:
+    """Read a correspondence, or the error of its refusal. If neither is stored, call `make` and store its result."""
+    path = cache.pair_path(one, other)
+    refusal = path.with_suffix(".refused")
+    with suppress(OSError):
+        raise NotSamePatientError(refusal.read_text(encoding="utf-8", errors="replace"))
+    with suppress(AnatomicalEmbeddingError):  # a damaged file is replaced
+        found = Correspondence.load(path)
+        with suppress(OSError):  # a read-only cache can still be read
+            path.touch()
+        return found
+    try:
+        found = make()
+    except NotSamePatientError as error:
+        with suppress(AnatomicalEmbeddingError):
+            write_text(refusal, str(error))
+        raise
+    with suppress(AnatomicalEmbeddingError):
+        found.save(path)
+        cache.shrink(cache.limit_bytes)
+    return found

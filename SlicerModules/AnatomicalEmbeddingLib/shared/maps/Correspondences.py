@@ -1,0 +1,93 @@
+"""Keeps the correspondences of scans of one patient in a scene. They are computed in the background."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..SceneNodes import haveOnePatient
+from ..Signal import Listener, Signal
+from ..VolumeNodes import snapshot
+from .Worker import Worker
+
+if TYPE_CHECKING:
+    from AnatomicalEmbedding.registration.correspondence import Correspondence
+
+    from .MapStore import MapStore
+
+
+class Correspondences(Listener):
+    """The correspondences between volumes that have a map. Signal changed(): a correspondence is ready.
+
+    A correspondence is forgotten, and its computation cancelled, if the map of one of its two volumes is removed or
+    replaced.
+    """
+
+    def __init__(self, scene, store: MapStore) -> None:
+        self.scene, self.store = scene, store
+        self.changed = Signal()
+        self._worker = Worker()
+        self._waiting: list[tuple] = []  # pairs of volume nodes
+        self._known: dict[tuple, tuple[list, Correspondence | None]] = {}  # IDs of two volumes -> their maps, result
+        self.listen(store.changed, self._onMap)
+        self.atEnd(self._worker.end)
+
+    @property
+    def busy(self) -> bool:
+        """True while a correspondence waits or is being computed."""
+        return bool(self._waiting) or self._worker.busy
+
+    def get(self, template, target) -> Correspondence | None:
+        """Return the correspondence from one volume to another. None if it is not ready, or the scans were refused."""
+        maps, found = self._known.get((template.GetID(), target.GetID()), ([], None))
+        return found if maps == [self.store.map(template), self.store.map(target)] else None
+
+    def request(self, template, targets: Sequence, ofOnePatient: bool = False) -> None:
+        """Start to compute the correspondences from one volume to others. Volumes without a map are left out.
+
+        ofOnePatient: True if all volumes show one patient. If False, only targets that have the same patient as the
+        template in the subject hierarchy are used.
+        """
+        for target in targets:
+            key = (template.GetID(), target.GetID())
+            known = template is target or key in self._known
+            if known or None in (self.store.map(template), self.store.map(target)):
+                continue
+            if ofOnePatient or haveOnePatient(self.scene, template, target):
+                self._known[key] = self._known[key[::-1]] = ([], None)
+                self._waiting.append((template, target))
+
+    def poll(self) -> None:
+        """Store the results of the background thread. Start the next computation when all maps are made."""
+        for event in self._worker.poll():
+            if event.kind == "done":
+                maps, found = event.result
+                self._known[event.key] = maps, found
+                if found is not None:
+                    self._known[event.key[::-1]] = maps[::-1], found.inverse()
+                    self.changed.emit()
+        if self._waiting and not self._worker.busy and not self.store.busy:
+            self._start(*self._waiting.pop(0))
+
+    def _start(self, *nodes) -> None:
+        maps, engine = [self.store.map(node) for node in nodes], self.store.engine
+        if None in maps:  # voxels have changed while the pair waited
+            self._forget(nodes[0].GetID())
+            return
+        copies = [snapshot(node) for node in nodes]
+
+        def work(progress, cancelled) -> tuple[list, Correspondence | None]:
+            return maps, engine.pair([copy.volume() for copy in copies], maps, progress, cancelled)
+
+        self._worker.submit(tuple(node.GetID() for node in nodes), work)
+
+    def _onMap(self, volumeId: str) -> None:
+        node = self.scene.GetNodeByID(volumeId)
+        if node is None or self.store.map(node) is None:
+            self._forget(volumeId)
+
+    def _forget(self, volumeId: str) -> None:
+        for key in [key for key in self._known if volumeId in key]:
+            del self._known[key]
+            self._worker.cancel(key)
+        self._waiting = [nodes for nodes in self._waiting if volumeId not in [node.GetID() for node in nodes]]

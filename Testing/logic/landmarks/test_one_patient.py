@@ -1,0 +1,127 @@
+"""Test answers in two scans of one patient: first by matching, then by the correspondence, when it is ready."""
+
+import numpy as np
+import pytest
+import slicer
+from landmark_bench import NAMES
+from scans import add_bent_copy, add_patient, bent_copy, finish, patient, put_under_one_patient
+
+from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
+from AnatomicalEmbeddingLib.shared import SceneNodes
+
+
+@pytest.fixture
+def studies(bench, scene):
+    """The template is the bent copy: the true places of its points in the patient are known exactly."""
+    template, target = add_bent_copy(), add_patient(0, "Earlier")
+    put_under_one_patient(scene, template, target)
+    bench.ready(template, target)
+    return template, target
+
+
+def points_of_bent_copy() -> tuple[np.ndarray, np.ndarray]:
+    """Points (n, 3) of the bent copy in and around the organs, and their true places (n, 3) in patient 0."""
+    middle = np.mean([patient(0).points_ras[name] for name in NAMES], axis=0)
+    rng = np.random.default_rng(1)
+    points = middle + rng.uniform(-40, 40, (12, 3))
+    return points, bent_copy().to_original(points)
+
+
+def off_mm(bench, target, ids, places) -> np.ndarray:
+    found = [bench.found(point_id, target) for point_id in ids]
+    return np.linalg.norm(np.subtract(found, places), axis=1)
+
+
+def settle(bench) -> None:
+    finish(bench.store, 300.0, correspondences=True)
+
+
+def test_answers_come_at_once_and_settle_when_the_correspondence_is_ready(bench, studies):
+    _, target = studies
+    points, places = points_of_bent_copy()
+    ids = [bench.place(f"P{n}", node=point) for n, point in enumerate(points)]
+    bench.logic.setByHand(ids[0], target, (1.0, 2.0, 3.0))
+    first = off_mm(bench, target, ids[1:], places[1:])
+    steps = bench.logic.history.canRedo
+    settle(bench)
+    settled = off_mm(bench, target, ids[1:], places[1:])
+    assert np.median(settled) < 2.0  # half of a voxel of 4 mm
+    assert np.median(settled) < np.median(first)
+    assert bench.answer(ids[1], target).madeFrom.endswith("-registration")
+    np.testing.assert_allclose(bench.found(ids[0], target), (1.0, 2.0, 3.0))
+    assert bench.logic.history.canRedo == steps
+    bench.logic.undo()
+    np.testing.assert_allclose(off_mm(bench, target, ids[1:], places[1:]), settled, atol=1e-3)
+    late = bench.place("late", node=points[3])
+    assert off_mm(bench, target, [late], places[3:4])[0] == pytest.approx(settled[2], abs=1e-3)
+
+
+def test_a_click_in_the_target_also_reads_the_correspondence(bench, studies):
+    template, target = studies
+    points, places = points_of_bent_copy()
+    bench.place("first", node=points[0])
+    settle(bench)
+    (found,) = bench.store.match(target, places, [template])
+    assert np.median(np.linalg.norm(found.points_ras - points, axis=1)) < 2.0
+
+
+def test_the_crosshair_reads_the_correspondence(bench, studies, scene):
+    template, target = studies
+    crosshair = AnatomicalCrosshair(scene, bench.store)
+    crosshair.volumes = [template, target]
+    points, places = points_of_bent_copy()
+    shown = []
+    crosshair.markers.put = lambda node, world: shown.append(world)
+    crosshair.follow(template, points[0])
+    settle(bench)
+    shown.clear()
+    for point in points:
+        crosshair.follow(template, point)
+    assert np.median(np.linalg.norm(np.subtract(shown, places), axis=1)) < 2.0
+    crosshair.close()
+
+
+def test_scans_that_no_patient_holds_together_are_not_registered(bench):
+    template, target = add_bent_copy(), add_patient(0, "Earlier")
+    bench.ready(template, target)
+    bench.place("P", node=points_of_bent_copy()[0][0])
+    assert not bench.store.correspondences.busy
+
+
+def test_a_changed_scan_loses_its_correspondence(bench, studies):
+    template, target = studies
+    bench.place("P", node=points_of_bent_copy()[0][0])
+    settle(bench)
+    assert bench.store.correspondences.get(template, target) is not None
+    target.GetImageData().Modified()
+    assert bench.store.correspondences.get(template, target) is None
+    bench.store.clear()
+    assert bench.store.correspondences.get(template, target) is None
+    assert not bench.store.correspondences.busy
+
+
+def test_another_person_under_the_same_patient_is_matched(bench, scene):
+    template, target = add_patient(0), add_patient(1, "Stranger")
+    put_under_one_patient(scene, template, target)
+    bench.ready(template, target)
+    point_id = bench.place("liver_dome")
+    before = bench.found(point_id, target)
+    settle(bench)
+    np.testing.assert_array_equal(bench.found(point_id, target), before)
+    assert bench.reported == []
+
+
+def test_a_scan_read_with_a_patient_id_joins_its_patient_and_the_scene_gets_no_new_id(scene):
+    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    imported, hit, other, another, unknown = (add_patient(0, f"CT {n}") for n in range(5))
+    put_under_one_patient(scene, imported)
+    miller = SceneNodes.ancestorOf(scene, imported, "Patient")
+    hierarchy.SetItemUID(miller, "DICOM", "4711")
+    for node, patient_id in ((hit, "4711"), (other, "0815"), (another, "0815"), (unknown, "")):
+        SceneNodes.placeUnderPatient(scene, node, patient_id)
+    assert SceneNodes.haveOnePatient(scene, imported, hit)
+    assert SceneNodes.haveOnePatient(scene, other, another)
+    assert not SceneNodes.haveOnePatient(scene, hit, other)
+    assert not SceneNodes.haveOnePatient(scene, unknown, unknown)
+    created = SceneNodes.ancestorOf(scene, other, "Patient")
+    assert "0815" not in hierarchy.GetItemUID(created, "DICOM") + hierarchy.GetItemName(created)

@@ -1,0 +1,128 @@
+"""Test who answers for two scans of one patient: the correspondence, or `match`; and what the cache keeps."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from AnatomicalEmbedding.embedding.cache import MapCache
+from AnatomicalEmbedding.errors import CancelledError, NotSamePatientError
+from AnatomicalEmbedding.matching.match import match
+from AnatomicalEmbedding.registration.correspondence import Correspondence
+from AnatomicalEmbedding.registration.patient_scans import (
+    MappedScan,
+    answers,
+    correspondence_of,
+    find_correspondence,
+)
+
+
+@pytest.fixture(scope="session")
+def pair_cache(tmp_path_factory) -> MapCache:
+    """One cache for the module, so that the two scans are registered once."""
+    return MapCache(tmp_path_factory.mktemp("pairs"))
+
+
+@pytest.fixture(scope="session")
+def scans(bent_pair) -> tuple[MappedScan, MappedScan]:
+    """The bent copy, and the patient: one Patient ID in both."""
+    one, other = (
+        MappedScan(replace(volume, patient_id="4711"), embedding)
+        for volume, embedding in zip(bent_pair.volumes, bent_pair.maps, strict=True)
+    )
+    return one, other
+
+
+def stopped() -> bool:
+    return True
+
+
+@pytest.fixture(scope="session")
+def field(scans, pair_cache) -> Correspondence:
+    return correspondence_of(*scans, pair_cache)
+
+
+def named(scan: MappedScan, patient_id: str) -> MappedScan:
+    return scan._replace(volume=replace(scan.volume, patient_id=patient_id))
+
+
+def truth(bent_pair) -> tuple[np.ndarray, np.ndarray]:
+    """Points of the bent copy, (n, 3), and their true places in the patient, (n, 3); at least 30 mm inside."""
+    points = bent_pair.points_ras
+    places = bent_pair.bent.to_original(points)
+    low, high = bent_pair.volumes[1].bounds_ras
+    kept = ((places > low + 30) & (places < high - 30)).all(axis=1)
+    return points[kept], places[kept]
+
+
+def test_the_correspondence_answers_in_both_directions(scans, field, pair_cache, bent_pair):
+    points, places = truth(bent_pair)
+    for known, asked, true in (
+        (field, points, places),
+        (correspondence_of(*scans[::-1], pair_cache), places, points),
+    ):
+        (found,) = answers(scans[0].map, asked, [scans[1].map], [known])
+        assert np.median(np.linalg.norm(found.points_ras - true, axis=1)) < 2.0  # half of a voxel of 4 mm
+
+
+def test_a_target_without_a_correspondence_is_matched_as_ever(scans, field, bent_pair):
+    points = bent_pair.points_ras[:5]
+    targets = [scans[1].map, scans[0].map, scans[1].map]
+    found = answers(scans[0].map, points, targets, [None, field, None])
+    expected = match(scans[0].map, points, scans[1].map)
+    for each in (found[0], found[2]):
+        np.testing.assert_allclose(each.points_ras, expected.points_ras, atol=1e-3)
+    np.testing.assert_array_equal(found[1].points_ras, field.points(points).points_ras)
+
+
+@pytest.mark.parametrize(
+    ("ids", "same_patient", "is_paired"),
+    [
+        (("4711", "4711"), None, True),
+        (("4711", "4712"), None, False),
+        (("", ""), None, False),  # two scans without Patient ID
+        (("4711", "4711"), False, False),
+        (("4711", "4712"), True, True),
+    ],
+)
+def test_the_patient_id_decides_unless_the_user_does(scans, field, pair_cache, ids, same_patient, is_paired):
+    one, other = map(named, scans, ids)
+    found = find_correspondence(one, other, same_patient, pair_cache)
+    assert (found is not None) == is_paired
+
+
+@pytest.fixture
+def strangers(scans, phantom_pair, map_folder) -> tuple[MappedScan, MappedScan]:
+    from AnatomicalEmbedding import load_model
+
+    volume = replace(phantom_pair[1].volume, patient_id="4711")
+    return scans[1], MappedScan(volume, load_model(cache=MapCache(map_folder)).embed(volume))
+
+
+def test_a_refusal_is_kept_and_the_points_are_matched(strangers, tmp_path):
+    cache = MapCache(tmp_path)
+    assert find_correspondence(*strangers, cache=cache) is None
+    (kept,) = tmp_path.iterdir()
+    kept.write_text("Different bones; kept for the test.")  # the second answer comes from this file
+    with pytest.raises(NotSamePatientError, match="kept for the test"):
+        find_correspondence(*strangers[::-1], same_patient=True, cache=cache)
+    assert (cache.count(), cache.size_bytes()) == (0, kept.stat().st_size)
+    assert cache.shrink(0) == 1
+
+
+def test_a_stopped_pair_leaves_nothing_and_a_damaged_file_is_replaced(scans, tmp_path, field):
+    cache = MapCache(tmp_path)
+    with pytest.raises(CancelledError):
+        correspondence_of(*scans, cache, cancelled=stopped)
+    assert list(tmp_path.iterdir()) == []
+    path = cache.pair_path(*sorted((scan.map.provenance for scan in scans), key=lambda made: made.scan_hash))
+    path.write_bytes(b"damaged")
+    with pytest.raises(CancelledError):
+        correspondence_of(*scans, cache, cancelled=stopped)
+    field_or_inverse = (
+        field if scans[0].map.provenance.scan_hash < scans[1].map.provenance.scan_hash else field.inverse()
+    )
+    field_or_inverse.save(path)
+    points = scans[0].map.body_index.numpy()[:3] @ scans[0].map.cell_to_ras[:3, :3].T + scans[0].map.cell_to_ras[:3, 3]
+    kept = correspondence_of(*scans, cache, cancelled=stopped)
+    np.testing.assert_array_equal(kept.points(points).points_ras, field.points(points).points_ras)
