@@ -169,6 +169,8 @@ def test_shipped_weights_state_their_terms(capsys):
     assert main(["info", "--json"]) == 0
     (facts,) = json.loads(capsys.readouterr().out)
     assert "for research only" in facts["terms_of_hybrid-ct-v3"]
+    assert "for research only" in facts["terms_of_ct-research"]
+    assert "for any purpose" in facts["terms_of_ct-open"]
 
 
 def test_terms_need_a_readable_card(tmp_path):
@@ -184,7 +186,7 @@ def test_terms_need_a_readable_card(tmp_path):
     ("installed", "chosen"),
     [
         (["hybrid-ct-v3"], "hybrid-ct-v3"),
-        (["ct-research", "hybrid-ct-v3"], "ct-research"),
+        (["ct-research", "hybrid-ct-v3"], "hybrid-ct-v3"),
         (["ct-open", "ct-research"], "ct-open"),
     ],
 )
