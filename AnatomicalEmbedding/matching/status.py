@@ -1,7 +1,7 @@
 """The rules for the status of an answer. All parts of the program use these rules and show the status unchanged.
 
-* matched: the scan shows the point, and the expected error is at most 15 mm.
-* uncertain: the scan may not show the point, the expected error is above 15 mm, or the level of the spine is uncertain.
+* matched: the scan shows the point, and the expected error is at most 10 mm.
+* uncertain: the scan may not show the point, the expected error is above 10 mm, or the level of the spine is uncertain.
 * absent: the scan does not show the point.
 
 A place that the user describes in words is inside the scan, partly in the scan, outside the scan, or uncertain.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 MATCHED, UNCERTAIN, ABSENT = "matched", "uncertain", "absent"
-MATCHED_MM = 15.0  # largest expected error of a "matched" answer
+MATCHED_MM = 10.0  # largest expected error of a "matched" answer
 _SHOWN = 0.85  # least probability, for "matched", that the scan shows the point
 _LEVEL_CHANCE = 0.8  # least chance, for "matched" at the spine, that the levels of both scans are right
 _PERHAPS_SHOWN = 0.5  # with a lower probability the answer is absent

@@ -27,9 +27,9 @@ from AnatomicalEmbedding.words import PlaceFinder
 SPACING_MM = (4.0, 4.0, 4.0)
 
 
-def test_matched_means_shown_and_at_most_15_mm():
+def test_matched_means_shown_and_at_most_10_mm():
     present = np.array([0.99, 0.99, 0.7, 0.7, 0.2])
-    expected = np.array([15.0, 15.1, 3.0, 40.0, 3.0])
+    expected = np.array([10.0, 10.1, 3.0, 40.0, 3.0])
     assert decide(present, expected).tolist() == [MATCHED, UNCERTAIN, UNCERTAIN, UNCERTAIN, ABSENT]
 
 
