@@ -1,5 +1,6 @@
-"""Chooses the device to compute on, and determines its free memory."""
+"""Chooses the device and the number type to compute with, in all versions of PyTorch from 2.2 on; free memory."""
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
 
@@ -41,6 +42,13 @@ def fast_dtype(device: torch.device) -> torch.dtype:
     else:
         fast = device.type == "cpu" and _has_bfloat16_instructions()
     return torch.bfloat16 if fast else torch.float32
+
+
+def mixed_precision(device: torch.device, dtype: torch.dtype) -> AbstractContextManager:
+    """Return a context in which convolutions compute with numbers of type `dtype`; float32: without mixed precision."""
+    if device.type not in ("cpu", "cuda"):  # PyTorch before 2.5 has no mixed precision on other devices
+        return nullcontext()
+    return torch.autocast(device.type, torch.bfloat16 if dtype == torch.float32 else dtype, dtype != torch.float32)
 
 
 @cache
