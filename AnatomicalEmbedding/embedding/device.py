@@ -1,7 +1,10 @@
-"""Chooses the device to compute on, and determines its free memory."""
+"""Chooses the device and the number type to compute with, in all versions of PyTorch from 2.2 on; free memory."""
 
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from ..errors import AnatomicalEmbeddingError
@@ -9,6 +12,9 @@ from ..errors import AnatomicalEmbeddingError
 _FREE_SHARE = 0.6  # share of the free memory that the embedding of one scan may use
 _NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory")  # messages of torch's allocators
 _ASSUMED_FREE_BYTES = 4 * 2**30
+_BFLOAT16_CAPABILITY = 8  # the first generation of NVIDIA GPUs (compute capability) with bfloat16
+_BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}  # names of CPU instructions in _CPU_INFO
+_CPU_INFO = Path("/proc/cpuinfo")
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -32,15 +38,30 @@ def choose_device(name: str = "auto") -> torch.device:
 def fast_dtype(device: torch.device) -> torch.dtype:
     """Return the number type that is fastest on a device: bfloat16 or float32."""
     if device.type == "cuda":
-        fast = torch.cuda.is_bf16_supported(including_emulation=False)
-    else:  # on a CPU without bfloat16 instructions, bfloat16 is several times slower than float32
-        fast = device.type == "cpu" and (torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+        fast = torch.cuda.get_device_capability(device)[0] >= _BFLOAT16_CAPABILITY
+    else:
+        fast = device.type == "cpu" and _has_bfloat16_instructions()
     return torch.bfloat16 if fast else torch.float32
+
+
+def mixed_precision(device: torch.device, dtype: torch.dtype) -> AbstractContextManager:
+    """Return a context in which convolutions compute with numbers of type `dtype`; float32: without mixed precision."""
+    if device.type not in ("cpu", "cuda"):  # PyTorch before 2.5 has no mixed precision on other devices
+        return nullcontext()
+    return torch.autocast(device.type, torch.bfloat16 if dtype == torch.float32 else dtype, dtype != torch.float32)
+
+
+@cache
+def _has_bfloat16_instructions() -> bool:
+    """Whether this CPU has bfloat16 instructions. Without them, bfloat16 is several times slower than float32."""
+    if _CPU_INFO.exists():  # Linux
+        return not _BFLOAT16_FLAGS.isdisjoint(_CPU_INFO.read_text().split())
+    return "AVX512_SPR" in np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error means that the CPU or GPU ran out of memory."""
-    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+    if isinstance(error, MemoryError | torch.cuda.OutOfMemoryError):
         return True
     return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _NO_MEMORY)
 

@@ -18,7 +18,7 @@ from ..scan.volume import Volume, check_voxels
 from .body import no_patient, patient_on_grid
 from .cache import MapCache
 from .calibration import Calibration
-from .device import choose_device, is_out_of_memory, memory_budget
+from .device import choose_device, is_out_of_memory, memory_budget, mixed_precision
 from .grid_reading import in_rows
 from .map import EmbeddingMap, Provenance
 from .models.convolution import fold_norms
@@ -207,8 +207,8 @@ class Model:
                     "close other programs, or give a larger limit with --memory-mb."
                 )
             try:
-                # float16 on CUDA only; on a CPU, `Convolution` chooses the number type
-                with torch.autocast(self.device.type, dtype=torch.float16, enabled=self.device.type == "cuda"):
+                # on a CPU, `Convolution` chooses the number type
+                with mixed_precision(self.device, torch.float16 if self.device.type == "cuda" else torch.float32):
                     if need > budget:
                         found = run_in_slabs(network, x, slab_cells, self.device, step, descriptors)
                     else:

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..embedding.device import fast_dtype
+from ..embedding.device import fast_dtype, mixed_precision
 from ..embedding.working_grid import AIR_HU
 from ..errors import CancelledError
 from ..scan.geometry import rotations
@@ -375,7 +375,7 @@ def predict(
     k, j, i = (min(_WINDOW, -(-n // _STEP) * _STEP) for n in crop.shape)
     size = (k, j, i)
     # bfloat16 is more than twice as fast if the device has instructions for it
-    precision = torch.autocast(device.type, torch.bfloat16, enabled=fast_dtype(device) == torch.bfloat16)
+    precision = mixed_precision(device, fast_dtype(device))
     padded = [max(0, n - whole) for n, whole in zip(size, crop.shape, strict=True)]
     pad = [0, padded[2], 0, padded[1], 0, padded[0]]
     hu = F.pad(crop.hu, pad, value=AIR_HU)

@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import torch
 from torch import nn
+from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from ..errors import AnatomicalEmbeddingError, CancelledError
 from ..files import atomic_path
@@ -141,8 +142,8 @@ class TrainingLoop:
         self.step += 1
         # exponential mean of the weights; it spans fewer steps at the start, so that the first weights are forgotten
         keep = min(self.spec.ema, (self.step - 1) / (self.step + 9))
-        with torch.no_grad():
-            torch._foreach_lerp_(list(self.averaged.parameters()), list(self.network.parameters()), 1 - keep)
+        average = get_ema_multi_avg_fn(keep)
+        average(list(self.averaged.parameters()), list(self.network.parameters()), self.step)
         for mean, value in zip(self.averaged.buffers(), self.network.buffers(), strict=True):
             mean.copy_(value)
         self.mean_loss = total if self.step == 1 else 0.98 * self.mean_loss + 0.02 * total

@@ -1,6 +1,7 @@
 """Objectives of our recipes: their batches, and the losses of coordinates, descriptors and organs."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -141,12 +142,12 @@ def _middle(scan: PreparedScan) -> np.ndarray:
 class LossContext:
     """Arguments of a loss, in addition to network and batch.
 
-    precision: the autocast context in which the network runs. generator: random numbers for the choice of negatives.
+    precision: context of mixed precision for the network. generator: random numbers for the choice of negatives.
     """
 
     recipe: Recipe
     frames: FrameCorrections
-    precision: torch.autocast
+    precision: AbstractContextManager
     generator: torch.Generator
 
 

@@ -253,14 +253,16 @@ class ViewSampler(BatchSampler):
         organs, counted from 1, or 0 if the cell has no label. The second, bool (organs,), is True for each organ that
         the scan has labels for."""
         organs = self.recipe.network.organs
-        known = torch.tensor([name in scan.label_names for name in organs], dtype=torch.bool)
+        device = crop.hu.device
+        known = torch.tensor([name in scan.label_names for name in organs], dtype=torch.bool, device=device)
         if scan.labels is None or not known.any():
-            return torch.zeros([n // LOCAL_STRIDE for n in crop.hu.shape], dtype=torch.uint8), known & False
+            no_labels = torch.zeros([n // LOCAL_STRIDE for n in crop.hu.shape], dtype=torch.uint8, device=device)
+            return no_labels, known & False
         voxel = crop.warp.voxel_ijk(LOCAL_STRIDE).round().long()
         shape = torch.tensor(scan.labels.shape[::-1], device=voxel.device)
         inside = ((voxel >= 0) & (voxel < shape)).all(-1)
         i, j, k = torch.minimum(voxel.clamp(min=0), shape - 1).unbind(-1)
-        return scan.numbers_among(organs).to(voxel.device)[scan.labels[k, j, i].long()] * inside, known.to(voxel.device)
+        return scan.numbers_among(organs).to(voxel.device)[scan.labels[k, j, i].long()] * inside, known
 
 
 def counterpart(scan: PreparedScan, voxel_ijk: np.ndarray, other: PreparedScan) -> np.ndarray | None:

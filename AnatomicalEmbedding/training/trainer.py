@@ -18,7 +18,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from ..embedding.device import choose_device, fast_dtype, memory_budget
+from ..embedding.device import choose_device, fast_dtype, memory_budget, mixed_precision
 from ..embedding.inference import Model
 from ..embedding.models.network import DESCRIPTOR_HEADS, OPTIONAL_HEADS, EmbeddingNetwork
 from ..errors import AnatomicalEmbeddingError
@@ -110,10 +110,9 @@ def train(
     def loss_of(number: int) -> torch.Tensor:
         batch = next(batches)
         batch = type(batch)(**{name: x.to(place) for name, x in vars(batch).items()})
-        precision = torch.autocast(place.type, dtype, enabled=dtype != torch.float32)
         # like the batch, its random negatives depend on (seed, step) alone
         generator = torch.Generator().manual_seed(seed * 1_000_003 + number)
-        return objective.loss(network, batch, LossContext(recipe, frames, precision, generator))
+        return objective.loss(network, batch, LossContext(recipe, frames, mixed_precision(place, dtype), generator))
 
     def judge(log: StepLog, last: bool) -> None:
         if validate is not None and (last or loop.step % validate_every == 0):

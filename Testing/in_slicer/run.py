@@ -114,7 +114,7 @@ def install_packages(slicer: Path) -> int:
         print(f"{slicer}: has no PythonSlicer next to it.", file=sys.stderr)
         return 2
     index = ["--extra-index-url", "https://download.pytorch.org/whl/cpu"]
-    wanted = ["torch>=2.4", "safetensors>=0.4"]
+    wanted = ["torch>=2.2", "safetensors>=0.4"]
     return subprocess.run([str(found[0]), "-m", "pip", "install", *index, *wanted], check=False).returncode
 
 

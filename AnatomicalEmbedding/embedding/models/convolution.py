@@ -54,6 +54,6 @@ def fold_norms(network: nn.Module) -> nn.Module:
 
 
 def _by_onednn(x: torch.Tensor) -> bool:
-    """Return whether oneDNN can compute a convolution of `x`: on a CPU, in float32, without gradients or autocast."""
-    plain = x.device.type == "cpu" and x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu")
+    """Return whether oneDNN can compute a convolution of `x`: on a CPU, in float32, without gradients."""
+    plain = x.device.type == "cpu" and x.dtype == torch.float32
     return plain and not torch.is_grad_enabled() and torch.backends.mkldnn.is_available()

@@ -7,7 +7,6 @@ both levels, the coordinate and the local descriptor.
 """
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -18,6 +17,7 @@ from torch import nn
 
 from ...anatomy.names import canonical_name
 from ...scan.checks import MAX_SPACING_MM, MIN_SPACING_MM
+from ..device import mixed_precision
 from ..tensor_files import check_fields
 from .convolution import Convolution
 from .organs import OrganHead
@@ -213,7 +213,7 @@ class EmbeddingNetwork(nn.Module):
         up = self.decoder[-1](_join(self.up[-1](coarse), fine))
         coordinate = None
         if self.spec.coordinates:
-            with _full_precision(x):  # float16 would round a coordinate of 800 mm to half a mm
+            with mixed_precision(x.device, torch.float32):  # float16 would round a coordinate of 800 mm to half a mm
                 coordinate = self.output_norm(self.coordinate(up.float()))
         if not descriptors or not self.spec.local_channels:
             return Features(coordinate)
@@ -348,11 +348,5 @@ def _in_safe_precision(layer: Callable[[torch.Tensor], torch.Tensor], x: torch.T
     """
     if x.device.type != "cpu" or x.shape[2] != 2:
         return layer(x)
-    with _full_precision(x):
+    with mixed_precision(x.device, torch.float32):
         return layer(x.float())
-
-
-def _full_precision(x: torch.Tensor) -> AbstractContextManager:
-    """Return a context in which torch does not use mixed precision on the device of `x`."""
-    known = torch.amp.is_autocast_available(x.device.type)
-    return torch.autocast(x.device.type, enabled=False) if known else nullcontext()

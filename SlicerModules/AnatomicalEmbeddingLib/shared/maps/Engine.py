@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.registration.correspondence import Correspondence
     from AnatomicalEmbedding.scan.volume import Volume
 
-OLDEST_TORCH = (2, 4)  # as pyproject.toml requires
+OLDEST_TORCH = (2, 2)  # as pyproject.toml requires
 DEVICES = ("auto", "cpu", "cuda", "mps")  # in the order of AnatomicalEmbeddingSetup.ui
 
 
