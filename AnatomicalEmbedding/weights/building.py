@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
@@ -140,7 +140,7 @@ class WeightsBuild:
             raise CancelledError(f"{self.folder}: stopped in the stage {stage}; give the same command to continue.")
         if always or time.monotonic() > self._reported + _REPORT_SECONDS:
             self._reported = time.monotonic()
-            end = datetime.fromtimestamp(time.time() + 3600 * self.plan.hours_left(stage, share))
+            end = datetime.now() + timedelta(hours=self.plan.hours_left(stage, share))
             number = list(self.plan.hours).index(stage) + 1
             self.report(f"[{number}/{len(self.plan.hours)}] {stage}: {what}; expected end of the build {end:%a %H:%M}")
 

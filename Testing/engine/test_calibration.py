@@ -72,8 +72,8 @@ def test_too_few_matches_are_refused():
 
 
 class TestVerdicts:
-    @pytest.mark.parametrize(("expected", "status"), [(16.0, "uncertain"), (14.0, "matched")])
-    def test_an_answer_that_is_beyond_15_mm_on_average_is_no_match(self, expected, status):
+    @pytest.mark.parametrize(("expected", "status"), [(11.0, "uncertain"), (9.0, "matched")])
+    def test_an_answer_that_is_beyond_10_mm_on_average_is_no_match(self, expected, status):
         """However probable the answer is, its expected error decides."""
         node = np.zeros(1, np.int64)
         leaf = Forest(node, node - 1, np.zeros(1), node, np.array([[0.99, 0.4, 0.6, expected]]))

@@ -40,7 +40,7 @@ def test_damaged_prepared_scan_is_named(content, tmp_path):
     path = tmp_path / "scan.safetensors"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(AnatomicalEmbeddingError, match=r"scan\.safetensors: .*delete it"):
+    with pytest.raises(AnatomicalEmbeddingError, match=r"scan\.safetensors: .*delete this file and run again"):
         PreparedScan.load(path)
 
 
