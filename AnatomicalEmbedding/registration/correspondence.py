@@ -226,7 +226,10 @@ def pair(
         step(0.0, "matching")
         matches = list(threads.map(match_grid, maps, maps[::-1], (STEPS_MM, STEPS_MM)))
         check_matches(matches, names)
-        coarse = [Coarse.of(each, volume) for each, volume in zip(matches, volumes, strict=True)]
+        coarse = []
+        for each, volume in zip(matches, volumes, strict=True):
+            step(0.1, "fitting")
+            coarse.append(Coarse.of(each, volume))
         found = join_directions(coarse, volumes, maps, threads, step)
         step(0.8, "measuring the agreement")
         pictures = list(threads.map(Picture.of, volumes, maps))

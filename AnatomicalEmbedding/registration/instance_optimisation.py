@@ -131,6 +131,7 @@ def refine(
         while smooth < _MOST_SMOOTH and comparison.least_volume(field, affine) < _LEAST_VOLUME:  # near folding
             smooth *= 2
             for _ in range(_UNFOLDING_ROUNDS):
+                step((level + 1) / len(levels))
                 field, _ = comparison.improved(field, start, smooth)
     return field
 

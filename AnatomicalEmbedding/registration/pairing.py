@@ -89,6 +89,7 @@ def join_directions(
         step(0.3 + 0.3 * share, "comparing the images")
 
     def compare(fixed: Features, moving: Features, start: Coarse) -> Comparison:
+        step(0.65, "comparing small neighbourhoods")
         return Comparison(fixed, moving, start.affine, _EVERY)
 
     fields = list(threads.map(refined, coarse, (volumes, volumes[::-1]), (maps, maps[::-1])))

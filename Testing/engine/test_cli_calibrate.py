@@ -56,5 +56,6 @@ def test_wrong_data_and_names_are_refused(anatemb, labelled, tmp_path):
     assert_refused(anatemb("calibrate", labelled, "-o", tmp_path / "x.json"), "this name must end in .calibration")
     output = tmp_path / "x.calibration.safetensors"
     assert_refused(anatemb("calibrate", tmp_path / "none", "-o", output), "none: no such folder")
-    assert_refused(anatemb("calibrate", labelled, "-o", output, "--phantoms", 1), "compared in pairs; give 0 or at least 2")
+    refusal = "compared in pairs; give 0 or at least 2"
+    assert_refused(anatemb("calibrate", labelled, "-o", output, "--phantoms", 1), refusal)
     assert not output.exists()

@@ -20,7 +20,7 @@ Work = Callable[[Progress, Callable[[], bool]], object]
 _ending: list[threading.Thread] = []  # threads that were asked to end; some may still run
 
 
-def waitForEnded(seconds: float = 5.0) -> bool:
+def waitForEnded(seconds: float = 10.0) -> bool:
     """Wait for all threads that were asked to end. Returns True if all of them have ended.
 
     seconds: the longest wait for all threads together. Slicer cannot close before this function returns.
