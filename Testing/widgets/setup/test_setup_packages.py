@@ -18,7 +18,7 @@ def test_torch_is_installed_by_the_pytorch_extension_only(kit, open_panel, engin
     extension = kit.packaging.install_pytorch_extension()
     panel = open_panel()
     kit.click(panel.ui.installButton)
-    assert extension.requested == [{"askConfirmation": True, "backend": None, "version": ">=2.4"}]
+    assert extension.requested == [{"askConfirmation": True, "backend": None, "version": ">=2.2"}]
     assert kit.packaging.installed == []
 
 
