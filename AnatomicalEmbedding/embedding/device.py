@@ -1,4 +1,4 @@
-"""Chooses the device and the number type to compute with, in all versions of PyTorch from 2.2 on; free memory."""
+"""Chooses the device and the number type to compute with, and determines the free memory of a device."""
 
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
@@ -48,7 +48,7 @@ def mixed_precision(device: torch.device, dtype: torch.dtype) -> AbstractContext
     """Return a context in which convolutions compute with numbers of type `dtype`; float32: without mixed precision."""
     if device.type not in ("cpu", "cuda"):  # PyTorch before 2.5 has no mixed precision on other devices
         return nullcontext()
-    return torch.autocast(device.type, torch.bfloat16 if dtype == torch.float32 else dtype, dtype != torch.float32)
+    return torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
 
 
 @cache

@@ -11,7 +11,7 @@ import torch
 from ..embedding.calibration import Calibration
 from ..embedding.grid_reading import read_linear
 from ..embedding.map import EmbeddingMap
-from ..scan.geometry import transform_points
+from ..scan.geometry import mm_to_sides, transform_points
 from .coordinates import CoordinateAnswers
 from .status import decide
 from .target_batch import TargetRows
@@ -63,8 +63,7 @@ def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Te
     coordinate = mixed[:, :3] / mixed[:, 3:].clamp_min(1e-6)
     voxel = transform_points(target.cell_to_scan, cells.numpy())
     axes = target.scan_to_ras[:3, :3]
-    left = np.minimum(voxel + 0.5, np.array(target.scan_shape[::-1]) - 0.5 - voxel)
-    left = np.minimum(left * np.linalg.norm(axes, axis=0), _FAR_MM)
+    left = np.minimum(mm_to_sides(voxel, target.scan_to_ras, target.scan_shape), _FAR_MM)
     ends = np.stack([left.min(axis=1), left[:, np.abs(axes[2]).argmax()]], axis=1)
     return torch.cat([coordinate.double(), torch.from_numpy(ends)], dim=1)
 

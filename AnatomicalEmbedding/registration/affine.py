@@ -12,7 +12,7 @@ import SimpleITK as sitk
 
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
-from ..matching.match import Matches, match
+from ..matching.match import SAME_TISSUE, Matches, match
 from ..scan.geometry import transform_points
 from . import AFFINE, RIGID
 from .spline import Lattice
@@ -26,7 +26,6 @@ _DOUBT = 4.0  # points must be spread over this multiple of the error to determi
 _LEAST_DOUBT_MM = 1e-4  # least value of this spread, for points in one plane without error
 # These limits are wider than those of `matching.status`: many points with errors of 2 cm still give a good fit.
 _LEAST_PRESENT, _LEAST_PROBABILITY, _LARGEST_ERROR_MM = 0.85, 0.2, 20.0
-_SAME_TISSUE = 0.85  # 80 % of matches within a patient reach this score, 10 to 40 % between patients
 _LEAST_SCORE = 0.5  # least score of a match that is used; only for weights without calibration
 
 
@@ -69,7 +68,7 @@ def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap, steps_mm: Sequence[flo
             break
     found = match(fixed, points, moving)
     kept, trust = _trust(found)
-    alike = float((found.score[kept] >= _SAME_TISSUE).sum()) / max(int(kept.sum()), 1)
+    alike = float((found.score[kept] >= SAME_TISSUE).sum()) / max(int(kept.sum()), 1)
     return GridMatches(
         lattice, index[kept], points[kept], found.points_ras[kept], trust[kept], below[kept], len(points), alike
     )

@@ -26,7 +26,7 @@ from ..errors import CancelledError, MapError, PointsError
 from ..matching.match import Matches
 from ..matching.status import decide
 from ..resources import resource
-from ..scan.geometry import in_grid, transform_points
+from ..scan.geometry import in_grid, mm_to_sides, transform_points
 from ..scan.volume import Volume
 from .affine import match_grid
 from .agreement import EVIDENCE, STORED, Picture, check_images, check_matches, evidence_at_nodes
@@ -83,9 +83,8 @@ class Direction:
 
     def edge_mm(self, points_ras: np.ndarray) -> np.ndarray:
         """Measure mm (n,) from points (n, 3) RAS mm to the nearest side of the scan: -20 to 20, negative outside."""
-        ijk = self.voxels(points_ras)
-        inside = np.minimum(ijk + 0.5, np.array(self.scan_shape[::-1]) - 0.5 - ijk)
-        return np.clip((inside * np.linalg.norm(self.scan_to_ras[:3, :3], axis=0)).min(axis=1), -_FAR_MM, _FAR_MM)
+        inside = mm_to_sides(self.voxels(points_ras), self.scan_to_ras, self.scan_shape)
+        return np.clip(inside.min(axis=1), -_FAR_MM, _FAR_MM)
 
     def at(self, points_ras: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the answers (n, 3) RAS mm at points (n, 3) RAS mm, and their evidence (n, len(STORED))."""

@@ -30,6 +30,14 @@ def in_grid(ijk: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     return inside
 
 
+def mm_to_sides(ijk: np.ndarray, ijk_to_ras: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
+    """Measure mm (n, 3) from continuous indices i, j, k (n, 3) to the nearer side of a grid along each of its axes.
+
+    ijk_to_ras: (4, 4). shape: (k, j, i) of the grid. A distance is negative outside the grid.
+    """
+    return np.minimum(ijk + 0.5, np.array(shape[::-1]) - 0.5 - ijk) * np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
+
+
 def bounds_of(ijk_to_ras: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     """Return the lowest and highest corner (2,3), RAS mm, of the box around all voxels of a grid. shape: (k,j,i)."""
     high = np.array(shape[::-1]) - 0.5

@@ -257,10 +257,11 @@ class WeightsBuild:
         """Write the final weights, with usual places and codes of organs if there are enough labelled patients."""
         last = self.plan.rounds[-1]
         network = _network(self._weights_of(last))
-        labelled = [s for s in self._training_set(last) if s.labels is not None and s.origin != "phantom"]
-        patients = {patient_of(s.name) if s.origin == "scan" else s.name.rpartition("_")[0] for s in labelled}
-        if network.spec.organs and len(patients) >= _LEAST_LABELLED:
-            network = with_organ_knowledge(network, labelled)
+        if network.spec.organs:
+            labelled = [s for s in self._training_set(last) if s.labels is not None and s.origin != "phantom"]
+            patients = {patient_of(s.name) if s.origin == "scan" else s.name.rpartition("_")[0] for s in labelled}
+            if len(patients) >= _LEAST_LABELLED:
+                network = with_organ_knowledge(network, labelled)
         steps = sum(_read(self._work / "steps.json").values())
         about = {"recipe": self.recipe.to_dict(), "steps": steps, "terms": TERMS_TEXT[self.terms]}
         about |= {"scans": self.plan.scans, "label_maps": self.plan.label_maps}

@@ -16,7 +16,6 @@ from ..scan.image_files import display_name
 from ..structures.labelled_scans import patient_of, refuse_twins
 
 INDEX, LABEL_MAPS, HELD_OUT = "index.csv", "labelmaps", "dev"
-TERMS = ("open", "all")
 _COLUMNS = ("file", "licence", "collection", "source")
 _OPEN = re.compile(
     r"public domain|\bCC ?0\b|\bCC[ -]BY\b|\bApache\b|\bMIT\b|\bBSD\b|\b3D Slicer licen[cs]e\b", re.IGNORECASE
