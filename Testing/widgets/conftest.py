@@ -13,6 +13,10 @@ def kit(tmp_path):
         kit.verify()
         kit.close_all()
         kit.verify()
+        from AnatomicalEmbeddingLib.shared.maps.Worker import waitForEnded
+
+        # on a busy machine, a step of a pair may outlast the wait of a closing panel, and run on in the next test
+        assert waitForEnded(60.0)
 
 
 @pytest.hookimpl(wrapper=True)
