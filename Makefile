@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 VIEWS := .venv-views
+OLDEST := .venv-oldest
 # PyTorch's threads spin while they wait: more of them than cores is slower than fewer
 export OMP_NUM_THREADS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
@@ -11,7 +12,7 @@ PARALLEL := -n 2 --dist loadfile
 # these run in an environment of their own
 NO_VIEWS := --ignore=Testing/views --ignore=Testing/viewer
 
-.PHONY: demo view test test-long test-slicer bench-slicer coverage system lint bench weights docs docs-pictures package sbom clean
+.PHONY: demo view test test-long test-oldest test-slicer bench-slicer coverage system lint bench weights docs docs-pictures package sbom clean
 
 demo: $(VENV)/run.stamp
 	$(BIN)/anatemb demo -o demo-output
@@ -31,6 +32,11 @@ test: system lint $(VIEWS)/stamp
 test-long: system lint $(VIEWS)/stamp
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -m long $(PARALLEL) $(NO_VIEWS)
 	OMP_NUM_THREADS=1 $(VIEWS)/bin/python -m pytest -q -m long -p no:cacheprovider Testing/views Testing/viewer
+
+# the engine and the modules' logic with the oldest versions that pyproject.toml permits
+test-oldest: $(OLDEST)/stamp
+	OMP_NUM_THREADS=1 $(OLDEST)/bin/python -m pytest -q $(PARALLEL) -p no:cacheprovider \
+	  Testing/engine Testing/followup Testing/registration Testing/logic
 
 # make test-slicer SLICER=path/to/Slicer: the scenarios of Testing/in_slicer, in that Slicer
 ifneq ($(SLICER),)
@@ -96,7 +102,7 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) $(VIEWS) demo-output build dist
+	rm -rf $(VENV) $(VIEWS) $(OLDEST) demo-output build dist
 
 $(VENV)/pip.stamp:
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or newer is needed; run make PYTHON=/path/to/python3.11"'
@@ -126,4 +132,10 @@ $(VIEWS)/stamp: pyproject.toml constraints-views.txt
 	$(VIEWS)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-views.txt \
 	  'trame-slicer[standalone]' torch safetensors SimpleITK pillow jinja2 pydicom pytest pytest-xdist hypothesis playwright
 	$(VIEWS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+$(OLDEST)/stamp: pyproject.toml constraints-oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt \
+	  -e '.[cohort,followup,train]' pytest pytest-xdist hypothesis scikit-image slicer-core
 	@touch $@

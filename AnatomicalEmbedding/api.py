@@ -18,15 +18,16 @@ from .embedding.device import choose_device
 from .embedding.inference import Model, load_model
 from .embedding.map import EmbeddingMap
 from .errors import AnatomicalEmbeddingError, VolumeError
-from .matching import match as matching
 from .matching.match import Matches
 from .registration import DEFORMABLE
+from .registration.patient_scans import answers
 from .registration.register import register as register_volumes
 from .registration.transform import Registration
+from .resources import weights_for
 from .scan.boxes import enclosing, grown
 from .scan.cropping import crop_resampled, crop_voxels
 from .scan.points import PointList, points_in_ras
-from .scan.volume import Volume
+from .scan.volume import Volume, is_film_file
 from .segmentation.outlining import Outlines, outline
 from .segmentation.segmenter import Segmenter, load_segmenter
 from .structures.box_finder import RECALL, BoxFinder, StructureBox, choose_examples, open_library
@@ -69,7 +70,8 @@ def match_all(
         raise TypeError("match_all takes a list of targets; for a single target call match.")
     model = model or _model_for([template, *targets])
     places = points_in_ras(points, frame)
-    return matching.match_all(_map(template, model), places, [_map(target, model) for target in targets], effort)
+    maps = [_map(target, model) for target in targets]
+    return answers(_map(template, model), places, maps, [None] * len(maps), effort)
 
 
 def locate(
@@ -201,8 +203,15 @@ def segment(
 
 
 def _model_for(scans: Sequence[EmbeddingMap | Scan | None]) -> Model | None:
-    """Return the shipped model if at least one of `scans` is not a map yet; otherwise return None."""
-    return None if all(scan is None or isinstance(scan, EmbeddingMap) for scan in scans) else load_model()
+    """Return a shipped model if at least one of `scans` is not a map yet; otherwise return None. If a scan is a film,
+    this is the model for films."""
+    if all(scan is None or isinstance(scan, EmbeddingMap) for scan in scans):
+        return None
+    films = any(
+        scan.is_film if isinstance(scan, Volume) else isinstance(scan, str | Path) and is_film_file(scan)
+        for scan in scans
+    )
+    return load_model(weights_for("auto", films))
 
 
 def _map(scan: EmbeddingMap | Scan, model: Model | None) -> EmbeddingMap:

@@ -4,9 +4,11 @@ from pathlib import Path
 
 from .files import parse_json
 
-# "auto" means the first of these weights that is installed. Of the three, hybrid-ct-v3 errs least in the chest.
-_PREFERRED = ("hybrid-ct-v3", "ct-open", "ct-research")
+# "auto" means the first of these weights that is installed. ct-open has the larger structure library and atlas.
+_PREFERRED = ("ct-open", "ct-research")
+FILM_WEIGHTS = "film-open"  # "auto" for films
 _PACKAGE = Path(__file__).parent
+_REPOSITORY = "https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding"
 
 
 def resource(name: str) -> Path:
@@ -31,12 +33,33 @@ def default_weights() -> str:
     return next((name for name in _PREFERRED if name in installed), _PREFERRED[-1])
 
 
+def weights_for(name: str, films: bool) -> str:
+    """Return the name of the weights for a kind of scan. name: the user's choice; only "auto" depends on the kind."""
+    return FILM_WEIGHTS if films and name == "auto" else name
+
+
 def terms_of(weights: Path) -> str:
     """Return the terms of a weights file in one sentence, from the .json card next to it; "" if no card states them."""
     try:
         return str(parse_json(weights.with_suffix(".json").read_text(encoding="utf-8")).get("terms", ""))
     except (OSError, ValueError, AttributeError):
         return ""
+
+
+def list_cards() -> list[str]:
+    """List the names of all weights of the repository. A wheel contains the cards of all, but only some weights."""
+    return sorted(path.stem for path in resource("Models").glob("*.json"))
+
+
+def missing_weights(name: str) -> str:
+    """Return the error message for weights that are not installed. It states where the user gets them."""
+    if name in list_cards():
+        return (
+            f"{name}: these weights are not part of the pip package; download the files {name}.* of the folders "
+            f"Models, Structures and Atlas from {_REPOSITORY}/tree/main/Resources into one folder, and give the path "
+            f"of {name}.safetensors."
+        )
+    return f"{name}: no such weights; give a file or one of: {', '.join(list_weights()) or 'none'}."
 
 
 def companions(folder: str, suffix: str, weights: Path | None = None) -> list[Path]:
@@ -46,5 +69,6 @@ def companions(folder: str, suffix: str, weights: Path | None = None) -> list[Pa
 
 
 def list_weights() -> list[str]:
+    """List the names of the shipped weights for CTs."""
     files = resource("Models").glob("*.safetensors")
-    return sorted(path.stem for path in files if not path.stem.endswith(".calibration"))
+    return sorted(path.stem for path in files if not path.stem.endswith(".calibration") and path.stem != FILM_WEIGHTS)

@@ -26,10 +26,10 @@ from AnatomicalEmbeddingLib.shared.panels.EnginePanel import EnginePanel
 from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPanel
 from AnatomicalEmbeddingLib.shared.panels.ScanForm import ScanForm
 from AnatomicalEmbeddingLib.shared.panels.SelfTests import SelfTest
-from AnatomicalEmbeddingLib.shared.panels.ViewPanel import ViewPanel, offerLayouts, writeInViews
+from AnatomicalEmbeddingLib.shared.panels.ViewPanel import ViewPanel, offerLayouts, writeInViews, writeLevels
 from AnatomicalEmbeddingLib.shared.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.shared.SideBySide import AXIAL, ROWS
-from AnatomicalEmbeddingLib.shared.VolumeNodes import scans
+from AnatomicalEmbeddingLib.shared.VolumeNodes import films, scans
 from AnatomicalEmbeddingLib.words.FindPanel import FindPanel
 from AnatomicalEmbeddingLib.words.WordSearch import WordSearch
 
@@ -45,7 +45,8 @@ class AnatomicalLandmarks(ScriptedLoadableModule):
         self.parent.contributors = ["AnatomicalEmbedding developers"]
         self.parent.helpText = _(
             "Click a point in one CT. The same anatomical point then appears in all other CTs, with its expected "
-            "error. If a CT does not show the point, the module reports this. Needs Slicer 5.12 or newer. Research "
+            "error. Chest films are matched in the same way. If a scan does not show the point, the module reports "
+            "this. Needs Slicer 5.12 or newer. Research "
             'software, not a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")
         self.parent.acknowledgementText = _(
@@ -96,7 +97,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.findPanel = self.closing(FindPanel(self.ui, self.words, self.session))
         self.hits = self.closing(CohortHits(scene))
         self.cohortPanel = self.closing(CohortPanel(self.ui, self.hits, self.session))
-        self.scanChoice = ScanForm(scene, self.ui.targetSelector)
+        self.scanChoice = ScanForm(scene, self.ui.targetSelector, films=True)
         self._targets = []
         self.preparation = self.closing(PreparationPanel(self.ui.preparationArea.layout(), self.session))
         self.matchTable = self.closing(MatchTable(self.ui.matchTable, self.logic))
@@ -145,6 +146,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.ui.crosshairCheckBox.checked = False
         self.ui.placeWidget.setPlaceModeEnabled(False)
         self.words.clear()
+        writeLevels(slicer.mrmlScene, None)
         self.shortcut.setEnabled(False)
 
     def onSceneStartClose(self, caller, event):
@@ -162,7 +164,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
     def _chooseTemplate(self):
         if self._parameterNode.template is None:
-            volumes = scans(slicer.mrmlScene)
+            volumes = scans(slicer.mrmlScene) or films(slicer.mrmlScene)
             if volumes:
                 self._parameterNode.template = volumes[0]
 
@@ -196,6 +198,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         if self.parent.isEntered:
             self._onNodes()  # checked regularly: a volume node may get its voxels after it was added
             self.viewButtons.poll()
+            writeLevels(slicer.mrmlScene, self.session.store)
 
     def _onCrosshair(self, on):
         if on:

@@ -24,8 +24,14 @@ _LIBRARIES = {
 }
 # What Playwright loads to drive the browser
 _DRIVER = {"libatomic.so.1": "libatomic1"}
-# The viewer's tests run in a browser, dciodvfy checks DICOM files: Debian's package, names of the program
-_PROGRAMS = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "dicom3tools": ("dciodvfy",)}
+# The viewer's tests run in a browser, dciodvfy checks DICOM files, Orthanc is a DICOMweb server: Debian's package,
+# names of the program
+_PROGRAMS = {
+    "chromium": ("chromium", "chromium-browser", "google-chrome"),
+    "dicom3tools": ("dciodvfy",),
+    "orthanc": ("Orthanc", "/usr/sbin/Orthanc"),
+}
+DICOMWEB_PLUGIN = "/usr/share/orthanc/plugins/libOrthancDicomWeb.so"
 
 
 def missing_libraries() -> list[str]:
@@ -51,7 +57,8 @@ def missing_packages() -> list[str]:
     """Debian's names of what is missing."""
     packages = [] if find_spec("ensurepip") else [f"python3.{sys.version_info.minor}-venv"]
     packages += [_LIBRARIES[name] for name in missing_libraries()] + _missing_for_driver()
-    return packages + [package for package in _PROGRAMS if find_program(package) is None]
+    packages += [package for package in _PROGRAMS if find_program(package) is None]
+    return packages + ["orthanc-dicomweb"] * (not os.path.exists(DICOMWEB_PLUGIN))  # noqa: PTH110
 
 
 def _loads(library: str) -> bool:
@@ -64,7 +71,7 @@ def _loads(library: str) -> bool:
 
 def _install(packages: list[str]) -> None:
     """By apt-get, as far as it has the packages; what it complains of is shown."""
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}  # 1: no service is started
 
     def apt(*words: str, **options: object) -> bool:
         return subprocess.run(["apt-get", "-qq", *words], env=environment, **options).returncode == 0

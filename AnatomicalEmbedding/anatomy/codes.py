@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from .names import SIDES, spelling_key
+from .names import LEFT, RIGHT, SIDES, spelling_key
 from .terms import load_terms, load_tissues
 
 Code = tuple[str, str, str]  # value, scheme, meaning: the order of DICOM
 
+SIDE_CODES: dict[str, Code] = {LEFT: ("7771000", "SCT", "Left"), RIGHT: ("24028007", "SCT", "Right")}
 _NODE = "lymph node"  # in Resources/Terms the word is "node"
 
 
@@ -24,6 +25,22 @@ def code_of(name: str) -> Code | None:
 def name_of_code(code: Code) -> str | None:
     """Return words for a code, with no side ("kidney"). None for an unknown code. The code's text is ignored."""
     return _names_by_code().get(code[:2])
+
+
+def site_codes(site: str) -> tuple[Code, Code | None] | None:
+    """Return the code of the organ and the code of the side of a site such as "left kidney" or "kidney_left".
+
+    The code of the side is None if the site names no side. Returns None if the organ is unknown.
+    """
+    organ = code_of(site)
+    side = next((word for word in spelling_key(site).split("_") if word in SIDES), "")
+    return None if organ is None else (organ, SIDE_CODES.get(side))
+
+
+def site_words(organ: Code, side: Code | None) -> str:
+    """Return a site in words, such as "left kidney". For an unknown organ, the words in its code are used."""
+    named = next((word for word, code in SIDE_CODES.items() if side is not None and side[:2] == code[:2]), "")
+    return f"{named} {name_of_code(organ) or organ[2]}".strip()
 
 
 def _key(name: str) -> str:

@@ -65,6 +65,12 @@ def whole_name(label: str) -> str:
     return _WHOLE.get(key) or known_name(organ) or key
 
 
+def other_side(name: str) -> str:
+    """Return the name of the same structure on the other side of the body; the same name for an unpaired structure."""
+    swapped = {LEFT: RIGHT, RIGHT: LEFT}
+    return "_".join(swapped.get(word, word) for word in name.split("_"))
+
+
 @lru_cache(maxsize=1)
 def _names_by_key() -> dict[str, str]:
     terms = load_terms().by_name.values()

@@ -21,11 +21,14 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add("data", type=Path, nargs="+", metavar="DATA", help="folders of CTs, with or without labels")
     add("-o", "--output", type=Path, metavar="FILE", help="file to write (default: next to the weights file)")
     add("--phantoms", type=at_least(0), default=10, metavar="N", help="number of synthetic patients (default: 10)")
+    add("--atlas", type=Path, metavar="FILE", help="for films: the CT that was the atlas of the training")
+    add("--align-with", default="auto", metavar="NAME|FILE", help="for films: weights that register the CTs")
     complete(parser, run, json=False)
 
 
 def run(options: argparse.Namespace) -> None:
     from ..embedding.calibration import SUFFIX, calibration_file
+    from ..films.known_films import calibrate_films
     from ..training.calibrate import PHANTOM_SEED, collect
 
     if options.phantoms == 1:
@@ -39,8 +42,14 @@ def run(options: argparse.Namespace) -> None:
     if not output.name.endswith(SUFFIX):
         raise AnatomicalEmbeddingError(f"{output}: this name must end in {SUFFIX}; change the name after -o.")
     model = open_model(options)
+    seeds = range(PHANTOM_SEED, PHANTOM_SEED + options.phantoms)
+    if model.network.spec.planar and options.atlas is None:
+        raise AnatomicalEmbeddingError(f"{options.model}: are weights for films; give the atlas with --atlas.")
     with progress_bar("calibrating") as progress:
-        calibration = collect(model, options.data, range(PHANTOM_SEED, PHANTOM_SEED + options.phantoms), progress)
+        if model.network.spec.planar:
+            calibration = calibrate_films(model, options.data, options.atlas, options.align_with, seeds, progress)
+        else:
+            calibration = collect(model, options.data, seeds, progress)
     output.parent.mkdir(parents=True, exist_ok=True)
     calibration.save(output)
     for source, matches in calibration.about["matches"].items():

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import AnatomicalEmbeddingError
 from ..scan.points import parse_point
 from . import console
-from .console import WEIGHTS_HELP, at_least, megabytes, print_json, progress_lines, say, warn
+from .console import at_least, print_json, progress_lines, say, warn
 from .locate import open_finder
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..cohort.store import Store
     from ..embedding.inference import Model
     from ..embedding.map import EmbeddingMap
+    from ..scan.volume import Volume
     from ..words.phrases import Mention
 
 COLUMNS = ("scan", "status", "probability", "expected_error_mm", "r", "a", "s")
@@ -53,12 +54,8 @@ def _add_run(steps: argparse._SubParsersAction) -> None:
         "STORE is created if it does not exist. If a scan cannot be used, the reason is recorded.",
     )  # fmt: skip
     add("folders", nargs="*", type=Path, metavar="DIR", help="folders or files to add")
-    add("--workers", type=at_least(1), default=0, metavar="N", help="worker processes (default: by cores and memory)")
-    add("--memory-mb", type=megabytes, default=0, metavar="MB", help="worker's memory (default: free memory / workers)")
-    add("--scheduler", default="", metavar="ADDRESS", help="address of a Dask scheduler, such as tcp://host:8786")
     add("--no-descriptors", action="store_true", help="maps without descriptors: 0.1 MB each, less exact answers")
-    add("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
-    add("--device", default="auto", help="auto, cpu or cuda (default: auto)")
+    console.add_workers(steps.choices["run"], 0)
 
 
 def _add_others(steps: argparse._SubParsersAction) -> None:
@@ -254,18 +251,28 @@ def find(search: Search, mention: Mention | None, options: argparse.Namespace) -
 
         if mention is not None:
             return search.words(mention, options.refine, step)
-        template = _template(search, options)
+        template, volume = _template(search, options)
         if options.box:
             corners = parse_point(options.box, 6).reshape(2, 3)
             return search.box(make_example(template, np.sort(corners, axis=0)), options.refine, step)
         from ..matching.query import read_query
 
         point = parse_point(options.point)
-        return search.point(read_query(template, point[None]), options.refine, step)
+        found = search.point(read_query(template, point[None]), options.refine, step)
+        if volume is None:
+            return found
+        from ..embedding.cache import MapCache, default_folder
+        from ..registration.patient_scans import MappedScan
+
+        cache = MapCache(default_folder())
+        return search.registered(found, MappedScan(volume, template), point, cache, options.refine)
 
 
-def _template(search: Search, options: argparse.Namespace) -> EmbeddingMap:
-    """Return the map of the example scan `options.like`; a scan that is not in the cohort is embedded first."""
+def _template(search: Search, options: argparse.Namespace) -> tuple[EmbeddingMap, Volume | None]:
+    """Return the map of the example scan `options.like`, and the scan; None if it is known to have no Patient ID.
+
+    A scan that is not in the cohort is embedded first.
+    """
     try:
         rows = search.store.manifest.find(options.like)
     except AnatomicalEmbeddingError:
@@ -275,10 +282,13 @@ def _template(search: Search, options: argparse.Namespace) -> EmbeddingMap:
         raise AnatomicalEmbeddingError(f"--like {options.like}: names {len(rows)} scans ({names}); name one scan.")
     if rows and rows[0].scan_hash in search.index.scans:
         embedded = search.index.scans[rows[0].scan_hash][0]  # duplicate scans share one map
-        return search.map_of(embedded)
+        return search.map_of(embedded), search.read_volume(embedded) if embedded.source.patient_id else None
     if not Path(options.like).exists():
         raise AnatomicalEmbeddingError(f"{options.like}: is neither a scan of this cohort nor a file; check the path.")
-    return _open_model(search.store).embed(options.like)
+    from ..scan.volume import Volume
+
+    volume = Volume.read(options.like)
+    return _open_model(search.store).embed(volume), volume
 
 
 def _row(found: Found, empty: Any) -> list[Any]:

@@ -28,13 +28,17 @@ if TYPE_CHECKING:
 
 _N = TypeVar("_N", int, float)
 _LINE_SECONDS = 2.0  # shortest time between two printed lines of progress
-SCANS_HELP = "CT files, DICOM folders, or folders that contain scans, also in their subfolders"
+SCANS_HELP = "CT files, DICOM folders, folders that contain scans (also in subfolders), or dicomweb:URL/studies/UID"
 SERIES_HELP = "UID of the series to read from a DICOM folder with several CTs; repeat the option for several folders"
 EFFORT_HELP = "more effort: slightly more exact answers, but slower (default: standard)"
 WEIGHTS_HELP = "name or file of the weights (default: auto, the best shipped weights)"
+DICOM_HELP = "also write the result of each scan as a DICOM object, for scans that are DICOM series"
+STORE_HELP = "also send the DICOM objects to this DICOMweb server, such as https://server/dicom-web"
 _SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "output": (("-o", "--output"), {"type": Path, "required": True, "metavar": "DIR", "help": "folder for results"}),
     "report": (("--no-report",), {"action": "store_true", "help": "do not write pages with pictures"}),
+    "dicom": (("--dicom",), {"action": "store_true", "help": DICOM_HELP}),
+    "store": (("--store",), {"metavar": "URL", "dest": "store_url", "help": STORE_HELP}),
     "effort": (("--effort",), {"choices": EFFORTS, "default": "standard", "help": EFFORT_HELP}),
     "series": (("--series",), {"action": "append", "default": [], "metavar": "UID", "help": SERIES_HELP}),
     "json": (("--json",), {"action": "store_true", "help": "print the result as JSON, for other programs"}),
@@ -43,7 +47,7 @@ _SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
 
 def complete(
     parser: argparse.ArgumentParser,
-    run: Callable[[argparse.Namespace], None],
+    run: Callable[[argparse.Namespace], int | None],
     *shared: str,
     series: bool = False,
     json: bool = True,
@@ -52,11 +56,12 @@ def complete(
     """Add shared options to the parser of a command, and set the function that runs the command.
 
     Args:
-        shared: which of "output", "report" and "effort" to add.
+        shared: which of "output", "report", "dicom" (with --store) and "effort" to add.
         series, json: whether to add --series and --json.
         model: whether to add --model and the options of `add_computing`.
     """
     parser.set_defaults(run=run)
+    shared += ("store",) * ("dicom" in shared)
     for name in (*shared, *["series"] * series, *["json"] * json):
         flags, about = _SHARED[name]
         parser.add_argument(*flags, **about)
@@ -73,6 +78,23 @@ def add_computing(parser: argparse._ActionsContainer) -> None:
     add("--threads", type=at_least(1), metavar="N", help="CPU threads (default: all cores)")
     add("--memory-mb", type=megabytes, metavar="MB", help="memory for one scan (default: 60 %% of the free memory)")
     add("--no-cache", action="store_true", help="do not read or write maps in the cache on disk")
+
+
+def add_workers(parser: argparse._ActionsContainer, default: int) -> None:
+    """Add the options of runs on many scans: weights, device, workers. default: of --workers."""
+    add = parser.add_argument
+    about = f"worker processes; 0: by cores and memory (default: {default})"
+    add("--workers", type=at_least(0), default=default, metavar="N", help=about)
+    add("--memory-mb", type=megabytes, default=0, metavar="MB", help="worker's memory (default: free memory / workers)")
+    add("--scheduler", default="", metavar="ADDRESS", help="address of a Dask scheduler, such as tcp://host:8786")
+    add("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
+    add("--device", default="auto", help="auto, cpu or cuda (default: auto)")
+
+
+def add_film_width(parser: argparse._ActionsContainer) -> None:
+    """Add the option for the width of films whose file does not state it."""
+    about = "width of the films at the detector (default: as the file states, else 350)"
+    parser.add_argument("--film-width-mm", type=not_negative, metavar="MM", help=about)
 
 
 def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
@@ -169,17 +191,21 @@ def check_inside(volume: Volume, path: Path, labels: Sequence[str], points_ras: 
         )
 
 
-def open_model(options: argparse.Namespace, name: str | None = None) -> Model:
-    """Load the weights with this name. If `name` is None, load the weights that the user gave with --model."""
+def open_model(options: argparse.Namespace, name: str | None = None, films: bool = False) -> Model:
+    """Load the weights with this name. If `name` is None, load the weights that the user gave with --model.
+
+    films: True if the weights are for films, which decides what "auto" means.
+    """
     import torch  # imported late: `anatemb --help` must not wait for it
 
     from ..embedding.cache import MapCache, default_folder
     from ..embedding.inference import load_model
+    from ..resources import weights_for
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)
     cache = None if options.no_cache else MapCache(default_folder())
-    model = load_model(name or options.model, options.device, cache)
+    model = load_model(weights_for(name or options.model, films), options.device, cache)
     if options.memory_mb is not None:
         model.budget_bytes = options.memory_mb
     return model
@@ -269,6 +295,33 @@ def say(text: str = "", quiet: bool = False) -> None:
     """Print a line unless `quiet`. Commands are quiet with --json."""
     if not quiet:
         print(text, flush=True)
+
+
+def download_folder() -> Path:
+    """Return the folder for files of DICOMweb servers, in the cache folder. Files stay there until the user deletes
+    them, so that an interrupted download continues."""
+    from ..embedding.cache import default_folder
+
+    return default_folder() / "dicomweb"
+
+
+def check_server(options: argparse.Namespace) -> None:
+    """With --store, turn on the DICOM results, and raise AnatomicalEmbeddingError if the server does not answer."""
+    if getattr(options, "store_url", None):
+        from ..dicom.dicomweb import Server
+
+        options.dicom = True
+        Server(options.store_url).check()
+
+
+def store(options: argparse.Namespace, written: Iterable[Path]) -> None:
+    """With --store, send the DICOM files of a command's results to the server."""
+    files = [path for path in written if path.suffix == ".dcm"]
+    if getattr(options, "store_url", None) and files:
+        from ..dicom.dicomweb import Server
+
+        Server(options.store_url).store(files)
+        say(f"stored {len(files)} files", options.json)
 
 
 def say_written(paths: Iterable[Path], quiet: bool = False) -> None:

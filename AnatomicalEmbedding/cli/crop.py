@@ -1,10 +1,12 @@
 """anatemb crop: crop scans to structures, for example before a segmentation; the user chooses the recall."""
 
+from __future__ import annotations
+
 import argparse
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +18,9 @@ from . import console
 from .locate import add_box_options, open_finder
 from .scans import Scans
 
+if TYPE_CHECKING:
+    from ..dicom.source import SourceSeries
+
 COLUMNS = ("scan", "crop", "structures", "voxels_i", "voxels_j", "voxels_k", "volume_ratio", "missing")
 
 
@@ -26,7 +31,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Crops every SCAN to the boxes of the chosen structures and writes NIfTI files. Each box is "
         "enlarged until it is expected to hold the fraction of the structure given with --recall. Boxes end at the "
         "border of the scan. The voxels are not changed unless --spacing is given. A scan that cannot be read, or "
-        "shows none of the chosen structures, is reported and skipped.",
+        "shows none of the chosen structures, is reported and skipped. With --dicom, the DICOM SEG "
+        "NAME_crop.seg.dcm shows the boxes of the crops in the whole scan.",
     )
     add_box_options(parser)
     add = parser.add_argument
@@ -38,10 +44,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "RESULT is one label map, or a folder of label maps whose names start with the name of their scan"
     )
     add("--paste-back", type=Path, metavar="RESULT", help=result)
-    console.complete(parser, run, "output", series=True)
+    console.complete(parser, run, "output", "dicom", series=True)
 
 
 def run(options: argparse.Namespace) -> None:
+    from ..dicom.segmentations import write_box_seg
     from ..scan.boxes import enclosing, grown
 
     if options.paste_back is not None:
@@ -53,6 +60,7 @@ def run(options: argparse.Namespace) -> None:
     console.make_folder(options.output)
     inputs = [*scans.paths, *(options.examples.iterdir() if options.examples else ())]
     rows: list[list[Any]] = []
+    written: list[Path] = []
     taken: set[str] = set()
     for path, name, volume, embedding in scans.embedded(model):
         with scans.skipping():
@@ -62,15 +70,20 @@ def run(options: argparse.Namespace) -> None:
                 raise AnatomicalEmbeddingError(f"{path}: shows none of the chosen structures; choose other structures.")
             missing = " ".join(n for n in found if n not in boxes)
             together = {f"{name}_crop": list(boxes)}
+            cropped: dict[str, np.ndarray] = {}
             for crop_name, members in ({f"{name}_{n}": [n] for n in boxes} if options.separate else together).items():
                 box = grown(enclosing([boxes[n] for n in members]), np.full(6, options.margin_mm))
                 unique = free_name(_file_name(crop_name), taken)
                 taken.add(unique.casefold())
                 output = options.output / f"{unique}.nii.gz"
                 console.check_kept(inputs, [output])
-                size = _write_crop(volume, box, options.spacing, output)
+                crop, size = _write_crop(volume, box, options.spacing, output)
+                cropped[members[0] if options.separate else "crop"] = crop.bounds_ras
                 rows.append([path, str(output), " ".join(members), *size, missing])
-    written = scans.write_table("crops", COLUMNS, rows)
+            if scans.series is not None:
+                written.append(options.output / f"{_file_name(name)}_crop.seg.dcm")
+                write_box_seg(cropped, volume.shape, volume.ijk_to_ras, scans.series, written[-1])
+    written += scans.write_table("crops", COLUMNS, rows)
     shown = [[Path(row[1]).name, " x ".join(map(str, row[3:6])), *row[6:]] for row in rows]
     header = ["crop", "voxels", "scan / crop", "missing"]
     scans.finish({"crops": console.as_records(COLUMNS, rows)}, (header, shown), written)
@@ -78,6 +91,8 @@ def run(options: argparse.Namespace) -> None:
 
 def _paste(options: argparse.Namespace) -> None:
     """Resample each label map of a crop to the voxels of the whole scan, and write the result to the output folder."""
+    from SimpleITK import GetArrayViewFromImage
+
     from ..scan.cropping import paste_back
     from ..scan.image_files import display_name, image_suffix, read_image, write_image
 
@@ -99,9 +114,25 @@ def _paste(options: argparse.Namespace) -> None:
             for result in own:
                 output = options.output / f"{display_name(result)}.nii.gz"
                 console.check_kept([*scans.paths, *results], [output])
-                write_image(paste_back(read_image(result)[0], volume, result), output)
+                pasted = paste_back(read_image(result)[0], volume, result)
+                write_image(pasted, output)
                 written.append(output)
+                if scans.series is not None:
+                    beside = result.with_name(display_name(result).removesuffix(".seg") + ".labels.json")
+                    written.append(options.output / f"{display_name(result).removesuffix('.seg')}.seg.dcm")
+                    _write_pasted(GetArrayViewFromImage(pasted), volume, beside, scans.series, written[-1])
     scans.finish({}, None, written)
+
+
+def _write_pasted(labels: np.ndarray, volume: Volume, names_file: Path, series: SourceSeries, path: Path) -> None:
+    """Write labels (k, j, i) as a DICOM SEG. If `names_file` does not exist, the names are "label 1", "label 2" ..."""
+    from ..dicom.segmentations import write_label_seg
+    from ..structures.labelled_scans import read_names
+
+    known = read_names(names_file) if names_file.exists() else {}
+    values = np.unique(labels[labels > 0])
+    names = [known.get(int(value), f"label {value:g}") for value in values]
+    write_label_seg(np.searchsorted(values, labels, "right"), volume.ijk_to_ras, names or ["label"], series, path)
 
 
 def _scan_of(result: str, names: Iterable[str]) -> str | None:
@@ -115,16 +146,19 @@ def _file_name(name: str) -> str:
 
 def _write_crop(
     volume: Volume, box: np.ndarray, spacing: tuple[float, float, float] | None, output: Path
-) -> list[float]:
-    """Write the part of `volume` in `box` (RAS mm) to a file. Returns four numbers: the crop's size in voxels along i,
-    j and k, then the volume of the scan divided by the volume of the crop."""
+) -> tuple[Volume, list[float]]:
+    """Write the part of `volume` in `box` (RAS mm) to a file.
+
+    Returns the crop and four numbers: the crop's size in voxels along i, j and k, then the volume of the scan divided
+    by the volume of the crop.
+    """
     from ..scan.cropping import crop_resampled, crop_voxels
 
     clipped = np.clip(box, *volume.bounds_ras)
     crop = crop_voxels(volume, clipped) if spacing is None else crop_resampled(volume, clipped, spacing)
     crop.write(output)
     ratio = np.prod(volume.shape) * np.prod(volume.spacing) / (np.prod(crop.shape) * np.prod(crop.spacing))
-    return [*crop.shape[::-1], round(float(ratio), 2)]
+    return crop, [*crop.shape[::-1], round(float(ratio), 2)]
 
 
 def _spacing(text: str) -> tuple[float, float, float]:

@@ -21,7 +21,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "evaluate",
         help="measure accuracy on labelled scans",
         description="DIR contains scans NAME.nii.gz. Each scan has NAME.seg.nii.gz and NAME.labels.json (organs), or "
-        "NAME.landmarks.json (points).",
+        "NAME.landmarks.json (points). Films NAME.png or NAME.tif have landmarks only.",
     )
     kinds = parser.add_subparsers(title="kinds of accuracy", metavar="KIND", required=True)
     landmarks = _add_kind(
@@ -61,11 +61,12 @@ def run_landmarks(
 ) -> None:
     """Measure landmark errors of the weights. peers: name -> other method. notes: printed with the result."""
     from ..evaluation.protocol import EmbeddingMatcher, evaluate_landmarks
+    from ..scan.film import is_picture
     from ..structures.labelled_scans import load_cases
 
     cases = load_cases(options.folder)
     templates = load_cases(options.templates) if options.templates else []
-    model = open_model(options)
+    model = open_model(options, films=any(is_picture(case.path) for case in cases))
     model.cache = None  # every scan is embedded, because the time of embedding is measured
     matchers = {model.name: EmbeddingMatcher(model, options.effort)} | dict(peers or {})
     with progress_bar("pairs", options.json) as progress:

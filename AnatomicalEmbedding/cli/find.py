@@ -11,6 +11,7 @@ from . import console
 from .scans import Scans
 
 if TYPE_CHECKING:
+    from ..scan.points import PointList
     from ..words import Mention, Place
 
 COLUMNS = ("words", "scan", "place", "status", "probability", "r", "a", "s", "remark")
@@ -30,13 +31,13 @@ def _add_find(commands: argparse._SubParsersAction) -> None:
         description='Finds the places that WORDS name ("mass in the left adrenal", "12th rib on the right") in every '
         "SCAN. Writes places.csv, and for each scan NAME.places.mrk.json (points, opens in Slicer) and "
         "NAME.places.html (a page on which the region of each place is shaded). If a scan does not show a place, this "
-        'place has the status "outside" in this scan.',
+        'place has the status "outside" in this scan. With --dicom, NAME.sr.dcm is a DICOM report of the places.',
     )
     parser.add_argument("words", metavar="WORDS", nargs="?", help="name of a place; leave it out with --report")
     parser.add_argument("scans", nargs="*", metavar="SCAN", help=console.SCANS_HELP)
     about = "report, a text file or DICOM SR; find the places that its sentences name"
     parser.add_argument("--report", type=Path, metavar="FILE", help=about)
-    console.complete(parser, run_find, "output", "report", series=True)
+    console.complete(parser, run_find, "output", "report", "dicom", series=True)
 
 
 def _add_name(commands: argparse._SubParsersAction) -> None:
@@ -56,6 +57,7 @@ def run_find(options: argparse.Namespace) -> None:
     console.check_folder(options.output)
     model = console.open_model(options)
     from ..reports.scan_pages import write_places_report
+    from ..scan.points import write_markups
     from ..words import PlaceFinder, shipped_atlas
 
     atlas = shipped_atlas(model.weights_hash, model.path)
@@ -70,7 +72,10 @@ def run_find(options: argparse.Namespace) -> None:
         answers += console.as_records(COLUMNS, new)
         for record, (_, p) in zip(answers[-len(new) :], found, strict=False):
             record |= {"title": p.title, "side": p.side or None, "negated": p.negated, "levels": p.levels or None}
-        written.append(_write_markups(options.output / f"{name}.places.mrk.json", found))
+        points = _points(found)
+        written.append(options.output / f"{name}.places.mrk.json")
+        write_markups(written[-1], points)
+        written += scans.write_points_report(name, points)
         if not options.no_report:
             written.append(write_places_report(options.output / f"{name}.places.html", volume, name, found, missed))
     written += scans.write_table("places", COLUMNS, rows)
@@ -117,19 +122,19 @@ def _missed_row(part: str, path: str) -> list[object]:
     return [part, path, "", NOT_UNDERSTOOD, "", "", "", "", not_understood(part)]
 
 
-def _write_markups(path: Path, found: list[tuple[str, Place]]) -> Path:
+def _points(found: list[tuple[str, Place]]) -> PointList:
+    """Return the places that the scan shows as points with descriptions."""
     import numpy as np
 
-    from ..scan.points import PointList, write_markups
+    from ..scan.points import PointList
 
     shown = [(words, place) for words, place in found if place.point_ras is not None]
-    points = np.array([place.point_ras for _, place in shown]).reshape(-1, 3)
     about = tuple(
         f"{words}: {place.status}, {place.probability:.0%}" + (f"; {place.doubt}" if place.doubt else "")
         for words, place in shown
     )
-    write_markups(path, PointList(tuple(place.title for _, place in shown), points, about))
-    return path
+    points = np.array([place.point_ras for _, place in shown]).reshape(-1, 3)
+    return PointList(tuple(place.title for _, place in shown), points, about)
 
 
 def run_name(options: argparse.Namespace) -> None:

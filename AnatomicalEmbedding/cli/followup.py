@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,8 +36,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "lesions",
         type=Path,
         metavar="LESIONS",
-        help="lesions in PRIOR: a .mrk.json file with points, or with lines along the long axes; or a .csv file with "
-        "the columns label,r,a,s",
+        help="lesions in PRIOR: a .mrk.json file with points, or with lines along the long axes; a .csv file with the "
+        "columns label,r,a,s; or a DICOM SR with 3-D places",
     )
     add("current", type=Path, nargs="+", metavar="CURRENT", help="other scans of the patient, earlier or later")
     add("--record", type=Path, metavar="FILE", help="record (.followup.json) to continue; a person's entries are kept")
@@ -48,7 +48,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         metavar="YYYY-MM-DD",
         help="date of PRIOR; repeat the option for each CURRENT, in the order of the scans (default: the DICOM dates)",
     )
-    add("--sr", action="store_true", help="also write a DICOM structured report (TID 1500) for each scan that is DICOM")
+    about = "also write DICOM structured reports (TID 1500) for each scan that is DICOM: lesions, and proposals"
+    add("--sr", "--dicom", action="store_true", dest="dicom", help=about)
+    add("--store", metavar="URL", dest="store_url", help=console.STORE_HELP)
     console.complete(parser, run, "output", "report", "effort", series=True)
 
 
@@ -105,10 +107,13 @@ def run(options: argparse.Namespace) -> None:
 
     record, missing = find_places(marked, others, maps, options.effort, correspondence)
     notes += refused
-    kinds = {CSV, RECORD, *([] if options.no_report else [HTML]), *([SR] if options.sr else [])}
+    kinds = {CSV, RECORD, *([] if options.no_report else [HTML]), *([SR] if options.dicom else [])}
     folders = [path if path.is_dir() else path.parent for path in paths]
     slices = {study.key: folder for study, folder in zip(studies, folders, strict=True) if study.series_uid}
     written, not_written = export(record, options.output, volumes, slices, _NAME, kinds)
+    if options.dicom:
+        written += _write_proposals(record, slices, options.output)
+    console.store(options, written)
     reasons = [why for of_study in missing.values() for why in of_study.values()]
     if options.json:
         notes += not_written
@@ -147,6 +152,33 @@ def _describe(path: Path, series: str | None, volume: Volume, day: date | None) 
     day = day or date_of(about.date)
     name = about.description or volume.name
     return Study(about.uid or volume_hash(volume), name, day, about.study_uid, about.uid)
+
+
+def _write_proposals(record: FollowUp, slices: Mapping[str, Path], folder: Path) -> list[Path]:
+    """Write the proposals in each DICOM study as a report, whose points have the tracking UIDs of the lesions.
+
+    slices: study key -> folder of the slices. Returns the paths of the reports.
+    """
+    from ..dicom.source import read_source
+    from ..dicom.sr import write_points_report
+    from ..followup.export import sr_names
+    from ..followup.sr_codes import STATE_CODES
+    from ..scan.points import PointList
+
+    written = []
+    for key, name in sr_names(record, _NAME).items():
+        found = [(each, each.findings[key]) for each, study in record.unreviewed() if study.key == key]
+        found = [(lesion, finding) for lesion, finding in found if finding.point_ras is not None]
+        if key in slices and found:
+            about = (STATE_CODES[PROPOSED][2],) * len(found)
+            places = np.array([finding.point_ras for _, finding in found])
+            points = PointList(tuple(lesion.label for lesion, _ in found), places, about)
+            study = record.study(key)
+            source = read_source(study.label, slices[key], study.series_uid)
+            written.append(folder / name.replace(".sr.dcm", ".proposals.dcm"))
+            errors = [finding.guess.error_mm for _, finding in found]
+            write_points_report(points, source, written[-1], errors, [lesion.tracking_uid for lesion, _ in found])
+    return written
 
 
 def _print_cells(record: FollowUp) -> None:

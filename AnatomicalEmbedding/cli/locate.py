@@ -27,10 +27,10 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Finds structures in every SCAN, with the shipped library or with your own examples. Writes "
         "NAME.boxes.mrk.json (opens in Slicer as boxes) and NAME.html for each scan, and boxes.csv for all scans. "
         "Boxes are in RAS mm. Each box is enlarged until it is expected to hold the fraction of the structure given "
-        "with --recall. An absent structure has no box.",
+        "with --recall. An absent structure has no box. With --dicom, NAME.boxes.dcm is a DICOM SEG with the boxes.",
     )
     add_box_options(parser)
-    console.complete(parser, run, "output", "report", series=True)
+    console.complete(parser, run, "output", "report", "dicom", series=True)
 
 
 def add_box_options(parser: argparse.ArgumentParser) -> None:
@@ -40,8 +40,9 @@ def add_box_options(parser: argparse.ArgumentParser) -> None:
     add("--structures", metavar="A,B,...", help="names of structures (see `anatemb structures`); default: all")
     add("--library", type=Path, metavar="FILE", help="structure library (default: the library of the weights)")
     examples = (
-        "folder of your own examples, used instead of the library: scans NAME.nii.gz, each with NAME.seg.nii.gz and "
-        "NAME.labels.json, or with boxes drawn in Slicer and saved as NAME.STRUCTURE.roi.mrk.json"
+        "folder of your own examples, used instead of the library: scans NAME.nii.gz or DICOM folders NAME, each with "
+        "NAME.seg.nii.gz and NAME.labels.json, with NAME.seg.dcm (DICOM SEG or RTSTRUCT), or with boxes drawn in "
+        "Slicer and saved as NAME.STRUCTURE.roi.mrk.json"
     )
     add("--examples", type=Path, metavar="DIR", help=examples)
     about = "fraction of a structure that its box is expected to hold, 0 to 1 (default: 0.95)"
@@ -66,6 +67,7 @@ def open_finder(
 
 
 def run(options: argparse.Namespace) -> None:
+    from ..dicom.segmentations import write_box_seg
     from ..reports.scan_pages import write_box_report
     from ..scan.boxes import write_rois
 
@@ -76,14 +78,18 @@ def run(options: argparse.Namespace) -> None:
     console.make_folder(options.output)
     rows, written, pages = [], [], []
     for path, name, volume, embedding in scans.embedded(model):
-        found = finder.find(embedding)
-        boxes = {each.name: each.box_ras for each in found.values() if each.box_ras is not None}
-        if boxes:
-            written.append(options.output / f"{name}.boxes.mrk.json")
-            write_rois(written[-1], boxes, {n: _description(found[n], options.recall) for n in boxes})
-        rows += [_row(path, each) for each in found.values()]
-        if not options.no_report:
-            pages.append(write_box_report(options.output / f"{name}.html", volume, name, found))
+        with scans.skipping():
+            found = finder.find(embedding)
+            boxes = {each.name: each.box_ras for each in found.values() if each.box_ras is not None}
+            if boxes and scans.series is not None:
+                written.append(options.output / f"{name}.boxes.dcm")
+                write_box_seg(boxes, volume.shape, volume.ijk_to_ras, scans.series, written[-1])
+            if boxes:
+                written.append(options.output / f"{name}.boxes.mrk.json")
+                write_rois(written[-1], boxes, {n: _description(found[n], options.recall) for n in boxes})
+            rows += [_row(path, each) for each in found.values()]
+            if not options.no_report:
+                pages.append(write_box_report(options.output / f"{name}.html", volume, name, found))
     written += [*pages, *scans.write_table("boxes", COLUMNS, rows)]
     shown = [[scans.names[str(row[0])], *row[1:9]] for row in rows]
     scans.finish({"boxes": console.as_records(COLUMNS, rows)}, (COLUMNS[:9], shown), written)

@@ -1,4 +1,7 @@
-"""Parser and exit codes. 0: success. 2: error that the user can solve (one line on stderr). 128 + n: signal n."""
+"""Parser and exit codes.
+
+0: success. 1: an audit found errors. 2: error that the user can solve (one line on stderr). 128 + n: signal n.
+"""
 
 import argparse
 import errno
@@ -12,14 +15,14 @@ from importlib import import_module
 
 from .. import __version__
 from ..errors import AnatomicalEmbeddingError
-from .console import ending_signals
+from .console import check_server, download_folder, ending_signals, warn
 
 EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 _DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _COMMANDS = (
-    "demo info embed match followup register view locate find crop segment cohort structures train "
-    "weights evaluate calibrate"
+    "demo doctor info bundle embed match followup register view locate find levels audit crop segment cohort "
+    "structures train weights evaluate calibrate dicomweb"
 )
 
 
@@ -39,14 +42,33 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code."""
-    return run_command(build_parser().parse_args(_with_points_joined(sys.argv[1:] if arguments is None else arguments)))
+    parser, words = build_parser(), _with_points_joined(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(words)
+    run = options.run
+
+    def prepare_and_run(_: argparse.Namespace) -> int | None:
+        from_server = any(word.startswith("dicomweb:") for word in words)
+        prepared = parser.parse_args(_downloaded(words)) if from_server else options
+        check_server(prepared)
+        return run(prepared)
+
+    options.run = prepare_and_run
+    return run_command(options)
+
+
+def _downloaded(words: Sequence[str]) -> list[str]:
+    """Return the arguments with the path of the downloaded files instead of each dicomweb:URL."""
+    from ..dicom.dicomweb import download_input
+
+    return [download_input(word, download_folder(), warn) for word in words]
 
 
 def run_command(options: argparse.Namespace) -> int:
     """Run a parsed command line. Prints an AnatomicalEmbeddingError as one line on stderr. Returns the exit code."""
+    code: int | None = 0
     try:
         with _cleaning_up_when_terminated():
-            options.run(options)
+            code = options.run(options)
     except AnatomicalEmbeddingError as error:
         print(f"anatemb: {error}", file=sys.stderr)
         return EXIT_USER_ERROR
@@ -65,7 +87,7 @@ def run_command(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("anatemb: interrupted; no file was left incomplete.", file=sys.stderr)
         return EXIT_INTERRUPTED
-    return 0
+    return code or 0
 
 
 def terminated(number: int, _frame: object) -> None:

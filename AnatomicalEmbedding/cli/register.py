@@ -12,18 +12,19 @@ from typing import TYPE_CHECKING, Any
 from ..errors import VolumeError
 from ..files import write_text
 from ..registration import DEFORMABLE, KINDS
-from ..scan.points import PointList, read_points, write_markups
+from ..scan.points import PointList, write_markups
 from . import console
 
 if TYPE_CHECKING:
     import SimpleITK as sitk
 
+    from ..dicom.source import SourceSeries
     from ..embedding.map import EmbeddingMap
     from ..registration.transform import Registration
     from ..scan.volume import Volume
 
-_ALWAYS = ("transform.h5", "moving_on_fixed.nii.gz", "registration.json")
-_FIELD, _REPORT = "displacement.nii.gz", "report.html"
+_TRANSFORM, _FACTS, _MOVING = "transform.h5", "registration.json", "moving_on_fixed.nii.gz"
+_FIELD, _REPORT, _DICOM = "displacement.nii.gz", "report.html", "registration.dcm"
 _LABELS, _POINTS = "labels_on_fixed.nii.gz", "points_in_moving.mrk.json"
 
 
@@ -33,25 +34,33 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="align one scan to another: rigid, affine or deformable",
         description="Finds where every point of FIXED lies in MOVING. The two scans may show different parts of the "
         "body. Writes to the output folder: transform.h5 (open it in Slicer and apply it to MOVING; ANTs can use it as "
-        "initial transform), MOVING resampled to the voxels of FIXED, registration.json and report.html.",
+        "initial transform), MOVING resampled to the voxels of FIXED, registration.json and report.html. With --dicom, "
+        "registration.dcm is a DICOM Spatial Registration, or Deformable Spatial Registration.",
     )
     add = parser.add_argument
     add("fixed", type=Path, metavar="FIXED", help="CT file or DICOM folder of the scan that is not moved")
     add("moving", type=Path, metavar="MOVING", help="CT file or DICOM folder of the scan that is aligned to FIXED")
     kind = "rigid; affine; coarse (smooth, from matches); deformable (refined with the voxels; default)"
     add("--kind", choices=KINDS, default=DEFORMABLE, help=kind)
-    add("--labels", type=Path, metavar="FILE", help="label map of MOVING; it is resampled to FIXED too")
-    add("--points", type=Path, metavar="FILE", help="points of FIXED (.mrk.json or .csv); they are found in MOVING")
+    about = "label map, DICOM SEG or RTSTRUCT of MOVING; it is resampled to FIXED too"
+    add("--labels", type=Path, metavar="FILE", help=about)
+    about = "points of FIXED (.mrk.json, .csv or DICOM SR); they are found in MOVING"
+    add("--points", type=Path, metavar="FILE", help=about)
     add("--field", action="store_true", help="also write the displacement of every voxel of FIXED")
-    console.complete(parser, run, "output", "report", series=True)
+    about = "use this registration (DICOM, .h5 or .tfm) instead of a new one; write the resampled results only"
+    add("--transform", type=Path, metavar="FILE", help=about)
+    console.complete(parser, run, "output", "report", "dicom", series=True)
 
 
 def run(options: argparse.Namespace) -> None:
+    from ..dicom.source import source_at
+    from ..dicom.sr import read_any_points
     from ..scan.sources import distinct_names
 
-    results = [options.output / name for name in (*_ALWAYS, _FIELD, _REPORT, _LABELS, _POINTS)]
-    console.check_kept([options.fixed, options.moving, options.points, options.labels], results)
-    points = read_points(options.points) if options.points else None
+    names = (_TRANSFORM, _FACTS, _MOVING, _FIELD, _REPORT, _DICOM, _LABELS, _POINTS)
+    results = [options.output / name for name in names]
+    console.check_kept([options.fixed, options.moving, options.points, options.labels, options.transform], results)
+    points = read_any_points(options.points) if options.points else None
     scans = (options.fixed, options.moving)
     fixed, moving = (
         replace(console.read_scan(path, options.series), name=name)
@@ -60,27 +69,28 @@ def run(options: argparse.Namespace) -> None:
     labels = _read_labels(options.labels, moving) if options.labels else None
     if points is not None:
         console.check_inside(fixed, options.fixed, points.labels, points.points_ras)
+    if options.transform is not None:
+        _apply(options, fixed, moving, points, labels)
+        return
+    series = [source_at(path, console.chosen_series(path, options.series)) for path in scans if options.dicom]
     console.check_report(options)
     console.make_folder(options.output)
     model = console.open_model(options)
     maps = [console.embed(model, volume, options) for volume in (fixed, moving)]
     from ..registration.register import register
-    from ..scan.image_files import write_image
 
     start = time.perf_counter()
     with console.progress_bar("registration", options.json) as progress:
         found = register((maps[0], maps[1]), (fixed, moving), options.kind, model.device, progress)
     facts = _facts(found, maps[0], time.perf_counter() - start)
-    carried = beyond = None
-    if points is not None:
-        carried = PointList(points.labels, found.transform_points(points.points_ras))
-        beyond = ~moving.contains(carried.points_ras)
-        facts["points_outside_moving"] = [label for label, gone in zip(points.labels, beyond, strict=True) if gone]
     folder = options.output
-    written = [folder / name for name in _ALWAYS]
+    written = [folder / _TRANSFORM, folder / _FACTS]
     found.write(written[0])
-    found.warp(moving, fixed).write(written[1])
-    write_text(written[2], json.dumps(facts, indent=1) + "\n")
+    resampled, beyond = _resample(options, found, fixed, moving, points, labels)
+    written += resampled
+    if points is not None:
+        facts["points_outside_moving"] = beyond
+    write_text(written[1], json.dumps(facts, indent=1) + "\n")
     if options.field:
         written.append(folder / _FIELD)
         found.write_field(written[-1], fixed)
@@ -88,12 +98,10 @@ def run(options: argparse.Namespace) -> None:
         from ..reports.scan_pages import write_registration_report
 
         written.append(write_registration_report(folder / _REPORT, fixed, moving, found, _in_words(facts)))
-    if labels is not None:
-        written.append(folder / _LABELS)
-        write_image(found.warp_labels(labels, fixed), written[-1])
-    if carried is not None:
-        written.append(folder / _POINTS)
-        write_markups(written[-1], carried, missing=beyond.tolist())
+    if series:
+        written.append(folder / _DICOM)
+        _write_dicom(found, fixed, series, written[-1])
+    console.store(options, written)
     if options.json:
         console.print_json(facts | {"files": list(map(str, written))})
         return
@@ -103,12 +111,68 @@ def run(options: argparse.Namespace) -> None:
     console.say("written: " + ", ".join(path.name for path in written) + f" in {options.output}")
 
 
+def _resample(
+    options: argparse.Namespace, found: Registration, fixed: Volume, moving: Volume, points: PointList | None,
+    labels: sitk.Image | None,
+) -> tuple[list[Path], list[str]]:  # fmt: skip
+    """Write the moving scan and its labels on the grid of the fixed scan, and the points in the moving scan.
+
+    Returns the paths, and the labels of the points that lie outside the moving scan.
+    """
+    from ..scan.image_files import write_image
+
+    written, outside = [options.output / _MOVING], []
+    found.warp(moving, fixed).write(written[0])
+    if labels is not None:
+        written.append(options.output / _LABELS)
+        write_image(found.warp_labels(labels, fixed), written[-1])
+    if points is not None:
+        carried = PointList(points.labels, found.transform_points(points.points_ras))
+        beyond = (~moving.contains(carried.points_ras)).tolist()
+        outside = [label for label, gone in zip(points.labels, beyond, strict=True) if gone]
+        written.append(options.output / _POINTS)
+        write_markups(written[-1], carried, missing=beyond)
+    return written, outside
+
+
+def _apply(
+    options: argparse.Namespace, fixed: Volume, moving: Volume, points: PointList | None, labels: sitk.Image | None
+) -> None:
+    """Write the results of a registration that was given with --transform."""
+    from ..registration.transform import Registration
+
+    found = Registration.read(options.transform)
+    console.make_folder(options.output)
+    written, outside = _resample(options, found, fixed, moving, points, labels)
+    if options.json:
+        console.print_json({"points_outside_moving": outside, "files": list(map(str, written))})
+        return
+    if outside:
+        console.say(f"points outside {moving.name}, marked as missing: {', '.join(outside)}")
+    console.say_written(written)
+
+
+def _write_dicom(found: Registration, fixed: Volume, series: list[SourceSeries], path: Path) -> None:
+    from ..dicom.registrations import write_displacements, write_matrix
+    from ..registration.transform import coarse_grid
+
+    comment = f"{found.kind}; error: {found.used} matches, median {found.distance_mm:.1f} mm apart"
+    if found.field is None:
+        write_matrix(found.affine, found.kind.upper(), series[0], series[1], comment, path)
+    else:
+        write_displacements(found.displacements(coarse_grid(fixed)), series[0], series[1], comment, path)
+
+
 def _read_labels(path: Path, moving: Volume) -> sitk.Image:
     import numpy as np
 
-    from ..scan.geometry import image_affine
+    from ..dicom.outlines import read_dicom_labels
+    from ..scan.dicom import is_dicom_file
+    from ..scan.geometry import image_affine, to_image
     from ..scan.image_files import read_image
 
+    if path.is_file() and is_dicom_file(path):
+        return to_image(read_dicom_labels(path, moving.shape, moving.ijk_to_ras)[0], moving.ijk_to_ras)
     image, _ = read_image(path)
     same = image.GetSize() == moving.shape[::-1] and np.allclose(image_affine(image), moving.ijk_to_ras, atol=0.01)
     if not same:
@@ -125,6 +189,7 @@ def _facts(found: Registration, fixed_map: EmbeddingMap, seconds: float) -> dict
         "seconds": round(seconds, 2),
         "matches_used": found.used,
         "matches_asked": found.tried,
+        "matches_median_distance_mm": round(found.distance_mm, 2),
         "affine_ras_fixed_to_moving": found.affine.tolist(),
         "jacobian_percentiles_1_99": [round(folding.low, 3), round(folding.high, 3)],
         "jacobian_smallest": round(folding.smallest, 3),

@@ -13,13 +13,17 @@ from ..errors import AnatomicalEmbeddingError
 from . import console
 
 if TYPE_CHECKING:
+    from ..dicom.source import SourceSeries
     from ..embedding.inference import Model
     from ..embedding.map import EmbeddingMap
+    from ..scan.points import PointList
     from ..scan.volume import Volume
 
 
 class Scans:
     """Finds the scans in the arguments of a command, and records the error of each scan that could not be used.
+
+    series: with --dicom, the DICOM images of the scan that was read last; its DICOM results refer to them.
 
     Args:
         options: options of the command, with `scans`, `series` and `output`.
@@ -36,6 +40,7 @@ class Scans:
         self.sources = find_scans(given, console.warn, chosen, getattr(options, "output", None))
         self.names = {source.label: name for name, source in self.sources.items()}
         self.failed: list[str] = []
+        self.series: SourceSeries | None = None
 
     @property
     def paths(self) -> list[Path]:
@@ -46,8 +51,31 @@ class Scans:
         """Yield the path (as tables print it), the name and the volume of each scan that can be read."""
         for name, source in self.sources.items():
             with self.skipping():
-                volume = console.noted(replace(source.read(), name=name), source.label)
+                if getattr(self._options, "dicom", False):
+                    from ..dicom.source import source_of
+
+                    self.series = source_of(source)
+                volume = source.read()
+                if volume.is_film:
+                    volume = volume.with_width(getattr(self._options, "film_width_mm", None))
+                volume = console.noted(replace(volume, name=name), source.label)
                 yield source.label, name, volume
+
+    def write_points_report(
+        self, name: str, points: PointList, error_mm: Sequence[float | None] = (), tracking_uids: Sequence[str] = ()
+    ) -> list[Path]:
+        """With --dicom, write the points of a scan to NAME.sr.dcm in the output folder; the arguments are as in
+        `dicom.sr.write_points_report`. Returns [path], or [] without --dicom or without points."""
+        if self.series is None:
+            return []
+        from ..dicom.sr import write_points_report
+
+        if not len(points):
+            console.warn(f"{self.series.label}: shows no point, so no DICOM report was written.")
+            return []
+        path = self._options.output / f"{name}.sr.dcm"
+        write_points_report(points, self.series, path, error_mm, tracking_uids)
+        return [path]
 
     @contextmanager
     def skipping(self) -> Iterator[None]:
@@ -77,7 +105,8 @@ class Scans:
         self, results: dict[str, Sequence[object]], table: tuple[Sequence[str], Sequence[Sequence[object]]] | None,
         written: Sequence[Path],
     ) -> None:  # fmt: skip
-        """Print the results of all scans. If a scan was skipped, raise AnatomicalEmbeddingError (exit code 2).
+        """Print the results of all scans. With --store, send the DICOM files. If a scan was skipped, raise
+        AnatomicalEmbeddingError (exit code 2).
 
         Args:
             results: name -> records, printed with --json.
@@ -90,6 +119,7 @@ class Scans:
             if table is not None:
                 console.print_table(*table)
             console.say_written(written)
+        console.store(self._options, written)
         self.check()
 
     def check(self) -> None:

@@ -12,6 +12,7 @@ from . import console
 from .scans import Scans
 
 if TYPE_CHECKING:
+    from ..dicom.source import SourceSeries
     from ..scan.sources import Source
     from ..scan.volume import Volume
     from ..segmentation.outlining import Outline, Outlines
@@ -28,8 +29,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     train = parts.add_parser(
         "train",
         help="train a segmenter on a folder of outlined scans",
-        description="EXAMPLES contains scans NAME.nii.gz, each with NAME.seg.nii.gz and NAME.labels.json, or with "
-        "NAME.seg.nrrd as 3D Slicer writes it. One scan is enough, five are better.",
+        description="EXAMPLES contains scans NAME.nii.gz or DICOM folders NAME, each with NAME.seg.nii.gz and "
+        "NAME.labels.json, or with NAME.seg.nrrd as 3D Slicer writes it, or with NAME.seg.dcm (DICOM SEG or RTSTRUCT). "
+        "One scan is enough, five are better.",
     )
     add = train.add_argument
     add("examples", type=Path, metavar="EXAMPLES", help="folder of outlined scans")
@@ -41,10 +43,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     run = parts.add_parser(
         "run",
         help="outline the structures in scans",
-        description="Writes NAME.seg.nrrd for every SCAN (opens in 3D Slicer with names and colours), volumes.csv with "
-        "the volume of each structure, and a page of pictures. In the table and on the page, outlines that most need "
-        "a check come first. A structure that a scan does not show is reported as absent. A scan that cannot be used "
-        "is reported and skipped. To continue an interrupted run, give the same command again.",
+        description="Writes NAME.seg.nrrd for every SCAN (opens in 3D Slicer with names and colours; with --dicom also "
+        "NAME.seg.dcm, a DICOM SEG), volumes.csv with the volume of each structure, and a page of "
+        "pictures. In the table and on the page, outlines that most need a check come first. A structure that a scan "
+        "does not show is reported as absent. A scan that cannot be used is reported and skipped. To continue an "
+        "interrupted run, give the same command again.",
     )
     add = run.add_argument
     add("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
@@ -54,7 +57,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         action="store_true",
         help="also write NAME.seg.nii.gz and NAME.labels.json, on the voxels of the scan",
     )
-    console.complete(run, run_run, "output", "report", series=True, model=False)
+    console.complete(run, run_run, "output", "report", "dicom", series=True, model=False)
     console.add_computing(run)
 
 
@@ -112,7 +115,7 @@ def run_run(options: argparse.Namespace) -> None:
                     embedding = model.embed(volume, lambda share, step: progress(0.2 * share, step))
                     found = outline(volume, embedding, segmenter, lambda share, step: progress(0.2 + 0.8 * share, step))
                 console.report_faults(volume, embedding)
-                _write(options, segmenter, name, volume, found)
+                _write(options, segmenter, name, volume, found, scans.series)
             written += results
             if not options.no_report:
                 pictures.append(outline_card(volume, name, found))
@@ -133,8 +136,9 @@ def run_run(options: argparse.Namespace) -> None:
 def _results(options: argparse.Namespace, name: str, inputs: Sequence[Path]) -> list[Path]:
     """Return the paths of one scan's result files. Raises AnatomicalEmbeddingError if a result file would overwrite an
     input file."""
-    ends = (".seg.nrrd", ".seg.nii.gz", ".labels.json")
-    results = [options.output / f"{name}{end}" for end in (ends if options.nifti else ends[:1])]
+    ends = (".seg.nrrd", ".seg.dcm", ".seg.nii.gz", ".labels.json")
+    chosen = [*ends[:1], *ends[1:2] * options.dicom, *ends[2:] * options.nifti]
+    results = [options.output / f"{name}{end}" for end in chosen]
     if options.output.resolve() in {path.resolve().parent for path in inputs}:  # may hold drawn outlines
         siblings = [path.with_name(f"{name}{end}") for path in inputs for end in ends]
         console.check_kept([*inputs, *siblings], results)
@@ -161,9 +165,15 @@ def _found_before(
         return None
 
 
-def _write(options: argparse.Namespace, segmenter: Segmenter, name: str, volume: Volume, found: Outlines) -> None:
+def _write(
+    options: argparse.Namespace, segmenter: Segmenter, name: str, volume: Volume, found: Outlines,
+    series: SourceSeries | None,
+) -> None:  # fmt: skip
+    from ..dicom.segmentations import write_label_seg
     from ..segmentation.files import write_nifti, write_segments
 
     write_segments(options.output / f"{name}.seg.nrrd", found.labels, volume.ijk_to_ras, segmenter.names)
     if options.nifti:
         write_nifti(options.output, name, found.labels, volume.ijk_to_ras, segmenter.names)
+    if series is not None:
+        write_label_seg(found.labels, volume.ijk_to_ras, segmenter.names, series, options.output / f"{name}.seg.dcm")

@@ -30,7 +30,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "voxel size. Duplicates and scans that cannot be used are reported and left out.",
     )
     add_options(parser)
-    parser.add_argument("--recipe", default="ape", metavar="NAME|FILE", help="ape, hybrid, joint or a .toml file")
+    parser.add_argument(
+        "--recipe", default="ape", metavar="NAME|FILE", help="ape, hybrid, joint, hybrid-2d or a .toml file"
+    )
     complete(parser, run, model=False)
 
 
@@ -58,6 +60,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--phantoms", type=at_least(0), default=12, metavar="N", help="synthetic patients to add (default: 12)")
     add("--label-maps", type=Path, metavar="DIR", help="label maps without images; synthetic images are made from them")
     add("--label-images", type=at_least(1), default=1, metavar="N", help="images per label map (default: 1)")
+    add("--atlas", type=Path, metavar="FILE", help="for films: CT of the body whose coordinates all films get")
+    add("--films", type=at_least(1), default=8, metavar="N", help="for films: projections of each CT (default: 8)")
     add("--exclude", action="append", default=[], metavar="PATTERN", help="leave out scans by name, such as 'ricord*'")
     add("--name", metavar="NAME", help="name of the weights (default: name of the recipe)")
     add("--start-from", metavar="NAME|FILE", help="weights with which training starts")
@@ -95,7 +99,8 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
     device = choose_device(options.device)
     # loaded before the scans are prepared: preparing may take an hour, and wrong weights must fail earlier
     start_from = find_weights(options.start_from).network if options.start_from else None
-    validation = Validation(options.validate, str(device)) if options.validate_every > 0 else None
+    is_validated = options.validate_every > 0 and not recipe.network.planar  # there are no labelled films
+    validation = Validation(options.validate, str(device)) if is_validated else None
     scans = _training_scans(options, recipe)
     if validation is not None:
         apart = validation.keep_apart(scans)
@@ -138,7 +143,9 @@ def _report(line: str) -> None:
 def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[PreparedScan]:
     """Return all scans of a training run: prepared scans, folders of scans (prepared first), label images, phantoms."""
     from ..errors import AnatomicalEmbeddingError
-    from ..training.label_images import move_to_mean, prepare_label_images
+    from ..films.preparation import prepare_phantom_films
+    from ..training.label_images import prepare_label_images
+    from ..training.organ_targets import follow_organs
     from ..training.preparation import REPORT
     from ..training.scans import PreparedScan, prepare_phantoms
 
@@ -151,24 +158,35 @@ def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[Prepare
         )
     paths = [path for folder in sets for path in sorted(folder.glob("*.safetensors"))]
     paths += _prepared_scans(options, folders, recipe, prepared) if folders else []
-    phantoms: list[Path] = []
     if recipe.batch.phantom_share > 0:
-        phantoms = prepare_phantoms(options.phantoms, recipe.network.spacing_mm, prepared, _report)
-    synthetic = [PreparedScan.load(path) for path in phantoms]
+        if recipe.network.planar:
+            paths += prepare_phantom_films(
+                options.phantoms, options.films, recipe.network.spacing_mm, prepared, _report
+            )
+        else:
+            paths += prepare_phantoms(options.phantoms, recipe.network.spacing_mm, prepared, _report)
     if options.label_maps is not None:
-        images, placement = prepare_label_images(
+        paths += prepare_label_images(
             options.label_maps, options.label_images, recipe.network.spacing_mm, prepared, _report
         )
-        paths += images
-        synthetic = [move_to_mean(scan, placement) for scan in synthetic]
-    paths = [path for path in paths if not any(fnmatch(path.stem, pattern) for pattern in options.exclude)]
-    return [PreparedScan.load(path) for path in paths] + synthetic
+    excluded = {path for path in paths if any(fnmatch(path.stem, pattern) for pattern in options.exclude)}
+    return follow_organs([PreparedScan.load(path) for path in paths if path not in excluded])
 
 
 def _prepared_scans(options: argparse.Namespace, folders: list[Path], recipe: Recipe, destination: Path) -> list[Path]:
+    from ..errors import AnatomicalEmbeddingError
+    from ..films.preparation import prepare_films
     from ..training.frames import LevelTable
     from ..training.preparation import prepare_set
 
+    if recipe.network.planar:
+        if options.atlas is None:
+            raise AnatomicalEmbeddingError(
+                f"recipe {recipe.name}: needs an atlas; give a CT of the chest with --atlas."
+            )
+        weights = options.align_with or options.place_with
+        spacing = recipe.network.spacing_mm
+        return prepare_films(folders, spacing, destination, options.atlas, weights, options.films, _report)
     default = folders[0].parent / "train_levels.json"
     table = options.levels or (default if default.is_file() else None)
     return prepare_set(

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from ..errors import AnatomicalEmbeddingError
-from ..resources import list_weights, weights_file
-from .console import SCANS_HELP, WEIGHTS_HELP, complete, number, say
+from ..resources import missing_weights, weights_file
+from .console import SCANS_HELP, WEIGHTS_HELP, add_film_width, complete, number, say
 
 _INSTALL = (
     "in a checkout of the repository, run `make view`; otherwise, make a new Python environment and run there: "
@@ -27,13 +27,14 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "view",
         help="show scans next to each other in a browser; after a click in one scan, all scans show the same place",
-        description="Opens a page in the browser with slice views of every SCAN. You can place points on the page, "
-        "and find boxes of structures and places by words. Outlines and lesion follow-up are not on the page; use 3D "
-        "Slicer, `anatemb segment` or `anatemb followup`. Only this computer can open the page, with an address that "
-        "contains a secret token. Press Ctrl-C to end the viewer.",
+        description="Opens a page in the browser with slice views of every SCAN. A SCAN is a CT or a chest film. You "
+        "can place points on the page, and find boxes of structures and places by words. Outlines and lesion follow-up "
+        "are not on the page; use 3D Slicer, `anatemb segment` or `anatemb followup`. Only this computer can open the "
+        "page, with an address that contains a secret token. Press Ctrl-C to end the viewer.",
     )
     add = parser.add_argument
     add("scans", nargs="*", type=Path, metavar="SCAN", help=SCANS_HELP)
+    add_film_width(parser)
     add("--cohort", type=Path, metavar="STORE", help="open the gallery of this cohort: the same place in all its scans")
     add("--demo", action="store_true", help="show two synthetic patients; you need no scans of your own")
     add("--port", type=_port, default=0, metavar="N", help="port of the page (default: a free port)")
@@ -92,6 +93,4 @@ def check(options: argparse.Namespace) -> None:
         if path is not None and not path.exists():
             raise AnatomicalEmbeddingError(f"{path}: no such file or folder; check the path.")
     if not weights_file(options.model).is_file():
-        raise AnatomicalEmbeddingError(
-            f"{options.model}: no such weights; give a file or one of: {', '.join(list_weights())}."
-        )
+        raise AnatomicalEmbeddingError(missing_weights(options.model))

@@ -48,7 +48,7 @@ def run(store: Store, plan: Plan, progress: Callable[[Counter[str], int], None])
             return {}
         model, weights_hash, descriptors = choose_weights(store, plan.model, plan.descriptors)
         plan = replace(plan, model=model, descriptors=descriptors)
-        with _open_client(plan, len(due)) as client:
+        with open_client(plan, len(due)) as client:
             return _Run(store, plan, weights_hash, client, due, progress).embed_all()
 
 
@@ -160,7 +160,7 @@ class _Run:
 
 
 @contextmanager
-def _open_client(plan: Plan, total: int) -> Iterator[Any]:
+def open_client(plan: Plan, total: int) -> Iterator[Any]:
     """Yield a Dask client: of the scheduler of `plan` or, if `plan` has no scheduler, of local workers, which stop at
     the end. total: number of scans to embed."""
     import dask

@@ -13,12 +13,14 @@ from functools import cached_property
 
 import numpy as np
 
+from ..embedding.cache import MapCache
 from ..embedding.inference import volume_hash
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, MapError
 from ..matching.match import Matches, match_query
 from ..matching.query import Query
 from ..matching.status import ABSENT, MATCHED, UNCERTAIN, decide
+from ..registration.patient_scans import MappedScan, find_correspondence
 from ..scan.sources import distinct_names
 from ..scan.volume import Volume
 from ..structures.locating import Example, locate
@@ -110,6 +112,32 @@ class Search:
             found.append(first[n] if near[n].distance_mm <= _NEAR_MM else _absent(near[n].row))
         return sorted([*better, *found], key=_order)
 
+    def registered(
+        self,
+        found: Sequence[Found],
+        example: MappedScan,
+        point_ras: np.ndarray,
+        cache: MapCache | None = None,
+        refined: int = _REFINED,
+    ) -> list[Found]:
+        """Replace answers in other scans of the example's patient: the two scans are registered, not matched.
+
+        The Patient IDs are read from the DICOM files, since the store contains none. If a scan cannot be read, has
+        changed, or does not show the patient of the example, its answer stays.
+
+        found: result of `point` for the point (3,) RAS mm of the example. refined: how many answers may be replaced.
+        """
+        answers = list(found)
+        own = example.map.provenance.scan_hash
+        for number, each in enumerate(answers[:refined]):
+            if each.row.scan_hash != own and each.row.source.patient_id == example.volume.patient_id != "":
+                volume = self.read_volume(each.row)
+                other = None if volume is None else MappedScan(volume, self.map_of(each.row))
+                field = None if other is None else find_correspondence(example, other, cache=cache)
+                if field is not None:
+                    answers[number] = _of_match(each.row, field.points(point_ras[None]))
+        return sorted(answers, key=_order)
+
     def _match(self, query: Query, hits: Sequence[Hit], effort: str, step: Step) -> list[Found]:
         """Match the point of `query` in the scans of `hits`, in batches, so that few maps are in memory at a time."""
         answers: list[Matches] = []
@@ -167,7 +195,7 @@ class Search:
         middles = {hit.row.id: hit for hit in self.index.nearest(middle)}
         near.sort(key=lambda hit: middles[hit.row.id].distance_mm)
         for number, hit in enumerate(near):
-            volume = self._read_volume(hit.row) if number < refined else None
+            volume = self.read_volume(hit.row) if number < refined else None
             if volume is not None:
                 place = PlaceFinder(self.map_of(hit.row), volume, atlas).place(name, mention.qualifier)
                 found.append(_of_words(hit.row, place))
@@ -179,7 +207,7 @@ class Search:
                 found.append(Found(hit.row, UNCERTAIN, None, None, point))
         return sorted(found, key=_order)
 
-    def _read_volume(self, row: Row) -> Volume | None:
+    def read_volume(self, row: Row) -> Volume | None:
         """Return the scan of a manifest row; None if the scan cannot be read or has changed since it was embedded."""
         try:
             volume = row.source.read()

@@ -18,15 +18,20 @@ def body_points(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
     """
     if not embedding.provenance.metric:
         raise MapError(f"the weights {embedding.provenance.model} give no body coordinates in mm; use other weights.")
+    return cell_points(embedding)
+
+
+def cell_points(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
+    """Return the centres of a map's body cells, (n, 3) RAS mm, and their coordinates (n, 3), of a film or of a CT."""
     cells, coordinate = embedding.body_cells
     return transform_points(embedding.cell_to_ras, cells.numpy()), coordinate.double().numpy()
 
 
 def robust_affine(ras: np.ndarray, body: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Fit body (n, 3) = [ras (n, 3), 1] @ affine. Returns affine (4, 3) and weights (n,), small for outliers."""
+    """Fit body (n, d) = [ras (n, d), 1] @ affine. Returns affine (d + 1, d) and weights (n,), small for outliers."""
     design = np.column_stack([ras, np.ones(len(ras))])
     weight = np.ones(len(ras))
-    affine = np.zeros((4, 3))
+    affine = np.zeros((ras.shape[1] + 1, body.shape[1]))
     for _ in range(_ROUNDS):
         root = np.sqrt(weight)[:, None]
         affine = np.linalg.lstsq(design * root, body * root, rcond=None)[0]
@@ -86,8 +91,8 @@ def heights_fall(embedding: EmbeddingMap) -> bool:
 # Mean body heights of landmarks, mm above the centres of the femoral heads, measured in the training scans.
 LEVELS_MM = {
     "the symphysis": -33.0, "the femoral heads": 0.0, "the sacral promontory": 102.0, "the iliac crests": 152.0,
-    "the kidneys": 257.0, "the diaphragm": 378.0, "the carina": 469.0, "the lung apices": 555.0, "the chin": 613.0,
-    "the skull base": 677.0, "the vertex": 819.0,
+    "the kidneys": 252.0, "the diaphragm": 386.0, "the carina": 477.0, "the lung apices": 563.0, "the chin": 626.0,
+    "the skull base": 689.0, "the vertex": 840.0,
 }  # fmt: skip
 END_MM = 80.0  # the body height at an end of the scan is estimated from the cells within this distance
 _AT_MM = 20.0  # an end of the scan within this distance of a landmark gets the name of the landmark

@@ -11,14 +11,16 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..errors import CancelledError, MemoryLimitError, WeightsError
+from ..errors import CancelledError, MemoryLimitError, VolumeError, WeightsError
 from ..resources import weights_file
 from ..scan.geometry import transform_points
-from ..scan.volume import Volume, check_voxels
-from .body import no_patient, patient_on_grid
+from ..scan.volume import Volume, check_voxels, is_film_file
+from .body import no_patient
 from .cache import MapCache
 from .calibration import Calibration
 from .device import choose_device, is_out_of_memory, memory_budget, mixed_precision
+from .film_check import check_film
+from .film_grid import film_levels, scan_on_grid
 from .grid_reading import in_rows
 from .map import EmbeddingMap, Provenance
 from .models.convolution import fold_norms
@@ -125,7 +127,12 @@ class Model:
     def _compute(self, volume: Volume, provenance: Provenance, step: ProgressCallback) -> EmbeddingMap:
         if not volume.path:  # a file was checked when it was read
             check_voxels(volume)
+        check_kind(volume, self.network.spec.planar, self.name)
         found, log_odds = self._run_network(volume, provenance, step)
+        if volume.is_film:
+            if volume.path and is_film_file(volume.path):  # not a projection of a CT
+                check_film(found, volume)
+            return found
         mirrored = {
             axis: self._run_network(
                 turn_over(volume, axis),
@@ -143,7 +150,7 @@ class Model:
     ) -> tuple[EmbeddingMap, tuple[float, float, float]]:
         """Return the map of a scan, and three log odds: that the scan is not mirrored along R, along A and along S."""
         network = self.network
-        grid, body = patient_on_grid(
+        grid, body = scan_on_grid(
             volume,
             network.spacing_mm,
             network.lattice,
@@ -166,9 +173,10 @@ class Model:
             boxes = organ_boxes(organs, network.organ_names, cell_to_ras)
         found_map = EmbeddingMap(
             coordinate * (network.unit_mm or 1.0), cells, cell_to_ras, volume.ijk_to_ras, volume.shape, provenance,
-            volume.notes, found.local, self.calibration, boxes, image=levels_of(grid.hu),
+            volume.notes, found.local, self.calibration, boxes,
+            image=film_levels(grid.hu) if volume.is_film else levels_of(grid.hu),
         )  # fmt: skip
-        return found_map, orientation_of(grid, body)
+        return found_map, (0.0, 0.0, 0.0) if volume.is_film else orientation_of(grid, body)
 
     def _run_scales(self, x: torch.Tensor, step: Callable[[float], None]) -> Features:
         """Run the network on one scan at each of its scales. Returns the features, with averaged coordinates.
@@ -301,6 +309,16 @@ def _read_along_axes(x: torch.Tensor, places: list[np.ndarray]) -> torch.Tensor:
     k, j and i, in voxels of `x`."""
     k, j, i = (axis_matrix(n, place) for n, place in zip(x.shape[1:], places, strict=True))
     return torch.einsum("ak,ckyx->cayx", k, j @ (x @ i.T))
+
+
+def check_kind(volume: Volume, planar: bool, name: str) -> None:
+    """Raise VolumeError unless the weights `name` embed scans of this kind. planar: True for weights for films."""
+    if volume.is_film != planar:
+        kind, other = ("film", "CTs") if volume.is_film else ("CT", "films")
+        raise VolumeError(
+            f"{volume.path or volume.name or 'the scan'}: is a {kind}, but the weights {name} are for {other}; choose"
+            f" weights for {kind}s."
+        )
 
 
 def volume_hash(volume: Volume) -> str:

@@ -21,13 +21,13 @@ from .spine import AHEAD_MM, COURSE_MM, HEIGHT_MM
 
 _NAMES = list(COURSE_MM)
 # The ends from which vertebrae can be counted, and their usual body heights, mm.
-ENDS_MM = {"sacrum": 131.0, "lung apices": 552.0, "skull base": 638.0}
+ENDS_MM = {"sacrum": 131.0, "lung apices": 563.0, "skull base": 648.0}
 NEXT_TO = {"sacrum": "L5", "lung apices": "T1", "skull base": "C2"}  # the vertebra at each end
 _LUNGS, _BRAIN = ("lung_left", "lung_right"), ("brain", "brainstem")
 _LEAST_SACRUM_MM = 35.0  # least height of the sacrum's box; a lower box may be the last lumbar vertebra, not a sacrum
 _WITHIN_MM = 5.0  # an organ that ends closer to the scan's border than this may be cut
 _BELOW_BRAIN_MM = 30.0  # least height of the part below the brain that the scan must show
-_APICES_FROM_MM = 530.0  # the lung apices count as shown only if the scan's top has a larger body height
+_APICES_FROM_MM = 540.0  # the lung apices count as shown only if the scan's top has a larger body height
 _BEHIND_MM = 45.0  # from the middle of a vertebral body back to its spinous process
 _NEAR_MM = 60.0  # distance from the line of vertebral bodies and spinous processes; about 4 cm from bone
 _FARTHEST_MM = 100.0  # largest distance from an end: the height of three vertebrae
@@ -159,5 +159,5 @@ def doubtful_level(structure: str, level: str, body_height: float) -> str:
 
 
 def level_sentence(levels: str) -> str:
-    """Return the remark for an answer whose level is not certain. levels: "L3 or L4"."""
-    return f"the level is not certain: {levels}"
+    """Return the remark for an answer whose level is not certain, "L3 or L4"; "" if `levels` is ""."""
+    return f"the level is not certain: {levels}" if levels else ""

@@ -61,6 +61,11 @@ class EmbeddingMap:
     spine: Spine | None = None
 
     @property
+    def is_film(self) -> bool:
+        """Whether this is the map of a film."""
+        return self.scan_shape[0] == 1
+
+    @property
     def cell_mm(self) -> np.ndarray:
         """(3,) size of a cell along R, A, S, in mm."""
         return np.diag(self.cell_to_ras)[:3]

@@ -1,8 +1,9 @@
 """Finds scans whose header contradicts their anatomy: mirrored scans, two joined scans, or a wrong voxel size.
 
 A small network, trained separately, compares the scan with its three mirror images, in which liver, heart, spine and
-head look different. This network is often wrong in pelves and thighs. So a scan is usually reported as mirrored only if
-a mirror image also fits the average body better. The other two faults are found from the map's body coordinates.
+head look different. It alone decides about left and right, because both sides of an average body look alike. About the
+other two axes it is sometimes wrong in pelves and thighs, so the scan's mirror image must also fit an average body.
+The other two faults are found from the map's body coordinates.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,18 +33,17 @@ UNUSUAL_SIZE = "the body has an unusual size, as if the voxel size were wrong"
 _CELL_MM = (12.0, 12.0, 16.0)  # along R, A, S
 _HU, _LEVELS = (-1000.0, -150.0, 250.0, 1300.0), (0.0, 0.25, 0.85, 1.0)
 _SHIFTS = ((0, 0, 0), (1, 1, 1))  # two paddings, so that a scan and its mirror image give the same result
-_SURE = 3.0  # above these log odds left and right count as swapped, unless the mirror image fits a body much worse
+_SURE = 3.0  # above these log odds an axis counts as swapped; but see _MUCH
 _DOUBTFUL = 0.7  # above these log odds of a swapped axis, the mirror image is embedded; see RESULTS.md
 _MISFIT_MM = 18.0  # misfit above which front-back and head-feet mirror images are embedded; correct scans have less
-_BETTER = 1.03  # factor by which a left-right mirror image must fit better; small, as both body sides look alike
-_MUCH = 1.2  # the same for front-back and head-feet mirror images
+_MUCH = 1.2  # a front-back or head-feet mirror image fits much better or worse if the misfits differ by this factor
 _LEAST_ALONG = 0.35  # below this many mm of the body frame per mm of the scan, S is doubtful; correct scans: about 1
 _LEAST_ACROSS = 0.5  # a scan with fewer mm of the body frame per mm along R shows no body at all
 _SHORT_MM = 100.0  # height of scans that are too short to judge
 # See RESULTS.md: in scans of adults the misfit is at most 0.13 times the radius of `fit_body`, and 1 mm of a scan is
-# 0.63 to 1.37 mm of the body frame.
+# 0.66 to 1.28 (R, A) and 0.67 to 1.24 mm (S) of the body frame.
 _UNLIKE = 0.2
-_SIZES = 0.6, 1.45
+_SIZES = (0.6, 1.35), (0.6, 1.35), (0.65, 1.28)  # along R, A and S
 
 
 @torch.no_grad()
@@ -64,7 +64,7 @@ def log_odds_of(network: MirrorNetwork, cells: torch.Tensor) -> torch.Tensor:
 
 
 def doubtful_axes(embedding: EmbeddingMap, log_odds: Sequence[float]) -> tuple[int, ...]:
-    """Choose the axes R, A, S (0, 1, 2) along which the scan may be stored as its mirror image; usually none.
+    """Choose the axes A, S (1, 2) along which the scan may be stored as its mirror image; usually none.
 
     To decide, a mirrored copy of the scan must be embedded for each of these axes. A map without body coordinates in mm
     gives no axes, because it cannot be compared with the average body. log_odds: result of `orientation_of`.
@@ -72,7 +72,7 @@ def doubtful_axes(embedding: EmbeddingMap, log_odds: Sequence[float]) -> tuple[i
     if not embedding.provenance.metric:
         return ()
     fit = fit_body(embedding)
-    doubts = [odds < -_DOUBTFUL for odds in log_odds]
+    doubts = [False, *(odds < -_DOUBTFUL for odds in log_odds[1:])]
     if fit.misfit_mm > _MISFIT_MM and embedding.calibration is not None:
         doubts[1:] = True, True
     across, _, along = fit.scales
@@ -97,15 +97,16 @@ def find_faults(
     fit = fit_body(embedding)
     measured = embedding.calibration is not None
     times = {axis: fit.misfit_mm / max(fit_body(image).misfit_mm, 1e-6) for axis, image in mirrored.items()}
-    turned = [times.get(axis, 0.0) > (_MUCH if axis else _BETTER) for axis in range(3)]
-    turned[0] |= log_odds[0] < -_SURE and times.get(0, 0.0) > 1 / _MUCH
+    turned = [log_odds[0] < -_SURE]
+    for axis, odds in enumerate(log_odds[1:], 1):
+        turned.append(times.get(axis, 0.0) > (1 / _MUCH if odds < -_SURE else _MUCH))
     found = [fault for fault, is_turned in zip(FAULTS, turned, strict=True) if is_turned]
     if not found:
         if heights_fall(embedding):
             found.append(JOINED)
         if measured and fit.misfit_mm > _UNLIKE * fit.radius_mm:
             found.append(UNLIKE)
-        elif measured and not all(_SIZES[0] < scale < _SIZES[1] for scale in fit.scales):
+        elif measured and not all(low < scale < high for scale, (low, high) in zip(fit.scales, _SIZES, strict=True)):
             found.append(UNUSUAL_SIZE)
     return tuple(found)
 

@@ -285,6 +285,11 @@ def fit_levels(
     low, high = heights[0], heights[-1]
     last_rib = edges[VERTEBRAE.index("T12")]
     shows_last_rib = ribs is not None and ribs[1].any() and low + _BESIDE_END_MM < last_rib < high - _BESIDE_END_MM
+    anchors = (*ends, *(("ribs",) if shows_last_rib else ()))
+    for end, height in ends.items():
+        name, above, error = _ENDS[end]
+        if np.square((edges[VERTEBRAE.index(name)] - height - above) / error) > _END_LIMIT:
+            anchors = ()  # the patient may have a vertebra more or fewer than usual
     shown = np.flatnonzero(np.minimum(edges[:-1], high) - np.maximum(edges[1:], low) >= _LEAST_SHOWN_MM)
     if not len(shown):
         return None
@@ -304,7 +309,7 @@ def fit_levels(
         shift,
         np.column_stack([path, heights]),
         _course_shift(course, edges, usual, middle, chances),
-        (*ends, *(("ribs",) if shows_last_rib else ())),
+        anchors,
     )
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from ..errors import PointsError
 from ..files import parse_json
-from ..scan.points import read_points
 from .lesions import MARKED, Axis, Lesion, Point
 from .record import FollowUp
 
@@ -28,11 +27,14 @@ class MarkedLesion:
 
 
 def read_lesions(path: str | Path) -> list[MarkedLesion]:
-    """Read a markups file of 3D Slicer, or a .csv file. Each point is a lesion; each line is the long axis of a lesion.
+    """Read a markups file of 3D Slicer, a .csv file or a DICOM structured report. Each point is a lesion; each line is
+    the long axis of a lesion.
 
-    Raises PointsError if `read_points` refuses the file, or if a line has only one end.
+    Raises AnatomicalEmbeddingError if `read_any_points` refuses the file, or if a line has only one end.
     """
-    points = read_points(path)
+    from ..dicom.sr import read_any_points  # late: it loads SimpleITK, which Slicer's modules must not load at start
+
+    points = read_any_points(path)
     places = zip(points.labels, points.points_ras.tolist(), strict=True)
     left = [MarkedLesion(label, (x, y, z)) for label, (x, y, z) in places]
     if Path(path).suffix.lower() != ".json":

@@ -85,22 +85,24 @@ class _Layout:
     the mean rounding error is about 0. answering: (a,) indices in `nodes` of the a nodes near the point; only these
     choose a displacement. block: (a, m) weights of all nodes in the choice of each of the a nodes; each row sums to 1.
     low, size: (3,) lowest corner and size of the box of target cells that is read. displacements: (d, 3) all compared
-    displacements; k changes slowest. shape: number of displacements along k, j and i. Comments in the code explain
-    `groups`, `cell` and `pick`.
+    displacements; k changes slowest. flat: (3,) bool, axes along which nothing moves: A in a film. shape: number of
+    displacements along k, j and i. Comments in the code explain `groups`, `cell` and `pick`.
     """
 
     def __init__(self, local_mm: tuple[float, float, float]) -> None:
         mm = torch.tensor(local_mm)
-        nodes = box_offsets(reach_of(_NODE_MM + _BLOCK_MM, np.array(local_mm) * _NODE_STEP)) * _NODE_STEP
+        thin = np.array(local_mm) <= _SEARCH_MM
+        self.flat = torch.from_numpy(~thin)
+        nodes = box_offsets(reach_of(_NODE_MM + _BLOCK_MM, np.array(local_mm) * _NODE_STEP) * thin) * _NODE_STEP
         nodes = nodes[(nodes * mm).norm(dim=1) <= _NODE_MM + _BLOCK_MM]
         self.nodes = nodes = nodes[nodes[:, 2].argsort(stable=True)]
-        self.dither = (torch.arange(1, len(nodes) + 1)[:, None] * _DITHER % 1 - 0.5).float()
+        self.dither = (torch.arange(1, len(nodes) + 1)[:, None] * _DITHER % 1 - 0.5).float() * ~self.flat
         place = nodes * mm
         self.answering = torch.nonzero(place.norm(dim=1) <= _NODE_MM).flatten()
         apart = torch.cdist(place[self.answering], place)
         block = torch.exp(-apart.square() / (2 * _BLOCK_SIGMA_MM**2)) * (apart <= _BLOCK_MM)
         self.block = block / block.sum(1, keepdim=True)
-        reach = torch.from_numpy(reach_of(_SEARCH_MM, np.array(local_mm)))
+        reach = torch.from_numpy(reach_of(_SEARCH_MM, np.array(local_mm)) * thin)
         k, j, i = (torch.arange(-int(r), int(r) + 1) for r in reach.flip(0))
         self.displacements, self.shape = torch.cartesian_prod(k, j, i).flip(1), (len(k), len(j), len(i))
         self.low = nodes.amin(0) - reach
@@ -174,7 +176,8 @@ def _match(
     similarity = layout.block @ (similarity * held)
     share, seen = layout.block @ held, (layout.block @ blocks.seen[..., None].float())
     score = (1 + _UNSEEN) * similarity / (share + _UNSEEN * seen).clamp_min(1e-6)
-    away = (layout.displacements + (start - first)[:, None]) * local_mm
+    begin = torch.where(layout.flat, first, start)
+    away = (layout.displacements + (begin - first)[:, None]) * local_mm
     prior = _PRIOR_WEIGHT * away.square().sum(-1).float() / _PRIOR_MM**2
     possible = held[:, layout.answering] > 0
     score = score.masked_fill(~possible, -torch.inf)
@@ -190,7 +193,7 @@ def _match(
     place = (layout.nodes[layout.answering] * local_mm).double()
     trust = torch.exp(-place.square().sum(1) / (2 * _FIT_SIGMA_MM**2)) * peak.clamp_min(0.02).square() * answers
     moved, spread = _agree(place, displaced.double(), trust.double())
-    found = torch.where(answers.any(1, keepdim=True), start + moved / local_mm, first)
+    found = torch.where(answers.any(1, keepdim=True), begin + moved / local_mm, first)
     mean = (peak * trust).sum(1) / trust.sum(1).clamp_min(1e-9)
     return found, mean, spread.float(), ((found - first) * local_mm).norm(dim=1).float()
 

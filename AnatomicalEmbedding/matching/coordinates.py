@@ -18,6 +18,7 @@ from .target_batch import TargetRows
 
 _RADIUS_MM = 24.0  # cells within this distance of a place take part in the fit
 _SIGMA_MM = 14.0
+_LEAST = 1e-6
 _ENOUGH = 4.0  # least sum of the cells' weights, because the fit has four unknowns for each coordinate
 
 
@@ -44,8 +45,9 @@ def fit_around(rows: TargetRows, cells: torch.Tensor) -> LocalAffine:
     weight = torch.exp(-distance_mm.square().sum(-1) / (2 * _SIGMA_MM**2)) * found[..., 3]
     design = torch.cat([distance_mm, torch.ones_like(distance_mm[..., :1])], dim=-1)
     weighted = (design * weight[..., None]).transpose(1, 2)
-    normal = weighted @ design + 1e-6 * torch.eye(4, dtype=torch.double)
-    solution = torch.linalg.solve(normal, weighted @ found[..., :3])  # (n, 4, 3)
+    # Along A, a film has only one cell. There, and only there, this small prior decides: 1 mm of coordinate per mm.
+    prior = _LEAST * torch.eye(4, dtype=torch.double)
+    solution = torch.linalg.solve(weighted @ design + prior, weighted @ found[..., :3] + prior[:, :3])  # (n, 4, 3)
     return LocalAffine(solution[:, 3], solution[:, :3].transpose(1, 2), weight.sum(1) > _ENOUGH)
 
 

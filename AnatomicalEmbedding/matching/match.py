@@ -28,8 +28,8 @@ from .target_batch import TargetRows
 
 _SCORE_MM = 10.0
 _CORRECTED_MM = 15.0  # an answer is not corrected if it is matched back to a place farther than this from the point
-# 80 % of the matches within a patient reach this similarity; between patients 10 to 40 %, at the spine 3 %.
-SAME_TISSUE = 0.85
+# at the spine, 70 % of the matches within a patient reach this similarity, and 3 % between patients
+SAME_TISSUE = 0.845
 _BATCH_POINTS = 2000  # points x targets in memory at a time; each needs 13 kB
 
 
@@ -152,7 +152,7 @@ def _match(
         back = _matched_back(template, cells, rows)
         cells, evidence.cycle_mm = _corrected(cells, back - np.tile(points_ras, (len(targets), 1)), rows)
     placed = cells
-    seen = by_image and all(each.image is not None for each in (template, *targets))
+    seen = by_image and not template.is_film and all(each.image is not None for each in (template, *targets))
     if seen and effort in ("standard", "thorough"):
         windows = read_windows(template, torch.from_numpy(transform_points(template.ras_to_cell, points_ras)))
         placed = rows.read(into_body, sharpen(windows.repeat(len(targets), 1), rows, cells))

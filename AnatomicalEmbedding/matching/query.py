@@ -10,13 +10,16 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load, save
 
-from ..embedding.levels import above_ends, level_chances, near_spine, spine_ends
+from ..embedding.levels import ENDS_MM, above_ends, level_chances, near_spine, spine_ends
 from ..embedding.map import EmbeddingMap
 from ..embedding.tensor_files import check_size
 from ..errors import PointsError
 from ..scan.geometry import transform_points
 from .blocks import Blocks, describe_blocks
 from .coordinates import read_coordinates
+
+# Values of a query about the levels of the spine, and the shape of each value for one point.
+_OF_SPINE = {"above_ends_mm": (len(ENDS_MM),), "level_chances": ()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +35,7 @@ class Query:
         above_ends_mm: (n, len(ENDS_MM)) height of the points above each end of the spine, mm; NaN for an end that the
             template does not show. None if no heights were computed.
         level_chances: (n,) chance that the template's level of the spine at each point is right; 0 if the template does
-            not show an end of the spine. None for queries that were read from a file.
+            not show an end of the spine. None for queries from files of earlier versions.
     """
 
     weights_hash: str
@@ -71,8 +74,8 @@ def query_to_text(query: Query) -> str:
     if query.blocks is not None:
         tensors["blocks"] = (query.blocks.descriptors * 127).round().to(torch.int8)
         tensors["seen"] = query.blocks.seen
-    if query.above_ends_mm is not None:
-        tensors["above_ends_mm"] = torch.from_numpy(query.above_ends_mm)
+    numbers = {name: values for name in _OF_SPINE if (values := getattr(query, name)) is not None}
+    tensors |= {name: torch.from_numpy(values) for name, values in numbers.items()}
     packed = save({name: values.contiguous() for name, values in tensors.items()})
     return f"{query.weights_hash}:{base64.b64encode(packed).decode()}"
 
@@ -81,20 +84,23 @@ def query_from_text(text: str) -> Query:
     """Restore a query from the text of `query_to_text`. Raises an error of `tensor_files.DAMAGED` if it is damaged."""
     weights_hash, packed = text.split(":")
     tensors = load(base64.b64decode(packed, validate=True))
-    blocks, above = tensors.get("blocks"), tensors.get("above_ends_mm")
+    blocks = tensors.get("blocks")
     check_size(tensors["coordinates"], (None, 3), torch.float64)
     if blocks is not None:
         check_size(tensors["seen"], blocks.shape[:2], torch.bool)
         blocks = Blocks(F.normalize(blocks.float(), dim=2), tensors["seen"])
-    heights = None if above is None else above.numpy()
-    return Query(weights_hash, tensors["coordinates"], tensors["sizes"], blocks=blocks, above_ends_mm=heights)
+    for name, shape in _OF_SPINE.items():
+        if name in tensors:
+            check_size(tensors[name], (len(tensors["coordinates"]), *shape), torch.float64)
+    numbers = {name: tensors[name].numpy() for name in _OF_SPINE if name in tensors}
+    return Query(weights_hash, tensors["coordinates"], tensors["sizes"], blocks=blocks, **numbers)
 
 
 def join_queries(parts: list[Query]) -> Query:
     """Join several queries. Raises PointsError if the queries were made with different weights or efforts."""
     if len({part.weights_hash for part in parts}) > 1:
         raise PointsError("the examples were made with different weights; make all examples with the same weights.")
-    if len({tuple(value is None for value in vars(part).values()) for part in parts}) > 1:
+    if len({(part.descriptors is None, part.blocks is None) for part in parts}) > 1:
         raise PointsError("only some examples have descriptors; make all examples again with the same effort.")
     first = parts[0]
     blocks = None
@@ -108,7 +114,7 @@ def join_queries(parts: list[Query]) -> Query:
         None if first.descriptors is None else torch.cat([part.descriptors for part in parts]),
         blocks,
         *(
-            None if getattr(first, name) is None else np.concatenate([getattr(part, name) for part in parts])
-            for name in ("above_ends_mm", "level_chances")
+            None if any(values is None for values in of) else np.concatenate(of)
+            for of in ([getattr(part, name) for part in parts] for name in _OF_SPINE)
         ),
     )

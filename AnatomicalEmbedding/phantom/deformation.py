@@ -1,6 +1,6 @@
 """Smooth, invertible transforms from a scan of a synthetic patient to the canonical body (module `anatomy`).
 
-`to_body` is a composition of five steps, each with a known inverse:
+`to_body` is a composition of seven steps, each with a known inverse:
 
 1. a rigid motion (table position and small rotations);
 2. heights: z -> s z + sum of cosines, with a slope well above 0 (proportions of trunk, neck and head);
@@ -8,9 +8,12 @@
 4. width, depth and subcutaneous fat: x and y scaled by functions of height, then a monotone radial map outside the
    muscle wall;
 5. organs: p -> p + sum of bumps, that is, shifts that are 0 outside a sphere. Where bumps overlap, the sum of their
-   Lipschitz constants is below 1. Hence the transform is a bijection (Banach), and fixed-point iteration inverts it.
+   Lipschitz constants is below 1. Hence the transform is a bijection (Banach), and fixed-point iteration inverts it;
+6. adrenal glands: further bumps of a few mm;
+7. filling of the bladder: distances from the neck of the bladder are changed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -43,6 +46,9 @@ _ORGAN_SHIFTS = (
     ((0, 110, 640), 110, 8),  # jaw
     ((0, 40, 740), 160, 7),  # head
 )
+_ADRENAL_SHIFTS = (((35, -10, 307), 25, 6), ((-35, -9, 307), 25, 6))
+_BLADDER_NECK = (0.0, 42.0, -20.0)
+_FILLING = (0.65, 2.0)  # least and largest width of the bladder near its neck, relative to the canonical body
 
 
 @dataclass(frozen=True)
@@ -72,9 +78,12 @@ class Bumps:
     shift_mm: np.ndarray  # (n, 3)
 
     @classmethod
-    def random(cls, rng: np.random.Generator, scattered: int = 14) -> Self:
-        """Make random bumps near some organs and `scattered` bumps anywhere, with a `slope_bound` of at most 0.75."""
-        organs = [(np.asarray(c, float), float(r), float(s)) for c, r, s in _ORGAN_SHIFTS]
+    def random(cls, rng: np.random.Generator, shifts: Sequence = _ORGAN_SHIFTS, scattered: int = 14) -> Self:
+        """Make random bumps near organs and `scattered` bumps anywhere, with a `slope_bound` of at most 0.75.
+
+        shifts: rows (centre, reach, largest shift), mm.
+        """
+        organs = [(np.asarray(c, float), float(r), float(s)) for c, r, s in shifts]
         center = np.array([c for c, _, _ in organs]) + rng.normal(0, 8, (len(organs), 3))
         reach = np.array([r for _, r, _ in organs])
         size = np.array([s for _, _, s in organs])
@@ -177,8 +186,39 @@ class FatLayer:
 
 
 @dataclass(frozen=True)
+class Filling:
+    """Changes distances from the neck of the bladder, so that the bladder is fuller or emptier.
+
+    A distance r in the patient becomes r * (1 + change * (1 - r^2 / reach^2)^3) in the canonical body, up to the reach.
+    The function is monotone for changes above -1 and below 1.5.
+    """
+
+    change: float
+    reach_mm: float = 110.0
+
+    def apply(self, points: np.ndarray) -> np.ndarray:
+        away = points - _BLADDER_NECK
+        return points + away * (self._factor(np.linalg.norm(away, axis=1)) - 1)[:, None]
+
+    def invert(self, points: np.ndarray) -> np.ndarray:
+        away = points - _BLADDER_NECK
+        goal = np.linalg.norm(away, axis=1)
+        low, high = np.zeros_like(goal), np.maximum(goal, self.reach_mm)
+        for _ in range(50):  # bisection: exact to 1e-13 mm
+            middle = (low + high) / 2
+            over = middle * self._factor(middle) > goal
+            low, high = np.where(over, low, middle), np.where(over, middle, high)
+        inside = goal < self.reach_mm
+        found = np.where(inside, low, goal) / np.maximum(goal, 1e-9)
+        return np.where(inside[:, None], _BLADDER_NECK + away * found[:, None], points)
+
+    def _factor(self, r: np.ndarray) -> np.ndarray:
+        return 1 + self.change * np.maximum(1 - np.square(r / self.reach_mm), 0) ** 3
+
+
+@dataclass(frozen=True)
 class Deformation:
-    """The transform of one patient, in the five steps that the module docstring lists. All points are (N, 3) mm."""
+    """The transform of one patient, in the seven steps that the module docstring lists. All points are (N, 3) mm."""
 
     rotation: np.ndarray  # patient axes -> body axes
     position_ras: np.ndarray  # where the body frame's origin lies in the scanner's RAS frame
@@ -192,6 +232,8 @@ class Deformation:
     thickness_scale: float
     fat: FatLayer
     bumps: Bumps
+    adrenals: Bumps
+    filling: Filling
 
     @classmethod
     def random(cls, rng: np.random.Generator) -> Self:
@@ -210,6 +252,8 @@ class Deformation:
             thickness_scale=1 / (np.sqrt(size) * rng.uniform(0.95, 1.15)),
             fat=FatLayer(rng.uniform(-0.5, 0.6)),
             bumps=Bumps.random(rng),
+            adrenals=Bumps.random(rng, _ADRENAL_SHIFTS, scattered=0),
+            filling=Filling(1 / rng.uniform(*_FILLING) - 1),
         )
 
     def to_body(self, points_ras: np.ndarray) -> np.ndarray:
@@ -219,12 +263,14 @@ class Deformation:
         across = (p[:, 0] - self.lateral(z)) * self.width_scale * np.exp(self.widths(z))
         ahead = (p[:, 1] - self.depth(z)) * self.thickness_scale * np.exp(self.thickness(z))
         wall = self.fat.apply(np.stack([across, ahead, z], axis=1))
-        return wall + self.bumps(wall)
+        organs = wall + self.bumps(wall)
+        return self.filling.apply(organs + self.adrenals(organs))
 
     def from_body(self, points_body: np.ndarray) -> np.ndarray:
         """Convert points (N, 3) from the canonical body frame, mm, to patient RAS mm; inverse of `to_body`."""
         body = np.atleast_2d(np.asarray(points_body, np.float64))
-        p = self.fat.invert(solve_displacement(body, self.bumps))
+        organs = solve_displacement(self.filling.invert(body), self.adrenals)
+        p = self.fat.invert(solve_displacement(organs, self.bumps))
         z = p[:, 2]
         low = _solve_height(z, self.height_scale, self.heights)
         across = p[:, 0] / (self.width_scale * np.exp(self.widths(z))) + self.lateral(z)

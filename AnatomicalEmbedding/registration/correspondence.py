@@ -34,7 +34,7 @@ from .pairing import STEPS_MM, Coarse, Places, join_directions
 from .spline import Lattice
 
 _METADATA_KEY = "anatomical_embedding_correspondence"
-_FORMAT_VERSION = 1
+FORMAT_VERSION = 1
 _FAR_MM = 20.0  # largest distance from an edge in the evidence
 _HIGHEST = 0.99  # highest probability that is stated
 _LEAST_PRESENT = 0.05
@@ -150,7 +150,7 @@ class Correspondence:
     def save(self, path: str | Path) -> None:
         """Write a .safetensors file, complete or not at all. Raises MapError if the file cannot be written."""
         tensors: dict[str, torch.Tensor] = {}
-        about: dict[str, Any] = {"format_version": _FORMAT_VERSION}
+        about: dict[str, Any] = {"format_version": FORMAT_VERSION}
         for name, part in vars(self).items():
             matrices = np.stack([part.scan_to_ras, part.affine])
             tensors |= {f"{name}.matrices": torch.from_numpy(matrices), f"{name}.values": part.values}
@@ -161,7 +161,7 @@ class Correspondence:
     def load(cls, path: str | Path) -> Correspondence:
         """Read a file written by `save`. Raises MapError if the file is missing, damaged or of another version."""
         try:
-            about, tensors = read_tensor_file(path, _METADATA_KEY, _FORMAT_VERSION)
+            about, tensors = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
             return cls(**{name: _read(name, about[name], tensors) for name in ("forward", "backward")})
         except (*DAMAGED, NewerFormatError):
             raise MapError(
@@ -224,7 +224,7 @@ def pair(
     with ThreadPoolExecutor(2) as threads:
         step(0.0, "matching")
         matches = list(threads.map(match_grid, maps, maps[::-1], (STEPS_MM, STEPS_MM)))
-        check_matches(matches, names)
+        alike = check_matches(matches, names)
         coarse = []
         for each, volume in zip(matches, volumes, strict=True):
             step(0.1, "fitting")
@@ -234,6 +234,6 @@ def pair(
         pictures = list(threads.map(Picture.of, volumes, maps))
         nodes = [each.on(picture.nodes) for each, picture in zip(found, pictures, strict=True)]
         evidence = list(threads.map(evidence_at_nodes, pictures, pictures[::-1], nodes))
-    check_images(evidence, pictures, names)
+    check_images(evidence, pictures, nodes, alike, names)
     step(1.0, "done")
     return Correspondence(*(Direction.of(maps[n], coarse[n].affine, nodes[n], evidence[n]) for n in range(2)))

@@ -18,7 +18,8 @@ from ..errors import AnatomicalEmbeddingError, NotSamePatientError
 from ..files import write_text
 from ..matching.match import Matches, match_all
 from ..scan.volume import Volume
-from .correspondence import Correspondence, pair
+from .correspondence import FORMAT_VERSION, Correspondence, pair
+from .films import film_answers
 
 
 class MappedScan(NamedTuple):
@@ -37,13 +38,19 @@ def answers(
 ) -> list[Matches]:
     """Find points in several targets. A target that has a correspondence with the template is not matched.
 
+    Films: see `films.film_answers`.
+
     Args:
         points_ras: (N, 3) RAS mm in the template.
         correspondences: for each target, the correspondence from the template to this target, or None.
         effort: effort of `match_all`, whose errors this function raises for the targets without a correspondence.
     """
     others = [target for target, known in zip(targets, correspondences, strict=True) if known is None]
-    matched = iter(match_all(template, points_ras, others, effort))
+    found = match_all(template, points_ras, others, effort)
+    if template.is_film:
+        pairs = zip(others, found, strict=True)
+        found = [film_answers(template, points_ras, target, matches, effort) for target, matches in pairs]
+    matched = iter(found)
     return [next(matched) if known is None else known.points(points_ras) for known in correspondences]
 
 
@@ -52,11 +59,12 @@ def find_correspondence(
 ) -> Correspondence | None:
     """Return the correspondence of two scans, or None if their points must be matched.
 
-    same_patient: False always returns None. None returns the correspondence if both scans have the same DICOM Patient
-    ID and are not refused. True returns the correspondence, and raises the errors of `correspondence_of`.
+    Films are always matched. same_patient: False always returns None. None returns the correspondence if both scans
+    have the same DICOM Patient ID and are not refused. True returns the correspondence, and raises the errors of
+    `correspondence_of`.
     """
     ids = {template.volume.patient_id, target.volume.patient_id}
-    if same_patient is False or (same_patient is None and (len(ids) > 1 or "" in ids)):
+    if template.volume.is_film or same_patient is False or (same_patient is None and (len(ids) > 1 or "" in ids)):
         return None
     try:
         return correspondence_of(template, target, cache)
@@ -93,7 +101,7 @@ def _from_cache(
 ) -> Correspondence:
     """Read a correspondence, or the error of its refusal. If neither is stored, call `make` and store its result."""
     path = cache.pair_path(one, other)
-    refusal = path.with_suffix(".refused")
+    refusal = path.with_suffix(f".refused{FORMAT_VERSION}")  # a later version decides again
     with suppress(OSError):
         raise NotSamePatientError(refusal.read_text(encoding="utf-8", errors="replace"))
     with suppress(AnatomicalEmbeddingError):  # a damaged file is replaced

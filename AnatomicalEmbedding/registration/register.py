@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -24,8 +25,17 @@ _ROUNDS = 4
 _STEPS = 40
 
 
-def fit_field(matches: GridMatches, affine: np.ndarray, low: np.ndarray, high: np.ndarray) -> SplineField:
-    """Fit a displacement field that corrects `affine` at the matches. low, high: corners of the field's box, RAS mm."""
+def fit_field(
+    matches: GridMatches, affine: np.ndarray, low: np.ndarray, high: np.ndarray, smooth: float = _SMOOTH,
+    knee_mm: float = _KNEE_MM,
+) -> SplineField:  # fmt: skip
+    """Fit a displacement field that corrects `affine` at the matches.
+
+    Args:
+        low, high: corners of the field's box, RAS mm.
+        smooth: weight of the roughness of the field.
+        knee_mm: a match that is this far from the field has half of its weight.
+    """
     shape = matches.lattice.shape
     i, j, k = torch.from_numpy(matches.index.T)
     wanted, trust = torch.zeros(3, *shape), torch.zeros(shape)
@@ -36,14 +46,14 @@ def fit_field(matches: GridMatches, affine: np.ndarray, low: np.ndarray, high: n
     basis = field.basis(matches.lattice)
     weight, knots = trust, field.coefficients
     for _ in range(_ROUNDS):
-        diagonal = basis.squared().gather(weight[None]) + _SMOOTH * ROUGHNESS_DIAGONAL
+        diagonal = basis.squared().gather(weight[None]) + smooth * ROUGHNESS_DIAGONAL
 
         def product(x: torch.Tensor, weight: torch.Tensor = weight) -> torch.Tensor:
-            return basis.gather(basis.spread(x) * weight) + _SMOOTH * roughness(x)
+            return basis.gather(basis.spread(x) * weight) + smooth * roughness(x)
 
         knots = conjugate_gradients(product, basis.gather(wanted * weight), diagonal, _STEPS)
         error = (basis.spread(knots) - wanted).norm(dim=0)
-        weight = trust / (1 + (error / _KNEE_MM).square())
+        weight = trust / (1 + (error / knee_mm).square())
     return SplineField(field.low, field.knot_mm, knots)
 
 
@@ -84,4 +94,6 @@ def register(
             field, affine, volumes, maps, device, lambda share: step(0.5 + share / 2, "comparing the images")
         )
     step(1.0, "done")
-    return Registration(kind, affine, field, fixed.name, moving.name, len(matches.fixed_ras), matches.tried)
+    found = Registration(kind, affine, field, fixed.name, moving.name, len(matches.fixed_ras), matches.tried)
+    apart = np.linalg.norm(found.transform_points(matches.fixed_ras) - matches.moving_ras, axis=1)
+    return replace(found, distance_mm=float(np.median(apart)))

@@ -1,5 +1,8 @@
 """The result of a registration: transforms points, writes transform files for other programs, resamples images."""
 
+from __future__ import annotations
+
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,15 +10,17 @@ import numpy as np
 import SimpleITK as sitk
 import torch
 
+from ..dicom.registrations import read_registration
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import VolumeError
 from ..files import atomic_path
-from ..scan.geometry import LPS_FROM_RAS, OUTSIDE_HU, transform_points
+from ..scan.geometry import LPS_FROM_RAS, OUTSIDE_HU, to_image, transform_points
 from ..scan.image_files import write_image
 from ..scan.volume import Volume
 from .spline import DEGREE, Lattice, SplineField
 
 TRANSFORM_SUFFIXES = (".h5", ".hdf5", ".tfm", ".txt")
+_GRID_MM = 3.0
 _JACOBIAN_MM = 4.0
 _FOLDED_LIMIT = 0.005  # largest share of the body that may be folded
 _CHANGED_LIMIT = 0.2  # least usual volume ratio; its inverse is the largest usual ratio
@@ -56,6 +61,8 @@ class Registration:
         field: displacement field, mm, added after the affine transform; or None.
         fixed, moving: names of the scans.
         used: number of matches that the fit used. tried: number of points that were matched.
+        distance_mm: median distance between the transformed points and their matches.
+        given: a transform that was read from a file (LPS mm, fixed -> moving), used instead of `affine` and `field`.
     """
 
     kind: str
@@ -65,10 +72,25 @@ class Registration:
     moving: str
     used: int
     tried: int
+    distance_mm: float = math.nan
+    given: sitk.Transform | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> Registration:
+        """Read a DICOM registration or an ITK transform file. Raises VolumeError if the file cannot be read."""
+        try:
+            is_itk = path.suffix.lower() in TRANSFORM_SUFFIXES
+            given = sitk.ReadTransform(str(path)) if is_itk else read_registration(path)
+        except RuntimeError as error:
+            raise VolumeError(f"{path}: is missing or not an ITK transform; check the path and the file.") from error
+        return cls("given", np.eye(4), None, "", "", 0, 0, given=given)
 
     def transform_points(self, points_ras: np.ndarray) -> np.ndarray:
         """Transform points (n, 3) RAS mm of the fixed scan to the moving scan."""
         points = as_points(points_ras)
+        if self.given is not None:
+            lps = map(self.given.TransformPoint, transform_points(LPS_FROM_RAS, points).tolist())
+            return transform_points(LPS_FROM_RAS, np.array(list(lps)).reshape(-1, 3))
         moved = transform_points(self.affine, points)
         return moved if self.field is None else moved + self.field.at(points)
 
@@ -87,6 +109,8 @@ class Registration:
 
         Outside the fixed scan's box, the B-spline decreases to zero within three times the distance between knots.
         """
+        if self.given is not None:
+            return self.given
         lps = LPS_FROM_RAS @ self.affine @ LPS_FROM_RAS
         affine = sitk.AffineTransform(3)
         affine.SetMatrix(lps[:3, :3].ravel().tolist())
@@ -116,12 +140,14 @@ class Registration:
 
         Slicer opens the file as a transform. Raises VolumeError if the file cannot be written.
         """
-        image = fixed.to_sitk()
+        write_image(self.displacements(fixed.to_sitk()), path)
+
+    def displacements(self, grid: sitk.Image) -> sitk.Image:
+        """Return the displacement (LPS mm, fixed -> moving) of every voxel of a grid in the fixed scan."""
         make = sitk.TransformToDisplacementFieldFilter()
-        make.SetReferenceImage(image)
+        make.SetReferenceImage(grid)
         make.SetOutputPixelType(sitk.sitkVectorFloat32)
-        found = make.Execute(self.to_sitk())
-        write_image(found, path)
+        return make.Execute(self.to_sitk())
 
     def warp(self, moving: Volume, fixed: Volume) -> Volume:
         """Resample the moving scan to the voxels of the fixed scan; -1000 HU outside the moving scan."""
@@ -155,3 +181,15 @@ class Registration:
         moved = np.tensordot(to_lps, knots, axes=1)
         spline.SetParameters(moved.ravel().tolist())
         return spline
+
+
+def coarse_grid(fixed: Volume) -> sitk.Image:
+    """Make an empty image on a grid of 3 mm that covers the fixed scan, with the axes of the scan.
+
+    The grid is fine enough for linear interpolation of displacements, which are a spline with knots of 12 mm or more.
+    """
+    spacing = np.array(fixed.spacing)
+    size = np.ceil((np.array(fixed.shape[::-1]) - 1) * spacing / _GRID_MM).astype(int) + 1
+    grid = fixed.ijk_to_ras.copy()
+    grid[:3, :3] *= _GRID_MM / spacing
+    return to_image(np.zeros(size[::-1], np.uint8), grid)

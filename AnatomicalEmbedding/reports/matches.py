@@ -14,7 +14,7 @@ from ..scan.points import PointList
 from ..scan.volume import Volume
 from . import pictures
 from .page import fill_page
-from .pictures import CROP_MM, PLANES, Window
+from .pictures import CORONAL, CROP_MM, PLANES, Window
 
 if TYPE_CHECKING:
     from ..matching.match import Matches
@@ -60,7 +60,10 @@ def _row(
 ) -> dict[str, Any]:
     point = points.points_ras[number]
     window = pictures.choose_window(template, point)
-    answers = [_answer(name, volume, matches[[number]], window) for name, volume, matches in targets]
+    answers = [
+        _answer(name, volume, matches[[number]], pictures.choose_window(volume, point) if volume.is_film else window)
+        for name, volume, matches in targets
+    ]
     worst = next((status for status in _REVIEW_FIRST if any(each["status"] == status for each in answers)), "")
     description = points.descriptions[number] if points.descriptions else ""
     return {
@@ -83,7 +86,7 @@ def _answer(name: str, volume: Volume, match: Matches, window: Window) -> dict[s
         "status": "" if match.status is None else str(match.status[0]),
         "outside": is_found and not volume.contains(point[None])[0],
         "crops": _crops(volume, point, window) if is_found else [],
-        "doubt": "" if match.levels is None or not match.levels[0] else level_sentence(str(match.levels[0])),
+        "doubt": "" if match.levels is None else level_sentence(str(match.levels[0])),
     }
 
 
@@ -92,8 +95,9 @@ def _number(values: np.ndarray | None) -> float | None:
 
 
 def _crops(volume: Volume, point: np.ndarray, window: Window) -> list[dict[str, Any]]:
-    greys = [window.to_grey(pictures.slice_hu(volume, point, plane)) for plane in PLANES]
-    return [{"plane": plane, "source": pictures.data_uri(grey)} for plane, grey in zip(PLANES, greys, strict=True)]
+    planes = (CORONAL,) if volume.is_film else PLANES
+    greys = [window.to_grey(pictures.slice_hu(volume, point, plane)) for plane in planes]
+    return [{"plane": plane, "source": pictures.data_uri(grey)} for plane, grey in zip(planes, greys, strict=True)]
 
 
 def _facts(role: str, name: str, volume: Volume) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..errors import VolumeError
+from .geometry import slice_axis
 
 MIN_SLICES = 16
 MIN_EXTENT_MM = 60.0
@@ -109,7 +110,7 @@ def check_extent(shape: tuple[int, int, int], affine: np.ndarray, where: str) ->
     """
     counts = np.array(shape[::-1])
     spacing = np.linalg.norm(affine[:3, :3], axis=0)
-    slices = counts[np.argmax(np.abs(affine[2, :3]) / spacing)]
+    slices = counts[slice_axis(affine)]
     if slices < MIN_SLICES:
         raise VolumeError(f"{where}: has {slices} axial slices; give a CT with at least {MIN_SLICES} slices.")
     extent = counts * spacing
@@ -126,7 +127,7 @@ def check_axis_order(voxels: np.ndarray, ijk_to_ras: np.ndarray, where: str) -> 
     In a correct scan the body is cut by the upper or lower face, and the four side faces show air. In a scan with
     reversed axes the side faces show tissue, and the upper and lower faces show air.
     """
-    along = int(np.argmax(np.abs(ijk_to_ras[2, :3]) / np.linalg.norm(ijk_to_ras[:3, :3], axis=0)))
+    along = slice_axis(ijk_to_ras)
     ends, sides = (
         max(float(np.mean(voxels.take(n, axis=axis) > _AIR_HU)) for n in (0, -1)) for axis in (2 - along, along)
     )

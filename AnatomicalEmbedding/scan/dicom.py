@@ -16,6 +16,7 @@ from ..errors import VolumeError
 from .checks import MIN_SLICES, check_claimed
 from .dicom_geometry import arrange_slices, fill_gaps
 from .dicom_lengths import lengths_fit
+from .film import MODALITIES
 
 _CT_STORAGE = b"1.2.840.10008.5.1.4.1.1.2"
 _TAGS = {
@@ -74,6 +75,19 @@ def is_dicom_file(path: Path) -> bool:
         return True
     with path.open("rb") as stream:
         return stream.read(132)[128:] == b"DICM"
+
+
+def patient_id_of(file: Path) -> str:
+    """Return the Patient ID in the header of a DICOM file; "" if the file cannot be read or has no Patient ID."""
+    return next((header.tags["patient"] for header in _read_headers([file])[0]), "")
+
+
+def is_film(path: Path) -> bool:
+    """Return True if a file is a DICOM radiograph (modality CR, DX, RG or RF)."""
+    if not is_dicom_file(path):
+        return False
+    slices, _ = _read_headers([path])
+    return bool(slices) and slices[0].modality in MODALITIES
 
 
 def list_series(folder: str | Path) -> list[SeriesInfo]:

@@ -30,6 +30,11 @@ def in_grid(ijk: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     return inside
 
 
+def slice_axis(ijk_to_ras: np.ndarray) -> int:
+    """Return the voxel axis nearest to S: 0, 1 or 2 for i, j or k. ijk_to_ras: (4, 4)."""
+    return int(np.argmax(np.abs(ijk_to_ras[2, :3]) / np.linalg.norm(ijk_to_ras[:3, :3], axis=0)))
+
+
 def mm_to_sides(ijk: np.ndarray, ijk_to_ras: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     """Measure mm (n, 3) from continuous indices i, j, k (n, 3) to the nearer side of a grid along each of its axes.
 

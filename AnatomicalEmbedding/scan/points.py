@@ -98,9 +98,10 @@ def write_points(
     write_text(path, text.getvalue(), PointsError)
 
 
-def read_points(path: str | Path) -> PointList:
+def read_points(path: str | Path, film_to_ras: np.ndarray | None = None) -> PointList:
     """Read points of a Slicer markups file (.mrk.json, .json) or a .csv with columns label,r,a,s in RAS mm.
 
+    film_to_ras: matrix (4, 4) from pixels of a film to RAS mm; a .csv may then have the columns label,x,y in pixels.
     Markups may be in LPS or RAS. Tables with label,l,p,s, which Slicer exports, are read too. Points without a defined
     position are left out. Raises PointsError when the file is missing, damaged or of another kind, or holds no point.
     """
@@ -110,7 +111,7 @@ def read_points(path: str | Path) -> PointList:
     if path.suffix.lower() == ".json":
         rows = [row for entry in read_markups(path) for row in _control_points(entry, path)]
     else:
-        rows = _read_csv(path)
+        rows = _read_csv(path, film_to_ras)
     if not rows:
         raise PointsError(f"{path}: contains no point with a position; place at least one point.")
     labels, points, descriptions = zip(*rows, strict=True)
@@ -136,6 +137,12 @@ def write_markups(path: str | Path, points: PointList, name: str = "", missing: 
     scan; Slicer lists these points but does not draw them. Raises PointsError when the file cannot be written.
     """
     path = Path(path)
+    name = name or path.name.removesuffix(".json").removesuffix(".mrk")
+    write_file(path, [point_markup(points, name, missing)])
+
+
+def point_markup(points: PointList, name: str, missing: Sequence[bool] | None = None) -> dict[str, Any]:
+    """Return a point list as an entry of a markups file. Arguments: see `write_markups`."""
     descriptions = points.descriptions or ("",) * len(points)
     missing = [False] * len(points) if missing is None else missing
     positions_lps = transform_points(LPS_FROM_RAS, points.points_ras).tolist()
@@ -144,8 +151,7 @@ def write_markups(path: str | Path, points: PointList, name: str = "", missing: 
         control_point(number, label, position, description, "missing" if gone else "defined")
         for number, (label, position, description, gone) in enumerate(rows, start=1)
     ]
-    name = name or path.name.removesuffix(".json").removesuffix(".mrk")
-    write_file(path, [markup("Fiducial", name, control_points)])
+    return markup("Fiducial", name, control_points)
 
 
 _Row = tuple[str, np.ndarray, str]
@@ -177,14 +183,19 @@ def _position(values: Any) -> np.ndarray | None:
     return position if np.isfinite(position).all() else None
 
 
-def _read_csv(path: Path) -> list[_Row]:
+def _read_csv(path: Path, film_to_ras: np.ndarray | None) -> list[_Row]:
     reader = csv.DictReader(io.StringIO(read_text(path)), skipinitialspace=True)
     rows: list[_Row] = []
     try:
         names = reader.fieldnames = [str(name).strip().lower() for name in reader.fieldnames or ()]
         # Point tables that Slicer exports have the columns l,p,s and `defined`.
         system = "LPS" if {"l", "p"} <= set(names) else "RAS"
-        missing = [column for column in ("label", *system.lower()) if column not in names]
+        columns, to_ras = tuple(system.lower()), _TO_RAS[system]
+        if {"x", "y"} <= set(names) and not {"r", "a"} <= set(names) and system == "RAS":
+            if film_to_ras is None:
+                raise PointsError(f"{path}: has pixels x,y, but the template is no film; give the columns label,r,a,s.")
+            columns, to_ras = ("x", "y"), film_to_ras
+        missing = [column for column in ("label", *columns) if column not in names]
         if missing and ";" in "".join(names):
             raise PointsError(f"{path}: columns are separated by ';'; save the table with commas and decimal points.")
         if missing:
@@ -192,15 +203,15 @@ def _read_csv(path: Path) -> list[_Row]:
         for row in reader:
             if (row.get("defined") or "1").strip() == "0":
                 continue
-            position = _position([row[column] for column in system.lower()])
+            position = _position([*(row[column] for column in columns), *[0.0] * (3 - len(columns))])
             if position is None:
-                numbers = ", ".join(system.lower())
+                numbers = ", ".join(columns)
                 raise PointsError(
                     f"{path}: line {reader.line_num} has no valid numbers in the columns {numbers}; correct this line."
                 )
             label = (row["label"] or "").strip() or str(len(rows) + 1)
             description = (row.get("description") or "").strip()
-            rows.append((label, transform_points(_TO_RAS[system], position)[0], description))
+            rows.append((label, transform_points(to_ras, position)[0], description))
     except csv.Error as error:
         raise PointsError(f"{path}: is not a table ({error}); save it again with the columns label,r,a,s.") from error
     return rows

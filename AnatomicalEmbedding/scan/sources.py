@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ..errors import AnatomicalEmbeddingError
 from ..files import free_name
-from .dicom import group_series, is_dicom_file
+from .dicom import group_series, is_dicom_file, patient_id_of
 from .image_files import display_name, image_suffix, is_label_map
 from .volume import Volume
 
@@ -43,6 +43,11 @@ class Source:
     def label(self) -> str:
         """The path of the scan, or path#SeriesInstanceUID if the folder holds several series."""
         return self.path if self.alone else f"{self.path}#{self.series}"
+
+    @property
+    def patient_id(self) -> str:
+        """The DICOM Patient ID, read from one file; "" if it is not known."""
+        return patient_id_of(Path(self.path, self.files[0])) if self.files else ""
 
     def read(self) -> Volume:
         """Read the scan. Raises VolumeError for the same reasons as `Volume.read`."""

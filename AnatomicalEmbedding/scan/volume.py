@@ -1,12 +1,12 @@
-"""Volume: the voxels of one CT and their position in the patient, in RAS mm.
+"""Volume: the voxels of one CT or film and their position in the patient, in RAS mm.
 
-Reads NIfTI, NRRD, MetaImage and DICOM; writes NIfTI, NRRD and .mha.
+Reads NIfTI, NRRD, MetaImage and DICOM, and films also as PNG and TIFF; writes NIfTI, NRRD and .mha.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -29,6 +29,7 @@ from .checks import (
     check_spacing,
     worst_shear,
 )
+from .film import check_film, film_matrix, is_picture, read_film
 from .geometry import (
     OUTSIDE_HU,
     RAS_FROM_LPS,
@@ -46,7 +47,7 @@ _MAX_TILT_DEG = 45.0  # a larger tilt means a damaged header
 
 @dataclass(frozen=True, eq=False)
 class Volume:
-    """One CT: voxels in Hounsfield units and their position in the patient.
+    """One CT: voxels in Hounsfield units and their position in the patient. Or one film: see module `film`.
 
     voxels: (k,j,i) array, int16 or float32.
     ijk_to_ras: (4,4) float64, maps the voxel centre (i,j,k,1) to RAS mm. Any axis order, flip or rotation; no shear.
@@ -136,7 +137,9 @@ class Volume:
         try:
             if not files and not path.exists():
                 raise VolumeError(f"{path}: no such file or folder; check the path.")
-            if files or path.is_dir() or dicom.is_dicom_file(path):
+            if not files and series is None and is_film_file(path):
+                volume = _from_arrays(path.stem, path, *read_film(path))
+            elif files or path.is_dir() or dicom.is_dicom_file(path):
                 volume = _from_arrays(display_name(path), path, *dicom.read_series(path, series, files))
             elif series is not None:
                 raise VolumeError(f"{path}: is not DICOM, so it has no series to choose; leave `series` out.")
@@ -178,6 +181,26 @@ class Volume:
     def to_sitk(self) -> sitk.Image:
         """Return a copy as a SimpleITK image in LPS."""
         return to_image(self.voxels, self.ijk_to_ras)
+
+    @property
+    def is_film(self) -> bool:
+        """Whether this is a film: a scan with one slice, in the plane of R and S."""
+        return self.shape[0] == 1 and int(np.abs(self.ijk_to_ras[:3, 2]).argmax()) == 1
+
+    def with_width(self, width_mm: float | None) -> Volume:
+        """Return this film with a width of `width_mm` at the detector; None: unchanged.
+
+        Raises VolumeError if this is no film, or if the width is impossible.
+        """
+        if width_mm is None:
+            return self
+        where = self.path or self.name or "the scan"
+        if not self.is_film:
+            raise VolumeError(f"{where}: is no film, so it has no film width; leave --film-width-mm out.")
+        pixel_mm = width_mm / self.shape[2]
+        check_film(self.shape, (pixel_mm, pixel_mm), where)
+        notes = (*(note for note in self.notes if "pixel size" not in note), f"the film is {width_mm:g} mm wide")
+        return replace(self, ijk_to_ras=film_matrix(self.shape[1:], (pixel_mm, pixel_mm)), notes=notes)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -226,8 +249,17 @@ class Volume:
         return result
 
 
+def is_film_file(path: str | Path) -> bool:
+    """Return True if a file is a picture (PNG, TIFF) or a DICOM radiograph."""
+    path = Path(path)
+    return path.is_file() and (is_picture(path) or dicom.is_film(path))
+
+
 def check_ct(volume: Volume) -> None:
-    """Raise VolumeError unless the volume is large enough and looks like CT in Hounsfield units."""
+    """Raise VolumeError unless the volume is large enough and looks like CT in Hounsfield units, or is a film."""
+    if volume.is_film:
+        check_film(volume.shape, volume.spacing[:2], volume.path or volume.name or "film")
+        return
     check_extent(volume.shape, volume.ijk_to_ras, volume.path or volume.name or "volume")
     check_voxels(volume)
 
@@ -235,6 +267,8 @@ def check_ct(volume: Volume) -> None:
 def check_voxels(volume: Volume) -> None:
     """Raise VolumeError unless the voxels look like CT in HU. If the volume has no path, also check the axis order."""
     where = volume.path or volume.name or "volume"
+    if volume.is_film:
+        return
     check_hounsfield(volume.voxels, where)
     if not volume.path:
         check_axis_order(volume.voxels, volume.ijk_to_ras, where)

@@ -16,7 +16,7 @@ from ..scan.geometry import transform_points
 from ..scan.image_files import display_name, is_label_map
 from ..scan.volume import Volume
 from ..structures.label_names import MIN_VOXELS
-from ..structures.labelled_scans import LabelMap, list_scans, load_case
+from ..structures.labelled_scans import DICOM_LABELS, LabelMap, list_scans, load_case
 from .carrying import CARRIED, Outlined, carry, contrast_of, mean_guess
 from .files import read_segments
 from .grids import Group, group_structures, make_crop, occupancy, region, spacing_for
@@ -44,11 +44,14 @@ class Example:
     def files(self) -> list[Path]:
         """Files of the scan, its outlines and the names of the outlined structures."""
         beside = sorted(self.path.parent.glob(f"{glob.escape(self.id)}.*"))
-        return [p for p in beside if p == self.path or p.name.endswith(".labels.json") or is_label_map(p)]
+        return [
+            p for p in beside if p == self.path or p.name.endswith((".labels.json", DICOM_LABELS)) or is_label_map(p)
+        ]
 
 
 def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Example]:
-    """Read the outlined scans of a folder: NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or with NAME.seg.nrrd.
+    """Read the outlined scans of a folder: NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or with NAME.seg.nrrd,
+    or with NAME.seg.dcm. Instead of NAME.nii.gz, the folder NAME may contain a DICOM series.
 
     names: structures to read, or None for all. Raises PointsError if the folder contains no outlined scan. Raises
     AnatomicalEmbeddingError if a structure in `names` is outlined in no scan.
@@ -65,8 +68,8 @@ def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Exam
     outlined = {name for example in found for name in example.outlined}
     if not outlined:
         raise PointsError(
-            f"{folder}: holds no outlined scan; put NAME.seg.nii.gz with NAME.labels.json, or NAME.seg.nrrd, next to"
-            " each NAME.nii.gz."
+            f"{folder}: holds no outlined scan; put NAME.seg.nii.gz with NAME.labels.json, or NAME.seg.nrrd, or"
+            " NAME.seg.dcm, next to each NAME.nii.gz."
         )
     wanted = set(choose_names(names, outlined, str(folder))) if names else outlined
     kept = [Example(e.id, e.path, tuple(n for n in e.outlined if n in wanted)) for e in found]

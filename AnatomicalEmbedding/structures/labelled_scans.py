@@ -1,9 +1,12 @@
 """Reads folders of labelled scans as cases, and finds pairs of cases that share points.
 
-Files next to the scan `<id>.nii.gz`:
+Files next to the scan `<id>.nii.gz`, or next to the folder `<id>` of a DICOM series:
 
 * `<id>.seg.nii.gz` and `<id>.labels.json` ({"1": "liver", ...}): a label map on the grid of the scan, and its names;
+* `<id>.seg.dcm`: the same as a DICOM SEG or RTSTRUCT;
 * `<id>.landmarks.json` ({"frame": "RAS", "unit": "mm", "points": {"carina": [r, a, s], ...}}): named points.
+
+A film `<id>.png` or `<id>.tif` has landmarks only. With {"frame": "pixels"}, the points are [x, y] in its pixels.
 
 The names of two scans of one patient differ only in the time point at the end: `_t0`, `_tp1`, `_baseline`,
 `_followup`, `_followup2`, `_visit1`, `_pre`, `_post`.
@@ -21,8 +24,10 @@ import numpy as np
 import SimpleITK as sitk
 
 from ..anatomy.names import canonical_name, spelling_key
+from ..dicom.outlines import read_dicom_labels
 from ..errors import PointsError, VolumeError
 from ..files import parse_json
+from ..scan.film import is_picture
 from ..scan.geometry import LPS_FROM_RAS, image_affine, transform_points
 from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, is_label_map, read_image
 from ..scan.text_headers import check_text_header
@@ -31,6 +36,7 @@ from .label_names import KINDS, LANDMARK, find_structures
 
 _TIME_POINT = re.compile(r"[_-](t\d+|tp\d+|time\d+|visit\d+|baseline|follow-?up\d*|pre|post)$", re.IGNORECASE)
 _GRIDS_AGREE_MM = 0.5
+DICOM_LABELS = ".seg.dcm"  # end of the file name of a SEG or RTSTRUCT; its start is the name of the scan
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +86,8 @@ class Case:
         """The label map of the scan. Raises PointsError if the scan has no label map."""
         if self.labels is None:
             raise PointsError(f"{self.id}: the scan has no label map; put {self.id}.seg.nii.gz next to the scan.")
+        if self.labels.name.endswith(DICOM_LABELS):
+            return _read_dicom(self.labels, self.path)
         return _read_label_map(self.labels, self.path.with_name(f"{self.id}.labels.json"))
 
     @property
@@ -128,35 +136,58 @@ def refuse_twins(names: Sequence[str]) -> None:
 
 
 def list_scans(folder: Path) -> list[Path]:
-    """List the image files of a folder, sorted, without label maps."""
-    return [path for path in sorted(folder.iterdir()) if image_suffix(path) and not is_label_map(path)]
+    """List the image files of a folder, and its DICOM folders with labels, sorted, without label maps. A picture is a
+    film if it has landmarks."""
+    return [
+        path
+        for path in sorted(folder.iterdir())
+        if (path.is_dir() and path.with_name(path.name + DICOM_LABELS).exists())
+        or (image_suffix(path) and not is_label_map(path))
+        or (is_picture(path) and path.with_name(f"{path.stem}.landmarks.json").exists())
+    ]
 
 
 def load_case(scan: Path) -> Case | None:
     """Read the labels and landmarks of one scan; None if the scan has neither. Raises the errors of `load_cases`."""
+    if is_picture(scan):
+        points = _read_landmarks(scan.with_name(f"{scan.stem}.landmarks.json"), Volume.read(scan).ijk_to_ras)
+        return Case(scan.stem, scan, landmarks=points)
     case_id = display_name(scan)
     labels = next(filter(Path.exists, (scan.with_name(f"{case_id}.seg{suffix}") for suffix in IMAGE_SUFFIXES)), None)
     names = scan.with_name(f"{case_id}.labels.json")
     landmarks = scan.with_name(f"{case_id}.landmarks.json")
-    if labels is None and not landmarks.exists():
+    in_dicom = scan.with_name(f"{case_id}{DICOM_LABELS}")
+    if labels is None and not landmarks.exists() and not in_dicom.exists():
         return None
     points = _read_landmarks(landmarks) if landmarks.exists() else {}
+    if labels is None and in_dicom.exists():
+        held = _read_dicom(in_dicom, scan)
+        names_of = {value: name for name, value in held.values.items()}
+        structures, left_out = find_structures(held.voxels, held.ijk_to_ras, names_of)
+        return Case(case_id, scan, structures, points, left_out, in_dicom)
     if labels is None:
         return Case(case_id, scan, landmarks=points)
     image, _ = read_image(labels)
     _check_same_grid(scan, labels, image)
-    structures, left_out = find_structures(_as_labels(labels, image), image_affine(image), read_names(names))
+    structures, left_out = find_structures(as_labels(labels, image), image_affine(image), read_names(names))
     return Case(case_id, scan, structures, points, left_out, labels)
+
+
+@lru_cache(maxsize=2)
+def _read_dicom(labels: Path, scan: Path) -> LabelMap:
+    volume = _read_volume(scan)
+    voxels, values = read_dicom_labels(labels, volume.shape, volume.ijk_to_ras)
+    return LabelMap(voxels, volume.ijk_to_ras, values)
 
 
 @lru_cache(maxsize=2)
 def _read_label_map(labels: Path, names: Path) -> LabelMap:
     image, _ = read_image(labels)
     values = {name: value for value, name in read_names(names).items()}
-    return LabelMap(_as_labels(labels, image), image_affine(image), values)
+    return LabelMap(as_labels(labels, image), image_affine(image), values)
 
 
-def _as_labels(labels: Path, image: sitk.Image) -> np.ndarray:
+def as_labels(labels: Path, image: sitk.Image) -> np.ndarray:
     """Return the voxels of a label map, (k, j, i), as integers. Raises VolumeError if a voxel is a fraction."""
     voxels = sitk.GetArrayFromImage(image)
     if voxels.dtype.kind != "f":
@@ -183,13 +214,25 @@ def _check_same_grid(scan: Path, labels: Path, image: sitk.Image) -> None:
         )
 
 
-def read_names(path: Path) -> dict[int, str]:
-    """Read a `.labels.json` file: label -> canonical name. Raises PointsError for other content."""
+def read_texts(path: Path) -> dict[int, str]:
+    """Read the names of labels as they are written: label -> name. Raises PointsError for other content.
+
+    path: a `.labels.json` file, or nnU-Net's dataset.json, whose "labels" are {"liver": 1} or {"1": "liver"}.
+    """
     content = _read_json(path)
     try:
-        names = {int(value): canonical_name(name) for value, name in content.items()}
-    except (AttributeError, TypeError, ValueError) as error:
+        if path.name == "dataset.json":
+            pairs = [pair for pair in content["labels"].items() if not isinstance(pair[1], list)]  # lists are regions
+            content = dict(pair if isinstance(pair[1], str) else pair[::-1] for pair in pairs)
+        texts = {int(value): text.strip() for value, text in content.items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise PointsError(f'{path}: is not a list of label names; write {{"1": "liver", ...}}.') from error
+    return texts
+
+
+def read_names(path: Path) -> dict[int, str]:
+    """Read a `.labels.json` file: label -> canonical name. Raises PointsError for other content."""
+    names = {value: canonical_name(text) for value, text in read_texts(path).items()}
     keys = list(map(spelling_key, names.values()))
     twice = [name for name, key in zip(names.values(), keys, strict=True) if keys.count(key) > 1]
     if twice:
@@ -197,12 +240,17 @@ def read_names(path: Path) -> dict[int, str]:
     return names
 
 
-def _read_landmarks(path: Path) -> dict[str, np.ndarray]:
+def _read_landmarks(path: Path, film_to_ras: np.ndarray | None = None) -> dict[str, np.ndarray]:
+    """Read a file of landmarks. film_to_ras: matrix from the pixels of the film, if the scan is a film."""
     content = _read_json(path)
     try:
-        to_ras = {"RAS": np.eye(4), "LPS": LPS_FROM_RAS}[content.get("frame", "RAS")]
+        frames = {"RAS": np.eye(4), "LPS": LPS_FROM_RAS} | ({} if film_to_ras is None else {"pixels": film_to_ras})
+        to_ras = frames[content.get("frame", "RAS")]
         names = list(content["points"])
-        points = np.array([content["points"][name] for name in names], dtype=np.float64).reshape(len(names), 3)
+        values = [content["points"][name] for name in names]
+        if to_ras is film_to_ras:
+            values = [[x, y, 0.0] for x, y in values]
+        points = np.array(values, dtype=np.float64).reshape(len(names), 3)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise PointsError(
             f'{path}: is not a list of landmarks; write {{"frame": "RAS", "points": {{"carina": [r, a, s], ...}}}}.'
@@ -236,14 +284,16 @@ class Pair:
 def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pair]:
     """Find all ordered pairs of cases that share points.
 
-    Two cases of one patient share landmarks; cases of different patients share the centre and extremes of structures.
+    Two cases of one patient share landmarks, and so do two films; CTs of different patients share the centre and
+    extremes of structures.
     templates: additional cases, used as templates only.
     """
     cases, templates = list(cases), list(templates)
     refuse_twins([case.id for case in (*cases, *templates)])
     pairs = []
     for template, target in [*permutations(cases, 2), *product(templates, cases)]:
-        own, other = (_points(case, template.patient == target.patient) for case in (template, target))
+        films = is_picture(template.path) and is_picture(target.path)
+        own, other = (_points(case, films or template.patient == target.patient) for case in (template, target))
         if shared := [key for key in own if key in other]:
             names, kinds = zip(*shared, strict=True)
             places = (np.array([points[key] for key in shared]) for points in (own, other))

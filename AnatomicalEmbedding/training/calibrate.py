@@ -12,10 +12,11 @@ import numpy as np
 
 from ..embedding.calibration import OUTCOMES, Calibration, Forest
 from ..embedding.inference import Model
+from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, PointsError, VolumeError, require
 from ..matching import EFFORTS
 from ..matching.confidence import EVIDENCE
-from ..matching.match import match
+from ..matching.match import Matches, match
 from ..scan.sources import find_scans
 from ..scan.volume import Volume
 from ..structures.labelled_scans import load_case, refuse_twins
@@ -49,11 +50,14 @@ class Outcomes:
         return cls(np.concatenate([p.evidence for p in parts]), np.concatenate([p.errors_mm for p in parts]))
 
 
-def try_matching(trial: Trial, effort: str) -> Outcomes:
+Find = Callable[[EmbeddingMap, np.ndarray, EmbeddingMap, str], Matches]  # finds points, as `matching.match.match`
+
+
+def try_matching(trial: Trial, effort: str, find: Find = match) -> Outcomes:
     """Match points whose true places are known. Returns the evidence and the errors of the matches."""
     if not len(trial.template_ras):
         return Outcomes.joined([])
-    found = match(trial.template, trial.template_ras, trial.target, effort)
+    found = find(trial.template, trial.template_ras, trial.target, effort)
     if found.evidence is None:
         raise AnatomicalEmbeddingError(
             f"{trial.template.provenance.model}: these weights give no body coordinates; choose other weights."
@@ -141,10 +145,23 @@ def collect(
 
     trials = {
         LABELLED: labelled_trials(cases, model.embed, CLICKED),
-        BENT: bent_trials(readable(), model.embed),
+        BENT: bent_trials(readable(), model.embed, skipped.append),
         PHANTOMS: phantom_trials(phantom_seeds, model.embed, CLICKED),
     }
     expected = 3 * len(cases) * max(len(cases) - 1, 0) + 2 * len(scans) + 3 * len(phantom_seeds)
+    return learn(model, trials, expected, {"scans": list(scans), "skipped": skipped}, progress)
+
+
+def learn(
+    model: Model,
+    trials: Mapping[str, Iterable[Trial]],
+    expected: int,
+    about: dict,
+    progress: Callable[[float, str], None],
+    find: Find = match,
+) -> Calibration:
+    """Learn the calibration of a model from trials. trials: source, one of WEIGHTS -> its trials. expected: number of
+    trials. about: stored with the calibration."""
     tried: dict[str, dict[str, list[Outcomes]]] = {}
     done = 0
     for source, found in trials.items():
@@ -153,7 +170,7 @@ def collect(
             done += 1
             for effort in EFFORTS[:1] if trial.template.local is None else EFFORTS[1:]:
                 kept = tried.setdefault(effort, {}).setdefault(source, [])
-                kept.append(try_matching(trial, effort))
+                kept.append(try_matching(trial, effort, find))
     progress(0.99, "fitting the random forests")
     outcomes = {
         effort: {source: Outcomes.joined(parts) for source, parts in found.items()} for effort, found in tried.items()
@@ -162,5 +179,4 @@ def collect(
     forests = {effort: grow_forest(found, WEIGHTS) for effort, found in outcomes.items()}
     if not forests:
         grow_forest({}, WEIGHTS)
-    about = {"weights": model.name, "scans": list(scans), "skipped": skipped, "matches": counts}
-    return Calibration(model.weights_hash, EVIDENCE, forests, about)
+    return Calibration(model.weights_hash, EVIDENCE, forests, {"weights": model.name, **about, "matches": counts})

@@ -107,11 +107,16 @@ class Crop:
 
 
 def draw_geometry(
-    spec: AugmentationSpec, size_ijk: tuple[int, int, int], spacing_mm: np.ndarray, rng: np.random.Generator
+    spec: AugmentationSpec,
+    size_ijk: tuple[int, int, int],
+    spacing_mm: np.ndarray,
+    rng: np.random.Generator,
+    planar: bool = False,
 ) -> np.ndarray:
     """Draw a crop's random geometry. Returns (3, k, j, i): mm from the crop's centre to each node of a coarse lattice.
 
-    The recipe sets the ranges of voxel spacing, scale of each axis, rotation and elastic displacement.
+    The recipe sets the ranges of voxel spacing, scale of each axis, rotation and elastic displacement. planar: True
+    for crops of films, which stay in the film's plane.
     """
     if spec.spacing_mm_low is not None:
         step = rng.uniform(spec.spacing_mm_low, spec.spacing_mm_high)
@@ -120,14 +125,17 @@ def draw_geometry(
         step = spacing_mm * scale * rng.uniform(spec.axis_scale[0], spec.axis_scale[1], size=3)
     a, b, c = rng.uniform(-spec.rotation_rad, spec.rotation_rad, size=3)
     about_x, about_y, about_z = rotations(np.array([a, -b, c]))
-    rotation = about_x @ about_y @ about_z
+    rotation = about_y if planar else about_x @ about_y @ about_z
+    if planar:
+        step[1] = spacing_mm[1]
     axes = [
         np.linspace(-0.5, 0.5, n) * (size - 1) * s for n, size, s in zip(_LATTICE[::-1], size_ijk, step, strict=True)
     ]
     z, y, x = np.meshgrid(axes[2], axes[1], axes[0], indexing="ij")
     nodes = np.einsum("ab,bkji->akji", rotation, np.stack([x, y, z]))
     if rng.random() < spec.elastic_probability:
-        nodes += rng.normal(size=nodes.shape) * rng.uniform(0, spec.elastic_mm)
+        bend = rng.normal(size=nodes.shape) * rng.uniform(0, spec.elastic_mm)
+        nodes += bend * np.array([1, not planar, 1])[:, None, None, None]
     return nodes
 
 

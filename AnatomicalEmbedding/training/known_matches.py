@@ -13,6 +13,7 @@ import numpy as np
 import SimpleITK as sitk
 
 from ..embedding.map import EmbeddingMap
+from ..errors import VolumeError
 from ..matching.match import Matches
 from ..phantom import Phantom
 from ..phantom.patient import phantom_views
@@ -193,12 +194,21 @@ def _placed(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndarray:
     return np.where(beyond < -_INSIDE_MM, 1, np.where(beyond > _OUTSIDE_MM, -1, 0))
 
 
-def bent_trials(volumes: Iterable[Volume], embed: Embed) -> Iterator[Trial]:
-    """Yield trials of random points of each scan. The target is a bent copy of the scan, first whole, then cut."""
+def bent_trials(
+    volumes: Iterable[Volume], embed: Embed, skip: Callable[[str], None] = lambda reason: None
+) -> Iterator[Trial]:
+    """Yield trials of random points of each scan. The target is a bent copy of the scan, first whole, then cut.
+
+    skip: called with the reason if a scan, or its copy, cannot be embedded.
+    """
     for number, volume in enumerate(volumes):
         rng = np.random.default_rng(number)
         copy = warp_scan(volume, number)
-        template, whole = embed(volume), embed(copy.volume)
+        try:
+            template, whole = embed(volume), embed(copy.volume)
+        except VolumeError as error:
+            skip(str(error))
+            continue
         index = whole.body_index.numpy()
         cells = index[rng.integers(len(index), size=_BENT_POINTS)] + rng.uniform(-0.5, 0.5, (_BENT_POINTS, 3))
         truth = transform_points(whole.cell_to_ras, cells)

@@ -9,6 +9,7 @@ The canonical body was drawn by hand: relative to its organs, its spine is two c
 `Placement` converts points between the canonical body and the mean of the patients.
 """
 
+import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,7 +26,7 @@ from .frames import SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM, STILL, FrameGuess
 FEWEST_STRUCTURES = 3  # a label map with fewer structures cannot be placed
 _SHARED_BY = 3  # a structure that the canonical body lacks is used only if at least this many label maps contain it
 _ROUNDS = 5
-_MOST_SPREAD_MM = 27.0  # a structure whose centre varies more between patients is not used
+MOST_SPREAD_MM = 27.0  # a structure whose centre varies more between patients is not used
 _NOT_HELD = ("vertebrae_", "rib_", "sacrum")
 _SCALE_PRIOR_MM2 = 1e4
 _SIGMA_MM = 35.0
@@ -34,6 +35,12 @@ _LEAST_SLOPE = 0.25  # least slope of the body map along each axis, relative to 
 _WALL_EVERY_MM, _WALL_POINTS = 40.0, 12
 _FRAME_PRIOR_MM2 = 3600.0  # at this variance of the points, the data and the prior (scale 1) have equal weight
 _EXTREME_WEIGHT = 0.3  # extreme points are less reliable than centres
+# Structures whose mean places are symmetric. Some of them are known from few patients, so both sides are averaged.
+_SYMMETRIC = re.compile(
+    "(vertebrae|rib|clavicula|scapula|humerus|hip|femur|gluteus|iliopsoas|autochthon|eye|parotid)_.*"
+    "|sacrum|sternum|skull|mandible|brain|urinary_bladder|prostate"
+)
+_MIRRORED = [0, 2, 1, 3, 4, 5, 6]  # the mirrored right extreme is the left extreme
 
 Points = dict[str, np.ndarray]  # structure -> (7, 3) RAS mm: centre, then six extremes
 
@@ -84,18 +91,26 @@ class Placement:
     mean: Points
 
 
-def place(structures: Mapping[str, Points]) -> Placement:
+def place(
+    structures: Mapping[str, Points], count: Mapping[str, int] | None = None, first_mean: Points | None = None
+) -> Placement:
     """Place label maps in the body frame.
 
-    structures: name of the label map -> name of the structure -> (7, 3) RAS mm, centre and extremes. A label map with
-    fewer than FEWEST_STRUCTURES usable structures is left out. Raises AnatomicalEmbeddingError if no label map is left.
+    Args:
+        structures: name of the label map -> name of the structure -> (7, 3) RAS mm, centre and extremes. A label map
+            with fewer than FEWEST_STRUCTURES usable structures is left out.
+        count: name of the structure -> number of patients who show it; if None, each label map shows another patient.
+        first_mean: first guess of the mean shape, (7, 3) mm for each structure; if None, the canonical body.
+
+    Raises AnatomicalEmbeddingError if no label map is left.
     """
     canonical = canonical_structures()
     names = {name for of in structures.values() for name in of}
-    count = {name: sum(name in of for of in structures.values()) for name in names}
+    if count is None:
+        count = {name: sum(name in of for of in structures.values()) for name in names}
     known = {name for name in names if name in canonical or count[name] >= _SHARED_BY}
     frames: dict[str, FrameGuess] = {}
-    mean = canonical
+    mean = canonical if first_mean is None else first_mean
 
     def held(names: Container[str]) -> dict[str, Points]:
         """Return the structures in `names` of each label map with at least FEWEST_STRUCTURES of these structures."""
@@ -112,14 +127,14 @@ def place(structures: Mapping[str, Points]) -> Placement:
         placed = {m: {n: p for n, p in structures[m].items() if n in known} for m in points}
         places = _in_body(placed, frames)
         means = {name: of.mean(axis=0) for name, of in places.items()}
-        mean = _hold_to_canonical(means, count)
+        mean = _symmetric(_hold_to_canonical(means, count), count)
         away_mm2 = {name: np.square(of[:, 0] - means[name][0]).sum(axis=1) for name, of in places.items()}
-        known = {name for name, of in away_mm2.items() if np.sqrt(of.mean()) <= _MOST_SPREAD_MM}
+        known = {name for name, of in away_mm2.items() if np.sqrt(of.mean()) <= MOST_SPREAD_MM}
         mean = {name: p for name, p in mean.items() if name in known}
     shared = {name: p for name, p in canonical.items() if name in mean}
     ours = {name: mean[name] for name in shared}
-    maps = {m: _body_map(of, mean, fit_frame(of, mean)) for m, of in held(mean).items() if m in frames}
-    return Placement(maps, _body_map(ours, shared, STILL), _body_map(shared, ours, STILL), mean)
+    maps = {m: _body_map(of, mean, fit_frame(of, mean), count) for m, of in held(mean).items() if m in frames}
+    return Placement(maps, _body_map(ours, shared, STILL, count), _body_map(shared, ours, STILL, count), mean)
 
 
 def fit_frame(points: Points, mean: Points) -> FrameGuess:
@@ -155,11 +170,24 @@ def _hold_to_canonical(mean: Points, count: Mapping[str, int]) -> Points:
     return {name: (p - centre) * scale + goal for name, p in mean.items()}
 
 
-def _body_map(points: Points, mean: Points, frame: FrameGuess) -> BodyMap:
+def _symmetric(mean: Points, count: Mapping[str, int]) -> Points:
+    """Return the mean shape, in which the structures in _SYMMETRIC are averaged with their mirror images."""
+    found = dict(mean)
+    for name in filter(_SYMMETRIC.fullmatch, mean):
+        twin = re.sub("left|right", lambda side: {"left": "right", "right": "left"}[side[0]], name)
+        if twin in mean:
+            own, other = count[name], count[twin]
+            found[name] = (own * mean[name] + other * mean[twin][_MIRRORED] * (-1, 1, 1)) / (own + other)
+    return found
+
+
+def _body_map(points: Points, mean: Points, frame: FrameGuess, count: Mapping[str, int]) -> BodyMap:
+    """Fit a field that moves `points` to `mean`. A structure with few patients (`count`) moves only a part of the way,
+    because the variance of its mean place is 1 / count of the variance between patients."""
     names = list(points)
     source = np.concatenate([points[name] for name in names])
     left = np.concatenate([mean[name] for name in names]) - frame.apply(source)
-    noise = np.tile([_CENTRE_NOISE] + [_EXTREME_NOISE] * 6, len(names))
+    noise = np.concatenate([np.array([_CENTRE_NOISE] + [_EXTREME_NOISE] * 6) + 1 / count[name] for name in names])
     if not any(name.startswith("vertebrae_") for name in names):
         still = (_spine_and_wall(frame.apply(source)[:, 2]) - frame.shift_mm) / frame.scale
         source, left = np.concatenate([source, still]), np.concatenate([left, np.zeros_like(still)])

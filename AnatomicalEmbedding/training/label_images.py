@@ -227,7 +227,7 @@ def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng
 
 def prepare_label_images(
     folder: Path, each: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]
-) -> tuple[list[Path], Placement]:
+) -> list[Path]:
     """Make and prepare images of the label maps in a folder; images that were prepared before are reused.
 
     each: number of images of each label map. Label maps that cannot be placed in the body frame are left out. If none
@@ -247,7 +247,7 @@ def prepare_label_images(
                 prepare_label_image(body, make_label_image(body, placement, seed), path.stem, spacing_mm).save(path)
                 report(f"prepared {path.stem}")
             paths.append(path)
-    return paths, placement
+    return paths
 
 
 def prepare_label_image(body: LabelledBody, image: LabelImage, name: str, spacing_mm: Spacing) -> PreparedScan:
@@ -255,10 +255,3 @@ def prepare_label_image(body: LabelledBody, image: LabelImage, name: str, spacin
     scan = replace(prepare_volume(image.volume, STILL, spacing_mm), name=name, origin="label map")
     labels = LabelMap(body.labels, body.grid.ijk_to_ras, {name: n for n, name in enumerate(body.names) if name})
     return with_exact_body(with_labels(scan, labels), image.to_body)
-
-
-def move_to_mean(scan: PreparedScan, placement: Placement) -> PreparedScan:
-    """Convert a phantom's body coordinates from the body drawn for phantoms to the mean body of labelled patients."""
-    field_mm = scan.body_field.numpy().reshape(3, -1).T.astype(np.float64)
-    moved = placement.from_canonical.to_body(field_mm).T.reshape(scan.body_field.shape)
-    return replace(scan, body_field=torch.from_numpy(np.ascontiguousarray(moved, dtype=np.float32)))

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from ..embedding.models.mirror_network import STRIDE, MirrorNetwork
 from ..embedding.orientation import FORMAT_VERSION, METADATA_KEY
@@ -60,6 +61,10 @@ def train_mirror_network(
     """
     torch.manual_seed(seed)
     network = MirrorNetwork(_WIDTHS)
+    for layer in network.modules():
+        if isinstance(layer, nn.Conv3d):  # the usual start is so weak that hundreds of steps pass without progress
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+            nn.init.zeros_(layer.bias)
     chances = np.array(shares) / np.sum(shares)
     importance = torch.tensor(_IMPORTANCE)
 

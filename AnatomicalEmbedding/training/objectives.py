@@ -74,6 +74,8 @@ def _similar_nearby(
     reach = torch.tensor([_NEAR_CELLS] * count + [_FAR_CELLS] * count)
     drawn = torch.rand(len(reach), 3, generator=generator)
     offsets = ((drawn * 2 - 1) * (reach + 0.5)).round().long().to(cells.device)
+    if map_.shape[2] == LOCAL_STRIDE:  # both layers of a film along A are equal
+        offsets[:, 1] = 0
     row, valid = flat_index(cells.round().long()[:, None] + offsets, map_.shape[1:])
     apart = (rows_of(position)[row] - place[:, None]).norm(dim=-1)
     similarity = (query[:, None] * rows_of(map_)[row]).sum(-1)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 
+from ..anatomy.names import other_side
 from ..embedding.models.network import STRIDE, EmbeddingNetwork
 from .scans import PreparedScan
 
@@ -142,14 +143,9 @@ def usual_places(rows: Sequence[Sequence[torch.Tensor]], organs: Sequence[str]) 
                 places[number] = median
     without = {name for name, row in zip(organs, places, strict=True) if not row.any()}
     for number, name in enumerate(organs):
-        if _other_side(name) in without:
+        if other_side(name) in without:
             places[number] = 0
     return places
-
-
-def _other_side(name: str) -> str:
-    swapped = {"left": "right", "right": "left"}
-    return "_".join(swapped.get(word, word) for word in name.split("_"))
 
 
 def _neighbours(cells: LabelledCells) -> tuple[torch.Tensor, torch.Tensor]:

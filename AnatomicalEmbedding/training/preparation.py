@@ -199,7 +199,7 @@ def _prepare(
             volume = source.read()
             seen_by = cache(lambda name: _model(name).embed(volume))  # `model` and `align` are often the same weights
             scan = replace(prepare_volume(volume, readings or frame_from_map(seen_by(model)), spacing_mm), name=name)
-            case = None if source.series else load_case(Path(source.path))
+            case = load_case(Path(source.path)) if source.alone else None
             if case is not None and case.labels is not None:
                 scan = with_labels(scan, case.label_map)
             if align is not None:

@@ -92,7 +92,7 @@ _SECTIONS = {
 _CONDITIONS: dict[str, tuple[Callable[[Recipe], bool], str]] = {
     "coordinates": (lambda recipe: recipe.network.coordinates, "needs network.coordinates"),
     "metric": (lambda recipe: recipe.network.unit_mm is not None, "needs network.unit_mm"),
-    "body": (lambda recipe: recipe.network.frame == "body", 'needs network.frame = "body"'),
+    "body": (lambda recipe: recipe.network.frame in ("body", "film"), 'needs network.frame = "body" or "film"'),
     "scan": (lambda recipe: recipe.network.frame == "scan", 'needs network.frame = "scan"'),
     "described": (lambda recipe: recipe.network.local_channels > 0, "needs network.local_channels"),
     "paired": (

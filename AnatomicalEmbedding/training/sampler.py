@@ -59,7 +59,7 @@ class BatchSampler(Dataset):
         chances = shares * held if (shares * held).any() else held
         self.shares = chances / chances.sum()
         self.rows = [torch.nonzero(s.body.flatten(1).any(1)).flatten().cpu().numpy() for s in scans]
-        self.spacing = np.array(recipe.network.spacing_mm)
+        self.spacing, self.planar = np.array(recipe.network.spacing_mm), recipe.network.planar
         low, high = np.array([b[:2] for b in recipe.batch.height_bands if b[2] > 0]).T
         reached = ((self.ranges[:, :1] <= high) & (low <= self.ranges[:, 1:])).any(axis=1)
         for origin in set(self.origin):
@@ -111,7 +111,7 @@ class CoordinateSampler(BatchSampler):
             rng = self.rng(step, 1 + part)
             index, centre = self.aim(rng)
             scan = self.scans[index]
-            lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng)
+            lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng, self.planar)
             if rng.random() < _KEEP_INSIDE:
                 centre = move_inside(centre, lattice, scan)
             rows.append(coordinate_row(self.recipe, scan, index, centre, lattice, size, rng))
@@ -202,10 +202,11 @@ class ViewSampler(BatchSampler):
 
     def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
         """Return the scan number and the voxel i, j, k for the second view of a pair. The result is `index` and
-        `voxel`, or sometimes, if the scan shows a phantom, the same place of the body in a scan of another phantom."""
-        phantom = self.origin == ORIGINS.index("phantom")
-        others = np.flatnonzero(phantom & (np.arange(len(self.scans)) != index))
-        if phantom[index] and len(others) and rng.random() < self.recipe.batch.cross_share:
+        `voxel`, or sometimes, if the scan shows a phantom, the same place of the body in a scan of another phantom.
+        Of a film, it is sometimes the same place in another film, because the coordinates of all films are exact."""
+        exact = self.origin == (self.origin[index] if self.planar else ORIGINS.index("phantom"))
+        others = np.flatnonzero(exact & (np.arange(len(self.scans)) != index))
+        if exact[index] and len(others) and rng.random() < self.recipe.batch.cross_share:
             other = int(rng.choice(others))
             if (place := counterpart(self.scans[index], voxel, self.scans[other])) is not None:
                 return other, place
@@ -225,11 +226,13 @@ class ViewSampler(BatchSampler):
         shift = side * (1 - rng.uniform(low, high))
         for part, (index, voxel) in zip((-0.5, 0.5), aims, strict=True):
             scan = self.scans[index]
-            lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng)
+            lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng, self.planar)
             length = lattice.max((1, 2, 3)) * 2 / np.diag(scan.grid_to_ras)[:3]
             centre = voxel + part * shift * length
             if rng.random() < _KEEP_INSIDE:
                 centre = move_inside(centre, lattice, scan)
+            if self.planar:
+                centre[1] = (scan.hu.shape[1] - 1) / 2
             crops.append(cut_crop(scan, centre, lattice, size))
         return crops
 
@@ -308,7 +311,8 @@ def matching_cells(
     inverse, level = _inverse_affine(second)
     guess = ((wanted - level)[:, None] * inverse).sum(-1).round().long()
     axis = torch.arange(-_SEARCH, _SEARCH + 1, device=device)
-    around = guess[:, None] + torch.cartesian_prod(axis, axis, axis)
+    along_a = axis if second.shape[1] > LOCAL_STRIDE else axis[_SEARCH : _SEARCH + 1]  # a film has equal layers
+    around = guess[:, None] + torch.cartesian_prod(axis, along_a, axis)
     clamped = torch.minimum(around.clamp(min=0), shape - 1)
     there = second[clamped[..., 2], clamped[..., 1], clamped[..., 0]]
     nearest = (there - wanted[:, None]).square().sum(-1).argmin(1)
@@ -316,7 +320,8 @@ def matching_cells(
     cell = clamped[row, nearest].float()
     found = cell + ((wanted - there[row, nearest])[:, None] * inverse).sum(-1)
     # if the point lies outside the second crop, the nearest cell is a border cell and the point is far from it
-    kept = ((found - cell).abs() <= 1.0).all(1) & (found >= 0).all(1) & (found <= shape - 1).all(1)
+    inside = found.round(decimals=3)  # in a film, all cells lie at the border along A
+    kept = ((found - cell).abs() <= 1.0).all(1) & (inside >= 0).all(1) & (inside <= shape - 1).all(1)
     return kji.flip(1).float()[kept], found[kept]
 
 

@@ -7,20 +7,22 @@ from pathlib import Path
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
-from ..embedding.body import patient_on_grid
+from ..embedding.film_grid import scan_on_grid
 from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path
 from ..phantom import Phantom, make_phantom
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume
 from ..structures.label_names import structure_name
-from ..structures.labelled_scans import LabelMap
+from ..structures.labelled_scans import LabelMap, patient_of
 from .frames import STILL, FrameGuess, guess_frame
 
 _PHANTOM_MM = (2.0, 2.0, 3.0)
+_LEAST_WATER_MM = 20.0  # a ray of a film through less tissue shows no body
 _EVEN = 2  # sizes of prepared scans are multiples of this number, because the body mask needs such sizes
 Spacing = tuple[float, float, float]
 PHANTOM_SEED = 1000
@@ -72,6 +74,11 @@ class PreparedScan:
         return torch.tensor([0, *(numbers.get(name, 0) for name in self.label_names)], dtype=torch.uint8)
 
     @property
+    def patient(self) -> str:
+        """Return the name of the patient, or of the label map, that the scan shows."""
+        return patient_of(self.name) if self.origin == "scan" else self.name.rpartition("_")[0]
+
+    @property
     def nbytes(self) -> int:
         return sum(grid.nbytes for grid in (self.hu, self.body, self.body_field, self.labels) if grid is not None)
 
@@ -114,7 +121,7 @@ def prepare_volume(volume: Volume, frame: dict[float, float] | FrameGuess, spaci
     frame: approximate conversion from RAS mm to body coordinates; or {body height mm: RAS S mm} with at least one
     entry, from which the conversion is guessed.
     """
-    grid, body = patient_on_grid(volume, spacing_mm, _EVEN, _EVEN)
+    grid, body = scan_on_grid(volume, spacing_mm, _EVEN, _EVEN)
     hu = grid.hu.round().to(torch.int16)  # half the memory; training adds more noise than the rounding
     if not isinstance(frame, FrameGuess):
         frame = guess_frame(hu.numpy(), body, grid.grid_to_ras, frame)
@@ -126,6 +133,32 @@ def prepare_phantom(phantom: Phantom, name: str, spacing_mm: Spacing) -> Prepare
     scan = replace(prepare_volume(phantom.volume, STILL, spacing_mm), name=name, origin="phantom")
     labels = LabelMap(phantom.labels, phantom.volume.ijk_to_ras, {n: v for v, n in phantom.label_names.items() if v})
     return with_exact_body(with_labels(scan, labels), phantom.to_body)
+
+
+def prepare_film(
+    film: Volume,
+    shown: Volume,
+    spacing_mm: Spacing,
+    origin: str,
+    on_rays: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+) -> PreparedScan:
+    """Prepare a projected film.
+
+    shown: the same film with grey value 0 outside the collimator.
+    on_rays: from places of the film (n, 3) RAS mm to their body coordinates (n, 3) mm, and mm of water along each ray.
+    """
+    grid, exposed = scan_on_grid(film, spacing_mm, _EVEN, _EVEN)
+    exposed &= scan_on_grid(shown, spacing_mm, _EVEN, _EVEN)[1]
+    bare = PreparedScan(film.name, grid.hu.round().to(torch.int16), torch.from_numpy(exposed), grid.grid_to_ras, STILL)
+    nodes = bare.field_nodes_ras()
+    body, water_mm = on_rays(nodes.reshape(-1, 3))
+    fit = np.array([np.polyfit(nodes[..., axis].ravel(), body[:, axis], 1) for axis in range(3)])
+    water = torch.from_numpy(water_mm).float().view(1, 1, *nodes.shape[:3])
+    filled = F.interpolate(water, scale_factor=FIELD_STEP, mode="nearest")[0, 0] > _LEAST_WATER_MM
+    k, j, i = bare.hu.shape
+    frame = replace(STILL, scale=fit[:, 0], shift_mm=fit[:, 1])
+    body_mask = bare.body & filled[:k, :j, :i]
+    return replace(bare, body=body_mask, frame=frame, body_field=as_field(body.reshape(nodes.shape)), origin=origin)
 
 
 def with_labels(scan: PreparedScan, label_map: LabelMap) -> PreparedScan:

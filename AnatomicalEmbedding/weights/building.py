@@ -31,15 +31,16 @@ from ..errors import AnatomicalEmbeddingError, CancelledError, require
 from ..files import file_sha256, parse_json, write_text
 from ..structures import cross_validation
 from ..structures.examples import labelled_boxes, phantom_boxes
-from ..structures.labelled_scans import list_scans, load_case, patient_of
+from ..structures.labelled_scans import list_scans, load_case
 from ..structures.library import SUFFIX as LIBRARY
 from ..training import calibrate
 from ..training.frames import LevelTable
 from ..training.label_frames import place
 from ..training.label_images import SUFFIX as LABELS
-from ..training.label_images import LabelledBody, move_to_mean, prepare_label_images, write_label_image
+from ..training.label_images import LabelledBody, prepare_label_images, write_label_image
 from ..training.loop import CHECKPOINT, Progress
 from ..training.mirrors import train_mirror_networks, write_mirror_network
+from ..training.organ_targets import follow_organs
 from ..training.organs import with_organ_knowledge
 from ..training.preparation import REPORT, prepare_set
 from ..training.recipes import Recipe
@@ -193,24 +194,24 @@ class WeightsBuild:
         )  # fmt: skip
 
     @cached_property
-    def _images(self) -> tuple[list[Path], list[PreparedScan]]:
-        """Make label images and phantoms, if they are missing. Returns the files of the images, and the phantoms."""
+    def _images(self) -> list[Path]:
+        """Make label images and phantoms, if they are missing. Returns their files."""
         spacing, made, numbers = self.recipe.network.spacing_mm, self._work / "images", self.plan.numbers
 
         def report(line: str) -> None:
             self._progress(0.0, line)
 
-        phantoms = list(map(PreparedScan.load, prepare_phantoms(numbers["phantoms"], spacing, made, report)))
+        phantoms = prepare_phantoms(numbers["phantoms"], spacing, made, report)
         if not self.label_maps:
-            return [], phantoms
+            return phantoms
         maps = link_files(self.label_maps, self._work / "label_maps")
-        images, placement = prepare_label_images(maps, numbers["label_images"], spacing, made, report)
-        return images, [move_to_mean(scan, placement) for scan in phantoms]
+        return prepare_label_images(maps, numbers["label_images"], spacing, made, report) + phantoms
 
     def _training_set(self, name: str) -> list[PreparedScan]:
         """Return the prepared scans of a round, the label images and the phantoms."""
-        images, phantoms = self._images
-        return [*map(PreparedScan.load, [*sorted(self._set(name).glob("*.safetensors")), *images]), *phantoms]
+        return follow_organs(
+            list(map(PreparedScan.load, [*sorted(self._set(name).glob("*.safetensors")), *self._images]))
+        )
 
     # -- the network
 
@@ -259,8 +260,7 @@ class WeightsBuild:
         network = _network(self._weights_of(last))
         if network.spec.organs:
             labelled = [s for s in self._training_set(last) if s.labels is not None and s.origin != "phantom"]
-            patients = {patient_of(s.name) if s.origin == "scan" else s.name.rpartition("_")[0] for s in labelled}
-            if len(patients) >= _LEAST_LABELLED:
+            if len({scan.patient for scan in labelled}) >= _LEAST_LABELLED:
                 network = with_organ_knowledge(network, labelled)
         steps = sum(_read(self._work / "steps.json").values())
         about = {"recipe": self.recipe.to_dict(), "steps": steps, "terms": TERMS_TEXT[self.terms]}

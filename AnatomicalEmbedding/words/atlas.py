@@ -129,4 +129,4 @@ def shipped_atlas(weights_hash: str, weights: Path | None = None) -> Atlas:
     found = [_loaded(path) for path in companions("Atlas", SUFFIX, weights)]
     if not found:
         raise WeightsError("this installation has no atlas, so no named place can be found; install the package again.")
-    return next((atlas for atlas in found if atlas.weights_hash == weights_hash), found[-1])
+    return next((atlas for atlas in found if atlas.weights_hash == weights_hash), found[0])

@@ -75,7 +75,7 @@ class Place:
     @property
     def doubt(self) -> str:
         """A sentence that says that the level is uncertain; "" if the level is certain."""
-        return level_sentence(self.levels) if self.levels else ""
+        return level_sentence(self.levels)
 
     def least_chance(self, share: float) -> float:
         """Return a threshold: the cells with at least this chance have the fraction `share` of the sum of chances."""

@@ -78,7 +78,7 @@ class Viewer:
         if options.demo:
             self._scans.read_demo()
         for name, source in find_scans(options.scans, report, options.series).items():
-            self._scans.read(name, partial(_read_source, name, source))
+            self._scans.read(name, partial(_read_source, name, source, options.film_width_mm))
 
     # -- the server --------------------------------------------------------------------------------------------------
 
@@ -180,5 +180,8 @@ def _template(name: str) -> str:
     return _PART.sub(lambda found: _template(found[1]), text)
 
 
-def _read_source(name: str, source: Source, _cancelled: Callable[[], bool]) -> list[Volume]:
-    return [replace(source.read(), name=name)]
+def _read_source(
+    name: str, source: Source, film_width_mm: float | None, _cancelled: Callable[[], bool]
+) -> list[Volume]:
+    volume = replace(source.read(), name=name)
+    return [volume.with_width(film_width_mm) if volume.is_film else volume]

@@ -10,12 +10,12 @@ from copy import copy
 from pathlib import Path
 
 from comparison.peers import BODY_CENTRE, ELASTIX_AFFINE, PEERS, REGISTRATION_PEERS, make_peers, peer_boxes
-from evaluations.registration import RegistrationMatcher, evaluate_registration
+from evaluations.registration import PairMatcher, RegistrationMatcher, evaluate_registration
 
 from AnatomicalEmbedding.cli.console import complete, open_model, progress_bar
 from AnatomicalEmbedding.cli.evaluate import finish, run_boxes, run_landmarks
 from AnatomicalEmbedding.cli.main import build_parser, run_command
-from AnatomicalEmbedding.evaluation.protocol import EmbeddingMatcher
+from AnatomicalEmbedding.evaluation.protocol import EmbeddingMatcher, Matcher
 from AnatomicalEmbedding.matching import EFFORTS
 from AnatomicalEmbedding.registration import KINDS
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
@@ -55,7 +55,8 @@ def _run(own: argparse.Namespace, options: argparse.Namespace) -> None:
         peers, notes = make_peers((ELASTIX_AFFINE,) if fast else REGISTRATION_PEERS)
         model = open_model(options)
         maps = EmbeddingMatcher(model)
-        methods = {f"ours, {kind}": RegistrationMatcher(maps, kind, model.device) for kind in KINDS} | peers
+        methods: dict[str, Matcher] = {f"ours, {kind}": RegistrationMatcher(maps, kind, model.device) for kind in KINDS}
+        methods |= {"ours, pair": PairMatcher(maps)} | peers
         with progress_bar("pairs", options.json) as progress:
             finish(evaluate_registration(load_cases(options.folder), methods, progress, notes), options)
 

@@ -1,6 +1,6 @@
 """Measure errors along the body, in mm, at organ centres, between different patients of a labelled folder.
 
-    python Testing/benchmarks/levels.py DEV --model hybrid-ct-v3 --model run/weights.safetensors
+    python Testing/benchmarks/levels.py DEV --model ct-research --model run/weights.safetensors
 
 If weights can find points, their answer is the height of the matched point. The weights `bpr-paper` give only a score
 for each slice; their answer is the height at which the target's slices have the score of the template's slice. The

@@ -1,6 +1,6 @@
 """Measure errors of weights by region of the body, at organ centres and extreme points, between different patients.
 
-python Testing/benchmarks/regions.py DEV --model hybrid-ct-v3 --model run/weights.safetensors [--effort standard]
+python Testing/benchmarks/regions.py DEV --model ct-research --model run/weights.safetensors [--effort standard]
     [--targets "slices of 10 mm"]
 
 DEV is a folder of labelled scans.

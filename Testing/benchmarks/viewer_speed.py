@@ -13,14 +13,19 @@ import time
 from pathlib import Path
 
 _TESTING = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(each) for each in (_TESTING / "viewer", _TESTING, _TESTING.parent / "tools", _TESTING.parent)]
+sys.path[:0] = [
+    str(_TESTING / each) for each in ("viewer", "views", "followup", "", "../tools", "..", "../SlicerModules")
+]
 
+import numpy as np  # noqa: E402
 from browsing import Page, Running, open_browser  # noqa: E402
+from dicom_series import write_ct_series  # noqa: E402
 
 from AnatomicalEmbedding.phantom import make_phantom  # noqa: E402
+from AnatomicalEmbedding.training.known_matches import warp_scan  # noqa: E402
 
 _SEEDS = (71, 72, 73, 74)
-_CLICKS, _MOVES = 12, 150
+_CLICKS, _MOVES, _DRAWN = 12, 150, 30
 _UNDER_MOUSE = "scan0coronal"
 _WATCH = """() => {
     window.drawn = {};
@@ -35,16 +40,17 @@ _WATCH = """() => {
 }"""
 
 
+# an update: a frame of the page before which every view but that under the mouse has loaded a new picture
 _COUNT_UPDATES = """(underMouse) => {
     window.updates = 0;
     const views = [...document.querySelectorAll('.cell')].filter((cell) => cell.dataset.view !== underMouse);
-    let waiting = new Set(views);
-    for (const cell of views) {
-        new MutationObserver(() => {
-            waiting.delete(cell);
-            if (!waiting.size) { window.updates++; waiting = new Set(views); }
-        }).observe(cell.querySelector('img'), {attributes: true, attributeFilter: ['src']});
-    }
+    const loaded = new Set();
+    for (const cell of views) cell.querySelector('img').addEventListener('load', () => loaded.add(cell));
+    const frame = () => {
+        if (loaded.size === views.length) { window.updates++; loaded.clear(); }
+        requestAnimationFrame(frame);
+    };
+    requestAnimationFrame(frame);
 }"""
 
 
@@ -69,8 +75,23 @@ def main() -> None:
             page = Page(browser, program)
             page.wait_ready(4)
             page.wait("document.querySelectorAll('.row .cell img').length === 12")
-            _measure_crosshair(page)
+            _measure_crosshair(page, "4 scans")
             page.close()
+        patient = make_phantom(_SEEDS[0], spacing=(2.5, 2.5, 3.0), coverage_mm=(150.0, 480.0)).volume
+        studies = [folder / "study0", folder / "study1"]
+        for study, volume in zip(studies, (patient, warp_scan(patient, 5).volume), strict=True):
+            write_ct_series(study, volume, PatientID="P1")
+        with Running(folder, *map(str, studies)) as program:
+            page = Page(browser, program)
+            page.wait_ready(2)
+            page.wait("document.querySelectorAll('.row .cell img').length === 6")
+            page.press("crosshair")
+            page.page.mouse.move(*page.at(_UNDER_MOUSE, 0.5, 0.5))
+            _wait_idle(page)  # the two scans are registered
+            page.press("crosshair")
+            _measure_crosshair(page, "2 scans of one patient")
+            page.close()
+    _measure_module()
 
 
 def _measure_clicks(page: Page) -> None:
@@ -95,9 +116,17 @@ def _measure_clicks(page: Page) -> None:
     print(f"click to answers drawn: median {statistics.median(took):.0f} ms, worst {max(took):.0f} ms", flush=True)
 
 
-def _measure_crosshair(page: Page) -> None:
-    """How often all scans show a new place while the mouse moves: an update counts when the page shows new pictures in
-    all views of the other scans, and in both other views of the scan under the mouse.
+def _wait_idle(page: Page) -> None:
+    """Until the program uses less than a tenth of a core for two seconds."""
+    spent = -1.0
+    while (now := page.running.cpu_seconds()) - spent > 0.2:
+        spent = now
+        page.page.wait_for_timeout(2000)
+
+
+def _measure_crosshair(page: Page, what: str) -> None:
+    """How often all scans show a new place while the mouse moves: all views of the other scans, and both other views of
+    the scan under the mouse, show a new picture in one frame of the page.
     """
     page.press("crosshair")
     box = page.page.locator(f"[data-view={_UNDER_MOUSE}]").bounding_box()
@@ -108,14 +137,53 @@ def _measure_crosshair(page: Page) -> None:
     start, spent = time.monotonic(), page.running.cpu_seconds()
     for place in at:
         page.page.mouse.move(*place)
-        page.page.wait_for_timeout(30)
+        page.page.wait_for_timeout(12)
     seconds, spent = time.monotonic() - start, page.running.cpu_seconds() - spent
     updates = page.page.evaluate("() => window.updates")
     print(
-        f"crosshair, 4 scans: {updates / seconds:.1f} updates of all scans a second, "
+        f"crosshair, {what}: {updates / seconds:.1f} updates of all scans a second, "
         f"{1000 * spent / max(updates, 1):.0f} ms of the viewer's CPU time each; load {os.getloadavg()[0]:.1f}",
         flush=True,
     )
+
+
+def _measure_module() -> None:
+    """How often the views of the Slicer module draw a new place: three views of each of two scans of one patient."""
+    from mouse_views import MouseView, make_application
+
+    application = make_application()
+    from scans import add_bent_copy, add_patient, finish, make_store, patient, put_under_one_patient
+
+    from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
+
+    scene = application.scene
+    volumes = [add_patient(0), add_bent_copy()]
+    put_under_one_patient(scene, *volumes)
+    views = []
+    for volume in volumes:
+        volume.CreateDefaultDisplayNodes()
+        views += [
+            MouseView(application, f"{volume.GetName()}{each}", volume, each)
+            for each in ("Axial", "Sagittal", "Coronal")
+        ]
+    with tempfile.TemporaryDirectory() as folder:
+        store = make_store(scene, Path(folder))
+        crosshair = AnatomicalCrosshair(scene, store)
+        crosshair.volumes = volumes
+        store.request(volumes)
+        finish(store, 600.0)
+        middle = np.mean(list(patient(0).points_ras.values()), axis=0)
+        for what in ("matched", "registered"):
+            start = time.monotonic()
+            for share in _shares(_DRAWN):
+                crosshair.follow(volumes[0], middle + [0.0, 0.0, 200.0 * (share - 0.5)])
+                for view in views:
+                    view.view.render()
+            rate = _DRAWN / (time.monotonic() - start)
+            print(f"module, 2 scans of one patient in 6 views, {what}: {rate:.1f} places drawn a second", flush=True)
+            finish(store, 600.0, correspondences=True)
+        crosshair.close()
+        store.close()
 
 
 def _shares(count: int) -> list[float]:

@@ -176,6 +176,57 @@ def _use_report(folder: Path) -> object:
     return _used_record(read_srs([_file(folder)]))
 
 
+def _dicom_source(folder: Path):
+    """Headers of a DICOM series of a linear scan; the files are removed, so that only the result is spoiled."""
+    from dicom_series import write_ct_series
+
+    from AnatomicalEmbedding.dicom.source import read_source
+
+    write_ct_series(folder / "series", Volume(*linear_ct(), "scan"))
+    source = read_source("scan", folder / "series")
+    shutil.rmtree(folder / "series")
+    return source
+
+
+def _dicom_seg(folder: Path) -> None:
+    from AnatomicalEmbedding.dicom.segmentations import write_label_seg
+
+    voxels, ijk_to_ras = linear_ct()
+    labels = np.zeros(voxels.shape, np.uint8)
+    labels[4:9, 5:12, 6:20], labels[9:14, 5:12, 6:20] = 1, 2
+    write_label_seg(labels, ijk_to_ras, ("liver", "spleen"), _dicom_source(folder), folder / "outlines.dcm")
+
+
+def _structure_set(folder: Path) -> None:
+    from test_dicom_labels import circle, write_structure_set
+
+    write_structure_set(folder / "outlines.dcm", {"liver": [circle(np.zeros(2), 20, z) for z in (-3.5, 0, 3.5)]})
+
+
+def _use_outlines(folder: Path) -> object:
+    from AnatomicalEmbedding.dicom.outlines import read_dicom_labels
+
+    voxels, ijk_to_ras = linear_ct()
+    labels, values = read_dicom_labels(_file(folder), voxels.shape, ijk_to_ras)
+    assert labels.max() <= max(values.values())
+    return labels.tobytes(), values
+
+
+def _registration(folder: Path) -> None:
+    from AnatomicalEmbedding.dicom.registrations import write_displacements
+
+    field = sitk.Image([4, 5, 6], sitk.sitkVectorFloat32)
+    field.SetSpacing((20.0, 20.0, 20.0))
+    source = _dicom_source(folder)
+    write_displacements(field, source, source, "no error", folder / "registration.dcm")
+
+
+def _use_registration(folder: Path) -> object:
+    from AnatomicalEmbedding.dicom.registrations import read_registration
+
+    return read_registration(_file(folder)).TransformPoint((10.0, 20.0, 30.0))
+
+
 # -- weights, maps, and files for them ---------------------------------------------------------------------------------
 
 
@@ -352,6 +403,9 @@ _ALL = (
         lambda folder: _used_record(read_record(_file(folder))),
     ),
     Reader("structured report", _report, _DICOM, _use_report, 40, whole=False, needs=("highdicom",)),
+    Reader("dicom seg", _dicom_seg, _DICOM, _use_outlines, 20, whole=False, needs=("highdicom",)),
+    Reader("dicom rtstruct", _structure_set, _DICOM, _use_outlines, 20, whole=False, needs=("highdicom",)),
+    Reader("dicom registration", _registration, _DICOM, _use_registration, 20, whole=False, needs=("highdicom",)),
     Reader(
         "text", lambda folder: (folder / "r.txt").write_text("Mass in the left kidney.\nL2 to L4.\n" * 5), _TEXT,
         lambda folder: len(parse_report(read_report(_file(folder)))), 40, whole=False,

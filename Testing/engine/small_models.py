@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -45,6 +46,7 @@ class Averaging(nn.Module):
     reach_cells = 2
     descriptor_bytes_per_voxel = 0.0
     scales = (1.0,)
+    spec = SimpleNamespace(planar=False)
 
     def __init__(self, spacing_mm: tuple[float, float, float] = (2.0, 2.0, 3.0)):
         super().__init__()

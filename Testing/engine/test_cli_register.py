@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
 import SimpleITK as sitk
 from cli_runs import assert_refused
+from dicom_series import write_ct_series
 
 from AnatomicalEmbedding.scan.geometry import LPS_FROM_RAS, transform_points
 from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
@@ -91,3 +93,28 @@ def test_labels_of_another_scan_are_refused(anatemb, place, labels, tmp_path):
     )
     assert_refused(outcome, "small.nii.gz", "has another voxel grid than the moving scan")
     assert not (tmp_path / "o").exists()
+
+
+def test_a_dicom_registration_is_written_and_used_again(anatemb, phantom_pair, place, tmp_path):
+    pytest.importorskip("highdicom")
+    for phantom, name in zip(phantom_pair, ("fixed", "moving"), strict=True):
+        write_ct_series(tmp_path / name, phantom.volume)
+    scans = (tmp_path / "fixed", tmp_path / "moving")
+    words = ("--points", place.points, "--no-report", "--json", "--device", "cpu")
+    outcome = anatemb("register", *scans, "-o", tmp_path / "one", "--kind", "affine", "--dicom", *words)
+    assert outcome.code == 0, outcome.err
+    told = json.loads(outcome.out)
+    written = (tmp_path / "one" / "registration.dcm").read_bytes()
+    said = re.search(rb"affine; error: (\d+) matches, median ([\d.]+) mm apart", written)
+    assert int(said[1]) == told["matches_used"]
+    assert float(said[2]) == pytest.approx(told["matches_median_distance_mm"], abs=0.06)
+    again = anatemb(
+        "register", *scans, "-o", tmp_path / "two", "--transform", tmp_path / "one" / "registration.dcm", *words
+    )
+    assert again.code == 0, again.err
+    one, two = (read_points(tmp_path / folder / "points_in_moving.mrk.json") for folder in ("one", "two"))
+    assert np.abs(one.points_ras - two.points_ras).max() < 1e-3
+    assert {path.name for path in (tmp_path / "two").iterdir()} == {
+        "moving_on_fixed.nii.gz",
+        "points_in_moving.mrk.json",
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -44,7 +45,7 @@ class TestInfo:
     def test_of_the_installation(self, anatemb, place):
         (facts,) = json.loads(anatemb("info", "--json").out)
         assert facts["anatemb"] == __version__
-        assert facts["torch"] == torch.__version__
+        assert facts["torch"] == version("torch")  # of some builds, torch.__version__ also names CUDA
         assert facts["devices"][0] == "cpu"
         assert facts["cache_folder"] == str(place.folder / "cache")
         assert anatemb("info").out.startswith("anatemb")

@@ -26,10 +26,10 @@ def test_ends_are_the_body_heights_of_the_scans_ends(shift, noise):
 @pytest.mark.parametrize(
     ("shift", "text"),
     [
-        (378.0, "from the diaphragm to the lung apices"),
+        (386.0, "from the diaphragm to the lung apices"),
         (-150.0, "from below the symphysis to between the femoral heads and the sacral promontory"),
-        (300.0, "from between the kidneys and the diaphragm to between the carina and the lung apices"),
-        (700.0, "from between the skull base and the vertex to above the vertex"),
+        (330.0, "from between the kidneys and the diaphragm to between the carina and the lung apices"),
+        (740.0, "from between the skull base and the vertex to above the vertex"),
     ],
 )
 def test_in_words(shift, text):

@@ -8,6 +8,7 @@ from ellipsoid_cases import ORGANS, write_case
 from small_models import Averaging
 
 from AnatomicalEmbedding.embedding.inference import Model
+from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.structures.label_names import CENTRE, EXTREME, INNER, LANDMARK
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
@@ -108,3 +109,14 @@ def test_points_of_bent_scans_are_where_their_truth_puts_them(torso, embed):
         cut.target.scan_to_ras[2, 3] + cut.target.scan_to_ras[2, 2] * cut.target.scan_shape[0],
     )
     assert (np.maximum(low - there[:, 2], there[:, 2] - high) > 4).all()
+
+
+def test_a_bent_scan_that_cannot_be_embedded_is_skipped_with_the_reason(torso, embed):
+    def refuses_copies(volume):
+        if volume.name.endswith("bent"):
+            raise VolumeError("shows no patient")
+        return embed(volume)
+
+    reasons = []
+    assert list(bent_trials([torso], refuses_copies, reasons.append)) == []
+    assert reasons == ["shows no patient"]

@@ -10,7 +10,7 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.structures.label_names import find_structures
-from AnatomicalEmbedding.training.label_frames import place
+from AnatomicalEmbedding.training.label_frames import canonical_structures, place
 from AnatomicalEmbedding.training.label_images import (
     LabelledBody,
     make_label_image,
@@ -66,11 +66,30 @@ def test_a_label_map_keeps_its_places_in_mm(maps, bodies):
             np.testing.assert_allclose(bodies[name].points[structure], found, atol=1e-3)
 
 
+def distances_from_mean_mm(bodies, placement, count):
+    """How far each organ of each label map lies from its mean place, mm, if `count` patients are behind the means."""
+    counted = place({name: body.points for name, body in bodies.items()}, dict.fromkeys(placement.mean, count))
+    return {
+        (name, structure): np.linalg.norm(counted.maps[name].to_body(points[:1]) - counted.mean[structure][:1])
+        for name, body in bodies.items()
+        for structure, points in body.points.items()
+    }
+
+
 def test_organ_centres_land_where_organs_are_on_average(bodies, placement):
-    for name, body in bodies.items():
-        for structure, points in body.points.items():
-            apart = placement.maps[name].to_body(points[:1]) - placement.mean[structure][:1]
-            assert np.linalg.norm(apart) < 6, (name, structure)
+    assert max(distances_from_mean_mm(bodies, placement, count=1000).values()) < 6
+
+
+def test_means_of_few_patients_move_organs_less(bodies, placement):
+    many, few = (sum(distances_from_mean_mm(bodies, placement, count).values()) for count in (1000, 2))
+    assert few > 1.5 * many
+
+
+def test_both_sides_of_the_skeleton_get_mirrored_places():
+    body = {name: points for name, points in canonical_structures().items() if name in ORGANS}
+    ribs = {"rib_left_5": np.full((7, 3), (-90.0, 20.0, 400.0)), "rib_right_5": np.full((7, 3), (120.0, 10.0, 410.0))}
+    mean = place({f"p{n}": body | ribs for n in range(3)}).mean
+    np.testing.assert_allclose(mean["rib_left_5"][0], mean["rib_right_5"][0] * (-1, 1, 1), atol=1e-9)
 
 
 def test_labels_that_make_no_body_are_refused():
@@ -113,7 +132,7 @@ def test_prepared_images_know_their_organs_places(bodies, placement):
 
 def test_a_folder_is_prepared_once(maps, tmp_path):
     lines = []
-    paths, _ = prepare_label_images(maps[0], 1, WORKING, tmp_path, lines.append)
+    paths = prepare_label_images(maps[0], 1, WORKING, tmp_path, lines.append)
     assert [path.stem for path in paths] == [f"labels_p{seed}_0" for seed in range(3)]
     assert len(lines) == 3
     prepare_label_images(maps[0], 1, WORKING, tmp_path, lines.append)

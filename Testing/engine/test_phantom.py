@@ -71,6 +71,16 @@ def test_map_keeps_orientation_and_organ_shifts_stay_contractions(seed):
     assert who.bumps.slope_bound < 1
 
 
+def test_bladders_are_filled_differently():
+    """The height of the bladder, relative to the height of the sacrum, differs between patients."""
+    bladder, sacrum = (np.array([[0, y, low], [0, y, high]]) for y, low, high in ((42, -15, 35), (-33, 30, 100)))
+    heights = [
+        [np.linalg.norm(np.diff(patient(n).from_body(ends), axis=0)) for ends in (bladder, sacrum)] for n in range(20)
+    ]
+    ratio = np.divide(*np.transpose(heights))
+    assert ratio.max() > 1.4 * ratio.min()
+
+
 def test_labels_have_the_names_of_boxes_and_words():
     assert [name for name in LABEL_ID if canonical_name(name) != name] == []
 

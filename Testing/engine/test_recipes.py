@@ -91,7 +91,7 @@ def test_an_override_of_no_entry_is_blamed_and_not_the_file():
 
 
 def test_unknown_name_lists_the_known_ones():
-    refused("sam", "sam: no such recipe; .*: ape, hybrid, joint")
+    refused("sam", "sam: no such recipe; .*: ape, hybrid, hybrid-2d, joint")
 
 
 @pytest.mark.parametrize("content", [b"name = ", b"\xff\xfe not text"])

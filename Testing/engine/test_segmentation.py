@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import SimpleITK as sitk
+from dicom_series import write_ct_series
 from evaluations.segmentation import CARRIED, OURS, evaluate_segmentation
+from report_checks import check
 from small_models import small_network
 
 from AnatomicalEmbedding.embedding.cache import MapCache
@@ -132,6 +134,21 @@ def test_the_rest_is_outlined_absent_organs_are_not_and_bad_scans_are_named(work
     assert (out / "scan304.seg.nrrd").exists()
     assert (out / "volumes.csv").read_text() == table
     assert "scan303" in (out / "outlines.html").read_text(encoding="utf-8")
+
+
+def test_outlines_of_a_dicom_series_are_written_as_dicom(work, trained, anatemb, tmp_path):
+    highdicom = pytest.importorskip("highdicom")
+    write_ct_series(tmp_path / "ct", make_phantom(303, spacing=SPACING, coverage_mm=ABDOMEN).volume)
+    words = ("segment", "run", tmp_path / "ct", "--model", trained, "-o", tmp_path / "out", "--no-report", "--dicom")
+    assert anatemb(*words, "--device", "cpu").code == 0
+    slicer = read_segments(tmp_path / "out" / "ct.seg.nrrd")
+    found = highdicom.seg.segread(tmp_path / "out" / "ct.seg.dcm")
+    for number, name in enumerate(trained_names := list(slicer.values), start=1):
+        mask = found.get_volume(segment_numbers=[number], combine_segments=True, relabel=True).array
+        assert found.get_segment_description(number).segment_label == name
+        assert mask.sum() == (slicer.voxels == slicer.values[name]).sum() > 0
+    assert set(trained_names) == set(NAMES)
+    assert check(tmp_path / "out" / "ct.seg.dcm", "Segmentation") == []
 
 
 def test_the_same_command_finds_its_work_done_and_another_one_is_refused(work, trained, anatemb):

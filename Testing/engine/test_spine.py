@@ -79,6 +79,17 @@ def test_a_patient_with_six_lumbar_vertebrae_is_counted_from_the_sacrum():
     assert spine.chance[spine.names.index("T11")] < usual.chance[usual.names.index("T11")]
 
 
+def test_ends_of_the_spine_that_contradict_each_other_are_no_anchors():
+    """The lung apices fit, but the sacrum lies one vertebra too low, as in a patient with six lumbar vertebrae."""
+    apices = EDGES[VERTEBRAE.index("C7")] - 6.0
+    agreed, contradicted = (
+        fit(analytic_spine(110.0, 600.0), {"lung apices": apices, "sacrum": EDGES[VERTEBRAE.index("L5")] + 14 - low})
+        for low in (0.0, 34.0)
+    )
+    assert agreed.anchors == ("lung apices", "sacrum")
+    assert contradicted.anchors == ()
+
+
 def test_a_scan_without_a_spine_has_none():
     aside = analytic_map(lambda p: p + (300, 0, 100))  # all coordinates lie 30 cm beside the spine
     voxels = np.zeros(aside.scan_shape, dtype=np.int16)

@@ -133,7 +133,7 @@ def test_best_validated_weights_are_the_runs(scans, tmp_path):
         pytest.param("descriptors", 120, 0.9, marks=pytest.mark.long),
         ("hybrid", 70, 0.85),
         ("offsets", 40, 0.8),
-        ("levels", 120, 0.8),
+        ("levels", 240, 0.8),
     ],
 )
 def test_loss_falls(objective, steps, share, scans, tmp_path):

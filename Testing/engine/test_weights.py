@@ -168,7 +168,6 @@ def test_the_card_is_written_from_the_index():
 def test_shipped_weights_state_their_terms(capsys):
     assert main(["info", "--json"]) == 0
     (facts,) = json.loads(capsys.readouterr().out)
-    assert "for research only" in facts["terms_of_hybrid-ct-v3"]
     assert "for research only" in facts["terms_of_ct-research"]
     assert "for any purpose" in facts["terms_of_ct-open"]
 
@@ -185,8 +184,8 @@ def test_terms_need_a_readable_card(tmp_path):
 @pytest.mark.parametrize(
     ("installed", "chosen"),
     [
-        (["hybrid-ct-v3"], "hybrid-ct-v3"),
-        (["ct-research", "hybrid-ct-v3"], "hybrid-ct-v3"),
+        (["ct-research"], "ct-research"),
+        (["ct-research", "mine"], "ct-research"),
         (["ct-open", "ct-research"], "ct-open"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Compare structured reports, and check them with the program dciodvfy."""
+"""Compare structured reports, and check DICOM objects with the program dciodvfy."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def assert_same_finding(back: Finding, found: Finding) -> None:
         assert true is None or all(is_near(*ends) for ends in zip(axis, true, strict=True))
 
 
-def check(path: Path) -> list[str]:
-    """What dciodvfy finds wrong."""
+def check(path: Path, kind: str = "Comprehensive3DSR") -> list[str]:
+    """What dciodvfy finds wrong. kind: its name for the kind of object."""
     program = find_program("dicom3tools")
     if program is None:
         pytest.skip("no dciodvfy: the first lines of `make test` name the missing packages")
     done = subprocess.run([program, path], capture_output=True, text=True, check=False)
     lines = (done.stdout + done.stderr).splitlines()
-    assert "Comprehensive3DSR" in lines  # it knows what it looked at
+    assert kind in lines  # it knows what it looked at
     return [line for line in lines if line.startswith("Error")]

@@ -8,8 +8,8 @@ from dicom_series import write_ct_series
 from report_checks import check
 from reported_patient import CURRENT, PRIOR
 
+from AnatomicalEmbedding.anatomy.codes import site_codes, site_words
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup import sr_codes
 from AnatomicalEmbedding.followup.dicom_sr import write_sr
 from AnatomicalEmbedding.followup.sr_reading import read_srs
 
@@ -107,4 +107,4 @@ def test_a_missing_highdicom_is_named(record, series, tmp_path, monkeypatch):
     ],
 )
 def test_sites_in_words_and_back(site, words):
-    assert sr_codes.site_words(*sr_codes.site_codes(site)) == words
+    assert site_words(*site_codes(site)) == words

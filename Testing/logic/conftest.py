@@ -1,5 +1,7 @@
 """Fixtures of the logic tests: a real MRML scene, no Qt."""
 
+import threading
+
 import pytest
 
 
@@ -22,7 +24,7 @@ def vtk_errors(_core) -> list:
 
 @pytest.fixture
 def scene(_core, vtk_errors):
-    """The MRML scene, empty; the test fails if VTK reported an error or an observer raised."""
+    """The MRML scene, empty. The test fails if VTK reported an error, an observer raised, or a thread was left."""
     from slicer_kit.errors import SlotErrors
 
     _core.clear()
@@ -33,6 +35,10 @@ def scene(_core, vtk_errors):
     raised.stop()
     reported = list(vtk_errors)
     vtk_errors.clear()
+    from AnatomicalEmbeddingLib.shared.maps.Worker import waitForEnded
+
+    assert waitForEnded(60.0)
+    assert "AnatomicalEmbedding" not in [thread.name for thread in threading.enumerate()]
     assert not raised, "exceptions in observers:\n" + raised.text()
     assert not reported, "VTK errors: " + "; ".join(reported)
 

@@ -9,6 +9,7 @@ from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.embedding.cache import MapCache
 from AnatomicalEmbedding.errors import CancelledError, MapError, NotSamePatientError, PointsError
 from AnatomicalEmbedding.matching.status import ABSENT, MATCHED
+from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.registration.agreement import EVIDENCE
 from AnatomicalEmbedding.registration.correspondence import Correspondence, pair
 from AnatomicalEmbedding.scan.cropping import crop_voxels
@@ -127,6 +128,13 @@ def test_different_patients_are_refused(phantom_pair, model):
     volumes = [phantom.volume for phantom in phantom_pair]
     maps = [model.embed(volume) for volume in volumes]
     with pytest.raises(NotSamePatientError, match=r"do not show the same region of one patient: .*; choose two"):
+        pair(*volumes, *maps)
+
+
+def test_different_patients_with_similar_organs_are_refused_because_of_their_bones(model):
+    volumes = [make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)).volume for seed in (78, 79)]
+    maps = [model.embed(volume) for volume in volumes]
+    with pytest.raises(NotSamePatientError, match="bones"):
         pair(*volumes, *maps)
 
 

@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from engine.cohort_scans import embed_waiting
 from followup.dicom_series import write_ct_series
 
 from AnatomicalEmbedding.cli.main import main
+from AnatomicalEmbedding.cohort.store import Store
 from AnatomicalEmbedding.followup.record_file import read_record
-from AnatomicalEmbedding.scan.points import PointList, write_markups
+from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
 
 LABELS = ("one", "two", "three", "four", "five", "six")
 
@@ -95,3 +97,18 @@ def test_follow_up_reads_its_proposals_from_the_correspondence(place, tmp_path, 
     assert all(other in lesion.findings for lesion in record.lesions), "a refused pair is matched"
     assert "Its lesions are matched." in printed.out
     assert all(lesion.findings[prior].query for lesion in record.lesions)
+
+
+def test_a_cohort_registers_the_scans_of_the_examples_patient(place, tmp_path):
+    with Store(tmp_path / "store", create=True) as store:
+        store.add([place.template, place.target, place.stranger])
+        embed_waiting(store, "auto")
+    found = []
+    for point in read_points(place.points).points_ras:
+        words = ["cohort", "find", tmp_path / "store", "--like", place.template, "-o", tmp_path / "out"]
+        assert main([*map(str, words), "--point=" + ",".join(map(str, point))]) == 0
+        with (tmp_path / "out" / "places.csv").open(newline="", encoding="utf-8") as file:
+            rows = {row["scan"]: row for row in csv.DictReader(file)}
+        found.append([float(rows[str(place.target)][axis]) for axis in "ras"])
+    _, registered, _ = matched(place, place.target, tmp_path / "match")
+    np.testing.assert_allclose(found, registered, atol=0.05)

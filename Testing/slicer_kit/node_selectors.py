@@ -28,6 +28,7 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
 
     nodeTypes, setNodeTypes = stored("nodeTypes", "QStringList", [], "_refresh")
     showChildNodeTypes, setShowChildNodeTypes = stored("showChildNodeTypes", bool, True, "_refresh")
+    hideChildNodeTypes, setHideChildNodeTypes = stored("hideChildNodeTypes", "QStringList", [], "_refresh")
     noneEnabled, setNoneEnabled = stored("noneEnabled", bool, False, "_refresh")
     noneDisplay, setNoneDisplay = stored("noneDisplay", str, "None", "_on_none_display")
     addEnabled, setAddEnabled = stored("addEnabled", bool, True)
@@ -88,7 +89,8 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
         return [node for node in nodes if node is not self._leaving and any(map(node.IsA, self.nodeTypes))]
 
     def _is_shown(self, node) -> bool:
-        listed = self.showChildNodeTypes or node.GetClassName() in self.nodeTypes
+        child = self.showChildNodeTypes and not any(map(node.IsA, self.hideChildNodeTypes))
+        listed = child or node.GetClassName() in self.nodeTypes
         return listed and not node.GetHideFromEditors()
 
     def _refresh(self, select=None) -> None:

@@ -193,3 +193,10 @@ def test_a_view_states_its_slice_and_the_hu_under_the_mouse(page, scan_files, tm
     assert abs(number - (k + 1)) <= 1
     near = volume.voxels[k, j - 1 : j + 2, i - 1 : i + 2]
     assert near.min() <= int(re.search(r"(-?\d+) HU", text).group(1)) <= near.max()
+
+
+def test_the_axial_view_shows_the_level_of_the_spine(page):
+    page.wait("document.querySelector('[data-view=scan0axial] [data-test=level]')")
+    level = page.page.inner_text("[data-view=scan0axial] [data-test=level]").strip()
+    assert set(level.split(" or ")) <= {*(f"T{n}" for n in range(1, 13)), *(f"L{n}" for n in range(1, 6))}
+    assert page.page.query_selector("[data-view=scan0coronal] [data-test=level]") is None

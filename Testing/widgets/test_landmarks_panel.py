@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import slicer
 import vtk
+from film_nodes import add_picture
 from scans import add_patient, patient
 
 
@@ -85,3 +86,18 @@ def test_crops_are_no_targets_unless_they_are_chosen(kit, panel):
     panel.ui.allTargetsCheckBox.checked = False
     panel.ui.targetSelector.setCheckState(crop, 2)
     assert crop in panel.logic.targets
+
+
+def test_films_can_be_chosen_and_all_scans_are_of_the_kind_of_the_template(kit, panel):
+    grey, coloured = (add_picture(np.zeros((80, 90), np.uint8), name, colours=n) for name, n in (("G", 1), ("C", 3)))
+    label = slicer.mrmlScene.AddNewNodeByClass("vtkMRMLLabelMapVolumeNode", "Label")
+    panel.enter()
+    assert panel.logic.targets == [node("Current"), node("Other")]
+    panel.ui.templateSelector.setCurrentNode(label)
+    assert panel.logic.template is not label
+    panel.ui.templateSelector.setCurrentNode(coloured)
+    assert panel.logic.template is coloured
+    assert panel.logic.targets == [grey]
+    panel.ui.allTargetsCheckBox.checked = False
+    panel.ui.targetSelector.setCheckState(node("Prior"), 2)
+    assert set(panel.logic.targets) == {grey, node("Prior")}

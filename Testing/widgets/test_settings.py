@@ -120,6 +120,6 @@ def test_other_weights_drop_maps_and_another_device_keeps_them(kit, session, set
     settings.setValue("device", "cpu")
     assert current.store.engine.choice.device == "cpu"
     assert current.store.map(volume) is not None
-    settings.setValue("weights", "hybrid-ct-v3")
-    assert current.store.engine.choice.weights == "hybrid-ct-v3"
+    settings.setValue("weights", "ct-research")
+    assert current.store.engine.choice.weights == "ct-research"
     assert current.store.map(volume) is None

@@ -2,7 +2,8 @@
 
 import pytest
 import slicer.util
-from scans import add_patient, add_transform, turned
+import vtk
+from scans import add_patient, add_transform, patient, turned
 
 from AnatomicalEmbeddingLib.shared import Views
 from slicer_kit.scene import read_mrb
@@ -54,3 +55,29 @@ def test_a_loaded_scene_is_drawn(kit, panel, window, tmp_path):
     before = {name: window.sliceWidget(name).sliceView().rendered for name in window.sliceViewNames()}
     kit.process_events()
     assert all(window.sliceWidget(name).sliceView().rendered > count for name, count in before.items())
+
+
+def test_axial_views_show_the_level_of_the_spine_once_the_scan_has_a_map(kit, panel, window):
+    """The scan "Prior" is 90 cm above its own place, by a transform."""
+    kit.click(panel.ui.gridButton)
+    views = {view.GetOrientation(): view for view in views_of(kit, node("Prior"))}
+
+    def level(orientation: str) -> str:
+        corners = window.sliceWidget(views[orientation].GetLayoutName()).sliceView().cornerAnnotation()
+        return corners.GetText(vtk.vtkCornerAnnotation.LowerEdge) or ""
+
+    def show(name: str) -> None:
+        for view in views.values():
+            view.JumpSliceByOffsetting(*(patient(0).points_ras[name] + [0, 0, 900]))
+
+    show("vertebrae_L1")
+    kit.process_events()
+    assert level("Axial") == ""
+    kit.click(panel.preparation.button)
+    kit.spin(lambda: not panel.session.store.busy, 60)
+    kit.spin(lambda: "L1" in level("Axial"))
+    assert [level(orientation) for orientation in views if orientation != "Axial"].count("") == len(views) - 1
+    show("vertebrae_L3")
+    kit.spin(lambda: "L3" in level("Axial"))
+    panel.exit()
+    assert level("Axial") == ""

@@ -56,7 +56,8 @@ class NetworkSpec:
         spacing_mm: (x, y, z) spacing of the working grid with which the network was trained.
         hu_knots, level_knots: HU and network input at the knots of a piecewise-linear function, constant beyond knots.
         unit_mm: mm in one unit of the coordinate; None if the coordinate has no metric unit (as in papers).
-        frame: "body" for coordinates of the common body; "scan" if the origin differs from scan to scan.
+        frame: "body" for coordinates of the common body; "scan" if the origin differs from scan to scan; "film" for the
+            mean body coordinate, right and up, of the tissue that a place of a film shows.
         normalise_output: whether a batch normalisation without parameters follows the coordinate (Goncharov 2024).
         scales: inference magnifies the scan by each of these factors and averages the coordinates.
         coordinates: whether the network has a coordinate head.
@@ -64,6 +65,8 @@ class NetworkSpec:
         organs: names of the organs that the organ head finds; empty if there is no organ head. The organ head needs
             coordinates and local descriptors.
         organ_channels: number of channels, added to the local descriptor, that encode the organs at a place; may be 0.
+        planar: whether the network embeds films: scans with one slice, which is one cell thick along A. Kernels and
+            strides along A are then 1, except where the film's equal layers are joined to one cell.
     """
 
     widths: tuple[int, ...] = (24, 64, 128, 256)
@@ -79,6 +82,7 @@ class NetworkSpec:
     local_channels: int = 0
     organs: tuple[str, ...] = ()
     organ_channels: int = 0
+    planar: bool = False
 
     @classmethod
     def from_dict(cls, values: dict) -> "NetworkSpec":
@@ -94,7 +98,9 @@ class NetworkSpec:
             and (len(spec.hu_knots) == len(spec.level_knots) >= 2 and rising)
             and all(abs(knot) <= _LARGEST_KNOT for knot in (*spec.hu_knots, *spec.level_knots))
             and (spec.unit_mm is None or 0 < spec.unit_mm < 1e6)
-            and spec.frame in ("body", "scan")
+            and spec.frame in ("body", "scan", "film")
+            and spec.planar == (spec.frame == "film")
+            and not (spec.planar and (spec.organs or spec.scales != (1.0,)))
             and (1.0 in spec.scales and all(0.25 <= scale <= 4.0 for scale in spec.scales))
             and all(0 <= count <= _MOST_CHANNELS for count in (spec.global_channels, spec.local_channels))
         )
@@ -115,20 +121,25 @@ class EmbeddingNetwork(nn.Module):
         self.spacing_mm, self.scales, self.unit_mm = spec.spacing_mm, spec.scales, spec.unit_mm
         widths = spec.widths
         self.stem = Convolution(1, widths[0], STRIDE, stride=STRIDE)
+        planar = spec.planar
         self.encoder = nn.ModuleList(
-            _DoubleConvolution(widths[max(level - 1, 0)], width) for level, width in enumerate(widths)
+            _DoubleConvolution(widths[max(level - 1, 0)], width, planar) for level, width in enumerate(widths)
         )
-        self.pool = nn.MaxPool3d(2, ceil_mode=True)
+        two = (2, 1, 2) if planar else (2, 2, 2)
+        self.pool = nn.MaxPool3d(two, ceil_mode=True)
         coarse_to_fine = range(len(widths) - 1, 0, -1)
-        self.up = nn.ModuleList(nn.ConvTranspose3d(widths[n], widths[n - 1], 2, stride=2) for n in coarse_to_fine)
-        self.decoder = nn.ModuleList(_DoubleConvolution(2 * widths[n - 1], widths[n - 1]) for n in coarse_to_fine)
+        self.up = nn.ModuleList(nn.ConvTranspose3d(widths[n], widths[n - 1], two, stride=two) for n in coarse_to_fine)
+        self.decoder = nn.ModuleList(
+            _DoubleConvolution(2 * widths[n - 1], widths[n - 1], planar) for n in coarse_to_fine
+        )
         if spec.coordinates:
             self.coordinate = Convolution(widths[0], 3, 1)
             self.output_norm = nn.BatchNorm3d(3, affine=False) if spec.normalise_output else nn.Identity()
         if spec.global_channels:
-            self.global_ = Convolution(widths[1], spec.global_channels, 3, padding=1)
+            kernel, padding = _three(planar)
+            self.global_ = Convolution(widths[1], spec.global_channels, kernel, padding=padding)
         if spec.local_channels:
-            self.local = _LocalHead(widths[0], spec.local_channels)
+            self.local = _LocalHead(widths[0], spec.local_channels, planar)
         if spec.organs:
             self.organs = OrganHead(widths[:2], spec.local_channels, len(spec.organs), spec.organ_channels)
 
@@ -236,19 +247,23 @@ class EmbeddingNetwork(nn.Module):
 class _LocalHead(nn.Module):
     """Computes a local descriptor for each 2 x 2 x 2 voxels, from the image and the U-Net's finest features."""
 
-    def __init__(self, width: int, channels: int):
+    def __init__(self, width: int, channels: int, planar: bool):
         super().__init__()
+        kernel, padding = _three(planar)
+        self.layers = LOCAL_STRIDE if planar else 1  # how often the descriptors of a film are repeated along A
+        step = (LOCAL_STRIDE, STRIDE if planar else LOCAL_STRIDE, LOCAL_STRIDE)
         self.stem = nn.Sequential(
-            Convolution(1, width, LOCAL_STRIDE, stride=LOCAL_STRIDE, bias=False),
+            Convolution(1, width, step, stride=step, bias=False),
             nn.BatchNorm3d(width),
             nn.ReLU(inplace=True),
-            Convolution(width, width, 3, padding=1, bias=False),
+            Convolution(width, width, kernel, padding=padding, bias=False),
             nn.BatchNorm3d(width),
         )
-        self.up = nn.ConvTranspose3d(width, width, STRIDE // LOCAL_STRIDE, stride=STRIDE // LOCAL_STRIDE)
+        scale = tuple(STRIDE // each for each in step)
+        self.up = nn.ConvTranspose3d(width, width, scale, stride=scale)
         self.mix = nn.Sequential(
             nn.ReLU(inplace=True),
-            Convolution(width, width, 3, padding=1, bias=False),
+            Convolution(width, width, kernel, padding=padding, bias=False),
             nn.BatchNorm3d(width),
             nn.ReLU(inplace=True),
             Convolution(width, channels, 1),
@@ -256,7 +271,8 @@ class _LocalHead(nn.Module):
 
     def forward(self, x: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
         """Compute the descriptor. x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4) U-Net's finest level."""
-        return _UnitLength.apply(self.mix(self.stem(x) + self.up(up)).float())
+        found = _UnitLength.apply(self.mix(self.stem(x) + self.up(up)).float())
+        return found if self.layers == 1 else found.repeat_interleave(self.layers, dim=3)
 
 
 class _Content:
@@ -309,13 +325,19 @@ def piecewise_linear(x: torch.Tensor, knots: tuple[float, ...], values: tuple[fl
     return y
 
 
+def _three(planar: bool) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Return the kernel of 3 voxels along each axis, but 1 along A if `planar`; and its padding."""
+    return ((3, 1, 3), (1, 0, 1)) if planar else ((3, 3, 3), (1, 1, 1))
+
+
 class _DoubleConvolution(nn.Sequential):
-    def __init__(self, inputs: int, outputs: int):
+    def __init__(self, inputs: int, outputs: int, planar: bool):
+        kernel, padding = _three(planar)
         super().__init__(
-            Convolution(inputs, outputs, 3, padding=1, bias=False),
+            Convolution(inputs, outputs, kernel, padding=padding, bias=False),
             nn.BatchNorm3d(outputs),
             nn.ReLU(inplace=True),
-            Convolution(outputs, outputs, 3, padding=1, bias=False),
+            Convolution(outputs, outputs, kernel, padding=padding, bias=False),
             nn.BatchNorm3d(outputs),
             nn.ReLU(inplace=True),
         )

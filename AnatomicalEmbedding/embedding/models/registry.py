@@ -8,7 +8,7 @@ import torch
 
 from ...errors import WeightsError
 from ...files import file_sha256, parse_json
-from ...resources import list_weights, weights_file
+from ...resources import missing_weights, weights_file
 from ..calibration import Calibration, calibration_file, find_calibration
 from ..tensor_files import DAMAGED, made_for, read_tensor_file, write_tensor_file
 from .network import EmbeddingNetwork, NetworkSpec
@@ -45,7 +45,7 @@ def find_weights(name: str = "auto") -> Weights:
         raise WeightsError(f"{name}: is not a weights file; give a file that ends in .safetensors.")
     shipped = weights_file(name)
     if not shipped.is_file():
-        raise WeightsError(f"{name}: no such weights; give a file or one of: {', '.join(list_weights()) or 'none'}.")
+        raise WeightsError(missing_weights(name))
     return read_weights(shipped)
 
 

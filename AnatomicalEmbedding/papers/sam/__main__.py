@@ -14,6 +14,9 @@ RECIPES = {
     "sam-paper": PaperRecipe(
         Path(__file__).with_name("recipe.toml"), "descriptors", ("described", "paired"), DESCRIPTORS, False
     ),
+    "sam-paper-2d": PaperRecipe(
+        Path(__file__).with_name("recipe_2d.toml"), "descriptors", ("described", "paired"), DESCRIPTORS, False
+    ),
 }
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ...embedding.body import patient_on_grid
+from ...embedding.film_grid import scan_on_grid
 from ...embedding.grid_reading import peak_offsets, read_linear
 from ...embedding.models.convolution import fold_norms
 from ...embedding.models.network import LOCAL_STRIDE, EmbeddingNetwork
@@ -53,7 +53,7 @@ class DescriptorMatcher:
 
 @torch.no_grad()
 def describe(network: EmbeddingNetwork, volume: Volume) -> DescribedScan:
-    grid, body = patient_on_grid(volume, network.spacing_mm, network.lattice, network.size_step)
+    grid, body = scan_on_grid(volume, network.spacing_mm, network.lattice, network.size_step)
     found = network(network.prepare(grid.hu)[None])
     share = F.avg_pool3d(torch.from_numpy(body).float()[None], LOCAL_STRIDE)[0]
     cell_to_ras = np.diag([*(LOCAL_STRIDE * np.asarray(grid.spacing_mm)), 1.0])

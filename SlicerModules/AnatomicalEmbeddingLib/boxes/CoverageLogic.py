@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
 from ..shared.maps.MapStore import FAILED, READY, WAITING, WORKING, MapStore
+from ..shared.VolumeNodes import isFilm
 from .StructureFinder import madeFrom
 
 
@@ -30,6 +31,8 @@ class CoverageLogic:
         self._coverage: dict[str, tuple[str, bool]] = {}  # by `madeFrom`: (words, known) of a CoverageRow
 
     def row(self, volumeNode) -> CoverageRow:
+        if isFilm(volumeNode):
+            return CoverageRow(volumeNode.GetName(), "a film", False)
         state = self.store.state(volumeNode)
         if state.status != READY:
             why = {WAITING: "waiting to be prepared", WORKING: f"being prepared, {100 * state.share:.0f} %"}

@@ -9,7 +9,7 @@ from ..shared import Views
 from ..shared.maps.MapStore import MapStore
 from ..shared.Markers import Markers
 from ..shared.Signal import Listener, Signal
-from ..shared.VolumeNodes import fromWorld, toWorld
+from ..shared.VolumeNodes import fromWorld, holds, toWorld
 
 _INTERVAL = 1 / 60  # shortest time between the starts of two updates, seconds
 _COLOUR = (0.2, 0.85, 1.0)
@@ -61,12 +61,12 @@ class AnatomicalCrosshair(Listener):
         pointWorld: (3,) world mm. sliceNode: the view that contains the mouse and must not move, or None.
         """
         self.moved.emit(volumeNode, pointWorld)
-        source = self.store.map(volumeNode)
-        others = [n for n in self.volumes if n is not volumeNode and self.store.map(n) is not None]
+        others = [node for node in self.volumes if node is not volumeNode]
         place = fromWorld(volumeNode, [pointWorld])
-        if source is None or not others or not source.contains(place)[0]:
+        if self.store.map(volumeNode) is None or not holds(volumeNode, place)[0]:
             return
-        self.store.correspondences.request(volumeNode, others)
+        self.store.correspondences.request(volumeNode, others, retry=False)
+        others = self.store.reachable(volumeNode, others)
         found = self.store.match(volumeNode, place, others, "fast")
         self.markers.hide(volumeNode)
         for node, matches in zip(others, found, strict=True):

@@ -17,7 +17,7 @@ from AnatomicalEmbedding.matching.status import ABSENT
 from ..shared import Views
 from ..shared.maps.MapStore import READY, MapStore
 from ..shared.Signal import Flag, Listener, Signal
-from ..shared.VolumeNodes import fromWorld, toWorld
+from ..shared.VolumeNodes import fromWorld, holds, toWorld
 from .AnswerList import MOVED, REMOVED, AnswerList
 from .AnswerLists import AnswerLists, Row
 from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique, worldOf
@@ -196,11 +196,15 @@ class LandmarkLogic(Listener):
         """
         label, maps = labelOf(self.points, pointId), [self.store.map(node) for node in (clicked, self.template)]
         inClicked = fromWorld(clicked, [worldOf(self.points, pointId)])
-        if None in maps or not maps[0].contains(inClicked)[0]:
+        if not self.store.reachable(clicked, [self.template]) or not holds(clicked, inClicked)[0]:
             self._refused.append(pointId)
             self.points.SetNthControlPointVisibility(index, False)
             unready = [node for node, each in zip((clicked, self.template), maps, strict=True) if each is None]
-            why = f"{unready[0].GetName()} is not prepared yet" if unready else f"it lies outside {clicked.GetName()}"
+            why = "between a CT and a film, points are found only if the template is the CT"
+            if unready:
+                why = f"{unready[0].GetName()} is not prepared yet"
+            elif not holds(clicked, inClicked)[0]:
+                why = f"it lies outside {clicked.GetName()}"
             remedy = f"click in {self.template.GetName()}{', or wait' if unready else ''}"
             self.reported.emit(f"{label}: not placed, because {why}; {remedy}.")
             self.prepare()

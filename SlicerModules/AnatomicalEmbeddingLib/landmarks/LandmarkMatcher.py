@@ -12,7 +12,7 @@ from AnatomicalEmbedding.matching.status import UNCERTAIN
 from AnatomicalEmbedding.registration import BY_REGISTRATION
 
 from ..shared.maps.MapStore import MapStore
-from ..shared.VolumeNodes import fromWorld
+from ..shared.VolumeNodes import fromWorld, holds, isFilm
 from .AnswerList import Answer
 from .AnswerLists import AnswerLists
 from .ControlPoints import definedIds, labelOf, worldOf
@@ -38,12 +38,15 @@ class LandmarkMatcher:
             self._answers.retract(moved)
             return []
         places = fromWorld(template, [worldOf(self._answers.points, pointId) for pointId in ids])
-        inside = templateMap.contains(places)
+        inside = holds(template, places)
         sentences = self._noteOutside(template, {ids[n] for n in np.flatnonzero(~inside)})
         targets = [target for target in self._answers.targets if self.store.map(target) is not None]
         # answers that are overwritten below are not removed here: otherwise they would flicker in the views
         self._answers.retract(moved, keptFor=() if moved in self.outside else targets)
         self.store.correspondences.request(template, targets)
+        if cts := [node.GetName() for node in targets if isFilm(template) and not isFilm(node)]:
+            sentences.append(f"{', '.join(cts)}: points of a film are not found in a CT; make the CT the template.")
+        targets = self.store.reachable(template, targets)
         groups: dict[tuple[int, ...], list] = {}
         for target in targets:
             source = self._source(template, target)

@@ -11,6 +11,7 @@ from . import SceneNodes
 from .maps.MapStore import EMPTY, FAILED, MapStore
 from .maps.Worker import Event, Work, Worker
 from .Signal import Listener, Signal
+from .VolumeNodes import requireCt
 
 Result = TypeVar("Result")
 Steps = Generator[None, None, Result]  # runs on the main thread; each `yield` waits for the next poll
@@ -123,9 +124,11 @@ class SceneJob(Listener):
     def maps(self, volumes: Sequence, part: tuple[float, float] = (0.0, 1.0)) -> Steps[list]:
         """Wait until all volumes have a map, and return the maps. Call `MapStore.request` for these volumes first.
 
-        Raises VolumeError if a volume is removed or cannot be embedded. part: start and end of the wait on the progress
-        bar, 0 to 1.
+        Raises VolumeError if a volume is a film, is removed or cannot be embedded. part: start and end of the wait on
+        the progress bar, 0 to 1.
         """
+        for volume in volumes:
+            requireCt(volume)
         while True:
             self._requirePresent(volumes)
             states = [self.store.state(volume) for volume in volumes]

@@ -1,13 +1,16 @@
-"""CT volume nodes: copies their voxels for the engine, and converts points between world mm and a volume's RAS mm.
+"""Volume nodes: copies their voxels for the engine, and converts points between world mm and a volume's RAS mm.
 
-The engine uses a volume's own RAS mm, defined by the volume's IJK-to-RAS matrix. World mm are the RAS mm of the scene,
+The engine uses a CT's own RAS mm, defined by the volume's IJK-to-RAS matrix. World mm are the RAS mm of the scene,
 in which the volume is moved by its parent transform. This transform may be any transform, including a deformation.
+
+A film is a volume with one slice. Slicer loads a picture as an axial slice, but for the engine a film lies in the plane
+of R and S. So points of films are converted by their pixels: `toEngine`, `fromEngine`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +19,7 @@ import slicer.util
 import vtk
 
 from AnatomicalEmbedding.errors import VolumeError
+from AnatomicalEmbedding.scan.film import film_matrix, pixel_size, without_colours
 from AnatomicalEmbedding.scan.geometry import transform_points
 
 from .SceneNodes import freeName, nodesOf, placeNextTo
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.scan.volume import Volume
 
 SOURCE_ROLE = "AnatomicalEmbedding.SourceVolume"  # reference from a crop or a resampled copy to its source volume
-_CLASS = "vtkMRMLScalarVolumeNode"
+_CLASS, _PICTURE_CLASS = "vtkMRMLScalarVolumeNode", "vtkMRMLVectorVolumeNode"
 
 
 def ctVolumes(scene) -> list:
@@ -37,12 +41,33 @@ def scans(scene) -> list:
     return [node for node in ctVolumes(scene) if node.GetNodeReferenceID(SOURCE_ROLE) is None]
 
 
+def films(scene) -> list:
+    """Return the volume nodes that may be films: scalar volumes and pictures with one slice."""
+    return [node for node in nodesOf(scene, _CLASS) if isFilm(node)]
+
+
 def hasVoxels(node) -> bool:
     """True if the node holds a 3-D scalar image."""
+    image = _imageOf(node)
+    return image is not None and image.GetNumberOfScalarComponents() == 1 and min(image.GetDimensions()) > 1
+
+
+def isFilm(node) -> bool:
+    """True if the node holds a single slice, which the engine gets as a film."""
+    image = _imageOf(node) if node is not None and node.GetClassName() in (_CLASS, _PICTURE_CLASS) else None
+    return image is not None and image.GetDimensions()[2] == 1 < min(image.GetDimensions()[:2])
+
+
+def requireCt(node) -> None:
+    """Raise VolumeError if the node holds a film."""
+    if isFilm(node):
+        raise VolumeError(f"{node.GetName()}: is a film, in which only landmarks can be found; choose a CT.")
+
+
+def _imageOf(node):
+    """Return the node's image; None if it has no voxels."""
     image = node.GetImageData()
-    if image is None or image.GetPointData().GetScalars() is None:
-        return False
-    return image.GetNumberOfScalarComponents() == 1 and min(image.GetDimensions()) > 1
+    return None if image is None or image.GetPointData().GetScalars() is None else image
 
 
 def ijkToRas(node) -> np.ndarray:
@@ -57,7 +82,7 @@ def contentKey(node) -> tuple | None:
 
     A map that was made with another key is out of date.
     """
-    if not hasVoxels(node):
+    if not hasVoxels(node) and not isFilm(node):
         return None
     image = node.GetImageData()
     scalars = image.GetPointData().GetScalars()
@@ -69,25 +94,64 @@ def contentKey(node) -> tuple | None:
 class Snapshot:
     """A copy of a node's image, made on the main thread. A background thread can read the copy while the node changes.
 
-    voxels: (k, j, i) as stored in the node. ijkToRas: (4, 4), see the function `ijkToRas`. name: name of the node.
+    voxels: (k, j, i) as stored in the node; (1, j, i, c) for a picture. ijkToRas: (4, 4), from voxel (i, j, k, 1) to
+    the engine's RAS mm. name: name of the node. notes: remarks about a film.
     """
 
     voxels: np.ndarray
     ijkToRas: np.ndarray
     name: str
+    notes: tuple[str, ...] = ()
 
     def volume(self) -> Volume:
-        """Return the CT for the engine. Raises VolumeError, with the node's name, if the image is not a CT in HU."""
+        """Return the CT or film for the engine. Raises VolumeError, with the node's name, if it cannot be used."""
         from AnatomicalEmbedding.scan.volume import Volume
 
-        return Volume.from_array(self.voxels, self.ijkToRas, self.name)
+        voxels = self.voxels if self.voxels.ndim == 3 else without_colours(self.voxels, self.name)
+        volume = Volume.from_array(voxels, self.ijkToRas, self.name)
+        return replace(volume, notes=(*volume.notes, *self.notes))
 
 
 def snapshot(node) -> Snapshot:
-    """Copy the node's image. Raises VolumeError if the node has no 3-D scalar image."""
-    if not hasVoxels(node):
+    """Copy the node's image. Raises VolumeError if the node holds no 3-D scalar image and no film."""
+    if not hasVoxels(node) and not isFilm(node):
         raise VolumeError(f"{node.GetName()}: holds no 3-D image; choose a CT volume.")
-    return Snapshot(slicer.util.arrayFromVolume(node).copy(), ijkToRas(node), node.GetName())
+    matrix, notes = _engineMatrix(node)
+    return Snapshot(slicer.util.arrayFromVolume(node).copy(), matrix, node.GetName(), notes)
+
+
+def toEngine(node, points: np.ndarray) -> np.ndarray:
+    """Convert points (n, 3) from the volume's own RAS mm to the engine's RAS mm. They differ for films only."""
+    return _byPixels(ijkToRas(node), _engineMatrix(node)[0], points) if isFilm(node) else points
+
+
+def fromEngine(node, points: np.ndarray) -> np.ndarray:
+    """Convert points (n, 3) from the engine's RAS mm to the volume's own RAS mm. They differ for films only."""
+    return _byPixels(_engineMatrix(node)[0], ijkToRas(node), points) if isFilm(node) else points
+
+
+def _byPixels(source: np.ndarray, destination: np.ndarray, points: np.ndarray) -> np.ndarray:
+    pixels = transform_points(np.linalg.inv(source), points)
+    pixels[:, 2] = 0
+    return transform_points(destination, pixels)
+
+
+def _engineMatrix(node) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the matrix (4, 4) from voxel (i, j, k, 1) to the engine's RAS mm, and remarks about a film.
+
+    The film has the patient's right and head where Slicer shows them in its slice. A coronal slice stays as it is.
+    """
+    own = ijkToRas(node)
+    if not isFilm(node) or np.abs(own[:3, 2]).argmax() == 1:
+        return own, ()
+    size = node.GetImageData().GetDimensions()[:2]
+    spacing, notes = pixel_size(node.GetSpacing()[:2], size[0])
+    matrix = film_matrix(size[::-1], spacing)
+    for axis, toward in enumerate((own[0, 0], own[1, 1] + own[2, 1])):  # positive: to the right, to the head
+        if toward > 0:
+            matrix[:3, 3] += (size[axis] - 1) * matrix[:3, axis]
+            matrix[:3, axis] *= -1
+    return matrix, notes
 
 
 def toWorld(node, points: np.ndarray) -> np.ndarray:
@@ -119,7 +183,7 @@ def _moved(source, destination, points: np.ndarray | Sequence[Sequence[float]]) 
 
 def holds(node, points: np.ndarray) -> np.ndarray:
     """Return (n,) bool: whether each of `points` (n, 3), in the volume's own RAS mm, lies inside the volume."""
-    if not hasVoxels(node):
+    if not hasVoxels(node) and not isFilm(node):
         return np.zeros(len(points), dtype=bool)
     ijk = transform_points(np.linalg.inv(ijkToRas(node)), points)
     return ((ijk >= -0.5) & (ijk <= np.array(node.GetImageData().GetDimensions()) - 0.5)).all(axis=1)

@@ -104,9 +104,8 @@ class TrainingPanel:
         self.update()
 
     def _onInstall(self) -> None:
-        self._news = ""
         try:
-            install(Engine.missingPackages())
+            self._news = install(Engine.missingPackages())
         except InstallError as error:
             self._news = coloured(str(error), BAD)
         self.refresh()

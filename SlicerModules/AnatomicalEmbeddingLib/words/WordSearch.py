@@ -19,7 +19,7 @@ from ..shared.maps.MapStore import FAILED, MapStore
 from ..shared.SceneJob import SceneJob, Steps
 from ..shared.SceneNodes import dropLostItems
 from ..shared.Signal import Listener, Signal
-from ..shared.VolumeNodes import fromWorld, snapshot, toWorld
+from ..shared.VolumeNodes import fromWorld, requireCt, snapshot, toWorld
 from .PlaceRegion import Region, RegionNodes, regionOf
 from .WordSteps import FoundPlace, Step, nameOf, percent, steps, stepsOf, titleOf
 
@@ -288,6 +288,7 @@ class WordSearch(Listener):
 
     def _askFinder(self, node, ask: Callable[[PlaceFinder], object]) -> Steps:
         """Call `ask` in the background with the scan's PlaceFinder, and return the result of `ask`."""
+        requireCt(node)
         searched = self._searchedOf(node)
         copy = None if searched.finder is not None else snapshot(node)
 

@@ -20,7 +20,7 @@ from AnatomicalEmbeddingLib.landmarks.AnswerList import REMOVED
 from AnatomicalEmbeddingLib.landmarks.ControlPoints import fromNode, worldOf
 from AnatomicalEmbeddingLib.landmarks.ResultsTable import COLUMNS, rowOf
 from AnatomicalEmbeddingLib.shared.SceneNodes import nodesOf
-from AnatomicalEmbeddingLib.shared.VolumeNodes import snapshot
+from AnatomicalEmbeddingLib.shared.VolumeNodes import isFilm, snapshot
 
 from .session import file_content, file_name
 
@@ -111,7 +111,7 @@ class Exports:
                 np.array([np.nan if a is None else a.probability for a in judged]),
             )
             targets.append((scan.GetName(), _volume(scan), matches))
-        template, model = _volume(logic.template), self._session.store.engine.weightsPath().stem
+        template, model = _volume(logic.template), self._session.store.engine.weightsPath(isFilm(logic.template)).stem
 
         def write(path: Path) -> None:
             write_report(path, template, points, targets, f"Points of {template.name}", model)

@@ -50,7 +50,8 @@ class Linking:
         scan, view, others = self._views.same_orientation(tag)
         store = self._session.store
         source = None if scan is None else store.map(scan)
-        others = [(node, other) for node, other in others if store.map(node) is not None]
+        reachable = store.reachable(scan, [node for node, _ in others])
+        others = [(node, other) for node, other in others if node in reachable]
         if source is None or not others:
             return
         places = _places_in(view.get_view_node(), scan, source)

@@ -13,6 +13,7 @@ import numpy as np
 import slicer.util
 
 from AnatomicalEmbeddingLib.shared import SceneNodes
+from AnatomicalEmbeddingLib.shared.CtWindow import setWindow
 from AnatomicalEmbeddingLib.shared.maps.MapStore import FAILED, READY, WAITING, WORKING
 from AnatomicalEmbeddingLib.shared.maps.Worker import Worker
 
@@ -69,6 +70,11 @@ class Scans:
         node.CreateDefaultDisplayNodes()
         node.GetDisplayNode().SetAndObserveColorNodeID("vtkMRMLColorTableNodeGrey")
         node.GetDisplayNode().SetAutoWindowLevel(False)
+        if volume.is_film:
+            from AnatomicalEmbedding.reports.pictures import choose_window
+
+            window = choose_window(volume, np.zeros(3))
+            setWindow([node], window.width, window.level)
         for note in volume.notes:
             session.report(f"{name}: {note}.")
         session.scans.append(node)

@@ -23,11 +23,11 @@ _SENTENCE_LIMIT = 6
 class ThreadedEngine(Engine):
     """An engine that leaves one CPU core free, so that the page answers while a scan is embedded."""
 
-    def load(self):
+    def load(self, film: bool = False):
         import torch
 
         torch.set_num_threads(max(1, (os.cpu_count() or 2) - 1))
-        return super().load()
+        return super().load(film)
 
 
 class Session:

@@ -14,9 +14,10 @@ import vtk
 from trame_slicer.views import ViewLayoutDefinition, ViewProps, ViewType
 
 from AnatomicalEmbeddingLib.shared.CtWindow import PRESETS, CtWindows, setWindow
+from AnatomicalEmbeddingLib.shared.LevelTexts import levelText
 from AnatomicalEmbeddingLib.shared.Signal import Signal
 from AnatomicalEmbeddingLib.shared.Views import FIRST_VIEW_GROUP, ORIENTATIONS, OwnViews, volumeIn
-from AnatomicalEmbeddingLib.shared.VolumeNodes import huAt
+from AnatomicalEmbeddingLib.shared.VolumeNodes import huAt, isFilm
 
 from .pictures import Painter, PictureFactory
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 _ROW_LIMIT = 4  # with more scans, the grid is used by default
+_FILM_PLANE, _FILM = "Coronal", "Film"  # the only view of a film, and its name on the page
 _POSITIVE, _NEGATIVE = "RAS", "LPI"  # letters of the positive and negative direction of each axis
 
 
@@ -41,9 +43,10 @@ class _Row:
 class Views:
     """The slice views. A tag is the name of a view, such as "scan0axial".
 
-    Sets values of the page: `rows` (scans and their shown views), `slices` (tag -> slice position), `pointer` (tag and
-    HU under the mouse), `in_grid` (True in the grid layout), `orientation` (of the grid), `enlarged` (True if one view
-    is shown alone), `window` (name of the CT window) and `window_values` (text with window and level in HU).
+    Sets values of the page: `rows` (scans and their shown views), `slices` (tag -> position of the slice and level of
+    the spine), `pointer` (tag and HU under the mouse), `in_grid` (True in the grid layout), `orientation` (of the
+    grid), `enlarged` (True if one view is shown alone), `window` (name of the CT window) and `window_values` (text with
+    window and level in HU).
 
     Signal scrolled(tag): emitted after the user has moved a view to another slice.
     """
@@ -74,8 +77,8 @@ class Views:
             if not any(row.scan is scan for row in self._rows):
                 free = next((row for row in self._rows if row.scan is None), None) or self._add_row()
                 self._show(free, scan)
-                shown = next((each.GetDisplayNode() for each in scans if each is not scan), None)
-                setWindow([scan], *self._window_of(shown))
+                if not isFilm(scan):
+                    setWindow([scan], *self._window_of(next((each for each in _cts(scans) if each is not scan), None)))
         self._own_views.follow()  # at once, so that marks of a removed scan never appear on the next scan
         if self._enlarged not in self._by_tag():
             self._enlarged = None
@@ -145,7 +148,7 @@ class Views:
         """Show all scans with the CT window (window and level) of this name in PRESETS."""
         if name in PRESETS:
             self._window = name
-            setWindow(self._session.scans, *PRESETS[name])
+            setWindow(_cts(self._session.scans), *PRESETS[name])
 
     def set_slice(self, tag: str, value_mm: float) -> None:
         """Move a view to another slice. value_mm: position along the view's axis, mm."""
@@ -184,7 +187,9 @@ class Views:
 
     @property
     def _in_grid(self) -> bool:
-        return self._mode == "grid" or (self._mode == "auto" and len(self._session.scans) > _ROW_LIMIT)
+        scans = self._session.scans
+        suits = len(scans) > _ROW_LIMIT or (bool(scans) and not _cts(scans))
+        return self._mode == "grid" or (self._mode == "auto" and suits)
 
     def publish(self, state) -> None:
         views, rows = self._by_tag(), self._shown_rows()
@@ -195,12 +200,16 @@ class Views:
         state.orientation = self._orientation
         state.enlarged = self._enlarged is not None
         scans = self._session.scans
-        values = self._window_of(scans[0].GetDisplayNode() if scans else None)
+        values = self._window_of(next(iter(_cts(scans)), None))
         state.window = next((name for name, preset in PRESETS.items() if preset == values), "")
         state.window_values = f"W {values[0]:.0f}  L {values[1]:.0f}"
         tags = [cell["tag"] for row in rows for cell in row["cells"]]
-        state.slices = {tag: _slice_of(views[tag]) for tag in tags}
+        state.slices = {tag: _slice_of(views[tag]) | {"level": self._level_of(views[tag])} for tag in tags}
         state.pointer = self._pointer(tags)
+
+    def _level_of(self, view) -> str:
+        node = view.get_view_node()
+        return levelText(volumeIn(self._session.scene, node), node, self._session.store)
 
     def _pointer(self, tags: list[str]) -> dict:
         """Return the tag of the view under the mouse and the HU at the mouse; {} if no voxel is under the mouse."""
@@ -209,9 +218,11 @@ class Views:
         if node is None or node.GetSingletonTag() not in tags or not self._cursor.GetCursorPositionRAS(ras):
             return {}
         value = huAt(volumeIn(self._session.scene, node), ras)
-        return {} if value is None else {"tag": node.GetSingletonTag(), "hu": f"{value:.0f} HU"}
+        unit = "" if isFilm(volumeIn(self._session.scene, node)) else " HU"
+        return {} if value is None else {"tag": node.GetSingletonTag(), "hu": f"{value:.0f}{unit}"}
 
-    def _window_of(self, display) -> tuple[float, float]:
+    def _window_of(self, scan) -> tuple[float, float]:
+        display = None if scan is None else scan.GetDisplayNode()
         return PRESETS[self._window] if display is None else (display.GetWindow(), display.GetLevel())
 
     def _shown_rows(self) -> list[dict]:
@@ -219,13 +230,16 @@ class Views:
         by_scan = {row.scan.GetID(): row for row in self._rows if row.scan is not None}
         rows = []
         for row in [by_scan[scan.GetID()] for scan in self._session.scans]:
+            film = isFilm(row.scan)
             cells = [{"tag": view.get_singleton_tag(), "name": name} for name, view in row.views.items()]
+            if film:
+                cells = [cell | {"name": _FILM} for cell in cells if cell["name"] == _FILM_PLANE]
             if self._enlarged:
                 cells = [cell for cell in cells if cell["tag"] == self._enlarged]
             elif self._in_grid:
-                cells = [cell for cell in cells if cell["name"] == self._orientation]
+                cells = [cell for cell in cells if film or cell["name"] == self._orientation]
             if cells:
-                rows.append({"scan": row.scan.GetID(), "number": row.number, "cells": cells})
+                rows.append({"scan": row.scan.GetID(), "number": row.number, "film": film, "cells": cells})
         return rows
 
     def _by_tag(self) -> dict:
@@ -236,6 +250,10 @@ class Views:
         """Let VTK draw only the views that the page shows."""
         tags = [cell["tag"] for row in self._shown_rows() for cell in row["cells"]]
         self._session.app.view_manager.set_current_view_ids(tags or ["none"])
+
+
+def _cts(scans: list) -> list:
+    return [scan for scan in scans if not isFilm(scan)]
 
 
 def slice_to_ras(slice_node) -> np.ndarray:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
+from AnatomicalEmbedding.scan.film import PICTURE_SUFFIXES
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.scan.volume import Volume
 
-_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")  # file formats that store a whole scan in one file
+_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha", *PICTURE_SUFFIXES)  # file formats that store a whole scan in one file
 _BYTES_LIMIT = 2 * 2**30  # limit for the files of one upload, and for the files in one zip
 _CHUNK_BYTES = 1 << 20
 _HEADER_BYTES = 1 << 16
@@ -81,6 +82,8 @@ def read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) ->
 
 
 def _read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) -> list[Volume]:
+    from AnatomicalEmbedding.scan.volume import is_film_file
+
     images, dicom = [], folder / "dicom"
     dicom.mkdir()
     for number, name in enumerate(names, 1):
@@ -92,7 +95,7 @@ def _read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) -
             unzip(path, inner)
             unpacked = sorted(inner.iterdir())
         for each in unpacked:
-            if each.name.endswith(_SUFFIXES):
+            if each.name.endswith(_SUFFIXES) or is_film_file(each):
                 images.append((each, name))
             else:
                 each.rename(dicom / f"{number:05d}-{each.name}")
@@ -187,4 +190,4 @@ def _read_dicom(folder: Path, names: list[str]) -> list[Volume]:
 
 def _no_scan(names: list[str]) -> str:
     sent = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-    return f"{sent}: this is not a complete scan; send NIfTI, NRRD, MHA or DICOM files, or a zip of such files."
+    return f"{sent}: this is not a complete scan; send NIfTI, NRRD, MHA, PNG, TIFF or DICOM files, or a zip of them."

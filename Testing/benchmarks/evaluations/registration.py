@@ -15,9 +15,10 @@ import torch
 
 from AnatomicalEmbedding.embedding.body import body_mask
 from AnatomicalEmbedding.embedding.working_grid import resample
-from AnatomicalEmbedding.errors import PointsError
+from AnatomicalEmbedding.errors import NotSamePatientError, PointsError
 from AnatomicalEmbedding.evaluation.protocol import EmbeddingMatcher, Matcher
 from AnatomicalEmbedding.evaluation.results import Section, Tables
+from AnatomicalEmbedding.registration.correspondence import pair
 from AnatomicalEmbedding.registration.register import register
 from AnatomicalEmbedding.registration.spline import Lattice
 from AnatomicalEmbedding.structures.labelled_scans import Case, refuse_twins
@@ -39,6 +40,20 @@ class RegistrationMatcher:
         maps = self._maps.map_of(template), self._maps.map_of(target)
         found = register(maps, (template.volume, target.volume), self._kind, self._device)
         return found.transform_points(points_ras)
+
+
+class PairMatcher:
+    """Carries points by the correspondence of one patient's scans. No answer (NaN) where the scans are refused."""
+
+    def __init__(self, maps: EmbeddingMatcher) -> None:
+        self._maps, self.prepare = maps, maps.prepare
+
+    def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
+        try:
+            found = pair(template.volume, target.volume, self._maps.map_of(template), self._maps.map_of(target))
+        except NotSamePatientError:
+            return np.full_like(points_ras, np.nan)
+        return found.read(points_ras)[0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from AnatomicalEmbeddingLib.boxes.StructureNames import readable
 from AnatomicalEmbeddingLib.shared.maps.Engine import Choice
 
 ORGANS = ("liver", "spleen", "kidney_left", "stomach")
-SHIPPED = resource("Structures") / "hybrid-ct-v3.structures.safetensors"
+SHIPPED = resource("Structures") / "ct-open.structures.safetensors"
 
 
 @pytest.fixture

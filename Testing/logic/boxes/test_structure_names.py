@@ -12,7 +12,7 @@ from AnatomicalEmbeddingLib.boxes.StructureNames import readable, sortKey, title
 
 def test_the_librarys_names_are_read_without_torch(bench):
     names = bench.logic.libraryStructures()
-    path = resource("Structures") / "hybrid-ct-v3.structures.safetensors"
+    path = resource("Structures") / "ct-open.structures.safetensors"
     assert sorted(names) == sorted(StructureLibrary.load(path).examples)
     code = (
         "import sys; from pathlib import Path;"

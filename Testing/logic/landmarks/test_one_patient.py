@@ -8,6 +8,7 @@ from scans import add_bent_copy, add_patient, bent_copy, finish, patient, put_un
 
 from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
 from AnatomicalEmbeddingLib.shared import SceneNodes
+from AnatomicalEmbeddingLib.shared.maps.Engine import Engine
 
 
 @pytest.fixture
@@ -97,6 +98,44 @@ def test_a_changed_scan_loses_its_correspondence(bench, studies):
     assert bench.store.correspondences.get(template, target) is None
     bench.store.clear()
     assert bench.store.correspondences.get(template, target) is None
+    assert not bench.store.correspondences.busy
+
+
+class FailingOnce(Engine):
+    """The computer has too little memory for the first pair."""
+
+    tried = 0
+
+    def pair(self, *given):
+        self.tried += 1
+        if self.tried == 1:
+            raise MemoryError
+        return super().pair(*given)
+
+
+def test_a_failure_is_tried_again_by_a_click_but_not_by_each_move_of_the_mouse(bench, studies, scene):
+    template, target = studies
+    bench.store.engine = engine = FailingOnce(bench.store.engine.choice)
+    crosshair = AnatomicalCrosshair(scene, bench.store)
+    crosshair.volumes = [template, target]
+    points, _ = points_of_bent_copy()
+    for point in points[:3]:
+        crosshair.follow(template, point)
+        settle(bench)
+    crosshair.close()
+    assert engine.tried == 1
+    bench.place("P", node=points[0])
+    settle(bench)
+    assert bench.store.correspondences.get(template, target) is not None
+
+
+def test_a_refusal_is_kept(bench, scene):
+    template, target = add_patient(0), add_patient(1, "Stranger")
+    put_under_one_patient(scene, template, target)
+    bench.ready(template, target)
+    bench.place("liver_dome")
+    settle(bench)
+    bench.place("kidney_left_lower_pole")
     assert not bench.store.correspondences.busy
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import slicer.util
 from cohort_scans import embed_waiting
-from landmark_bench import LandmarkBench
 from scans import SEEDS, finish
 
 from AnatomicalEmbedding.cli.main import main
@@ -85,9 +84,8 @@ def test_command_line(patients, by_engine, tmp_path):
     assert_same({row["label"]: (row["status"], float(row["expected_error_mm"] or "nan")) for row in rows}, by_engine)
 
 
-def test_landmarks_of_slicer_and_the_viewer(scene, patients, by_engine, tmp_path):
+def test_landmarks_of_slicer_and_the_viewer(bench, patients, by_engine):
     """The viewer shows the answers of the same logic."""
-    bench = LandmarkBench(scene, tmp_path)
     nodes = [slicer.util.addVolumeFromArray(each.voxels, each.ijk_to_ras) for each in patients[1]]
     bench.ready(*nodes)
     ids = {name: bench.place(name, node=place) for name, place in patients[2].items()}

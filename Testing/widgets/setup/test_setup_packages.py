@@ -70,3 +70,41 @@ def test_an_older_slicer_is_answered_with_the_one_needed(kit, open_panel, engine
     panel = open_panel()
     kit.click(panel.ui.installButton)
     assert "Slicer 5.12 or newer" in shown(panel.ui.messageLabel)
+
+
+@pytest.fixture
+def intel_mac(monkeypatch, engine):
+    """Versions as on a Mac with an Intel processor: the last PyTorch there needs numpy 1, and Slicer brings numpy 2."""
+    from AnatomicalEmbedding.installation import packages
+
+    releases = {"torch": (2, 2, 2), "numpy": (2, 0, 1)}
+    monkeypatch.setattr(packages, "release_of", releases.get)
+    engine.missing = ["torch"]
+    return releases
+
+
+def test_numpy_1_follows_a_pytorch_that_needs_it(kit, open_panel, intel_mac, engine):
+    kit.packaging.install_pytorch_extension()
+    panel = open_panel()
+    kit.click(panel.ui.installButton)
+    assert kit.packaging.installed == [(["numpy<2"], {"requester": "AnatomicalEmbedding"})]
+    assert "Restart Slicer" in shown(panel.ui.messageLabel)
+
+
+def test_numpy_1_comes_from_the_folder_of_wheels_too(
+    kit, open_panel, intel_mac, engine, tmp_path, no_pytorch_extension
+):
+    (tmp_path / WHEEL).touch()
+    panel = open_panel()
+    panel.ui.wheelFolderEdit.currentPath = str(tmp_path)
+    kit.click(panel.ui.installButton)
+    folder = ["--no-index", "--find-links", str(tmp_path)]
+    assert kit.packaging.installed == [([*folder, "torch>=2.2"], {}), ([*folder, "numpy<2"], {})]
+
+
+def test_numpy_2_stays_where_pytorch_can_use_it(kit, open_panel, intel_mac, engine):
+    intel_mac["torch"] = (2, 3, 0)
+    kit.packaging.install_pytorch_extension()
+    panel = open_panel()
+    kit.click(panel.ui.installButton)
+    assert kit.packaging.installed == []

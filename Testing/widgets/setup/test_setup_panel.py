@@ -28,6 +28,8 @@ def test_choosing_a_file_of_weights(kit, open_panel, settings, tmp_path):
 
 def test_the_terms_of_the_weights_are_shown(kit, open_panel, tmp_path):
     panel = open_panel(True)
+    assert "for any purpose" in shown(panel.ui.weightsStatus)
+    choose(kit, panel.ui.weightsSelector, "ct-research")
     assert "for research only" in shown(panel.ui.weightsStatus)
     mine = tmp_path / "mine.safetensors"
     mine.write_bytes(b"0")
@@ -67,7 +69,7 @@ def test_another_folder_and_limit_are_remembered(kit, open_panel, settings, sess
 
 def test_panels_of_several_modules_follow_each_other(kit, open_panel):
     first, second = open_panel(), open_panel()
-    choose(kit, first.ui.weightsSelector, "hybrid-ct-v3")
+    choose(kit, first.ui.weightsSelector, "ct-research")
     choose(kit, first.ui.deviceSelector, "Processor (CPU)")
-    assert second.ui.weightsSelector.currentText == "hybrid-ct-v3"
+    assert second.ui.weightsSelector.currentText == "ct-research"
     assert second.ui.deviceSelector.currentText == "Processor (CPU)"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..SceneNodes import haveOnePatient
 from ..Signal import Listener, Signal
-from ..VolumeNodes import snapshot
+from ..VolumeNodes import isFilm, snapshot
 from .Worker import Worker
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class Correspondences(Listener):
         self._worker = Worker()
         self._waiting: list[tuple] = []  # pairs of volume nodes
         self._known: dict[tuple, tuple[list, Correspondence | None]] = {}  # IDs of two volumes -> their maps, result
+        self._failed: set[tuple] = set()  # IDs of two volumes; a refusal is a result and no failure
         self.listen(store.changed, self._onMap)
         self.atEnd(self._worker.end)
 
@@ -42,18 +43,22 @@ class Correspondences(Listener):
         maps, found = self._known.get((template.GetID(), target.GetID()), ([], None))
         return found if maps == [self.store.map(template), self.store.map(target)] else None
 
-    def request(self, template, targets: Sequence, ofOnePatient: bool = False) -> None:
+    def request(self, template, targets: Sequence, ofOnePatient: bool = False, retry: bool = True) -> None:
         """Start to compute the correspondences from one volume to others. Volumes without a map are left out.
 
         ofOnePatient: True if all volumes show one patient. If False, only targets that have the same patient as the
-        template in the subject hierarchy are used.
+        template in the subject hierarchy are used. Two films, and a CT and a film, need not show one patient; but a
+        place of a film has no single place in a CT, so from a film to a CT there is no correspondence. retry: True to
+        also try the pairs whose computation failed before; pairs that do not show one patient are never tried again.
         """
         for target in targets:
             key = (template.GetID(), target.GetID())
-            known = template is target or key in self._known
+            known = template is target or key in self._known or (key in self._failed and not retry)
             if known or None in (self.store.map(template), self.store.map(target)):
                 continue
-            if ofOnePatient or haveOnePatient(self.scene, template, target):
+            if isFilm(template) and not isFilm(target):
+                continue
+            if ofOnePatient or isFilm(target) or haveOnePatient(self.scene, template, target):
                 self._known[key] = self._known[key[::-1]] = ([], None)
                 self._waiting.append((template, target))
 
@@ -66,6 +71,10 @@ class Correspondences(Listener):
                 if found is not None:
                     self._known[event.key[::-1]] = maps[::-1], found.inverse()
                     self.changed.emit()
+            elif event.kind != "progress":
+                for key in (event.key, event.key[::-1]):
+                    del self._known[key]
+                    self._failed.add(key)
         if self._waiting and not self._worker.busy and not self.store.busy:
             self._start(*self._waiting.pop(0))
 
@@ -87,7 +96,8 @@ class Correspondences(Listener):
             self._forget(volumeId)
 
     def _forget(self, volumeId: str) -> None:
-        for key in [key for key in self._known if volumeId in key]:
-            del self._known[key]
+        for key in [key for key in (*self._known, *self._failed) if volumeId in key]:
+            self._known.pop(key, None)
+            self._failed.discard(key)
             self._worker.cancel(key)
         self._waiting = [nodes for nodes in self._waiting if volumeId not in [node.GetID() for node in nodes]]

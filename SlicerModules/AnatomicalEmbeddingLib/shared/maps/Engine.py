@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MemoryLimitError, NotSamePatientError
-from AnatomicalEmbedding.resources import weights_file
+from AnatomicalEmbedding.installation.packages import NUMPY_1, OLDEST_TORCH, numpy_is_too_new, release_of
+from AnatomicalEmbedding.resources import list_weights, weights_file, weights_for
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.embedding.inference import Model
     from AnatomicalEmbedding.embedding.map import EmbeddingMap
+    from AnatomicalEmbedding.films.patient import CTAndFilm
     from AnatomicalEmbedding.registration.correspondence import Correspondence
+    from AnatomicalEmbedding.registration.films import FilmPair
     from AnatomicalEmbedding.scan.volume import Volume
 
-OLDEST_TORCH = (2, 2)  # as pyproject.toml requires
 DEVICES = ("auto", "cpu", "cuda", "mps")  # in the order of AnatomicalEmbeddingSetup.ui
 
 
@@ -38,19 +39,20 @@ class Choice(NamedTuple):
 
 
 class Engine:
-    """One model, loaded at the first use. `embed` and `load` may run in a background thread."""
+    """A model for CTs and one for films, loaded at the first use. `embed` and `load` may run in a background thread."""
 
     def __init__(self, choice: Choice | None = None) -> None:
         self.choice = choice or Choice()
-        self._model: Model | None = None
+        self._models: dict[bool, Model] = {}  # True: for films
         self._loading = Lock()
 
     @staticmethod
     def missingPackages() -> list[str]:
-        """Return pip's names of the required packages that are not installed or are too old."""
+        """Return pip's names of the required packages that are not installed or are too old. May include NUMPY_1."""
         missing = [name for name in ("torch", "safetensors", "SimpleITK") if find_spec(name) is None]
-        isOld = "torch" not in missing and tuple(map(int, version("torch").split(".")[:2])) < OLDEST_TORCH
-        return ["torch", *missing] if isOld else missing
+        if "torch" not in missing and (release_of("torch") or OLDEST_TORCH) < OLDEST_TORCH:
+            missing.insert(0, "torch")
+        return [*missing, NUMPY_1] if numpy_is_too_new() else missing
 
     def problem(self) -> str | None:
         """Return why the engine cannot run, and the remedy. Returns None if it can run. Does not load the model."""
@@ -63,20 +65,28 @@ class Engine:
             return f"{path}: this file of weights is missing; choose other weights in the set-up."
         return None
 
-    def weightsPath(self) -> Path:
-        """Return the path of the chosen weights. The file may be missing."""
-        return weights_file(self.choice.weights)
+    def weightsPath(self, film: bool = False) -> Path:
+        """Return the path of the weights for CTs, or for films. The file may be missing."""
+        return weights_file(self._weights(film))
 
-    def load(self) -> Model:
-        """Return the model. Raises AnatomicalEmbeddingError if weights, device or packages are not available."""
+    def _weights(self, film: bool) -> str:
+        """Return the chosen weights. For films, shipped weights for CTs are replaced by those for films."""
+        chosen = self.choice.weights
+        return weights_for("auto" if film and chosen in list_weights() else chosen, film)
+
+    def load(self, film: bool = False) -> Model:
+        """Return the model for CTs, or for films.
+
+        Raises AnatomicalEmbeddingError if weights, device or packages are not available.
+        """
         with self._loading:
-            if self._model is None:
+            if film not in self._models:
                 if problem := self.problem():
                     raise AnatomicalEmbeddingError(problem)
                 from AnatomicalEmbedding.embedding.inference import load_model
 
-                self._model = load_model(self.choice.weights, self.choice.device, self._cache())
-            return self._model
+                self._models[film] = load_model(self._weights(film), self.choice.device, self._cache())
+            return self._models[film]
 
     def embed(
         self, volume: Volume, progress: Callable[[float, str], None], cancelled: Callable[[], bool]
@@ -87,10 +97,11 @@ class Engine:
         True, MapError if no point can be found in the map, and AnatomicalEmbeddingError for other problems.
         """
         progress(0.0, "loading the model")
-        model = self.load()
+        model = self.load(volume.is_film)
         import torch
 
         from AnatomicalEmbedding.embedding.device import choose_device
+        from AnatomicalEmbedding.embedding.film_check import check_film
 
         try:
             found = model.embed(volume, progress, cancelled)
@@ -102,20 +113,31 @@ class Engine:
             note = f"too large for the memory of {model.device}, embedded on the CPU"
             found = replace(found, notes=(*found.notes, note))
         found.check_body()
+        if volume.is_film:
+            check_film(found, volume)
         found.precompute()
         return found
 
     def pair(
         self, volumes: Sequence[Volume], maps: Sequence[EmbeddingMap], progress: Callable[[float, str], None],
         cancelled: Callable[[], bool],
-    ) -> Correspondence | None:  # fmt: skip
+    ) -> Correspondence | FilmPair | CTAndFilm | None:  # fmt: skip
         """Return the correspondence of two scans; None if they do not show one patient and one region.
 
-        See `AnatomicalEmbedding.registration.patient_scans.correspondence_of`.
+        Two films, and a CT and a film, always have a correspondence. Otherwise, see
+        `AnatomicalEmbedding.registration.patient_scans.correspondence_of`.
         """
+        from AnatomicalEmbedding.films.patient import CTAndFilm, ProjectedCT
+        from AnatomicalEmbedding.registration.films import FilmPair
         from AnatomicalEmbedding.registration.patient_scans import MappedScan, correspondence_of
 
         template, target = map(MappedScan, volumes, maps)
+        if template.map.is_film:
+            return FilmPair.of(*maps)
+        if target.map.is_film:
+            projected = ProjectedCT.of(template.volume)
+            own = self.load(film=True).embed(projected.film, progress, cancelled)
+            return CTAndFilm(projected, FilmPair.of(own, target.map))
         try:
             return correspondence_of(template, target, self._cache(), progress, cancelled)
         except NotSamePatientError:
@@ -124,9 +146,8 @@ class Engine:
     def release(self) -> None:
         """Release the memory of the model. The next use loads the model again."""
         with self._loading:
-            if self._model is None:
-                return
-            onGpu, self._model = self._model.device.type == "cuda", None
+            onGpu = any(model.device.type == "cuda" for model in self._models.values())
+            self._models.clear()
         if onGpu:
             import torch
 

@@ -11,7 +11,7 @@ import vtk
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
 from ..Signal import Listener, Signal
-from ..VolumeNodes import contentKey, snapshot
+from ..VolumeNodes import contentKey, fromEngine, isFilm, snapshot, toEngine
 from .Correspondences import Correspondences
 from .Engine import Choice, Engine
 from .Worker import Worker, waitForEnded
@@ -79,12 +79,26 @@ class MapStore(Listener):
         """Find points of the template in targets; all volumes must have a map. Returns one `Matches` for each target.
 
         A target whose correspondence with the template is ready is not matched: the correspondence gives the answers.
-        pointsRas: (N, 3) RAS mm of the template. effort: see `AnatomicalEmbedding.matching.match.match_all`.
+        pointsRas: (N, 3) in the template's own RAS mm; the answers are in each target's own RAS mm. effort: see
+        `AnatomicalEmbedding.matching.match.match_all`. Films are matched with the effort "fast", because their
+        correspondence takes seconds.
         """
         from AnatomicalEmbedding.registration.patient_scans import answers
 
         fields = [self.correspondences.get(template, target) for target in targets]
-        return answers(self.map(template), pointsRas, list(map(self.map, targets)), fields, effort)
+        maps, effort = list(map(self.map, targets)), "fast" if isFilm(template) else effort
+        found = answers(self.map(template), toEngine(template, pointsRas), maps, fields, effort)
+        places = [fromEngine(*each) for each in zip(targets, (of.points_ras for of in found), strict=True)]
+        return [replace(of, points_ras=place) for of, place in zip(found, places, strict=True)]
+
+    def reachable(self, template, targets: Sequence) -> list:
+        """Return the targets in which points of the template can be found now.
+
+        Both have a map. If only one of them is a film, their correspondence is ready.
+        """
+        ready = [node for node in targets if None not in (self.map(template), self.map(node))]
+        kind, pairs = isFilm(template), self.correspondences
+        return [node for node in ready if isFilm(node) == kind or pairs.get(template, node) is not None]
 
     def request(self, volumeNodes: Iterable, retry: bool = True) -> list:
         """Start to embed the volumes that have no map. retry: True to also embed volumes whose embedding failed before.

@@ -1,7 +1,8 @@
 """Finds missing Python packages of the engine, and installs them when the user asks.
 
 Slicer's PyTorch extension installs PyTorch, because it chooses the version that fits the GPU of this computer. numpy
-and SimpleITK are part of Slicer and are never installed.
+and SimpleITK are part of Slicer. Only on macOS with Intel or Rosetta, numpy 2 is replaced by numpy 1, because the last
+PyTorch for these computers, 2.2.2, needs numpy 1.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from pathlib import Path
 
 from slicer.i18n import tr as _
 
+from AnatomicalEmbedding.installation.packages import NUMPY_1, OLDEST_TORCH, numpy_is_too_new
+
 from ... import moduleResource
-from ..maps.Engine import OLDEST_TORCH
 from . import ModuleSettings
 
 TORCH_REQUIREMENT = ">=" + ".".join(map(str, OLDEST_TORCH))
 REQUESTER = "AnatomicalEmbedding"
 REQUIREMENTS_FILE = moduleResource("requirements.txt")
 _FOR_REPORTS = {"html": {"jinja2": "jinja2", "pillow": "PIL"}, "sr": {"highdicom": "highdicom"}}
+_RESTART = _("numpy 1 was installed, because this version of PyTorch needs it. Restart Slicer.")
 _DECLINED = _("{names} was not installed, as you declined; press Install to install it later.")
 
 
@@ -43,10 +46,11 @@ def missingForReport(kind: str) -> list[str]:
     return [name for name, module in _FOR_REPORTS.get(kind, {}).items() if find_spec(module) is None]
 
 
-def install(missing: Sequence[str]) -> None:
+def install(missing: Sequence[str]) -> str:
     """Install packages from the folder of wheel files that the user chose. Without such a folder, use the network.
 
-    missing: pip's names of the packages; may include "torch". The user must confirm network use. Raises InstallError.
+    missing: pip's names of the packages; may include "torch". The user must confirm network use. Returns a sentence if
+    the user must restart Slicer, otherwise "". Raises InstallError.
     """
     try:
         from slicer.packaging import load_requirements, pip_ensure
@@ -54,13 +58,17 @@ def install(missing: Sequence[str]) -> None:
         raise InstallError(_("This version of Slicer cannot install packages; install Slicer 5.12 or newer.")) from None
     wanted = [each for each in load_requirements(REQUIREMENTS_FILE) if each.name in missing]
     try:
-        if wheels := ModuleSettings.value(ModuleSettings.WHEEL_FOLDER, ""):
-            _installFromFolder([str(each) for each in wanted], "torch" in missing, Path(wheels))
-        else:
-            if "torch" in missing:
-                _installTorch()
-            if wanted:
-                pip_ensure(wanted, requester=REQUESTER)
+        wheels = ModuleSettings.value(ModuleSettings.WHEEL_FOLDER, "")
+        withTorch = "torch" in missing
+        if wheels and (withTorch or wanted):
+            torch = [f"torch{TORCH_REQUIREMENT}"] if withTorch else []
+            _installFromFolder([*torch, *map(str, wanted)], Path(wheels))
+        elif withTorch:
+            _installTorch()
+        if wanted and not wheels:
+            pip_ensure(wanted, requester=REQUESTER)
+        importlib.invalidate_caches()
+        return _replaceNumpy(wheels) if numpy_is_too_new() else ""
     except InstallError:
         raise
     except Exception as error:  # errors of pip, network, disk or extension: each must reach the user
@@ -72,7 +80,18 @@ def install(missing: Sequence[str]) -> None:
                 "{names}: could not be installed ({error}); see the messages of pip in the error log, and try again."
             ).format(names=", ".join(missing), error=error)
         ) from error
-    importlib.invalidate_caches()
+
+
+def _replaceNumpy(wheels: str) -> str:
+    """Install numpy 1 for a PyTorch that needs it. Returns the sentence that asks the user to restart Slicer."""
+    from packaging.requirements import Requirement
+    from slicer.packaging import pip_ensure
+
+    if wheels:
+        _installFromFolder([NUMPY_1], Path(wheels))
+    else:
+        pip_ensure([Requirement(NUMPY_1)], requester=REQUESTER)
+    return _RESTART
 
 
 def _installTorch() -> None:
@@ -92,7 +111,7 @@ def _installTorch() -> None:
         raise InstallError(_DECLINED.format(names="PyTorch"))
 
 
-def _installFromFolder(wanted: list[str], withTorch: bool, folder: Path) -> None:
+def _installFromFolder(wanted: list[str], folder: Path) -> None:
     import slicer.util
 
     if not any(folder.glob("*.whl")):
@@ -100,5 +119,4 @@ def _installFromFolder(wanted: list[str], withTorch: bool, folder: Path) -> None
             "{folder}: holds no wheel files (*.whl); choose another folder, or clear the field to use the network."
         )
         raise InstallError(text.format(folder=folder))
-    torch = [f"torch{TORCH_REQUIREMENT}"] if withTorch else []
-    slicer.util.pip_install(["--no-index", "--find-links", str(folder), *torch, *wanted])
+    slicer.util.pip_install(["--no-index", "--find-links", str(folder), *wanted])

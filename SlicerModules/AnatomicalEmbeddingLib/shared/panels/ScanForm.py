@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import qt
 
-from ..VolumeNodes import ctVolumes, scans
+from ..VolumeNodes import ctVolumes, films, isFilm, scans
 
 
 class ScanForm:
     """Check boxes for volumes. They show the parameters `targets` (the ticked volumes) and `allTargets` (True for all).
 
-    "All scans" does not include crops and resampled copies. The user can tick such copies one by one.
+    "All scans" does not include crops and resampled copies. The user can tick such copies one by one. With films=True,
+    films are offered too; "all scans" are then the films if the template is a film, and otherwise the CTs.
     """
 
-    def __init__(self, scene, selector) -> None:
-        self._scene, self._selector = scene, selector
+    def __init__(self, scene, selector, films: bool = False) -> None:
+        self._scene, self._selector, self._withFilms = scene, selector, films
         self._offered: list = []
 
     @property
     def isCurrent(self) -> bool:
         """True if the scene contains the same volumes as at the last call of `show`."""
-        return self._offered == ctVolumes(self._scene)
+        return self._offered == self._present()
 
     def show(self, parameterNode, without=None) -> list:
         """Tick the volumes chosen in the parameter node, but never the volume `without`. Returns the ticked volumes."""
-        self._offered = ctVolumes(self._scene)
-        wanted = scans(self._scene) if parameterNode.allTargets else list(parameterNode.targets)
+        self._offered = self._present()
+        ofKind = films if self._withFilms and isFilm(without) else scans
+        wanted = ofKind(self._scene) if parameterNode.allTargets else list(parameterNode.targets)
         chosen = [volume for volume in self._offered if volume in wanted and volume is not without]
         if parameterNode.allTargets and list(parameterNode.targets) != chosen:
             parameterNode.targets = chosen  # if the user switches `allTargets` off, these volumes are ticked
@@ -35,6 +37,9 @@ class ScanForm:
             if self._selector.checkState(volume) != state:
                 self._selector.setCheckState(volume, state)
         return chosen
+
+    def _present(self) -> list:
+        return ctVolumes(self._scene) + (films(self._scene) if self._withFilms else [])
 
     def clear(self) -> None:
         self._offered = []

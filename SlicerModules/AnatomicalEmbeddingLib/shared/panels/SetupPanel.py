@@ -88,8 +88,7 @@ class SetupPanel(Listener):
 
     def _onInstall(self) -> None:
         try:
-            install(self._missing())
-            message = ""
+            message = install(self._missing())
         except InstallError as error:
             message = str(error)
         left = self._missing()

@@ -14,6 +14,8 @@ from slicer.i18n import tr as _
 from ... import moduleResource
 from .. import SideBySide, Views
 from ..CtWindow import PRESETS, CtWindows, setWindow
+from ..LevelTexts import levelText
+from ..maps.MapStore import MapStore
 from ..Signal import Signal
 
 _MOST = {SideBySide.ROWS: 6, SideBySide.AXIAL: 9}  # largest number of scans; with more, views are too small
@@ -120,18 +122,28 @@ def _volumesInViews(scene) -> list:
 
 def writeInViews(scene, texts: Mapping[str, str]) -> None:
     """Write texts at the top of slice views. texts: volume ID -> text. The views of all other volumes get no text."""
-    manager = slicer.app.layoutManager()
-    if manager is None:  # no main window
-        return
     for node in Views.sliceNodes(scene):
-        widget = manager.sliceWidget(node.GetLayoutName())
         volume = Views.volumeIn(scene, node)
-        if widget is None:
-            continue
-        corners, text = widget.sliceView().cornerAnnotation(), texts.get("" if volume is None else volume.GetID(), "")
-        if (corners.GetText(vtk.vtkCornerAnnotation.UpperEdge) or "") != text:
-            corners.SetText(vtk.vtkCornerAnnotation.UpperEdge, text)  # Slicer's own texts are in the corners
-            widget.sliceView().scheduleRender()
+        _write(node, vtk.vtkCornerAnnotation.UpperEdge, texts.get("" if volume is None else volume.GetID(), ""))
+
+
+def writeLevels(scene, store: MapStore | None) -> None:
+    """Write the level of the spine at the bottom of slice views. store: maps of the scans; None to clear the texts."""
+    for node in Views.sliceNodes(scene):
+        text = "" if store is None else levelText(Views.volumeIn(scene, node), node, store)
+        _write(node, vtk.vtkCornerAnnotation.LowerEdge, text)
+
+
+def _write(sliceNode, edge: int, text: str) -> None:
+    """Write a text at an edge of a view. Slicer's own texts are in the corners. Does nothing without a main window."""
+    manager = slicer.app.layoutManager()
+    widget = None if manager is None else manager.sliceWidget(sliceNode.GetLayoutName())
+    if widget is None:
+        return
+    corners = widget.sliceView().cornerAnnotation()
+    if (corners.GetText(edge) or "") != text:
+        corners.SetText(edge, text)
+        widget.sliceView().scheduleRender()
 
 
 def _drawSliceViewsSoon(again: Callable[[], None]) -> None:

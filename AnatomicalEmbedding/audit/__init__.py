@@ -1,0 +1,1 @@
+"""Auditing labelled data sets: which labels of which scans are probably wrong."""

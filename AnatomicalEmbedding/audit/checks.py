@@ -1,0 +1,205 @@
+"""The checks of one labelled scan: sides, names, levels, pieces, volumes, cut ends, grids, tissue, overlaps, shifts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..anatomy.names import SIDES, canonical_name, other_side
+from ..anatomy.terms import load_terms
+from ..embedding.orientation import FAULTS
+from ..scan.geometry import transform_points
+from .findings import Finding, Problem, judge
+from .relations import SPINE, Relations
+
+if TYPE_CHECKING:
+    from ..embedding.map import EmbeddingMap
+    from ..scan.volume import Volume
+    from .dataset import Labels
+    from .measuring import MeasuredLabel
+
+# limits of `judge`: for the decrease of the cost by another explanation, or for a cost
+_SIDE, _EXCHANGED, _RENAMED, _FAR = (5.0, 2.0), (8.0, 2.5), (9.0, 3.0), (15.0, 3.0)
+_FAR_COST, _NEAR_COST = 8.0, 6.0  # a label is renamed if its own place costs more, and another place less
+_LEAST_ASIDE_MM = 15.0  # a structure closer to the middle of the body has no certain side
+_PIECE_MM = (20.0, 6.0)  # limit: a piece is stray if it is this much farther away than usual
+_OUTSIDE_MM = 20.0  # added for labels that the border cuts, as the pieces may be connected outside of the scan
+_VOLUME, _FLAT = (3.6, 0.5), (0.28, 0.06)  # limits, in standard deviations of the logarithm; of `MeasuredLabel.flat`
+_FEWEST_VOLUMES, _FEWEST_ENDS = 5, 3  # patients in the table
+# limits: by which share of the usual distance a lower number lies lower; by how many vertebrae a gap is off
+_ORDER, _GAP = (0.45, 0.1), (0.52, 0.08)
+_RIBS = tuple(tuple(f"rib_{side}_{n}" for n in range(1, 11)) for side in SIDES)
+_GRIDS_AGREE_MM = 0.5
+_AIR_HU = -400.0
+# Voxels of these tissues, and of structures whose names begin so, may be dark: they contain air, or lie at air.
+_AIRY = {"air", "lung", "bowel", "fat", "any"}, ("esophagus", "duodenum", "rectum", "larynx", "pulmonary")
+_VOXELS = 3000  # so many voxels of a label are compared with the scan
+_OUTSIDE_SHARE, _OVERLAP_SHARE = (0.2, 0.05), (0.15, 0.05)  # limits
+_LEAST_OVERLAP_ML = 0.5
+_SHIFTED_MM, _ONE_LABEL_MM = 25.0, 20.0  # limit of a shift; added for one label, less for several
+_FEWEST_SHIFTED = 2  # one label alone may be wrong itself
+_CERTAIN, _MIRRORED, _FAULT = 0.99, 0.93, 0.8  # scores
+
+
+def check_labels(relations: Relations) -> list[Finding]:
+    """Compare the labels of a scan with one another, with the usual body and with the scan's map."""
+    found = _check_names(relations) + _check_numbers(relations) + _check_each(relations)
+    if (reason := relations.explanation) is not None:
+        return found + judge(reason.problem, relations.gain, reason.limit, reason.text)
+    return found + _check_shift(relations)
+
+
+def _check_names(relations: Relations) -> list[Finding]:
+    """Find labels that would fit better with another name, or far from their place. Each label gets one finding."""
+    usual, rows, names, labels = relations.usual, relations.rows, relations.names, relations.labels
+    own = [cost[np.arange(len(rows)), rows] for cost in relations.costs]
+    by_place, by_both = (mine[:, None] - cost for mine, cost in zip(own, relations.costs, strict=True))
+    aside = np.abs(usual.places[rows, 0]) >= _LEAST_ASIDE_MM
+    tried: list[tuple[float, tuple[int, ...], list[Finding]]] = []
+
+    def attempt(problem: Problem, gain: float, limit: tuple[float, float], text: str, *numbers: int) -> None:
+        found = judge(problem, gain, limit, text, *(labels[n] for n in numbers))
+        tried.append(((gain - limit[0]) / limit[1], numbers, found))
+
+    for n, m in combinations(range(len(rows)), 2):
+        is_side = other_side(names[n]) == names[m]
+        gains = [(by_place if is_side else by_both)[a, rows[b]] for a, b in ((n, m), (m, n))]
+        text = f"the names {labels[n].text} and {labels[m].text} seem to be exchanged"
+        if is_side and aside[n] and max(gains) > 0:
+            attempt("side", sum(gains), _SIDE, text, n, m)
+        elif not is_side and min(gains) > 0 and not _is_part(names[n], names[m]):
+            attempt("exchanged", sum(gains), _EXCHANGED, text, n, m)
+    free = ~np.isin(np.arange(len(usual.names)), rows)
+    for n, label in enumerate(labels):
+        there = f"{label.text} lies where {{}} usually lies"
+        opposite = usual.index.get(other_side(names[n]), rows[n])
+        if free[opposite] and aside[n]:
+            attempt("side", by_place[n, opposite], _SIDE, there.format(load_terms()[usual.names[opposite]].title), n)
+        best, at = int(np.where(free, by_both[n], -np.inf).argmax()), relations.expected_ras(names[n])
+        if label.is_cut or at is None:
+            continue
+        if own[0][n] > _FAR_COST and own[1][n] - by_both[n, best] < _NEAR_COST:
+            attempt("exchanged", by_both[n, best], _RENAMED, there.format(load_terms()[usual.names[best]].title), n)
+        away = float(np.linalg.norm(label.centre_ras - at))
+        text = f"{label.text} ({label.volume_ml:.1f} ml) lies {away:.0f} mm from its usual place"
+        attempt("stray", own[0][n], _FAR, text, n)
+    found: list[Finding] = []
+    explained: set[int] = set()
+    for _, numbers, new in sorted(tried, key=lambda each: -each[0]):
+        if new and not explained & {*numbers}:
+            found += new
+            explained |= {*numbers}
+    return found
+
+
+def _is_part(one: str, other: str) -> bool:
+    """Whether one structure is a part of the other, or may be, as its name is unknown."""
+    terms = load_terms()
+    return not {one, other} <= terms.by_name.keys() or one in terms.ancestors(other) or other in terms.ancestors(one)
+
+
+def _check_numbers(relations: Relations) -> list[Finding]:
+    """Find vertebrae and ribs in the wrong order, and vertebrae whose distance does not fit their numbers, for example
+    T12 directly above L2."""
+    usual, found = relations.usual, list[Finding]()
+    whole = {name: n for n, name in enumerate(relations.names) if not relations.is_cut[n]}
+    for series in (SPINE, *_RIBS) if relations.frame.scale[2] > 0 else ():
+        known = [name for name in series if name in usual.index]
+        order = [n for n, name in enumerate(known) if name in whole]
+        if len(order) < 2:
+            continue
+        apart = np.maximum(-np.diff(usual.places[[usual.index[name] for name in known], 2]), 8.0)
+        smooth = np.convolve(np.pad(apart, 1, mode="edge"), np.full(3, 1 / 3), mode="valid")
+        rows = [whole[known[n]] for n in order]
+        ratio = -np.diff(relations.centres[rows, 2]) / np.diff(np.append(0, smooth.cumsum())[order])
+        off = (ratio / np.median(ratio) - 1) * np.diff(order)
+        wrong, gaps = list[Finding](), list[Finding]()
+        for n, (one, other) in enumerate(pairwise(relations.labels[row] for row in rows)):
+            text = f"{one.text} lies below {other.text}: the names seem to be exchanged"
+            wrong += judge("exchanged", -ratio[n], _ORDER, text, one, other)
+            than = "farther apart" if off[n] > 0 else "closer together"
+            text = f"{one.text} and {other.text} lie {than} than their numbers say"
+            gaps += judge("level", abs(off[n]), _GAP, text, one, other)
+        found += wrong or (gaps if series is SPINE else [])
+    return found
+
+
+def _check_each(relations: Relations) -> list[Finding]:
+    """Find stray pieces, unusual volumes, and labels that end with a large flat slice, as if a part were missing."""
+    usual, found = relations.usual, list[Finding]()
+    is_scaled = relations.explanation is not None and relations.explanation.problem == "geometry"
+    for label, row, log_volume in zip(relations.labels, relations.rows, relations.log_volumes, strict=True):
+        for piece in label.pieces:
+            farther = piece.away_mm - usual.gap_mm[row] - _OUTSIDE_MM * label.is_cut
+            text = f"a piece of {label.text} ({piece.volume_ml:.1f} ml) lies {piece.away_mm:.0f} mm from the rest"
+            found += judge("stray", farther, _PIECE_MM, text, label, point_ras=piece.point_ras)
+        if usual.patients[row] >= _FEWEST_ENDS:
+            text = f"{label.text} ends with a slice of {label.flat:.0%} of its largest area, as if it were cut off"
+            found += judge("cut", label.flat - usual.flat[row], _FLAT, text, label)
+        if usual.patients[row] >= _FEWEST_VOLUMES and not label.is_cut and not is_scaled:
+            off = abs(log_volume - usual.volume[row]) / usual.volume_spread[row]
+            text = f"{label.text} has {label.volume_ml:.1f} ml; usual are about {np.exp(usual.volume[row]):.3g} ml"
+            found += judge("volume", off, _VOLUME, text, label)
+    return found
+
+
+def _check_shift(relations: Relations) -> list[Finding]:
+    """Find labels that are all shifted relative to the scan, by the body coordinates at the labels."""
+    kept = ~relations.is_cut & np.isfinite(relations.body[:, 0])
+    if kept.sum() < _FEWEST_SHIFTED:
+        return []
+    off = (relations.body - relations.usual.places[relations.rows])[kept]
+    away = float(np.linalg.norm(np.median(off, axis=0)))
+    text = f"all labels lie about {away:.0f} mm from where the scan shows their structures, as if they were shifted"
+    return judge("geometry", away, (_SHIFTED_MM + _ONE_LABEL_MM / np.sqrt(kept.sum()), 5.0), text)
+
+
+def check_map(embedding: EmbeddingMap) -> list[Finding]:
+    """Report the faults of a scan that its map shows: mirrored, upside down, joined, wrong voxel size."""
+    text = "according to the scan's anatomy, {}".format
+    return [
+        Finding("mirrored", _MIRRORED, text(each)) if each in FAULTS else Finding("geometry", _FAULT, text(each))
+        for each in embedding.faults
+    ]
+
+
+def check_grids(volume: Volume, labels: Labels) -> list[Finding]:
+    """Compare the grid of a scan with the grid of its labels."""
+    if volume.shape != labels.voxels.shape:
+        sizes = (" x ".join(map(str, shape[::-1])) for shape in (volume.shape, labels.voxels.shape))
+        return [Finding("geometry", _CERTAIN, "the scan has {} voxels, its labels have {}".format(*sizes))]
+    corners = np.array([(0, 0, 0), np.array(volume.shape[::-1]) - 1])
+    apart = transform_points(volume.ijk_to_ras, corners) - transform_points(labels.ijk_to_ras, corners)
+    away = float(np.linalg.norm(apart, axis=1).max())
+    text = f"the headers of scan and labels place the same voxel up to {away:.1f} mm apart"
+    return [Finding("geometry", _CERTAIN, text)] if away > _GRIDS_AGREE_MM else []
+
+
+def check_tissue(volume: Volume, labels: Labels, measured: Sequence[MeasuredLabel]) -> list[Finding]:
+    """Find labels that lie partly in air, which is outside of the body."""
+    found: list[Finding] = []
+    for label in measured:
+        term = load_terms().by_name.get(label.name)
+        if term is None or term.tissue in _AIRY[0] or term.name.startswith(_AIRY[1]):
+            continue
+        voxels = np.argwhere(labels.voxels == label.value)[:, ::-1]
+        points = transform_points(labels.ijk_to_ras, voxels[:: max(1, len(voxels) // _VOXELS)])
+        dark = points[volume.sample(points, outside=-1000.0) < _AIR_HU]
+        share = len(dark) / len(points)
+        text = f"{share:.0%} of {label.text} lies in air, outside of the body or in a lung"
+        found += judge("outside", share, _OUTSIDE_SHARE, text, label, point_ras=dark[len(dark) // 2] if share else None)
+    return found
+
+
+def check_overlaps(labels: Labels, measured: Sequence[MeasuredLabel]) -> list[Finding]:
+    """Find masks that overlap although their structures exclude each other."""
+    found: list[Finding] = []
+    for one, other, shared_ml in labels.shared:
+        held = [each for each in measured if each.text in (one, other)]
+        share = shared_ml / max(min((each.volume_ml for each in held), default=0.0), shared_ml)
+        if shared_ml >= _LEAST_OVERLAP_ML and not _is_part(canonical_name(one), canonical_name(other)):
+            found += judge("overlap", share, _OVERLAP_SHARE, f"{one} and {other} share {shared_ml:.1f} ml", *held)
+    return found

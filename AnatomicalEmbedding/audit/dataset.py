@@ -1,0 +1,129 @@
+"""Finds the labelled scans of a data set, and reads their labels. docs/audit.md lists the layouts of data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from ..dicom.outlines import outlined_series, read_dicom_labels
+from ..errors import AnatomicalEmbeddingError, VolumeError
+from ..scan.dicom import is_dicom_file
+from ..scan.geometry import image_affine
+from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, is_label_map, read_image
+from ..scan.sources import Source, distinct_names, list_sources
+from ..structures.labelled_scans import as_labels, read_texts
+
+TRAINING, TEST = "Tr", "Ts"  # ends of the names of nnU-Net's folders
+_LAYOUTS = "the layout of nnU-Net or TotalSegmentator, NAME.seg.nii.gz with NAME.labels.json, or DICOM SEG or RTSTRUCT"
+
+read_scan = lru_cache(maxsize=1)(Source.read)  # of an entry; raises VolumeError
+
+
+@dataclass(frozen=True)
+class LabelledScan:
+    """One entry of a data set.
+
+    Args:
+        name: a name that no other entry has.
+        scan: the CT, or None if only labels are there.
+        labels: one label map, one DICOM SEG or RTSTRUCT, or one mask for each structure.
+        list_of_names: file with the names of the labels; None if they are named by the masks' files or in the DICOM.
+        part: TRAINING, TEST, or "" if the data set has no such parts.
+    """
+
+    name: str
+    scan: Source | None
+    labels: tuple[Path, ...]
+    list_of_names: Path | None = None
+    part: str = ""
+
+    @property
+    def state(self) -> list[list[object]]:
+        """Names, sizes and times of change of all files. If they change, the entry is checked again."""
+        files = [*self.labels, *([self.list_of_names] if self.list_of_names else [])]
+        states = [[str(each), each.stat().st_size, each.stat().st_mtime_ns] for each in files if each.exists()]
+        return [*states, [self.scan.path, self.scan.size, self.scan.changed_ns] if self.scan else []]
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """The labels of one entry. voxels: (k, j, i), 0 for background. ijk_to_ras: (4, 4). texts: value -> name in the
+    data set. shared: (name, name, ml) for masks that overlap; the later mask is in `voxels`."""
+
+    voxels: np.ndarray
+    ijk_to_ras: np.ndarray
+    texts: dict[int, str]
+    shared: tuple[tuple[str, str, float], ...] = ()
+
+
+def list_entries(folder: Path) -> list[LabelledScan]:
+    """Find all labelled scans in a folder and its subfolders. Raises AnatomicalEmbeddingError if there are none."""
+    scans = {each.series or each.path: each for each in list_sources([folder], lambda line: None) if not each.unfit}
+    slices = {Path(each.path, name) for each in scans.values() for name in each.files}
+    files = sorted(each for each in folder.rglob("[!.]*") if each.is_file() and each not in slices)
+    found = [each for path in files for each in _entries_of(path, scans)]
+    if not found:
+        raise AnatomicalEmbeddingError(f"{folder}: contains no labelled scan; give a folder in {_LAYOUTS}.")
+    names = distinct_names([each.name for each in found])
+    return sorted((replace(each, name=n) for each, n in zip(found, names, strict=True)), key=lambda each: each.name)
+
+
+def _entries_of(path: Path, scans: dict[str, Source]) -> Iterator[LabelledScan]:
+    """Yield the entry whose labels begin with the file `path`. scans: path, or UID of the series -> scan."""
+    folder, stem = path.parent, display_name(path).removesuffix(".seg")
+
+    def scan_at(place: Path, *stems: str) -> Source | None:
+        paths = (str(place / f"{each}{suffix}") for each in stems for suffix in IMAGE_SUFFIXES)
+        return next((scans[each] for each in paths if each in scans), None)
+
+    if not image_suffix(path):
+        if is_dicom_file(path) and (outlined := outlined_series(path)) is not None:
+            scan = next((scans[uid] for uid in sorted(outlined) if uid in scans), None)
+            yield LabelledScan(str(path) if scan is None else scan.label, scan, (path,))
+    elif folder.name == "segmentations":  # TotalSegmentator
+        masks = tuple(sorted(each for each in folder.glob("[!.]*") if image_suffix(each)))
+        if path == masks[0]:
+            yield LabelledScan(str(folder.parent), scan_at(folder.parent, "ct"), masks)
+    elif folder.name in ("labelsTr", "labelsTs"):  # nnU-Net
+        scan = scan_at(folder.with_name(folder.name.replace("labels", "images")), f"{stem}_0000", stem)
+        yield LabelledScan(str(path), scan, (path,), folder.parent / "dataset.json", folder.name[-2:])
+    elif is_label_map(path):
+        yield LabelledScan(str(folder / stem), scan_at(folder, stem), (path,), folder / f"{stem}.labels.json")
+
+
+def read_labels(entry: LabelledScan) -> Labels:
+    """Read the labels of an entry.
+
+    Raises VolumeError if a file is damaged or has fractions, if masks of one scan have different grids, or if the scan
+    of DICOM labels is missing; PointsError if the list of names is missing or damaged.
+    """
+    path = entry.labels[0]
+    if not image_suffix(path):
+        if entry.scan is None:
+            raise VolumeError(f"{path}: its DICOM series is not in the data set; add the series.")
+        volume = read_scan(entry.scan)
+        voxels, values = read_dicom_labels(path, volume.shape, volume.ijk_to_ras)
+        return Labels(voxels, volume.ijk_to_ras, {value: text for text, value in values.items()})
+    voxels, ijk_to_ras = _read_voxels(path)
+    if entry.list_of_names is not None:
+        return Labels(voxels, ijk_to_ras, read_texts(entry.list_of_names))
+    result, shared = np.zeros(voxels.shape, np.uint16), []
+    texts = dict(enumerate(map(display_name, entry.labels), start=1))
+    voxel_ml = abs(float(np.linalg.det(ijk_to_ras[:3, :3]))) / 1000
+    for value, path in enumerate(entry.labels, start=1):
+        mask, affine = _read_voxels(path)
+        if mask.shape != voxels.shape or np.abs(affine - ijk_to_ras).max() > 0.01:
+            raise VolumeError(f"{path}: has another grid than the first mask; resample the masks to one grid.")
+        under, count = np.unique(result[(mask > 0) & (result > 0)], return_counts=True)
+        shared += [(texts[int(a)], texts[value], n * voxel_ml) for a, n in zip(under, count, strict=True)]
+        result[mask > 0] = value
+    return Labels(result, ijk_to_ras, texts, tuple(shared))
+
+
+def _read_voxels(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    image, _ = read_image(path)
+    return as_labels(path, image), image_affine(image)

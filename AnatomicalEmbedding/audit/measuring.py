@@ -1,0 +1,96 @@
+"""Measures the labels of one label map: place, volume, pieces, and whether the border of the map cuts a label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import SimpleITK as sitk
+
+from ..anatomy.names import canonical_name
+from ..scan.geometry import image_affine, slice_axis, to_image
+
+_PIECE_ML = 0.3  # smaller pieces of a label are not reported
+_FEWEST_VOXELS = 10  # smaller labels are left out
+_FEWEST_SLICES = 12  # the ends of a label with fewer slices are not measured
+_BORDER_MM = 4.0  # a label that ends closer to the border of the label map than this may be cut
+
+
+class Piece(NamedTuple):
+    """A part of a label that is not connected to the label's largest part. point_ras: (3,) RAS mm, centre of mass.
+    away_mm: distance between the nearest voxels of both parts."""
+
+    point_ras: np.ndarray
+    volume_ml: float
+    away_mm: float
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredLabel:
+    """One label of a label map.
+
+    Args:
+        value: value of the label's voxels. text: the label's name as the data set writes it.
+        name: canonical name of the structure, or `text` if the structure is unknown.
+        centre_ras: (3,) RAS mm, centre of mass of the label's largest piece.
+        size_mm: (3,) size of the label's box along R, A and S.
+        volume_ml: volume of the whole label.
+        is_cut: whether the label reaches the border of the label map, or ends less than 4 mm away from it.
+        pieces: all other pieces of at least 0.3 ml, largest first.
+        flat: area of the label's first or last slice, divided by the area of its largest slice; the larger of both.
+            Slices at the border of the map are not counted; 0 if the label has too few slices.
+    """
+
+    value: int
+    text: str
+    name: str
+    centre_ras: np.ndarray
+    size_mm: np.ndarray
+    volume_ml: float
+    is_cut: bool
+    pieces: tuple[Piece, ...]
+    flat: float
+
+
+def measure_labels(voxels: np.ndarray, ijk_to_ras: np.ndarray, texts: Mapping[int, str]) -> list[MeasuredLabel]:
+    """Measure all labels of a label map. Labels with fewer than 10 voxels are left out.
+
+    Args:
+        voxels: (k, j, i) integers, 0 for background. ijk_to_ras: (4, 4). texts: value -> name in the data set.
+    """
+    image = to_image(voxels, ijk_to_ras)
+    shapes = _shapes(image)
+    kept = [value for value in texts if shapes.HasLabel(value) and shapes.GetNumberOfPixels(value) >= _FEWEST_VOXELS]
+    return [_measure(image, value, texts[value], np.array(shapes.GetBoundingBox(value))) for value in kept]
+
+
+def _shapes(image: sitk.Image) -> sitk.LabelShapeStatisticsImageFilter:
+    shapes = sitk.LabelShapeStatisticsImageFilter()
+    shapes.ComputePerimeterOff()
+    shapes.Execute(image)
+    return shapes
+
+
+def _measure(image: sitk.Image, value: int, text: str, box: np.ndarray) -> MeasuredLabel:
+    low, size, near = box[:3], box[3:], _BORDER_MM / np.array(image.GetSpacing())
+    at_border = np.array([low <= near, low + size >= np.array(image.GetSize()) - near])  # (lower or upper, axis)
+    mask = sitk.RegionOfInterest(image, size.tolist(), low.tolist()) == value
+    parts = sitk.RelabelComponent(sitk.ConnectedComponent(mask, True))  # the largest part gets 1
+    shapes = _shapes(parts)
+    volumes = {n: shapes.GetPhysicalSize(n) / 1000 for n in shapes.GetLabels()}
+    centres = {n: np.array(shapes.GetCentroid(n)) * (-1, -1, 1) for n in volumes}
+    others = [n for n, ml in volumes.items() if n > 1 and ml >= _PIECE_ML]
+    largest = sitk.SignedMaurerDistanceMap(parts == 1, squaredDistance=False, useImageSpacing=True) if others else mask
+    away, numbers = sitk.GetArrayFromImage(largest), sitk.GetArrayFromImage(parts)
+    pieces = tuple(Piece(centres[n], volumes[n], float(away[numbers == n].min())) for n in others)
+    to_ras = image_affine(image)
+    along = slice_axis(to_ras)
+    area = (numbers > 0).sum(axis=tuple(axis for axis in range(3) if axis != 2 - along))
+    flat = np.where(at_border[:, along], 0, area[[0, -1]]).max() / area.max() if len(area) >= _FEWEST_SLICES else 0.0
+    box_mm = np.abs(to_ras[:3, :3]) @ size
+    return MeasuredLabel(
+        value, text, canonical_name(text), centres[1], box_mm, sum(volumes.values()), bool(at_border.any()), pieces,
+        float(flat),
+    )  # fmt: skip

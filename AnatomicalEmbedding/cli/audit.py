@@ -1,0 +1,54 @@
+"""anatemb audit: rank the labels of a data set that are probably wrong."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from . import console
+
+_SHOWN = 20  # findings printed on the terminal
+
+
+def add_to(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "audit",
+        help="find labels of a data set that are probably wrong",
+        description="Checks the labels of a data set: sides, levels, exchanged names, stray pieces, missing and cut "
+        "labels, overlaps, volumes, mirrored scans, geometry and duplicates. Writes audit.html (look at these first), "
+        "audit.csv and audit.json. Ends with exit code 1 if a finding has the score of --limit or more. If an audit "
+        "was stopped, the same command continues it.",
+    )
+    layouts = "folder: nnU-Net, TotalSegmentator, NAME.seg.nii.gz with NAME.labels.json, or DICOM SEG or RTSTRUCT"
+    parser.add_argument("dataset", type=Path, metavar="DATASET", help=layouts)
+    share = console.number(float, lambda value: 0 < value <= 1, "a number above 0, at most 1")
+    about = "least score of an error (default: 0.5)"
+    parser.add_argument("--limit", type=share, default=0.5, metavar="SCORE", help=about)
+    parser.add_argument("--labels-only", action="store_true", help="do not read the scans; much faster, finds less")
+    console.complete(parser, run, "output", "report", model=False)
+    console.add_workers(parser.add_argument_group("workers"), 1)
+
+
+def run(options: argparse.Namespace) -> int:
+    console.check_report(options)
+    console.make_folder(options.output)
+    from ..audit.dataset import list_entries
+    from ..audit.findings import COLUMNS, write_results
+    from ..audit.running import audit
+    from ..cohort.work import Plan
+
+    plan = Plan(options.model, options.device, options.workers, options.memory_mb, options.scheduler)
+    entries = list_entries(options.dataset)
+    with console.progress_lines(options.dataset.name, options.json) as progress:
+        records = audit(entries, options.output, plan, options.labels_only, progress)
+    values, written = write_results(options.output, records, options.limit, not options.no_report)
+    for each in values["skipped"]:
+        console.warn(f"not audited: {each['reason']}")
+    wrong = [each for each in values["findings"] if each["score"] >= options.limit]
+    if options.json:
+        console.print_json(values | {"files": list(map(str, written))})
+    else:
+        console.print_table(COLUMNS, [[each[column] for column in COLUMNS] for each in wrong[:_SHOWN]])
+        console.say(f"{len(records)} scans; {len(wrong)} findings with a score of {options.limit:g} or more")
+        console.say_written(written)
+    return int(bool(wrong or values["skipped"]))  # exit code 1: the data set needs a look

@@ -1,0 +1,106 @@
+"""anatemb doctor: check the installation, measure its speed, and print the line that installs what is missing."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import time
+from importlib.metadata import version
+
+from .. import __version__
+from ..errors import AnatomicalEmbeddingError
+from ..files import file_sha256, parse_json
+from ..installation.packages import DISTRIBUTION, NUMPY_1, Requirement, list_requirements, numpy_is_too_new
+from ..resources import default_weights, list_cards, missing_weights, resource, terms_of, weights_file
+from . import console
+
+_SEED, _SPACING_MM, _COVERAGE_MM = 71, (3.0, 3.0, 3.0), (150.0, 450.0)  # of the synthetic scan that is embedded
+
+
+def add_to(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "doctor",
+        help="check packages, weights and device; measure the speed; show what is missing and what to type",
+        description="Checks the packages, the weights and the device, and embeds a small synthetic scan. If something "
+        "is missing, the command shows the line to type. Exit code 2: the program cannot run before you type it.",
+    )
+    console.complete(parser, run)
+
+
+def run(options: argparse.Namespace) -> None:
+    needed = list_requirements()
+    problems = _package_problems([each for each in needed if not each.extra])
+    facts: dict[str, object] = {
+        "anatemb": __version__,
+        "python": f"{platform.python_version()}, {platform.system()} {platform.machine()}",
+        **{each.name: version(each.name) for each in needed if not each.extra and each.is_met},
+        **_optional_packages(needed),
+        **{f"weights {name}": _weights_state(name) for name in list_cards()},
+        "orientation network": terms_of(resource("Orientation") / "ct.safetensors") or "terms are not stated",
+    }
+    if not problems:
+        try:
+            facts |= _computing(options)
+        except (AnatomicalEmbeddingError, ImportError, OSError) as error:
+            problems.append(f"{error}")
+    if options.json:
+        console.print_json([facts | {"problems": problems}])
+    else:
+        width = max(map(len, facts))
+        for name, value in facts.items():
+            console.say(f"{name:<{width}}  {value}")
+    if problems:
+        raise AnatomicalEmbeddingError(" ".join(problems))
+
+
+def _package_problems(needed: list[Requirement]) -> list[str]:
+    wanted = [f'"{each.text}"' for each in needed if not each.is_met]
+    if numpy_is_too_new():
+        wanted.append(f'"{NUMPY_1}"')
+    verb = "is" if len(wanted) == 1 else "are"
+    line = f"pip install {' '.join(wanted)}"
+    return [f"packages: {len(wanted)} {verb} missing or of the wrong version; type: {line}."] if wanted else []
+
+
+def _optional_packages(needed: list[Requirement]) -> dict[str, object]:
+    """Return for each group of optional packages whether it is installed, or the line to type."""
+    states: dict[str, object] = {}
+    for each in filter(lambda each: each.extra, needed):
+        if not each.is_met:
+            states[f"extra {each.extra}"] = f'{each.name} is missing; type: pip install "{DISTRIBUTION}[{each.extra}]"'
+        states.setdefault(f"extra {each.extra}", "installed")
+    return states
+
+
+def _weights_state(name: str) -> str:
+    """Return whether weights are installed and unchanged, and their terms."""
+    path = weights_file(name)
+    if not path.is_file():
+        state = missing_weights(name).removeprefix(f"{name}: ")
+    elif file_sha256(path) != parse_json(path.with_suffix(".json").read_text(encoding="utf-8")).get("sha256"):
+        state = "damaged: the SHA-256 is not that of the card; install the program again."
+    else:
+        state = "installed, default." if name == default_weights() else "installed."
+    return f"{state} {terms_of(path)}"
+
+
+def _computing(options: argparse.Namespace) -> dict[str, object]:
+    """Embed a synthetic scan. Returns the device, the memory limit and the measured time."""
+    import torch
+
+    from ..embedding.device import memory_budget
+    from ..phantom import make_phantom
+
+    options.no_cache = True
+    model = console.open_model(options)
+    scan = make_phantom(_SEED, _SPACING_MM, coverage_mm=_COVERAGE_MM).volume
+    start = time.perf_counter()
+    console.embed(model, scan, options)
+    seconds = time.perf_counter() - start
+    gpu = f"{torch.cuda.get_device_name(model.device)}, " if model.device.type == "cuda" else ""
+    k, j, i = scan.shape
+    return {
+        "device": f"{model.device}, {gpu}threads: {torch.get_num_threads()}",
+        "memory for one scan": f"{(model.budget_bytes or memory_budget(model.device)) / 2**30:.1f} GiB at most",
+        "speed": f"a synthetic scan of {i} x {j} x {k} voxels was embedded in {seconds:.1f} s",
+    }

@@ -1,0 +1,185 @@
+"""Exchange DICOM objects with a DICOMweb server (QIDO-RS, WADO-RS, STOW-RS; DICOM PS3.18).
+
+User name and password come from the file ~/.netrc, or from a URL such as https://NAME:PASSWORD@server/dicom-web.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import AnatomicalEmbeddingError, require
+from ..files import atomic_path
+from .reading import read_whole
+
+if TYPE_CHECKING:
+    from pydicom import Dataset
+
+logging.getLogger("retrying").addHandler(logging.NullHandler())  # otherwise each retry would print a traceback
+_INPUT = re.compile(r"dicomweb:(https?://.+?)/studies/([^/]+)(?:/series/([^/]+)(?:/instances/([^/]+))?)?/?")
+_UID = re.compile(r"[0-9.]{1,64}")
+_SECONDS = 60
+_STATUS = {
+    401: "refused the user name or the password; write both into the file ~/.netrc",
+    404: "has nothing at this address; check the address and the UIDs",
+    507: "is full; ask its administrator for space",
+}
+
+
+@dataclass(frozen=True)
+class Series:
+    """One series of a server. day: date of its study, YYYYMMDD, or ""."""
+
+    study_uid: str
+    uid: str
+    modality: str
+    day: str
+
+
+class Server:
+    """A DICOMweb server.
+
+    Args:
+        url: address of its DICOMweb interface, such as https://server/dicom-web.
+
+    Raises:
+        AnatomicalEmbeddingError: dicomweb-client is not installed.
+    """
+
+    def __init__(self, url: str) -> None:
+        api = require("dicomweb_client.api", "dicomweb-client", "DICOMweb needs", "dicom")
+        self.url = re.sub(r"//[^/]*@", "//", url)  # for messages: without the password
+        self._client = api.DICOMwebClient(url.rstrip("/"), timeout=_SECONDS)
+        self._client.set_http_retry_params(max_attempts=3, wait_exponential_multiplier=200)
+
+    def check(self) -> None:
+        """Raise AnatomicalEmbeddingError if the server does not answer, or refuses the password."""
+        with self._asking():
+            self._client.search_for_studies(limit=1)
+
+    def series_of_patient(self, patient_id: str) -> list[Series]:
+        """List the CT series of a patient, the newest study first. Raises AnatomicalEmbeddingError: see `check`."""
+        with self._asking():
+            studies = self._client.search_for_studies(search_filters={"PatientID": patient_id})
+        found = [(_value(each, "00080020"), _value(each, "0020000D")) for each in studies]
+        listed = (self.series_of_study(uid, day) for day, uid in sorted(found, reverse=True))
+        return [series for of_study in listed for series in of_study if series.modality == "CT"]
+
+    def series_of_study(self, study_uid: str, day: str = "") -> list[Series]:
+        """List the series of a study. Raises AnatomicalEmbeddingError: see `check`."""
+        with self._asking():
+            answers = self._client.search_for_series(study_uid)
+        return [Series(study_uid, _value(each, "0020000E"), _value(each, "00080060"), day) for each in answers]
+
+    def download(self, series: Series, folder: Path, instance: str = "") -> Path:
+        """Download a series, or one instance of it, to FOLDER/STUDY/SERIES. Files that are there already are kept.
+
+        Returns the folder of the series, or the file if the series has one instance or `instance` is given. Raises
+        AnatomicalEmbeddingError if the server fails; files that are complete are kept.
+        """
+        target = folder / _checked(series.study_uid) / _checked(series.uid)
+        uids: list[str] = []
+        while True:  # a server may list only a part of the images at a time
+            with self._asking():
+                answers = self._client.search_for_instances(series.study_uid, series.uid, offset=len(uids) or None)
+            if not (new := [uid for each in answers if (uid := _value(each, "00080018")) not in uids]):
+                break
+            uids += new
+        uids = [uid for uid in uids if instance in ("", uid)]
+        if not uids:
+            raise AnatomicalEmbeddingError(f"{self.url}: has no images of the series {series.uid}; check the UIDs.")
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # only the user may read it
+        target.mkdir(parents=True, exist_ok=True)
+        paths = [target / f"{_checked(uid)}.dcm" for uid in uids]
+        for count, (uid, path) in enumerate(zip(uids, paths, strict=True)):
+            if not path.exists():
+                where, kinds = (series.study_uid, series.uid, uid), (("application/dicom", "*"),)
+                with self._asking(f"{count} of {len(uids)} files are kept; to continue, give the same command again"):
+                    found = self._client.retrieve_instance(*where, media_types=kinds)
+                with atomic_path(path) as temporary:
+                    found.save_as(temporary, enforce_file_format=True)
+        return paths[0] if len(paths) == 1 else target
+
+    def store(self, paths: Sequence[Path]) -> None:
+        """Send files to the server.
+
+        Raises AnatomicalEmbeddingError if the server does not store a file. The message names the files that are left.
+        """
+        for count, path in enumerate(paths):
+            left = " ".join(map(str, paths[count:]))
+            remedy = f"the files are kept; send them with: anatemb store {self.url} {left}"
+            document = read_whole(path, "give a DICOM file")
+            with self._asking(remedy):
+                answer: Dataset = self._client.store_instances([document])
+            stored = {each.ReferencedSOPInstanceUID for each in answer.get("ReferencedSOPSequence") or ()}
+            if document.SOPInstanceUID not in stored:  # a full server may list the file neither as stored nor as failed
+                failed = answer.get("FailedSOPSequence") or [{}]
+                reason = failed[0].get("FailureReason", 0)
+                raise AnatomicalEmbeddingError(
+                    f"{self.url}: did not store {path.name} (reason {reason:04X}), perhaps because it is full; {remedy}"
+                )
+
+    @contextmanager
+    def _asking(self, remedy: str = "") -> Iterator[None]:
+        """Convert the errors of a request to AnatomicalEmbeddingError. remedy: added to the message."""
+        requests = require("requests", "requests", "DICOMweb needs", "dicom")
+        try:
+            yield
+            return
+        except requests.HTTPError as error:
+            status = error.response.status_code
+            problem = _STATUS.get(status, f"answers with the error {status}; try again later")
+        except (requests.ConnectionError, requests.Timeout):
+            problem = "does not answer; check the address, and that the server runs"
+        except (requests.RequestException, AttributeError, KeyError, TypeError, ValueError):
+            problem = "does not answer as a DICOMweb server; check the address"
+        raise AnatomicalEmbeddingError(f"{self.url}: {problem}{'; ' * bool(remedy)}{remedy}.")
+
+
+def download_input(word: str, folder: Path, report: Callable[[str], None]) -> str:
+    """Download the scan that an argument such as dicomweb:URL/studies/UID names. Returns the path of the files.
+
+    Of a study without /series/UID, the CT series are downloaded. Another argument is returned unchanged.
+
+    Args:
+        word: the argument.
+        folder: files are written to FOLDER/STUDY/SERIES; files of an earlier download are used again.
+        report: called with a sentence before a series is downloaded.
+
+    Raises:
+        AnatomicalEmbeddingError: the argument is incomplete, the study has no CT series, or the server fails.
+    """
+    if not word.startswith("dicomweb:"):
+        return word
+    parts = _INPUT.fullmatch(word)
+    if parts is None:
+        raise AnatomicalEmbeddingError(
+            f"{re.sub(r'//[^/]*@', '//', word)}: is not complete; write dicomweb:https://SERVER/studies/UID, then"
+            " /series/UID if you need one series."
+        )
+    url, study, uid, instance = parts.groups(default="")
+    server = Server(url)
+    chosen = [Series(study, uid, "", "")] if uid else [s for s in server.series_of_study(study) if s.modality == "CT"]
+    if not chosen:
+        raise AnatomicalEmbeddingError(f"{server.url}: has no CT series in the study {study}; check the UID.")
+    for series in chosen:
+        report(f"reading series {series.uid} from {server.url}")
+        path = server.download(series, folder, instance)
+    return str(path if uid else folder / study)
+
+
+def _value(answer: dict[str, Any], tag: str) -> str:
+    """Return the first value of an attribute in an answer of the server (DICOM JSON); "" if it is missing."""
+    return str(next(iter(answer.get(tag, {}).get("Value", ())), ""))
+
+
+def _checked(uid: str) -> str:
+    """Return a UID that can be the name of a file. Raises AnatomicalEmbeddingError for any other text."""
+    if not _UID.fullmatch(uid) or set(uid) == {"."}:
+        raise AnatomicalEmbeddingError(f"{uid!r} is not a UID; check the address.")
+    return uid

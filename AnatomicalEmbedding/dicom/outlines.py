@@ -1,0 +1,142 @@
+"""Read DICOM segmentations (SEG) and radiotherapy structure sets (RTSTRUCT) as label maps on the grid of a scan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import SimpleITK as sitk
+
+from ..anatomy.codes import site_words
+from ..anatomy.names import canonical_name, known_name
+from ..errors import PointsError, VolumeError, require
+from ..scan.checks import check_claimed
+from ..scan.geometry import LPS_FROM_RAS, RAS_FROM_LPS, to_image, transform_points
+from .reading import read_whole
+from .segmentations import BOX
+from .source import load_highdicom
+from .sr_items import code_in
+
+if TYPE_CHECKING:
+    from pydicom import Dataset
+
+_REMEDY = "give a DICOM SEG or RTSTRUCT"
+
+
+def outlined_series(path: Path) -> set[str] | None:
+    """Return the UIDs of the image series in which a SEG or an RTSTRUCT has outlines; None for another DICOM file.
+
+    Raises AnatomicalEmbeddingError if pydicom is not installed.
+    """
+    pydicom = require("pydicom", "pydicom", "DICOM files need", "dicom")
+    wanted = ["Modality", "ReferencedSeriesSequence", "ReferencedFrameOfReferenceSequence"]
+    try:
+        document = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=wanted)
+        referenced = {str(each.value) for each in document.iterall() if each.keyword == "SeriesInstanceUID"}
+    except Exception:  # pydicom raises exceptions of many classes for damaged files
+        return None
+    return referenced if document.get("Modality") in _READERS else None
+
+
+def read_dicom_labels(
+    path: Path, shape: tuple[int, int, int], ijk_to_ras: np.ndarray
+) -> tuple[np.ndarray, dict[str, int]]:
+    """Read the outlines in a SEG or an RTSTRUCT. Where outlines overlap, the later structure is used.
+
+    Names come from the labels of segments or ROIs; for a label that is not in the vocabulary, the code of the segment
+    is used if it is known.
+
+    Args:
+        shape: (k, j, i) of the scan. ijk_to_ras: (4, 4) of the scan.
+
+    Returns:
+        Labels (k, j, i) uint16 on the grid of the scan, 0 for background; and {name: label}.
+
+    Raises:
+        AnatomicalEmbeddingError: the file is missing, damaged or of another kind; no outline lies in the scan; or two
+            structures have the same name.
+    """
+    document = read_whole(path, _REMEDY)
+    reader = _READERS.get(str(document.get("Modality")))
+    if reader is None:
+        raise VolumeError(f"{path}: is DICOM, but contains no outlines; {_REMEDY}.")
+    try:
+        labels, names = reader(document, path, shape, ijk_to_ras)
+    except (AttributeError, IndexError, KeyError, MemoryError, RuntimeError, TypeError, ValueError) as error:
+        problem = str(error) or "the header states a grid that is too large"
+        raise VolumeError(f"{path}: its outlines cannot be read ({problem}); export them again.") from error
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise PointsError(f"{path}: several structures have the name {twice}; give each structure its own name.")
+    if not labels.any():
+        raise VolumeError(f"{path}: no outline lies in the scan; give the outlines of this scan.")
+    return labels, {name: number for number, name in enumerate(names, start=1)}
+
+
+_Outlines = tuple[np.ndarray, list[str]]  # labels (k, j, i), and the name of each label from 1 on
+
+
+def _read_seg(document: Dataset, path: Path, shape: tuple[int, int, int], ijk_to_ras: np.ndarray) -> _Outlines:
+    found = load_highdicom().seg.Segmentation.from_dataset(document, copy=False)
+    geometry = found.get_volume_geometry()
+    if geometry is None:
+        raise ValueError("the slices are not equally spaced")
+    check_claimed(geometry.spatial_shape, 1, None, str(path))
+    numbers = list(found.segment_numbers)
+    volume = found.get_volume(
+        segment_numbers=numbers, combine_segments=True, relabel=True, skip_overlap_checks=True, dtype=np.uint16
+    )
+    own_ras = (RAS_FROM_LPS @ volume.affine)[:, [2, 1, 0, 3]]  # highdicom counts slice, row, column
+    grid = to_image(np.zeros(shape, np.uint8), ijk_to_ras)
+    placed = sitk.Resample(to_image(volume.array, own_ras), grid, sitk.Transform(), sitk.sitkNearestNeighbor)
+    return sitk.GetArrayFromImage(placed), [_name_of(found.get_segment_description(number)) for number in numbers]
+
+
+def _name_of(segment: Dataset) -> str:
+    """Return the name of the structure in a segment."""
+    label = str(segment.SegmentLabel)
+    if code_in(segment.SegmentedPropertyCategoryCodeSequence[0])[:2] == BOX[:2]:  # a box is not an outline
+        return label
+    kind = segment.SegmentedPropertyTypeCodeSequence[0]
+    sides = kind.get("SegmentedPropertyTypeModifierCodeSequence") or ()
+    coded = site_words(code_in(kind), code_in(sides[0]) if sides else None)
+    return known_name(label) or known_name(coded) or canonical_name(label)
+
+
+def _read_structure_set(
+    document: Dataset, path: Path, shape: tuple[int, int, int], ijk_to_ras: np.ndarray
+) -> _Outlines:
+    labels, names = np.zeros(shape, np.uint16), []
+    titles = {roi.ROINumber: str(roi.ROIName) for roi in document.StructureSetROISequence}
+    to_ijk = np.linalg.inv(LPS_FROM_RAS @ ijk_to_ras)
+    for roi in document.ROIContourSequence:
+        mask = np.zeros(shape, bool)
+        for contour in roi.get("ContourSequence") or ():
+            if contour.ContourGeometricType == "CLOSED_PLANAR":
+                points = np.array(contour.ContourData, dtype=float).reshape(-1, 3)
+                ijk = transform_points(to_ijk, points)
+                k = int(np.rint(ijk[:, 2].mean()))
+                if np.ptp(ijk[:, 2]) > 1:
+                    raise ValueError("a contour is not parallel to the slices of the scan")
+                if 0 <= k < shape[0]:  # a contour in another contour of the structure is a hole
+                    mask[k] ^= _fill(ijk[:, :2], shape[1:])
+        if mask.any():
+            names.append(canonical_name(titles[roi.ReferencedROINumber]))
+            labels[mask] = len(names)
+    return labels, names
+
+
+def _fill(corners_ij: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return (j, i) bool: True where the centre of a pixel lies in a polygon. corners_ij: (n, 2); shape: (j, i)."""
+    i, j = corners_ij.T
+    next_i, next_j = np.roll(i, -1), np.roll(j, -1)
+    mask = np.zeros(shape, bool)
+    columns = np.arange(shape[1])
+    for row in range(max(int(np.ceil(j.min())), 0), min(int(np.floor(j.max())) + 1, shape[0])):
+        crossed = (j <= row) != (next_j <= row)
+        at = i[crossed] + (row - j[crossed]) / (next_j - j)[crossed] * (next_i - i)[crossed]
+        mask[row] = (np.searchsorted(np.sort(at), columns) % 2).astype(bool)
+    return mask
+
+
+_READERS = {"SEG": _read_seg, "RTSTRUCT": _read_structure_set}  # by the modality of the file

@@ -1,0 +1,210 @@
+"""Write and read registrations: DICOM Spatial Registration (a matrix) and Deformable Spatial Registration (a grid).
+
+The module attributes are in DICOM PS3.3, C.20.2 and C.20.3. The registered coordinate system is the frame of reference
+of the fixed scan. A Spatial Registration maps the moving scan to it; a Deformable Spatial Registration maps it to the
+moving scan.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import SimpleITK as sitk
+
+from ..errors import VolumeError
+from ..scan.checks import check_claimed
+from ..scan.geometry import LPS_FROM_RAS
+from .reading import read_whole
+from .source import PRODUCT, SourceSeries, load_highdicom, result_attributes
+
+if TYPE_CHECKING:
+    from pydicom import Dataset
+
+_SERIES_NUMBER = 992
+_SPATIAL, _DEFORMABLE = "1.2.840.10008.5.1.4.1.1.66.1", "1.2.840.10008.5.1.4.1.1.66.3"
+_METHOD = ("125024", "DCM", "Image Content-based Alignment")
+_AROUND = ("Pre", "Post")  # a matrix may be applied before, and after the displacements
+
+
+def write_matrix(
+    affine_ras: np.ndarray, kind: str, fixed: SourceSeries, moving: SourceSeries, comment: str, path: Path
+) -> None:
+    """Write a Spatial Registration.
+
+    Args:
+        affine_ras: (4, 4) RAS mm fixed -> moving.
+        kind: "RIGID" or "AFFINE".
+        comment: a text that states the error, at most 64 characters.
+
+    Raises:
+        AnatomicalEmbeddingError: highdicom is not installed, or the file cannot be written.
+    """
+    to_fixed = LPS_FROM_RAS @ np.linalg.inv(affine_ras) @ LPS_FROM_RAS
+    with fixed.writing(path) as temporary:
+        document = _document(_SPATIAL, fixed, moving)
+        document.RegistrationSequence = []
+        for series, matrix, name in ((fixed, np.eye(4), "RIGID"), (moving, to_fixed, kind)):
+            images = {"FrameOfReferenceUID": series.frame, "ReferencedImageSequence": _references(series)}
+            step = _item(**_about(comment), MatrixSequence=[_matrix(matrix, name)])
+            document.RegistrationSequence.append(_item(**images, MatrixRegistrationSequence=[step]))
+        document.save_as(temporary)
+
+
+def write_displacements(
+    field: sitk.Image, fixed: SourceSeries, moving: SourceSeries, comment: str, path: str | Path
+) -> None:
+    """Write a Deformable Spatial Registration.
+
+    Args:
+        field: displacement vectors, LPS mm, fixed -> moving, on a grid that covers the fixed scan.
+        comment: a text that states the error, at most 64 characters.
+
+    Raises:
+        AnatomicalEmbeddingError: highdicom is not installed, or the file cannot be written.
+    """
+    direction, vectors = np.reshape(field.GetDirection(), (3, 3)), sitk.GetArrayViewFromImage(field)
+    origin = field.GetOrigin()
+    if np.linalg.det(direction) < 0:  # the third axis of DICOM is the cross product of row and column
+        vectors, origin = vectors[::-1], field.TransformIndexToPhysicalPoint((0, 0, field.GetSize()[2] - 1))
+    with fixed.writing(path) as temporary:
+        document = _document(_DEFORMABLE, fixed, moving)
+        grid = _item(
+            ImageOrientationPatient=[*map(_decimal, (*direction[:, 0], *direction[:, 1]))],
+            ImagePositionPatient=[*map(_decimal, origin)],
+            GridDimensions=list(field.GetSize()),
+            GridResolution=list(field.GetSpacing()),
+            VectorGridData=vectors.astype("<f4").tobytes(),
+        )
+        images = {"SourceFrameOfReferenceUID": moving.frame, "ReferencedImageSequence": _references(moving)}
+        still = {f"{name}DeformationMatrixRegistrationSequence": [_matrix(np.eye(4), "RIGID")] for name in _AROUND}
+        item = _item(**images, **_about(comment), **still, DeformableRegistrationGridSequence=[grid])
+        document.DeformableRegistrationSequence = [item]
+        document.save_as(temporary)
+
+
+def _document(kind: str, fixed: SourceSeries, moving: SourceSeries) -> Any:
+    """Make an object of the SOP class `kind` in the study of the fixed scan, with references to all images."""
+    hd = load_highdicom()
+    header = fixed.slices[0]
+    document = hd.base.SOPClass(
+        study_instance_uid=header.StudyInstanceUID, sop_class_uid=kind, modality="REG",
+        **result_attributes(hd, _SERIES_NUMBER, "Registration"),
+    )  # fmt: skip
+    document.copy_patient_and_study_information(header)
+    document.SpecificCharacterSet = "ISO_IR 192"  # UTF-8: names may be in any language
+    document.FrameOfReferenceUID, document.PositionReferenceIndicator = fixed.frame, ""
+    document.Laterality = ""
+    document.ContentLabel, document.ContentDescription, document.ContentCreatorName = "REGISTRATION", "", PRODUCT
+    own = [series for series in (fixed, moving) if series.study == fixed.study]
+    document.ReferencedSeriesSequence = [*map(_series_item, own)]
+    if moving not in own:
+        document.StudiesContainingOtherReferencedInstancesSequence = [
+            _item(StudyInstanceUID=moving.study, ReferencedSeriesSequence=[_series_item(moving)])
+        ]
+    return document
+
+
+def _series_item(series: SourceSeries) -> Dataset:
+    return _item(SeriesInstanceUID=series.slices[0].SeriesInstanceUID, ReferencedInstanceSequence=_references(series))
+
+
+def _references(series: SourceSeries) -> list[Dataset]:
+    return [
+        _item(ReferencedSOPClassUID=each.SOPClassUID, ReferencedSOPInstanceUID=each.SOPInstanceUID)
+        for each in series.slices
+    ]
+
+
+def _matrix(matrix_lps: np.ndarray, kind: str) -> Dataset:
+    numbers = [*map(_decimal, matrix_lps.ravel())]
+    return _item(FrameOfReferenceTransformationMatrix=numbers, FrameOfReferenceTransformationMatrixType=kind)
+
+
+def _item(**attributes: Any) -> Dataset:
+    from pydicom import Dataset
+
+    item = Dataset()
+    for keyword, value in attributes.items():
+        setattr(item, keyword, value)
+    return item
+
+
+def _about(comment: str) -> dict[str, Any]:
+    method = load_highdicom().sr.CodedConcept(*_METHOD)
+    return {"FrameOfReferenceTransformationComment": comment, "RegistrationTypeCodeSequence": [method]}
+
+
+def _decimal(value: float) -> str:
+    """Write a number as a DICOM decimal string: at most 16 characters."""
+    from pydicom.valuerep import format_number_as_ds
+
+    return format_number_as_ds(float(value))
+
+
+def read_registration(path: str | Path) -> sitk.Transform:
+    """Read a Spatial or Deformable Spatial Registration.
+
+    Returns:
+        The transform of points of the fixed scan to the moving scan, LPS mm, as SimpleITK uses it for resampling.
+
+    Raises:
+        VolumeError: the file is missing, damaged, not a registration, or relates more than two frames of reference.
+    """
+    document = read_whole(Path(path), "give a DICOM registration")
+    try:
+        if document.SOPClassUID == _SPATIAL:
+            return _read_matrix(document, path)
+        if document.SOPClassUID == _DEFORMABLE:
+            return _read_displacements(document, path)
+    except (AttributeError, IndexError, TypeError, ValueError, np.linalg.LinAlgError) as error:
+        raise VolumeError(f"{path}: is a damaged registration ({error}); export the registration again.") from error
+    raise VolumeError(f"{path}: is DICOM, but not a registration; give a file of modality REG.")
+
+
+def _read_matrix(document: Dataset, path: str | Path) -> sitk.Transform:
+    moved = []
+    for item in document.RegistrationSequence:
+        matrix = np.eye(4)
+        for step in item.MatrixRegistrationSequence[0].MatrixSequence:
+            matrix = _matrix_of(step) @ matrix
+        if item.get("FrameOfReferenceUID") != document.FrameOfReferenceUID or not np.allclose(matrix, np.eye(4)):
+            moved.append(matrix)
+    if len(moved) > 1:
+        raise VolumeError(f"{path}: registers {len(moved)} scans; give a registration of one scan with another.")
+    return _affine(np.linalg.inv(moved[0]) if moved else np.eye(4))
+
+
+def _read_displacements(document: Dataset, path: str | Path) -> sitk.Transform:
+    if (count := len(document.DeformableRegistrationSequence)) != 1:
+        raise VolumeError(f"{path}: registers {count} scans; give a registration of one scan with another.")
+    item = document.DeformableRegistrationSequence[0]
+    steps = (item.get(f"{name}DeformationMatrixRegistrationSequence") for name in _AROUND)
+    before, after = (_matrix_of(step[0]) if step else np.eye(4) for step in steps)
+    grid = item.DeformableRegistrationGridSequence[0]
+    size = [int(n) for n in grid.GridDimensions]
+    check_claimed(size, 1, None, str(path))
+    vectors = np.frombuffer(grid.VectorGridData, dtype="<f4").reshape(*size[::-1], 3).astype(np.float64)
+    if not np.isfinite(vectors).all():
+        raise VolumeError(f"{path}: is undefined in a part of its grid; export a registration of the whole scan.")
+    row, column = np.array(grid.ImageOrientationPatient, dtype=float).reshape(2, 3)
+    axes = np.column_stack([row, column, np.cross(row, column)])
+    field = sitk.GetImageFromArray(vectors, isVector=True)
+    field.SetOrigin([float(value) for value in grid.ImagePositionPatient])
+    field.SetSpacing([float(value) for value in grid.GridResolution])
+    field.SetDirection(axes.ravel().tolist())
+    if not np.array_equal(before, np.eye(4)):  # offsets are added after the first matrix, but are stored at the grid
+        moved = sitk.TransformToDisplacementField(
+            _affine(before), sitk.sitkVectorFloat64, size, field.GetOrigin(), field.GetSpacing(), field.GetDirection()
+        )
+        field = sitk.Add(field, moved)
+    return sitk.CompositeTransform([_affine(after), sitk.DisplacementFieldTransform(field)])
+
+
+def _matrix_of(item: Dataset) -> np.ndarray:
+    return np.array(item.FrameOfReferenceTransformationMatrix, dtype=float).reshape(4, 4)
+
+
+def _affine(matrix_lps: np.ndarray) -> sitk.AffineTransform:
+    return sitk.AffineTransform(matrix_lps[:3, :3].ravel().tolist(), matrix_lps[:3, 3].tolist())

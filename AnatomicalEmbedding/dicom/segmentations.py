@@ -1,0 +1,119 @@
+"""Write segmentations as DICOM Segmentation objects (SEG), one segment for each structure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from .. import __version__
+from ..anatomy.codes import Code, site_codes
+from ..errors import AnatomicalEmbeddingError
+from ..scan.geometry import LPS_FROM_RAS, transform_points
+from .source import PRODUCT, SourceSeries, load_highdicom, result_attributes
+
+_SERIES_NUMBER = 991
+_STRUCTURE: Code = ("123037004", "SCT", "Anatomical Structure")
+BOX: Code = ("309825002", "SCT", "Spatial and Relational Concept")  # category of a box, which is no outline
+_TISSUE: Code = ("85756007", "SCT", "Tissue")  # type of a structure whose name has no code
+_METHOD: Code = ("123110", "DCM", "Artificial Intelligence")
+_MOST_BYTES = 2 * 2**30  # of the masks of boxes, which may overlap and so need an array each
+_LABEL_BYTES = 64  # DICOM's limit for a segment label (LO) is 64 characters; some readers count bytes
+
+
+def write_label_seg(
+    labels: np.ndarray, ijk_to_ras: np.ndarray, names: Sequence[str], source: SourceSeries, path: str | Path
+) -> None:
+    """Write a label map as a SEG that refers to the images of the scan.
+
+    A structure that the label map does not contain has a description in the SEG, but no frames. If the label map is
+    empty, all structures have one empty frame.
+
+    Args:
+        labels: (k, j, i) integers, 0 for background, n for structure names[n - 1].
+        ijk_to_ras: (4, 4) of the label map, which usually has the grid of the scan.
+
+    Raises:
+        AnatomicalEmbeddingError: highdicom is not installed, or the file cannot be written.
+    """
+    _write(np.ascontiguousarray(labels, dtype=np.uint16), ijk_to_ras, names, source, path, _STRUCTURE)
+
+
+def write_box_seg(
+    boxes_ras: Mapping[str, np.ndarray], shape: tuple[int, int, int], ijk_to_ras: np.ndarray, source: SourceSeries,
+    path: Path,
+) -> None:  # fmt: skip
+    """Write boxes as a SEG: the segment "NAME box" contains the voxels whose centre lies in the box.
+
+    Args:
+        boxes_ras: name of the structure -> (2, 3) lower and upper corner, RAS mm; at least one box.
+        shape: (k, j, i) of the scan. ijk_to_ras: (4, 4) of the scan.
+
+    Raises:
+        AnatomicalEmbeddingError: there are too many boxes for the memory, and the errors of `write_label_seg`.
+    """
+    most = _MOST_BYTES // math.prod(shape)
+    if len(boxes_ras) > most:
+        raise AnatomicalEmbeddingError(
+            f"{source.label}: {len(boxes_ras)} boxes are too many for one DICOM SEG of this scan; choose at most {most}"
+            " with --structures."
+        )
+    masks = np.zeros((*shape, len(boxes_ras)), dtype=np.uint8)
+    for n, box in enumerate(boxes_ras.values()):
+        masks[..., n] = _in_box(box, shape, ijk_to_ras)
+    _write(masks, ijk_to_ras, list(boxes_ras), source, path, BOX)
+
+
+def _in_box(box_ras: np.ndarray, shape: tuple[int, int, int], ijk_to_ras: np.ndarray) -> np.ndarray:
+    """Return (k, j, i) bool: True where a voxel's centre lies in a box, (2, 3) RAS mm."""
+    inside = np.ones(shape, dtype=bool)
+    for axis in range(3):  # the coordinate along one axis of RAS is a sum of parts that depend on k, on j and on i
+        parts = [ijk_to_ras[axis, n] * np.arange(shape[2 - n]) for n in range(3)]
+        place = parts[2][:, None, None] + parts[1][:, None] + parts[0] + ijk_to_ras[axis, 3]
+        inside &= (place >= box_ras[0][axis]) & (place <= box_ras[1][axis])
+    return inside
+
+
+def _write(
+    voxels: np.ndarray, ijk_to_ras: np.ndarray, names: Sequence[str], source: SourceSeries, path: str | Path, kind: Code
+) -> None:
+    """Write a label map (k, j, i), or masks (k, j, i, segment). kind: category of all segments."""
+    hd = load_highdicom()
+    used = [k for k, plane in enumerate(voxels) if plane.any()] or [0]  # the frames of other slices would be empty
+    voxels, first = voxels[used[0] : used[-1] + 1], np.array([[0, 0, used[0]]])
+    from_kji = (LPS_FROM_RAS @ ijk_to_ras)[:, [2, 1, 0, 3]]
+    from_kji[:3, 3] = transform_points(LPS_FROM_RAS @ ijk_to_ras, first)[0]
+    title = "Boxes" if kind == BOX else "Outlines"
+    channels = {"channels": {"SegmentNumber": list(range(1, len(names) + 1))}} if voxels.ndim == 4 else {}
+    with source.writing(path) as temporary:
+        volume = hd.Volume(voxels, from_kji, "PATIENT", frame_of_reference_uid=source.frame, **channels)
+        segmentation = hd.seg.Segmentation(
+            source_images=source.slices, pixel_array=volume, segmentation_type="BINARY",
+            segment_descriptions=[_description(hd, number, name, kind) for number, name in enumerate(names, start=1)],
+            content_label="SEGMENTATION", **result_attributes(hd, _SERIES_NUMBER, title),
+        )  # fmt: skip
+        segmentation.SpecificCharacterSet = "ISO_IR 192"  # UTF-8: names may be in any language
+        segmentation.save_as(temporary)
+
+
+def _description(hd: ModuleType, number: int, name: str, kind: Code) -> Any:
+    code = hd.sr.CodedConcept
+    organ, side = site_codes(name) or (_TISSUE, None)
+    label = (f"{name} box" if kind == BOX else name).encode()[:_LABEL_BYTES].decode(errors="ignore")
+    described = hd.seg.SegmentDescription(
+        segment_number=number,
+        segment_label=label,
+        segmented_property_category=code(*(_TISSUE if (kind, organ) == (_STRUCTURE, _TISSUE) else kind)),
+        segmented_property_type=code(*organ),
+        algorithm_type="AUTOMATIC",
+        algorithm_identification=hd.AlgorithmIdentificationSequence(PRODUCT, code(*_METHOD), __version__),
+        tracking_uid=hd.UID(),
+        tracking_id=label,
+    )
+    if side is not None:
+        described.SegmentedPropertyTypeCodeSequence[0].SegmentedPropertyTypeModifierCodeSequence = [code(*side)]
+    return described

@@ -1,0 +1,160 @@
+"""The DICOM images that a result refers to, and the attributes that all results of this program share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import __version__
+from ..errors import AnatomicalEmbeddingError, require
+from ..files import atomic_path
+from ..scan.dicom import describe_series, group_series, is_dicom_file
+from ..scan.geometry import LPS_FROM_RAS, transform_points
+from ..scan.sources import Source
+
+if TYPE_CHECKING:
+    from pydicom import Dataset
+
+PRODUCT = "AnatomicalEmbedding"
+_GEOMETRY = ("ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing")
+# Attributes that a result copies from the images. They must exist, but may be empty (DICOM type 2).
+_MAY_BE_EMPTY = (
+    "PatientID", "PatientName", "PatientBirthDate", "PatientSex", "AccessionNumber", "StudyID", "StudyDate",
+    "StudyTime", "ReferringPhysicianName",
+)  # fmt: skip
+# Other attributes of the images that results need. Nothing else of the images is read, so nothing else is copied.
+_NEEDED = (
+    *_GEOMETRY, "SpecificCharacterSet", "SOPClassUID", "SOPInstanceUID", "StudyInstanceUID", "SeriesInstanceUID",
+    "FrameOfReferenceUID", "PositionReferenceIndicator", "Modality", "ImageType", "Rows", "Columns", "SliceThickness",
+    "NumberOfFrames", "StudyDescription", "IssuerOfPatientID", "InstanceNumber",
+)  # fmt: skip
+
+
+def load_highdicom(extra: str = "dicom") -> ModuleType:
+    """Import highdicom. If it is missing, raises AnatomicalEmbeddingError that names the dependency group `extra`."""
+    require("highdicom.sr", "highdicom", "DICOM results need", extra)
+    return require("highdicom", "highdicom", "DICOM results need", extra)
+
+
+@dataclass(frozen=True, eq=False)
+class SourceSeries:
+    """The headers of the slices of one DICOM series, without pixels. label: name of the scan, for messages."""
+
+    label: str
+    slices: list[Dataset]
+
+    @property
+    def frame(self) -> str:
+        """UID of the frame of reference."""
+        return str(self.slices[0].FrameOfReferenceUID)
+
+    @property
+    def study(self) -> str:
+        """UID of the study."""
+        return str(self.slices[0].StudyInstanceUID)
+
+    def nearest(self, point_ras: np.ndarray) -> Dataset:
+        """Return the header of the slice nearest to a point, (3,) RAS mm."""
+        row, column = np.array(self.slices[0].ImageOrientationPatient, dtype=np.float64).reshape(2, 3)
+        origins = np.array([each.ImagePositionPatient for each in self.slices], dtype=np.float64)
+        away = (origins - transform_points(LPS_FROM_RAS, point_ras)) @ np.cross(row, column)
+        return self.slices[int(np.argmin(np.abs(away)))]
+
+    @contextmanager
+    def writing(self, path: str | Path) -> Iterator[Path]:
+        """Yield a temporary path for a result. Problems of the result become AnatomicalEmbeddingError."""
+        try:
+            with atomic_path(path) as temporary:
+                yield temporary
+        except OSError as error:
+            raise AnatomicalEmbeddingError(
+                f"{path}: cannot be written; check that the folder is writable and not full."
+            ) from error
+        except (AttributeError, TypeError, ValueError) as error:
+            raise AnatomicalEmbeddingError(
+                f"{self.label}: the headers of its DICOM images are not valid ({error}); repair the headers."
+            ) from error
+
+
+def read_source(
+    label: str, files: str | Path | Iterable[str | Path], series_uid: str = "", instead: str = "leave out --dicom"
+) -> SourceSeries:
+    """Read the headers of the DICOM slices of a scan.
+
+    Args:
+        label: name of the scan, for messages.
+        files: the slices, or folders with the slices.
+        series_uid: UID of the series; "" if the files contain one series.
+        instead: a remedy for a scan that is not DICOM, for messages.
+
+    Raises:
+        AnatomicalEmbeddingError: the files contain no slices of this scan, or the headers do not state where the slices
+            lie in the patient.
+    """
+    pydicom = require("pydicom", "pydicom", "DICOM results need", "dicom")
+    paths = [Path(files)] if isinstance(files, str | Path) else [Path(file) for file in files]
+    every = chain.from_iterable(sorted(path.rglob("*")) if path.is_dir() else [path] for path in paths)
+    series, _damaged = group_series(path for path in every if path.is_file() and is_dicom_file(path))
+    placed: dict[str, list[Dataset]] = {}
+    for uid, (slice_paths, _unfit) in series.items():
+        wanted = [*_MAY_BE_EMPTY, *_NEEDED]
+        headers = [pydicom.dcmread(path, stop_before_pixels=True, specific_tags=wanted) for path in slice_paths]
+        fit = [header for header in headers if all(map(header.get, _GEOMETRY)) and "NumberOfFrames" not in header]
+        fit = [header for header in fit if "LOCALIZER" not in header.get("ImageType", ())]
+        if slices := list({header.SOPInstanceUID: header for header in fit}.values()):  # a copy counts once
+            placed[uid] = slices
+    if not placed:
+        raise AnatomicalEmbeddingError(
+            f"{label}: no DICOM slices of this study were given (NIfTI, NRRD, multi-frame files cannot be used)."
+            f" A DICOM result refers to the DICOM images of its study; give the DICOM series, or {instead}."
+        )
+    uid = series_uid or (next(iter(placed)) if len(placed) == 1 else "")
+    if uid not in placed:
+        problem = f"are not of the series {uid}" if uid else f"are of {len(placed)} series"
+        raise AnatomicalEmbeddingError(f"{label}: the DICOM files {problem}; give the slices of this study.")
+    slices = placed[uid]
+    if "FrameOfReferenceUID" not in slices[0]:
+        raise AnatomicalEmbeddingError(
+            f"{label}: its DICOM images have no Frame of Reference UID, so a report cannot refer to places in"
+            f" these images; {instead}."
+        )
+    for keyword in _MAY_BE_EMPTY:
+        if keyword not in slices[0]:
+            setattr(slices[0], keyword, "")
+    for each in slices:  # highdicom reads the thickness, which headers may leave empty
+        each.SliceThickness = each.get("SliceThickness") or each.PixelSpacing[0]
+    return SourceSeries(label, slices)
+
+
+def source_at(path: Path, series_uid: str | None = None) -> SourceSeries:
+    """Read the headers of the slices of a DICOM folder, or of the series of one DICOM file. Errors: see `read_source`.
+
+    series_uid: UID of the series; None if the folder contains one CT series.
+    """
+    if not path.is_dir() and not is_dicom_file(path):
+        return read_source(str(path), path)
+    files = path if path.is_dir() else sorted(path.parent.iterdir())
+    return read_source(str(path), files, describe_series(path, series_uid).uid)
+
+
+def source_of(scan: Source) -> SourceSeries:
+    """Read the headers of the slices of a scan that was found in a folder. Errors: see `read_source`."""
+    if not scan.files:
+        return source_at(Path(scan.path))
+    return read_source(scan.label, [Path(scan.path, name) for name in scan.files], scan.series)
+
+
+def result_attributes(hd: ModuleType, series_number: int, description: str) -> dict[str, Any]:
+    """Return the arguments that the constructors of highdicom's objects share. hd: the module highdicom."""
+    return {
+        "series_instance_uid": hd.UID(), "series_number": series_number, "sop_instance_uid": hd.UID(),
+        "instance_number": 1, "manufacturer": PRODUCT, "manufacturer_model_name": PRODUCT,
+        "software_versions": __version__, "device_serial_number": "1", "series_description": description,
+    }  # fmt: skip

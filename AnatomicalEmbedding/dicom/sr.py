@@ -1,0 +1,174 @@
+"""Points as a DICOM structured report: Comprehensive 3D SR, template TID 1500, one measurement group for each point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..anatomy.codes import site_codes
+from ..errors import PointsError
+from ..scan.dicom import is_dicom_file
+from ..scan.geometry import LPS_FROM_RAS, transform_points
+from ..scan.points import PointList, read_points
+from . import sr_items as tree
+from .source import PRODUCT, SourceSeries, load_highdicom, result_attributes
+
+if TYPE_CHECKING:
+    from pydicom import Dataset
+
+_DEVICE_UID = "2.25.61474311286713206218837262349214873021"  # identifies this program; the same on every machine
+_SERIES_NUMBER = 990
+_STRUCTURE = ("123037004", "SCT", "Anatomical Structure")  # the finding of each point
+_ERROR = ("expected-error", tree.SCHEME, "Expected error of the place")
+_ABOUT = ("121106", "DCM", "Comment")
+
+
+def write_points_report(
+    points: PointList, source: SourceSeries, path: str | Path, error_mm: Sequence[float | None] = (),
+    tracking_uids: Sequence[str] = (),
+) -> None:  # fmt: skip
+    """Write points as a structured report that refers to the images of a scan.
+
+    Each point is a measurement group with its label as tracking identifier, its place (SCOORD3D), the slice nearest to
+    the place, its description as comment, and the SNOMED CT code of the structure that the label names, if there is
+    such a code.
+
+    Args:
+        points: points of the scan; at least one point.
+        error_mm: expected error of each point, mm, or None; () if no error is known.
+        tracking_uids: UID of each point. Points in several scans that show the same anatomical point have the same UID.
+            (): each point gets a new UID.
+
+    Raises:
+        AnatomicalEmbeddingError: highdicom is not installed, there is no point, or the file cannot be written.
+    """
+    hd = load_highdicom()
+    if not len(points):
+        raise PointsError(f"{source.label}: no point lies in this scan, so no DICOM report can be written.")
+    errors = list(error_mm) or [None] * len(points)
+    uids = tracking_uids or new_uids(len(points))
+    about = points.descriptions or ("",) * len(points)
+    images: dict[str, Dataset] = {}
+    with source.writing(path) as temporary:
+        groups = []
+        for row in zip(points.labels, uids, points.points_ras, about, errors, strict=True):
+            image = source.nearest(row[2])
+            images[image.SOPInstanceUID] = image
+            groups.append(_group(hd, *row, image))
+        make_report(hd, list(images.values()), groups, "Anatomical points").save_as(temporary)
+
+
+def new_uids(count: int) -> list[str]:
+    """Make UIDs for the points of a report."""
+    return [str(load_highdicom().UID()) for _ in range(count)]
+
+
+def _group(
+    hd: ModuleType, label: str, uid: str, place_ras: np.ndarray, described: str, error_mm: float | None, image: Dataset
+) -> Any:  # fmt: skip
+    sr, code = hd.sr, hd.sr.CodedConcept
+    found = site_codes(label)
+    errors = [sr.Measurement(code(*_ERROR), round(float(e), 2), code(*tree.MM)) for e in [error_mm] if e is not None]
+    group = sr.MeasurementsAndQualitativeEvaluations(
+        tracking_identifier=sr.TrackingIdentifier(uid=uid, identifier=label),
+        finding_type=code(*_STRUCTURE),
+        finding_sites=None if found is None else [finding_site(hd, *found)],
+        measurements=errors,
+        source_images=[sr.SourceImageForMeasurementGroup(image.SOPClassUID, image.SOPInstanceUID)],
+    )
+    below = {"relationship_type": sr.RelationshipTypeValues.CONTAINS}
+    items = group[0].ContentSequence
+    items.extend(place_items(hd, place_ras, image))
+    if described:
+        items.append(sr.TextContentItem(code(*_ABOUT), described, **below))
+    return group
+
+
+def place_items(hd: ModuleType, place_ras: np.ndarray, image: Dataset) -> list[Any]:
+    """Make the items of a place: its pixel in the nearest slice, and its 3-D coordinates.
+
+    The viewer OHIF uses the first of these items, and draws the pixel, but not the 3-D coordinates. A place beside the
+    image has no pixel.
+
+    Args:
+        hd: the module highdicom. place_ras: (3,) RAS mm. image: header of the nearest slice.
+    """
+    sr, name = hd.sr, hd.sr.CodedConcept(*tree.CENTER)
+    below = {"relationship_type": sr.RelationshipTypeValues.CONTAINS}
+    place_lps = transform_points(LPS_FROM_RAS, np.array([place_ras]))
+    items = [sr.Scoord3DContentItem(name, "POINT", place_lps, image.FrameOfReferenceUID, **below)]
+    axes = np.array(image.ImageOrientationPatient, dtype=np.float64).reshape(2, 3)  # of columns and of rows
+    away_mm = axes @ (place_lps[0] - np.array(image.ImagePositionPatient, dtype=np.float64))
+    pixel = away_mm / np.array(image.PixelSpacing[::-1], dtype=np.float64) + 0.5  # 0 is the corner of the first pixel
+    if (pixel >= 0).all() and (pixel <= (image.Columns, image.Rows)).all():
+        shown = sr.ScoordContentItem(name, "POINT", pixel[None], **below)
+        source = sr.SourceImageForRegion(image.SOPClassUID, image.SOPInstanceUID)
+        shown.ContentSequence = sr.ContentSequence([source], is_root=False)
+        items.insert(0, shown)
+    return items
+
+
+def finding_site(hd: ModuleType, organ: Sequence[str], side: Sequence[str] | None) -> Any:
+    """Make the item of a finding site from the codes of an organ and its side. hd: the module highdicom."""
+    code = hd.sr.CodedConcept
+    return hd.sr.FindingSite(code(*organ), None if side is None else code(*side))
+
+
+def make_report(hd: ModuleType, images: list[Dataset], groups: Iterable, title: str, is_complete: bool = True) -> Any:
+    """Make a report (TID 1500) from its measurement groups.
+
+    Args:
+        hd: the module highdicom.
+        images: headers of the images to which the groups refer.
+        title: description of the series.
+        is_complete: whether the report contains all that it should; otherwise it is marked as partial.
+    """
+    sr, code = hd.sr, hd.sr.CodedConcept
+    device = sr.DeviceObserverIdentifyingAttributes(_DEVICE_UID, PRODUCT, PRODUCT, PRODUCT)
+    observer = sr.ObserverContext(code("121007", "DCM", "Device"), device)
+    report = sr.MeasurementReport(
+        observation_context=sr.ObservationContext(observer_device_context=observer),
+        procedure_reported=code("25045-6", "LN", "CT unspecified body region"),
+        imaging_measurements=list(groups),
+        title=code("126000", "DCM", "Imaging Measurement Report"),
+    )
+    own = {"name": PRODUCT, "responsible_organization": PRODUCT}
+    scheme = hd.coding_schemes.CodingSchemeIdentificationItem(tree.SCHEME, **own)
+    document = sr.Comprehensive3DSR(
+        evidence=images, content=report[0], coding_schemes=[scheme], is_complete=is_complete,
+        **result_attributes(hd, _SERIES_NUMBER, title),
+    )  # fmt: skip
+    document.SpecificCharacterSet = "ISO_IR 192"  # UTF-8: names may be in any language
+    return document
+
+
+def read_any_points(path: str | Path, film_to_ras: np.ndarray | None = None) -> PointList:
+    """Read points of a structured report (.dcm), a Slicer markups file or a .csv. film_to_ras: as in `read_points`.
+
+    In a report, each measurement group with 3-D coordinates is a point; its label is the tracking identifier, or else
+    the finding site.
+
+    Raises:
+        AnatomicalEmbeddingError: the file is missing, damaged, or contains no point.
+    """
+    path = Path(path)
+    if path.suffix.lower() in (".json", ".csv") or not path.is_file() or not is_dicom_file(path):
+        return read_points(path, film_to_ras)
+    rows = []
+    try:
+        for number, group in enumerate(tree.measurement_groups(tree.open_report(path)), start=1):
+            items = list(tree.children(group))
+            if (place := tree.center_in(items)) is not None:
+                label = next((str(item.TextValue).strip() for item in tree.named(items, tree.IDENTIFIER)), "")
+                described = next((str(item.TextValue) for item in tree.named(items, _ABOUT)), "")
+                rows.append((label or tree.site_in(items) or str(number), place, described))
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        raise PointsError(f"{path}: is a damaged structured report ({error}); export the report again.") from error
+    if not rows:
+        raise PointsError(f"{path}: contains no point with 3-D coordinates; give a report with SCOORD3D (TID 1500).")
+    labels, places, about = zip(*rows, strict=True)
+    return PointList(labels, np.array(places), about if any(about) else ())

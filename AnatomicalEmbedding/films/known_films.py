@@ -1,0 +1,140 @@
+"""Calibrate weights for films: matches between projected films, whose true places are known.
+
+There are three kinds of pairs: films of two CTs that are registered with one atlas, two films of one CT, and films of
+two synthetic patients. The collimator cuts some films, so that points are absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from ..embedding.calibration import Calibration
+from ..embedding.inference import Model, load_model
+from ..embedding.map import EmbeddingMap
+from ..matching.match import Matches
+from ..phantom import make_phantom
+from ..registration.patient_scans import answers
+from ..scan.geometry import transform_points
+from ..scan.sources import find_scans
+from ..scan.volume import Volume
+from ..structures.label_names import LANDMARK
+from ..training.calibrate import BENT, LABELLED, PHANTOMS, learn
+from ..training.known_matches import Trial
+from .preparation import CHEST_MM, PHANTOM_MM, Atlas, ToBody
+from .projection import Tissue, cut_film, film_of, random_beam
+
+_POINTS, _PIXEL_MM = 150, 2.0
+_SAME = 3  # pairs of films of each CT
+_CANDIDATES = 20_000  # points of a CT among which the counterparts of another CT's points are searched
+_APART_MM = 3.0  # largest distance of counterparts in the atlas
+_NEAR_MM = 10.0  # points this near to the collimator are left out
+
+
+@dataclass(frozen=True, eq=False)
+class Patient:
+    """A CT with the function from its RAS mm to body coordinates."""
+
+    tissue: Tissue
+    to_body: ToBody
+
+    def points(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Return random points (n, 3), RAS mm, in the tissue."""
+        filled = torch.nonzero(self.tissue.values[0, 0] > 0.5).flip(1).numpy()
+        return transform_points(self.tissue.grid_to_ras, filled[rng.integers(len(filled), size=count)])
+
+    def counterparts(self, points_ras: np.ndarray, other: Patient, rng: np.random.Generator) -> np.ndarray:
+        """Return the places (n, 3) of points in the other patient, RAS mm; NaN for points without counterpart."""
+        if self is other:
+            return points_ras
+        candidates = other.points(_CANDIDATES, rng)
+        own, theirs = (torch.from_numpy(of).float() for of in (self.to_body(points_ras), other.to_body(candidates)))
+        distance, nearest = torch.cdist(own, theirs).min(1)
+        return np.where((distance <= _APART_MM).numpy()[:, None], candidates[nearest.numpy()], np.nan)
+
+
+def calibrate_films(
+    model: Model,
+    folders: Sequence[Path],
+    atlas: Path,
+    weights: str,
+    phantom_seeds: Sequence[int],
+    progress: Callable[[float, str], None] = lambda share, what: None,
+) -> Calibration:
+    """Learn the calibration of a model for films from the CTs in folders and from synthetic patients.
+
+    Args:
+        atlas: CT with which the CTs are registered.
+        weights: name or file of the weights that register the CTs.
+        phantom_seeds: the synthetic patients.
+
+    Raises the errors of `training.calibrate.learn`.
+    """
+    skipped: list[str] = []
+    scans = find_scans(folders, skipped.append)
+    registering = load_model(weights, "cpu")
+    reference = Atlas.of(Volume.read(atlas), registering)
+
+    volumes = [source.read() for source in scans.values()]
+    cts = [Patient(Tissue.of(each), reference.body_of(each, registering)) for each in volumes]
+    phantoms = [make_phantom(seed, PHANTOM_MM, CHEST_MM) for seed in phantom_seeds]
+    synthetic = [Patient(Tissue.of(each.volume), each.to_body) for each in phantoms]
+    pairs = {
+        LABELLED: [(a, b) for a in cts for b in cts if a is not b],
+        BENT: [(each, each) for each in cts for _ in range(_SAME)],
+        PHANTOMS: list(pairwise(synthetic)),
+    }
+    trials = {
+        source: film_trials((project_pair(*each, [seed, n]) for n, each in enumerate(of)), model)
+        for seed, (source, of) in enumerate(pairs.items())
+    }
+    expected = 2 * sum(map(len, pairs.values()))
+    return learn(model, trials, expected, {"scans": list(scans), "skipped": skipped}, progress, _find)
+
+
+def _find(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, effort: str) -> Matches:
+    return answers(template, points_ras, [target], [None], effort)[0]
+
+
+@dataclass(frozen=True, eq=False)
+class KnownFilms:
+    """Three films with known matches: of one patient, of another patient, and the latter cut by the collimator.
+
+    first_ras, second_ras: (n, 3) RAS mm, places of the same points in the first film and in the other films.
+    """
+
+    films: tuple[Volume, Volume, Volume]
+    first_ras: np.ndarray
+    second_ras: np.ndarray
+
+
+def project_pair(one: Patient, other: Patient, seed: Sequence[int]) -> KnownFilms:
+    """Make films of two patients, or two films of one patient, and random points that both patients have."""
+    rng = np.random.default_rng(seed)
+    beams = random_beam(one.tissue, rng), random_beam(other.tissue, rng)
+    first, second = (
+        film_of(each.tissue, beam, "film", rng, _PIXEL_MM) for each, beam in zip((one, other), beams, strict=True)
+    )
+    points = one.points(_POINTS, rng)
+    truth = one.counterparts(points, other, rng)
+    known = np.isfinite(truth).all(axis=1)
+    places = beams[0].to_film(points[known]), beams[1].to_film(truth[known])
+    return KnownFilms((first, second, cut_film(second, rng)), *places)
+
+
+def film_trials(pairs: Iterable[KnownFilms], model: Model) -> Iterator[Trial]:
+    """Yield for each pair a trial with the whole second film, and one with the cut film."""
+    for pair in pairs:
+        template, *targets = map(model.embed, pair.films)
+        shown = pair.films[0].contains(pair.first_ras) & template.in_body(pair.first_ras)
+        first, second = pair.first_ras[shown], pair.second_ras[shown]
+        for target, is_whole in zip(targets, (True, False), strict=True):
+            inside = np.array([target.in_body(second + np.array((0, 0, z))) for z in (-_NEAR_MM, 0, _NEAR_MM)])
+            clear = inside.all(axis=0) | ~inside.any(axis=0)
+            found = np.where(inside[1][:, None], second, np.nan)
+            yield Trial(template, first[clear], target, found[clear], is_whole, (LANDMARK,) * int(clear.sum()))

@@ -1,0 +1,275 @@
+"""Radiographs of CTs: the image, and the exact map between points of the CT and places in the film.
+
+A point source behind the patient sends rays to a film in front (posterior-anterior view). Along each ray, the
+attenuation of soft tissue and of bone is summed for two energies, so that beam hardening arises. Then scatter, noise,
+the film's exposure and a processing curve are applied, and the collimator cuts the film.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ..embedding.body import patient_on_grid
+from ..scan.film import film_matrix
+from ..scan.geometry import rotations, transform_points
+from ..scan.volume import Volume
+
+PIXEL_MM = 1.5
+_GRID_MM = (2.0, 3.0, 2.0)  # of the CT that is projected
+_SOURCE_MM = 1800.0  # from the source to the film
+_GAP_MM = 25.0  # from the front of the body to the film
+_BONE_HU = 150.0  # HU above count as bone
+_ATTENUATION = ((0.0225, 0.055), (0.0175, 0.028))  # per mm of water and of bone (1150 HU), for two energies
+_ENERGIES = (0.45, 0.55)  # shares of the two energies
+_LEAST_EXPOSURE = 1e-4
+_LEAST_SHARE = 0.4  # of the height and of the width that a cut film keeps; most films keep more
+_LEAST_MM = 120.0  # least height and width of a cut film
+_MARGIN_MM = 40.0  # largest margin around a cut film
+_SHARPENED = (1, 3, 10)  # pixels, scales on which a film is sharpened or smoothed
+_MARKERS = 4  # largest number of markers in a film
+_CHUNK = 24  # planes of the body that are sampled at a time
+_BRIGHTEST = 4095.0
+
+
+@dataclass(frozen=True, eq=False)
+class Beam:
+    """Where the rays run: from a point of the CT to a place in the film, and back.
+
+    Args:
+        middle_ras: (3,) RAS mm, point of the CT about which the patient is turned.
+        turn: (3, 3) rotation of the patient about this point.
+        source: (3,) mm, source relative to the middle, after the turn; behind the patient (A < 0).
+        film_a: mm along A from the middle to the film.
+        centre: (2,) mm, R and S of the film's centre on the film's plane, relative to the middle.
+    """
+
+    middle_ras: np.ndarray
+    turn: np.ndarray
+    source: np.ndarray
+    film_a: float
+    centre: np.ndarray
+
+    def to_film(self, points_ras: np.ndarray) -> np.ndarray:
+        """Project points (n, 3), RAS mm of the CT, to the film. Returns (n, 3) RAS mm of the film; A is 0."""
+        turned = (np.asarray(points_ras) - self.middle_ras) @ self.turn.T
+        share = (self.film_a - self.source[1]) / (turned[:, 1] - self.source[1])
+        found = self.source + share[:, None] * (turned - self.source)
+        return np.column_stack([found[:, 0] - self.centre[0], np.zeros(len(found)), found[:, 2] - self.centre[1]])
+
+    def at_depth(self, film_ras: np.ndarray, depth_mm: np.ndarray) -> np.ndarray:
+        """Return the points on the rays of film places.
+
+        Args:
+            film_ras: (n, 3) RAS mm of the film.
+            depth_mm: (n,) or (d, 1) mm along A from the middle of the patient; negative: behind.
+
+        Returns:
+            (n, 3) or (d, n, 3) RAS mm of the CT.
+        """
+        on_film = np.column_stack(
+            [film_ras[:, 0] + self.centre[0], np.full(len(film_ras), self.film_a), film_ras[:, 2] + self.centre[1]]
+        )
+        share = (np.asarray(depth_mm) - self.source[1]) / (self.film_a - self.source[1])
+        return (self.source + share[..., None] * (on_film - self.source)) @ self.turn + self.middle_ras
+
+
+@dataclass(frozen=True, eq=False)
+class Tissue:
+    """A CT prepared for projections. water, bone: float32 (1, 2, k, j, i), path lengths per mm. grid_to_ras: (4, 4)."""
+
+    values: torch.Tensor
+    grid_to_ras: np.ndarray
+
+    @classmethod
+    def of(cls, volume: Volume) -> Tissue:
+        """Prepare a CT: the couch is removed. Raises VolumeError if the CT shows no patient."""
+        grid, _ = patient_on_grid(volume, _GRID_MM, 2, 2)
+        water = (1 + grid.hu.clamp(-1000, _BONE_HU) / 1000).clamp_min(0)
+        bone = (grid.hu - _BONE_HU).clamp(0, 2500) / 1000
+        return cls(torch.stack([water, bone])[None], grid.grid_to_ras)
+
+    @property
+    def box_ras(self) -> np.ndarray:
+        """(2, 3) lowest and highest corner of the body, RAS mm."""
+        last = np.array(self.values.shape[:1:-1]) - 1
+        return transform_points(self.grid_to_ras, np.array([np.zeros(3), last]))
+
+    def lengths(self, beam: Beam, film_ras: np.ndarray) -> torch.Tensor:
+        """Sum water and bone along the rays of film places (n, 3). Returns (2, n) mm."""
+        depths, step = self.depths(beam)
+        total = torch.zeros(2, len(film_ras))
+        for part in np.array_split(depths, max(len(depths) // _CHUNK, 1)):
+            places = beam.at_depth(film_ras, part[:, None])
+            total += read_volume(self.values, self.grid_to_ras, places).sum(1)
+        return total * step
+
+    def depths(self, beam: Beam) -> tuple[np.ndarray, float]:
+        """Return the depths at which rays are sampled, (d,) mm from the middle along A, and their distance, mm."""
+        low, high = self.box_ras
+        step = _GRID_MM[1]
+        reach = float(np.linalg.norm(high - low)) / 2 * 0.35 + (high[1] - low[1]) / 2
+        reach = min(reach, beam.film_a)
+        return np.arange(-reach, reach, step), step
+
+
+def read_volume(values: torch.Tensor, grid_to_ras: np.ndarray, places_ras: np.ndarray) -> torch.Tensor:
+    """Interpolate values (1, c, k, j, i) at places (d, n, 3) RAS mm; 0 outside. Returns (c, d, n)."""
+    size = np.array(values.shape[:1:-1])
+    index = transform_points(np.linalg.inv(grid_to_ras), places_ras.reshape(-1, 3)).reshape(places_ras.shape)
+    at = torch.from_numpy(((index + 0.5) * (2 / size) - 1).astype(np.float32))[None, None]
+    return F.grid_sample(values, at, align_corners=False)[0, :, 0]
+
+
+def straight_beam(tissue: Tissue) -> Beam:
+    """Return the usual beam of a chest film: no turn, the source in the middle."""
+    low, high = tissue.box_ras
+    film_a = (high[1] - low[1]) / 2 + _GAP_MM
+    return Beam((low + high) / 2, np.eye(3), np.array([0.0, film_a - _SOURCE_MM, 0.0]), film_a, np.zeros(2))
+
+
+def random_beam(tissue: Tissue, rng: np.random.Generator) -> Beam:
+    """Draw a beam: the patient is turned and bent forward by some degrees, source and film are not centred."""
+    plain = straight_beam(tissue)
+    about_x, about_y, about_z = rotations(rng.normal(0, [np.radians(6), np.radians(2.5), np.radians(4)]))
+    film_a = plain.film_a + rng.uniform(0, 40)
+    source = np.array([rng.normal(0, 25), film_a - rng.uniform(1200, 2000), rng.normal(0, 60)])
+    return Beam(plain.middle_ras, about_x @ about_y @ about_z, source, film_a, rng.normal(0, 12, 2))
+
+
+def film_of(
+    tissue: Tissue, beam: Beam, name: str, rng: np.random.Generator | None = None, pixel_mm: float = PIXEL_MM
+) -> Volume:
+    """Make the film of a CT.
+
+    Args:
+        rng: draws exposure, scatter, noise, processing and collimation; None for a plain film of the whole CT.
+
+    Returns:
+        The film, with grey values that increase with the attenuation. Outside the collimator, the grey value is 0.
+    """
+    low, high = beam.to_film(_corners(tissue.box_ras))[:, [0, 2]].min(0), beam.to_film(_corners(tissue.box_ras)).max(0)
+    reach = np.maximum(np.abs(low), np.abs(high[[0, 2]]))
+    columns, rows = (int(n) for n in np.ceil(2 * reach / pixel_mm))
+    matrix = film_matrix((rows, columns), (pixel_mm, pixel_mm))
+    y, x = np.meshgrid(np.arange(rows), np.arange(columns), indexing="ij")
+    places = transform_points(matrix, np.column_stack([x.ravel(), y.ravel(), np.zeros(x.size)]))
+    water, bone = tissue.lengths(beam, places).view(2, rows, columns)
+    grey = expose(water, bone, rng or np.random.default_rng(0), pixel_mm, rng is None)
+    # no ray through the CT: the CT ends there, and a film would show tissue that is unknown
+    shown = _shown(water, rng, pixel_mm)
+    grey = np.where(shown, grey, 0.0).astype(np.float32)
+    return Volume(grey[None], matrix, name)
+
+
+def _corners(box: np.ndarray) -> np.ndarray:
+    return np.stack(np.meshgrid(*box.T, indexing="ij"), axis=-1).reshape(-1, 3)
+
+
+def _shown(water: torch.Tensor, rng: np.random.Generator | None, pixel_mm: float) -> np.ndarray:
+    """Return the mask (j, i) of a film that is not collimated. Rows that the CT does not fill are left out."""
+    filled = (water > 20.0).float().mean(1).numpy()
+    rows = np.flatnonzero(filled > 0.5 * np.quantile(filled, 0.9))
+    shown = np.zeros(tuple(water.shape), dtype=bool)
+    first, last, left, right = rows[0], rows[-1] + 1, 0, water.shape[1]
+    if rng is not None:
+        height, width = last - first, right - left
+        top, bottom = (int(n) for n in rng.uniform(0, 0.12, 2) * height)
+        before, after = (int(n) for n in rng.uniform(0, 0.1, 2) * width)
+        first, last, left, right = first + top, last - bottom, left + before, right - after
+    shown[first:last, left:right] = True
+    return shown
+
+
+def expose(
+    water: torch.Tensor, bone: torch.Tensor, rng: np.random.Generator, pixel_mm: float, plain: bool = False
+) -> np.ndarray:
+    """Turn path lengths (j, i), mm of water and of bone, into the grey values of a film, 1 to 4095.
+
+    plain: without noise, with mean scatter and a mean processing curve.
+    """
+    thin, thick = _ATTENUATION
+    share = float(_ENERGIES[0] if plain else rng.uniform(0.2, 0.7))
+    bone_weight = 1.0 if plain else rng.uniform(0.7, 2.2)
+    energies = zip((share, 1 - share), (thin, thick), strict=True)
+    primary = sum(s * torch.exp(-(of[0] * water + of[1] * bone_weight * bone)) for s, of in energies)
+    scatter = 0.4 if plain else rng.uniform(0.0, 1.5)
+    reach = max(round((30.0 if plain else rng.uniform(15.0, 60.0)) / pixel_mm), 1)
+    light = primary + scatter * _blurred(_blurred(primary, reach), reach)
+    if not plain:
+        noise = torch.from_numpy(rng.standard_normal(tuple(light.shape), dtype=np.float32))
+        light = light * (1 + rng.uniform(0, 0.01) * noise * (light.mean() / light.clamp_min(1e-6)).sqrt().clamp(max=3))
+        if rng.random() < 0.5:
+            light = _blurred(light, 1)
+    grey = -torch.log(light.clamp_min(_LEAST_EXPOSURE))
+    low, high = (float(q) for q in np.quantile(grey.numpy(), (0.02, 0.98)))
+    grey = (grey - low) / max(high - low, 1e-6)
+    if not plain:
+        slope, middle = rng.uniform(2.0, 6.0), rng.uniform(0.35, 0.65)
+        grey = torch.lerp(grey.clamp(-0.5, 1.5), torch.sigmoid(slope * (grey - middle)), float(rng.uniform(0, 1)))
+        local = _blurred(_blurred(grey, max(round(rng.uniform(4, 25) / pixel_mm), 1)), 2)
+        grey = grey + rng.uniform(-0.2, 1.0) * (grey - local)
+        grey = grey.clamp(0, 1.2) ** rng.uniform(0.6, 1.6)
+    return (grey.clamp(0, 1.2) / 1.2 * (_BRIGHTEST - 1) + 1).numpy()
+
+
+def cut_film(film: Volume, rng: np.random.Generator) -> Volume:
+    """Return the part of a film that a narrower collimator shows, at a random place, in a random margin of 0."""
+    exposed = film.voxels[0] > 0
+    first, last = [], []
+    for axis in (0, 1):
+        shown = np.flatnonzero(exposed.any(axis=1 - axis))
+        length = round(len(shown) * (1 - (1 - _LEAST_SHARE) * rng.random() ** 2))
+        length = min(max(length, int(_LEAST_MM / film.spacing[0])), len(shown))
+        first.append(shown[0] + int(rng.integers(len(shown) - length + 1)))
+        last.append(first[-1] + length)
+    margin = (rng.uniform(0, _MARGIN_MM, (2, 2)) / film.spacing[0]).astype(int)
+    part = film.voxels[0, first[0] : last[0], first[1] : last[1]]
+    matrix = film.ijk_to_ras.copy()
+    matrix[:3, 3] = transform_points(matrix, np.array([[first[1] - margin[1, 0], first[0] - margin[0, 0], 0]]))[0]
+    return replace(film, voxels=np.pad(part, margin)[None], ijk_to_ras=matrix)
+
+
+def vary_film(film: Volume, rng: np.random.Generator) -> tuple[Volume, Volume]:
+    """Change a film so that a network learns neither the look of projections nor the borders of the picture.
+
+    The film is cut at random. Brightness, contrast, sharpness and noise change, and markers are added.
+
+    Returns the film with grey value 0 outside the collimator; and the same film on a random background.
+    """
+    film = cut_film(film, rng)
+    exposed = film.voxels[0] > 0
+    grey = torch.from_numpy(film.voxels[0] / _BRIGHTEST) ** float(np.exp(rng.uniform(-0.6, 0.6)))
+    shade = torch.from_numpy(rng.uniform(-0.25, 0.25, (1, 1, 4, 4))).float()
+    grey = grey + F.interpolate(shade, grey.shape, mode="bicubic")[0, 0]
+    for reach in _SHARPENED:
+        if rng.random() < 0.5:
+            grey = grey + rng.uniform(-0.7, 1.5) * (grey - _blurred(grey, reach))
+    around = torch.full_like(grey, float(rng.choice([0.0, 1.0, rng.random()])))
+    for image, most in ((grey, _MARKERS), (around, 2 * _MARKERS * (rng.random() < 0.3))):
+        for _ in range(rng.integers(most + 1)):
+            _mark(image, rng)
+    shown = np.where(exposed, grey.clamp(0, 1).numpy() * (_BRIGHTEST - 1) + 1, 0.0)
+    pasted = np.where(exposed, shown, around.clamp(0, 1).numpy() * _BRIGHTEST)
+    first, second = (replace(film, voxels=of.astype(np.float32)[None]) for of in (shown, pasted))
+    return first, second
+
+
+def _mark(image: torch.Tensor, rng: np.random.Generator) -> None:
+    """Draw a letter, a wire or a plate into an image (j, i), at a random place."""
+    kind = rng.choice(["letter", "wire", "plate"])
+    level, thick = float(rng.uniform(0, 1.2)), int(rng.integers(1, 4))
+    first = rng.integers(0, image.shape)
+    for stroke in range(int(rng.integers(2, 5)) if kind == "letter" else 1):
+        size = rng.integers(4, 12 if kind == "letter" else 50, 2) // (2 if kind == "plate" else 1)
+        if kind != "plate":
+            size[(stroke + len(kind)) % 2] = thick
+        image[first[0] : first[0] + size[0], first[1] : first[1] + size[1]] = level
+        first = first + rng.integers(0, 8, 2)
+
+
+def _blurred(image: torch.Tensor, reach: int) -> torch.Tensor:
+    return F.avg_pool2d(image[None, None], 2 * reach + 1, 1, reach, count_include_pad=False)[0, 0]

@@ -1,0 +1,155 @@
+"""Films: radiographs read as scans with one slice. Reads PNG, TIFF and DICOM (CR, DX and other projections).
+
+A film lies in the plane of R and S, in mm of the detector, which lies behind the patient: structures appear 5 to 20 %
+larger than they are. The centre of the film is at (0, 0, 0) RAS mm. Grey values increase with the attenuation.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import VolumeError
+from .checks import MIN_EXTENT_MM, check_claimed, check_spacing
+from .dicom_lengths import lengths_fit
+
+PICTURE_SUFFIXES = (".png", ".tif", ".tiff")
+MODALITIES = ("CR", "DX", "RG", "RF")
+FILM_MM = 350.0  # width of a film of unknown pixel size
+_WIDTHS_MM = (100.0, 600.0)  # a picture whose header states another width states the pixels of a screen or a printer
+_LONGEST_MM = 1500.0
+_FEWEST_PIXELS = 64
+_SIDEWAYS = ("LL", "RL", "LLD", "RLD", "LATERAL", "LLO", "RLO")  # View Position, DICOM PS3.3 C.8.11.5.1.1
+_TAGS = {
+    "modality": "0008|0060", "patient": "0010|0020", "view": "0018|5101",
+    "imager": "0018|1164", "pixel": "0028|0030", "orientation": "0020|0020", "frames": "0028|0008",
+}  # fmt: skip
+FilmParts = tuple[np.ndarray, np.ndarray, tuple[str, ...], str]
+"""Grey values (1, j, i), which increase with the attenuation; ijk_to_ras (4, 4); notes; and the Patient ID or ""."""
+
+
+def is_picture(path: Path) -> bool:
+    """Return True if the suffix of a file is .png, .tif or .tiff."""
+    return path.suffix.lower() in PICTURE_SUFFIXES
+
+
+def film_matrix(shape: tuple[int, int], pixel_mm: tuple[float, float]) -> np.ndarray:
+    """Make the matrix (4, 4) from pixels (x, y, 0) to RAS mm of a film of which a viewer sees the front of the patient.
+
+    Args:
+        shape: number of rows and columns.
+        pixel_mm: mm from column to column, and from row to row.
+    """
+    rows, columns = shape
+    x_mm, y_mm = pixel_mm
+    return np.array(
+        [
+            [-x_mm, 0, 0, x_mm * (columns - 1) / 2],
+            [0, 0, -1, 0],
+            [0, -y_mm, 0, y_mm * (rows - 1) / 2],
+            [0, 0, 0, 1.0],
+        ]
+    )
+
+
+def read_film(path: Path) -> FilmParts:
+    """Read a film: a picture (PNG, TIFF) or a DICOM radiograph. Raises VolumeError if it cannot be used."""
+    import SimpleITK as sitk  # takes long to load, and Slicer's modules need the other functions of this file at once
+
+    is_dicom = not is_picture(path)
+    kind = "GDCM" if is_dicom else "PNG" if path.suffix.lower() == ".png" else "TIFF"
+    reader = sitk.ImageFileReader()
+    reader.SetImageIO(f"{kind}ImageIO")
+    reader.SetFileName(str(path))
+    try:
+        if is_dicom and not lengths_fit(path):
+            raise ValueError("states lengths beyond its end")
+        reader.ReadImageInformation()
+        check_claimed(reader.GetSize(), 1, path.stat().st_size, str(path))
+        image = reader.Execute()
+    except (RuntimeError, ValueError) as error:
+        raise VolumeError(f"{path}: is damaged, or is not a {kind} file; export the film again.") from error
+    values = _grey_values(sitk.GetArrayFromImage(image), image.GetNumberOfComponentsPerPixel() > 1, path)
+    if not is_dicom:
+        spacing, notes = pixel_size(image.GetSpacing()[:2], values.shape[1])
+        return _checked(values, spacing, path), film_matrix(values.shape, spacing), notes, ""
+    tags = {name: reader.GetMetaData(tag).strip() if reader.HasMetaDataKey(tag) else "" for name, tag in _TAGS.items()}
+    return _from_dicom(values, tags, path)
+
+
+def _from_dicom(values: np.ndarray, tags: dict[str, str], path: Path) -> FilmParts:
+    """Add the geometry of a DICOM film. SimpleITK has inverted `values` (j, i) if the film is MONOCHROME1."""
+    notes: tuple[str, ...] = ()
+    if tags["view"].upper() in _SIDEWAYS:
+        raise VolumeError(
+            f"{path}: is a film from the side (view position {tags['view']}); give a film from the front."
+        )
+    if tags["orientation"].upper().startswith("R"):
+        values, notes = (
+            values[:, ::-1],
+            ("the film was stored mirrored; it is shown with the patient's right on the left",),
+        )
+    text = tags["imager"] or tags["pixel"]
+    if text:
+        try:
+            down, across = (float(part) for part in text.split("\\"))
+        except ValueError:
+            raise VolumeError(
+                f"{path}: the pixel size {text!r} is no pair of numbers; export the film again."
+            ) from None
+        spacing = across, down
+    else:
+        spacing, unknown = pixel_size((1.0, 1.0), values.shape[1])
+        notes += unknown
+    return _checked(values, spacing, path), film_matrix(values.shape, spacing), notes, tags["patient"]
+
+
+def _grey_values(values: np.ndarray, is_coloured: bool, path: Path) -> np.ndarray:
+    """Return the pixels (j, i). A colour picture whose colours are equal is a grey picture."""
+    if is_coloured:
+        values = without_colours(values, str(path))
+    if values.ndim == 3 and len(values) == 1:
+        values = values[0]
+    if values.ndim != 2:
+        raise VolumeError(f"{path}: has {len(values)} pictures; give one film.")
+    return values
+
+
+def without_colours(values: np.ndarray, where: str) -> np.ndarray:
+    """Return the first component of values (..., c). Raises VolumeError unless red, green and blue are equal."""
+    if np.ptp(values[..., : min(3, values.shape[-1])], axis=-1).any():
+        raise VolumeError(f"{where}: is a picture in colour; give the film in grey.")
+    return values[..., 0]
+
+
+def pixel_size(spacing: tuple[float, float], columns: int) -> tuple[tuple[float, float], tuple[str, ...]]:
+    """Return the size of a film's pixels along x and y, mm, and notes.
+
+    spacing: as the file of a picture states it. Without a size, or with an impossible width, FILM_MM is the width.
+    """
+    if abs(spacing[0] - 1) > 1e-3 and _WIDTHS_MM[0] <= spacing[0] * columns <= _WIDTHS_MM[1]:
+        return spacing, ()
+    size = FILM_MM / columns
+    return (size, size), (f"the file states no pixel size; the film is taken as {FILM_MM:g} mm wide",)
+
+
+def _checked(values: np.ndarray, pixel_mm: tuple[float, ...], path: Path) -> np.ndarray:
+    """Return the grey values as (1, j, i). Raises VolumeError if the size of the film is impossible."""
+    check_film((1, *values.shape), pixel_mm, str(path))
+    return values[None].astype(np.float32)
+
+
+def check_film(shape: tuple[int, int, int], pixel_mm: tuple[float, ...], where: str) -> None:
+    """Raise VolumeError unless a film has at least 64 x 64 pixels and a possible size in mm.
+
+    shape: (1, j, i). pixel_mm: size of a pixel along i and j.
+    """
+    if min(shape[1:]) < _FEWEST_PIXELS:
+        raise VolumeError(
+            f"{where}: has {shape[2]} x {shape[1]} pixels; give a film of at least {_FEWEST_PIXELS} x 64."
+        )
+    check_spacing(np.array(pixel_mm), where)
+    across, down = shape[2] * pixel_mm[0], shape[1] * pixel_mm[1]
+    if min(across, down) < MIN_EXTENT_MM or max(across, down) > _LONGEST_MM:
+        raise VolumeError(f"{where}: a film of {across:.0f} x {down:.0f} mm is impossible; state --film-width-mm.")

@@ -1,0 +1,81 @@
+"""Measures the table of usual places and volumes, `Resources/Structures/usual.csv`, in the labels of many patients."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from AnatomicalEmbedding.anatomy.names import known_name
+from AnatomicalEmbedding.audit.measuring import MeasuredLabel
+from AnatomicalEmbedding.audit.relations import COLUMNS, Frame, Usual, fit_frame, group_weights
+from AnatomicalEmbedding.structures.label_names import reason_left_out
+
+_ROUNDS = 4
+_POOLED_MM, _POOLED_VOLUME, _POOLED_AS = np.array([8.0, 9.0, 13.0]), 0.45, 6  # spreads that count as this many patients
+_LEAST_MM, _LEAST_VOLUME = np.array([4.0, 4.0, 5.0]), 0.2
+
+
+def make_table(bodies: Mapping[str, Sequence[MeasuredLabel]], first: Mapping[str, np.ndarray]) -> Usual:
+    """Measure a table in the labels of many patients.
+
+    Args:
+        bodies: name of a patient -> measured labels; all labels must be right.
+        first: first guess of the usual places, (3,) body coordinates, for example from an atlas.
+    """
+    places = {name: np.asarray(place, np.float64) for name, place in first.items()}
+    spreads = dict.fromkeys(places, _POOLED_MM)
+    known = {name for name in places if known_name(name) is not None and reason_left_out(name) is None}
+    kept = {body: [each for each in of if each.name in known] for body, of in bodies.items()}
+    away: dict[str, list[np.ndarray]] = {}
+    for _ in range(_ROUNDS):
+        away = {}
+        for of in kept.values():
+            whole = [each for each in of if not each.is_cut]
+            if len(whole) < 3:
+                continue
+            held = [each.name for each in whole]
+            centres = np.array([each.centre_ras for each in whole])
+            usual, wide = (np.array([table[name] for name in held]) for table in (places, spreads))
+            weight = group_weights(held, np.zeros(len(held), bool))
+            frame, robust, _ = fit_frame(centres, usual, wide, weight)
+            for n, name in enumerate(held):
+                rest = np.where(np.arange(len(held)) == n, 0.0, weight * robust)
+                of_rest = Frame.fit(centres, usual, wide, rest, frame.scale)
+                off = (centres[n] - of_rest.to_ras(usual[n])) / frame.scale
+                away.setdefault(name, []).append(np.stack([off, usual[n] + off, np.sqrt(of_rest.variance(usual[n]))]))
+        for name, rows in away.items():
+            off, found, error = np.array(rows).transpose(1, 0, 2)
+            places[name] = (np.median(found, axis=0) * len(rows) + places[name] * 0.5) / (len(rows) + 0.5)
+            spread = np.square(off - np.median(off, axis=0)).sum(axis=0) - np.square(error).sum(axis=0) / 2
+            spread = np.maximum(spread, 0) + _POOLED_AS * _POOLED_MM**2
+            spreads[name] = np.maximum(np.sqrt(spread / (len(rows) + _POOLED_AS)), _LEAST_MM)
+    names = tuple(sorted(away))
+    labels = {name: [each for of in kept.values() for each in of if each.name == name] for name in names}
+    measured = np.array([_row(labels[name]) for name in names])
+    both = np.array([places[name] for name in names]), np.array([spreads[name] for name in names])
+    return Usual(names, *both, *measured.T)
+
+
+def _row(labels: Sequence[MeasuredLabel]) -> tuple[float, float, float, float, int]:
+    whole = [each for each in labels if not each.is_cut]
+    volumes = np.log([each.volume_ml for each in whole])
+    middle = float(np.median(volumes))
+    square = np.minimum(np.square(volumes - middle), 4.0).sum() + _POOLED_AS * _POOLED_VOLUME**2
+    spread = max(float(np.sqrt(square / (len(volumes) + _POOLED_AS))), _LEAST_VOLUME)
+    gaps = [max((piece.away_mm for piece in each.pieces), default=0.0) for each in labels]
+    flats = [each.flat for each in labels]
+    return middle, spread, float(np.percentile(gaps, 95)), float(np.percentile(flats, 95)), len(whole)
+
+
+def to_csv(usual: Usual) -> str:
+    """Return a table as text."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    numbers = [usual.places, usual.spreads, np.exp(usual.volume), usual.volume_spread, usual.gap_mm, usual.flat]
+    for name, count, row in zip(usual.names, usual.patients, np.column_stack(numbers), strict=True):
+        writer.writerow([name, int(count), *(f"{x:.4g}" for x in row)])
+    return text.getvalue()

@@ -1,0 +1,177 @@
+"""Test the audit of labels on bodies of balls at usual places, in which one thing is made wrong."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from labelled_bodies import NAMES, SPINE, STEP_MM, ijk_to_ras, make_labels, measured
+
+from AnatomicalEmbedding.anatomy.names import other_side
+from AnatomicalEmbedding.audit.checks import check_grids, check_labels, check_overlaps, check_tissue
+from AnatomicalEmbedding.audit.dataset import Labels
+from AnatomicalEmbedding.audit.relations import Relations, fit_frame, load_usual
+from AnatomicalEmbedding.scan.volume import Volume
+
+
+@pytest.fixture(scope="module")
+def body() -> np.ndarray:
+    return make_labels(1.06, 12.0)
+
+
+@pytest.fixture(scope="module")
+def labels(body):
+    return measured(body)
+
+
+def audited(labels):
+    relations = Relations(labels, load_usual())
+    found = check_labels(relations)
+    return [
+        each for each in found if each.score >= 0.5 and each.problem not in ("volume", "cut")
+    ]  # balls are no organs
+
+
+def named(labels, names):
+    return [
+        replace(each, name=names.get(each.name, each.name), text=names.get(each.name, each.text)) for each in labels
+    ]
+
+
+def test_a_right_body_of_another_size_has_no_finding(labels):
+    assert {each.name for each in labels} == set(NAMES)
+    assert audited(labels) == []
+
+
+def test_exchanged_sides_of_one_organ_are_found(labels):
+    (found,) = audited(named(labels, {"kidney_left": "kidney_right", "kidney_right": "kidney_left"}))
+    assert found.problem == "side"
+    assert set(found.label.split(", ")) == {"kidney_left", "kidney_right"}
+
+
+def test_a_label_alone_on_the_wrong_side_is_found(labels):
+    kept = [each for each in labels if each.name != "kidney_right"]
+    (found,) = audited(named(kept, {"kidney_left": "kidney_right"}))
+    assert (found.problem, found.label) == ("side", "kidney_right")
+    assert "left kidney" in found.detail
+
+
+def test_all_sides_exchanged_give_one_finding_of_the_whole_scan(labels):
+    (found,) = audited(named(labels, {each.name: other_side(each.name) for each in labels if other_side(each.name)}))
+    assert (found.problem, found.label) == ("side", "")
+
+
+@pytest.mark.parametrize(("axis", "text"), [(0, "left and right"), (2, "head and feet")])
+def test_a_mirrored_body_is_found(body, axis, text):
+    (found,) = audited(measured(np.flip(body, 2 - axis)))
+    assert (found.problem, found.label) == ("mirrored", "")
+    assert text in found.detail
+
+
+def test_exchanged_names_are_found(labels):
+    found = audited(named(labels, {"spleen": "heart", "heart": "spleen"}))
+    assert [(each.problem, set(each.label.split(", "))) for each in found] == [("exchanged", {"spleen", "heart"})]
+    names = {"vertebrae_L1": "vertebrae_L2", "vertebrae_L2": "vertebrae_L1"}
+    assert ("exchanged", set(names)) in [
+        (each.problem, set(each.label.split(", "))) for each in audited(named(labels, names))
+    ]
+
+
+@pytest.mark.parametrize("step", [-1, 1])
+def test_vertebrae_numbered_one_off_are_found(labels, step):
+    series = [f"vertebrae_T{n}" for n in range(5, 13)] + [f"vertebrae_L{n}" for n in range(1, 6)]
+    kept = [each for each in labels if each.name != "vertebrae_L5"]
+    found = audited(named(kept, {name: series[series.index(name) + step] for name in SPINE[:-1]}))
+    assert [(each.problem, each.label) for each in found] == [("level", "")]
+    assert ("too high" if step < 0 else "too low") in found[0].detail
+
+
+def test_a_number_that_is_left_out_is_found(labels):
+    kept = [each for each in labels if each.name != "vertebrae_L5"]
+    found = audited(named(kept, {f"vertebrae_L{n}": f"vertebrae_L{n + 1}" for n in range(1, 5)}))
+    assert ("level", "vertebrae_T12, vertebrae_L2") in [(each.problem, each.label) for each in found]
+
+
+def test_vertebrae_are_counted_from_the_sacrum():
+    names = (*NAMES, "vertebrae_S1")
+    right = measured(make_labels(1.0, 0.0, names), names)
+    assert audited(right) == []
+    series = [f"vertebrae_T{n}" for n in range(5, 13)] + [f"vertebrae_L{n}" for n in range(1, 6)]
+    found = audited(named(right, {name: series[series.index(name) - 1] for name in SPINE}))
+    assert [(each.problem, each.label) for each in found] == [("level", "")]
+
+
+def test_half_of_the_voxel_size_is_found(body):
+    to_ras = ijk_to_ras()
+    to_ras[:3, :3] /= 2
+    half = measured(body, to_ras=to_ras)
+    found = audited(half)
+    assert "geometry" in {each.problem for each in found}
+    assert "volume" not in {each.problem for each in check_labels(Relations(half, load_usual()))}
+
+
+def test_a_stray_piece_is_found_with_its_place_and_volume(body):
+    wrong = body.copy()
+    wrong[30:34, 30:34, 80:84] = NAMES.index("liver") + 1
+    (found,) = audited(measured(wrong))
+    assert (found.problem, found.label) == ("stray", "liver")
+    assert f"{64 * STEP_MM**3 / 1000:.1f} ml" in found.detail
+    assert np.abs(found.point_ras - (ijk_to_ras() @ [81.5, 31.5, 31.5, 1])[:3]).max() <= STEP_MM
+
+
+def test_an_organ_at_the_place_of_no_organ_is_found(labels):
+    far = [
+        replace(each, centre_ras=each.centre_ras + [0, 0, 250])
+        if each.name == "urinary_bladder" else each for each in labels
+    ]  # fmt: skip
+    assert [(each.label, each.problem in ("stray", "exchanged")) for each in audited(far)] == [
+        ("urinary_bladder", True)
+    ]
+
+
+def test_an_organ_that_ends_with_a_large_slice_is_found(body):
+    value = NAMES.index("liver") + 1
+    wrong = body.copy()
+    slices = np.flatnonzero((wrong == value).any(axis=(1, 2)))
+    wrong[slices[len(slices) * 3 // 4] :][wrong[slices[len(slices) * 3 // 4] :] == value] = 0
+    found = check_labels(Relations(measured(wrong), load_usual()))
+    assert max((each.score for each in found if (each.label, each.problem) == ("liver", "cut")), default=0) > 0.5
+
+
+def test_labels_in_air_and_other_grids_are_found(body, labels):
+    hu = np.where(body > 0, 40, -1000).astype(np.int16)
+    hu[body == NAMES.index("spleen") + 1] = -1000
+    volume = Volume(hu, ijk_to_ras())
+    given = Labels(body, ijk_to_ras(), dict(enumerate(NAMES, start=1)))
+    assert [(each.label, each.problem) for each in check_tissue(volume, given, labels)] == [("spleen", "outside")]
+    assert check_grids(volume, given) == []
+    moved = ijk_to_ras()
+    moved[2, 3] += 10
+    (found,) = check_grids(volume, replace(given, ijk_to_ras=moved))
+    assert found.problem == "geometry"
+    assert "10.0 mm" in found.detail
+    assert "voxels" in check_grids(Volume(hu[:-3], ijk_to_ras()), given)[0].detail
+
+
+def test_only_structures_that_exclude_each_other_may_not_overlap(body, labels):
+    shared = (("liver", "spleen", 300.0), ("lung_left", "lung_upper_lobe_left", 300.0), ("liver", "tumour", 90.0))
+    given = Labels(body, ijk_to_ras(), {}, shared)
+    assert [(each.problem, each.label) for each in check_overlaps(given, labels)] == [("overlap", "liver, spleen")]
+
+
+def test_a_frame_is_fitted_although_a_fifth_of_the_labels_is_wrong():
+    usual = load_usual()
+    centres = usual.places * 1.1 + [10.0, -20.0, 300.0]
+    centres[::5] += [90.0, 0.0, 60.0]
+    frame, _, _ = fit_frame(centres, usual.places, usual.spreads, np.ones(len(centres)))
+    assert frame.scale == pytest.approx([1.1] * 3, abs=0.02)
+    assert frame.to_ras(usual.places[1:2]) == pytest.approx(centres[1:2], abs=4)
+
+
+def test_the_shipped_table_says_where_organs_lie():
+    usual = load_usual()
+    at = {name: usual.places[n] for name, n in usual.index.items()}
+    assert at["liver"][0] > 40 > -40 > at["spleen"][0]  # right and left
+    assert at["sternum"][1] > at["heart"][1] > at["vertebrae_T8"][1]  # front and back
+    heights = [at[name][2] for name in ("brain", "heart", "liver", *SPINE[4:], "urinary_bladder")]
+    assert heights == sorted(heights, reverse=True)
+    assert np.exp(usual.volume[usual.index["liver"]]) == pytest.approx(1500, rel=0.2)

@@ -1,0 +1,195 @@
+"""Test outlines in DICOM SEG and RTSTRUCT as labels, on grids that differ from the grid of the outlines."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pydicom
+import pytest
+import SimpleITK as sitk
+from dicom_series import write_ct_series
+from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
+from pydicom.uid import ExplicitVRLittleEndian, RTStructureSetStorage, generate_uid
+from test_dicom_seg import masks_of
+
+from AnatomicalEmbedding.audit.dataset import list_entries, read_labels
+from AnatomicalEmbedding.dicom.outlines import read_dicom_labels
+from AnatomicalEmbedding.dicom.segmentations import write_label_seg
+from AnatomicalEmbedding.dicom.source import read_source
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError, VolumeError
+from AnatomicalEmbedding.scan.geometry import transform_points
+from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.segmentation.examples import read_examples
+from AnatomicalEmbedding.structures.labelled_scans import load_cases
+
+pytest.importorskip("highdicom")
+
+
+def write_structure_set(path: Path, rois: dict[str, list[np.ndarray]], series: str = "") -> None:
+    """rois: name -> contours, (n, 3) RAS mm. series: UID of the CT series to which the contours refer."""
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = RTStructureSetStorage, generate_uid()
+    meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    document = FileDataset("", {}, file_meta=meta, preamble=b"\0" * 128)
+    document.SOPClassUID, document.SOPInstanceUID, document.Modality = RTStructureSetStorage, generate_uid(), "RTSTRUCT"
+    document.StructureSetROISequence, document.ROIContourSequence = [], []
+    if series:
+        frame, study, outlined = Dataset(), Dataset(), Dataset()
+        outlined.SeriesInstanceUID = series
+        study.RTReferencedSeriesSequence, frame.RTReferencedStudySequence = [outlined], [study]
+        document.ReferencedFrameOfReferenceSequence = [frame]
+    for number, (name, contours) in enumerate(rois.items(), start=7):
+        title, outline = Dataset(), Dataset()
+        title.ROINumber, title.ROIName = number, name
+        outline.ReferencedROINumber, outline.ContourSequence = number, []
+        for contour in contours:
+            item = Dataset()
+            item.ContourGeometricType, item.NumberOfContourPoints = "CLOSED_PLANAR", len(contour)
+            item.ContourData = [f"{value:.3f}" for value in (contour * (-1, -1, 1)).ravel()]
+            outline.ContourSequence.append(item)
+        document.StructureSetROISequence.append(title)
+        document.ROIContourSequence.append(outline)
+    document.save_as(path, enforce_file_format=True)
+
+
+def circle(middle: np.ndarray, radius: float, z: float) -> np.ndarray:
+    angle = np.linspace(0, 2 * np.pi, 400, endpoint=False)
+    return np.column_stack(
+        [middle[0] + radius * np.cos(angle), middle[1] + radius * np.sin(angle), np.full(angle.size, z)]
+    )
+
+
+def centres(volume: Volume) -> np.ndarray:
+    """RAS mm (k, j, i, 3)."""
+    k, j, i = np.indices(volume.shape)
+    return transform_points(volume.ijk_to_ras, np.stack([i, j, k], axis=-1).reshape(-1, 3)).reshape(*volume.shape, 3)
+
+
+@pytest.fixture(scope="module")
+def scan(phantom_pair) -> Volume:
+    return phantom_pair[1].volume
+
+
+@pytest.fixture(scope="module")
+def seg(scan, phantom_pair, tmp_path_factory) -> Path:
+    """The folder "patient" of a DICOM series, and its outlines in patient.seg.dcm."""
+    folder = tmp_path_factory.mktemp("labels")
+    write_ct_series(folder / "patient", scan)
+    path = folder / "patient.seg.dcm"
+    names = ("liver", "kidney_left", "Herd")
+    write_label_seg(masks_of(phantom_pair[1]), scan.ijk_to_ras, names, read_source("x", folder / "patient"), path)
+    return path
+
+
+def test_a_segmentation_has_the_labels_that_were_written(seg, scan, phantom_pair):
+    labels, values = read_dicom_labels(seg, scan.shape, scan.ijk_to_ras)
+    assert values == {"liver": 1, "kidney_left": 2, "Herd": 3}
+    assert np.array_equal(labels, masks_of(phantom_pair[1]))
+
+
+def test_a_segmentation_is_placed_on_another_grid(seg, scan, phantom_pair):
+    """Slices from head to feet, rows and columns exchanged, and fewer of each."""
+    to_scan = np.array([[0, 1, 0, 9], [1, 0, 0, 4], [0, 0, -1, scan.shape[0] - 3], [0, 0, 0, 1.0]])
+    shape = (scan.shape[0] - 6, scan.shape[2] - 12, scan.shape[1] - 8)  # k, j, i
+    labels, _ = read_dicom_labels(seg, shape, scan.ijk_to_ras @ to_scan)
+    k, j, i = np.indices(shape)
+    x, y, z = transform_points(to_scan, np.stack([i, j, k], axis=-1).reshape(-1, 3)).astype(int).T
+    assert np.array_equal(labels, masks_of(phantom_pair[1])[z, y, x].reshape(shape))
+
+
+@pytest.mark.parametrize("slices", [[30], [10, 40]])
+def test_slices_between_outlines_stay_empty(seg, scan, tmp_path, slices):
+    labels = np.zeros(scan.shape, np.uint8)
+    labels[slices, 20:30, 20:30] = 1
+    source = read_source("x", seg.parent / "patient")
+    write_label_seg(labels, scan.ijk_to_ras, ["liver"], source, tmp_path / "few.dcm")
+    assert np.array_equal(read_dicom_labels(tmp_path / "few.dcm", scan.shape, scan.ijk_to_ras)[0], labels)
+
+
+def test_a_label_without_meaning_is_named_by_its_code(seg, scan, tmp_path):
+    renamed = pydicom.dcmread(seg)
+    for number, label in enumerate(("Segment_1", "Niere", "left kidney")):
+        renamed.SegmentSequence[number].SegmentLabel = label
+    renamed.save_as(tmp_path / "a.dcm")
+    with pytest.raises(PointsError, match="several structures have the name kidney_left"):
+        read_dicom_labels(tmp_path / "a.dcm", scan.shape, scan.ijk_to_ras)
+    renamed.SegmentSequence[2].SegmentLabel = "Herd"
+    renamed.save_as(tmp_path / "a.dcm")
+    assert list(read_dicom_labels(tmp_path / "a.dcm", scan.shape, scan.ijk_to_ras)[1]) == [
+        "liver", "kidney_left", "Herd",
+    ]  # fmt: skip
+
+
+def test_contours_are_filled_and_inner_contours_are_holes(scan, tmp_path):
+    middle = scan.bounds_ras.mean(axis=0)
+    levels = [transform_points(scan.ijk_to_ras, np.array([[0, 0, k]]))[0, 2] for k in range(20, 30)]
+    ring = [circle(middle, radius, z) for z in levels for radius in (61.0, 30.1)]
+    write_structure_set(
+        tmp_path / "rt.dcm", {"Leber": ring, "Kidney_L": [circle(middle, 20.2, levels[0])], "empty": []}
+    )
+    labels, values = read_dicom_labels(tmp_path / "rt.dcm", scan.shape, scan.ijk_to_ras)
+    assert values == {"Leber": 1, "kidney_left": 2}
+    at = centres(scan)
+    apart = np.linalg.norm((at - middle)[..., :2], axis=-1)
+    within = np.isin(np.indices(scan.shape)[0], range(20, 30))
+    true = np.where(within & (apart < 61.0) & (apart > 30.1), 1, 0)
+    true[(np.indices(scan.shape)[0] == 20) & (apart < 20.2)] = 2
+    assert np.array_equal(labels, true)
+
+
+def test_outlines_of_another_scan_and_other_files_are_refused(seg, scan, tmp_path):
+    away = scan.ijk_to_ras.copy()
+    away[2, 3] += 5000
+    with pytest.raises(VolumeError, match="no outline lies in the scan"):
+        read_dicom_labels(seg, scan.shape, away)
+    with pytest.raises(VolumeError, match="contains no outlines; give a DICOM SEG or RTSTRUCT"):
+        read_dicom_labels(next((seg.parent / "patient").iterdir()), scan.shape, scan.ijk_to_ras)
+    (tmp_path / "cut.dcm").write_bytes(seg.read_bytes()[:-5000])
+    with pytest.raises(AnatomicalEmbeddingError, match=r"cut\.dcm: is not DICOM or is truncated"):
+        read_dicom_labels(tmp_path / "cut.dcm", scan.shape, scan.ijk_to_ras)
+    steep = circle(scan.bounds_ras.mean(axis=0), 50, 0)
+    steep[:, 2] = steep[:, 0]
+    write_structure_set(tmp_path / "steep.dcm", {"liver": [steep]})
+    with pytest.raises(VolumeError, match="not parallel to the slices"):
+        read_dicom_labels(tmp_path / "steep.dcm", scan.shape, scan.ijk_to_ras)
+
+
+def test_examples_are_read_from_dicom(seg, phantom_pair):
+    (example,) = read_examples(seg.parent)
+    assert (example.id, example.outlined) == ("patient", ("liver", "kidney_left"))
+    assert np.array_equal(example.labels.voxels, masks_of(phantom_pair[1]))
+    (case,) = load_cases(seg.parent)
+    assert set(case.structures) == {"liver", "kidney_left"}
+    at = centres(phantom_pair[1].volume)[masks_of(phantom_pair[1]) == 1]
+    assert case.structures["liver"][0] == pytest.approx(at.mean(axis=0), abs=0.01)
+
+
+def test_an_audit_reads_outlines_of_the_series_to_which_they_refer(anatemb, seg, scan, phantom_pair, tmp_path):
+    shutil.copytree(seg.parent / "patient", tmp_path / "set" / "ct")
+    shutil.copy(seg, tmp_path / "set" / "outlines.dcm")
+    series = str(read_source("x", tmp_path / "set" / "ct").slices[0].SeriesInstanceUID)
+    middle = scan.bounds_ras.mean(axis=0)
+    levels = [transform_points(scan.ijk_to_ras, np.array([[0, 0, k]]))[0, 2] for k in range(20, 30)]
+    liver = {"Liver": [circle(middle, 60, z) for z in levels]}
+    write_structure_set(tmp_path / "set" / "rt.dcm", liver, series)
+    write_structure_set(tmp_path / "set" / "alone.dcm", liver, "1.2.3")
+    entries = {entry.labels[0].name: entry for entry in list_entries(tmp_path / "set")}
+    assert entries.keys() == {"outlines.dcm", "rt.dcm", "alone.dcm"}
+    labels = read_labels(entries["outlines.dcm"])
+    assert labels.texts == {1: "liver", 2: "kidney_left", 3: "Herd"}
+    assert np.array_equal(labels.voxels, masks_of(phantom_pair[1]))
+    assert read_labels(entries["rt.dcm"]).texts == {1: "liver"}
+    outcome = anatemb("audit", tmp_path / "set", "-o", tmp_path / "out", "--labels-only", "--no-report")
+    assert "alone.dcm: its DICOM series is not in the data set" in outcome.err
+    assert outcome.err.count("not audited") == 1
+
+
+def test_register_carries_labels_of_a_segmentation(anatemb, seg, scan, phantom_pair, tmp_path):
+    sitk.WriteTransform(sitk.TranslationTransform(3, (0.0, 0.0, 0.0)), str(tmp_path / "still.tfm"))
+    words = ("--transform", tmp_path / "still.tfm", "--labels", seg, "-o", tmp_path / "out")
+    outcome = anatemb("register", seg.parent / "patient", seg.parent / "patient", *words)
+    assert outcome.code == 0, outcome.err
+    carried = sitk.GetArrayFromImage(sitk.ReadImage(str(tmp_path / "out" / "labels_on_fixed.nii.gz")))
+    assert np.array_equal(carried, masks_of(phantom_pair[1]))

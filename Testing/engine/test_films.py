@@ -1,0 +1,405 @@
+"""Test films: readers, the working grid, the planar network, projections, and commands."""
+
+from __future__ import annotations
+
+import csv
+import json
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pydicom
+import pytest
+import SimpleITK as sitk
+import torch
+from cli_runs import assert_refused
+from pydicom.dataset import FileDataset, FileMetaDataset
+from pydicom.uid import ComputedRadiographyImageStorage, ExplicitVRLittleEndian, generate_uid
+from small_models import small_network
+
+from AnatomicalEmbedding.embedding.film_grid import film_on_grid
+from AnatomicalEmbedding.embedding.inference import Model, load_model
+from AnatomicalEmbedding.errors import VolumeError
+from AnatomicalEmbedding.films.patient import ProjectedCT
+from AnatomicalEmbedding.films.preparation import body_grid, ray_means, save_films
+from AnatomicalEmbedding.films.projection import Tissue, cut_film, film_of, random_beam, straight_beam, vary_film
+from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.registration.patient_scans import answers
+from AnatomicalEmbedding.scan.film import film_matrix
+from AnatomicalEmbedding.scan.geometry import transform_points
+from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.training.crops import body_coordinates
+from AnatomicalEmbedding.training.objectives import OBJECTIVES, read_cells
+from AnatomicalEmbedding.training.recipes import load_recipe
+from AnatomicalEmbedding.training.scans import PreparedScan, prepare_film
+
+FILM_SPEC = {
+    "planar": True, "frame": "film", "spacing_mm": (2.0, 12.0, 2.0), "hu_knots": (0.0, 1000.0),
+    "level_knots": (0.0, 1.0), "local_channels": 8,
+}  # fmt: skip
+
+
+def picture(rows: int = 160, columns: int = 200) -> np.ndarray:
+    """A film without symmetry: uint8, brighter to the lower right, with a bright disc in the upper left."""
+    y, x = np.mgrid[:rows, :columns]
+    disc = (x - 50) ** 2 + (y - 40) ** 2 < 400
+    return (40 + 0.4 * x + 0.5 * y + 60 * disc).astype(np.uint8)
+
+
+def save_picture(path: Path, values: np.ndarray, colours: int = 1) -> Path:
+    image = sitk.GetImageFromArray(values if colours == 1 else np.stack([values] * colours, axis=-1), colours > 1)
+    sitk.WriteImage(image, str(path))
+    return path
+
+
+def save_dicom(path: Path, values: np.ndarray, **tags: object) -> Path:
+    meta = FileMetaDataset()
+    meta.MediaStorageSOPClassUID = ComputedRadiographyImageStorage
+    meta.MediaStorageSOPInstanceUID = generate_uid()
+    meta.TransferSyntaxUID = ExplicitVRLittleEndian
+    data = FileDataset(str(path), {}, file_meta=meta, preamble=b"\0" * 128)
+    data.SOPClassUID, data.SOPInstanceUID = meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID
+    data.SeriesInstanceUID, data.StudyInstanceUID, data.PatientID = generate_uid(), generate_uid(), "P1"
+    data.Modality, data.SamplesPerPixel, data.PhotometricInterpretation = "CR", 1, "MONOCHROME2"
+    data.Rows, data.Columns = values.shape
+    data.BitsAllocated, data.BitsStored, data.HighBit, data.PixelRepresentation = 16, 12, 11, 0
+    data.PixelData = values.astype(np.uint16).tobytes()
+    for name, value in tags.items():
+        setattr(data, name, value)
+    pydicom.dcmwrite(path, data, enforce_file_format=True)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".png", ".tif"])
+@pytest.mark.parametrize("colours", [1, 3])
+def test_a_picture_is_a_film(tmp_path, suffix, colours):
+    film = Volume.read(save_picture(tmp_path / f"a{suffix}", picture(), colours))
+    assert film.is_film
+    np.testing.assert_array_equal(film.voxels[0], picture())
+    np.testing.assert_allclose(film.spacing[:2], 350 / 200)
+    assert "350 mm wide" in film.notes[0]
+    # the first pixel is at the patient's right and top; the middle of the film is the origin
+    corner = transform_points(film.ijk_to_ras, np.array([[0, 0, 0]]))[0]
+    np.testing.assert_allclose(corner, [350 / 200 * 99.5, 0, 350 / 200 * 79.5])
+    wide = film.with_width(400)
+    np.testing.assert_allclose(wide.spacing[:2], 2.0)
+    assert wide.notes == ("the film is 400 mm wide",)
+
+
+def test_a_dicom_film_has_its_pixel_size_and_its_orientation(tmp_path):
+    values = picture().astype(np.uint16) * 16
+    film = Volume.read(save_dicom(tmp_path / "a.dcm", values, ImagerPixelSpacing=[1.5, 1.0]))
+    np.testing.assert_array_equal(film.voxels[0], values)
+    np.testing.assert_allclose(film.spacing[:2], (1.0, 1.5))
+    assert film.patient_id == "P1"
+    inverted = save_dicom(tmp_path / "b.dcm", 4095 - values, PhotometricInterpretation="MONOCHROME1")
+    shown = Volume.read(inverted).voxels[0]
+    np.testing.assert_array_equal(shown - shown.min(), values - values.min())
+    mirrored = Volume.read(save_dicom(tmp_path / "c.dcm", values[:, ::-1].copy(), PatientOrientation=["R", "F"]))
+    np.testing.assert_array_equal(mirrored.voxels[0], values)
+
+
+def test_bad_films_are_refused(tmp_path):
+    coloured = np.stack([picture(), picture() // 2, picture()], axis=-1)
+    sitk.WriteImage(sitk.GetImageFromArray(coloured, True), str(tmp_path / "colour.png"))
+    (tmp_path / "damaged.png").write_bytes(b"no picture")
+    save_picture(tmp_path / "tiny.png", picture(20, 20))
+    save_dicom(tmp_path / "side.dcm", picture(), ViewPosition="LL")
+    for name, words in {"colour.png": "in colour", "damaged.png": "damaged", "tiny.png": "20 x 20 pixels",
+                        "side.dcm": "from the side"}.items():  # fmt: skip
+        with pytest.raises(VolumeError, match=words) as error:
+            Volume.read(tmp_path / name)
+        assert name in str(error.value)
+    with pytest.raises(VolumeError, match="impossible"):
+        Volume.read(save_picture(tmp_path / "a.png", picture())).with_width(20.0)
+
+
+def film_like(values: np.ndarray, pixel_mm: float = 1.5) -> Volume:
+    return Volume(values[None].astype(np.float32), film_matrix(values.shape, (pixel_mm, pixel_mm)), "film")
+
+
+def test_the_working_grid_does_not_depend_on_exposure_or_pixel_size():
+    values = picture(240, 300).astype(np.float32)
+    spacing = (3.0, 12.0, 3.0)
+    plain, exposed = film_on_grid(film_like(values), spacing, 32, 4)
+    brighter, _ = film_on_grid(film_like(values * 7 + 300), spacing, 32, 4)
+    torch.testing.assert_close(plain.hu, brighter.hu, atol=0.5, rtol=0)
+    finer, _ = film_on_grid(film_like(values.repeat(2, 0).repeat(2, 1), 0.75), spacing, 32, 4)
+    inside = torch.from_numpy(exposed)
+    assert float((plain.hu - finer.hu)[inside].abs().quantile(0.95)) < 25
+    assert (plain.hu == plain.hu[:, :1]).all()
+    assert plain.hu.shape[1] == 4
+
+
+def test_the_collimator_is_not_part_of_the_film():
+    values = picture(240, 300)
+    values[:40], values[200:], values[:, :60] = 0, 0, 0
+    grid, exposed = film_on_grid(film_like(values), (3.0, 12.0, 3.0), 32, 4)
+    k, _, i = np.nonzero(exposed)
+    z, x = (grid.origin_ras[axis] + 3.0 * places for axis, places in ((2, k), (0, i)))
+    # rows 40 to 199 are 120 to -120 mm high (middle of 240 rows: 119.5); columns 60 to 299 are at 134 to -224 mm
+    np.testing.assert_allclose([z.min(), z.max()], [-120, 120], atol=3)
+    np.testing.assert_allclose([x.min(), x.max()], [-225, 135], atol=3)
+    with pytest.raises(VolumeError, match="shows nothing"):
+        film_on_grid(film_like(np.full((100, 100), 7)), (3.0, 12.0, 3.0), 32, 4)
+
+
+def test_a_planar_network_has_one_layer_of_cells():
+    network = small_network(**FILM_SPEC)
+    assert all(m.kernel_size[1] == 1 for block in network.encoder for m in block if hasattr(m, "kernel_size"))
+    found = network(torch.rand(1, 1, 96, 1, 64).expand(-1, -1, -1, 4, -1))
+    assert found.coordinate.shape == (1, 3, 24, 1, 16)
+    assert found.local.shape == (1, 8, 48, 2, 32)
+    torch.testing.assert_close(found.local[..., 0, :], found.local[..., 1, :])
+
+
+def test_weights_for_films_refuse_a_ct(phantom_pair):
+    model = Model(small_network(**FILM_SPEC), "small", "0" * 64)
+    with pytest.raises(VolumeError, match="is a CT, but the weights small are for films"):
+        model.embed(phantom_pair[0].volume)
+    with pytest.raises(VolumeError, match="is a film, but the weights small are for CTs"):
+        Model(small_network(), "small", "0" * 64).embed(film_like(picture()))
+
+
+def ball_ct(centre_ras: np.ndarray) -> Volume:
+    """A torso of water, elliptic, with a ball of bone."""
+    shape, spacing = (100, 80, 100), 3.0
+    matrix = np.diag([spacing, spacing, spacing, 1.0])
+    matrix[:3, 3] = -150.0, -120.0, -150.0
+    k, j, i = np.indices(shape)
+    x, y, z = (spacing * n + matrix[axis, 3] for axis, n in ((0, i), (1, j), (2, k)))
+    hu = np.where((x / 130) ** 2 + (y / 90) ** 2 < 1, 0, -1000)
+    ball = (x - centre_ras[0]) ** 2 + (y - centre_ras[1]) ** 2 + (z - centre_ras[2]) ** 2 < 15**2
+    fat = (x / 130) ** 2 + (y / 90) ** 2 > 0.9
+    return Volume(np.where(ball, 1200, np.where(fat & (hu == 0), -100, hu)).astype(np.int16), matrix, "ball")
+
+
+@pytest.mark.parametrize("seed", [None, 3, 4])
+def test_a_ball_lies_in_the_film_where_its_centre_is_projected(seed):
+    centre = np.array([40.0, -20.0, 30.0])
+    ct = ball_ct(centre)
+    tissue = Tissue.of(ct)
+    beam = straight_beam(tissue) if seed is None else random_beam(tissue, np.random.default_rng(seed))
+    film = film_of(tissue, beam, "film")
+    wanted = beam.to_film(centre[None])
+    pixel = transform_points(film.ras_to_ijk, wanted)[0]
+    y, x = np.indices(film.shape[1:])
+    # bone stands out from its surroundings: compare with the film of the same torso without the ball
+    plain = film_of(Tissue.of(ball_ct(np.array([900.0, 0, 0]))), beam, "plain")
+    weight = np.clip(film.voxels[0].astype(float) - plain.voxels[0], 300, None) - 300
+    near = np.hypot(x - pixel[0], y - pixel[1]) < 40
+    found = [np.average(of[near], weights=weight[near]) for of in (x, y)]
+    np.testing.assert_allclose(found, pixel[:2], atol=1.5)
+
+
+def test_a_place_of_the_film_is_a_line_through_its_point():
+    centre = np.array([40.0, -20.0, 30.0])
+    projected = ProjectedCT.of(ball_ct(centre))
+    places = projected.beam.to_film(np.array([centre, [-60.0, 10, -80]]))
+    rays = projected.rays(places)
+    for point, (back, front) in zip((centre, [-60.0, 10, -80]), rays.ends_ras, strict=True):
+        along = (front - back) / np.linalg.norm(front - back)
+        off = np.cross(np.asarray(point) - back, along)
+        assert np.linalg.norm(off) < 0.1
+        assert back[1] < point[1] < front[1]
+    # the ball at -20 mm moves the middle of the mass to the back
+    assert rays.likeliest_ras[0, 1] < rays.likeliest_ras[1, 1]
+
+
+def test_a_prepared_film_knows_the_body_coordinates_along_its_rays():
+    volume = ball_ct(np.array([900.0, 0, 0]))
+    tissue = Tissue.of(volume)
+    beam = straight_beam(tissue)
+    film = film_of(tissue, beam, "film")
+    shift = np.array([5.0, -7.0, 400.0])
+    body = body_grid(tissue, lambda points: points + shift)
+    prepared = prepare_film(film, film, (3.0, 12.0, 3.0), "scan", partial(ray_means, tissue, body, beam))
+    voxel = np.array(
+        [[prepared.hu.shape[2] / 2, 1.5, prepared.hu.shape[0] / 2 + offset] for offset in (-12.0, 0.0, 20.0)]
+    )
+    found = body_coordinates(prepared, torch.from_numpy(voxel).float().view(1, 1, -1, 3)).view(-1, 3).numpy()
+    # the torso is symmetric, so the mean along a ray is the point of the ray in the middle of the body
+    places = transform_points(prepared.grid_to_ras, voxel)
+    middle = beam.at_depth(places, np.zeros(len(places)))
+    np.testing.assert_allclose(found[:, [0, 2]], (middle + shift)[:, [0, 2]], atol=1.5)
+    np.testing.assert_allclose(found[:, 1], places[:, 1], atol=1e-3)
+    low, high = prepared.height_range_mm
+    assert 235 < low < 260
+    assert 540 < high < 565
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3])  # these films show the ball
+def test_a_varied_film_shows_the_same_places(seed):
+    tissue = Tissue.of(ball_ct(np.array([40.0, -20.0, 30.0])))
+    film = film_of(tissue, straight_beam(tissue), "film")
+    cut = cut_film(film, np.random.default_rng(seed))
+    y, x = np.nonzero(cut.voxels[0])
+    ras = transform_points(cut.ijk_to_ras, np.column_stack([x, y, np.zeros(len(x))]))
+    i, j, _ = np.rint(transform_points(film.ras_to_ijk, ras)).astype(int).T
+    np.testing.assert_array_equal(film.voxels[0, j, i], cut.voxels[0, y, x])
+    assert len(x) < (film.voxels > 0).sum()
+    # the same random numbers cut the same part
+    shown, pasted = vary_film(film, np.random.default_rng(seed))
+    np.testing.assert_array_equal(shown.ijk_to_ras, cut.ijk_to_ras)
+    np.testing.assert_array_equal(shown.voxels > 0, cut.voxels > 0)
+    np.testing.assert_array_equal(pasted.voxels[shown.voxels > 0], shown.voxels[shown.voxels > 0])
+    # with the same random numbers, the film of the same torso without the ball differs where the ball is
+    without = film_of(Tissue.of(ball_ct(np.array([900.0, 0, 0]))), straight_beam(tissue), "film")
+    plain, _ = vary_film(without, np.random.default_rng(seed))
+    wanted = straight_beam(tissue).to_film(np.array([[40.0, -20.0, 30.0]]))
+    near = np.linalg.norm(ras - wanted, axis=1) < 12
+    assert near.any()
+    change = np.abs(shown.voxels - plain.voxels)[0, y, x]
+    assert change[near].mean() > 3 * change[~near].mean()
+
+
+def test_the_background_of_a_film_is_not_the_body(tmp_path):
+    volume = ball_ct(np.array([40.0, -20.0, 30.0]))
+    files = [tmp_path / f"ball-film{n}.safetensors" for n in range(6)]
+    save_films(volume, lambda points: points + np.array([0, 0, 450.0]), files, (3.0, 12.0, 3.0))
+    for file in files:
+        film = PreparedScan.load(file)
+        k, _, i = torch.nonzero(film.body).T
+        box = film.hu[k.min() : k.max() + 1, :, i.min() : i.max() + 1]
+        assert (box >= 0).float().mean() > 0.95
+        low, high = film.height_range_mm
+        assert low > 300 - 60
+        assert high < 600 + 60
+
+
+def test_views_of_two_films_show_the_same_place():
+    films = []
+    for seed in (1, 2):
+        tissue = Tissue.of(ball_ct(np.array([40.0, -20.0, 30.0])))
+        beam = random_beam(tissue, np.random.default_rng(seed))
+        film = film_of(tissue, beam, f"film {seed}", np.random.default_rng(seed))
+        body = body_grid(tissue, lambda points: points + np.array([0, 0, 450.0]))
+        films.append(prepare_film(film, film, (2.0, 12.0, 2.0), "scan", partial(ray_means, tissue, body, beam)))
+    recipe = load_recipe("hybrid-2d", {"batch.cross_share": 1.0, "batch.pairs": 2})
+    batch = OBJECTIVES["hybrid"].sampler(films, recipe, 0)[0]
+    assert batch.scan[:2].tolist() != batch.scan[2:].tolist()
+    for first, second, one, other in zip(batch.position_mm[:2], batch.position_mm[2:], batch.first_cells,
+                                         batch.second_cells, strict=True):  # fmt: skip
+        apart = read_cells(first, one, unit=False) - read_cells(second, other, unit=False)
+        assert float(apart.norm(dim=1).quantile(0.95)) < 1.5
+
+
+@pytest.fixture(scope="module")
+def model() -> Model:
+    return load_model("film-open", "cpu")
+
+
+@pytest.fixture(scope="module")
+def chest() -> ProjectedCT:
+    """The chest of a synthetic patient, and its film."""
+    return ProjectedCT.of(make_phantom(90_010, (4.0, 4.0, 4.0), (330, 600)).volume)
+
+
+@pytest.fixture(scope="module")
+def places(chest) -> np.ndarray:
+    """Places of the film, (5, 3) RAS mm, that show the chest."""
+    low, high = chest.tissue.box_ras
+    middle = (low + high) / 2
+    return chest.beam.to_film(middle + np.array([[0, 0, 0], [60, 0, 20], [-60, 0, 40], [30, 0, -50], [-40, 0, -30]]))
+
+
+def test_a_moved_film_shows_the_same_places(model, chest, places):
+    film = chest.film
+    shift = np.array([64.0, 0, -64.0])  # whole cells
+    matrix = film.ijk_to_ras.copy()
+    matrix[:3, 3] += shift
+    target = model.embed(Volume(film.voxels, matrix, "moved"))
+    found = answers(model.embed(film), places, [target], [None])[0]
+    np.testing.assert_allclose(found.points_ras, places + shift, atol=1.0)
+
+
+def test_another_exposure_shows_the_same_places(model, chest, places):
+    turned = random_beam(chest.tissue, np.random.default_rng(5))
+    film = film_of(chest.tissue, turned, "another", np.random.default_rng(5))
+    middle = chest.beam.at_depth(places, np.zeros(len(places)))
+    found = answers(model.embed(chest.film), places, [model.embed(film)], [None])[0]
+    assert np.linalg.norm(found.points_ras - turned.to_film(middle), axis=1).mean() < 8.0
+
+
+def write_film(path: Path, film: Volume) -> Path:
+    return save_picture(path, np.rint(film.voxels[0] / 16).astype(np.uint8))
+
+
+def test_the_command_matches_films(tmp_path, chest, places, anatemb):
+    template, target = (write_film(tmp_path / name, chest.film) for name in ("a.png", "b.png"))
+    pixels = transform_points(chest.film.ras_to_ijk, places)[:, :2]
+    points = tmp_path / "points.csv"
+    points.write_text("label,x,y\n" + "".join(f"{n},{x},{y}\n" for n, (x, y) in enumerate(pixels)))
+    width = chest.film.shape[2] * 1.5
+    outcome = anatemb("match", template, points, target, "-o", tmp_path / "out", "--film-width-mm", width, "--no-cache")
+    assert outcome.code == 0, outcome.err
+    with (tmp_path / "out" / "matches.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    found = np.array([[float(row["x"]), float(row["y"])] for row in rows])
+    np.testing.assert_allclose(found, pixels, atol=1.0)
+    np.testing.assert_allclose([float(row["r"]) for row in rows], places[:, 0], atol=1.5)
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert "350 mm wide" not in report
+    assert f"the film is {width:g} mm wide" in report
+
+
+def test_the_command_matches_a_ct_and_a_film(tmp_path, chest, anatemb):
+    low, high = chest.tissue.box_ras
+    point = (low + high) / 2 + np.array([50.0, 10, 20])
+    chest.volume.write(tmp_path / "ct.nii.gz")
+    film = write_film(tmp_path / "film.png", chest.film)
+    options = ("--film-width-mm", chest.film.shape[2] * 1.5, "--no-cache", "--no-report")
+    text = ",".join(map(str, point))
+    outcome = anatemb("match", tmp_path / "ct.nii.gz", f"--point={text}", film, "-o", tmp_path / "a", *options)
+    assert outcome.code == 0, outcome.err
+    with (tmp_path / "a" / "matches.csv").open() as file:
+        row = next(csv.DictReader(file))
+    place = chest.beam.to_film(point[None])[0]
+    assert np.hypot(float(row["r"]) - place[0], float(row["s"]) - place[2]) < 2.0
+    x, y = transform_points(chest.film.ras_to_ijk, place[None])[0, :2]
+    (tmp_path / "p.csv").write_text(f"label,x,y\nhilum,{x},{y}\n")
+    outcome = anatemb("match", film, tmp_path / "p.csv", tmp_path / "ct.nii.gz", "-o", tmp_path / "b", *options)
+    assert outcome.code == 0, outcome.err
+    (line,) = json.loads((tmp_path / "b" / "ct.lines.mrk.json").read_text())["markups"]
+    back, front = (np.array(end["position"]) * (-1, -1, 1) for end in line["controlPoints"])
+    along = (front - back) / np.linalg.norm(front - back)
+    assert np.linalg.norm(np.cross(point - back, along)) < 2.0
+
+
+def test_a_radiograph_of_a_chest_is_a_film_and_an_upside_down_one_is_not(anatemb, real_data, tmp_path):
+    """Eight of JSRT's films; those that are turned over are refused in most cases, and the good ones never."""
+    images = np.load(real_data / "xray" / "jsrt170.npz")["images"][:8]
+    first, good, bad = tmp_path / "first.png", [], []
+    for number, image in enumerate(images):
+        for name, rows, kind in (("good", image, good), ("bad", image[::-1], bad)):
+            kind.append(tmp_path / f"{name}{number}.png")
+            sitk.WriteImage(sitk.GetImageFromArray(np.ascontiguousarray(rows)), str(kind[-1]))
+    first.write_bytes(good[0].read_bytes())
+    (tmp_path / "points.csv").write_text("label,x,y\ncarina,120,80\n")
+    outcome = anatemb("match", first, tmp_path / "points.csv", *good[1:], *bad, "-o", tmp_path / "out", "--no-report")
+    refused = [path.name for path in (*good, *bad) if f"{path.name}: does not look like a chest film" in outcome.err]
+    assert not any(name.startswith("good") for name in refused)
+    assert len(refused) >= 6
+
+
+def test_landmarks_of_films_are_measured(tmp_path, chest, places, anatemb):
+    pixels = transform_points(chest.film.ras_to_ijk, places)[:, :2].tolist()
+    for name in ("one", "two"):
+        write_film(tmp_path / f"{name}.png", chest.film)
+        points = {f"p{n}": pixel for n, pixel in enumerate(pixels)}
+        (tmp_path / f"{name}.landmarks.json").write_text(json.dumps({"frame": "pixels", "points": points}))
+    outcome = anatemb("evaluate", "landmarks", tmp_path, "--json")
+    assert outcome.code == 0, outcome.err
+    assert "one" in outcome.out
+
+
+def test_pixels_of_a_ct_are_refused(tmp_path, place, anatemb):
+    (tmp_path / "p.csv").write_text("label,x,y\na,1,2\n")
+    outcome = anatemb("match", place.template, tmp_path / "p.csv", place.target, "-o", tmp_path / "o", *place.model)
+    assert_refused(outcome, "p.csv", "the template is no film")
+
+
+def test_the_recipe_makes_a_small_network():
+    recipe = load_recipe("hybrid-2d")
+    network = small_network(widths=recipe.network.widths, **FILM_SPEC)
+    assert sum(p.numel() for p in network.parameters()) * 2 < 10e6

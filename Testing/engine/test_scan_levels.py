@@ -1,0 +1,91 @@
+"""Test the levels of vertebrae, discs, ribs and slices, and the command levels."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from cli_runs import assert_refused
+from exact_patients import exact_map, patient
+
+from AnatomicalEmbedding.scan.markups import read_markups
+from AnatomicalEmbedding.scan.points import read_points
+from AnatomicalEmbedding.words import PlaceFinder
+from AnatomicalEmbedding.words.scan_levels import find_levels
+
+
+@pytest.fixture(scope="module")
+def shown():
+    return patient(404)
+
+
+@pytest.fixture(scope="module")
+def found(shown):
+    return find_levels(PlaceFinder(exact_map(shown), shown.volume), shown.volume)
+
+
+def test_vertebrae_discs_and_slices_have_the_true_levels(shown, found):
+    middles = {name[10:]: point for name, point in shown.points_ras.items() if name.startswith("vertebrae_")}
+    vertebrae = {place.name[10:]: place for place in found.places if place.kind == "vertebra"}
+    assert {"T10", "T12", "L1", "L3", "L5"} <= vertebrae.keys()
+    for name in ("T10", "T12", "L1", "L3", "L5"):
+        assert abs(vertebrae[name].point_ras[2] - middles[name][2]) < 9
+        k = (shown.volume.ras_to_ijk @ [*vertebrae[name].point_ras, 1])[2]
+        assert vertebrae[name].slice == round(k)
+        assert name == next(each.level for each in found.slices if each.slice == vertebrae[name].slice)
+    discs = {place.name: place.point_ras[2] for place in found.places if place.kind == "disc"}
+    for upper, lower in (("T12", "L1"), ("L1", "L2"), ("L3", "L4")):
+        assert middles[lower][2] < discs[f"disc_{upper}_{lower}"] < middles[upper][2]
+    assert [each.slice for each in found.slices] == sorted({each.slice for each in found.slices})
+
+
+def test_without_an_end_of_the_spine_both_levels_are_named(found):
+    """The exact map has no organs, so the scan shows no sacrum, no lung apices and no skull base."""
+    third = next(place for place in found.places if place.name == "vertebrae_L3")
+    assert third.levels in ("L3 or L4", "L2 or L3")
+    assert third.remark == f"the level is not certain: {third.levels}"
+    assert "no sacrum" in found.basis
+    assert "not certain" in found.basis
+    assert all(each.levels for each in found.slices)
+
+
+def test_ribs_lie_in_the_true_ribs(shown, found):
+    ribs = [place for place in found.places if place.kind == "rib"]
+    values = {name: value for value, name in shown.label_names.items()}
+    ijk = np.rint([(shown.volume.ras_to_ijk @ [*place.point_ras, 1])[:3] for place in ribs]).astype(int)
+    right = [shown.labels[k, j, i] == values.get(rib.name) for rib, (i, j, k) in zip(ribs, ijk, strict=True)]
+    assert len(ribs) >= 8
+    assert np.mean(right) >= 0.6
+
+
+def test_the_markups_are_three_coloured_lists(found):
+    entries = found.markups()
+    assert [entry["name"] for entry in entries] == ["vertebrae", "discs", "ribs"]
+    assert len({tuple(entry["display"]["selectedColor"]) for entry in entries}) == 3
+    assert "L3 vertebra" in [point["label"] for point in entries[0]["controlPoints"]]
+
+
+def test_the_command_writes_tables_points_and_a_page(anatemb, real_data, tmp_path):
+    scan = real_data / "dev" / "ts_example.nii.gz"
+    outcome = anatemb("levels", scan, "-o", tmp_path, "--device", "cpu", "--json")
+    assert outcome.code == 0
+    (answer,) = json.loads(outcome.out)["scans"]
+    assert answer["basis"].startswith("numbered from S1")
+    with (tmp_path / "levels.csv").open(newline="", encoding="utf-8") as file:
+        rows = {row["place"]: row for row in csv.DictReader(file)}
+    heights = {"L1": 386.0, "L2": 352.0, "L3": 315.0, "L4": 279.0, "L5": 242.0}  # S of the labels' middles, RAS mm
+    for name, s in heights.items():
+        assert abs(float(rows[f"vertebrae_{name}"]["s"]) - s) < 5
+        assert rows[f"vertebrae_{name}"]["remark"] == ""
+    with (tmp_path / "ts_example.slices.csv").open(newline="", encoding="utf-8") as file:
+        levels = {int(row["slice"]): row["level"] for row in csv.DictReader(file)}
+    assert levels[int(rows["vertebrae_L3"]["slice"])] == "L3"
+    assert len(read_markups(tmp_path / "ts_example.levels.mrk.json")) == 3
+    assert len(read_points(tmp_path / "ts_example.levels.mrk.json")) == len(rows)
+    assert "numbered from S1" in (tmp_path / "ts_example.levels.html").read_text(encoding="utf-8")
+
+
+def test_a_scan_without_a_spine_is_refused(anatemb, place, tmp_path):
+    """The small weights are not trained, so their map shows no spine."""
+    outcome = anatemb("levels", place.target, "-o", tmp_path, "--no-report", *place.model)
+    assert_refused(outcome, "target", "too little of the spine")
