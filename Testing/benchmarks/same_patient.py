@@ -21,7 +21,7 @@ from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.embedding.calibration import SUFFIX, Calibration
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
-from AnatomicalEmbedding.errors import NotSamePatientError
+from AnatomicalEmbedding.errors import NotSamePatientError, VolumeError
 from AnatomicalEmbedding.evaluation.confidence import auroc, calibration_error
 from AnatomicalEmbedding.matching.status import MATCHED
 from AnatomicalEmbedding.registration import KINDS
@@ -111,7 +111,7 @@ def outcomes(scans: Scans, known: KnownPair, seed: int) -> dict[str, np.ndarray]
     rng = np.random.default_rng(seed)
     try:
         found, seconds = scans.pair(known.copy, known.original)
-    except NotSamePatientError as error:
+    except (NotSamePatientError, VolumeError) as error:  # a copy whose ends are empty may be refused as a volume
         print(error, flush=True)
         return None
     points = _points(known, scans.model.embed(known.copy), rng)
