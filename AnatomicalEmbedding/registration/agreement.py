@@ -28,10 +28,10 @@ _NOISE_HU = 20.0
 
 # similarity: correlation of the images in a window of 15 mm. wide: the same in 30 mm. texture: log10 of the standard
 # deviation of HU in 15 mm. odd: the difference of the mean HU in 15 mm minus the difference in 30 mm, / 100. (The
-# difference alone also shows breath and contrast medium.) cycle, moved: see `pairing.Places.doubts`. volume: log2 of
-# the ratio of volumes. beyond: share of the window that the other scan does not show. edge: mm from the answer to the
-# nearest side of the other scan, at most 20.
-STORED = ("similarity", "wide", "texture", "odd", "cycle", "moved", "volume", "beyond")
+# difference alone also shows breath and contrast medium.) cycle, moved: see `pairing.Places.doubts`. beyond: share of
+# the window that the other scan does not show. edge: mm from the answer to the nearest side of the other scan, at most
+# 20. The change of volume is left out: lungs that breathe more than the copies of the calibration seemed changed.
+STORED = ("similarity", "wide", "texture", "odd", "cycle", "moved", "beyond")
 EVIDENCE = (*STORED, "edge")
 _SIMILARITY, _TEXTURE, _BEYOND = (STORED.index(name) for name in ("similarity", "texture", "beyond"))
 
@@ -85,9 +85,8 @@ def evidence_at_nodes(fixed: Picture, moving: Picture, found: Places) -> torch.T
     small = small[0]
     change, wide_change = ((each[1] - each[0]) / 100 for each in (small, wide))
     texture = (small[2] - small[0].square()).clamp_min(1.0).log10() / 2
-    volume = torch.linalg.det(_slopes(found)).clamp_min(0.25).log2()
     values = (_correlation(small), _correlation(wide), texture, change - wide_change)
-    return torch.stack([*values, *found.doubts, volume, 1 - small[5]])
+    return torch.stack([*values, *found.doubts, 1 - small[5]])
 
 
 def _slopes(found: Places) -> torch.Tensor:

@@ -34,11 +34,11 @@ from .pairing import STEPS_MM, Coarse, Places, join_directions
 from .spline import Lattice
 
 _METADATA_KEY = "anatomical_embedding_correspondence"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _FAR_MM = 20.0  # largest distance from an edge in the evidence
 _HIGHEST = 0.99  # highest probability that is stated
 _LEAST_PRESENT = 0.05
-_RARE = 0.2  # the calibration has 5 times as much changed tissue as usual scans; only probabilities are corrected
+_RARE = 0.17  # the calibration has 6 times as much changed tissue as usual scans; only probabilities are corrected
 FOREST = "same patient"  # name of the forest in the calibration
 
 

@@ -51,7 +51,7 @@ STRANGERS = (
 )  # fmt: skip
 Carry = Callable[[np.ndarray], np.ndarray]  # points (n, 3) RAS mm -> places (n, 3) RAS mm
 _POINTS, _POINTS_A_BALL = 400, 8
-_CHANGED_WEIGHT = 0.3  # of all points in changed tissue, relative to all other points
+_CHANGED_WEIGHT = 0.35  # of all points in changed tissue, relative to all other points
 _TEST_SEED, _TRAINING_SEED = 5000, 100
 
 
