@@ -6,7 +6,9 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from contextlib import suppress
+from functools import lru_cache, partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,7 @@ def audit(
     entries: Sequence[LabelledScan], folder: Path, plan: Plan, labels_only: bool,
     progress: Callable[[float, str], None],
 ) -> list[Record]:  # fmt: skip
-    """Audit all entries, each alone and then together. Returns their records in the same order; see `audit_scan`.
+    """Audit all entries, each alone and then together. Returns their records, sorted by name; see `audit_scan`.
 
     Records are written to `folder`/scans. An entry whose record is there, and whose files did not change, is not
     audited again.
@@ -53,43 +55,44 @@ def audit(
     Raises:
         WeightsError: the weights are unknown.
     """
-    settings = [__version__, "" if labels_only else find_weights(plan.model).sha256]
-    states: dict[str, list[object]] = {entry.name: [*settings, *entry.state] for entry in entries}
-    paths = {entry.name: folder / "scans" / f"{entry.name}.json" for entry in entries}
-    records = {name: _read_record(path, states[name]) for name, path in paths.items()}
-    due = [entry for entry in entries if not records[entry.name]]
-    for n, record in enumerate(_audited(due, plan, labels_only), start=len(entries) - len(due) + 1):
-        name = record["name"]
-        records[name] = {"state": states[name]} | record
-        write_text(paths[name], json.dumps(records[name]))
-        progress(n / len(entries), name)
-    _check_across([record for record in records.values() if not record["error"]])
-    return list(records.values())
-
-
-def _read_record(path: Path, state: list[object]) -> Record:
-    """Read a record; {} if it is missing, damaged or of another state."""
-    try:
-        record = parse_json(path.read_text(encoding="utf-8"))
-        return record if record["state"] == state else {}
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
-
-
-def _audited(due: Sequence[LabelledScan], plan: Plan, labels_only: bool) -> Iterator[Record]:
     model = "" if labels_only else plan.model
-    if not due or (not plan.scheduler and plan.workers == 1):
-        yield from (audit_scan(entry, model, plan.device) for entry in due)
+    settings = [__version__, find_weights(model).sha256 if model else ""]
+    task = partial(_kept_record, folder=folder / "scans", settings=settings, model=model, device=plan.device)
+    records: list[Record] = []
+    for record in _each(task, entries, plan):
+        records.append(record)
+        progress(len(records) / len(entries), record["name"])
+    records.sort(key=itemgetter("name"))
+    _check_across([record for record in records if not record["error"]])
+    return records
+
+
+def _each(task: Callable[[LabelledScan], Record], entries: Sequence[LabelledScan], plan: Plan) -> Iterator[Record]:
+    """Yield the result of the task for each entry, in any order."""
+    if not plan.scheduler and plan.workers == 1:
+        yield from map(task, entries)
         return
     require("distributed", "Dask distributed", "large audits run with", "cohort")
     from distributed import as_completed
 
-    with open_client(plan, len(due)) as client:
-        futures = {client.submit(audit_scan, each, model, plan.device, pure=False, retries=2): each for each in due}
-        for future in as_completed(futures):
-            fault, name = future.exception(), futures[future].name
-            failed = {"state": "to be repeated", "name": name, "findings": [], "error": f"the worker failed ({fault})"}
-            yield failed if fault is not None else future.result()
+    with open_client(plan, len(entries)) as client:
+        names = {client.submit(task, entry, pure=False, retries=2): entry.name for entry in entries}
+        for future in as_completed(names):
+            fault = future.exception()
+            failed = {"name": names[future], "findings": [], "error": f"the worker failed ({fault})"}
+            yield future.result() if fault is None else failed
+
+
+def _kept_record(entry: LabelledScan, folder: Path, settings: list[str], model: str, device: str) -> Record:
+    """Return the record of an entry in `folder`. If there is none, or if a file changed, audit the entry."""
+    path, state = folder / f"{entry.name}.json", [*settings, *entry.state]
+    with suppress(OSError, ValueError, KeyError, TypeError):  # the record is missing or damaged
+        record = parse_json(path.read_text(encoding="utf-8"))
+        if record["state"] == state:
+            return record
+    record = {"state": state} | audit_scan(entry, model, device)
+    write_text(path, json.dumps(record))
+    return record
 
 
 def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Record:

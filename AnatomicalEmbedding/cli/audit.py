@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
+from collections import Counter
 from pathlib import Path
 
+from ..files import write_text
 from . import console
 
+COLUMNS = ("scan", "label", "problem", "score", "detail")
+_MOST_CARDS = 400  # more findings are listed in audit.csv only
 _SHOWN = 20  # findings printed on the terminal
 
 
@@ -33,22 +38,36 @@ def run(options: argparse.Namespace) -> int:
     console.check_report(options)
     console.make_folder(options.output)
     from ..audit.dataset import list_entries
-    from ..audit.findings import COLUMNS, write_results
     from ..audit.running import audit
     from ..cohort.work import Plan
+    from ..reports.page import fill_page
 
     plan = Plan(options.model, options.device, options.workers, options.memory_mb, options.scheduler)
     entries = list_entries(options.dataset)
     with console.progress_lines(options.dataset.name, options.json) as progress:
         records = audit(entries, options.output, plan, options.labels_only, progress)
-    values, written = write_results(options.output, records, options.limit, not options.no_report)
+    found = [{"scan": record["name"]} | each for record in records for each in record["findings"]]
+    found.sort(key=lambda each: (-each["score"], each["scan"]))
+    wrong = [each for each in found if each["score"] >= options.limit]
+    values = {
+        "scans": len(records), "limit": options.limit, "clean": len(records) - len({each["scan"] for each in wrong}),
+        "counts": Counter(each["problem"] for each in wrong),
+        "findings": [{name: of for name, of in each.items() if name != "pictures"} for each in found],
+        "skipped": [{"scan": record["name"], "reason": record["error"]} for record in records if record["error"]],
+    }  # fmt: skip
+    written = [options.output / "audit.csv", options.output / "audit.json"]
+    rows = [[each[column] for column in COLUMNS] for each in found]
+    console.write_table(written[0], COLUMNS, rows)
+    write_text(written[1], json.dumps(values, indent=1))
+    if not options.no_report:
+        cards = values | {"cards": found[:_MOST_CARDS]}
+        written.append(fill_page(options.output / "audit.html", "reports/audit.html.j2", **cards))
     for each in values["skipped"]:
         console.warn(f"not audited: {each['reason']}")
-    wrong = [each for each in values["findings"] if each["score"] >= options.limit]
     if options.json:
         console.print_json(values | {"files": list(map(str, written))})
     else:
-        console.print_table(COLUMNS, [[each[column] for column in COLUMNS] for each in wrong[:_SHOWN]])
+        console.print_table(COLUMNS, rows[: min(len(wrong), _SHOWN)])
         console.say(f"{len(records)} scans; {len(wrong)} findings with a score of {options.limit:g} or more")
         console.say_written(written)
     return int(bool(wrong or values["skipped"]))  # exit code 1: the data set needs a look
