@@ -12,7 +12,7 @@ from ..anatomy.names import SIDES, canonical_name, other_side
 from ..anatomy.terms import load_terms
 from ..embedding.orientation import FAULTS
 from ..scan.geometry import transform_points
-from .findings import Finding, Problem, judge
+from .findings import Finding, judge
 from .relations import SPINE, Relations
 
 if TYPE_CHECKING:
@@ -58,41 +58,38 @@ def _check_names(relations: Relations) -> list[Finding]:
     own = [cost[np.arange(len(rows)), rows] for cost in relations.costs]
     by_place, by_both = (mine[:, None] - cost for mine, cost in zip(own, relations.costs, strict=True))
     aside = np.abs(usual.places[rows, 0]) >= _LEAST_ASIDE_MM
-    tried: list[tuple[float, tuple[int, ...], list[Finding]]] = []
-
-    def attempt(problem: Problem, gain: float, limit: tuple[float, float], text: str, *numbers: int) -> None:
-        found = judge(problem, gain, limit, text, *(labels[n] for n in numbers))
-        tried.append(((gain - limit[0]) / limit[1], numbers, found))
-
+    found = list[Finding]()
     for n, m in combinations(range(len(rows)), 2):
         is_side = other_side(names[n]) == names[m]
         gains = [(by_place if is_side else by_both)[a, rows[b]] for a, b in ((n, m), (m, n))]
         text = f"the names {labels[n].text} and {labels[m].text} seem to be exchanged"
         if is_side and aside[n] and max(gains) > 0:
-            attempt("side", sum(gains), _SIDE, text, n, m)
+            found += judge("side", sum(gains), _SIDE, text, labels[n], labels[m])
         elif not is_side and min(gains) > 0 and not _is_part(names[n], names[m]):
-            attempt("exchanged", sum(gains), _EXCHANGED, text, n, m)
+            found += judge("exchanged", sum(gains), _EXCHANGED, text, labels[n], labels[m])
     free = ~np.isin(np.arange(len(usual.names)), rows)
     for n, label in enumerate(labels):
         there = f"{label.text} lies where {{}} usually lies"
         opposite = usual.index.get(other_side(names[n]), rows[n])
         if free[opposite] and aside[n]:
-            attempt("side", by_place[n, opposite], _SIDE, there.format(load_terms()[usual.names[opposite]].title), n)
+            text = there.format(load_terms()[usual.names[opposite]].title)
+            found += judge("side", by_place[n, opposite], _SIDE, text, label)
         best, at = int(np.where(free, by_both[n], -np.inf).argmax()), relations.expected_ras(names[n])
         if label.is_cut or at is None:
             continue
         if own[0][n] > _FAR_COST and own[1][n] - by_both[n, best] < _NEAR_COST:
-            attempt("exchanged", by_both[n, best], _RENAMED, there.format(load_terms()[usual.names[best]].title), n)
+            text = there.format(load_terms()[usual.names[best]].title)
+            found += judge("exchanged", by_both[n, best], _RENAMED, text, label)
         away = float(np.linalg.norm(label.centre_ras - at))
         text = f"{label.text} ({label.volume_ml:.1f} ml) lies {away:.0f} mm from its usual place"
-        attempt("stray", own[0][n], _FAR, text, n)
-    found: list[Finding] = []
-    explained: set[int] = set()
-    for _, numbers, new in sorted(tried, key=lambda each: -each[0]):
-        if new and not explained & {*numbers}:
-            found += new
-            explained |= {*numbers}
-    return found
+        found += judge("stray", own[0][n], _FAR, text, label)
+    kept, explained = list[Finding](), set[str]()
+    for each in sorted(found, key=lambda each: -each.score):
+        wrong = {label.text for label in each.labels}
+        if not wrong & explained:
+            kept.append(each)
+            explained |= wrong
+    return kept
 
 
 def _is_part(one: str, other: str) -> bool:

@@ -22,7 +22,7 @@ Problem = Literal[
     "side", "level", "exchanged", "stray", "missing", "cut", "outside", "overlap", "volume", "mirrored", "geometry",
     "duplicate",
 ]  # fmt: skip
-_LEAST_SCORE = 0.3  # findings with a lower score are not listed
+_LEAST_SCORE, _LARGEST_SCORE = 0.3, 0.99  # findings with a lower score are not listed; a higher score is lowered
 _MOST_PIXELS = 300  # larger pictures are reduced
 _COLOURS = np.array([(255, 216, 77), (86, 196, 214), (238, 123, 112)], dtype=np.float64)  # of the first labels
 _OPACITY = 0.55
@@ -36,7 +36,7 @@ class Finding:
 
     Args:
         problem: the kind of error.
-        score: 0 to 1; higher if an error is more probable.
+        score: 0 to 1; higher if an error is more probable. Results show at most 0.99.
         detail: one sentence for a reader.
         labels: the labels that are probably wrong; () if the finding concerns the whole scan.
         point_ras: (3,) RAS mm, the place to look at, or None.
@@ -60,17 +60,18 @@ def judge(
 ) -> list[Finding]:  # fmt: skip
     """Return a list with one finding, or an empty list if the score is below 0.3.
 
-    evidence: the score is 0.5 if `evidence` equals limit[0], 0.73 if it is larger by limit[1], at most 0.99. point_ras:
-    the place to look at; None for the centre of the first label.
+    evidence: the score is 0.5 if `evidence` equals limit[0], 0.73 if it is larger by limit[1]. point_ras: the place to
+    look at; None for the centre of the first label.
     """
-    score = round(min(1 / (1 + math.exp(-min(max((evidence - limit[0]) / limit[1], -30), 30))), 0.99), 3)
+    score = (1 + math.tanh((evidence - limit[0]) / limit[1] / 2)) / 2  # the logistic function
     point_ras = labels[0].centre_ras if labels and point_ras is None else point_ras
     return [Finding(problem, score, detail, labels, point_ras)] if score >= _LEAST_SCORE else []
 
 
 def card(label: str, problem: Problem, score: float, detail: str, pictures: list[dict]) -> dict[str, Any]:
     """Return a finding as JSON. pictures: made by `Canvas.draw`. Other arguments: see `Finding`."""
-    return {"label": label, "problem": problem, "score": round(score, 3), "detail": detail, "pictures": pictures}
+    score = round(min(score, _LARGEST_SCORE), 3)
+    return {"label": label, "problem": problem, "score": score, "detail": detail, "pictures": pictures}
 
 
 class Canvas:

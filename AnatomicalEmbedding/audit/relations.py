@@ -76,17 +76,13 @@ def load_usual() -> Usual:
 
 
 class Frame(NamedTuple):
-    """Moves places of the average body into a patient: RAS mm = scale x body coordinate + shift. All fields: (3,).
+    """Moves places of the average body into a patient: RAS mm = scale x body coordinate + shift. Both fields: (3,).
 
-    scale: negative along a mirrored axis. mean: weighted mean of the usual places of the fitted labels. weight, slope:
-    what these labels say of shift and scale.
+    scale: negative along a mirrored axis.
     """
 
     scale: np.ndarray
     shift: np.ndarray
-    mean: np.ndarray
-    weight: np.ndarray
-    slope: np.ndarray
 
     @classmethod
     def fit(
@@ -97,20 +93,15 @@ class Frame(NamedTuple):
         places, spreads: (n, 3), as in `Usual`. weight: (n,).
         """
         w = weight[:, None] / (spreads * near) ** 2
-        total, prior = w.sum(axis=0), 1 / (_SCALE_SPREAD * near) ** 2
-        middle, mean = (w * centres).sum(axis=0) / total, (w * places).sum(axis=0) / total
-        slope = (w * (places - mean) ** 2).sum(axis=0) + prior
-        found = ((w * (places - mean) * (centres - middle)).sum(axis=0) + prior * near) / slope
-        scale = near * np.maximum(found / near, 0.2)
-        return cls(scale, middle - scale * mean, mean, total, slope)
+        middle, mean = (w * centres).sum(axis=0) / w.sum(axis=0), (w * places).sum(axis=0) / w.sum(axis=0)
+        prior = 1 / (_SCALE_SPREAD * near) ** 2
+        slope = (w * (places - mean) * (centres - middle)).sum(axis=0) + prior * near
+        scale = near * np.maximum(slope / ((w * (places - mean) ** 2).sum(axis=0) + prior) / near, 0.2)
+        return cls(scale, middle - scale * mean)
 
     def to_ras(self, body_mm: np.ndarray) -> np.ndarray:
         """Move places (n, 3) of the average body into the patient, RAS mm."""
         return body_mm * self.scale + self.shift
-
-    def variance(self, body_mm: np.ndarray) -> np.ndarray:
-        """Return the squares (n, 3) of the standard errors, mm, of `to_ras` at places (n, 3)."""
-        return 1 / self.weight + (body_mm - self.mean) ** 2 / self.slope
 
 
 def fit_frame(
@@ -251,7 +242,7 @@ class Relations:
             rest = np.where(np.arange(len(cost)) == n, 0.0, self._weight * self._robust)
             if rest.sum() >= _LEAST_WEIGHT:
                 frame = Frame.fit(self.centres, places, spreads, rest, scale)
-                square = (usual.spreads * scale) ** 2 + frame.variance(usual.places) + self._aside[n] ** 2
+                square = (usual.spreads * scale) ** 2 + self._aside[n] ** 2
                 cost[n] += _student((centre - frame.to_ras(usual.places)) / np.sqrt(square))
         off = (self.log_volumes[:, None] - usual.volume) / usual.volume_spread
         return cost, cost + np.where(self.is_cut[:, None], 0.0, _student(off[..., None]))

@@ -11,7 +11,6 @@ from . import console
 from .scans import Scans
 
 if TYPE_CHECKING:
-    from ..scan.points import PointList
     from ..words import Mention, Place
 
 COLUMNS = ("words", "scan", "place", "status", "probability", "r", "a", "s", "remark")
@@ -59,6 +58,7 @@ def run_find(options: argparse.Namespace) -> None:
     from ..reports.scan_pages import write_places_report
     from ..scan.points import write_markups
     from ..words import PlaceFinder, shipped_atlas
+    from ..words.placing import points_of
 
     atlas = shipped_atlas(model.weights_hash, model.path)
     rows, answers, written = [], [], []
@@ -72,7 +72,7 @@ def run_find(options: argparse.Namespace) -> None:
         answers += console.as_records(COLUMNS, new)
         for record, (_, p) in zip(answers[-len(new) :], found, strict=False):
             record |= {"title": p.title, "side": p.side or None, "negated": p.negated, "levels": p.levels or None}
-        points = _points(found)
+        points = points_of(found)
         written.append(options.output / f"{name}.places.mrk.json")
         write_markups(written[-1], points)
         written += scans.write_points_report(name, points)
@@ -120,21 +120,6 @@ def _missed_row(part: str, path: str) -> list[object]:
     from ..words import not_understood
 
     return [part, path, "", NOT_UNDERSTOOD, "", "", "", "", not_understood(part)]
-
-
-def _points(found: list[tuple[str, Place]]) -> PointList:
-    """Return the places that the scan shows as points with descriptions."""
-    import numpy as np
-
-    from ..scan.points import PointList
-
-    shown = [(words, place) for words, place in found if place.point_ras is not None]
-    about = tuple(
-        f"{words}: {place.status}, {place.probability:.0%}" + (f"; {place.doubt}" if place.doubt else "")
-        for words, place in shown
-    )
-    points = np.array([place.point_ras for _, place in shown]).reshape(-1, 3)
-    return PointList(tuple(place.title for _, place in shown), points, about)
 
 
 def run_name(options: argparse.Namespace) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,6 +14,7 @@ from ..embedding.levels import doubtful_level, is_counted, level_of, level_sente
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import PointsError
 from ..matching.status import CERTAIN_BY_RULE, CERTAIN_SEX, INSIDE, OUTSIDE, UNCERTAIN, decide_place
+from ..scan.points import PointList
 from ..scan.volume import Volume
 from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy, shipped_atlas
 from .derived_places import blob, field_by_recipe, qualify, surety
@@ -82,6 +84,17 @@ class Place:
         values = np.sort(self.region.values.ravel())[::-1].astype(np.float64)
         total = values.cumsum()
         return max(float(values[min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)]), 1e-6)
+
+
+def points_of(found: Sequence[tuple[str, Place]]) -> PointList:
+    """Return the places that a scan shows as points with descriptions. found: (text about the place, place)."""
+    shown = [(text, place) for text, place in found if place.point_ras is not None]
+    about = tuple(
+        f"{text}: {place.status}, {place.probability:.0%}" + (f"; {place.doubt}" if place.doubt else "")
+        for text, place in shown
+    )
+    points = np.array([place.point_ras for _, place in shown]).reshape(-1, 3)
+    return PointList(tuple(place.title for _, place in shown), points, about)
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from ..anatomy.names import SIDES
 from ..anatomy.terms import load_terms
 from ..embedding.levels import ENDS_MM, level_chances, level_sentence, levels_near
 from ..errors import MapError
-from ..matching.status import OUTSIDE, is_level_certain
+from ..matching.status import INSIDE, OUTSIDE, UNCERTAIN, is_level_certain
 from ..scan.geometry import slice_axis, transform_points
-from ..scan.points import PointList, point_markup
+from ..scan.points import point_markup
+from .placing import Place, points_of
 from .ribs import RIBS
 
 if TYPE_CHECKING:
@@ -23,76 +24,54 @@ if TYPE_CHECKING:
     from ..scan.volume import Volume
     from .placing import PlaceFinder
 
-VERTEBRA, DISC, RIB = KINDS = ("vertebra", "disc", "rib")
-SLICE = "slice"
+VERTEBRA = "vertebrae_"  # the names of all vertebrae begin so
 # Ends of the spine, and the vertebra or rib from which levels are counted if the scan shows the end.
 _COUNTED_FROM = {"sacrum": "S1", "lung apices": "T1", "skull base": "C2", "ribs": "the lowest rib"}
-_LISTS = {VERTEBRA: "vertebrae", DISC: "discs", RIB: "ribs"}
-_COLOURS = {VERTEBRA: [0.95, 0.84, 0.57], DISC: [0.44, 0.72, 0.82], RIB: [0.69, 0.48, 0.40]}  # red, green, blue
+# List of points -> how the names of its places begin, colour (red, green, blue).
+_LISTS = {
+    "vertebrae": (VERTEBRA, [0.95, 0.84, 0.57]), "discs": ("disc_", [0.44, 0.72, 0.82]),
+    "ribs": ("rib_", [0.69, 0.48, 0.40]),
+}  # fmt: skip
 _FEWEST_RIB_CHANCE = 0.5  # a rib with a lower probability is not listed
 
 
-@dataclass(frozen=True, eq=False)
-class NumberedPlace:
-    """A vertebra, disc or rib of a scan, or the spine in one slice.
+class SliceLevel(NamedTuple):
+    """The level of one slice. slice: its index. s: RAS S mm of the spine in this slice. level: such as "L3".
+    probability: chance that the level is right. remark: a sentence if the level is not certain, or ""."""
 
-    Args:
-        name: `vertebrae_L3`, `disc_L3_L4` or `rib_left_12`; of a slice, the vertebra that it shows.
-        kind: one of KINDS, or SLICE.
-        slice: index of the slice that contains the point.
-        point_ras: (3,) RAS mm, the middle of the vertebral body, of the disc or of the spine, or a point in the rib.
-        probability: chance that the level is right.
-        levels: "" if the level is certain; otherwise the two possible levels, such as "L3 or L4".
-    """
-
-    name: str
-    kind: str
     slice: int
-    point_ras: np.ndarray
+    s: float
+    level: str
     probability: float
-    levels: str
-
-    @property
-    def title(self) -> str:
-        """Name to display, such as "L3 vertebra"."""
-        return load_terms()[self.name].title
-
-    @property
-    def level(self) -> str:
-        """The first word of the title, such as "L3"."""
-        return self.title.split()[0]
-
-    @property
-    def remark(self) -> str:
-        """A sentence that says that the level is not certain; "" if the level is certain."""
-        return level_sentence(self.levels)
+    remark: str
 
 
 @dataclass(frozen=True, eq=False)
 class ScanLevels:
-    """All levels of a scan. places: vertebrae from head to feet, then discs, then ribs. slices: only the slices that
-    show a vertebra, in the order of their index. basis: a sentence that says from which place the levels are counted.
+    """All levels of a scan.
+
+    Args:
+        places: index of the slice that contains the point, and the place: vertebrae from head to feet, discs, ribs. The
+            point is the middle of the vertebral body or of the disc, or lies in the rib.
+        slices: only the slices that show a vertebra, in the order of their index.
+        basis: a sentence that says from which place the levels are counted.
     """
 
-    places: list[NumberedPlace]
-    slices: list[NumberedPlace]
+    places: list[tuple[int, Place]]
+    slices: list[SliceLevel]
     basis: str
 
-    def points(self, *kinds: str, titled: bool = False) -> PointList:
-        """Return the points of some kinds of places. titled: whether labels are titles instead of names."""
-        shown = [place for place in self.places if place.kind in kinds]
-        about = tuple(f"probability {p.probability:.0%}" + f"; {p.remark}" * bool(p.remark) for p in shown)
-        points_ras = np.array([place.point_ras for place in shown]).reshape(-1, 3)
-        return PointList(tuple(p.title if titled else p.name for p in shown), points_ras, about)
+    def named(self, start: str) -> list[tuple[str, Place]]:
+        """Return the places whose names begin with `start`, each with a text such as "slice 112"."""
+        return [(f"slice {k}", place) for k, place in self.places if place.name.startswith(start)]
 
     def markups(self) -> list[dict]:
-        """Return one coloured list of points for each of KINDS, as entries of a markups file of 3D Slicer."""
-        shown = {"visibility": True, "pointLabelsVisibility": True}
-        return [
-            point_markup(self.points(kind, titled=True), _LISTS[kind])
-            | {"display": shown | {"color": c, "selectedColor": c}}
-            for kind, c in _COLOURS.items()
-        ]
+        """Return coloured lists of the vertebrae, discs and ribs, as entries of a markups file of 3D Slicer."""
+        entries = []
+        for name, (start, colour) in _LISTS.items():
+            shown = {"visibility": True, "pointLabelsVisibility": True, "color": colour, "selectedColor": colour}
+            entries.append(point_markup(points_of(self.named(start)), name) | {"display": shown})
+        return entries
 
 
 def find_levels(finder: PlaceFinder, volume: Volume) -> ScanLevels:
@@ -109,29 +88,31 @@ def find_levels(finder: PlaceFinder, volume: Volume) -> ScanLevels:
     if spine is None:
         name = embedding.provenance.scan or "the scan"
         raise MapError(f"{name}: shows too little of the spine, so no level is known; give a scan of a trunk or neck.")
-    doubts, bounds = _doubts(embedding, spine), spine.bounds_s
+    doubts, chances = _doubts(embedding, spine), spine.chance.round(3).tolist()
 
-    def made(kind: str, name: str, point: np.ndarray, probability: float, levels: str) -> NumberedPlace:
-        at = int(np.rint(transform_points(volume.ras_to_ijk, point)[along]))
-        return NumberedPlace(name, kind, at, point, round(float(probability), 3), levels)
+    def placed(name: str, point: np.ndarray, n: int) -> Place:
+        status = UNCERTAIN if doubts[n] else INSIDE
+        return replace(
+            finder.place(name), status=status, side="", point_ras=point, probability=chances[n], levels=doubts[n]
+        )
 
-    vertebrae = [f"vertebrae_{name}" for name in spine.names]
-    sure = list(zip(spine.chance, doubts, strict=True))
-    places = [made(VERTEBRA, vertebrae[n], spine.centres_ras[n], *sure[n]) for n in np.flatnonzero(spine.whole)]
+    places = [placed(VERTEBRA + spine.names[n], spine.centres_ras[n], n) for n in np.flatnonzero(spine.whole)]
     for n, (one, other) in enumerate(pairwise(spine.names)):
-        is_shown = spine.course[0, 2] <= bounds[n, 0] <= spine.course[-1, 2]
+        is_shown = spine.course[0, 2] <= spine.bounds_s[n, 0] <= spine.course[-1, 2]
         if is_shown and f"disc_{one}_{other}" in load_terms().by_name:
-            places.append(made(DISC, f"disc_{one}_{other}", spine.at_height(bounds[n, 0]), *sure[n]))
-    for name in (f"rib_{side}_{n}" for n in range(1, RIBS + 1) for side in SIDES):
-        place = finder.place(name)
-        if place.status != OUTSIDE and place.point_ras is not None and place.probability >= _FEWEST_RIB_CHANCE:
-            places.append(made(RIB, name, place.point_ras, place.probability, place.levels))
+            places.append(placed(f"disc_{one}_{other}", spine.at_height(spine.bounds_s[n, 0]), n))
+    ribs = [finder.place(f"rib_{side}_{n}") for n in range(1, RIBS + 1) for side in SIDES]
+    places += [each for each in ribs if each.status != OUTSIDE and each.probability >= _FEWEST_RIB_CHANCE]
+    at = [transform_points(volume.ras_to_ijk, each.point_ras)[along].round().astype(int) for each in places]
     index = transform_points(volume.ras_to_ijk, spine.course)[:, along]
     order, slices = np.argsort(index), []
     for k in range(max(int(np.ceil(index.min())), 0), min(int(index.max()), volume.shape[2 - along] - 1) + 1):
-        point = spine.at_height(float(np.interp(k, index[order], spine.course[order, 2])))
-        slices += [made(SLICE, vertebrae[n], point, *sure[n]) for n in _shown_at(spine, point[2])]
-    return ScanLevels(places, slices, _basis(spine, doubts))
+        s = float(np.interp(k, index[order], spine.course[order, 2]))
+        slices += [
+            SliceLevel(k, round(s, 1), spine.names[n], chances[n], level_sentence(doubts[n]))
+            for n in _shown_at(spine, s)
+        ]
+    return ScanLevels([(int(k), each) for k, each in zip(at, places, strict=True)], slices, _basis(spine, doubts))
 
 
 def level_at(embedding: EmbeddingMap, s: float) -> str:

@@ -29,7 +29,7 @@ from usual_table import make_table, to_csv
 from AnatomicalEmbedding.anatomy.names import VERTEBRAE, other_side
 from AnatomicalEmbedding.audit.checks import check_labels, check_map
 from AnatomicalEmbedding.audit.dataset import LabelledScan, list_entries, read_labels
-from AnatomicalEmbedding.audit.findings import Finding
+from AnatomicalEmbedding.audit.findings import Finding, card
 from AnatomicalEmbedding.audit.measuring import MeasuredLabel, Piece, measure_labels
 from AnatomicalEmbedding.audit.relations import Relations, Usual, load_usual
 from AnatomicalEmbedding.embedding.inference import Model
@@ -254,6 +254,11 @@ def score_for(found: list[Finding], planted: Planted) -> float:
     return max(scores)
 
 
+def on_page(finding: Finding, scan: str) -> tuple[float, str]:
+    """The key by which the page sorts a finding."""
+    return -card("", finding.problem, finding.score, "", [])["score"], scan
+
+
 def plant(bodies: dict[str, Body], folds: int, seed: int, with_scans: bool, tested: str, every: int) -> None:
     held = {name: body for name, body in bodies.items() if name.startswith(tuple(tested.split(",")))}
     if with_scans:
@@ -265,7 +270,8 @@ def plant(bodies: dict[str, Body], folds: int, seed: int, with_scans: bool, test
     ]
     model = _model() if with_scans else None
     false, scores, clean, wrong = defaultdict(list), defaultdict(list), 0, 0
-    pages: list[tuple[float, bool, bool]] = []  # score, names the planted error, was not there before
+    # score on the page (negative), scan, names the planted error, was not there before
+    pages: list[tuple[float, str, bool, bool]] = []
     for fold in range(folds):
         parts = {name: crc32(patient_of(name.rpartition("/")[2]).encode()) % folds for name in bodies}
         usual = table_of({name: body for name, body in bodies.items() if parts[name] != fold})
@@ -278,7 +284,7 @@ def plant(bodies: dict[str, Body], folds: int, seed: int, with_scans: bool, test
             clean += 1
             for problem in {each.problem for each in before}:
                 false[problem].append(max(each.score for each in before if each.problem == problem))
-            page = [(each.score, False, False) for each in before]
+            page = [(*on_page(each, name), False, False) for each in before]
             rng, cards = random.Random(f"{seed} {name}"), []
             for kind, planter in (PLANTERS | (WITH_SCAN if model is not None else {})).items():
                 shown = embedding
@@ -293,7 +299,8 @@ def plant(bodies: dict[str, Body], folds: int, seed: int, with_scans: bool, test
                     old = {(each.label, each.problem) for each in before}
                     new = [(each.label, each.problem) not in old for each in after]
                     fits = [each.problem in _RIGHT[planted[2]] for each in after]
-                    cards.append(list(zip((each.score for each in after), fits, new, strict=True)))
+                    scored = [on_page(each, name) for each in after]
+                    cards.append([(*each, *of) for each, of in zip(scored, zip(fits, new, strict=True), strict=True)])
             is_wrong = bool(cards) and rng.random() < 1 / every
             wrong += is_wrong
             pages += rng.choice(cards) if is_wrong else page
@@ -302,8 +309,8 @@ def plant(bodies: dict[str, Body], folds: int, seed: int, with_scans: bool, test
         print(
             f"| {kind} | {len(of)} | " + " | ".join(f"{np.mean(np.array(of) >= limit):.1%}" for limit in _LIMITS) + " |"
         )
-    first = sorted(pages, reverse=True)[:20]
-    fit, caused = np.mean([each[1:] for each in first], axis=0)
+    first = sorted(pages, key=lambda each: each[:2])[:20]  # the order of the page
+    fit, caused = np.mean([each[2:] for each in first], axis=0)
     print(f"an error in {wrong} of the label maps; of the first {len(first)} findings, {fit:.0%} name the error, and "
           f"{caused:.0%} are caused by it")  # fmt: skip
     print("findings in the label maps as they are (share of label maps)")

@@ -45,12 +45,11 @@ def make_table(bodies: Mapping[str, Sequence[MeasuredLabel]], first: Mapping[str
                 rest = np.where(np.arange(len(held)) == n, 0.0, weight * robust)
                 of_rest = Frame.fit(centres, usual, wide, rest, frame.scale)
                 off = (centres[n] - of_rest.to_ras(usual[n])) / frame.scale
-                away.setdefault(name, []).append(np.stack([off, usual[n] + off, np.sqrt(of_rest.variance(usual[n]))]))
+                away.setdefault(name, []).append(np.stack([off, usual[n] + off]))
         for name, rows in away.items():
-            off, found, error = np.array(rows).transpose(1, 0, 2)
+            off, found = np.array(rows).transpose(1, 0, 2)
             places[name] = (np.median(found, axis=0) * len(rows) + places[name] * 0.5) / (len(rows) + 0.5)
-            spread = np.square(off - np.median(off, axis=0)).sum(axis=0) - np.square(error).sum(axis=0) / 2
-            spread = np.maximum(spread, 0) + _POOLED_AS * _POOLED_MM**2
+            spread = np.square(off - np.median(off, axis=0)).sum(axis=0) + _POOLED_AS * _POOLED_MM**2
             spreads[name] = np.maximum(np.sqrt(spread / (len(rows) + _POOLED_AS)), _LEAST_MM)
     names = tuple(sorted(away))
     labels = {name: [each for of in kept.values() for each in of if each.name == name] for name in names}
