@@ -35,7 +35,6 @@ class MeasuredLabel:
         value: value of the label's voxels. text: the label's name as the data set writes it.
         name: canonical name of the structure, or `text` if the structure is unknown.
         centre_ras: (3,) RAS mm, centre of mass of the label's largest piece.
-        size_mm: (3,) size of the label's box along R, A and S.
         volume_ml: volume of the whole label.
         is_cut: whether the label reaches the border of the label map, or ends less than 4 mm away from it.
         pieces: all other pieces of at least 0.3 ml, largest first.
@@ -47,7 +46,6 @@ class MeasuredLabel:
     text: str
     name: str
     centre_ras: np.ndarray
-    size_mm: np.ndarray
     volume_ml: float
     is_cut: bool
     pieces: tuple[Piece, ...]
@@ -89,8 +87,7 @@ def _measure(image: sitk.Image, value: int, text: str, box: np.ndarray) -> Measu
     along = slice_axis(to_ras)
     area = (numbers > 0).sum(axis=tuple(axis for axis in range(3) if axis != 2 - along))
     flat = np.where(at_border[:, along], 0, area[[0, -1]]).max() / area.max() if len(area) >= _FEWEST_SLICES else 0.0
-    box_mm = np.abs(to_ras[:3, :3]) @ size
     return MeasuredLabel(
-        value, text, canonical_name(text), centres[1], box_mm, sum(volumes.values()), bool(at_border.any()), pieces,
+        value, text, canonical_name(text), centres[1], sum(volumes.values()), bool(at_border.any()), pieces,
         float(flat),
     )  # fmt: skip

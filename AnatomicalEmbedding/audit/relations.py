@@ -36,8 +36,6 @@ _GROUP_WEIGHT = 4.0  # all vertebrae together count at most as this many labels;
 _FREEDOM = 6.0  # of Student's distribution: large distances occur more often than in a normal distribution
 _MAP_MM = np.array([12.0, 12.0, 17.0])  # standard errors of body coordinates of a map
 _MAP_WEIGHT = 0.5  # in the fit: errors of neighbouring body coordinates are alike
-_CUT_SHARE = np.array([0.2, 0.2, 0.7])  # of a cut label's size: by how much its centre may lie off
-_LEAST_WEIGHT = 1.4  # the other labels predict a place if their weights have at least this sum
 _FEWEST = 3  # labels from which the size of the body is judged
 _FEWEST_KNOWN = 4  # labels from which missing structures are judged
 _INSIDE = 1.5  # a scan should show a structure if it reaches this many standard deviations beyond its usual place
@@ -193,14 +191,13 @@ class Relations:
         self.is_cut = np.array([each.is_cut for each in self.labels], dtype=bool)
         self.centres = np.array([each.centre_ras for each in self.labels])
         self.log_volumes = np.log([max(each.volume_ml, 0.01) for each in self.labels])  # of ml
-        self._aside = np.array([each.size_mm for each in self.labels]) * _CUT_SHARE * self.is_cut[:, None]
         self.body = np.full((len(self.labels), 3), np.nan)
         # maps of mirrored scans, and of weights whose errors are not known, say nothing about the labels
         if embedding is not None and embedding.calibration is not None and not embedding.faults:
             inside = embedding.contains(self.centres)
             self.body[inside] = embedding.sample(self.centres[inside])
-        square = _MAP_MM**2 + (usual.spreads / 2) ** 2 + self._aside[:, None] ** 2
-        self._by_map = np.nan_to_num(_student((self.body[:, None] - usual.places) / np.sqrt(square)))
+        errors = np.hypot(_MAP_MM, usual.spreads / 2)
+        self._by_map = np.nan_to_num(_student((self.body[:, None] - usual.places) / errors))
         self.explanation: Explanation | None = None
         self.gain = margin = 0.0
         plain, plain_volume = self._fit(_PLAIN)
@@ -240,10 +237,9 @@ class Relations:
         places, spreads = usual.places[self.rows], usual.spreads[self.rows]
         for n, centre in enumerate(self.centres):
             rest = np.where(np.arange(len(cost)) == n, 0.0, self._weight * self._robust)
-            if rest.sum() >= _LEAST_WEIGHT:
+            if len(rest) > 1:
                 frame = Frame.fit(self.centres, places, spreads, rest, scale)
-                square = (usual.spreads * scale) ** 2 + self._aside[n] ** 2
-                cost[n] += _student((centre - frame.to_ras(usual.places)) / np.sqrt(square))
+                cost[n] += _student((centre - frame.to_ras(usual.places)) / (usual.spreads * scale))
         off = (self.log_volumes[:, None] - usual.volume) / usual.volume_spread
         return cost, cost + np.where(self.is_cut[:, None], 0.0, _student(off[..., None]))
 

@@ -199,7 +199,7 @@ def halve(
             Piece(p.point_ras * times, p.volume_ml * times.prod(), p.away_mm * times.mean()) for p in each.pieces
         )
         return replace(
-            each, centre_ras=each.centre_ras * times, size_mm=each.size_mm * times,
+            each, centre_ras=each.centre_ras * times,
             volume_ml=each.volume_ml * float(times.prod()), pieces=pieces,
         )  # fmt: skip
 
