@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 # limits of `judge`: for the decrease of the cost by another explanation, or for a cost
 _SIDE, _EXCHANGED, _RENAMED, _FAR = (5.0, 2.0), (8.0, 2.5), (9.0, 3.0), (15.0, 3.0)
 _FAR_COST, _NEAR_COST = 8.0, 6.0  # a label is renamed if its own place costs more, and another place less
-_LEAST_ASIDE_MM = 15.0  # a structure closer to the middle of the body has no certain side
 _PIECE_MM = (20.0, 6.0)  # limit: a piece is stray if it is this much farther away than usual
 _OUTSIDE_MM = 20.0  # added for labels that the border cuts, as the pieces may be connected outside of the scan
 _VOLUME, _FLAT = (3.6, 0.5), (0.28, 0.06)  # limits, in standard deviations of the logarithm; of `MeasuredLabel.flat`
@@ -55,34 +54,33 @@ def check_labels(relations: Relations) -> list[Finding]:
 def _check_names(relations: Relations) -> list[Finding]:
     """Find labels that would fit better with another name, or far from their place. Each label gets one finding."""
     usual, rows, names, labels = relations.usual, relations.rows, relations.names, relations.labels
-    own = [cost[np.arange(len(rows)), rows] for cost in relations.costs]
-    by_place, by_both = (mine[:, None] - cost for mine, cost in zip(own, relations.costs, strict=True))
-    aside = np.abs(usual.places[rows, 0]) >= _LEAST_ASIDE_MM
+    by_place, both = relations.costs
+    own_place, own_both = (cost[np.arange(len(rows)), rows] for cost in (by_place, both))
+    better = own_both[:, None] - both  # by how much another name decreases the cost of a label
     found = list[Finding]()
     for n, m in combinations(range(len(rows)), 2):
-        is_side = other_side(names[n]) == names[m]
-        gains = [(by_place if is_side else by_both)[a, rows[b]] for a, b in ((n, m), (m, n))]
+        gains = better[n, rows[m]], better[m, rows[n]]
         text = f"the names {labels[n].text} and {labels[m].text} seem to be exchanged"
-        if is_side and aside[n] and max(gains) > 0:
+        if other_side(names[n]) == names[m]:
             found += judge("side", sum(gains), _SIDE, text, labels[n], labels[m])
-        elif not is_side and min(gains) > 0 and not _is_part(names[n], names[m]):
+        elif min(gains) > 0 and not _is_part(names[n], names[m]):
             found += judge("exchanged", sum(gains), _EXCHANGED, text, labels[n], labels[m])
     free = ~np.isin(np.arange(len(usual.names)), rows)
     for n, label in enumerate(labels):
         there = f"{label.text} lies where {{}} usually lies"
         opposite = usual.index.get(other_side(names[n]), rows[n])
-        if free[opposite] and aside[n]:
+        if free[opposite]:
             text = there.format(load_terms()[usual.names[opposite]].title)
-            found += judge("side", by_place[n, opposite], _SIDE, text, label)
-        best, at = int(np.where(free, by_both[n], -np.inf).argmax()), relations.expected_ras(names[n])
+            found += judge("side", better[n, opposite], _SIDE, text, label)
+        best, at = int(np.where(free, better[n], -np.inf).argmax()), relations.expected_ras(names[n])
         if label.is_cut or at is None:
             continue
-        if own[0][n] > _FAR_COST and own[1][n] - by_both[n, best] < _NEAR_COST:
+        if own_place[n] > _FAR_COST and both[n, best] < _NEAR_COST:
             text = there.format(load_terms()[usual.names[best]].title)
-            found += judge("exchanged", by_both[n, best], _RENAMED, text, label)
+            found += judge("exchanged", better[n, best], _RENAMED, text, label)
         away = float(np.linalg.norm(label.centre_ras - at))
         text = f"{label.text} ({label.volume_ml:.1f} ml) lies {away:.0f} mm from its usual place"
-        found += judge("stray", own[0][n], _FAR, text, label)
+        found += judge("stray", own_place[n], _FAR, text, label)
     kept, explained = list[Finding](), set[str]()
     for each in sorted(found, key=lambda each: -each.score):
         wrong = {label.text for label in each.labels}

@@ -32,7 +32,6 @@ SPINE = tuple(f"vertebrae_{name}" for name in VERTEBRAE)
 _SCALE_SPREAD = 0.12  # of a patient's size, relative to the average body
 _COST_LIMIT = 12.0  # largest cost of one label
 _CUT_WEIGHT = 0.15  # of a cut label in a fit
-_GROUP_WEIGHT = 4.0  # all vertebrae together count at most as this many labels; all ribs and all discs, too
 _FREEDOM = 6.0  # of Student's distribution: large distances occur more often than in a normal distribution
 _MAP_MM = np.array([12.0, 12.0, 17.0])  # standard errors of body coordinates of a map
 _MAP_WEIGHT = 0.5  # in the fit: errors of neighbouring body coordinates are alike
@@ -112,23 +111,14 @@ def fit_frame(
     """
     scale = np.array(near, dtype=np.float64)
     shifts = centres - places * scale
-    square = (((shifts[:, None] - shifts[None]) / (spreads[:, None] * scale)) ** 2).sum(axis=2) / 2
-    robust = np.exp(-square[:, (np.minimum(square, _COST_LIMIT) * weight[:, None]).sum(axis=0).argmin()] / 6) + 1e-3
+    off = (shifts - np.median(shifts, axis=0)) / (spreads * scale)
+    robust = np.exp(-(off**2).sum(axis=1) / 12) + 1e-3
     for _ in range(6):
         frame = Frame.fit(centres, places, spreads, weight * robust, scale)
         costs = (((centres - frame.to_ras(places)) / (spreads * frame.scale)) ** 2).sum(axis=1) / 2
         robust = 1 / (1 + costs / 3)
     total = float((weight * np.minimum(costs, _COST_LIMIT)).sum())
     return frame, robust, total + float(((np.log(frame.scale / scale) / _SCALE_SPREAD) ** 2).sum() / 2)
-
-
-def group_weights(names: Sequence[str], is_cut: np.ndarray) -> np.ndarray:
-    """Return the weight (n,) of each label in a fit. Cut labels, and each of many vertebrae or ribs, count less."""
-    weight = np.where(is_cut, _CUT_WEIGHT, 1.0)
-    for prefix in ("vertebrae_", "rib_", "disc_"):
-        of = np.array([name.startswith(prefix) for name in names], dtype=bool)
-        weight[of] *= min(_GROUP_WEIGHT / max(weight[of].sum(), 1e-6), 1.0)
-    return weight
 
 
 class Explanation(NamedTuple):
@@ -189,6 +179,7 @@ class Relations:
                 known.setdefault(label.name, label)
         self.labels, self.usual = list(known.values()), usual
         self.is_cut = np.array([each.is_cut for each in self.labels], dtype=bool)
+        self._weight = np.where(self.is_cut, _CUT_WEIGHT, 1.0)
         self.centres = np.array([each.centre_ras for each in self.labels])
         self.log_volumes = np.log([max(each.volume_ml, 0.01) for each in self.labels])  # of ml
         self.body = np.full((len(self.labels), 3), np.nan)
@@ -217,7 +208,6 @@ class Relations:
         usual, own = self.usual, [each.name for each in self.labels]
         self.names = [new if (new := reason.true_name(name)) in usual.index else name for name in own]
         self.rows = rows = np.array([usual.index[name] for name in self.names])
-        self._weight = group_weights(self.names, self.is_cut)
         placed = self.centres, usual.places[rows], usual.spreads[rows], self._weight
         self.frame, self._robust, cost = fit_frame(*placed, reason.scale)
         by_map = np.minimum(self._by_map[np.arange(len(rows)), rows], _COST_LIMIT)

@@ -10,7 +10,7 @@ import numpy as np
 
 from AnatomicalEmbedding.anatomy.names import known_name
 from AnatomicalEmbedding.audit.measuring import MeasuredLabel
-from AnatomicalEmbedding.audit.relations import COLUMNS, Frame, Usual, fit_frame, group_weights
+from AnatomicalEmbedding.audit.relations import COLUMNS, Frame, Usual, fit_frame
 from AnatomicalEmbedding.structures.label_names import reason_left_out
 
 _ROUNDS = 4
@@ -39,10 +39,9 @@ def make_table(bodies: Mapping[str, Sequence[MeasuredLabel]], first: Mapping[str
             held = [each.name for each in whole]
             centres = np.array([each.centre_ras for each in whole])
             usual, wide = (np.array([table[name] for name in held]) for table in (places, spreads))
-            weight = group_weights(held, np.zeros(len(held), bool))
-            frame, robust, _ = fit_frame(centres, usual, wide, weight)
+            frame, robust, _ = fit_frame(centres, usual, wide, np.ones(len(held)))
             for n, name in enumerate(held):
-                rest = np.where(np.arange(len(held)) == n, 0.0, weight * robust)
+                rest = np.where(np.arange(len(held)) == n, 0.0, robust)
                 of_rest = Frame.fit(centres, usual, wide, rest, frame.scale)
                 off = (centres[n] - of_rest.to_ras(usual[n])) / frame.scale
                 away.setdefault(name, []).append(np.stack([off, usual[n] + off]))
