@@ -67,16 +67,13 @@ def _check_names(relations: Relations) -> list[Finding]:
             found += judge("exchanged", sum(gains), _EXCHANGED, text, labels[n], labels[m])
     free = ~np.isin(np.arange(len(usual.names)), rows)
     for n, label in enumerate(labels):
-        there = f"{label.text} lies where {{}} usually lies"
-        opposite = usual.index.get(other_side(names[n]), rows[n])
-        if free[opposite]:
-            text = there.format(load_terms()[usual.names[opposite]].title)
-            found += judge("side", better[n, opposite], _SIDE, text, label)
         best, at = int(np.where(free, better[n], -np.inf).argmax()), relations.expected_ras(names[n])
+        text = f"{label.text} lies where {load_terms()[usual.names[best]].title} usually lies"
+        if usual.names[best] == other_side(names[n]):
+            found += judge("side", better[n, best], _SIDE, text, label)
         if label.is_cut or at is None:
             continue
         if own_place[n] > _FAR_COST and both[n, best] < _NEAR_COST:
-            text = there.format(load_terms()[usual.names[best]].title)
             found += judge("exchanged", better[n, best], _RENAMED, text, label)
         away = float(np.linalg.norm(label.centre_ras - at))
         text = f"{label.text} ({label.volume_ml:.1f} ml) lies {away:.0f} mm from its usual place"
