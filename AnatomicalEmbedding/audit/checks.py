@@ -11,14 +11,15 @@ import numpy as np
 from ..anatomy.names import SIDES, canonical_name, other_side
 from ..anatomy.terms import load_terms
 from ..embedding.orientation import FAULTS
-from ..scan.geometry import transform_points
+from ..scan.geometry import GRIDS_AGREE_MM, corners_apart, transform_points
 from .findings import Finding, judge
 from .relations import SPINE, Relations
 
 if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
     from ..scan.volume import Volume
-    from .dataset import Labels
+    from ..structures.labelled_scans import LabelMap
+    from .dataset import Overlap
     from .measuring import MeasuredLabel
 
 # limits of `judge`: for the decrease of the cost by another explanation, or for a cost
@@ -31,7 +32,6 @@ _FEWEST_VOLUMES, _FEWEST_ENDS = 5, 3  # patients in the table
 # limits: by which share of the usual distance a lower number lies lower; by how many vertebrae a gap is off
 _ORDER, _GAP = (0.45, 0.1), (0.52, 0.08)
 _RIBS = tuple(tuple(f"rib_{side}_{n}" for n in range(1, 11)) for side in SIDES)
-_GRIDS_AGREE_MM = 0.5
 _AIR_HU = -400.0
 # Voxels of these tissues, and of structures whose names begin so, may be dark: they contain air, or lie at air.
 _AIRY = {"air", "lung", "bowel", "fat", "any"}, ("esophagus", "duodenum", "rectum", "larynx", "pulmonary")
@@ -67,13 +67,16 @@ def _check_names(relations: Relations) -> list[Finding]:
             found += judge("exchanged", sum(gains), _EXCHANGED, text, labels[n], labels[m])
     free = ~np.isin(np.arange(len(usual.names)), rows)
     for n, label in enumerate(labels):
+        there = f"{label.text} lies where {{}} usually lies"
+        opposite = usual.index.get(other_side(names[n]), rows[n])
+        if free[opposite]:
+            text = there.format(load_terms()[usual.names[opposite]].title)
+            found += judge("side", better[n, opposite], _SIDE, text, label)
         best, at = int(np.where(free, better[n], -np.inf).argmax()), relations.expected_ras(names[n])
-        text = f"{label.text} lies where {load_terms()[usual.names[best]].title} usually lies"
-        if usual.names[best] == other_side(names[n]):
-            found += judge("side", better[n, best], _SIDE, text, label)
         if label.is_cut or at is None:
             continue
         if own_place[n] > _FAR_COST and both[n, best] < _NEAR_COST:
+            text = there.format(load_terms()[usual.names[best]].title)
             found += judge("exchanged", better[n, best], _RENAMED, text, label)
         away = float(np.linalg.norm(label.centre_ras - at))
         text = f"{label.text} ({label.volume_ml:.1f} ml) lies {away:.0f} mm from its usual place"
@@ -158,19 +161,17 @@ def check_map(embedding: EmbeddingMap) -> list[Finding]:
     ]
 
 
-def check_grids(volume: Volume, labels: Labels) -> list[Finding]:
+def check_grids(volume: Volume, labels: LabelMap) -> list[Finding]:
     """Compare the grid of a scan with the grid of its labels."""
     if volume.shape != labels.voxels.shape:
         sizes = (" x ".join(map(str, shape[::-1])) for shape in (volume.shape, labels.voxels.shape))
         return [Finding("geometry", _CERTAIN, "the scan has {} voxels, its labels have {}".format(*sizes))]
-    corners = np.array([(0, 0, 0), np.array(volume.shape[::-1]) - 1])
-    apart = transform_points(volume.ijk_to_ras, corners) - transform_points(labels.ijk_to_ras, corners)
-    away = float(np.linalg.norm(apart, axis=1).max())
+    away = corners_apart(volume.ijk_to_ras, labels.ijk_to_ras, volume.shape)
     text = f"the headers of scan and labels place the same voxel up to {away:.1f} mm apart"
-    return [Finding("geometry", _CERTAIN, text)] if away > _GRIDS_AGREE_MM else []
+    return [Finding("geometry", _CERTAIN, text)] if away > GRIDS_AGREE_MM else []
 
 
-def check_tissue(volume: Volume, labels: Labels, measured: Sequence[MeasuredLabel]) -> list[Finding]:
+def check_tissue(volume: Volume, labels: LabelMap, measured: Sequence[MeasuredLabel]) -> list[Finding]:
     """Find labels that lie partly in air, which is outside of the body."""
     found: list[Finding] = []
     for label in measured:
@@ -186,10 +187,10 @@ def check_tissue(volume: Volume, labels: Labels, measured: Sequence[MeasuredLabe
     return found
 
 
-def check_overlaps(labels: Labels, measured: Sequence[MeasuredLabel]) -> list[Finding]:
+def check_overlaps(overlaps: Sequence[Overlap], measured: Sequence[MeasuredLabel]) -> list[Finding]:
     """Find masks that overlap although their structures exclude each other."""
     found: list[Finding] = []
-    for one, other, shared_ml in labels.shared:
+    for one, other, shared_ml in overlaps:
         held = [each for each in measured if each.text in (one, other)]
         share = shared_ml / max(min((each.volume_ml for each in held), default=0.0), shared_ml)
         if shared_ml >= _LEAST_OVERLAP_ML and not _is_part(canonical_name(one), canonical_name(other)):

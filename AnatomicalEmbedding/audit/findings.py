@@ -15,7 +15,7 @@ from ..scan.geometry import image_affine, to_image, transform_points
 
 if TYPE_CHECKING:
     from ..scan.volume import Volume
-    from .dataset import Labels
+    from ..structures.labelled_scans import LabelMap
     from .measuring import MeasuredLabel
 
 Problem = Literal[
@@ -78,7 +78,7 @@ class Canvas:
     """A labelled scan, turned so that its axes run to the left, to the back and downwards. Without a scan, each label
     gets a grey level."""
 
-    def __init__(self, labels: Labels, volume: Volume | None) -> None:
+    def __init__(self, labels: LabelMap, volume: Volume | None) -> None:
         turned = sitk.DICOMOrient(to_image(labels.voxels, labels.ijk_to_ras), "LPI")
         turned = turned[tuple(slice(None, None, 1 + n // _MOST_PIXELS) for n in turned.GetSize())]
         self._to_ijk, self._mm = np.linalg.inv(image_affine(turned)), np.array(turned.GetSpacing())
@@ -90,9 +90,8 @@ class Canvas:
 
     def mark(self, point_ras: np.ndarray | None, axes: list[int] = FRONT) -> list[float] | None:
         """Return a point, (3,) RAS mm or None, as mm from the left and upper side of a picture; None for None."""
-        if point_ras is None:
-            return None
-        return ((transform_points(self._to_ijk, point_ras) + 0.5) * self._mm)[axes].round(1).tolist()
+        at = None if point_ras is None else (transform_points(self._to_ijk, point_ras) + 0.5) * self._mm
+        return None if at is None else at[axes].round(1).tolist()
 
     def draw(self, finding: Finding, expected_ras: np.ndarray | None = None) -> list[dict[str, Any]]:
         """Draw the pictures of a finding. expected_ras: (3,) RAS mm, where the structure usually lies, or None."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ import SimpleITK as sitk
 
 from ..anatomy.names import canonical_name
 from ..scan.geometry import image_affine, slice_axis, to_image
+from ..structures.labelled_scans import LabelMap
 
 _PIECE_ML = 0.3  # smaller pieces of a label are not reported
 _FEWEST_VOXELS = 10  # smaller labels are left out
@@ -52,16 +52,15 @@ class MeasuredLabel:
     flat: float
 
 
-def measure_labels(voxels: np.ndarray, ijk_to_ras: np.ndarray, texts: Mapping[int, str]) -> list[MeasuredLabel]:
-    """Measure all labels of a label map. Labels with fewer than 10 voxels are left out.
-
-    Args:
-        voxels: (k, j, i) integers, 0 for background. ijk_to_ras: (4, 4). texts: value -> name in the data set.
-    """
-    image = to_image(voxels, ijk_to_ras)
+def measure_labels(labels: LabelMap) -> list[MeasuredLabel]:
+    """Measure all labels of a label map. Labels with fewer than 10 voxels are left out."""
+    image = to_image(labels.voxels, labels.ijk_to_ras)
     shapes = _shapes(image)
-    kept = [value for value in texts if shapes.HasLabel(value) and shapes.GetNumberOfPixels(value) >= _FEWEST_VOXELS]
-    return [_measure(image, value, texts[value], np.array(shapes.GetBoundingBox(value))) for value in kept]
+    return [
+        _measure(image, value, text, np.array(shapes.GetBoundingBox(value)))
+        for text, value in labels.values.items()
+        if shapes.HasLabel(value) and shapes.GetNumberOfPixels(value) >= _FEWEST_VOXELS
+    ]
 
 
 def _shapes(image: sitk.Image) -> sitk.LabelShapeStatisticsImageFilter:

@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from .findings import Problem
     from .measuring import MeasuredLabel
 
-COLUMNS = (
-    "name", "patients", "r", "a", "s", "spread_r", "spread_a", "spread_s", "volume_ml", "volume_spread", "gap_mm",
-    "flat",
-)  # fmt: skip
 SPINE = tuple(f"vertebrae_{name}" for name in VERTEBRAE)
 _SCALE_SPREAD = 0.12  # of a patient's size, relative to the average body
 _COST_LIMIT = 12.0  # largest cost of one label
@@ -35,8 +31,7 @@ _CUT_WEIGHT = 0.15  # of a cut label in a fit
 _FREEDOM = 6.0  # of Student's distribution: large distances occur more often than in a normal distribution
 _MAP_MM = np.array([12.0, 12.0, 17.0])  # standard errors of body coordinates of a map
 _MAP_WEIGHT = 0.5  # in the fit: errors of neighbouring body coordinates are alike
-_FEWEST = 3  # labels from which the size of the body is judged
-_FEWEST_KNOWN = 4  # labels from which missing structures are judged
+_FEWEST = 3  # labels from which the size of the body and missing structures are judged
 _INSIDE = 1.5  # a scan should show a structure if it reaches this many standard deviations beyond its usual place
 _SIZE_SPREAD = 0.3  # of the logarithm of a patient's volumes, all organs together
 _VOLUME_GAIN = 0.5  # the volumes alone must fit the other size better by this cost; long thighs are not twice as high
@@ -67,16 +62,14 @@ def load_usual() -> Usual:
     """Read the shipped table."""
     path = resource("Structures") / "usual.csv"
     table = np.genfromtxt(path, delimiter=",", names=True, dtype=None, encoding="utf-8")
-    numbers = np.array([table[column] for column in COLUMNS[1:]], np.float64)
+    numbers = np.array([table[column] for column in table.dtype.names[1:]], np.float64)
     names = tuple(map(str, table["name"]))
     return Usual(names, numbers[1:4].T, numbers[4:7].T, np.log(numbers[7]), *numbers[[8, 9, 10, 0]])
 
 
 class Frame(NamedTuple):
     """Moves places of the average body into a patient: RAS mm = scale x body coordinate + shift. Both fields: (3,).
-
-    scale: negative along a mirrored axis.
-    """
+    The scale is negative along a mirrored axis."""
 
     scale: np.ndarray
     shift: np.ndarray
@@ -240,7 +233,7 @@ class Relations:
 
     def expected_places(self, ijk_to_ras: np.ndarray, shape: tuple[int, int, int]) -> Iterator[tuple[str, np.ndarray]]:
         """Yield the structures that should lie completely in a scan (k, j, i), with their usual places (3,) RAS mm."""
-        if len(self.labels) >= _FEWEST_KNOWN and self.explanation is None:
+        if len(self.labels) >= _FEWEST and self.explanation is None:
             radius = 1.6 * (3 / (4 * np.pi) * 1000 * np.exp(self.usual.volume)) ** (1 / 3)
             reach = (radius + _INSIDE * self.usual.spreads.max(axis=1)) * self.frame.scale.mean()
             places = self.frame.to_ras(self.usual.places)

@@ -106,11 +106,11 @@ def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Re
     """
     record: Record = {"name": entry.name, "part": entry.part, "findings": [], "error": ""}
     try:
-        labels = read_labels(entry)
+        labels, overlaps = read_labels(entry)
     except AnatomicalEmbeddingError as error:
         return record | {"error": str(error)}
-    measured = measure_labels(labels.voxels, labels.ijk_to_ras, labels.texts)
-    hashes, found = [_hash(labels.voxels)] if measured else [], check_overlaps(labels, measured)
+    measured = measure_labels(labels)
+    hashes, found = [_hash(labels.voxels)] if measured else [], check_overlaps(overlaps, measured)
     patient, volume, embedding, expected, relations = patient_of(entry.name), None, None, {}, None
     if entry.scan is not None and model:
         try:
@@ -154,8 +154,7 @@ def _check_across(records: Sequence[Record]) -> None:
     for record in records:
         for name in record["expected"]:
             shows[name].append(name in record["held"])
-    shares = {name: float(np.mean(of)) for name, of in shows.items() if sum(of) >= _FEWEST_SCANS}
-    usual = {name for name, share in shares.items() if share >= _USUALLY}
+    shares = {n: float(np.mean(of)) for n, of in shows.items() if sum(of) >= max(_FEWEST_SCANS, _USUALLY * len(of))}
     trained = {record["patient"]: record["name"] for record in records if record["part"] == TRAINING}
     first: dict[str, str] = {}
     for record in records:
@@ -166,7 +165,7 @@ def _check_across(records: Sequence[Record]) -> None:
             text = f"the patient {record['patient']} is in the training list too, as {trained[record['patient']]}"
             found.append(card("", "duplicate", 0.95, text, overview))
         first = dict.fromkeys(record["hashes"], record["name"]) | first
-        expected = usual & record["expected"].keys()
+        expected = shares.keys() & record["expected"].keys()
         missing = sorted(expected - set(record["held"]))
         # a scan that lacks more labels has labels of another kind
         for name in missing if len(missing) <= max(_MOST_MISSING, _MOST_SHARE * len(expected)) else ():

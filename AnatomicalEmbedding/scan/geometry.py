@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 # LPS and RAS differ in the sign of x and y, so the same matrix converts in both directions.
 LPS_FROM_RAS = np.diag((-1.0, -1.0, 1.0, 1.0))
 RAS_FROM_LPS = LPS_FROM_RAS
+GRIDS_AGREE_MM = 0.5  # largest distance between the corners of two grids that count as the same grid
 _ROUNDING = 1e-3  # voxels; tolerance for points on the edge
 
 
@@ -28,6 +30,15 @@ def in_grid(ijk: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     for axis, size in enumerate(shape[::-1]):  # axis by axis, because np.all over an axis of length 3 is slow
         inside &= (ijk[..., axis] >= -0.5 - _ROUNDING) & (ijk[..., axis] <= size - 0.5 + _ROUNDING)
     return inside
+
+
+def corners_apart(one: np.ndarray, other: np.ndarray, shape: Sequence[int]) -> float:
+    """Return the largest distance, mm, between the corners of two grids of one shape (k, j, i).
+
+    one, other: (4, 4) ijk_to_ras of the grids.
+    """
+    corners = np.array([(0, 0, 0), np.array(shape[::-1]) - 1])
+    return float(np.linalg.norm(transform_points(one - other, corners), axis=1).max())
 
 
 def slice_axis(ijk_to_ras: np.ndarray) -> int:

@@ -28,14 +28,13 @@ from ..dicom.outlines import read_dicom_labels
 from ..errors import PointsError, VolumeError
 from ..files import parse_json
 from ..scan.film import is_picture
-from ..scan.geometry import LPS_FROM_RAS, image_affine, transform_points
+from ..scan.geometry import GRIDS_AGREE_MM, LPS_FROM_RAS, corners_apart, image_affine, transform_points
 from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, is_label_map, read_image
 from ..scan.text_headers import check_text_header
 from ..scan.volume import Volume
 from .label_names import KINDS, LANDMARK, find_structures
 
 _TIME_POINT = re.compile(r"[_-](t\d+|tp\d+|time\d+|visit\d+|baseline|follow-?up\d*|pre|post)$", re.IGNORECASE)
-_GRIDS_AGREE_MM = 0.5
 DICOM_LABELS = ".seg.dcm"  # end of the file name of a SEG or RTSTRUCT; its start is the name of the scan
 
 
@@ -206,9 +205,8 @@ def _check_same_grid(scan: Path, labels: Path, image: sitk.Image) -> None:
     except RuntimeError as error:
         raise VolumeError(f"{scan}: the file is damaged or is not an image; copy the file again.") from error
     size = reader.GetSize()[:3]
-    corners = np.array([(0, 0, 0), np.array(size) - 1])
-    apart = transform_points(image_affine(reader), corners) - transform_points(image_affine(image), corners)
-    if size != image.GetSize() or np.abs(apart).max() > _GRIDS_AGREE_MM:
+    apart = corners_apart(image_affine(reader), image_affine(image), size[::-1])
+    if size != image.GetSize() or apart > GRIDS_AGREE_MM:
         raise VolumeError(
             f"{labels}: has another grid than {scan.name}; resample the label map to the grid of the scan."
         )

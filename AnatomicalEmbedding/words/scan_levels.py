@@ -90,28 +90,27 @@ def find_levels(finder: PlaceFinder, volume: Volume) -> ScanLevels:
         raise MapError(f"{name}: shows too little of the spine, so no level is known; give a scan of a trunk or neck.")
     doubts, chances = _doubts(embedding, spine), spine.chance.round(3).tolist()
 
-    def placed(name: str, point: np.ndarray, n: int) -> Place:
-        status = UNCERTAIN if doubts[n] else INSIDE
-        return replace(
-            finder.place(name), status=status, side="", point_ras=point, probability=chances[n], levels=doubts[n]
-        )
-
-    places = [placed(VERTEBRA + spine.names[n], spine.centres_ras[n], n) for n in np.flatnonzero(spine.whole)]
+    found = [(VERTEBRA + spine.names[n], spine.centres_ras[n], n) for n in np.flatnonzero(spine.whole)]
     for n, (one, other) in enumerate(pairwise(spine.names)):
         is_shown = spine.course[0, 2] <= spine.bounds_s[n, 0] <= spine.course[-1, 2]
         if is_shown and f"disc_{one}_{other}" in load_terms().by_name:
-            places.append(placed(f"disc_{one}_{other}", spine.at_height(spine.bounds_s[n, 0]), n))
+            found.append((f"disc_{one}_{other}", spine.at_height(spine.bounds_s[n, 0]), n))
+    places = []
+    for name, point, n in found:
+        known = {"status": UNCERTAIN if doubts[n] else INSIDE, "probability": chances[n], "levels": doubts[n]}
+        places.append(replace(finder.place(name), point_ras=point, side="", **known))
     ribs = [finder.place(f"rib_{side}_{n}") for n in range(1, RIBS + 1) for side in SIDES]
     places += [each for each in ribs if each.status != OUTSIDE and each.probability >= _FEWEST_RIB_CHANCE]
     at = [transform_points(volume.ras_to_ijk, each.point_ras)[along].round().astype(int) for each in places]
     index = transform_points(volume.ras_to_ijk, spine.course)[:, along]
-    order, slices = np.argsort(index), []
-    for k in range(max(int(np.ceil(index.min())), 0), min(int(index.max()), volume.shape[2 - along] - 1) + 1):
-        s = float(np.interp(k, index[order], spine.course[order, 2]))
-        slices += [
-            SliceLevel(k, round(s, 1), spine.names[n], chances[n], level_sentence(doubts[n]))
-            for n in _shown_at(spine, s)
-        ]
+    order, last = np.argsort(index), volume.shape[2 - along] - 1
+    shown = np.arange(max(np.ceil(index.min()), 0), min(np.floor(index.max()), last) + 1)
+    heights = np.interp(shown, index[order], spine.course[order, 2]).tolist()
+    slices = [
+        SliceLevel(int(k), round(s, 1), spine.names[n], chances[n], level_sentence(doubts[n]))
+        for k, s in zip(shown, heights, strict=True)
+        for n in _shown_at(spine, s)
+    ]
     return ScanLevels([(int(k), each) for k, each in zip(at, places, strict=True)], slices, _basis(spine, doubts))
 
 

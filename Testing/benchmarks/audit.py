@@ -65,9 +65,10 @@ def measure(folders: list[Path], output: Path) -> None:
     bodies = {}
     for folder in folders:
         for entry in list_entries(folder):
-            labels = read_labels(entry)
-            measured = measure_labels(labels.voxels, labels.ijk_to_ras, labels.texts)
-            bodies[f"{folder.name}/{entry.name}"] = Body(entry, measured, labels.ijk_to_ras, labels.voxels.shape)
+            labels, _ = read_labels(entry)
+            bodies[f"{folder.name}/{entry.name}"] = Body(
+                entry, measure_labels(labels), labels.ijk_to_ras, labels.voxels.shape
+            )
     output.write_bytes(pickle.dumps(bodies))
     print(f"{len(bodies)} label maps measured")
 
@@ -351,9 +352,9 @@ def plant_pieces(bodies: dict[str, Body], seed: int, tested: str) -> None:
         known = [each for each in body.labels if each.name in usual.index and not each.is_cut]
         if not known:
             continue
-        labels, one, size_ml = read_labels(body.entry), rng.choice(known), rng.choice(_PIECES_ML)
+        (labels, _), one, size_ml = read_labels(body.entry), rng.choice(known), rng.choice(_PIECES_ML)
         voxels, away = _with_ball(labels.voxels.copy(), labels.ijk_to_ras, one, size_ml, rng)
-        measured = measure_labels(voxels, labels.ijk_to_ras, {one.value: one.text} | labels.texts)
+        measured = measure_labels(replace(labels, voxels=voxels))
         found = check_labels(Relations(measured, usual))
         score = max((f.score for f in found if f.problem == "stray" and f.label == one.text), default=0.0)
         rows.append((away, size_ml, score))

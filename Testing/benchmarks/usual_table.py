@@ -10,9 +10,13 @@ import numpy as np
 
 from AnatomicalEmbedding.anatomy.names import known_name
 from AnatomicalEmbedding.audit.measuring import MeasuredLabel
-from AnatomicalEmbedding.audit.relations import COLUMNS, Frame, Usual, fit_frame
+from AnatomicalEmbedding.audit.relations import Frame, Usual, fit_frame
 from AnatomicalEmbedding.structures.label_names import reason_left_out
 
+_COLUMNS = (
+    "name", "patients", "r", "a", "s", "spread_r", "spread_a", "spread_s", "volume_ml", "volume_spread", "gap_mm",
+    "flat",
+)  # fmt: skip
 _ROUNDS = 4
 _POOLED_MM, _POOLED_VOLUME, _POOLED_AS = np.array([8.0, 9.0, 13.0]), 0.45, 6  # spreads that count as this many patients
 _LEAST_MM, _LEAST_VOLUME = np.array([4.0, 4.0, 5.0]), 0.2
@@ -72,7 +76,7 @@ def to_csv(usual: Usual) -> str:
     """Return a table as text."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(_COLUMNS)
     numbers = [usual.places, usual.spreads, np.exp(usual.volume), usual.volume_spread, usual.gap_mm, usual.flat]
     for name, count, row in zip(usual.names, usual.patients, np.column_stack(numbers), strict=True):
         writer.writerow([name, int(count), *(f"{x:.4g}" for x in row)])

@@ -9,6 +9,7 @@ import numpy as np
 from AnatomicalEmbedding.audit.measuring import MeasuredLabel, measure_labels
 from AnatomicalEmbedding.audit.relations import load_usual
 from AnatomicalEmbedding.segmentation.files import write_nifti
+from AnatomicalEmbedding.structures.labelled_scans import LabelMap
 
 ORGANS = (
     "liver", "spleen", "stomach", "kidney_left", "kidney_right", "adrenal_gland_left", "adrenal_gland_right",
@@ -43,7 +44,7 @@ def measured(
     voxels: np.ndarray, names: tuple[str, ...] = NAMES, to_ras: np.ndarray | None = None
 ) -> list[MeasuredLabel]:
     to_ras = ijk_to_ras() if to_ras is None else to_ras
-    return measure_labels(voxels, to_ras, dict(enumerate(names, start=1)))
+    return measure_labels(LabelMap(voxels, to_ras, {name: n for n, name in enumerate(names, start=1)}))
 
 
 def write_body(folder: Path, name: str, voxels: np.ndarray, names: tuple[str, ...] = NAMES) -> None:

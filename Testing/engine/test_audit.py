@@ -8,9 +8,9 @@ from labelled_bodies import NAMES, SPINE, STEP_MM, ijk_to_ras, make_labels, meas
 
 from AnatomicalEmbedding.anatomy.names import other_side
 from AnatomicalEmbedding.audit.checks import check_grids, check_labels, check_overlaps, check_tissue
-from AnatomicalEmbedding.audit.dataset import Labels
 from AnatomicalEmbedding.audit.relations import Relations, fit_frame, load_usual
 from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.structures.labelled_scans import LabelMap
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_labels_in_air_and_other_grids_are_found(body, labels):
     hu = np.where(body > 0, 40, -1000).astype(np.int16)
     hu[body == NAMES.index("spleen") + 1] = -1000
     volume = Volume(hu, ijk_to_ras())
-    given = Labels(body, ijk_to_ras(), dict(enumerate(NAMES, start=1)))
+    given = LabelMap(body, ijk_to_ras(), {name: n for n, name in enumerate(NAMES, start=1)})
     assert [(each.label, each.problem) for each in check_tissue(volume, given, labels)] == [("spleen", "outside")]
     assert check_grids(volume, given) == []
     moved = ijk_to_ras()
@@ -152,10 +152,9 @@ def test_labels_in_air_and_other_grids_are_found(body, labels):
     assert "voxels" in check_grids(Volume(hu[:-3], ijk_to_ras()), given)[0].detail
 
 
-def test_only_structures_that_exclude_each_other_may_not_overlap(body, labels):
+def test_only_structures_that_exclude_each_other_may_not_overlap(labels):
     shared = (("liver", "spleen", 300.0), ("lung_left", "lung_upper_lobe_left", 300.0), ("liver", "tumour", 90.0))
-    given = Labels(body, ijk_to_ras(), {}, shared)
-    assert [(each.problem, each.label) for each in check_overlaps(given, labels)] == [("overlap", "liver, spleen")]
+    assert [(each.problem, each.label) for each in check_overlaps(shared, labels)] == [("overlap", "liver, spleen")]
 
 
 def test_a_frame_is_fitted_although_a_fifth_of_the_labels_is_wrong():

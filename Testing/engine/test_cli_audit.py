@@ -96,9 +96,9 @@ def test_masks_of_totalsegmentator_are_read_and_overlaps_measured(tmp_path, bodi
     for name, mask in (("liver", liver), ("spleen", spleen)):
         sitk.WriteImage(to_image(mask.astype(np.uint8), ijk_to_ras()), str(folder / f"{name}.nii.gz"))
     (entry,) = list_entries(tmp_path)
-    labels = read_labels(entry)
-    assert (entry.name, entry.scan, labels.texts) == ("s0001", None, {1: "liver", 2: "spleen"})
-    ((one, other, shared_ml),) = labels.shared
+    labels, overlaps = read_labels(entry)
+    assert (entry.name, entry.scan, labels.values) == ("s0001", None, {"liver": 1, "spleen": 2})
+    ((one, other, shared_ml),) = overlaps
     assert (one, other) == ("liver", "spleen")
     assert shared_ml == pytest.approx((liver & spleen).sum() * 0.064)
 

@@ -177,10 +177,10 @@ def test_an_audit_reads_outlines_of_the_series_to_which_they_refer(anatemb, seg,
     write_structure_set(tmp_path / "set" / "alone.dcm", liver, "1.2.3")
     entries = {entry.labels[0].name: entry for entry in list_entries(tmp_path / "set")}
     assert entries.keys() == {"outlines.dcm", "rt.dcm", "alone.dcm"}
-    labels = read_labels(entries["outlines.dcm"])
-    assert labels.texts == {1: "liver", 2: "kidney_left", 3: "Herd"}
+    labels, _ = read_labels(entries["outlines.dcm"])
+    assert labels.values == {"liver": 1, "kidney_left": 2, "Herd": 3}
     assert np.array_equal(labels.voxels, masks_of(phantom_pair[1]))
-    assert read_labels(entries["rt.dcm"]).texts == {1: "liver"}
+    assert read_labels(entries["rt.dcm"])[0].values == {"liver": 1}
     outcome = anatemb("audit", tmp_path / "set", "-o", tmp_path / "out", "--labels-only", "--no-report")
     assert "alone.dcm: its DICOM series is not in the data set" in outcome.err
     assert outcome.err.count("not audited") == 1
