@@ -28,7 +28,7 @@ _FAR_COST, _NEAR_COST = 8.0, 6.0  # a label is renamed if its own place costs mo
 _PIECE_MM = (20.0, 6.0)  # limit: a piece is stray if it is this much farther away than usual
 _OUTSIDE_MM = 20.0  # added for labels that the border cuts, as the pieces may be connected outside of the scan
 _VOLUME, _FLAT = (3.6, 0.5), (0.28, 0.06)  # limits, in standard deviations of the logarithm; of `MeasuredLabel.flat`
-_FEWEST_VOLUMES, _FEWEST_ENDS = 5, 3  # patients in the table
+_FEWEST_PATIENTS = 5  # in the table
 # limits: by which share of the usual distance a lower number lies lower; by how many vertebrae a gap is off
 _ORDER, _GAP = (0.45, 0.1), (0.52, 0.08)
 _RIBS = tuple(tuple(f"rib_{side}_{n}" for n in range(1, 11)) for side in SIDES)
@@ -131,10 +131,11 @@ def _check_each(relations: Relations) -> list[Finding]:
             farther = piece.away_mm - usual.gap_mm[row] - _OUTSIDE_MM * label.is_cut
             text = f"a piece of {label.text} ({piece.volume_ml:.1f} ml) lies {piece.away_mm:.0f} mm from the rest"
             found += judge("stray", farther, _PIECE_MM, text, label, point_ras=piece.point_ras)
-        if usual.patients[row] >= _FEWEST_ENDS:
-            text = f"{label.text} ends with a slice of {label.flat:.0%} of its largest area, as if it were cut off"
-            found += judge("cut", label.flat - usual.flat[row], _FLAT, text, label)
-        if usual.patients[row] >= _FEWEST_VOLUMES and not label.is_cut and not is_scaled:
+        if usual.patients[row] < _FEWEST_PATIENTS:
+            continue
+        text = f"{label.text} ends with a slice of {label.flat:.0%} of its largest area, as if it were cut off"
+        found += judge("cut", label.flat - usual.flat[row], _FLAT, text, label)
+        if not label.is_cut and not is_scaled:
             off = abs(log_volume - usual.volume[row]) / usual.volume_spread[row]
             text = f"{label.text} has {label.volume_ml:.1f} ml; usual are about {np.exp(usual.volume[row]):.3g} ml"
             found += judge("volume", off, _VOLUME, text, label)

@@ -38,20 +38,23 @@ class Finding:
         problem: the kind of error.
         score: 0 to 1; higher if an error is more probable. Results show at most 0.99.
         detail: one sentence for a reader.
-        labels: the labels that are probably wrong; () if the finding concerns the whole scan.
+        label: names of the labels that are probably wrong; "" if the finding concerns the whole scan.
+        labels: these labels, if they are drawn.
         point_ras: (3,) RAS mm, the place to look at, or None.
     """
 
     problem: Problem
     score: float
     detail: str
+    label: str = ""
     labels: Sequence[MeasuredLabel] = ()
     point_ras: np.ndarray | None = None
 
-    @property
-    def label(self) -> str:
-        """The names of the labels as the data set writes them; "" if the finding concerns the whole scan."""
-        return ", ".join(each.text for each in self.labels)
+    def card(self, pictures: list[dict]) -> dict[str, Any]:
+        """Return the finding as JSON. pictures: made by `Canvas.draw`."""
+        score = round(min(self.score, _LARGEST_SCORE), 3)
+        found = {"label": self.label, "problem": self.problem, "score": score, "detail": self.detail}
+        return found | {"pictures": pictures}
 
 
 def judge(
@@ -65,13 +68,8 @@ def judge(
     """
     score = (1 + math.tanh((evidence - limit[0]) / limit[1] / 2)) / 2  # the logistic function
     point_ras = labels[0].centre_ras if labels and point_ras is None else point_ras
-    return [Finding(problem, score, detail, labels, point_ras)] if score >= _LEAST_SCORE else []
-
-
-def card(label: str, problem: Problem, score: float, detail: str, pictures: list[dict]) -> dict[str, Any]:
-    """Return a finding as JSON. pictures: made by `Canvas.draw`. Other arguments: see `Finding`."""
-    score = round(min(score, _LARGEST_SCORE), 3)
-    return {"label": label, "problem": problem, "score": score, "detail": detail, "pictures": pictures}
+    names = ", ".join(each.text for each in labels)
+    return [Finding(problem, score, detail, names, labels, point_ras)] if score >= _LEAST_SCORE else []
 
 
 class Canvas:

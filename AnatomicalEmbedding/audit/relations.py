@@ -60,8 +60,7 @@ class Usual:
 @lru_cache(maxsize=1)
 def load_usual() -> Usual:
     """Read the shipped table."""
-    path = resource("Structures") / "usual.csv"
-    table = np.genfromtxt(path, delimiter=",", names=True, dtype=None, encoding="utf-8")
+    table = np.genfromtxt(resource("Structures") / "usual.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
     numbers = np.array([table[column] for column in table.dtype.names[1:]], np.float64)
     names = tuple(map(str, table["name"]))
     return Usual(names, numbers[1:4].T, numbers[4:7].T, np.log(numbers[7]), *numbers[[8, 9, 10, 0]])
@@ -167,10 +166,9 @@ class Relations:
 
     def __init__(self, labels: Sequence[MeasuredLabel], usual: Usual, embedding: EmbeddingMap | None = None) -> None:
         known: dict[str, MeasuredLabel] = {}
-        for label in sorted(labels, key=lambda each: -each.volume_ml):
-            if label.name in usual.index:
-                known.setdefault(label.name, label)
-        self.labels, self.usual = list(known.values()), usual
+        for label in sorted(labels, key=lambda each: each.volume_ml):
+            known[label.name] = label
+        self.labels, self.usual = [known[name] for name in usual.names if name in known], usual
         self.is_cut = np.array([each.is_cut for each in self.labels], dtype=bool)
         self._weight = np.where(self.is_cut, _CUT_WEIGHT, 1.0)
         self.centres = np.array([each.centre_ras for each in self.labels])

@@ -27,7 +27,7 @@ from ..files import parse_json, write_text
 from ..structures.labelled_scans import patient_of
 from .checks import check_grids, check_labels, check_map, check_overlaps, check_tissue
 from .dataset import TEST, TRAINING, LabelledScan, read_labels, read_scan
-from .findings import Canvas, Finding, card
+from .findings import Canvas, Finding
 from .measuring import measure_labels
 from .relations import Relations, load_usual
 
@@ -99,10 +99,10 @@ def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Re
     """Audit one entry. model: name of the weights for the scan's map, or "" if the scan is not read.
 
     Returns:
-        A record that can be written as JSON. name, part: of the entry. findings: see `card`. error: why the entry could
-        not be audited, or "". Without an error also: patient; held: names of labelled structures; expected: names of
-        structures that the scan should show -> place in the overview; hashes: of the voxels of labels and scan;
-        overview: pictures of the scan.
+        A record that can be written as JSON. name, part: of the entry. findings: see `Finding.card`. error: why the
+        entry could not be audited, or "". Without an error also: patient; held: names of labelled structures; expected:
+        names of structures that the scan should show -> place in the overview; hashes: of the voxels of labels and
+        scan; overview: pictures of the scan.
     """
     record: Record = {"name": entry.name, "part": entry.part, "findings": [], "error": ""}
     try:
@@ -130,7 +130,7 @@ def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Re
         expected = {name: canvas.mark(place) for name, place in places}
     for each in {(f.label, f.problem, str(f.point_ras)): f for f in sorted(found, key=lambda f: f.score)}.values():
         place = relations.expected_ras(each.labels[0].name) if relations and each.labels else None
-        record["findings"].append(card(each.label, each.problem, each.score, each.detail, canvas.draw(each, place)))
+        record["findings"].append(each.card(canvas.draw(each, place)))
     names = {name for each in measured for name in (each.name, whole_name(each.text))}
     held = names.union(*(terms.ancestors(name) for name in names if name in terms.by_name))
     overview = canvas.draw(Finding("geometry", 0.0, ""))
@@ -160,16 +160,15 @@ def _check_across(records: Sequence[Record]) -> None:
     for record in records:
         found, overview = record["findings"], record["overview"]
         if twins := [first[each] for each in record["hashes"] if each in first]:
-            found.append(card("", "duplicate", 0.99, f"has the same voxels as {twins[0]}", overview))
+            found.append(Finding("duplicate", 0.99, f"has the same voxels as {twins[0]}").card(overview))
         elif record["part"] == TEST and record["patient"] in trained:
             text = f"the patient {record['patient']} is in the training list too, as {trained[record['patient']]}"
-            found.append(card("", "duplicate", 0.95, text, overview))
+            found.append(Finding("duplicate", 0.95, text).card(overview))
         first = dict.fromkeys(record["hashes"], record["name"]) | first
         expected = shares.keys() & record["expected"].keys()
         missing = sorted(expected - set(record["held"]))
-        # a scan that lacks more labels has labels of another kind
         for name in missing if len(missing) <= max(_MOST_MISSING, _MOST_SHARE * len(expected)) else ():
             score = float(np.interp(shares[name], [_USUALLY, 1], _SCORE_MISSING))
-            shown = f"has no label, but {shares[name]:.0%} of the scans that show its place have it"
+            text = f"{load_terms()[name].title} has no label; {shares[name]:.0%} of scans that show its place have it"
             pictures = [each | {"expected": record["expected"][name]} for each in overview]
-            found.append(card(name, "missing", score, f"{load_terms()[name].title} {shown}", pictures))
+            found.append(Finding("missing", score, text, name).card(pictures))

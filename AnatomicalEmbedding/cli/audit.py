@@ -43,9 +43,8 @@ def run(options: argparse.Namespace) -> int:
     from ..reports.page import fill_page
 
     plan = Plan(options.model, options.device, options.workers, options.memory_mb, options.scheduler)
-    entries = list_entries(options.dataset)
     with console.progress_lines(options.dataset.name, options.json) as progress:
-        records = audit(entries, options.output, plan, options.labels_only, progress)
+        records = audit(list_entries(options.dataset), options.output, plan, options.labels_only, progress)
     found = [{"scan": record["name"]} | each for record in records for each in record["findings"]]
     found.sort(key=lambda each: (-each["score"], each["scan"]))
     wrong = [each for each in found if each["score"] >= options.limit]
@@ -60,8 +59,8 @@ def run(options: argparse.Namespace) -> int:
     console.write_table(written[0], COLUMNS, rows)
     write_text(written[1], json.dumps(values, indent=1))
     if not options.no_report:
-        cards = values | {"cards": found[:_MOST_CARDS]}
-        written.append(fill_page(options.output / "audit.html", "reports/audit.html.j2", **cards))
+        page = options.output / "audit.html"
+        written.append(fill_page(page, "reports/audit.html.j2", cards=found[:_MOST_CARDS], **values))
     for each in values["skipped"]:
         console.warn(f"not audited: {each['reason']}")
     if options.json:

@@ -57,8 +57,7 @@ def run_find(options: argparse.Namespace) -> None:
     model = console.open_model(options)
     from ..reports.scan_pages import write_places_report
     from ..scan.points import write_markups
-    from ..words import PlaceFinder, shipped_atlas
-    from ..words.placing import points_of
+    from ..words import PlaceFinder, points_of, shipped_atlas
 
     atlas = shipped_atlas(model.weights_hash, model.path)
     rows, answers, written = [], [], []

@@ -29,8 +29,7 @@ def run(options: argparse.Namespace) -> None:
     model = console.open_model(options)
     from ..reports.scan_pages import write_places_report
     from ..scan.markups import write_file
-    from ..words import PlaceFinder, shipped_atlas
-    from ..words.placing import points_of
+    from ..words import PlaceFinder, points_of, shipped_atlas
     from ..words.scan_levels import VERTEBRA, SliceLevel, find_levels
 
     atlas = shipped_atlas(model.weights_hash, model.path)

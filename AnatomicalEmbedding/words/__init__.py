@@ -15,7 +15,7 @@ _WHERE = (
     | dict.fromkeys(("Atlas", "shipped_atlas"), "atlas")
     | dict.fromkeys(("completions", "not_understood", "suggestions"), "dictionary")
     | dict.fromkeys(("Mention", "Sentence", "parse", "parse_query", "parse_report"), "phrases")
-    | dict.fromkeys(("Named", "Place", "PlaceFinder"), "placing")
+    | dict.fromkeys(("Named", "Place", "PlaceFinder", "points_of"), "placing")
 )
 __all__ = sorted(_WHERE)
 

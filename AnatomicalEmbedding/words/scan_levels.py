@@ -83,13 +83,11 @@ def find_levels(finder: PlaceFinder, volume: Volume) -> ScanLevels:
     Raises:
         MapError: the scan shows too little of the spine.
     """
-    embedding, along = finder.embedding, slice_axis(volume.ijk_to_ras)
-    spine = embedding.spine
+    embedding, spine, along = finder.embedding, finder.embedding.spine, slice_axis(volume.ijk_to_ras)
     if spine is None:
         name = embedding.provenance.scan or "the scan"
         raise MapError(f"{name}: shows too little of the spine, so no level is known; give a scan of a trunk or neck.")
     doubts, chances = _doubts(embedding, spine), spine.chance.round(3).tolist()
-
     found = [(VERTEBRA + spine.names[n], spine.centres_ras[n], n) for n in np.flatnonzero(spine.whole)]
     for n, (one, other) in enumerate(pairwise(spine.names)):
         is_shown = spine.course[0, 2] <= spine.bounds_s[n, 0] <= spine.course[-1, 2]

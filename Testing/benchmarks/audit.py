@@ -29,7 +29,7 @@ from usual_table import make_table, to_csv
 from AnatomicalEmbedding.anatomy.names import VERTEBRAE, other_side
 from AnatomicalEmbedding.audit.checks import check_labels, check_map
 from AnatomicalEmbedding.audit.dataset import LabelledScan, list_entries, read_labels
-from AnatomicalEmbedding.audit.findings import Finding, card
+from AnatomicalEmbedding.audit.findings import Finding
 from AnatomicalEmbedding.audit.measuring import MeasuredLabel, Piece, measure_labels
 from AnatomicalEmbedding.audit.relations import Relations, Usual, load_usual
 from AnatomicalEmbedding.embedding.inference import Model
@@ -257,7 +257,7 @@ def score_for(found: list[Finding], planted: Planted) -> float:
 
 def on_page(finding: Finding, scan: str) -> tuple[float, str]:
     """The key by which the page sorts a finding."""
-    return -card("", finding.problem, finding.score, "", [])["score"], scan
+    return -finding.card([])["score"], scan
 
 
 def plant(bodies: dict[str, Body], folds: int, seed: int, with_scans: bool, tested: str, every: int) -> None:
