@@ -11,7 +11,7 @@ from exact_patients import exact_map, patient
 from AnatomicalEmbedding.scan.markups import read_markups
 from AnatomicalEmbedding.scan.points import read_points
 from AnatomicalEmbedding.words import PlaceFinder
-from AnatomicalEmbedding.words.scan_levels import find_levels
+from AnatomicalEmbedding.words.scan_levels import VERTEBRA, find_levels
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +26,14 @@ def found(shown):
 
 def test_vertebrae_discs_and_slices_have_the_true_levels(shown, found):
     middles = {name[10:]: point for name, point in shown.points_ras.items() if name.startswith("vertebrae_")}
-    vertebrae = {place.name[10:]: place for place in found.places if place.kind == "vertebra"}
+    vertebrae = {place.name[10:]: (k, place.point_ras) for k, place in found.places if place.name.startswith(VERTEBRA)}
     assert {"T10", "T12", "L1", "L3", "L5"} <= vertebrae.keys()
     for name in ("T10", "T12", "L1", "L3", "L5"):
-        assert abs(vertebrae[name].point_ras[2] - middles[name][2]) < 9
-        k = (shown.volume.ras_to_ijk @ [*vertebrae[name].point_ras, 1])[2]
-        assert vertebrae[name].slice == round(k)
-        assert name == next(each.level for each in found.slices if each.slice == vertebrae[name].slice)
-    discs = {place.name: place.point_ras[2] for place in found.places if place.kind == "disc"}
+        k, point = vertebrae[name]
+        assert abs(point[2] - middles[name][2]) < 9
+        assert k == round((shown.volume.ras_to_ijk @ [*point, 1])[2])
+        assert name == next(each.level for each in found.slices if each.slice == k)
+    discs = {place.name: place.point_ras[2] for _, place in found.places if place.name.startswith("disc_")}
     for upper, lower in (("T12", "L1"), ("L1", "L2"), ("L3", "L4")):
         assert middles[lower][2] < discs[f"disc_{upper}_{lower}"] < middles[upper][2]
     assert [each.slice for each in found.slices] == sorted({each.slice for each in found.slices})
@@ -41,16 +41,18 @@ def test_vertebrae_discs_and_slices_have_the_true_levels(shown, found):
 
 def test_without_an_end_of_the_spine_both_levels_are_named(found):
     """The exact map has no organs, so the scan shows no sacrum, no lung apices and no skull base."""
-    third = next(place for place in found.places if place.name == "vertebrae_L3")
+    third = next(place for _, place in found.places if place.name == "vertebrae_L3")
     assert third.levels in ("L3 or L4", "L2 or L3")
-    assert third.remark == f"the level is not certain: {third.levels}"
+    assert third.status == "uncertain"
+    remark = next(each.remark for each in found.slices if each.level == "L3")
+    assert remark == f"the level is not certain: {third.levels}"
     assert "no sacrum" in found.basis
     assert "not certain" in found.basis
-    assert all(each.levels for each in found.slices)
+    assert all(each.remark for each in found.slices)
 
 
 def test_ribs_lie_in_the_true_ribs(shown, found):
-    ribs = [place for place in found.places if place.kind == "rib"]
+    ribs = [place for _, place in found.places if place.name.startswith("rib_")]
     values = {name: value for value, name in shown.label_names.items()}
     ijk = np.rint([(shown.volume.ras_to_ijk @ [*place.point_ras, 1])[:3] for place in ribs]).astype(int)
     right = [shown.labels[k, j, i] == values.get(rib.name) for rib, (i, j, k) in zip(ribs, ijk, strict=True)]
@@ -82,7 +84,9 @@ def test_the_command_writes_tables_points_and_a_page(anatemb, real_data, tmp_pat
     assert levels[int(rows["vertebrae_L3"]["slice"])] == "L3"
     assert len(read_markups(tmp_path / "ts_example.levels.mrk.json")) == 3
     assert len(read_points(tmp_path / "ts_example.levels.mrk.json")) == len(rows)
-    assert "numbered from S1" in (tmp_path / "ts_example.levels.html").read_text(encoding="utf-8")
+    page = (tmp_path / "ts_example.levels.html").read_text(encoding="utf-8")
+    assert "L3 vertebra</h2>" in page
+    assert f"slice {rows['vertebrae_L3']['slice']}</div>" in page
 
 
 def test_a_scan_without_a_spine_is_refused(anatemb, place, tmp_path):
