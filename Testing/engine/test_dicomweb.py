@@ -122,7 +122,7 @@ def test_follow_up_reads_two_studies_and_stores_its_proposals(anatemb, orthanc, 
     # another machine reads from the server: the lesions, and the proposals with the same tracking UIDs
     uids = {}
     for study, true in (("1.2.826.1.1", places), ("1.2.826.1.2", places + SHIFT_RAS)):
-        (series,) = [each for each in Server(orthanc.url).series_of_study(study) if each.modality == "SR"]
+        (series,) = Server(orthanc.url).series_of_study(study, "SR")
         path = Server(orthanc.url).download(series, tmp_path / "elsewhere")
         assert np.abs(read_any_points(path).points_ras - true).max() < 8
         groups = highdicom.sr.srread(path).content.get_image_measurement_groups()
@@ -136,7 +136,7 @@ def test_boxes_of_a_stored_study_are_stored(anatemb, orthanc, tmp_path):
     words = ("--structures", "liver", "--no-report", "--device", "cpu", "-o", tmp_path / "out")
     outcome = anatemb("locate", scan, *words, "--store", orthanc.url)
     assert outcome.code == 0, outcome.err
-    (series,) = [each for each in Server(orthanc.url).series_of_study("1.2.826.1.2") if each.modality == "SEG"]
+    (series,) = Server(orthanc.url).series_of_study("1.2.826.1.2", "SEG")
     back = highdicom.seg.segread(Server(orthanc.url).download(series, tmp_path / "elsewhere"))
     (written,) = (tmp_path / "out").glob("*.boxes.dcm")
     own = highdicom.seg.segread(written)
@@ -162,7 +162,7 @@ def test_priors_are_listed_with_the_slice_that_shows_the_place(anatemb, orthanc,
 
 
 def test_a_download_continues_after_the_server_was_stopped(orthanc, studies, tmp_path, monkeypatch):
-    (series,) = [each for each in Server(orthanc.url).series_of_study("1.2.826.1.1") if each.modality == "CT"]
+    (series,) = Server(orthanc.url).series_of_study("1.2.826.1.1", "CT")
     server, count = Server(orthanc.url), len(list(studies["prior"].iterdir()))
     retrieve = server._client.retrieve_instance
     asked = []
@@ -263,7 +263,7 @@ def test_addresses_that_are_incomplete_or_wrong_are_refused(anatemb, orthanc, tm
     other = f"dicomweb:http://127.0.0.1:{orthanc.port}/nothing/studies/1.2.3"
     assert_refused(anatemb("embed", other, *words), "has nothing at this address")
     with pytest.raises(AnatomicalEmbeddingError, match="is not a UID"):
-        Server(orthanc.url).download(Series("../..", "1.2", "CT", ""), tmp_path)
+        Server(orthanc.url).download(Series("../..", "1.2"), tmp_path)
 
 
 def test_other_arguments_are_left_as_they_are(tmp_path):
