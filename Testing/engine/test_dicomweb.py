@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from cli_runs import assert_refused
 from dicom_series import write_ct_series
+from report_checks import check
 from system_packages import DICOMWEB_PLUGIN, find_program
 
 from AnatomicalEmbedding.dicom.dicomweb import Series, Server, download_input
@@ -129,6 +130,9 @@ def test_follow_up_reads_two_studies_and_stores_its_proposals(anatemb, orthanc, 
         uids[study] = {group.tracking_uid for group in groups}
     assert len(uids["1.2.826.1.1"]) == 2
     assert uids["1.2.826.1.1"] == uids["1.2.826.1.2"]
+    written = sorted((tmp_path / "out").glob("*.dcm"))
+    assert len(written) == 2
+    assert [check(path) for path in written] == [[], []]
 
 
 def test_boxes_of_a_stored_study_are_stored(anatemb, orthanc, tmp_path):
