@@ -207,6 +207,28 @@ def test_results_are_kept_if_the_server_stops_and_can_be_stored_later(anatemb, o
     assert anatemb("store", orthanc.url, *files).code == 0
 
 
+def test_a_server_that_stops_between_two_files_leaves_the_others_named(orthanc, studies, monkeypatch):
+    files = sorted(studies["prior"].iterdir())[:3]
+    server = Server(orthanc.url)
+    send, sent = server._client.store_instances, []
+
+    def stop_before_second(documents: list) -> object:
+        sent.append(documents)
+        if len(sent) == 2:
+            orthanc.stop()
+        return send(documents)
+
+    monkeypatch.setattr(server._client, "store_instances", stop_before_second)
+    try:
+        with pytest.raises(AnatomicalEmbeddingError) as told:
+            server.store(files)
+    finally:
+        orthanc.start()
+    assert str(told.value).endswith(f"send them with: anatemb store {orthanc.url} {files[1]} {files[2]}.")
+    monkeypatch.undo()
+    server.store(files[1:])
+
+
 def test_a_wrong_password_is_one_line_without_the_password(anatemb, studies, tmp_path):
     locked = Orthanc(tmp_path / "locked", AuthenticationEnabled=True, RegisteredUsers={"ann": "right"})
     try:
