@@ -137,5 +137,5 @@ $(VIEWS)/stamp: pyproject.toml constraints-views.txt
 $(OLDEST)/stamp: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-oldest.txt \
-	  -e '.[cohort,followup,train]' pytest pytest-xdist hypothesis scikit-image slicer-core
+	  -e '.[cohort,dicom,followup,train]' pytest pytest-xdist hypothesis scikit-image slicer-core
 	@touch $@

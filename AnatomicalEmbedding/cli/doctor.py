@@ -57,9 +57,8 @@ def _package_problems(needed: list[Requirement]) -> list[str]:
     wanted = [f'"{each.text}"' for each in needed if not each.is_met]
     if numpy_is_too_new():
         wanted.append(f'"{NUMPY_1}"')
-    verb = "is" if len(wanted) == 1 else "are"
     line = f"pip install {' '.join(wanted)}"
-    return [f"packages: {len(wanted)} {verb} missing or of the wrong version; type: {line}."] if wanted else []
+    return [f"packages are missing or of the wrong version; type: {line}."] if wanted else []
 
 
 def _optional_packages(needed: list[Requirement]) -> dict[str, object]:
@@ -88,6 +87,7 @@ def _computing(options: argparse.Namespace) -> dict[str, object]:
     """Embed a synthetic scan. Returns the device, the memory limit and the measured time."""
     import torch
 
+    from ..embedding.cache import MapCache, default_folder
     from ..embedding.device import memory_budget
     from ..phantom import make_phantom
 
@@ -99,8 +99,10 @@ def _computing(options: argparse.Namespace) -> dict[str, object]:
     seconds = time.perf_counter() - start
     gpu = f"{torch.cuda.get_device_name(model.device)}, " if model.device.type == "cuda" else ""
     k, j, i = scan.shape
+    cache = MapCache(default_folder())
     return {
         "device": f"{model.device}, {gpu}threads: {torch.get_num_threads()}",
         "memory for one scan": f"{(model.budget_bytes or memory_budget(model.device)) / 2**30:.1f} GiB at most",
         "speed": f"a synthetic scan of {i} x {j} x {k} voxels was embedded in {seconds:.1f} s",
+        "cache": f"{cache.folder}: {cache.count()} maps, {cache.size_bytes() / 2**20:.1f} MB",
     }

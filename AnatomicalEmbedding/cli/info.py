@@ -1,18 +1,15 @@
-"""anatemb info: print facts about scans, a map or the installation."""
+"""anatemb info: print facts about scans or maps."""
 
 from __future__ import annotations
 
 import argparse
-import os
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import __version__
 from ..embedding.cache import MapCache, default_folder
-from ..resources import default_weights, list_weights, terms_of, weights_file
+from ..errors import AnatomicalEmbeddingError
 from . import console
 from .scans import Scans
 
@@ -24,8 +21,8 @@ if TYPE_CHECKING:
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "info",
-        help="show facts about scans, DICOM folders and embedding maps; without a path, about the installation",
-        description="Shows facts about each file or folder. Without a path, shows version, devices, weights and cache.",
+        help="show facts about scans, DICOM folders and embedding maps",
+        description="Shows facts about each file or folder. `anatemb doctor` shows facts about the installation.",
     )
     add = parser.add_argument
     add("paths", nargs="*", type=Path, metavar="PATH", help=f"{console.SCANS_HELP}; or maps (.safetensors)")
@@ -36,19 +33,16 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    found: list[dict[str, object]] = []
-    scans = None
     if options.clear_cache:
         MapCache(default_folder()).shrink(0)
-    if options.paths:
-        maps = [path for path in options.paths if path.suffix == ".safetensors"]
-        scans = Scans(options, [path for path in options.paths if path not in maps], options.series)
-        found += map(_describe_map, maps)
-        for source in scans.sources.values():
-            with scans.skipping():
-                found.append(_describe_scan(source, options))
-    else:
-        found.append(_installation())
+    elif not options.paths:
+        raise AnatomicalEmbeddingError("info: no scan was given; give a PATH, or type anatemb doctor.")
+    maps = [path for path in options.paths if path.suffix == ".safetensors"]
+    scans = Scans(options, [path for path in options.paths if path not in maps], options.series)
+    found = list(map(_describe_map, maps))
+    for source in scans.sources.values():
+        with scans.skipping():
+            found.append(_describe_scan(source, options))
     if options.json:
         console.print_json(found)
     for number, facts in enumerate([] if options.json else found):
@@ -57,8 +51,7 @@ def run(options: argparse.Namespace) -> None:
         width = max(len(name) for name in facts)
         for name, value in facts.items():
             console.say(f"{name.replace('_', ' '):<{width}}  {_text(value)}")
-    if scans is not None:
-        scans.check()
+    scans.check()
 
 
 def _describe_scan(source: Source, options: argparse.Namespace) -> dict[str, object]:
@@ -111,32 +104,6 @@ def _coverage_of(embedding: EmbeddingMap) -> dict[str, object]:
         return {}
     held = find_coverage(embedding)
     return {"holds": held.text, "body_heights_mm": [round(held.low_mm), round(held.high_mm)]}
-
-
-def _installation() -> dict[str, object]:
-    torch_version, cache = version("torch"), MapCache(default_folder())
-    return {
-        "anatemb": __version__,
-        "torch": torch_version,
-        "devices": ["cpu", *_accelerators(torch_version)],
-        "cpu_cores": os.cpu_count(),
-        "weights": list_weights(),
-        "default_weights": default_weights(),
-        **{f"terms_of_{name}": terms_of(weights_file(name)) or "not stated" for name in list_weights()},
-        "cache_folder": str(cache.folder),
-        "cached_maps": cache.count(),
-        "cached_mb": round(cache.size_bytes() / 2**20, 1),
-    }
-
-
-def _accelerators(torch_version: str) -> list[str]:
-    """Return the names of the GPUs that PyTorch can use. A CPU build of torch is not imported, to save a second."""
-    if torch_version.endswith("+cpu"):
-        return []
-    import torch
-
-    found = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
-    return [*found, "mps"] if torch.backends.mps.is_available() else found
 
 
 def _axes(ijk_to_ras: np.ndarray) -> str:

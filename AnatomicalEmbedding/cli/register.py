@@ -70,7 +70,11 @@ def run(options: argparse.Namespace) -> None:
     if points is not None:
         console.check_inside(fixed, options.fixed, points.labels, points.points_ras)
     if options.transform is not None:
-        _apply(options, fixed, moving, points, labels)
+        from ..registration.transform import Registration
+
+        found = Registration.read(options.transform)
+        console.make_folder(options.output)
+        _print(options, {}, *_resample(options, found, fixed, moving, points, labels))
         return
     series = [source_at(path, console.chosen_series(path, options.series)) for path in scans if options.dicom]
     console.check_report(options)
@@ -88,8 +92,7 @@ def run(options: argparse.Namespace) -> None:
     found.write(written[0])
     resampled, beyond = _resample(options, found, fixed, moving, points, labels)
     written += resampled
-    if points is not None:
-        facts["points_outside_moving"] = beyond
+    facts["points_outside_moving"] = beyond
     write_text(written[1], json.dumps(facts, indent=1) + "\n")
     if options.field:
         written.append(folder / _FIELD)
@@ -102,13 +105,7 @@ def run(options: argparse.Namespace) -> None:
         written.append(folder / _DICOM)
         _write_dicom(found, fixed, series, written[-1])
     console.store(options, written)
-    if options.json:
-        console.print_json(facts | {"files": list(map(str, written))})
-        return
-    console.print_table(["registration", ""], _in_words(facts).items())
-    if outside := facts.get("points_outside_moving"):
-        console.say(f"points outside {moving.name}, marked as missing: {', '.join(outside)}")
-    console.say("written: " + ", ".join(path.name for path in written) + f" in {options.output}")
+    _print(options, facts, written, beyond)
 
 
 def _resample(
@@ -135,20 +132,15 @@ def _resample(
     return written, outside
 
 
-def _apply(
-    options: argparse.Namespace, fixed: Volume, moving: Volume, points: PointList | None, labels: sitk.Image | None
-) -> None:
-    """Write the results of a registration that was given with --transform."""
-    from ..registration.transform import Registration
-
-    found = Registration.read(options.transform)
-    console.make_folder(options.output)
-    written, outside = _resample(options, found, fixed, moving, points, labels)
+def _print(options: argparse.Namespace, facts: dict[str, Any], written: list[Path], outside: list[str]) -> None:
+    """Print the results. facts: of the new registration. outside: labels of the points that are not in the scan."""
     if options.json:
-        console.print_json({"points_outside_moving": outside, "files": list(map(str, written))})
+        console.print_json(facts | {"points_outside_moving": outside, "files": list(map(str, written))})
         return
+    if facts:
+        console.print_table(["registration", ""], _in_words(facts).items())
     if outside:
-        console.say(f"points outside {moving.name}, marked as missing: {', '.join(outside)}")
+        console.say(f"points outside {options.moving.name}, marked as missing: {', '.join(outside)}")
     console.say_written(written)
 
 

@@ -33,12 +33,10 @@ _STATUS = {
 
 @dataclass(frozen=True)
 class Series:
-    """One series of a server. day: date of its study, YYYYMMDD, or ""."""
+    """One series of a server."""
 
     study_uid: str
     uid: str
-    modality: str
-    day: str
 
 
 class Server:
@@ -67,14 +65,13 @@ class Server:
         with self._asking():
             studies = self._client.search_for_studies(search_filters={"PatientID": patient_id})
         found = [(_value(each, "00080020"), _value(each, "0020000D")) for each in studies]
-        listed = (self.series_of_study(uid, day) for day, uid in sorted(found, reverse=True))
-        return [series for of_study in listed for series in of_study if series.modality == "CT"]
+        return [series for _, uid in sorted(found, reverse=True) for series in self.series_of_study(uid, "CT")]
 
-    def series_of_study(self, study_uid: str, day: str = "") -> list[Series]:
-        """List the series of a study. Raises AnatomicalEmbeddingError: see `check`."""
+    def series_of_study(self, study_uid: str, modality: str) -> list[Series]:
+        """List the series of a study with a modality, such as "CT". Raises AnatomicalEmbeddingError: see `check`."""
         with self._asking():
-            answers = self._client.search_for_series(study_uid)
-        return [Series(study_uid, _value(each, "0020000E"), _value(each, "00080060"), day) for each in answers]
+            answers = self._client.search_for_series(study_uid, search_filters={"Modality": modality})
+        return [Series(study_uid, _value(each, "0020000E")) for each in answers if _value(each, "00080060") == modality]
 
     def download(self, series: Series, folder: Path, instance: str = "") -> Path:
         """Download a series, or one instance of it, to FOLDER/STUDY/SERIES. Files that are there already are kept.
@@ -164,7 +161,7 @@ def download_input(word: str, folder: Path, report: Callable[[str], None]) -> st
         )
     url, study, uid, instance = parts.groups(default="")
     server = Server(url)
-    chosen = [Series(study, uid, "", "")] if uid else [s for s in server.series_of_study(study) if s.modality == "CT"]
+    chosen = [Series(study, uid)] if uid else server.series_of_study(study, "CT")
     if not chosen:
         raise AnatomicalEmbeddingError(f"{server.url}: has no CT series in the study {study}; check the UID.")
     for series in chosen:

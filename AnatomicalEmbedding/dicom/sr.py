@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..anatomy.codes import site_codes
+from ..anatomy.codes import Code, site_codes
 from ..errors import PointsError
 from ..scan.dicom import is_dicom_file
 from ..scan.geometry import LPS_FROM_RAS, transform_points
@@ -71,31 +71,45 @@ def _group(
     hd: ModuleType, label: str, uid: str, place_ras: np.ndarray, described: str, error_mm: float | None, image: Dataset
 ) -> Any:  # fmt: skip
     sr, code = hd.sr, hd.sr.CodedConcept
-    found = site_codes(label)
     errors = [sr.Measurement(code(*_ERROR), round(float(e), 2), code(*tree.MM)) for e in [error_mm] if e is not None]
-    group = sr.MeasurementsAndQualitativeEvaluations(
-        tracking_identifier=sr.TrackingIdentifier(uid=uid, identifier=label),
-        finding_type=code(*_STRUCTURE),
-        finding_sites=None if found is None else [finding_site(hd, *found)],
-        measurements=errors,
-        source_images=[sr.SourceImageForMeasurementGroup(image.SOPClassUID, image.SOPInstanceUID)],
-    )
-    below = {"relationship_type": sr.RelationshipTypeValues.CONTAINS}
-    items = group[0].ContentSequence
-    items.extend(place_items(hd, place_ras, image))
+    group = make_group(hd, label, uid, _STRUCTURE, site_codes(label), place_ras, image, measurements=errors)
     if described:
-        items.append(sr.TextContentItem(code(*_ABOUT), described, **below))
+        below = sr.RelationshipTypeValues.CONTAINS
+        group[0].ContentSequence.append(sr.TextContentItem(code(*_ABOUT), described, relationship_type=below))
     return group
 
 
-def place_items(hd: ModuleType, place_ras: np.ndarray, image: Dataset) -> list[Any]:
+def make_group(
+    hd: ModuleType, label: str, uid: str, finding: Code, site: tuple[Code, Code | None] | None,
+    place_ras: np.ndarray | None, image: Dataset | None, **others: Any,
+) -> Any:  # fmt: skip
+    """Make the measurement group of a place.
+
+    Args:
+        hd: the module highdicom. label, uid: tracking identifier, and its UID.
+        site: codes of the organ and of its side, or None.
+        place_ras: (3,) RAS mm. image: header of the slice nearest to the place. Both are None if no place is known.
+        others: measurements and qualitative_evaluations, as highdicom takes them.
+    """
+    sr, code = hd.sr, hd.sr.CodedConcept
+    slices = [] if image is None else [image]
+    group = sr.MeasurementsAndQualitativeEvaluations(
+        tracking_identifier=sr.TrackingIdentifier(uid=uid, identifier=label),
+        finding_type=code(*finding),
+        finding_sites=None if site is None else [sr.FindingSite(code(*site[0]), site[1] and code(*site[1]))],
+        source_images=[sr.SourceImageForMeasurementGroup(n.SOPClassUID, n.SOPInstanceUID) for n in slices] or None,
+        **others,
+    )
+    for each in slices:
+        group[0].ContentSequence.extend(_place_items(hd, place_ras, each))
+    return group
+
+
+def _place_items(hd: ModuleType, place_ras: np.ndarray, image: Dataset) -> list[Any]:
     """Make the items of a place: its pixel in the nearest slice, and its 3-D coordinates.
 
     The viewer OHIF uses the first of these items, and draws the pixel, but not the 3-D coordinates. A place beside the
     image has no pixel.
-
-    Args:
-        hd: the module highdicom. place_ras: (3,) RAS mm. image: header of the nearest slice.
     """
     sr, name = hd.sr, hd.sr.CodedConcept(*tree.CENTER)
     below = {"relationship_type": sr.RelationshipTypeValues.CONTAINS}
@@ -110,12 +124,6 @@ def place_items(hd: ModuleType, place_ras: np.ndarray, image: Dataset) -> list[A
         shown.ContentSequence = sr.ContentSequence([source], is_root=False)
         items.insert(0, shown)
     return items
-
-
-def finding_site(hd: ModuleType, organ: Sequence[str], side: Sequence[str] | None) -> Any:
-    """Make the item of a finding site from the codes of an organ and its side. hd: the module highdicom."""
-    code = hd.sr.CodedConcept
-    return hd.sr.FindingSite(code(*organ), None if side is None else code(*side))
 
 
 def make_report(hd: ModuleType, images: list[Dataset], groups: Iterable, title: str, is_complete: bool = True) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..anatomy.codes import site_codes
 from ..dicom.source import SourceSeries, load_highdicom, read_source
-from ..dicom.sr import finding_site, make_report, place_items
+from ..dicom.sr import make_group, make_report
 from ..dicom.sr_items import MM
 from ..errors import AnatomicalEmbeddingError
 from ..scan.geometry import LPS_FROM_RAS, transform_points
@@ -83,24 +83,24 @@ class _Report:
 
     def group(self, lesion: Lesion, found: Finding) -> Any:
         """Make the measurement group of a lesion. found: the finding of this lesion in the study of the report."""
-        sr, code, place = self.hd.sr, self._code, found.point_ras
-        group = sr.MeasurementsAndQualitativeEvaluations(
-            tracking_identifier=sr.TrackingIdentifier(uid=lesion.tracking_uid, identifier=lesion.label),
-            finding_type=code(codes.LESION),
-            finding_sites=self._site(lesion),
-            measurements=self._measurements(lesion, found),
-            qualitative_evaluations=[
-                sr.QualitativeEvaluation(code(codes.STATE), code(codes.STATE_CODES[found.state])),
-                sr.QualitativeEvaluation(code(codes.ROLE), code(codes.ROLE_CODES[lesion.target, lesion.nodal])),
-            ],
-            source_images=None if place is None else [sr.SourceImageForMeasurementGroup(*_uids(self._image(place)))],
-        )
-        items, below = group[0].ContentSequence, {"relationship_type": sr.RelationshipTypeValues.CONTAINS}
-        if place is not None:
-            items.extend(place_items(self.hd, np.array(place), self._image(place)))
+        sr, code, site = self.hd.sr, self._code, site_codes(lesion.site)
+        if lesion.site and site is None:
+            self.left_out.append(f"{lesion.id}: its site {lesion.site!r} has no code and is not in the report.")
+        place = None if found.point_ras is None else np.array(found.point_ras)
+        image = None if place is None else self._image(place)
+        evaluations = [
+            sr.QualitativeEvaluation(code(codes.STATE), code(codes.STATE_CODES[found.state])),
+            sr.QualitativeEvaluation(code(codes.ROLE), code(codes.ROLE_CODES[lesion.target, lesion.nodal])),
+        ]
+        group = make_group(
+            self.hd, lesion.label, lesion.tracking_uid, codes.LESION, site, place, image,
+            measurements=self._measurements(lesion, found), qualitative_evaluations=evaluations,
+        )  # fmt: skip
+        below = sr.RelationshipTypeValues.CONTAINS
         for name, other in ((codes.MERGED_WITH, found.into), (codes.SPLIT_FROM, lesion.split_from)):
             if other:
-                items.append(sr.UIDRefContentItem(code(name), self.record.lesion(other).tracking_uid, **below))
+                uid = self.record.lesion(other).tracking_uid
+                group[0].ContentSequence.append(sr.UIDRefContentItem(code(name), uid, relationship_type=below))
         return group
 
     def _measurements(self, lesion: Lesion, found: Finding) -> list[Any]:
@@ -112,34 +112,23 @@ class _Report:
             return []
         written = []
         for kind, axis in size.axes.items():
-            image = [sr.SourceImageForMeasurement(*_uids(self._image(np.mean(axis, axis=0))))]
+            image = self._image(np.mean(axis, axis=0))
+            images = [sr.SourceImageForMeasurement(image.SOPClassUID, image.SOPInstanceUID)]
             ends_lps = transform_points(LPS_FROM_RAS, np.array(axis))
             ends = [sr.CoordinatesForMeasurement3D("POLYLINE", ends_lps, self.source.frame)]
             name, length_mm = code(codes.AXES[kind]), round(math.dist(*axis), 3)
             written.append(
-                sr.Measurement(name, length_mm, code(MM), referenced_images=image, referenced_coordinates=ends)
+                sr.Measurement(name, length_mm, code(MM), referenced_images=images, referenced_coordinates=ends)
             )
         if size.volume_ml is not None:
             written.append(sr.Measurement(code(codes.VOLUME), round(size.volume_ml, 4), code(codes.ML)))
         return written
 
-    def _site(self, lesion: Lesion) -> list[Any] | None:
-        found = site_codes(lesion.site)
-        if found is None:
-            if lesion.site:
-                self.left_out.append(f"{lesion.id}: its site {lesion.site!r} has no code and is not in the report.")
-            return None
-        return [finding_site(self.hd, *found)]
-
-    def _image(self, point_ras: Iterable[float]) -> Dataset:
+    def _image(self, point_ras: np.ndarray) -> Dataset:
         """Return the header of the slice nearest to a point, (3,) RAS mm."""
-        header = self.source.nearest(np.array(point_ras))
+        header = self.source.nearest(point_ras)
         self.images[header.SOPInstanceUID] = header
         return header
 
     def _code(self, code: codes.Code) -> Any:
         return self.hd.sr.CodedConcept(*code)
-
-
-def _uids(image: Dataset) -> tuple[str, str]:
-    return image.SOPClassUID, image.SOPInstanceUID

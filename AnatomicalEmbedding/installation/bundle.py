@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import shutil
 import subprocess
 import sys
@@ -20,7 +18,7 @@ from .packages import DISTRIBUTION
 HASHES = "SHA256SUMS"
 WEIGHTS = "weights"
 _STDERR = 2  # number of the file
-_OF_PIP = ("INSTALLER", "REQUESTED", "RECORD", "direct_url.json")  # files that pip writes when it installs a wheel
+_OF_PIP = ("INSTALLER", "REQUESTED", "direct_url.json")  # files that pip writes when it installs a wheel
 
 
 def make_bundle(folder: Path, extras: Sequence[str], python: str = "") -> list[Path]:
@@ -70,20 +68,16 @@ def _write_own_wheel(folder: Path) -> Path:
 
 def pack_wheel(installed: Distribution, folder: Path) -> Path:
     """Write the wheel file from which pip installed a distribution of pure Python. Returns its path."""
-    kept = [
-        file for file in installed.files or ()
-        if file.parts[0] != ".." and file.name not in _OF_PIP and "__pycache__" not in file.parts
-    ]  # fmt: skip
-    record = next(file for file in installed.files or () if file.name == "RECORD")
+    files = installed.files or []
+    record = next(file for file in files if file.name == "RECORD")
     path = folder / f"{record.parts[0].removesuffix('.dist-info')}-py3-none-any.whl"
-    lines = []
+    lines = [f"{record.as_posix()},,\n"]
     with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in kept:
-            content = file.read_binary()
-            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
-            lines.append(f"{file.as_posix()},sha256={digest},{len(content)}\n")
-            archive.writestr(file.as_posix(), content)
-        archive.writestr(record.as_posix(), "".join([*lines, f"{record.as_posix()},,\n"]))
+        for file in files:
+            if file.hash and file.parts[0] != ".." and file.name not in _OF_PIP:  # what pip compiled has no hash
+                lines.append(f"{file.as_posix()},{file.hash.mode}={file.hash.value},{file.size}\n")
+                archive.writestr(file.as_posix(), file.read_binary())
+        archive.writestr(record.as_posix(), "".join(lines))
     return path
 
 

@@ -10,6 +10,7 @@ import pytest
 import SimpleITK as sitk
 from cli_runs import assert_refused
 from dicom_series import write_ct_series
+from report_checks import check
 
 from AnatomicalEmbedding.scan.geometry import LPS_FROM_RAS, transform_points
 from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
@@ -118,3 +119,4 @@ def test_a_dicom_registration_is_written_and_used_again(anatemb, phantom_pair, p
         "moving_on_fixed.nii.gz",
         "points_in_moving.mrk.json",
     }
+    assert check(tmp_path / "one" / "registration.dcm", "SpatialRegistration") == []

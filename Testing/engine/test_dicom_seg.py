@@ -163,6 +163,7 @@ def test_locate_writes_its_boxes(anatemb, ct, tmp_path):
     for number, box in enumerate(boxes.values(), start=1):
         places = places_of(tmp_path / "patient.boxes.dcm", number)
         assert np.abs(np.stack([places.min(axis=0), places.max(axis=0)]) - box).max() < 4.0  # one voxel
+    assert check(tmp_path / "patient.boxes.dcm", "Segmentation") == []
 
 
 @pytest.mark.usefixtures("cached")
@@ -184,6 +185,8 @@ def test_crop_shows_its_boxes_and_pastes_outlines_back(anatemb, ct, phantom_pair
     assert outcome.code == 0, outcome.err
     true = transform_points(labels.ijk_to_ras, np.argwhere(labels.voxels)[:, ::-1])
     assert np.array_equal(places_of(tmp_path / "whole" / "patient_own.seg.dcm", 1), sorted_mm(true))
+    for path in (tmp_path / "crops" / "patient_crop.seg.dcm", tmp_path / "whole" / "patient_own.seg.dcm"):
+        assert check(path, "Segmentation") == []
 
 
 def test_a_scan_that_is_not_dicom_is_refused(anatemb, phantom_pair, tmp_path):

@@ -128,7 +128,8 @@ def test_match_reports_both_scans_and_a_report_gives_the_points(anatemb, scans, 
         ]
         assert len(ids[0]) == 1
         assert ids[0] == ids[1]
-    assert check(tmp_path / "current.sr.dcm") == []
+    for name in ("template", "current"):
+        assert check(tmp_path / f"{name}.sr.dcm") == []
 
 
 @pytest.mark.usefixtures("cached")
@@ -142,6 +143,7 @@ def test_find_reports_its_places(anatemb, scans, tmp_path):
     told = read_any_points(tmp_path / "current.sr.dcm")
     assert told.labels == ("liver", "left kidney")
     assert np.abs(told.points_ras - [[row[axis] for axis in "ras"] for row in rows]).max() < 0.01
+    assert check(tmp_path / "current.sr.dcm") == []
 
 
 @pytest.mark.usefixtures("cached")
@@ -153,6 +155,7 @@ def test_levels_reports_vertebrae_with_their_codes(anatemb, scans, tmp_path):
     back = read_any_points(report)
     assert list(back.labels) == [place["place"] for place in listed]
     np.testing.assert_allclose(back.points_ras, [[place[axis] for axis in "ras"] for place in listed], atol=0.06)
+    assert check(report) == []
 
 
 def test_a_template_file_of_another_kind_is_refused(anatemb, scans, tmp_path):

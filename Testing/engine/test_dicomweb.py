@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from cli_runs import assert_refused
 from dicom_series import write_ct_series
+from report_checks import check
 from system_packages import DICOMWEB_PLUGIN, find_program
 
 from AnatomicalEmbedding.dicom.dicomweb import Series, Server, download_input
@@ -122,13 +123,16 @@ def test_follow_up_reads_two_studies_and_stores_its_proposals(anatemb, orthanc, 
     # another machine reads from the server: the lesions, and the proposals with the same tracking UIDs
     uids = {}
     for study, true in (("1.2.826.1.1", places), ("1.2.826.1.2", places + SHIFT_RAS)):
-        (series,) = [each for each in Server(orthanc.url).series_of_study(study) if each.modality == "SR"]
+        (series,) = Server(orthanc.url).series_of_study(study, "SR")
         path = Server(orthanc.url).download(series, tmp_path / "elsewhere")
         assert np.abs(read_any_points(path).points_ras - true).max() < 8
         groups = highdicom.sr.srread(path).content.get_image_measurement_groups()
         uids[study] = {group.tracking_uid for group in groups}
     assert len(uids["1.2.826.1.1"]) == 2
     assert uids["1.2.826.1.1"] == uids["1.2.826.1.2"]
+    written = sorted((tmp_path / "out").glob("*.dcm"))
+    assert len(written) == 2
+    assert [check(path) for path in written] == [[], []]
 
 
 def test_boxes_of_a_stored_study_are_stored(anatemb, orthanc, tmp_path):
@@ -136,7 +140,7 @@ def test_boxes_of_a_stored_study_are_stored(anatemb, orthanc, tmp_path):
     words = ("--structures", "liver", "--no-report", "--device", "cpu", "-o", tmp_path / "out")
     outcome = anatemb("locate", scan, *words, "--store", orthanc.url)
     assert outcome.code == 0, outcome.err
-    (series,) = [each for each in Server(orthanc.url).series_of_study("1.2.826.1.2") if each.modality == "SEG"]
+    (series,) = Server(orthanc.url).series_of_study("1.2.826.1.2", "SEG")
     back = highdicom.seg.segread(Server(orthanc.url).download(series, tmp_path / "elsewhere"))
     (written,) = (tmp_path / "out").glob("*.boxes.dcm")
     own = highdicom.seg.segread(written)
@@ -162,7 +166,7 @@ def test_priors_are_listed_with_the_slice_that_shows_the_place(anatemb, orthanc,
 
 
 def test_a_download_continues_after_the_server_was_stopped(orthanc, studies, tmp_path, monkeypatch):
-    (series,) = [each for each in Server(orthanc.url).series_of_study("1.2.826.1.1") if each.modality == "CT"]
+    (series,) = Server(orthanc.url).series_of_study("1.2.826.1.1", "CT")
     server, count = Server(orthanc.url), len(list(studies["prior"].iterdir()))
     retrieve = server._client.retrieve_instance
     asked = []
@@ -201,6 +205,28 @@ def test_results_are_kept_if_the_server_stops_and_can_be_stored_later(anatemb, o
     finally:
         orthanc.start()
     assert anatemb("store", orthanc.url, *files).code == 0
+
+
+def test_a_server_that_stops_between_two_files_leaves_the_others_named(orthanc, studies, monkeypatch):
+    files = sorted(studies["prior"].iterdir())[:3]
+    server = Server(orthanc.url)
+    send, sent = server._client.store_instances, []
+
+    def stop_before_second(documents: list) -> object:
+        sent.append(documents)
+        if len(sent) == 2:
+            orthanc.stop()
+        return send(documents)
+
+    monkeypatch.setattr(server._client, "store_instances", stop_before_second)
+    try:
+        with pytest.raises(AnatomicalEmbeddingError) as told:
+            server.store(files)
+    finally:
+        orthanc.start()
+    assert str(told.value).endswith(f"send them with: anatemb store {orthanc.url} {files[1]} {files[2]}.")
+    monkeypatch.undo()
+    server.store(files[1:])
 
 
 def test_a_wrong_password_is_one_line_without_the_password(anatemb, studies, tmp_path):
@@ -263,7 +289,7 @@ def test_addresses_that_are_incomplete_or_wrong_are_refused(anatemb, orthanc, tm
     other = f"dicomweb:http://127.0.0.1:{orthanc.port}/nothing/studies/1.2.3"
     assert_refused(anatemb("embed", other, *words), "has nothing at this address")
     with pytest.raises(AnatomicalEmbeddingError, match="is not a UID"):
-        Server(orthanc.url).download(Series("../..", "1.2", "CT", ""), tmp_path)
+        Server(orthanc.url).download(Series("../..", "1.2"), tmp_path)
 
 
 def test_other_arguments_are_left_as_they_are(tmp_path):

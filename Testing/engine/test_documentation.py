@@ -17,6 +17,8 @@ import pytest
 from AnatomicalEmbedding.cli.main import build_parser
 
 ROOT = Path(__file__).resolve().parents[2]
+if not (ROOT / "README.md").exists():
+    pytest.skip("the pages are not part of the wheel", allow_module_level=True)
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 LIBRARY = ROOT / "SlicerModules"
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from importlib.metadata import distribution, requires
+from importlib.metadata import distribution, requires, version
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from cli_runs import assert_refused
 from packaging.requirements import Requirement
 from small_models import write_small_weights
 
-from AnatomicalEmbedding import errors
+from AnatomicalEmbedding import __version__, errors
 from AnatomicalEmbedding.embedding.models.registry import find_weights
 from AnatomicalEmbedding.files import file_sha256
 from AnatomicalEmbedding.installation.bundle import make_bundle, pack_wheel
@@ -70,6 +70,8 @@ class TestDoctor:
         (facts,) = json.loads(outcome.out)
         assert outcome.code == 0
         assert facts["problems"] == []
+        assert facts["anatemb"] == __version__
+        assert facts["torch"] == version("torch")  # of some builds, torch.__version__ also names CUDA
         assert facts["device"].startswith(("cpu", "cuda", "mps"))
         assert "embedded in" in facts["speed"]
         assert facts["weights ct-open"].startswith("installed")

@@ -166,10 +166,10 @@ def test_the_card_is_written_from_the_index():
 
 
 def test_shipped_weights_state_their_terms(capsys):
-    assert main(["info", "--json"]) == 0
+    assert main(["doctor", "--json"]) == 0
     (facts,) = json.loads(capsys.readouterr().out)
-    assert "for research only" in facts["terms_of_ct-research"]
-    assert "for any purpose" in facts["terms_of_ct-open"]
+    assert "for research only" in facts["weights ct-research"]
+    assert "for any purpose" in facts["weights ct-open"]
 
 
 def test_terms_need_a_readable_card(tmp_path):
