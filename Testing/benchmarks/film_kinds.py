@@ -1,16 +1,14 @@
 """Count the films of right and wrong kinds that `check_film` refuses.
 
-    python Testing/benchmarks/film_kinds.py DATA [--model FILE] [--save FILE]
+    python Testing/benchmarks/film_kinds.py DATA [--model FILE] [--only jsrt|projections]
 
 Right kinds: JSRT's chest films and cut parts of them, the 50 tests of `films.py` apart. Wrong kinds: the same films
 turned, upside down, mirrored and inverted; noise; and projections: chests from the side, abdomens, pelves, heads, and
 parts of the ICRP reference bodies. Projections of whole chests from the front are listed, too.
---save: file (pickle) with the cells' places and body coordinates in each film, to choose the limits.
 """
 
 import argparse
 import json
-import pickle
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +17,7 @@ import numpy as np
 import SimpleITK as sitk
 from films import Jsrt
 
-from AnatomicalEmbedding.embedding.coverage import body_points, cell_points
-from AnatomicalEmbedding.embedding.film_check import check_film
+from AnatomicalEmbedding.embedding.coverage import body_points
 from AnatomicalEmbedding.embedding.inference import Model, load_model
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.films.projection import Beam, Tissue, film_of, straight_beam
@@ -31,18 +28,17 @@ from AnatomicalEmbedding.scan.volume import Volume
 
 CHESTS = (
     "dev/segthor_05", "dev/segthor_10", "dev/segthor_35", "dev/mirp_LUNG1-001", "train/rjs_chest", "train/lung1_141",
-    "train/lung1_002", "train/segthor_04", "train/segthor_06", "train/segthor_08", "train/segthor_09",
-    "train/segthor_13", "train/ricord000082", "train/ricord001012", "train/r01_001",
+    "train/segthor_04", "train/ricord000082",
 )  # fmt: skip
 LOWER = (
-    "dev/ts_example", "dev/ircad_p01", "dev/ircad_p17", "dev/waw0697_ap", "dev/pelvicref002", "train/crlm1004",
-    "train/hcc002", "train/hcc006", "train/hcc011", "train/aapm_L067", "train/aapm_L192", "train/aapm_L506",
-    "train/tcga_BC-A10X", "train/waw1211_ap", "train/waw2022_ap", "train/vhf_pelvis", "train/tcga_DE-A4MA",
+    "dev/ts_example", "dev/ircad_p01", "dev/pelvicref002", "train/crlm1004", "train/hcc002", "train/aapm_L067",
+    "train/tcga_BC-A10X", "train/waw1211_ap",
 )  # fmt: skip
-HEADS = tuple(f"dev/kbp_pt_{n}" for n in (4, 34, 60, 82)) + tuple(f"train/kbp_pt_{n}" for n in (1, 20, 50, 90))
+HEADS = tuple(f"dev/kbp_pt_{n}" for n in (4, 34, 60, 82))
+PIXEL_MM = 2.0
 PARTS_MM = {"abdomen": (110.0, 375.0), "pelvis": (-120.0, 140.0), "head": (620.0, 900.0)}  # body heights
 LEAST_MM = 120.0  # a part of a CT must have at least this height
-PHANTOMS = range(91_000, 91_008)
+PHANTOMS = range(91_000, 91_004)
 # parts of the ICRP bodies: a word of the labels around which the part lies, words of the labels that are kept; margin
 ICRP_PARTS = {
     "hand": ("wrists and hand", (" arms", "wrists and hand", "ulnae")),
@@ -113,14 +109,13 @@ def part_names(name: str) -> tuple[str, ...]:
 
 def chest_kinds(of: str, tissue: Tissue) -> Kinds:
     yield from two_films(f"{of}: chest, front", tissue, straight_beam(tissue), 0)
-    for turn, name in ((90, "left"), (-90, "right")):
-        yield from two_films(f"{of}: chest, side", tissue, side_beam(tissue, turn), len(name))
+    yield from two_films(f"{of}: chest, side", tissue, side_beam(tissue, 90), 1)
 
 
 def two_films(kind: str, tissue: Tissue, beam: Beam, seed: int) -> Kinds:
     """Yield a plain film, and one of another exposure, processing and collimation."""
-    yield kind, film_of(tissue, beam, kind)
-    yield kind, film_of(tissue, beam, kind, np.random.default_rng(seed))
+    yield kind, film_of(tissue, beam, kind, None, PIXEL_MM)
+    yield kind, film_of(tissue, beam, kind, np.random.default_rng(seed), PIXEL_MM)
 
 
 def side_beam(tissue: Tissue, degrees: float) -> Beam:
@@ -175,30 +170,23 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--model", default="film-open")
     parser.add_argument("--only", nargs="*", choices=("jsrt", "projections"))
-    parser.add_argument("--save", type=Path)
     options = parser.parse_args()
     model = load_model(options.model)
     refused: dict[str, list[bool]] = {}
-    saved = []
     sources = {
         "jsrt": lambda: jsrt_kinds(Jsrt(options.data / "xray/jsrt170.npz")),
         "projections": lambda: projected_kinds(options.data),
     }
     for source in options.only or sources:
         for kind, film in sources[source]():
-            found = model.embed(film)
             try:
-                check_film(found, film)
+                model.embed(replace(film, is_projection=False))  # projections would not be checked
                 refused.setdefault(kind, []).append(False)
             except VolumeError:
                 refused.setdefault(kind, []).append(True)
-            if options.save is not None:
-                saved.append((kind, *cell_points(found)))
     print("| kind | films | refused |\n|---|---|---|")
     for kind, of in sorted(refused.items()):
         print(f"| {kind} | {len(of)} | {np.mean(of):.0%} |")
-    if options.save is not None:
-        options.save.write_bytes(pickle.dumps(saved))
 
 
 if __name__ == "__main__":
