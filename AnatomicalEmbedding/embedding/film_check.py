@@ -17,7 +17,7 @@ from .map import EmbeddingMap
 
 _ACROSS, _LEAST_ALONG = (0.75, 1.1), 0.52  # mm of the body frame per mm of the film, along R and along S
 _SHEAR = 0.15
-_MISFIT_MM = 17.0
+_MISFIT_MM, _DOUBTFUL_MM = 17.0, 11.0  # with a larger misfit, a film is refused; is compared with changed copies
 _COPIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "inverted": lambda grey: grey.max() - grey,
     "upside down": lambda grey: np.ascontiguousarray(grey[:, ::-1, ::-1]),
@@ -57,7 +57,8 @@ def check_film(embedding: EmbeddingMap, film: Volume, embed: Callable[[Volume], 
     embedding: the map of the film. embed: computes the maps of changed copies of the film.
     """
     fit = _Fit.of(embedding)
-    kind = next((kind for kind in _COPIES if _misfit_of_copy(kind, film, embed) < fit.misfit_mm), "")
+    copies = _COPIES if fit.misfit_mm > _DOUBTFUL_MM else ()
+    kind = next((kind for kind in copies if _misfit_of_copy(kind, film, embed) < fit.misfit_mm), "")
     if kind or not fit.is_usual:
         hint = f"it is more like one if it is {kind}" if kind else "check the kind of film"
         raise VolumeError(
