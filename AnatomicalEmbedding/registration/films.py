@@ -35,7 +35,7 @@ _PRIOR_WEIGHT, _PRIOR_MM = 0.05, 12.0  # a shift of _PRIOR_MM lowers the similar
 _UNSEEN = 0.2  # strength of the penalty if a part of the block is not shown in the target
 _LEAST_SIMILARITY = 0.05
 # arguments of `fit_field`: the shapes of hearts and lungs differ much
-_SMOOTH, _KNEE_MM, _ROUNDS, _STEPS = 0.2, 8.0, 2, 8
+_SMOOTH, _KNEE_MM, _ROUNDS, _STEPS = 0.1, 8.0, 2, 8
 
 
 @dataclass(frozen=True, eq=False)
