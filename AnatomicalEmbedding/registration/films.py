@@ -29,13 +29,13 @@ from .affine import GridMatches, fit_affine
 from .register import KNOT_MM, fit_field
 from .spline import Lattice, SplineField
 
-_REACH = (4, 3)  # largest shift along R and S in each round, in cells
+_REACH = (4, 3, 3)  # largest shift along R and S in each round, in cells
 _BLOCK_MM, _BLOCK_CELLS = 10.0, 2  # standard deviation and radius of the Gaussian with which similarities are averaged
 _PRIOR_WEIGHT, _PRIOR_MM = 0.05, 12.0  # a shift of _PRIOR_MM lowers the similarity by _PRIOR_WEIGHT
 _UNSEEN = 0.2  # strength of the penalty if a part of the block is not shown in the target
 _LEAST_SIMILARITY = 0.05
 # arguments of `fit_field`: the shapes of hearts and lungs differ much
-_SMOOTH, _KNEE_MM, _ROUNDS, _STEPS = 0.1, 8.0, 2, 8
+_SMOOTH, _KNEE_MM, _ROUNDS, _STEPS = 0.15, 8.0, 2, 8
 
 
 @dataclass(frozen=True, eq=False)
