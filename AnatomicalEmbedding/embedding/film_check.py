@@ -1,8 +1,12 @@
 """Recognises films that are no chest films from the front, by their body coordinates.
 
-In a chest film, body coordinates are nearly an affine function of the place. In an inverted, turned or upside-down
-film, in a film of another part of the body, and in noise, they are not, or they hardly depend on the place.
+In a chest film, body coordinates are nearly an affine function of the place. In a film of another kind and in noise,
+they are not, or the function is unusual, or it fits better if the film is inverted or turned upside down. The limits
+were chosen with JSRT films and projections; see LOG.md, "Films of wrong kinds".
 """
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,17 +15,60 @@ from ..scan.volume import Volume
 from .coverage import apply_affine, cell_points, robust_affine
 from .map import EmbeddingMap
 
-_LEAST_ACROSS, _LEAST_ALONG = 0.75, 0.52  # mm of the body frame per mm of the film along R and S
-_MISFIT_MM = 17.0  # median distance of the coordinates from the affine function; see LOG.md, "Films"
+_ACROSS, _LEAST_ALONG = (0.75, 1.15), 0.52  # mm of the body frame per mm of the film, along R and along S
+_SHEAR = 0.15
+_MISFIT_MM, _DOUBTFUL_MM = 17.0, 11.0  # with a larger misfit, a film is refused; is compared with changed copies
+_COPIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "inverted": lambda grey: grey.max() - grey,
+    "upside down": lambda grey: np.ascontiguousarray(grey[:, ::-1, ::-1]),
+}
 
 
-def check_film(embedding: EmbeddingMap, film: Volume) -> None:
-    """Raise VolumeError if a film does not look like a chest film from the front. embedding: the map of the film."""
-    points, body = cell_points(embedding)
-    affine, _ = robust_affine(points, body)
-    misfit = np.median(np.linalg.norm((body - apply_affine(affine, points))[:, [0, 2]], axis=1))
-    if affine[0, 0] < _LEAST_ACROSS or affine[2, 2] < _LEAST_ALONG or misfit > _MISFIT_MM:
+@dataclass(frozen=True)
+class _Fit:
+    """An affine function that fits the coordinates of a film.
+
+    across, along: mm of the body frame per mm of the film, along R and along S. shear: about the change of the angle
+    between R and S, in radians; 0 for a film that is only turned. misfit_mm: median distance of the coordinates from
+    the function.
+    """
+
+    across: float
+    along: float
+    shear: float
+    misfit_mm: float
+
+    @classmethod
+    def of(cls, embedding: EmbeddingMap) -> "_Fit":
+        points, body = cell_points(embedding)
+        affine, _ = robust_affine(points, body)
+        misfit = np.median(np.linalg.norm((body - apply_affine(affine, points))[:, [0, 2]], axis=1))
+        return cls(affine[0, 0], affine[2, 2], affine[0, 2] + affine[2, 0], float(misfit))
+
+    @property
+    def is_usual(self) -> bool:
+        scaled = _ACROSS[0] <= self.across <= _ACROSS[1] and self.along >= _LEAST_ALONG
+        return scaled and abs(self.shear) <= _SHEAR and self.misfit_mm <= _MISFIT_MM
+
+
+def check_film(embedding: EmbeddingMap, film: Volume, embed: Callable[[Volume], EmbeddingMap]) -> None:
+    """Raise VolumeError if a film does not look like a chest film from the front.
+
+    embedding: the map of the film. embed: computes the maps of changed copies of the film.
+    """
+    fit = _Fit.of(embedding)
+    copies = _COPIES if fit.misfit_mm > _DOUBTFUL_MM else ()
+    kind = next((kind for kind in copies if _misfit_of_copy(kind, film, embed) < fit.misfit_mm), "")
+    if kind or not fit.is_usual:
+        hint = f"it is more like one if it is {kind}" if kind else "check the kind of film, and its size in mm"
         raise VolumeError(
-            f"{film.path or film.name or 'the film'}: does not look like a chest film from the front; check that it is "
-            "upright and that dense tissue is bright."
+            f"{film.path or film.name or 'the film'}: does not look like a chest film from the front; {hint}. The film "
+            "must be upright, with dense tissue bright."
         )
+
+
+def _misfit_of_copy(kind: str, film: Volume, embed: Callable[[Volume], EmbeddingMap]) -> float:
+    try:
+        return _Fit.of(embed(replace(film, voxels=_COPIES[kind](film.voxels)))).misfit_mm
+    except VolumeError:  # the copy shows nothing
+        return np.inf

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from ..errors import CancelledError, MemoryLimitError, VolumeError, WeightsError
 from ..resources import weights_file
 from ..scan.geometry import transform_points
-from ..scan.volume import Volume, check_voxels, is_film_file
+from ..scan.volume import Volume, check_voxels
 from .body import no_patient
 from .cache import MapCache
 from .calibration import Calibration
@@ -129,18 +129,15 @@ class Model:
             check_voxels(volume)
         check_kind(volume, self.network.spec.planar, self.name)
         found, log_odds = self._run_network(volume, provenance, step)
+
+        def embed_copy(copy: Volume) -> EmbeddingMap:
+            return self._run_network(copy, provenance, lambda share, what: step(0.95, "checking the orientation"))[0]
+
         if volume.is_film:
-            if volume.path and is_film_file(volume.path):  # not a projection of a CT
-                check_film(found, volume)
+            if not volume.is_projection:
+                check_film(found, volume, embed_copy)
             return found
-        mirrored = {
-            axis: self._run_network(
-                turn_over(volume, axis),
-                provenance,
-                lambda share, what: step(0.95, "checking whether the scan is stored mirrored"),
-            )[0]
-            for axis in doubtful_axes(found, log_odds)
-        }
+        mirrored = {axis: embed_copy(turn_over(volume, axis)) for axis in doubtful_axes(found, log_odds)}
         found = replace(found, faults=find_faults(found, log_odds, mirrored))
         return found.with_spine(fit_spine(found, volume))
 

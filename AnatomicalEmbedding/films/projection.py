@@ -162,7 +162,7 @@ def film_of(
     # no ray through the CT: the CT ends there, and a film would show tissue that is unknown
     shown = _shown(water, rng, pixel_mm)
     grey = np.where(shown, grey, 0.0).astype(np.float32)
-    return Volume(grey[None], matrix, name)
+    return Volume(grey[None], matrix, name, is_projection=True)
 
 
 def _corners(box: np.ndarray) -> np.ndarray:

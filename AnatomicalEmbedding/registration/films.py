@@ -2,35 +2,40 @@
 
 A place of a film shows several structures on top of each other, so the match of a single point errs more than in a CT.
 So the films are aligned first, by affine functions of R and S that fit their body coordinates. Then the descriptors
-are compared on a grid, around the places to which the alignment leads, and an affine transform with a smooth
-displacement is fitted to the matches.
+of all places are compared, around the places to which the alignment leads, and an affine transform with a smooth
+displacement is fitted to the matches. `matching.blocks` compares descriptors in the same way around single points;
+here, the target is first moved onto the template, so that one shift of the whole film moves all places.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from ..embedding.coverage import cell_points, robust_affine
+from ..embedding.grid_reading import peak_offsets
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
 from ..matching import EFFORTS
-from ..matching.blocks import describe_blocks, match_blocks
-from ..matching.coordinates import into_body
 from ..matching.match import Matches, match_all
 from ..matching.status import ABSENT, at_most_uncertain
-from ..matching.target_batch import TargetRows
 from ..scan.geometry import bounds_of, transform_points
 from .affine import GridMatches, fit_affine
 from .register import KNOT_MM, fit_field
 from .spline import Lattice, SplineField
 
-_GRIDS_MM = (28.0, 24.0)  # spacing of the points in each round
+_REACH = (4, 3, 3)  # largest shift along R and S in each round, in cells
+_BLOCK_MM, _BLOCK_CELLS = 10.0, 2  # standard deviation and radius of the Gaussian with which similarities are averaged
+_PRIOR_WEIGHT, _PRIOR_MM = 0.05, 12.0  # a shift of _PRIOR_MM lowers the similarity by _PRIOR_WEIGHT
+_UNSEEN = 0.2  # strength of the penalty if a part of the block is not shown in the target
 _LEAST_SIMILARITY = 0.05
-_SMOOTH, _KNEE_MM = 0.03, 8.0  # arguments of `fit_field`: the shapes of hearts and lungs differ much
+# arguments of `fit_field`: the shapes of hearts and lungs differ much
+_SMOOTH, _KNEE_MM, _ROUNDS, _STEPS = 0.15, 8.0, 2, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +123,10 @@ def register_films(template: EmbeddingMap, target: EmbeddingMap) -> FilmTransfor
     """
     low, high = bounds_of(template.scan_to_ras, template.scan_shape)
     best = FilmTransform(_align_coordinates(template, target), SplineField.over(low, high, KNOT_MM))
-    for spacing_mm in _GRIDS_MM:
-        best = _improved(template, target, best, spacing_mm)
+    for reach in _REACH:
+        matches = _compared(template, target, best, reach)
+        affine = fit_affine(matches)
+        best = FilmTransform(affine, fit_field(matches, affine, low, high, _SMOOTH, _KNEE_MM, _ROUNDS, _STEPS))
     return best
 
 
@@ -137,21 +144,54 @@ def _align_coordinates(template: EmbeddingMap, target: EmbeddingMap) -> np.ndarr
     return matrix
 
 
-def _improved(template: EmbeddingMap, target: EmbeddingMap, start: FilmTransform, spacing_mm: float) -> FilmTransform:
-    """Compare the descriptors around the places to which `start` leads, on a grid of points."""
-    body_low, body_high = template.body_bounds_ras
-    lattice = Lattice.within(body_low, body_high, spacing_mm)
-    low, high = bounds_of(template.scan_to_ras, template.scan_shape)
-    points = lattice.points_ras()
-    points[:, 1] = (low[1] + high[1]) / 2
-    kept = template.in_body(points)
-    index, points = np.column_stack(np.unravel_index(np.flatnonzero(kept), lattice.shape)[::-1]), points[kept]
-    rows = TargetRows.each([target], len(points))
-    places = transform_points(target.ras_to_cell, start.transform_points(points))
-    blocks = describe_blocks(template, torch.from_numpy(transform_points(template.ras_to_cell, points)))
-    found = match_blocks(blocks, rows, into_body(target, torch.from_numpy(places)))
-    moving = transform_points(target.cell_to_ras, found.cells.numpy())
-    weight = found.similarity.double().clamp_min(_LEAST_SIMILARITY).square().numpy()
-    matches = GridMatches(lattice, index, points, moving, weight, weight, len(points))
-    affine = fit_affine(matches)
-    return FilmTransform(affine, fit_field(matches, affine, low, high, _SMOOTH, _KNEE_MM))
+def _compared(template: EmbeddingMap, target: EmbeddingMap, start: FilmTransform, reach: int) -> GridMatches:
+    """Find the cells of the template in the target, at most `reach` cells from where `start` leads."""
+    own, seen = _plane(template)
+    rows, columns = seen.shape
+    k, i = np.indices(seen.shape).reshape(2, -1)
+    cells = np.column_stack([i, np.full_like(i, template.body.shape[1] // 2), k])
+    places = transform_points(template.cell_to_ras, cells)
+    lattice = Lattice(tuple(places[0].tolist()), tuple(template.cell_mm.tolist()), (columns, 1, rows))
+
+    # the target's descriptors, moved onto the template
+    there = transform_points(start.affine, places) + start.field.on(lattice).flatten(1).T.numpy()
+    there = transform_points(target.ras_to_cell, there)[:, [0, 2]]
+    grid, shown = _plane(target)
+    at = (torch.from_numpy(there).float() + 0.5) * (2 / torch.tensor(grid.shape[:0:-1])) - 1
+    grid = torch.cat([grid, shown[None]])[None]
+    moved = F.grid_sample(grid, at.view(1, rows, columns, 2), align_corners=False)[0]
+    shown = (moved[-1:] > 0.5).float()
+    moved = F.pad(torch.cat([F.normalize(moved[:-1], dim=0) * shown, shown]), (reach,) * 4)
+
+    shifts = list(product(range(2 * reach + 1), repeat=2))  # along k and i
+    parts = [moved[:, k : k + rows, i : i + columns] for k, i in shifts]
+    held = torch.stack([part[-1] for part in parts]) * seen
+    alike = torch.stack([(own * part[:-1]).sum(0) for part in parts]) * held
+    down, across = (_block_weights(n, float(template.cell_mm[0])) for n in (rows, columns))
+    alike, share, whole = (down @ each @ across for each in (alike, held, seen))
+    score = (1 + _UNSEEN) * alike / (share + _UNSEEN * whole).clamp_min(1e-6)
+    score = score.masked_fill(held == 0, -torch.inf).flatten(1).T
+    kept = torch.nonzero(torch.isfinite(score).any(1)).flatten()
+    score, shift_mm = score[kept], (torch.tensor(shifts) - reach) * float(template.cell_mm[0])
+    best = (score - _PRIOR_WEIGHT * (shift_mm / _PRIOR_MM).square().sum(1)).argmax(1)
+    shift_mm = shift_mm[best] + peak_offsets(score, best, (2 * reach + 1,) * 2) * float(template.cell_mm[0])
+
+    fixed = places[kept.numpy()]
+    moving = start.transform_points(fixed + np.insert(shift_mm.numpy()[:, ::-1], 1, 0.0, axis=1))
+    similarity = score.gather(1, best[:, None])[:, 0]
+    weight = similarity.double().clamp_min(_LEAST_SIMILARITY).square().numpy()
+    index = cells[kept.numpy()] * (1, 0, 1)
+    return GridMatches(lattice, index, fixed, moving, weight, weight, len(fixed))
+
+
+def _plane(film: EmbeddingMap) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the mean descriptors of a film's cells, (l, k, i) of length 1, and 1.0 in the body, else 0.0, (k, i)."""
+    local, body = F.normalize(film.local[:, :, 0].float(), dim=0), film.body[:, 0].float()
+    return F.normalize(F.avg_pool2d(local, 2), dim=0), body
+
+
+def _block_weights(count: int, cell_mm: float) -> torch.Tensor:
+    """Return the weights (count, count) of the cells of a row in the averages around each of them."""
+    apart = torch.arange(count) - torch.arange(count)[:, None]
+    gauss = torch.exp(-(apart * cell_mm).square() / (2 * _BLOCK_MM**2)) * (apart.abs() <= _BLOCK_CELLS)
+    return gauss / gauss[count // 2].sum()

@@ -27,7 +27,7 @@ _STEPS = 40
 
 def fit_field(
     matches: GridMatches, affine: np.ndarray, low: np.ndarray, high: np.ndarray, smooth: float = _SMOOTH,
-    knee_mm: float = _KNEE_MM,
+    knee_mm: float = _KNEE_MM, rounds: int = _ROUNDS, steps: int = _STEPS,
 ) -> SplineField:  # fmt: skip
     """Fit a displacement field that corrects `affine` at the matches.
 
@@ -35,6 +35,8 @@ def fit_field(
         low, high: corners of the field's box, RAS mm.
         smooth: weight of the roughness of the field.
         knee_mm: a match that is this far from the field has half of its weight.
+        rounds: number of fits; the weights of each follow from the one before.
+        steps: largest number of steps of each fit.
     """
     shape = matches.lattice.shape
     i, j, k = torch.from_numpy(matches.index.T)
@@ -45,13 +47,13 @@ def fit_field(
     field = SplineField.over(low, high, KNOT_MM)
     basis = field.basis(matches.lattice)
     weight, knots = trust, field.coefficients
-    for _ in range(_ROUNDS):
+    for _ in range(rounds):
         diagonal = basis.squared().gather(weight[None]) + smooth * ROUGHNESS_DIAGONAL
 
         def product(x: torch.Tensor, weight: torch.Tensor = weight) -> torch.Tensor:
             return basis.gather(basis.spread(x) * weight) + smooth * roughness(x)
 
-        knots = conjugate_gradients(product, basis.gather(wanted * weight), diagonal, _STEPS)
+        knots = conjugate_gradients(product, basis.gather(wanted * weight), diagonal, steps)
         error = (basis.spread(knots) - wanted).norm(dim=0)
         weight = trust / (1 + (error / knee_mm).square())
     return SplineField(field.low, field.knot_mm, knots)

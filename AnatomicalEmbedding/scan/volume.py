@@ -52,7 +52,7 @@ class Volume:
     voxels: (k,j,i) array, int16 or float32.
     ijk_to_ras: (4,4) float64, maps the voxel centre (i,j,k,1) to RAS mm. Any axis order, flip or rotation; no shear.
     name: display name in messages and reports. path: file or folder of the scan. notes: changes made during reading.
-    patient_id: the DICOM Patient ID; "" if it is not known.
+    patient_id: the DICOM Patient ID; "" if it is not known. is_projection: a film that was computed from a CT.
 
     Raises VolumeError when voxels are not 3-D or not finite, or when the geometry is not usable. `read`, `from_array`
     and embedding also check that the voxels look like CT; the constructor does not.
@@ -64,6 +64,7 @@ class Volume:
     path: str = ""
     notes: tuple[str, ...] = ()
     patient_id: str = ""
+    is_projection: bool = False
 
     def __repr__(self) -> str:
         return f"Volume({self.name or self.path or 'scan'}: {' x '.join(map(str, self.shape[::-1]))} voxels)"

@@ -1,12 +1,12 @@
 """Measure matching in chest films (JSRT, 166 landmarks each), and from CTs to films.
 
-    python Testing/benchmarks/films.py jsrt DATA/xray/jsrt170.npz [--model FILE] [--affine] [--spline]
+    python Testing/benchmarks/films.py jsrt DATA/xray/jsrt170.npz [--model FILE] [--sam FILE] [--affine] [--spline]
     python Testing/benchmarks/films.py projections DATA [--model FILE]
 
 jsrt: 50 films, drawn once, are the targets; five other films are the templates, one by one, then all five at once
-(median of the five answers). --affine and --spline measure elastix in the same run, the spline with the first template
-only. projections: points of unseen CTs and synthetic patients in their projected films, and back. Point error: distance
-of each answer from its landmark. Curve error: distance from the contour.
+(median of the five answers). --sam measures weights of the recipe sam-paper-2d, --affine and --spline elastix in the
+same run, the spline with the first template only. projections: points of unseen CTs and synthetic patients in their
+projected films, and back. Point error: distance of each answer from its landmark. Curve error: from its contour.
 """
 
 import argparse
@@ -18,8 +18,11 @@ from pathlib import Path
 import numpy as np
 
 from AnatomicalEmbedding.embedding.inference import Model, load_model
+from AnatomicalEmbedding.embedding.models.convolution import fold_norms
+from AnatomicalEmbedding.embedding.models.registry import find_weights
 from AnatomicalEmbedding.films.patient import ProjectedCT
 from AnatomicalEmbedding.films.projection import Tissue, film_of, random_beam
+from AnatomicalEmbedding.papers.sam.matching import describe, find_points
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.registration.patient_scans import answers
 from AnatomicalEmbedding.scan.film import film_matrix
@@ -73,25 +76,41 @@ def distance_to_curve(points: np.ndarray, curve: np.ndarray) -> np.ndarray:
     return np.linalg.norm(off - share[..., None] * along, axis=-1).min(axis=1)
 
 
-def ours(data: Jsrt, model: Model) -> tuple[Finder, Callable[[], str]]:
+def embedding_finder(data: Jsrt, embed: Callable, find: Callable) -> tuple[Finder, Callable[[], str]]:
+    """Return a finder, and a function that states its CPU time.
+
+    embed: film -> what `find` needs. find: (of template, RAS mm of points (n, 3), of target) -> RAS mm (n, 3).
+    """
     maps, seconds = {}, {"embed": [], "match": []}
 
     def embedded(number: int):
         if number not in maps:
             start = time.process_time()
-            maps[number] = model.embed(data.film(number))
+            maps[number] = embed(data.film(number))
             seconds["embed"].append(time.process_time() - start)
         return maps[number]
 
-    def find(template: int, target: int) -> np.ndarray:
+    def found(template: int, target: int) -> np.ndarray:
         points = data.landmarks(template)
         one, other = embedded(template), embedded(target)
         start = time.process_time()
-        found = answers(one, np.nan_to_num(points), [other], [None])[0].points_ras
+        places = find(one, np.nan_to_num(points), other)
         seconds["match"].append(time.process_time() - start)
-        return np.where(np.isfinite(points), found, np.nan)
+        return np.where(np.isfinite(points), places, np.nan)
 
-    return find, lambda: ", ".join(f"{name} {np.mean(of):.2f} s" for name, of in seconds.items())
+    return found, lambda: ", ".join(f"{name} {np.mean(of):.2f} s" for name, of in seconds.items())
+
+
+def ours(data: Jsrt, model: Model) -> tuple[Finder, Callable[[], str]]:
+    return embedding_finder(
+        data, model.embed, lambda one, points, other: answers(one, points, [other], [None])[0].points_ras
+    )
+
+
+def sam(data: Jsrt, weights: str) -> tuple[Finder, Callable[[], str]]:
+    """Match as Yan 2022: the most similar global and local descriptor of the whole film."""
+    network = fold_norms(find_weights(weights).network).eval()
+    return embedding_finder(data, lambda film: describe(network, film), find_points)
 
 
 def elastix(data: Jsrt, kinds: Sequence[str]) -> tuple[Finder, Callable[[], str]]:
@@ -136,6 +155,8 @@ def elastix(data: Jsrt, kinds: Sequence[str]) -> tuple[Finder, Callable[[], str]
 def measure_jsrt(options: argparse.Namespace) -> None:
     data = Jsrt(options.data)
     methods = {"ours": (*ours(data, load_model(options.model)), TEMPLATES)}
+    if options.sam:
+        methods["sam-paper-2d"] = (*sam(data, options.sam), TEMPLATES)
     if options.affine:
         methods["elastix affine"] = (*elastix(data, ("affine",)), TEMPLATES)
     if options.spline:
@@ -155,7 +176,7 @@ def measure_jsrt(options: argparse.Namespace) -> None:
             joined = [np.nanmedian([answered[a, b] for a in data.templates], axis=0) for b in data.tests]
             every = np.stack([data.errors(found, b) for found, b in zip(joined, data.tests, strict=True)], axis=1)
             report(name, "five at once", every, "")
-            if name == "ours":
+            if name in ("ours", "sam-paper-2d"):
                 for group, of in enumerate(data.names):
                     report(name, f"one, {of}", np.concatenate(single, axis=1)[:, :, data.group == group], "")
 
@@ -214,6 +235,7 @@ def main() -> None:
     parser.add_argument("kind", choices=("jsrt", "projections"))
     parser.add_argument("data", type=Path)
     parser.add_argument("--model", default="film-open")
+    parser.add_argument("--sam", metavar="FILE", help="weights that the recipe sam-paper-2d trained")
     parser.add_argument("--affine", action="store_true")
     parser.add_argument("--spline", action="store_true")
     options = parser.parse_args()

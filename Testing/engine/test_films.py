@@ -12,6 +12,7 @@ import pydicom
 import pytest
 import SimpleITK as sitk
 import torch
+import torch.nn.functional as F
 from cli_runs import assert_refused
 from pydicom.dataset import FileDataset, FileMetaDataset
 from pydicom.uid import ComputedRadiographyImageStorage, ExplicitVRLittleEndian, generate_uid
@@ -19,10 +20,13 @@ from small_models import small_network
 
 from AnatomicalEmbedding.embedding.film_grid import film_on_grid
 from AnatomicalEmbedding.embedding.inference import Model, load_model
+from AnatomicalEmbedding.embedding.models.network import Features
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.films.patient import ProjectedCT
 from AnatomicalEmbedding.films.preparation import body_grid, ray_means, save_films
 from AnatomicalEmbedding.films.projection import Tissue, cut_film, film_of, random_beam, straight_beam, vary_film
+from AnatomicalEmbedding.papers.sam.__main__ import RECIPES as SAM
+from AnatomicalEmbedding.papers.sam.descriptors import sam_loss
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.registration.patient_scans import answers
 from AnatomicalEmbedding.scan.film import film_matrix
@@ -267,7 +271,9 @@ def test_the_background_of_a_film_is_not_the_body(tmp_path):
         assert high < 600 + 60
 
 
-def test_views_of_two_films_show_the_same_place():
+@pytest.fixture(scope="module")
+def two_films() -> list[PreparedScan]:
+    """Two films of one torso, by different beams, prepared for training."""
     films = []
     for seed in (1, 2):
         tissue = Tissue.of(ball_ct(np.array([40.0, -20.0, 30.0])))
@@ -275,8 +281,28 @@ def test_views_of_two_films_show_the_same_place():
         film = film_of(tissue, beam, f"film {seed}", np.random.default_rng(seed))
         body = body_grid(tissue, lambda points: points + np.array([0, 0, 450.0]))
         films.append(prepare_film(film, film, (2.0, 12.0, 2.0), "scan", partial(ray_means, tissue, body, beam)))
+    return films
+
+
+def test_the_papers_loss_is_lower_for_descriptors_that_tell_the_place(two_films):
+    changes = {"network.spacing_mm": [2.0, 12.0, 2.0], "batch.crop_sizes": [[96, 4, 96]], "batch.pairs": 2}
+    recipe = SAM["sam-paper-2d"].load(changes)
+    batch = SAM["sam-paper-2d"].objective.sampler(two_films, recipe, 0)[0]
+    waves = torch.cat([batch.position_mm[:, [0, 2]] * (2 * np.pi / length) for length in (60.0, 150.0, 400.0)], dim=1)
+    local = F.normalize(torch.cat([waves.sin(), waves.cos()], dim=1), dim=1)
+    coarse = F.normalize(F.adaptive_avg_pool3d(local, (12, 1, 12)), dim=1)  # as the network: one layer
+
+    def loss(of: torch.Tensor, of_global: torch.Tensor) -> float:
+        found = Features(local=of, global_=of_global)
+        return float(sam_loss(found, batch, recipe.loss, torch.Generator().manual_seed(0)))
+
+    mixed = [each.flatten(2)[:, :, torch.randperm(each[0, 0].numel())].view(each.shape) for each in (local, coarse)]
+    assert loss(local, coarse) < min(loss(mixed[0], coarse), loss(local, mixed[1])) - 0.3
+
+
+def test_views_of_two_films_show_the_same_place(two_films):
     recipe = load_recipe("hybrid-2d", {"batch.cross_share": 1.0, "batch.pairs": 2})
-    batch = OBJECTIVES["hybrid"].sampler(films, recipe, 0)[0]
+    batch = OBJECTIVES["hybrid"].sampler(two_films, recipe, 0)[0]
     assert batch.scan[:2].tolist() != batch.scan[2:].tolist()
     for first, second, one, other in zip(batch.position_mm[:2], batch.position_mm[2:], batch.first_cells,
                                          batch.second_cells, strict=True):  # fmt: skip
@@ -366,20 +392,27 @@ def test_the_command_matches_a_ct_and_a_film(tmp_path, chest, anatemb):
     assert np.linalg.norm(np.cross(point - back, along)) < 2.0
 
 
-def test_a_radiograph_of_a_chest_is_a_film_and_an_upside_down_one_is_not(anatemb, real_data, tmp_path):
-    """Eight of JSRT's films; those that are turned over are refused in most cases, and the good ones never."""
-    images = np.load(real_data / "xray" / "jsrt170.npz")["images"][:8]
-    first, good, bad = tmp_path / "first.png", [], []
-    for number, image in enumerate(images):
-        for name, rows, kind in (("good", image, good), ("bad", image[::-1], bad)):
-            kind.append(tmp_path / f"{name}{number}.png")
-            sitk.WriteImage(sitk.GetImageFromArray(np.ascontiguousarray(rows)), str(kind[-1]))
-    first.write_bytes(good[0].read_bytes())
+def test_a_radiograph_of_a_chest_is_a_film_and_changed_ones_are_not(anatemb, real_data, tmp_path):
+    """Films of JSRT: as they are, upside down, turned by 90 degrees and inverted."""
+    images = np.load(real_data / "xray" / "jsrt170.npz")["images"][:5]
+    kinds = {
+        "good": lambda of: of,
+        "over": lambda of: of[::-1, ::-1],
+        "side": np.rot90,
+        "inverted": lambda of: 255 - of,
+    }
+    paths = {kind: [tmp_path / f"{kind}{number}.png" for number in range(len(images))] for kind in kinds}
+    for kind, change in kinds.items():
+        for path, image in zip(paths[kind], images, strict=True):
+            sitk.WriteImage(sitk.GetImageFromArray(np.ascontiguousarray(change(image))), str(path))
     (tmp_path / "points.csv").write_text("label,x,y\ncarina,120,80\n")
-    outcome = anatemb("match", first, tmp_path / "points.csv", *good[1:], *bad, "-o", tmp_path / "out", "--no-report")
-    refused = [path.name for path in (*good, *bad) if f"{path.name}: does not look like a chest film" in outcome.err]
-    assert not any(name.startswith("good") for name in refused)
-    assert len(refused) >= 6
+    template, *targets = (path for of_kind in paths.values() for path in of_kind)
+    outcome = anatemb("match", template, tmp_path / "points.csv", *targets, "-o", tmp_path / "out", "--no-report")
+    for kind, hint in (("over", "upside down"), ("side", ""), ("inverted", "inverted")):
+        for path in paths[kind]:
+            assert f"{path.name}: does not look like a chest film" in outcome.err
+            assert not hint or f"it is more like one if it is {hint}" in outcome.err
+    assert not any(f"{path.name}: does not" in outcome.err for path in paths["good"])
 
 
 def test_landmarks_of_films_are_measured(tmp_path, chest, places, anatemb):

@@ -39,7 +39,7 @@ def sam_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch
     for pair in range(pairs):
         views = []
         for n in (pair, pairs + pair):
-            coarse_mm = F.avg_pool3d(batch.position_mm[n], PER_GLOBAL, ceil_mode=True, count_include_pad=False)
+            coarse_mm = F.adaptive_avg_pool3d(batch.position_mm[n], global_maps[n].shape[1:])
             local_mm, global_mm = (of.flatten(1).T for of in (batch.position_mm[n], coarse_mm))
             views.append(_View(local_maps[n], local_mm, global_maps[n], global_mm))
         cells = batch.first_cells[pair], batch.second_cells[pair]

@@ -101,7 +101,6 @@ class Engine:
         import torch
 
         from AnatomicalEmbedding.embedding.device import choose_device
-        from AnatomicalEmbedding.embedding.film_check import check_film
 
         try:
             found = model.embed(volume, progress, cancelled)
@@ -113,8 +112,6 @@ class Engine:
             note = f"too large for the memory of {model.device}, embedded on the CPU"
             found = replace(found, notes=(*found.notes, note))
         found.check_body()
-        if volume.is_film:
-            check_film(found, volume)
         found.precompute()
         return found
 
