@@ -9,6 +9,7 @@ from .terms import load_terms, load_tissues
 
 Code = tuple[str, str, str]  # value, scheme, meaning: the order of DICOM
 
+STRUCTURE: Code = ("123037004", "SCT", "Anatomical Structure")
 SIDE_CODES: dict[str, Code] = {LEFT: ("7771000", "SCT", "Left"), RIGHT: ("24028007", "SCT", "Right")}
 _NODE = "lymph node"  # in Resources/Terms the word is "node"
 

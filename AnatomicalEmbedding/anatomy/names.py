@@ -21,6 +21,7 @@ VERTEBRAE = (
 _SIDE_WORDS = {"left": LEFT, "l": LEFT, "lt": LEFT, "right": RIGHT, "r": RIGHT, "rt": RIGHT}
 _SAME_WORDS = {"vertebra": "vertebrae"}
 _WORD = re.compile(r"[^\W_]+")
+_SIDE = re.compile(rf"(?<![a-z])({LEFT}|{RIGHT})(?![a-z])")  # as a word of a name
 _SHOWN = 4  # largest number of names in an error message
 # these texts in a label mean a part or a layer of an organ; `whole_name` removes them
 _LAYERS = re.compile(
@@ -67,8 +68,7 @@ def whole_name(label: str) -> str:
 
 def other_side(name: str) -> str:
     """Return the name of the same structure on the other side of the body; the same name for an unpaired structure."""
-    swapped = {LEFT: RIGHT, RIGHT: LEFT}
-    return "_".join(swapped.get(word, word) for word in name.split("_"))
+    return _SIDE.sub(lambda side: {LEFT: RIGHT, RIGHT: LEFT}[side[0]], name)
 
 
 @lru_cache(maxsize=1)

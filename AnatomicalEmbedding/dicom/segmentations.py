@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from ..anatomy.codes import Code, site_codes
+from ..anatomy.codes import STRUCTURE, Code, site_codes
 from ..errors import AnatomicalEmbeddingError
 from ..scan.geometry import LPS_FROM_RAS, transform_points
 from .source import PRODUCT, SourceSeries, load_highdicom, result_attributes
 
 _SERIES_NUMBER = 991
-_STRUCTURE: Code = ("123037004", "SCT", "Anatomical Structure")
 BOX: Code = ("309825002", "SCT", "Spatial and Relational Concept")  # category of a box, which is no outline
 _TISSUE: Code = ("85756007", "SCT", "Tissue")  # type of a structure whose name has no code
 _METHOD: Code = ("123110", "DCM", "Artificial Intelligence")
@@ -40,7 +39,7 @@ def write_label_seg(
     Raises:
         AnatomicalEmbeddingError: highdicom is not installed, or the file cannot be written.
     """
-    _write(np.ascontiguousarray(labels, dtype=np.uint16), ijk_to_ras, names, source, path, _STRUCTURE)
+    _write(np.ascontiguousarray(labels, dtype=np.uint16), ijk_to_ras, names, source, path, STRUCTURE)
 
 
 def write_box_seg(
@@ -107,7 +106,7 @@ def _description(hd: ModuleType, number: int, name: str, kind: Code) -> Any:
     described = hd.seg.SegmentDescription(
         segment_number=number,
         segment_label=label,
-        segmented_property_category=code(*(_TISSUE if (kind, organ) == (_STRUCTURE, _TISSUE) else kind)),
+        segmented_property_category=code(*(_TISSUE if (kind, organ) == (STRUCTURE, _TISSUE) else kind)),
         segmented_property_type=code(*organ),
         algorithm_type="AUTOMATIC",
         algorithm_identification=hd.AlgorithmIdentificationSequence(PRODUCT, code(*_METHOD), __version__),

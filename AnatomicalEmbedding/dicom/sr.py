@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..anatomy.codes import Code, site_codes
+from ..anatomy.codes import STRUCTURE, Code, site_codes
 from ..errors import PointsError
 from ..scan.dicom import is_dicom_file
 from ..scan.geometry import LPS_FROM_RAS, transform_points
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _DEVICE_UID = "2.25.61474311286713206218837262349214873021"  # identifies this program; the same on every machine
 _SERIES_NUMBER = 990
-_STRUCTURE = ("123037004", "SCT", "Anatomical Structure")  # the finding of each point
 _ERROR = ("expected-error", tree.SCHEME, "Expected error of the place")
 _ABOUT = ("121106", "DCM", "Comment")
 
@@ -72,7 +71,7 @@ def _group(
 ) -> Any:  # fmt: skip
     sr, code = hd.sr, hd.sr.CodedConcept
     errors = [sr.Measurement(code(*_ERROR), round(float(e), 2), code(*tree.MM)) for e in [error_mm] if e is not None]
-    group = make_group(hd, label, uid, _STRUCTURE, site_codes(label), place_ras, image, measurements=errors)
+    group = make_group(hd, label, uid, STRUCTURE, site_codes(label), place_ras, image, measurements=errors)
     if described:
         below = sr.RelationshipTypeValues.CONTAINS
         group[0].ContentSequence.append(sr.TextContentItem(code(*_ABOUT), described, relationship_type=below))

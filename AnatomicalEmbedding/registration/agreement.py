@@ -122,23 +122,27 @@ def check_images(
 
     evidence: of the answers `nodes` of both directions. alike: result of `check_matches`. names: as above.
     """
-    found, stretches = [], []
-    for values, picture, places in zip(evidence, pictures, nodes, strict=True):
-        compared = picture.body & (values[_BEYOND] < _MOST_BEYOND) & (values[_TEXTURE] > _LEAST_TEXTURE)
-        found.append(values[_SIMILARITY][compared])
-        bone = compared & (F.avg_pool3d(picture.hu[None, None], _POOLED)[0, 0] > _BONE_HU)
-        along = torch.linalg.svdvals(_slopes(places)[bone])
-        stretches.append(along[:, 0] - along[:, 2])
-    similarity = torch.cat(found)
+    compared = [
+        picture.body & (values[_BEYOND] < _MOST_BEYOND) & (values[_TEXTURE] > _LEAST_TEXTURE)
+        for values, picture in zip(evidence, pictures, strict=True)
+    ]
+    similarity = torch.cat([values[_SIMILARITY][at] for values, at in zip(evidence, compared, strict=True)])
     if len(similarity) < _FEWEST_NODES:
         raise _refusal(names, "they have too little of the body in common")
     if (middle := float(similarity.median())) < _LEAST_SIMILARITY:
         raise _refusal(names, f"after registration, the median correlation of their images is only {middle:.2f}")
-    stretch = torch.cat(stretches)
-    if alike >= _SURELY_ALIKE or len(stretch) < _FEWEST_IN_BONE:
+    if alike >= _SURELY_ALIKE:
         return
-    if (middle := float(stretch.median())) > _MOST_STRETCH:
+    stretch = torch.cat(list(map(_stretch_of_bone, pictures, nodes, compared)))
+    if len(stretch) >= _FEWEST_IN_BONE and (middle := float(stretch.median())) > _MOST_STRETCH:
         raise _refusal(names, f"after registration, the bones of one scan are stretched by {middle:.0%} in the other")
+
+
+def _stretch_of_bone(picture: Picture, places: Places, compared: torch.Tensor) -> torch.Tensor:
+    """Return the largest minus the smallest stretch (n,) at the nodes in compact bone. compared: nodes that count."""
+    bone = compared & (F.avg_pool3d(picture.hu[None, None], _POOLED)[0, 0] > _BONE_HU)
+    along = torch.linalg.svdvals(_slopes(places)[bone])
+    return along[:, 0] - along[:, 2]
 
 
 def _refusal(names: str, reason: str) -> NotSamePatientError:

@@ -136,18 +136,18 @@ def pixel_size(spacing: tuple[float, float], columns: int) -> tuple[tuple[float,
 
 def _checked(values: np.ndarray, pixel_mm: tuple[float, ...], path: Path) -> np.ndarray:
     """Return the grey values as (1, j, i). Raises VolumeError if the size of the film is impossible."""
-    check_film((1, *values.shape), pixel_mm, str(path))
+    check_film_size((1, *values.shape), pixel_mm, str(path))
     return values[None].astype(np.float32)
 
 
-def check_film(shape: tuple[int, int, int], pixel_mm: tuple[float, ...], where: str) -> None:
+def check_film_size(shape: tuple[int, int, int], pixel_mm: tuple[float, ...], where: str) -> None:
     """Raise VolumeError unless a film has at least 64 x 64 pixels and a possible size in mm.
 
     shape: (1, j, i). pixel_mm: size of a pixel along i and j.
     """
     if min(shape[1:]) < _FEWEST_PIXELS:
         raise VolumeError(
-            f"{where}: has {shape[2]} x {shape[1]} pixels; give a film of at least {_FEWEST_PIXELS} x 64."
+            f"{where}: has {shape[2]} x {shape[1]} pixels; give a film of at least {_FEWEST_PIXELS} x {_FEWEST_PIXELS}."
         )
     check_spacing(np.array(pixel_mm), where)
     across, down = shape[2] * pixel_mm[0], shape[1] * pixel_mm[1]

@@ -29,7 +29,7 @@ from .checks import (
     check_spacing,
     worst_shear,
 )
-from .film import check_film, film_matrix, is_picture, read_film
+from .film import check_film_size, film_matrix, is_picture, read_film
 from .geometry import (
     OUTSIDE_HU,
     RAS_FROM_LPS,
@@ -199,7 +199,7 @@ class Volume:
         if not self.is_film:
             raise VolumeError(f"{where}: is no film, so it has no film width; leave --film-width-mm out.")
         pixel_mm = width_mm / self.shape[2]
-        check_film(self.shape, (pixel_mm, pixel_mm), where)
+        check_film_size(self.shape, (pixel_mm, pixel_mm), where)
         notes = (*(note for note in self.notes if "pixel size" not in note), f"the film is {width_mm:g} mm wide")
         return replace(self, ijk_to_ras=film_matrix(self.shape[1:], (pixel_mm, pixel_mm)), notes=notes)
 
@@ -259,7 +259,7 @@ def is_film_file(path: str | Path) -> bool:
 def check_ct(volume: Volume) -> None:
     """Raise VolumeError unless the volume is large enough and looks like CT in Hounsfield units, or is a film."""
     if volume.is_film:
-        check_film(volume.shape, volume.spacing[:2], volume.path or volume.name or "film")
+        check_film_size(volume.shape, volume.spacing[:2], volume.path or volume.name or "film")
         return
     check_extent(volume.shape, volume.ijk_to_ras, volume.path or volume.name or "volume")
     check_voxels(volume)

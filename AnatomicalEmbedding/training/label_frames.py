@@ -16,6 +16,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..anatomy.names import other_side
 from ..errors import AnatomicalEmbeddingError
 from ..phantom.anatomy import canonical_anatomy
 from ..phantom.frame import BODY, VERTEBRA_Z, spine_y
@@ -174,7 +175,7 @@ def _symmetric(mean: Points, count: Mapping[str, int]) -> Points:
     """Return the mean shape, in which the structures in _SYMMETRIC are averaged with their mirror images."""
     found = dict(mean)
     for name in filter(_SYMMETRIC.fullmatch, mean):
-        twin = re.sub("left|right", lambda side: {"left": "right", "right": "left"}[side[0]], name)
+        twin = other_side(name)
         if twin in mean:
             own, other = count[name], count[twin]
             found[name] = (own * mean[name] + other * mean[twin][_MIRRORED] * (-1, 1, 1)) / (own + other)
