@@ -250,7 +250,7 @@ def make_follow_up(seed: int, studies: int = 2) -> PhantomFollowUp:
         grid = grid_about(day, _SPACINGS[rng.integers(len(_SPACINGS))], low, high)
         image_rng.bit_generator.state = texture
         hu = hu_table(phase, np.random.default_rng(tissue_seed))
-        voxels = render(day.to_body, grid, hu, 0.0, True, image_rng)[0].astype(np.float32)
+        voxels = render(day.to_body, grid, hu, 0.0, True, image_rng, female=False)[0].astype(np.float32)
         for lesion in course[number]:
             if lesion.blobs:
                 blobs = [(day.from_body(place)[0], radius) for place, radius in lesion.blobs]

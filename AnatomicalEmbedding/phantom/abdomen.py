@@ -22,8 +22,8 @@ def kidney_axis(side: str) -> np.ndarray:
     return axis / np.linalg.norm(axis)
 
 
-def draw_abdomen(canvas: Canvas) -> None:
-    """Draw liver, spleen, kidneys, adrenals, pancreas, stomach, bowel and bladder."""
+def draw_abdomen(canvas: Canvas, female: bool) -> None:
+    """Draw liver, spleen, kidneys, adrenals, pancreas, stomach, bowel, bladder, and uterus or prostate."""
     _draw_bowel(canvas)
     for side in KIDNEY:
         _draw_kidney(canvas, side)
@@ -38,7 +38,23 @@ def draw_abdomen(canvas: Canvas) -> None:
             canvas.paint(curve([top, foot], 3.2), "adrenal", f"adrenal_gland_{name}")
     canvas.paint(Ellipsoid(BLADDER, (41, 35, 33)), "muscle", "urinary_bladder")
     canvas.paint(Ellipsoid(BLADDER, (38, 32, 30)), "urine", "urinary_bladder")
-    canvas.paint(Ellipsoid((0, 22, -34), (22, 17, 18)), "soft", "body_other", over=("muscle", "fat", "visceral_fat"))
+    (_draw_uterus if female else _draw_prostate)(canvas)
+
+
+def _draw_prostate(canvas: Canvas) -> None:
+    canvas.paint(Ellipsoid((0, 22, -34), (22, 17, 18)), "soft", "prostate", over=("muscle", "fat", "visceral_fat"))
+    for side in (-1, 1):  # seminal vesicles, between bladder and rectum
+        vesicle = curve([(side * 4, 8, -20), (side * 14, 1, -10), (side * 27, -3, -2)], 5)
+        canvas.paint(vesicle, "soft", "body_other", over=_INSIDE)
+
+
+def _draw_uterus(canvas: Canvas) -> None:
+    """Draw a uterus that lies on the bladder, with cervix, and the vagina below."""
+    body = Ellipsoid((0, 26, 52), (27, 18, 34), axes_along((0, 0.55, 0.83)))
+    for part in (body, curve([(0, 14, 32), (0, 3, 16), (0, 1, -8)], [15, 13, 14])):
+        canvas.paint(part, "gut_wall", "uterus", over=_INSIDE)
+    canvas.paint(Ellipsoid(body.center, (12, 3, 20), body.axes), "bile", "uterus", over=("gut_wall",))
+    canvas.paint(Ellipsoid((0, 14, -34), (17, 9, 24)), "soft", "body_other", over=("muscle", "fat", "visceral_fat"))
 
 
 def _draw_kidney(canvas: Canvas, side: str) -> None:

@@ -43,12 +43,15 @@ class Anatomy:
         return np.where(held, grid.ravel()[flat], grid.dtype.type(beyond))
 
 
-@lru_cache(maxsize=1)
-def canonical_anatomy() -> Anatomy:
-    """Draw the canonical body. The first call takes about three seconds; later calls return the same object."""
+@lru_cache(maxsize=2)
+def canonical_anatomy(female: bool = False) -> Anatomy:
+    """Draw the canonical body of a man or a woman, who differ in the pelvis alone.
+
+    The first call takes about three seconds; later calls return the same object.
+    """
     canvas = Canvas(LOW, HIGH, STEP_MM)  # in it, each organ replaces the tissue of the organs drawn before
     draw_walls(canvas)
-    draw_abdomen(canvas)
+    draw_abdomen(canvas, female)
     draw_thorax(canvas)
     draw_skeleton(canvas)
     draw_head(canvas)

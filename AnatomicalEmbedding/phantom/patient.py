@@ -123,11 +123,12 @@ def make_phantom(
         The scan with labels, named points and the transform to the canonical body. Equal arguments give equal scans.
     """
     low, high = coverage_mm or BODY_RANGE_MM
-    shape_rng, phase_rng, hu_rng, image_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4))
+    shape_rng, phase_rng, hu_rng, image_rng, sex_rng = map(np.random.default_rng, np.random.SeedSequence(seed).spawn(5))
     deformation = Deformation.random(shape_rng)
     phase = contrast or str(phase_rng.choice(PHASES, p=_PHASE_ODDS))
     grid = grid_about(deformation, spacing, low, high)
-    voxels, labels = render(deformation.to_body, grid, hu_table(phase, hu_rng), noise_hu, table, image_rng)
+    female = bool(sex_rng.random() < 0.5)
+    voxels, labels = render(deformation.to_body, grid, hu_table(phase, hu_rng), noise_hu, table, image_rng, female)
     volume = Volume(voxels, grid.ijk_to_ras, name=f"phantom-{seed}")
     places = deformation.from_body(np.stack(list(LANDMARKS.values())))
     shown = {name: place for name, place, ok in zip(LANDMARKS, places, volume.contains(places), strict=True) if ok}

@@ -35,14 +35,15 @@ class Grid:
 
 
 def render(
-    to_body: ToBody, grid: Grid, hu: np.ndarray, noise_hu: float, table: bool, rng: np.random.Generator
+    to_body: ToBody, grid: Grid, hu: np.ndarray, noise_hu: float, table: bool, rng: np.random.Generator, female: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Make the voxels of one scan, int16 (k, j, i) HU, and its labels, uint8 (k, j, i).
 
     to_body: converts RAS mm to the canonical body. hu: CT number of each tissue. noise_hu: standard deviation of the
-    noise. table: whether to draw the couch. rng: random numbers for the texture and the noise.
+    noise. table: whether to draw the couch. rng: random numbers for the texture and the noise. female: whether the
+    canonical body is that of a woman.
     """
-    anatomy = canonical_anatomy()
+    anatomy = canonical_anatomy(female)
     body_index = BodyIndex(to_body, grid, anatomy)
     source, first_k = _hounsfield(anatomy, hu, body_index.coarse[..., 2], rng)
     voxels = np.empty(grid.shape, np.float32)

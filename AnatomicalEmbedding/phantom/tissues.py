@@ -52,6 +52,7 @@ _LABELS = [
 ]  # fmt: skip
 _LABELS += [f"vertebrae_{name}" for name in VERTEBRAE]
 _LABELS += [f"rib_{side}_{n}" for side in ("left", "right") for n in range(1, 13)]
+_LABELS += ["prostate", "uterus"]
 LABEL_ID = MappingProxyType({name: index for index, name in enumerate(_LABELS)})
 
 

@@ -81,6 +81,22 @@ def test_bladders_are_filled_differently():
     assert ratio.max() > 1.4 * ratio.min()
 
 
+def test_a_patient_has_a_uterus_or_a_prostate_behind_or_below_the_bladder():
+    found = set()
+    for seed in range(6):
+        pelvis = make_phantom(seed, (4.0, 4.0, 4.0), (-90.0, 130.0), noise_hu=0)
+        middle = {}
+        for name in ("uterus", "prostate", "urinary_bladder"):
+            k, j, i = np.nonzero(pelvis.labels == LABEL_ID[name])
+            if len(k):
+                middle[name] = pelvis.volume.ijk_to_ras[:3] @ [i.mean(), j.mean(), k.mean(), 1]
+        bladder = middle.pop("urinary_bladder")
+        ((name, place),) = middle.items()
+        found.add(name)
+        assert place[1] < bladder[1] if name == "uterus" else place[2] < bladder[2] - 20
+    assert found == {"uterus", "prostate"}
+
+
 def test_labels_have_the_names_of_boxes_and_words():
     assert [name for name in LABEL_ID if canonical_name(name) != name] == []
 
