@@ -29,11 +29,14 @@ from .affine import GridMatches, fit_affine
 from .register import KNOT_MM, fit_field
 from .spline import Lattice, SplineField
 
-_REACH = (4, 3, 3)  # largest shift along R and S in each round, in cells
-_BLOCK_MM, _BLOCK_CELLS = 10.0, 2  # standard deviation and radius of the Gaussian with which similarities are averaged
+_REACH = (4, 3, 3)  # largest shift along R and S in each round that compares descriptors, in cells
+_BLOCK_MM, _EDGE_BLOCK_MM = 10.0, 7.0  # standard deviation of the Gaussian that averages similarities
 _PRIOR_WEIGHT, _PRIOR_MM = 0.05, 12.0  # a shift of _PRIOR_MM lowers the similarity by _PRIOR_WEIGHT
 _UNSEEN = 0.2  # strength of the penalty if a part of the block is not shown in the target
-_LEAST_SIMILARITY = 0.05
+_LEAST_SIMILARITY, _LEAST_EDGES = 0.05, 0.02  # a smaller similarity of descriptors, or of edges, counts as this
+_EVERY = 2  # edges are compared around each pixel of this number of pixels along R and S
+_FLAT = 0.03  # a gradient of this length, in shares of the whole range of grey levels, has half the weight of an edge
+_EDGE_REACH, _EDGE_KNOT_MM = 3, 16.0  # largest shift in steps of _EVERY pixels, and distance of the knots
 # arguments of `fit_field`: the shapes of hearts and lungs differ much
 _SMOOTH, _KNEE_MM, _ROUNDS, _STEPS = 0.15, 8.0, 2, 8
 
@@ -117,17 +120,21 @@ def _following(
 
 
 def register_films(template: EmbeddingMap, target: EmbeddingMap) -> FilmTransform:
-    """Register two films: by their body coordinates, then by their descriptors.
+    """Register two films: by their body coordinates, then by their descriptors, then by the edges in their images.
 
     Raises AnatomicalEmbeddingError if the films have too few places in common.
     """
     low, high = bounds_of(template.scan_to_ras, template.scan_shape)
     best = FilmTransform(_align_coordinates(template, target), SplineField.over(low, high, KNOT_MM))
+    planes = _descriptor_plane(template), _descriptor_plane(target)
     for reach in _REACH:
-        matches = _compared(template, target, best, reach)
+        matches = _compare(*planes, best, reach, _BLOCK_MM, _LEAST_SIMILARITY)
         affine = fit_affine(matches)
         best = FilmTransform(affine, fit_field(matches, affine, low, high, _SMOOTH, _KNEE_MM, _ROUNDS, _STEPS))
-    return best
+    edges = _edge_plane(template), _edge_plane(target)
+    matches = _compare(*edges, best, _EDGE_REACH, _EDGE_BLOCK_MM, _LEAST_EDGES, _EVERY)
+    field = fit_field(matches, affine, low, high, _SMOOTH, _KNEE_MM, _ROUNDS, _STEPS, _EDGE_KNOT_MM)
+    return FilmTransform(affine, field)
 
 
 def _align_coordinates(template: EmbeddingMap, target: EmbeddingMap) -> np.ndarray:
@@ -144,54 +151,105 @@ def _align_coordinates(template: EmbeddingMap, target: EmbeddingMap) -> np.ndarr
     return matrix
 
 
-def _compared(template: EmbeddingMap, target: EmbeddingMap, start: FilmTransform, reach: int) -> GridMatches:
-    """Find the cells of the template in the target, at most `reach` cells from where `start` leads."""
-    own, seen = _plane(template)
-    rows, columns = seen.shape
-    k, i = np.indices(seen.shape).reshape(2, -1)
-    cells = np.column_stack([i, np.full_like(i, template.body.shape[1] // 2), k])
-    places = transform_points(template.cell_to_ras, cells)
-    lattice = Lattice(tuple(places[0].tolist()), tuple(template.cell_mm.tolist()), (columns, 1, rows))
+@dataclass(frozen=True, eq=False)
+class _Plane:
+    """Vectors on a grid of places of a film. Two places are compared by the scalar product of their vectors.
 
-    # the target's descriptors, moved onto the template
-    there = transform_points(start.affine, places) + start.field.on(lattice).flatten(1).T.numpy()
-    there = transform_points(target.ras_to_cell, there)[:, [0, 2]]
-    grid, shown = _plane(target)
-    at = (torch.from_numpy(there).float() + 0.5) * (2 / torch.tensor(grid.shape[:0:-1])) - 1
-    grid = torch.cat([grid, shown[None]])[None]
-    moved = F.grid_sample(grid, at.view(1, rows, columns, 2), align_corners=False)[0]
-    shown = (moved[-1:] > 0.5).float()
-    moved = F.pad(torch.cat([F.normalize(moved[:-1], dim=0) * shown, shown]), (reach,) * 4)
+    vectors: (c, k, i). shown: (k, i), 1.0 in the body, else 0.0. first_ras: (3,) mm, place (0, 0). step_mm: distance of
+    neighbouring places along R and S.
+    """
+
+    vectors: torch.Tensor
+    shown: torch.Tensor
+    first_ras: np.ndarray
+    step_mm: float
+
+    def lattice(self, every: int = 1) -> Lattice:
+        """Return a grid of each `every`-th place."""
+        rows, columns = (-(-n // every) for n in self.shown.shape)
+        return Lattice(tuple(self.first_ras.tolist()), (self.step_mm * every,) * 3, (columns, 1, rows))
+
+    def read(self, places_ras: np.ndarray, shape: torch.Size) -> torch.Tensor:
+        """Return the vectors at places (n, 3) RAS mm, and 1.0 if they are shown: (c + 1, *shape); 0 elsewhere."""
+        at = torch.from_numpy((places_ras - self.first_ras)[:, [0, 2]] / self.step_mm).float()
+        at = (at + 0.5) * (2 / torch.tensor(self.shown.shape[::-1])) - 1
+        grid = torch.cat([self.vectors, self.shown[None]])[None]
+        found = F.grid_sample(grid, at.view(1, *shape, 2), align_corners=False)[0]
+        shown = (found[-1:] > 0.5).float()
+        return torch.cat([found[:-1] * shown, shown])
+
+
+def _descriptor_plane(film: EmbeddingMap) -> _Plane:
+    """Return the mean descriptors of a film's cells, of length 1."""
+    local = F.normalize(film.local[:, :, 0].float(), dim=0)
+    first = transform_points(film.cell_to_ras, np.array([[0, film.body.shape[1] // 2, 0]]))[0]
+    vectors = F.normalize(F.avg_pool2d(local, 2), dim=0)
+    return _Plane(vectors, film.body[:, 0].float(), first, float(film.cell_mm[0]))
+
+
+def _edge_plane(film: EmbeddingMap) -> _Plane:
+    """Return the directions of the gradient of a film's grey levels; the vectors of flat places are short."""
+    image = film.image[:, 0].float() / 255
+    gradient = [
+        F.pad(image[2:] - image[:-2], (0, 0, 1, 1)),
+        F.pad(image[:, 2:] - image[:, :-2], (1, 1)),
+    ]
+    vectors = torch.stack(gradient)
+    vectors = vectors / (vectors.norm(dim=0) + _FLAT)
+    body = film.body[:, 0].float()
+    share = vectors.shape[-1] / body.shape[-1]  # places in a cell, along R and S
+    shown = F.interpolate(body[None, None], scale_factor=share)[0, 0]
+    cells = np.array([[(1 / share - 1) / 2, film.body.shape[1] // 2, (1 / share - 1) / 2]])
+    return _Plane(vectors, shown, transform_points(film.cell_to_ras, cells)[0], float(film.cell_mm[0]) / share)
+
+
+def _compare(
+    template: _Plane, target: _Plane, start: FilmTransform, reach: int, block_mm: float, least: float, every: int = 1
+) -> GridMatches:
+    """Find each `every`-th place of the template in the target.
+
+    reach: how many steps, of `every` places each, an answer may be away from where `start` leads, along R and S.
+    block_mm: standard deviation of the Gaussian that averages the similarities around a place.
+    least: smaller similarities get the weight of this similarity.
+    """
+    seen, lattice = template.shown, template.lattice(every)
+    rows, columns = seen.shape
+    step_mm = lattice.spacing_mm[0]
+
+    # the target's vectors, moved onto the template
+    whole = template.lattice()
+    places = whole.points_ras()
+    there = transform_points(start.affine, places) + start.field.on(whole).flatten(1).T.numpy()
+    moved = F.pad(target.read(there, seen.shape), (reach * every,) * 4)
 
     shifts = list(product(range(2 * reach + 1), repeat=2))  # along k and i
-    parts = [moved[:, k : k + rows, i : i + columns] for k, i in shifts]
+    starts = [(k * every, i * every) for k, i in shifts]
+    parts = [moved[:, k : k + rows, i : i + columns] for k, i in starts]
     held = torch.stack([part[-1] for part in parts]) * seen
-    alike = torch.stack([(own * part[:-1]).sum(0) for part in parts]) * held
-    down, across = (_block_weights(n, float(template.cell_mm[0])) for n in (rows, columns))
-    alike, share, whole = (down @ each @ across for each in (alike, held, seen))
-    score = (1 + _UNSEEN) * alike / (share + _UNSEEN * whole).clamp_min(1e-6)
-    score = score.masked_fill(held == 0, -torch.inf).flatten(1).T
+    alike = torch.stack([(template.vectors * part[:-1]).sum(0) for part in parts]) * held
+    down, across = (_block_weights(n, every, block_mm / template.step_mm) for n in (rows, columns))
+    alike, share, most = (down @ each @ across.T for each in (alike, held, seen))
+    score = (1 + _UNSEEN) * alike / (share + _UNSEEN * most).clamp_min(1e-6)
+    score = score.masked_fill(held[:, ::every, ::every] == 0, -torch.inf).flatten(1).T
     kept = torch.nonzero(torch.isfinite(score).any(1)).flatten()
-    score, shift_mm = score[kept], (torch.tensor(shifts) - reach) * float(template.cell_mm[0])
+    score, shift_mm = score[kept], (torch.tensor(shifts) - reach) * step_mm
     best = (score - _PRIOR_WEIGHT * (shift_mm / _PRIOR_MM).square().sum(1)).argmax(1)
-    shift_mm = shift_mm[best] + peak_offsets(score, best, (2 * reach + 1,) * 2) * float(template.cell_mm[0])
+    shift_mm = shift_mm[best] + peak_offsets(score, best, (2 * reach + 1,) * 2) * step_mm
 
-    fixed = places[kept.numpy()]
+    k, i = np.indices(lattice.shape[::2]).reshape(2, -1)[:, kept.numpy()]
+    fixed = lattice.points_ras()[kept.numpy()]
     moving = start.transform_points(fixed + np.insert(shift_mm.numpy()[:, ::-1], 1, 0.0, axis=1))
     similarity = score.gather(1, best[:, None])[:, 0]
-    weight = similarity.double().clamp_min(_LEAST_SIMILARITY).square().numpy()
-    index = cells[kept.numpy()] * (1, 0, 1)
+    weight = similarity.double().clamp_min(least).square().numpy()
+    index = np.column_stack([i, np.zeros_like(i), k])
     return GridMatches(lattice, index, fixed, moving, weight, weight, len(fixed))
 
 
-def _plane(film: EmbeddingMap) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the mean descriptors of a film's cells, (l, k, i) of length 1, and 1.0 in the body, else 0.0, (k, i)."""
-    local, body = F.normalize(film.local[:, :, 0].float(), dim=0), film.body[:, 0].float()
-    return F.normalize(F.avg_pool2d(local, 2), dim=0), body
+def _block_weights(count: int, every: int, deviation: float) -> torch.Tensor:
+    """Return the weights (n, count) of the `count` places of a row in the averages around each `every`-th place.
 
-
-def _block_weights(count: int, cell_mm: float) -> torch.Tensor:
-    """Return the weights (count, count) of the cells of a row in the averages around each of them."""
-    apart = torch.arange(count) - torch.arange(count)[:, None]
-    gauss = torch.exp(-(apart * cell_mm).square() / (2 * _BLOCK_MM**2)) * (apart.abs() <= _BLOCK_CELLS)
-    return gauss / gauss[count // 2].sum()
+    deviation: standard deviation, in places.
+    """
+    apart = (torch.arange(count) - torch.arange(0, count, every)[:, None]).abs() / deviation
+    gauss = torch.exp(-apart.square() / 2) * (apart < 2)
+    return gauss / gauss[len(gauss) // 2].sum()

@@ -27,7 +27,7 @@ _STEPS = 40
 
 def fit_field(
     matches: GridMatches, affine: np.ndarray, low: np.ndarray, high: np.ndarray, smooth: float = _SMOOTH,
-    knee_mm: float = _KNEE_MM, rounds: int = _ROUNDS, steps: int = _STEPS,
+    knee_mm: float = _KNEE_MM, rounds: int = _ROUNDS, steps: int = _STEPS, knot_mm: float = KNOT_MM,
 ) -> SplineField:  # fmt: skip
     """Fit a displacement field that corrects `affine` at the matches.
 
@@ -37,6 +37,7 @@ def fit_field(
         knee_mm: a match that is this far from the field has half of its weight.
         rounds: number of fits; the weights of each follow from the one before.
         steps: largest number of steps of each fit.
+        knot_mm: distance of the field's knots.
     """
     shape = matches.lattice.shape
     i, j, k = torch.from_numpy(matches.index.T)
@@ -44,7 +45,7 @@ def fit_field(
     apart = matches.moving_ras - transform_points(affine, matches.fixed_ras)
     wanted[:, k, j, i] = torch.from_numpy(apart.T).float()
     trust[k, j, i] = torch.from_numpy(matches.weight / matches.weight.mean()).float()
-    field = SplineField.over(low, high, KNOT_MM)
+    field = SplineField.over(low, high, knot_mm)
     basis = field.basis(matches.lattice)
     weight, knots = trust, field.coefficients
     for _ in range(rounds):

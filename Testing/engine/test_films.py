@@ -28,6 +28,7 @@ from AnatomicalEmbedding.films.projection import Tissue, cut_film, film_of, rand
 from AnatomicalEmbedding.papers.sam.__main__ import RECIPES as SAM
 from AnatomicalEmbedding.papers.sam.descriptors import sam_loss
 from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.registration.films import register_films
 from AnatomicalEmbedding.registration.patient_scans import answers
 from AnatomicalEmbedding.scan.film import film_matrix
 from AnatomicalEmbedding.scan.geometry import transform_points
@@ -337,6 +338,26 @@ def test_a_moved_film_shows_the_same_places(model, chest, places):
     target = model.embed(Volume(film.voxels, matrix, "moved"))
     found = answers(model.embed(film), places, [target], [None])[0]
     np.testing.assert_allclose(found.points_ras, places + shift, atol=1.0)
+
+
+def test_edges_show_where_a_bent_film_shows_each_place(model, chest):
+    """A film is bent by a known displacement of up to 8 mm. Its edges show the displacement to a pixel."""
+    film, pixel_mm = chest.film, 1.5
+    row, column = np.indices(film.shape[1:], dtype=np.float64)
+    bend_px = 8.0 / pixel_mm * np.sin(2 * np.pi * (row + column) / 100)
+    source = torch.from_numpy(np.stack([column - bend_px, row - bend_px], axis=-1) + 0.5)
+    source = source * 2 / torch.tensor(film.shape[:0:-1]) - 1
+    voxels = F.grid_sample(torch.from_numpy(film.voxels)[None].double(), source[None], align_corners=False)[0]
+    bent = Volume(voxels.float().numpy(), film.ijk_to_ras, "bent")
+    pixels = np.column_stack([column.ravel(), row.ravel(), np.zeros(row.size)])
+    moved = pixels - np.outer(bend_px.ravel(), [1, 1, 0])  # where the film shows the pixels of the bent film
+    y, x = np.gradient(bent.voxels[0])
+    edges = np.hypot(x, y).ravel() > 60
+    inside = edges & (np.abs(pixels[:, :2] / film.shape[:0:-1] - 0.5) < 0.35).all(axis=1)
+    there = register_films(model.embed(bent), model.embed(film))
+    found = there.transform_points(transform_points(film.ijk_to_ras, pixels[inside]))
+    error = np.linalg.norm(found - transform_points(film.ijk_to_ras, moved[inside]), axis=1)
+    assert np.median(error) < pixel_mm
 
 
 def test_another_exposure_shows_the_same_places(model, chest, places):
