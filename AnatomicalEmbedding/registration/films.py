@@ -34,6 +34,7 @@ _BLOCK_MM, _EDGE_BLOCK_MM = 10.0, 7.0  # standard deviation of the Gaussian that
 _PRIOR_WEIGHT, _PRIOR_MM = 0.05, 12.0  # a shift of _PRIOR_MM lowers the similarity by _PRIOR_WEIGHT
 _UNSEEN = 0.2  # strength of the penalty if a part of the block is not shown in the target
 _LEAST_SIMILARITY, _LEAST_EDGES = 0.05, 0.02  # a smaller similarity of descriptors, or of edges, counts as this
+_SHOWN = 0.7  # places are compared where the target should show at least this share of their surroundings
 _EVERY = 2  # edges are compared around each pixel of this number of pixels along R and S
 _FLAT = 0.03  # a gradient of this length, in shares of the whole range of grey levels, has half the weight of an edge
 _EDGE_REACH, _EDGE_KNOT_MM = 3, 16.0  # largest shift in steps of _EVERY pixels, and distance of the knots
@@ -231,7 +232,8 @@ def _compare(
     alike, share, most = (down @ each @ across.T for each in (alike, held, seen))
     score = (1 + _UNSEEN) * alike / (share + _UNSEEN * most).clamp_min(1e-6)
     score = score.masked_fill(held[:, ::every, ::every] == 0, -torch.inf).flatten(1).T
-    kept = torch.nonzero(torch.isfinite(score).any(1)).flatten()
+    shown = (share[len(shifts) // 2] > _SHOWN * most).flatten()  # where `start` leads, without a shift
+    kept = torch.nonzero(torch.isfinite(score).any(1) & shown).flatten()
     score, shift_mm = score[kept], (torch.tensor(shifts) - reach) * step_mm
     best = (score - _PRIOR_WEIGHT * (shift_mm / _PRIOR_MM).square().sum(1)).argmax(1)
     shift_mm = shift_mm[best] + peak_offsets(score, best, (2 * reach + 1,) * 2) * step_mm

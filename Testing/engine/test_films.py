@@ -25,6 +25,7 @@ from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.films.patient import ProjectedCT
 from AnatomicalEmbedding.films.preparation import body_grid, ray_means, save_films
 from AnatomicalEmbedding.films.projection import Tissue, cut_film, film_of, random_beam, straight_beam, vary_film
+from AnatomicalEmbedding.matching.status import ABSENT
 from AnatomicalEmbedding.papers.sam.__main__ import RECIPES as SAM
 from AnatomicalEmbedding.papers.sam.descriptors import sam_loss
 from AnatomicalEmbedding.phantom import make_phantom
@@ -358,6 +359,23 @@ def test_edges_show_where_a_bent_film_shows_each_place(model, chest):
     found = there.transform_points(transform_points(film.ijk_to_ras, pixels[inside]))
     error = np.linalg.norm(found - transform_points(film.ijk_to_ras, moved[inside]), axis=1)
     assert np.median(error) < pixel_mm
+
+
+def test_points_below_a_cut_film_are_absent(model, chest):
+    """Which places lie outside of the target is known, except within 5 mm of its lower border."""
+    film = chest.film
+    rows = film.shape[1] * 2 // 3
+    cut = Volume(film.voxels[:, :rows].copy(), film.ijk_to_ras, "cut")
+    low, high = chest.tissue.box_ras
+    across, along = np.meshgrid(np.linspace(-80, 80, 5), np.linspace(low[2] + 20, high[2] - 20, 16))
+    middle = (low + high) / 2
+    places = chest.beam.to_film(np.column_stack([across.ravel(), np.full(across.size, middle[1]), along.ravel()]))
+    border = transform_points(film.ijk_to_ras, np.array([[0, rows, 0]]))[0, 2]
+    below, above = places[:, 2] < border - 5, places[:, 2] > border + 5
+    absent = answers(model.embed(film), places, [model.embed(cut)], [None])[0].status == ABSENT
+    assert min(below.sum(), above.sum()) >= 15
+    assert absent[below].mean() > 0.9
+    assert absent[above].mean() < 0.1
 
 
 def test_another_exposure_shows_the_same_places(model, chest, places):
