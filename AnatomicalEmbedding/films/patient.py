@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..embedding.map import EmbeddingMap
-from ..matching.match import Matches
-from ..registration.films import FilmPair
-from ..registration.patient_scans import answers
+from ..matching.match import Matches, match_all
+from ..registration.films import FilmPair, film_answers
 from ..scan.geometry import LPS_FROM_RAS, transform_points
 from ..scan.markups import control_point, markup
 from ..scan.volume import Volume
@@ -79,7 +78,7 @@ class ProjectedCT:
 
         own: map of the projected film, `self.film`.
         """
-        return answers(own, self.beam.to_film(points_ras), [film], [None], effort)[0]
+        return _answers(own, self.beam.to_film(points_ras), film, effort)
 
     def find_lines(
         self, film: EmbeddingMap, points_ras: np.ndarray, own: EmbeddingMap, effort: str
@@ -88,7 +87,7 @@ class ProjectedCT:
 
         Returns matches whose points are the likeliest points of the lines, RAS mm of the CT; and the lines.
         """
-        found = answers(film, points_ras, [own], [None], effort)[0]
+        found = _answers(film, points_ras, own, effort)
         rays = self.rays(found.points_ras)
         return replace(found, points_ras=rays.likeliest_ras), rays
 
@@ -104,3 +103,9 @@ class ProjectedCT:
         middle = (mass >= _CENTRAL * mass[-1]).argmax(axis=0)
         row = np.arange(len(film_ras))
         return Rays(places[middle, row], np.stack([places[first, row], places[last, row]], axis=1))
+
+
+def _answers(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, effort: str) -> Matches:
+    """Find points (n, 3), RAS mm, of a film in another film of the patient."""
+    found = match_all(template, points_ras, [target], effort)[0]
+    return film_answers(template, points_ras, target, found, effort, same_patient=True)

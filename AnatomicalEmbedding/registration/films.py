@@ -38,16 +38,21 @@ _SHOWN = 0.7  # places are compared where the target should show at least this s
 _EVERY = 2  # edges are compared around each pixel of this number of pixels along R and S
 _FLAT = 0.03  # a gradient of this length, in shares of the whole range of grey levels, has half the weight of an edge
 _EDGE_REACH, _EDGE_KNOT_MM = 3, 16.0  # largest shift in steps of _EVERY pixels, and distance of the knots
+_LEAST_ALIKE = 0.54  # mean similarity of chest films: 0.57 to 0.69; of a chest film and a film of another kind: to 0.53
 # arguments of `fit_field`: the shapes of hearts and lungs differ much
 _SMOOTH, _KNEE_MM, _ROUNDS, _STEPS = 0.15, 8.0, 2, 8
 
 
 @dataclass(frozen=True, eq=False)
 class FilmTransform:
-    """The places of one film in another film: an affine transform (4, 4), RAS mm, and a displacement after it."""
+    """The places of one film in another film: an affine transform (4, 4), RAS mm, and a displacement after it.
+
+    similarity: mean similarity of the descriptors at the same places of both films, 0 to 1.
+    """
 
     affine: np.ndarray
     field: SplineField
+    similarity: float = 0.0
 
     def transform_points(self, points_ras: np.ndarray) -> np.ndarray:
         """Transform points (n, 3) RAS mm."""
@@ -59,37 +64,49 @@ class FilmPair:
     """Two films that were registered once. The answers are those of `film_answers`.
 
     there, back: from the template to the target, and back; None if the films have too few places in common.
+    same_patient: as in `film_answers`.
     """
 
     template: EmbeddingMap
     target: EmbeddingMap
     there: FilmTransform | None
     back: FilmTransform | None
+    same_patient: bool = False
 
     @classmethod
-    def of(cls, template: EmbeddingMap, target: EmbeddingMap) -> Self:
+    def of(cls, template: EmbeddingMap, target: EmbeddingMap, same_patient: bool = False) -> Self:
         """Register two films in both directions."""
-        return cls(template, target, _transform(template, target), _transform(target, template))
+        return cls(template, target, _transform(template, target), _transform(target, template), same_patient)
 
     def points(self, points_ras: np.ndarray) -> Matches:
         """Find points (n, 3), RAS mm of the template, in the target."""
         found = match_all(self.template, points_ras, [self.target])[0]
-        return _following(self.there, points_ras, self.target, found)
+        return _following(self.there, points_ras, self.target, found, self.same_patient)
 
     def inverse(self) -> Self:
         """Return the pair with template and target exchanged."""
-        return type(self)(self.target, self.template, self.back, self.there)
+        return type(self)(self.target, self.template, self.back, self.there, self.same_patient)
 
 
 def film_answers(
-    template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, found: Matches, effort: str
+    template: EmbeddingMap,
+    points_ras: np.ndarray,
+    target: EmbeddingMap,
+    found: Matches,
+    effort: str,
+    same_patient: bool = False,
 ) -> Matches:
     """Return the answers for points (n, 3), RAS mm of a film, from their matches `found`.
 
     With the efforts "standard" and "thorough", the answers follow the displacement of the whole film, if the films have
-    enough in common. No answer is "matched", because the program does not recognise films of other parts of the body.
+    enough in common. If the films are not alike, such as films of a chest and of another part of the body, all points
+    are absent. No answer is "matched", because the expected errors were learned from projected films.
+
+    same_patient: the films are known to show one patient's chest, so they are not tested for being alike. Projected
+    films and radiographs of one patient are less alike than radiographs of two patients.
     """
-    return _following(None if effort in EFFORTS[:2] else _transform(template, target), points_ras, target, found)
+    transform = None if effort in EFFORTS[:2] else _transform(template, target)
+    return _following(transform, points_ras, target, found, same_patient)
 
 
 def _transform(template: EmbeddingMap, target: EmbeddingMap) -> FilmTransform | None:
@@ -100,7 +117,7 @@ def _transform(template: EmbeddingMap, target: EmbeddingMap) -> FilmTransform | 
 
 
 def _following(
-    transform: FilmTransform | None, points_ras: np.ndarray, target: EmbeddingMap, found: Matches
+    transform: FilmTransform | None, points_ras: np.ndarray, target: EmbeddingMap, found: Matches, same_patient: bool
 ) -> Matches:
     """Return the matches `found`, moved to where `transform` leads; at their places if it is None."""
     if found.status is not None:
@@ -112,6 +129,8 @@ def _following(
     if found.status is None:
         return replace(found, points_ras=places)
     beyond = ~target.in_body(places)  # outside the film, or behind the collimator
+    if not same_patient and transform.similarity < _LEAST_ALIKE:
+        beyond[:] = True
     return replace(
         found,
         points_ras=np.where(beyond[:, None], found.points_ras, places),
@@ -135,7 +154,9 @@ def register_films(template: EmbeddingMap, target: EmbeddingMap) -> FilmTransfor
     edges = _edge_plane(template), _edge_plane(target)
     matches = _compare(*edges, best, _EDGE_REACH, _EDGE_BLOCK_MM, _LEAST_EDGES, _EVERY)
     field = fit_field(matches, affine, low, high, _SMOOTH, _KNEE_MM, _ROUNDS, _STEPS, _EDGE_KNOT_MM)
-    return FilmTransform(affine, field)
+    best = FilmTransform(affine, field)
+    weight = _compare(*planes, best, 0, _BLOCK_MM, 0.0).weight
+    return replace(best, similarity=float(np.sqrt(weight).mean()))
 
 
 def _align_coordinates(template: EmbeddingMap, target: EmbeddingMap) -> np.ndarray:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -452,6 +454,25 @@ def test_a_radiograph_of_a_chest_is_a_film_and_changed_ones_are_not(anatemb, rea
             assert f"{path.name}: does not look like a chest film" in outcome.err
             assert not hint or f"it is more like one if it is {hint}" in outcome.err
     assert not any(f"{path.name}: does not" in outcome.err for path in paths["good"])
+
+
+def test_points_of_a_chest_are_absent_in_films_of_an_abdomen(model, real_data):
+    """A film of an abdomen is refused as a target, or all answers are absent; in chest films, none is."""
+    images = np.load(real_data / "xray" / "jsrt170.npz")["images"][:3]
+    matrix = film_matrix(images.shape[1:], (1.4, 1.4))
+    template, *chests = (model.embed(Volume(of[None].astype(np.float32), matrix, "chest")) for of in images)
+    points = np.array([[0.0, 0, 0], [60, 0, 20], [-60, 0, 20]])
+    for target in chests:
+        assert ABSENT not in answers(template, points, [target], [None])[0].status
+    answered = 0
+    for seed in range(91_000, 91_004):
+        tissue = Tissue.of(make_phantom(seed, (3.0, 3.0, 3.0), (110.0, 375.0)).volume)
+        for rng in (None, np.random.default_rng(seed)):
+            film = replace(film_of(tissue, straight_beam(tissue), "abdomen", rng, 2.0), is_projection=False)
+            with suppress(VolumeError):
+                assert (answers(template, points, [model.embed(film)], [None])[0].status == ABSENT).all()
+                answered += 1
+    assert answered  # otherwise, this test says nothing about answers
 
 
 def test_landmarks_of_films_are_measured(tmp_path, chest, places, anatemb):

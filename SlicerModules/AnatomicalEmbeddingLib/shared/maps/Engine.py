@@ -134,7 +134,7 @@ class Engine:
         if target.map.is_film:
             projected = ProjectedCT.of(template.volume)
             own = self.load(film=True).embed(projected.film, progress, cancelled)
-            return CTAndFilm(projected, FilmPair.of(own, target.map))
+            return CTAndFilm(projected, FilmPair.of(own, target.map, same_patient=True))
         try:
             return correspondence_of(template, target, self._cache(), progress, cancelled)
         except NotSamePatientError:
