@@ -233,6 +233,8 @@ def _compare(
     reach: how many steps, of `every` places each, an answer may be away from where `start` leads, along R and S.
     block_mm: standard deviation of the Gaussian that averages the similarities around a place.
     least: smaller similarities get the weight of this similarity.
+
+    Raises AnatomicalEmbeddingError if the target shows no place of the template.
     """
     seen, lattice = template.shown, template.lattice(every)
     rows, columns = seen.shape
@@ -255,6 +257,8 @@ def _compare(
     score = score.masked_fill(held[:, ::every, ::every] == 0, -torch.inf).flatten(1).T
     shown = (share[len(shifts) // 2] > _SHOWN * most).flatten()  # where `start` leads, without a shift
     kept = torch.nonzero(torch.isfinite(score).any(1) & shown).flatten()
+    if not len(kept):
+        raise AnatomicalEmbeddingError("the films have no places in common; choose films of one part of the body.")
     score, shift_mm = score[kept], (torch.tensor(shifts) - reach) * step_mm
     best = (score - _PRIOR_WEIGHT * (shift_mm / _PRIOR_MM).square().sum(1)).argmax(1)
     shift_mm = shift_mm[best] + peak_offsets(score, best, (2 * reach + 1,) * 2) * step_mm

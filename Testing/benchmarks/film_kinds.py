@@ -1,10 +1,11 @@
-"""Count the films of right and wrong kinds that `check_film` refuses.
+"""Count the films of right and wrong kinds that `check_film` refuses, and those that get no answer.
 
     python Testing/benchmarks/film_kinds.py DATA [--model FILE] [--only jsrt|projections]
 
 Right kinds: JSRT's chest films and, of the 50 tests of `films.py` and every third other film, cut parts. Wrong kinds:
 the same films turned, upside down, mirrored and inverted; noise; and projections: chests from the side, abdomens,
 pelves, heads, and parts of the ICRP reference bodies. Projections of whole chests from the front are listed, too.
+A film that is not refused gets no answer if all landmarks of the first template of JSRT are absent in it.
 """
 
 import argparse
@@ -21,7 +22,9 @@ from AnatomicalEmbedding.embedding.coverage import body_points
 from AnatomicalEmbedding.embedding.inference import Model, load_model
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.films.projection import Beam, Tissue, film_of, straight_beam
+from AnatomicalEmbedding.matching.status import ABSENT
 from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.registration.patient_scans import answers
 from AnatomicalEmbedding.scan.film import film_matrix
 from AnatomicalEmbedding.scan.geometry import rotations
 from AnatomicalEmbedding.scan.volume import Volume
@@ -174,21 +177,26 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=("jsrt", "projections"))
     options = parser.parse_args()
     model = load_model(options.model)
-    refused: dict[str, list[bool]] = {}
+    data = Jsrt(options.data / "xray/jsrt170.npz")
+    template, points = model.embed(data.film(data.templates[0])), np.nan_to_num(data.landmarks(data.templates[0]))
+    refused, silent = dict[str, list[bool]](), dict[str, list[bool]]()
     sources = {
-        "jsrt": lambda: jsrt_kinds(Jsrt(options.data / "xray/jsrt170.npz")),
+        "jsrt": lambda: jsrt_kinds(data),
         "projections": lambda: projected_kinds(options.data),
     }
     for source in options.only or sources:
         for kind, film in sources[source]():
             try:
-                model.embed(replace(film, is_projection=False))  # projections would not be checked
+                target = model.embed(replace(film, is_projection=False))  # projections would not be checked
+                found = answers(template, points, [target], [None])[0]
                 refused.setdefault(kind, []).append(False)
+                silent.setdefault(kind, []).append((found.status == ABSENT).all())
             except VolumeError:
                 refused.setdefault(kind, []).append(True)
-    print("| kind | films | refused |\n|---|---|---|")
+                silent.setdefault(kind, []).append(True)
+    print("| kind | films | refused | refused, or no answer |\n|---|---|---|---|")
     for kind, of in sorted(refused.items()):
-        print(f"| {kind} | {len(of)} | {np.mean(of):.0%} |")
+        print(f"| {kind} | {len(of)} | {np.mean(of):.0%} | {np.mean(silent[kind]):.0%} |")
 
 
 if __name__ == "__main__":

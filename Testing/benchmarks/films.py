@@ -18,10 +18,12 @@ from pathlib import Path
 import numpy as np
 
 from AnatomicalEmbedding.embedding.inference import Model, load_model
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.embedding.models.convolution import fold_norms
 from AnatomicalEmbedding.embedding.models.registry import find_weights
 from AnatomicalEmbedding.films.patient import ProjectedCT
 from AnatomicalEmbedding.films.projection import Tissue, film_of, random_beam
+from AnatomicalEmbedding.matching.status import ABSENT
 from AnatomicalEmbedding.papers.sam.matching import describe, find_points
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.registration.patient_scans import answers
@@ -197,7 +199,7 @@ def measure_projections(options: argparse.Namespace) -> None:
     cts += [(f"phantom {s}", lambda s=s: make_phantom(s, (3, 3, 3), (330, 600)).volume) for s in PHANTOM_SEEDS]
     print("| scan | CT point to film, mm: mean | median | film place to line, mm: mean | median | collimated: absent |")
     print("|---|---|---|---|---|---|")
-    total: list[np.ndarray] = []
+    total, beyond_mm, absent = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
     for name, read in cts:
         volume = read()
         projected = ProjectedCT.of(volume)
@@ -211,17 +213,32 @@ def measure_projections(options: argparse.Namespace) -> None:
         own = model.embed(projected.film)
         found = projected.find_in_film(points, own, target, "standard")
         errors = np.linalg.norm(found.points_ras - truth, axis=1)[shown]
-        absent = "" if found.status is None or shown.all() else f"{(found.status[~shown] == 'absent').mean():.0%}"
+        absent.append(found.status[~shown] == ABSENT)
+        beyond_mm.append(distance_outside(target, truth[~shown]))
         _, rays = projected.find_lines(target, truth[shown], own, "standard")
         along = rays.ends_ras[:, 1] - rays.ends_ras[:, 0]
         along /= np.linalg.norm(along, axis=1, keepdims=True)
         off = np.linalg.norm(np.cross(points[shown] - rays.ends_ras[:, 0], along), axis=1)
         total.append(np.stack([errors, off]))
         numbers = (errors.mean(), np.median(errors), off.mean(), np.median(off))
-        print(f"| {name} | " + " | ".join(f"{value:.1f}" for value in numbers) + f" | {absent} |", flush=True)
+        share = f"{absent[-1].mean():.0%}" if len(absent[-1]) else ""
+        print(f"| {name} | " + " | ".join(f"{value:.1f}" for value in numbers) + f" | {share} |", flush=True)
     every = np.concatenate(total, axis=1)
     numbers = (every[0].mean(), np.median(every[0]), every[1].mean(), np.median(every[1]))
     print("| all | " + " | ".join(f"{value:.1f}" for value in numbers) + " | |")
+    outside, said = np.concatenate(beyond_mm), np.concatenate(absent)
+    for low, high in ((0, 10), (10, 25), (25, np.inf)):
+        rows = (outside >= low) & (outside < high)
+        print(f"{low} to {high} mm outside: {rows.sum()} points, {said[rows].mean():.0%} called absent")
+
+
+def distance_outside(film: EmbeddingMap, places_ras: np.ndarray) -> np.ndarray:
+    """Return the distances (n,) mm of places (n, 3) from the rectangle around the body in a film."""
+    k, j, i = np.nonzero(film.body.numpy())
+    cells = transform_points(film.cell_to_ras, np.column_stack([i, j, k]))[:, [0, 2]]
+    low, high = cells.min(axis=0) - film.cell_mm[0] / 2, cells.max(axis=0) + film.cell_mm[0] / 2
+    places = places_ras[:, [0, 2]]
+    return np.linalg.norm(np.maximum(np.maximum(low - places, places - high), 0), axis=1)
 
 
 def random_points(tissue: Tissue, rng: np.random.Generator, count: int = 200) -> np.ndarray:
