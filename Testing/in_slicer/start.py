@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+import threading
 import traceback
 from pathlib import Path
 
@@ -93,6 +94,7 @@ class Run:
             from AnatomicalEmbeddingLib.shared.panels.EnginePanel import sharedSession
 
             wait(lambda: not sharedSession().store.busy, _IDLE_SECONDS, "the work that was under way ends")
+            wait(lambda: not _helpers(), _IDLE_SECONDS, "a cancelled job ends the threads that helped it")
         pause(1.5)  # a panel that nobody looks at is asked once a second
         return leaks.measure()
 
@@ -101,6 +103,11 @@ class Run:
         text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
         dialogs = [f"a dialog that nobody expected: {each}" for each in self.user.dialogs.unexpected]
         return dialogs + complaints(text)
+
+
+def _helpers() -> list[str]:
+    """Names of the threads among which a job of the engine divides its work."""
+    return [each.name for each in threading.enumerate() if each.name.startswith("ThreadPoolExecutor")]
 
 
 def main(words: list[str]) -> None:

@@ -12,11 +12,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import SimpleITK as sitk
 import slicer
 import vtk
 from driver.user import MODULES, User
 from driver.views import SliceViews
 from driver.waiting import pause
+from film_nodes import add_picture
 
 from AnatomicalEmbeddingLib.shared.SideBySide import layoutOf, viewTag
 
@@ -86,6 +88,10 @@ class KitUser(User):
         pause(0.2)
 
     def load_file(self, path: Path):
+        if path.suffix == ".png":  # the kit's ITK has no reader for pictures
+            node = add_picture(sitk.GetArrayFromImage(sitk.ReadImage(str(path))), path.stem)
+            node.CreateDefaultDisplayNodes()
+            return node
         kind = "vtkMRMLTransformNode" if path.suffix == ".h5" else "vtkMRMLScalarVolumeNode"
         return _load(self.kit.scene, kind, path, path.name.partition(".")[0])
 

@@ -58,6 +58,11 @@ def isFilm(node) -> bool:
     return image is not None and image.GetDimensions()[2] == 1 < min(image.GetDimensions()[:2])
 
 
+def isAxialFilm(node) -> bool:
+    """True if the node holds a film in an axial plane, as Slicer loads pictures."""
+    return isFilm(node) and np.abs(ijkToRas(node)[:3, 2]).argmax() == 2
+
+
 def requireCt(node) -> None:
     """Raise VolumeError if the node holds a film."""
     if isFilm(node):

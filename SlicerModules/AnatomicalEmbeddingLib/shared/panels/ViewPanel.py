@@ -17,8 +17,11 @@ from ..CtWindow import PRESETS, CtWindows, setWindow
 from ..LevelTexts import levelText
 from ..maps.MapStore import MapStore
 from ..Signal import Signal
+from ..VolumeNodes import isAxialFilm
 
 _MOST = {SideBySide.ROWS: 6, SideBySide.AXIAL: 9}  # largest number of scans; with more, views are too small
+
+_ABOVE_RULER = "\n "  # an empty line: Slicer draws the ruler at the bottom of the view
 
 _WIDE = 1500  # smallest width in pixels of a main window for three columns of views
 
@@ -64,6 +67,8 @@ class ViewPanel:
         self._layOut(list(self._volumes()), number)
 
     def _layOut(self, volumes: list, number: int) -> None:
+        if all(isAxialFilm(node) for node in volumes):
+            number = SideBySide.AXIAL  # in other views a film is a line
         nodes, wide = volumes[: _MOST[number]], _isWindowWide()
         made = 0
         for _view in SideBySide.makeViews(self.scene, len(nodes), number, wide):
@@ -128,10 +133,10 @@ def writeInViews(scene, texts: Mapping[str, str]) -> None:
 
 
 def writeLevels(scene, store: MapStore | None) -> None:
-    """Write the level of the spine at the bottom of slice views. store: maps of the scans; None to clear the texts."""
+    """Write the level of the spine above the ruler of slice views. store: maps of the scans; None to clear the texts."""
     for node in Views.sliceNodes(scene):
         text = "" if store is None else levelText(Views.volumeIn(scene, node), node, store)
-        _write(node, vtk.vtkCornerAnnotation.LowerEdge, text)
+        _write(node, vtk.vtkCornerAnnotation.LowerEdge, text and text + _ABOVE_RULER)
 
 
 def _write(sliceNode, edge: int, text: str) -> None:
