@@ -133,7 +133,7 @@ def writeInViews(scene, texts: Mapping[str, str]) -> None:
 
 
 def writeLevels(scene, store: MapStore | None) -> None:
-    """Write the level of the spine above the ruler of slice views. store: maps of the scans; None to clear the texts."""
+    """Write the level of the spine above the ruler of slice views. store: maps of the scans; None clears the texts."""
     for node in Views.sliceNodes(scene):
         text = "" if store is None else levelText(Views.volumeIn(scene, node), node, store)
         _write(node, vtk.vtkCornerAnnotation.LowerEdge, text and text + _ABOVE_RULER)
