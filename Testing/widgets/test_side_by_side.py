@@ -3,9 +3,11 @@
 import pytest
 import slicer.util
 import vtk
+from film_nodes import add_film
 from scans import add_patient, add_transform, patient, turned
 
 from AnatomicalEmbeddingLib.shared import Views
+from AnatomicalEmbeddingLib.shared.SideBySide import AXIAL
 from slicer_kit.scene import read_mrb
 
 
@@ -48,6 +50,15 @@ def test_in_a_narrow_window_no_more_than_two_views_are_in_a_row(kit, panel, wind
     assert [row.count("vtkMRMLSliceNode") for row in rows] == [2, 2, 2]
 
 
+def test_films_have_one_view_each(kit, panel, window):
+    kit.close_scene()
+    films = [add_film(number, name) for number, name in enumerate(("First", "Second"))]
+    kit.spin(lambda: panel.logic.targets == films[1:])
+    kit.click(panel.ui.gridButton)
+    assert window.node.GetViewArrangement() == AXIAL
+    assert window.node.GetCurrentLayoutDescription().count("vtkMRMLSliceNode") == len(films)
+
+
 def test_a_loaded_scene_is_drawn(kit, panel, window, tmp_path):
     kit.click(panel.ui.gridButton)
     path = kit.save_scene(tmp_path / "scene.mrb")
@@ -76,6 +87,7 @@ def test_views_show_the_level_of_the_axial_slice_once_the_scan_has_a_map(kit, pa
     kit.click(panel.preparation.button)
     kit.spin(lambda: not panel.session.store.busy, 60)
     kit.spin(lambda: "L1" in level("Axial"))
+    assert level("Axial").splitlines()[-1].isspace(), "the last line is empty: the ruler is there"
     assert {level(other) for other in ("Sagittal", "Coronal")} == {f"axial slice: {level('Axial')}"}
     show("vertebrae_L3")
     kit.spin(lambda: "L3" in level("Axial"))
