@@ -12,10 +12,10 @@ from pathlib import Path
 import slicer
 from driver.heartbeat import Heartbeat
 from driver.landmarks import answer, new_list
-from driver.scans import add_large, add_patient, keep_no_maps
+from driver.scans import add_large, add_patient, add_studies, keep_no_maps
 from driver.waiting import pause
 
-CLICKS, CROSSHAIR_SECONDS, SCENES = 10, 6.0, 20
+CLICKS, CROSSHAIR_SECONDS, SCENES, UPDATES = 10, 6.0, 20, 200
 ENDS_AT_WORK = True
 
 
@@ -25,6 +25,33 @@ def run_two_scans(user):
 
 def run_four_scans(user):
     _measure(user, 4)
+
+
+def run_one_patient(user):
+    """The crosshair in scans of one patient, with their correspondences: the logic alone, then with its pictures."""
+    scans = add_studies(4)
+    panel = user.open("AnatomicalLandmarks")
+    user.prepare(panel)
+    user.click(panel.ui.gridButton)
+    panel.session.store.correspondences.request(scans[0], scans[1:])
+    started = time.perf_counter()
+    user.wait(lambda: not panel.session.store.correspondences.busy, 600, "all correspondences are found")
+    user.figures["correspondences of 4 scans of one patient"] = f"{time.perf_counter() - started:.0f} s"
+    user.tick(panel.ui.crosshairCheckBox)
+    view, middle = user.views.nodes(scans[0])[0], _middle(scans[0])
+    manager = slicer.app.layoutManager()
+    manager.pauseRender()  # else a view draws at once where 16 ms have passed since it was asked to
+    started = time.perf_counter()
+    for n in range(UPDATES):
+        panel.crosshair.follow(scans[0], middle + [n % 41 - 20, n % 31 - 15, 0.0], view)
+    taken = time.perf_counter() - started
+    manager.resumeRender()
+    moves = []
+    panel.crosshair.moved.connect(lambda *_: moves.append(None))
+    drawn = _crosshair(user, panel, scans)
+    user.figures["crosshair, 4 scans of one patient"] = (
+        f"{UPDATES / taken:.0f} updates a second of the logic alone; {len(moves) / CROSSHAIR_SECONDS:.0f} with {drawn}"
+    )
 
 
 def run_scenes(user):

@@ -1,6 +1,9 @@
 """Test the maps of a scene's volumes: made in the background, and removed when volume or weights change."""
 
 import gc
+import os
+import subprocess
+import sys
 import threading
 import time
 import weakref
@@ -149,3 +152,18 @@ def test_a_closed_store_has_no_thread_and_no_observers(scene, map_folder):
     store.changed.connect(told.append)
     scene.Clear(0)
     assert told == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="on other systems torch loads its library itself")
+def test_the_library_of_torch_is_loaded_before_torch_is_imported():
+    code = (
+        "import sys; from pathlib import Path; from AnatomicalEmbeddingLib.shared.maps.Engine import loadTorchLibrary\n"
+        "loadTorchLibrary(); maps = Path('/proc/self/maps').read_text()\n"
+        "print('libtorch_python' in maps, 'torch' in sys.modules); import torch; print(torch.ones(2).sum().item())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=_paths(), capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False", "2.0"]
+
+
+def _paths() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

@@ -69,6 +69,21 @@ def followed():
     return make_follow_up(57, len(DATES))
 
 
+def add_studies(count: int) -> list:
+    """Volume nodes of as many scans of one synthetic patient, below one patient of the subject hierarchy."""
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
+    from synthetic_follow_up import make_follow_up
+
+    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(slicer.mrmlScene)
+    owner = hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), "One patient")
+    nodes = []
+    for number, volume in enumerate(make_follow_up(57, count).volumes, start=1):
+        node = slicer.util.addVolumeFromArray(volume.voxels, volume.ijk_to_ras, name=f"Study {number}")
+        hierarchy.SetItemParent(hierarchy.GetItemByDataNode(node), owner)
+        nodes.append(node)
+    return nodes
+
+
 def visible_lesions() -> list[tuple[np.ndarray, np.ndarray]]:
     """Places, (3,) RAS mm, of the lesions that both studies of `followed` show."""
     states = [lesion.states for lesion in followed().lesions]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import sys
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -83,6 +86,7 @@ class Engine:
             if film not in self._models:
                 if problem := self.problem():
                     raise AnatomicalEmbeddingError(problem)
+                loadTorchLibrary()
                 from AnatomicalEmbedding.embedding.inference import load_model
 
                 self._models[film] = load_model(self._weights(film), self.choice.device, self._cache())
@@ -157,3 +161,14 @@ class Engine:
             return None
         folder = Path(self.choice.cacheFolder) if self.choice.cacheFolder else default_folder()
         return MapCache(folder, self.choice.cacheLimitMb * 2**20)
+
+
+def loadTorchLibrary() -> None:
+    """Load the library of torch while other threads run. `import torch` would load it while it keeps Python's lock.
+
+    Only on Linux, and only before the import. If the library cannot be loaded, the import reports this.
+    """
+    found = None if "torch" in sys.modules or sys.platform != "linux" else find_spec("torch")
+    if found is not None and found.origin is not None:
+        library = Path(found.origin).parent / "lib" / "libtorch_python.so"
+        ctypes.CDLL(None).dlopen(str(library).encode(), os.RTLD_LAZY)  # a call by ctypes releases Python's lock
