@@ -212,12 +212,9 @@ def _descriptor_plane(film: EmbeddingMap) -> _Plane:
 def _edge_plane(film: EmbeddingMap) -> _Plane:
     """Return the directions of the gradient of a film's grey levels; the vectors of flat places are short."""
     image = film.image[:, 0].float() / 255
-    gradient = [
-        F.pad(image[2:] - image[:-2], (0, 0, 1, 1)),
-        F.pad(image[:, 2:] - image[:, :-2], (1, 1)),
-    ]
-    vectors = torch.stack(gradient)
-    vectors = vectors / (vectors.norm(dim=0) + _FLAT)
+    down, across = F.pad(image[2:] - image[:-2], (0, 0, 1, 1)), F.pad(image[:, 2:] - image[:, :-2], (1, 1))
+    gradient = torch.stack([down, across])
+    vectors = gradient / (gradient.norm(dim=0) + _FLAT)
     body = film.body[:, 0].float()
     share = vectors.shape[-1] / body.shape[-1]  # places in a cell, along R and S
     shown = F.interpolate(body[None, None], scale_factor=share)[0, 0]

@@ -43,10 +43,9 @@ def measure() -> Counter:
 
 
 def growth(before: Counter, after: Counter, reloaded: bool = False) -> list[str]:
-    """What there is more of than before. Three threads, of maps, of
-    correspondences and of words, wait for more work while a panel is open.
-    New slice views observe the scene themselves, and so do the selectors of a panel that was reloaded, which Slicer
-    keeps (12 observers each, of any module): observers are compared only where there are none.
+    """What there is more of than before. Three threads, of maps, of correspondences and of words, wait for more work
+    while a panel is open. New slice views observe the scene themselves, and so do the selectors of a panel that was
+    reloaded, which Slicer keeps (12 observers each, of any module): observers are compared only where there are none.
     """
     allowed = Counter({"threads": 3, "slice views": after["slice views"]})
     if reloaded or after["slice views"] > before["slice views"]:
