@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import AnatomicalEmbeddingError
 from ..files import write_text
-from .console import at_least, complete, open_model, progress_bar, say
+from .console import at_least, complete, open_model, progress_bar, say, warn
 
 if TYPE_CHECKING:
     from ..evaluation.protocol import Matcher
@@ -82,7 +82,7 @@ def run_confidence(options: argparse.Namespace) -> None:
 
     model = open_model(options)
     cases = load_cases(options.folder)
-    judged = judge_trials(labelled_trials(cases, model.embed, GROUPS), options.effort)
+    judged = judge_trials(labelled_trials(cases, model.embed, GROUPS, warn), options.effort)
     finish(summarise_confidence(judged, f"{model.name}, {options.effort}"), options)
 
 

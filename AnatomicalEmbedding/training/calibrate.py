@@ -144,7 +144,7 @@ def collect(
                 skipped.append(str(error))
 
     trials = {
-        LABELLED: labelled_trials(cases, model.embed, CLICKED),
+        LABELLED: labelled_trials(cases, model.embed, CLICKED, skipped.append),
         BENT: bent_trials(readable(), model.embed, skipped.append),
         PHANTOMS: phantom_trials(phantom_seeds, model.embed, CLICKED),
     }

@@ -94,6 +94,7 @@ _TOP, _BOTTOM = KINDS.index("superior"), KINDS.index("inferior")
 CLICKED = (CENTRE, INNER, LANDMARK)
 
 Embed = Callable[[Volume], EmbeddingMap]
+Skip = Callable[[str], None]  # called with the reason if a scan, or a part of it, cannot be embedded
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +125,9 @@ def cut_scan(volume: Volume, low_mm: float, high_mm: float) -> Volume:
     return crop_voxels(volume, box_ras)
 
 
-def labelled_trials(cases: Sequence[Case], embed: Embed, groups: Collection[str]) -> Iterator[Trial]:
+def labelled_trials(
+    cases: Sequence[Case], embed: Embed, groups: Collection[str], skip: Skip = lambda reason: None
+) -> Iterator[Trial]:
     """Yield trials of every ordered pair of labelled scans.
 
     If the two scans show one patient, the points are landmarks. Otherwise the points are points of structures, and
@@ -140,7 +143,11 @@ def labelled_trials(cases: Sequence[Case], embed: Embed, groups: Collection[str]
         for cut in (None, (low, low + reach), (high - reach, high)):
             if cut is not None and not (target.structures and _upright(target.volume)):
                 continue
-            seen = maps[target.id] if cut is None else embed(cut_scan(target.volume, *cut))
+            try:
+                seen = maps[target.id] if cut is None else embed(cut_scan(target.volume, *cut))
+            except VolumeError as error:  # the part may show hardly anything but air
+                skip(str(error))
+                continue
             for template in cases:
                 if template.id == target.id or (template.patient == target.patient and cut is not None):
                     continue
@@ -194,13 +201,8 @@ def _placed(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndarray:
     return np.where(beyond < -_INSIDE_MM, 1, np.where(beyond > _OUTSIDE_MM, -1, 0))
 
 
-def bent_trials(
-    volumes: Iterable[Volume], embed: Embed, skip: Callable[[str], None] = lambda reason: None
-) -> Iterator[Trial]:
-    """Yield trials of random points of each scan. The target is a bent copy of the scan, first whole, then cut.
-
-    skip: called with the reason if a scan, or its copy, cannot be embedded.
-    """
+def bent_trials(volumes: Iterable[Volume], embed: Embed, skip: Skip = lambda reason: None) -> Iterator[Trial]:
+    """Yield trials of random points of each scan. The target is a bent copy of the scan, first whole, then cut."""
     for number, volume in enumerate(volumes):
         rng = np.random.default_rng(number)
         copy = warp_scan(volume, number)
@@ -226,7 +228,11 @@ def bent_trials(
         placed = _placed(truth, cut)
         kept = placed != 0
         there = np.where(placed[kept, None] > 0, truth[kept], np.nan)
-        part = embed(cut_scan(copy.volume, *cut))
+        try:
+            part = embed(cut_scan(copy.volume, *cut))
+        except VolumeError as error:
+            skip(str(error))
+            continue
         yield Trial(template, points[kept], part, there, False, (LANDMARK,) * int(kept.sum()))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from ellipsoid_cases import ORGANS, write_case
@@ -76,6 +78,22 @@ def test_labelled_scans_are_tried_whole_and_cut(tmp_path, embed):
             assert len(gone) == 7 * len(organs)
     assert absent >= 14
     assert truth["anna"].keys() == truth["bert"].keys()
+
+
+def test_a_part_that_shows_only_air_is_skipped_with_the_reason(tmp_path, torso, embed):
+    """Labelled or bent: what shows the body is tried all the same."""
+    for name in ("anna", "bert"):
+        write_case(tmp_path, name, (0, 0, 135.0), organs={"spleen": ((40.0, 10.0, 335.0), (12.0, 12.0, 12.0))})
+    reasons = []
+    trials = list(labelled_trials(load_cases(tmp_path), embed, CLICKED, reasons.append))
+    assert [trial.whole for trial in trials] == [True, False, True, False]
+    assert len(reasons) == 2
+    assert "anna" in reasons[0]
+    hu = torso.voxels.copy()
+    hu[: int(0.85 * len(hu))] = -1000
+    trials = list(bent_trials([replace(torso, voxels=hu)], embed, reasons.append))
+    assert [trial.whole for trial in trials] == [True]
+    assert len(reasons) == 3
 
 
 def test_clicked_points_are_centres_inner_points_and_named_landmarks(tmp_path, embed):
