@@ -20,7 +20,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Downloads the program's packages with pip into the folder DIR, and adds the program itself, the "
         "weights that its wheel does not contain, and the SHA-256 of all files. Copy DIR to a computer with the same "
         "operating system and processor. pip installs the program there without network. 3D Slicer's section Set-up "
-        "accepts the same folder. Only this command and pip use the network.",
+        "accepts the same folder. This command uses the network.",
     )
     add = parser.add_argument
     add("folder", type=Path, metavar="DIR", help="folder to write")

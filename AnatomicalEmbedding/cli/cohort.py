@@ -105,13 +105,14 @@ def run_run(options: argparse.Namespace) -> None:
     from ..cohort.engine import run
     from ..cohort.store import Store
     from ..cohort.work import Plan
+    from ..scan.sources import list_sources
 
     plan = Plan(
         options.model, options.device, options.workers, options.memory_mb, options.scheduler, not options.no_descriptors
     )
-    for folder in options.folders:  # checked before the store is created
-        if not folder.exists():
-            raise AnatomicalEmbeddingError(f"{folder}: no such file or folder; check the path.")
+    # checked before the store is created
+    if options.folders and next(list_sources(options.folders, unreadable=lambda line: None), None) is None:
+        raise AnatomicalEmbeddingError(f"{options.folders[0]}: contains no scan; give folders of CT scans.")
     with Store(options.store, create=bool(options.folders)) as store:
         refused: list[str] = []
         added = store.add(options.folders, unreadable=refused.append) if options.folders else {}

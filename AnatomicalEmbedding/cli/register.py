@@ -157,6 +157,7 @@ def _write_dicom(found: Registration, fixed: Volume, series: list[SourceSeries],
 
 def _read_labels(path: Path, moving: Volume) -> sitk.Image:
     import numpy as np
+    import SimpleITK as sitk
 
     from ..dicom.outlines import read_dicom_labels
     from ..scan.dicom import is_dicom_file
@@ -169,6 +170,11 @@ def _read_labels(path: Path, moving: Volume) -> sitk.Image:
     same = image.GetSize() == moving.shape[::-1] and np.allclose(image_affine(image), moving.ijk_to_ras, atol=0.01)
     if not same:
         raise VolumeError(f"{path}: has another voxel grid than the moving scan; resample this label map to the scan.")
+    voxels = sitk.GetArrayViewFromImage(image)
+    if voxels.min() < 0 or (voxels != np.rint(voxels)).any():
+        raise VolumeError(
+            f"{path}: looks like a scan, not a label map (it has negative or broken numbers); give labels."
+        )
     return image
 
 

@@ -24,7 +24,7 @@ from ..registration.patient_scans import MappedScan, find_correspondence
 from ..scan.sources import distinct_names
 from ..scan.volume import Volume
 from ..structures.locating import Example, locate
-from ..words import OUTSIDE, Mention, Place, PlaceFinder, load_terms, not_understood, parse_query, shipped_atlas
+from ..words import INSIDE, OUTSIDE, Mention, Place, PlaceFinder, load_terms, not_understood, parse_query, shipped_atlas
 from ..words.derived_places import qualify
 from ..words.presence import frame_fields
 from .index import Hit, Index
@@ -266,7 +266,7 @@ def _of_words(row: Row, place: Place) -> Found:
     if place.status == OUTSIDE or place.point_ras is None:
         return _absent(row, max(1 - float(place.probability), _ABSENT_PROBABILITY))
     error = _error_mm(place)
-    status = UNCERTAIN if place.status == UNCERTAIN else str(decide(1.0, error))
+    status = str(decide(1.0, error)) if place.status == INSIDE else UNCERTAIN
     return Found(row, status, float(place.probability), error, np.asarray(place.point_ras))
 
 

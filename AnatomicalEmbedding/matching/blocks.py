@@ -23,15 +23,15 @@ from ..errors import MapError
 from .target_batch import TargetRows
 
 _NODE_STEP = 2  # distance between nodes, in local cells
-_NODE_MM = 22.0  # radius around the point in which nodes choose a displacement
+_NODE_MM = 30.0  # radius around the point in which nodes choose a displacement
 _BLOCK_MM = 16.0  # radius of a node's block
 _BLOCK_SIGMA_MM = 14.0
 _SEARCH_MM = 16.0  # half size of the box of displacements
 _AGAIN_MM = 6.0  # if the answer moved farther than this, the search is repeated around the new answer
 _PRIOR_MM = 12.0  # usual distance of the truth from the first answer
-_PRIOR_WEIGHT = 0.05  # how much a displacement of _PRIOR_MM lowers the mean similarity
+_PRIOR_WEIGHT = 0.03  # how much a displacement of _PRIOR_MM lowers the mean similarity
 _UNSEEN = 0.2  # strength of the penalty if a displacement moves a part of the block out of the body
-_FIT_SIGMA_MM = 20.0
+_FIT_SIGMA_MM = 22.0
 _FIT_ROUNDS = 6
 _FIT_KNEE_MM = 4.0  # residual at which a node's weight has halved
 _SLOPE_PRIOR = 300.0  # mm^2; keeps the fitted displacement uniform if only few nodes choose a displacement

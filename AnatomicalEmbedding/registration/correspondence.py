@@ -24,7 +24,7 @@ from ..embedding.map_file import check_matrices
 from ..embedding.tensor_files import DAMAGED, NewerFormatError, check_size, read_tensor_file, write_tensor_file
 from ..errors import CancelledError, MapError, PointsError
 from ..matching.match import Matches
-from ..matching.status import decide
+from ..matching.status import ABSENT, UNCERTAIN, decide
 from ..resources import resource
 from ..scan.geometry import in_grid, mm_to_sides, transform_points
 from ..scan.volume import Volume
@@ -111,7 +111,7 @@ class Correspondence:
 
         Returns:
             The answers, as `matching.match.match` returns them. The evidence has the columns `agreement.EVIDENCE`. If
-            tissue is new or gone, the status is "uncertain" or "absent".
+            tissue is new or gone, the status is "uncertain"; it is "absent" only outside the target.
 
         Raises:
             PointsError: a point lies outside the template.
@@ -128,6 +128,7 @@ class Correspondence:
         within, near = (np.clip(share * rare, 1 - _HIGHEST, _HIGHEST) for share in (within, near))
         levels = np.full(len(places), "", dtype="<U10")
         status = decide(present, expected)
+        status[(status == ABSENT) & ~outside] = UNCERTAIN  # the target shows the place, but its tissue has changed
         return Matches(places, score, status, expected, within, near, present, evidence, levels)
 
     def read(self, points_ras: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

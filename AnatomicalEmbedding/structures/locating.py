@@ -213,7 +213,7 @@ def _combined(
     )
     present = float(np.median(held)) if np.median(held) * len(trusts[0]) >= 2 else 0.0
     levels = _doubtful_levels(name, box, target)
-    remarks = ((level_sentence(levels),) if levels else ()) + _disagreements(sides)
+    remarks = ((level_sentence(levels),) if levels else ()) + _disagreements(examples, sides)
     return Located(name, box, sigma, present, cut, remarks, near, scan, levels)
 
 
@@ -225,17 +225,20 @@ def _doubtful_levels(name: str, box: np.ndarray, target: EmbeddingMap) -> str:
     return doubtful_level(name, level, float(target.sample(held_in(target, middle[None]))[0, 2]))
 
 
-def _disagreements(sides: np.ndarray) -> tuple[str, ...]:
-    """Return a sentence for each of n boxes (n, 6) that lies unusually far from the middle of the other boxes."""
+def _disagreements(examples: Sequence[Example], sides: np.ndarray) -> tuple[str, ...]:
+    """Return a sentence for each of n boxes that lies unusually far from the middle of the other boxes.
+
+    sides: (n, 6) RAS mm, the boxes from the n examples.
+    """
     if len(sides) < 3:
         return ()
     middles = sides.reshape(-1, 2, 3).mean(axis=1)
     remarks = []
-    for n in range(len(middles)):
+    for n, example in enumerate(examples):
         others = np.delete(middles, n, axis=0)
         centre = np.median(others, axis=0)
         usual = float(np.median(np.linalg.norm(others - centre, axis=1)))
         off = float(np.linalg.norm(middles[n] - centre))
         if off > max(_DISAGREES_MM, _DISAGREES_TIMES * usual):
-            remarks.append(f"the box from example {n + 1} is {off:.0f} mm from the other boxes")
+            remarks.append(f"the box from the example in {example.scan} is {off:.0f} mm from the other boxes")
     return tuple(remarks)
