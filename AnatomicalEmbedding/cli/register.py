@@ -172,9 +172,7 @@ def _read_labels(path: Path, moving: Volume) -> sitk.Image:
         raise VolumeError(f"{path}: has another voxel grid than the moving scan; resample this label map to the scan.")
     voxels = sitk.GetArrayViewFromImage(image)
     if voxels.min() < 0 or (voxels != np.rint(voxels)).any():
-        raise VolumeError(
-            f"{path}: looks like a scan, not a label map (it has negative or broken numbers); give labels."
-        )
+        raise VolumeError(f"{path}: looks like a scan: it has negative values or fractions; give a label map.")
     return image
 
 

@@ -86,6 +86,12 @@ def test_points_that_the_moving_scan_does_not_show_are_missing_there(anatemb, pl
     assert [point["positionStatus"] for point in markup["controlPoints"]] == ["defined", "missing"]
 
 
+def test_a_scan_in_place_of_labels_is_refused(anatemb, place, tmp_path):
+    outcome = anatemb("register", place.template, place.target, "-o", tmp_path / "o", "--labels", place.target)
+    assert_refused(outcome, "target.nii.gz", "looks like a scan", "give a label map")
+    assert not (tmp_path / "o").exists()
+
+
 def test_labels_of_another_scan_are_refused(anatemb, place, labels, tmp_path):
     small = sitk.ReadImage(str(labels))[:-1, :, :]
     sitk.WriteImage(small, str(tmp_path / "small.nii.gz"))

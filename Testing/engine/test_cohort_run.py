@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from cli_runs import assert_refused
 from cohort_scans import checksums, embed_waiting, states, write_parts
 from small_models import write_small_weights
 
@@ -143,3 +144,9 @@ def _wait_for_maps(folder: Path, count: int, process: subprocess.Popen) -> None:
 def _workers(pid: int) -> list[psutil.Process]:
     every = psutil.Process(pid).children(recursive=True)
     return [each for each in every if "spawn_main" in " ".join(each.cmdline())]
+
+
+def test_a_folder_without_scans_is_refused_and_no_cohort_is_made(anatemb, tmp_path):
+    (tmp_path / "empty").mkdir()
+    assert_refused(anatemb("cohort", "run", tmp_path / "store", tmp_path / "empty"), "empty", "contains no scan")
+    assert not (tmp_path / "store").exists()

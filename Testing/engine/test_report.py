@@ -11,8 +11,11 @@ from AnatomicalEmbedding.matching.match import Matches
 from AnatomicalEmbedding.reports import pictures
 from AnatomicalEmbedding.reports.matches import write_report
 from AnatomicalEmbedding.reports.pictures import AXIAL, CORONAL, PLANES, SAGITTAL
+from AnatomicalEmbedding.reports.scan_pages import write_places_report
 from AnatomicalEmbedding.scan.points import PointList
 from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.words.grid_weights import Field, Grid
+from AnatomicalEmbedding.words.placing import Place
 
 Image = pytest.importorskip("PIL.Image")
 pytest.importorskip("jinja2")
@@ -176,3 +179,25 @@ def test_page_stands_alone_and_escapes_names(page):
     assert "<b>left</b>" not in html
     assert "L1 &lt;b&gt;left&lt;/b&gt; &amp; right" in html
     assert "<title>Follow-up &amp; more</title>" in html
+
+
+def test_a_place_is_drawn_with_its_region_around_it(tmp_path):
+    """The region is a ball of 16 mm about the place: yellow or blue pixels surround the cross, and no others exist."""
+    middle, step = ORIGIN + SPACING * (SIZE - 1) / 2, np.full(3, 4.0)
+    shape = (30, 30, 30)
+    grid = Grid(middle - step * 14.5, step, shape, np.ones(shape, dtype=bool))
+    k, j, i = np.indices(shape)
+    away = np.linalg.norm((np.stack([i, j, k], axis=-1) - 14.5) * step, axis=-1)
+    ball = Field((0, 0, 0), np.exp(-((away / 10) ** 2)).astype(np.float32) * (away < 16))
+    place = Place("liver", "liver", "inside", "", 0.9, middle, ball, grid)
+    path = write_places_report(
+        tmp_path / "page.html", volume_of(lambda ras: ras[:, 0] * 0 + 40), "scan", [("liver", place)]
+    )
+    for picture in pictures_of(path.read_text(encoding="utf-8")):
+        pixels = np.asarray(picture, dtype=int)
+        coloured = np.argwhere(np.ptp(pixels, axis=2) > 25)
+        centre = (len(pixels) - 1) / 2
+        farthest = np.linalg.norm(coloured - centre, axis=1).max()
+        assert len(coloured) > 0.4 * np.pi * farthest**2
+        assert farthest < centre
+        np.testing.assert_allclose(coloured.mean(axis=0), centre, atol=2)
