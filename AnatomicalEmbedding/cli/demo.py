@@ -37,6 +37,7 @@ def run(options: argparse.Namespace) -> None:
     from ..matching.match import match
     from ..phantom import make_phantom
     from ..scan.points import PointList, write_markups
+    from ..scan.volume import Volume
 
     _check_own(options.output)
     say("Making two synthetic patients ...", options.json)
@@ -47,13 +48,16 @@ def run(options: argparse.Namespace) -> None:
     truth = np.array([target.points_ras.get(name, np.full(3, np.nan)) for name in names])
     model = open_model(options)
     say("Embedding both scans and matching the points ...", options.json)
-    template_map, target_map = (embed(model, patient.volume, options) for patient in (template, target))
-    matches = match(template_map, points.points_ras, target_map)
     write_markups(options.output / _POINTS, points, name="template")  # written first, since `_check_own` looks for it
-    template.volume.write(options.output / "template.nii.gz")
-    target.volume.write(options.output / "target.nii.gz")
-    answer = Answer(str(options.output / "target.nii.gz"), "target", matches, target.volume)
-    written = write_answers(options.output, template.volume, points, [answer], model.name)
+    paths = options.output / "template.nii.gz", options.output / "target.nii.gz"
+    for path, patient in zip(paths, (template, target), strict=True):
+        patient.volume.write(path)
+    # read from the files, so that the other commands give the same answers for these files
+    volumes = [Volume.read(path) for path in paths]
+    template_map, target_map = (embed(model, volume, options) for volume in volumes)
+    matches = match(template_map, points.points_ras, target_map)
+    answer = Answer(str(paths[1]), "target", matches, volumes[1])
+    written = write_answers(options.output, volumes[0], points, [answer], model.name)
     errors = np.linalg.norm(matches.points_ras - truth, axis=1)
     known = np.isfinite(errors)
     median = float(np.median(errors[known]))
