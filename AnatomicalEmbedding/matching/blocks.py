@@ -151,7 +151,10 @@ def _in_parts(
     """Match n points in batches, to save memory. about, first: (n, 3), in half cells of the target: the place around
     which a point is searched for, and the first answer, found by body coordinates."""
     if blocks.seen.shape[1] != len(layout.nodes):
-        raise MapError("the two maps have cells of different sizes; embed both scans again with the same weights.")
+        raise MapError(
+            "the maps have cells of different sizes, or the points were prepared by another version of this program; "
+            "embed both scans again with the same weights."
+        )
     every = (blocks.descriptors, blocks.seen, about, first)
     parts = [
         _match(Blocks(d, s), part, a, f, layout)

@@ -66,7 +66,7 @@ def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "st
 
 
 def query_to_text(query: Query) -> str:
-    """Convert a query for effort "standard" to a text of about 6 kB for each point. `query_from_text` restores it.
+    """Convert a query for effort "standard" to a text of about 9 kB for each point. `query_from_text` restores it.
 
     The text begins with `weights_hash`. The descriptors are rounded to steps of 1 / 127.
     """
