@@ -311,11 +311,13 @@ def _read_along_axes(x: torch.Tensor, places: list[np.ndarray]) -> torch.Tensor:
 def check_kind(volume: Volume, planar: bool, name: str) -> None:
     """Raise VolumeError unless the weights `name` embed scans of this kind. planar: True for weights for films."""
     if volume.is_film != planar:
-        kind, other = ("film", "CTs") if volume.is_film else ("CT", "films")
-        raise VolumeError(
-            f"{volume.path or volume.name or 'the scan'}: is a {kind}, but the weights {name} are for {other}; choose"
-            f" weights for {kind}s."
+        kind, other, remedy = (
+            ("film", "CTs", "find points in films with `match` and film-open; boxes, words and registration need a CT.")
+            if volume.is_film
+            else ("CT", "films", "choose weights for CTs.")
         )
+        who = volume.path or volume.name or "the scan"
+        raise VolumeError(f"{who}: is a {kind}, but the weights {name} are for {other}; {remedy}")
 
 
 def volume_hash(volume: Volume) -> str:
