@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 from driver.landmarks import answer, answer_place, cell, new_list, place_point, world
 from driver.scans import add_patient, patient
 
@@ -32,6 +33,8 @@ def run_after_restart(user):
     current = user.node("Current")
     user.wait(lambda: answer(panel, current, 1) is not None, 60)
     before, after = json.loads((user.folder / "before.json").read_text()), _state(user, panel, current)
+    places = [np.array(state.pop("places shown")) for state in (before, after)]
+    assert np.abs(places[1] - places[0]).max() < 0.1, f"places shown: {places[1]}, before {places[0]}"
     for what, value in before.items():
         assert after[what] == value, f"{what}: {after[what]}, before {value}"
     user.views.assert_none_is_black([user.node("Prior"), current])
@@ -42,7 +45,7 @@ def _state(user, panel, current):
     ui, points = panel.ui, panel.logic.points
     scans = [user.node("Prior"), current]
     return {
-        "places shown": [[round(x, 1) for x in user.views.middle(volume)] for volume in scans],
+        "places shown": [list(map(float, user.views.middle(volume))) for volume in scans],
         "points": [[round(x, 2) for x in world(points, n)] for n in range(points.GetNumberOfControlPoints())],
         "answers": [[round(x, 2) for x in answer_place(panel, current, row)] for row in range(2)],
         "statuses": [answer(panel, current, row).status for row in range(2)],
