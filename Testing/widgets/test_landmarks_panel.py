@@ -101,3 +101,24 @@ def test_films_can_be_chosen_and_all_scans_are_of_the_kind_of_the_template(kit, 
     panel.ui.allTargetsCheckBox.checked = False
     panel.ui.targetSelector.setCheckState(node("Prior"), 2)
     assert set(panel.logic.targets) == {grey, node("Prior")}
+
+
+def test_the_user_says_whether_scans_show_one_patient(kit, panel):
+    import qt
+
+    from AnatomicalEmbeddingLib.shared.SceneNodes import haveOnePatient
+
+    box, scene = panel.ui.patientCheckBox, slicer.mrmlScene
+    scans = [panel.logic.template, *panel.logic.targets]
+    assert box.checkState() == qt.Qt.PartiallyChecked
+    kit.click(box)
+    assert haveOnePatient(scene, *scans) is True
+    assert box.checkState() == qt.Qt.Checked
+    kit.click(box)
+    assert haveOnePatient(scene, *scans[:2]) is False
+    assert box.checkState() == qt.Qt.Unchecked
+    kit.click(box)
+    assert haveOnePatient(scene, *scans) is True
+    added = add_patient(1, "Added")
+    kit.spin(lambda: added in panel.logic.targets)
+    kit.spin(lambda: box.checkState() == qt.Qt.PartiallyChecked)

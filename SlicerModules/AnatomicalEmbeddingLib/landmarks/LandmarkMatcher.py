@@ -49,10 +49,10 @@ class LandmarkMatcher:
         targets = self.store.reachable(template, targets)
         groups: dict[tuple[int, ...], list] = {}
         for target in targets:
-            source = self._source(template, target)
+            source, isApart = self._source(template, target), self.store.correspondences.areApart(template, target)
             known = self._answers.answersIn(target)
             missing = tuple(
-                n for n in np.flatnonzero(inside) if not _isCurrent(known.get(ids[n]), source, ids[n] == moved)
+                n for n in np.flatnonzero(inside) if not _isCurrent(known.get(ids[n]), source, ids[n] == moved, isApart)
             )
             if missing:
                 groups.setdefault(missing, []).append(target)
@@ -97,5 +97,9 @@ def judgement(matches, n: int, source: str) -> Answer:
     return Answer("", str(status), float(error), float(chance), source)
 
 
-def _isCurrent(answer: Answer | None, source: str, hasMoved: bool) -> bool:
-    return answer is not None and (answer.byHand or (answer.madeFrom.startswith(source) and not hasMoved))
+def _isCurrent(answer: Answer | None, source: str, hasMoved: bool, isApart: bool) -> bool:
+    """Return False if the point must be matched. While a correspondence is computed, its earlier answer stays."""
+    if answer is None or answer.byHand:
+        return answer is not None
+    isSame = answer.madeFrom == source if isApart else answer.madeFrom.startswith(source)
+    return isSame and not hasMoved

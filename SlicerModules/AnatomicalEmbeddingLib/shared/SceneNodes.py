@@ -7,12 +7,15 @@ Slicer, for example in the browser viewer, the functions below create these item
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from hashlib import blake2b
 
 import slicer
 import vtk
 
 _HIDDEN = "AnatomicalEmbedding.Hidden"  # attribute of an item whose node is hidden from users
+
+_PATIENT = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
 
 _KEY = os.urandom(16)  # a new key for each run, so that a code cannot be traced back to a Patient ID
 
@@ -93,8 +96,7 @@ def naming(node, sentence: str) -> str:
 
 def patientItem(scene, node) -> int:
     """Return the subject hierarchy item of the node's patient; if the node has no patient, the item of the scene."""
-    level = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
-    return ancestorOf(scene, node, level) or _hierarchy(scene).GetSceneItemID()
+    return ancestorOf(scene, node, _PATIENT) or _hierarchy(scene).GetSceneItemID()
 
 
 def placeUnderPatient(scene, node, patientId: str) -> None:
@@ -112,11 +114,31 @@ def placeUnderPatient(scene, node, patientId: str) -> None:
         hierarchy.SetItemParent(itemOf(scene, node), item)
 
 
-def haveOnePatient(scene, node, other) -> bool:
-    """True if two nodes belong to the same patient in the subject hierarchy."""
-    level = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
-    item = ancestorOf(scene, node, level)
-    return item != 0 and item == ancestorOf(scene, other, level)
+def haveOnePatient(scene, *nodes) -> bool | None:
+    """Return True if all nodes belong to one patient of the subject hierarchy, False if they belong to different
+    patients. Return None if this is not known, because a node has no patient."""
+    items = {ancestorOf(scene, node, _PATIENT) for node in nodes}
+    return False if len(items - {0}) > 1 else None if 0 in items else True
+
+
+def setOnePatient(scene, nodes: Iterable, isOne: bool) -> None:
+    """Put nodes under one patient of the subject hierarchy; with isOne=False, each node under a patient of its own.
+
+    Nodes of a patient with a UID, which came from DICOM, stay where they are. Patients without nodes are removed.
+    """
+    hierarchy, uid = _hierarchy(scene), slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
+    before = {node: ancestorOf(scene, node, _PATIENT) for node in nodes}
+    fixed = [item for item in before.values() if item and hierarchy.GetItemUID(item, uid)]
+    movable = [node for node, item in before.items() if item not in fixed]
+    patient = fixed[0] if fixed else 0
+    for node in movable:
+        if not (isOne and patient):
+            name = hierarchy.GenerateUniqueItemName("Patient")
+            patient = hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), name)
+        hierarchy.SetItemParent(itemOf(scene, node), patient)
+    for item in {before[node] for node in movable} - {0}:
+        if hierarchy.GetNumberOfItemChildren(item) == 0:
+            hierarchy.RemoveItem(item, False)
 
 
 def ancestorOf(scene, node, level: str) -> int:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import slicer
+import vtk
 from landmark_bench import NAMES
 from scans import add_bent_copy, add_patient, bent_copy, finish, patient, put_under_one_patient
 
@@ -164,3 +165,74 @@ def test_a_scan_read_with_a_patient_id_joins_its_patient_and_the_scene_gets_no_n
     assert not SceneNodes.haveOnePatient(scene, unknown, unknown)
     created = SceneNodes.ancestorOf(scene, other, "Patient")
     assert "0815" not in hierarchy.GetItemUID(created, "DICOM") + hierarchy.GetItemName(created)
+
+
+def patient_names(scene, nodes) -> list[str]:
+    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    return [hierarchy.GetItemName(SceneNodes.ancestorOf(scene, node, "Patient")) for node in nodes]
+
+
+def test_the_user_says_that_scans_without_dicom_show_one_patient_or_different_patients(scene):
+    one, other, third = nodes = [add_patient(0, f"CT {n}") for n in range(3)]
+    assert SceneNodes.haveOnePatient(scene, one, other) is None
+    SceneNodes.setOnePatient(scene, [one, other], True)
+    assert SceneNodes.haveOnePatient(scene, one, other) is True
+    assert SceneNodes.haveOnePatient(scene, *nodes) is None
+    SceneNodes.setOnePatient(scene, nodes, False)
+    assert SceneNodes.haveOnePatient(scene, one, other) is False
+    assert len(set(patient_names(scene, nodes))) == 3
+    SceneNodes.setOnePatient(scene, nodes, True)
+    assert SceneNodes.haveOnePatient(scene, *nodes) is True
+    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    items = vtk.vtkIdList()
+    hierarchy.GetItemChildren(hierarchy.GetSceneItemID(), items)
+    assert items.GetNumberOfIds() == 1  # patients without a scan are removed
+    SceneNodes.removeNode(scene, third)
+
+
+def test_a_patient_of_dicom_stays_the_patient_of_its_scans(scene):
+    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    imported, later, added = (add_patient(0, f"CT {n}") for n in range(3))
+    put_under_one_patient(scene, imported, later)
+    miller = SceneNodes.ancestorOf(scene, imported, "Patient")
+    hierarchy.SetItemUID(miller, "DICOM", "4711")
+    SceneNodes.setOnePatient(scene, [added, imported, later], True)
+    assert SceneNodes.ancestorOf(scene, added, "Patient") == miller
+    SceneNodes.setOnePatient(scene, [added, imported, later], False)
+    assert SceneNodes.haveOnePatient(scene, imported, later) is True
+    assert SceneNodes.haveOnePatient(scene, imported, added) in (True, False)
+
+
+def test_what_the_user_said_is_saved_with_the_scene(scene, tmp_path):
+    names = ("CT 0", "CT 1", "CT 2")
+    nodes = [add_patient(0, name) for name in names]
+    SceneNodes.setOnePatient(scene, nodes[:2], True)
+    SceneNodes.setOnePatient(scene, nodes[2:], False)
+    path = str(tmp_path / "scene.mrml")
+    scene.SetURL(path)
+    assert scene.Commit(path)
+    scene.Clear(0)
+    scene.SetURL(path)
+    scene.Import()
+    nodes = [scene.GetFirstNodeByName(name) for name in names]
+    assert SceneNodes.haveOnePatient(scene, *nodes[:2]) is True
+    assert SceneNodes.haveOnePatient(scene, *nodes[1:]) is False
+
+
+def test_answers_follow_what_the_user_says_about_the_patient(bench, scene):
+    template, target = add_bent_copy(), add_patient(0, "Earlier")
+    bench.ready(template, target)
+    points, places = points_of_bent_copy()
+    ids = [bench.place(f"P{n}", node=point) for n, point in enumerate(points)]
+    matched = off_mm(bench, target, ids, places)
+    bench.store.correspondences.say([template, target], True)
+    settle(bench)
+    assert np.median(off_mm(bench, target, ids, places)) < 2.0
+    bench.store.correspondences.say([template, target], False)
+    np.testing.assert_allclose(off_mm(bench, target, ids, places), matched, atol=0.01)
+    assert bench.store.correspondences.get(template, target) is None
+    bench.store.correspondences.request(template, [target], ofOnePatient=True)
+    assert not bench.store.correspondences.busy
+    bench.store.correspondences.say([template, target], True)
+    settle(bench)
+    assert np.median(off_mm(bench, target, ids, places)) < 2.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..SceneNodes import haveOnePatient
+from ..SceneNodes import haveOnePatient, setOnePatient
 from ..Signal import Listener, Signal
 from ..VolumeNodes import isFilm, snapshot
 from .Worker import Worker
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class Correspondences(Listener):
-    """The correspondences between volumes that have a map. Signal changed(): a correspondence is ready.
+    """The correspondences between volumes that have a map. Signal changed(): a correspondence is ready, or
+    the user has said whether scans show one patient.
 
     A correspondence is forgotten, and its computation cancelled, if the map of one of its two volumes is removed or
     replaced.
@@ -39,24 +40,36 @@ class Correspondences(Listener):
         return bool(self._waiting) or self._worker.busy
 
     def get(self, template, target) -> Correspondence | None:
-        """Return the correspondence from one volume to another. None if it is not ready, or the scans were refused."""
+        """Return the correspondence from one volume to another. None if it is not ready, or the scans were refused, or
+        belong to different patients."""
         maps, found = self._known.get((template.GetID(), target.GetID()), ([], None))
-        return found if maps == [self.store.map(template), self.store.map(target)] else None
+        isCurrent = maps == [self.store.map(template), self.store.map(target)]
+        return found if isCurrent and not self.areApart(template, target) else None
+
+    def areApart(self, template, target) -> bool:
+        """Return True if two CTs belong to different patients of the subject hierarchy."""
+        return not isFilm(target) and haveOnePatient(self.scene, template, target) is False
+
+    def say(self, volumeNodes: Sequence, isOne: bool) -> None:
+        """Record the user's word that volumes show one patient, or different patients. See `setOnePatient`."""
+        setOnePatient(self.scene, volumeNodes, isOne)
+        self.changed.emit()
 
     def request(self, template, targets: Sequence, ofOnePatient: bool = False, retry: bool = True) -> None:
         """Start to compute the correspondences from one volume to others. Volumes without a map are left out.
 
-        ofOnePatient: True if all volumes show one patient. If False, only targets that have the same patient as the
-        template in the subject hierarchy are used. Two films, and a CT and a film, need not show one patient; but a
-        place of a film has no single place in a CT, so from a film to a CT there is no correspondence. retry: True to
-        also try the pairs whose computation failed before; pairs that do not show one patient are never tried again.
+        ofOnePatient: True if volumes without a patient in the subject hierarchy show one patient. If False, only
+        targets that have the same patient as the template there are used. Two films, and a CT and a film, need not
+        show one patient; but a place of a film has no single place in a CT, so from a film to a CT there is no
+        correspondence. retry: True to also try the pairs whose computation failed before; pairs that do not show one
+        patient are never tried again.
         """
         for target in targets:
             key = (template.GetID(), target.GetID())
             known = template is target or key in self._known or (key in self._failed and not retry)
             if known or None in (self.store.map(template), self.store.map(target)):
                 continue
-            if isFilm(template) and not isFilm(target):
+            if (isFilm(template) and not isFilm(target)) or self.areApart(template, target):
                 continue
             if ofOnePatient or isFilm(target) or haveOnePatient(self.scene, template, target):
                 self._known[key] = self._known[key[::-1]] = ([], None)

@@ -1,0 +1,38 @@
+"""A check box by which the user says whether scans show one patient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import qt
+
+from ..SceneNodes import haveOnePatient
+from ..Signal import Listener
+from .Session import Session
+
+
+class PatientBox(Listener):
+    """Connects a check box to the patients of the subject hierarchy, which are saved with the scene.
+
+    The box is checked if the scans show one patient, unchecked if they show different patients, and partly checked if
+    this is not known. volumes(): returns the scans.
+    """
+
+    def __init__(self, checkBox, session: Session, volumes: Callable[[], Sequence]) -> None:
+        self._box, self._session, self._volumes = checkBox, session, volumes
+        self._box.connect("clicked(bool)", self._onClicked)
+        self.listen(session.ticked, self.update)
+
+    @property
+    def _isOne(self) -> bool | None:
+        return haveOnePatient(self._session.scene, *self._volumes())
+
+    def update(self) -> None:
+        self._box.enabled = len(self._volumes()) > 1
+        state = {True: qt.Qt.Checked, False: qt.Qt.Unchecked, None: qt.Qt.PartiallyChecked}[self._isOne]
+        if self._box.checkState() != state:
+            self._box.setCheckState(state)
+
+    def _onClicked(self) -> None:
+        self._session.store.correspondences.say(self._volumes(), self._isOne is not True)
+        self.update()
