@@ -23,7 +23,7 @@ from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.landmarks.MatchTable import MatchTable
 from AnatomicalEmbeddingLib.landmarks.ResultsTable import writeResults
 from AnatomicalEmbeddingLib.shared.panels.EnginePanel import EnginePanel
-from AnatomicalEmbeddingLib.shared.panels.PatientBox import PatientBox
+from AnatomicalEmbeddingLib.shared.panels.PatientForm import PatientForm
 from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPanel
 from AnatomicalEmbeddingLib.shared.panels.ScanForm import ScanForm
 from AnatomicalEmbeddingLib.shared.panels.SelfTests import SelfTest
@@ -101,7 +101,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.scanChoice = ScanForm(scene, self.ui.targetSelector, films=True)
         self._targets = []
         self.preparation = self.closing(PreparationPanel(self.ui.preparationArea.layout(), self.session))
-        self.patientBox = self.closing(PatientBox(self.ui.patientCheckBox, self.session, self._scans))
+        self.patientForm = self.closing(PatientForm(self.ui.patientCheckBox, self.session, self._scans))
         self.matchTable = self.closing(MatchTable(self.ui.matchTable, self.logic))
         self.ui.statusLabel.visible = self.ui.nameLabel.visible = False
         self.alignment = self.closing(AlignmentLogic(scene, store))
@@ -234,7 +234,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.crosshair.volumes = self._scans()
         self.words.volumes = self._scans()
         self.preparation.setVolumes(self.crosshair.volumes)
-        self.patientBox.update()
+        self.patientForm.update()
         self.findPanel.update()
         self.alignPanel.show(node.alignKind, template, self.logic.targets)
         self._showButtons()

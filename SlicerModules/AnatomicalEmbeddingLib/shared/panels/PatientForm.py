@@ -11,7 +11,7 @@ from ..Signal import Listener
 from .Session import Session
 
 
-class PatientBox(Listener):
+class PatientForm(Listener):
     """Connects a check box to the patients of the subject hierarchy, which are saved with the scene.
 
     The box is checked if the scans show one patient, unchecked if they show different patients, and partly checked if
