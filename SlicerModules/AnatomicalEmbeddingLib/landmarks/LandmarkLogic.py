@@ -191,17 +191,20 @@ class LandmarkLogic(Listener):
     def _placeFromTarget(self, pointId: str, index: int, clicked) -> bool:
         """Move a new point, clicked in a target, to the same anatomical place of the template. Return False on failure.
 
-        Moving fails if a map is missing or the click lies outside the target. Then `poll` deletes the point later,
-        because the view still uses the point during the click.
+        Moving fails if a map is missing, if the click lies outside the target, or if the template does not show the
+        place. Then `poll` deletes the point later, because the view still uses the point during the click.
         """
-        label, maps = labelOf(self.points, pointId), [self.store.map(node) for node in (clicked, self.template)]
-        inClicked = fromWorld(clicked, [worldOf(self.points, pointId)])
-        if not self.store.reachable(clicked, [self.template]) or not holds(clicked, inClicked)[0]:
+        label, inClicked = labelOf(self.points, pointId), fromWorld(clicked, [worldOf(self.points, pointId)])
+        canMatch = self.store.reachable(clicked, [self.template]) and holds(clicked, inClicked)[0]
+        back = self.store.match(clicked, inClicked, [self.template])[0] if canMatch else None
+        if back is None or (back.status is not None and back.status[0] == ABSENT):
             self._refused.append(pointId)
             self.points.SetNthControlPointVisibility(index, False)
-            unready = [node for node, each in zip((clicked, self.template), maps, strict=True) if each is None]
+            unready = [node for node in (clicked, self.template) if self.store.map(node) is None]
             why = "between a CT and a film, points are found only if the template is the CT"
-            if unready:
+            if back is not None:
+                why = f"{self.template.GetName()} does not seem to show this place"
+            elif unready:
                 why = f"{unready[0].GetName()} is not prepared yet"
             elif not holds(clicked, inClicked)[0]:
                 why = f"it lies outside {clicked.GetName()}"
@@ -209,7 +212,6 @@ class LandmarkLogic(Listener):
             self.reported.emit(f"{label}: not placed, because {why}; {remedy}.")
             self.prepare()
             return False
-        back = self.store.match(clicked, inClicked, [self.template])[0]
         with self._writing:
             self.points.SetNthControlPointPositionWorld(index, *toWorld(self.template, back.points_ras)[0])
             self.points.SetNthControlPointAssociatedNodeID(index, self.template.GetID())

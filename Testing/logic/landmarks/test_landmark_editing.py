@@ -1,27 +1,53 @@
 """Test landmarks and answers that a user places, drags, renames, deletes, corrects and restores."""
 
 import numpy as np
+import slicer.util
 import vtk
 from landmark_bench import NAMES, tell
-from scans import add_points, patient
+from scans import add_patient, add_points, patient
 
 from AnatomicalEmbedding.matching.status import MATCHED
+from AnatomicalEmbedding.scan.cropping import crop_voxels
 from AnatomicalEmbeddingLib.landmarks.AnswerList import MOVED, REMOVED
 
 
-def test_a_click_in_a_targets_view_finds_the_place_in_the_template(bench, pair):
+def click_in_target(bench, target, name: str) -> np.ndarray:
+    """Click at a named point of patient 1 in a target's view, with an empty list; return the point, (3,) world mm."""
     bench.logic.setPoints(add_points(bench.scene, {}))
-    points, place = bench.logic.points, patient(1).points_ras["liver_dome"]
+    points, place = bench.logic.points, patient(1).points_ras[name]
     with bench.logic._writing:  # the mouse sets the position and the view's volume before the point is defined
-        index = points.AddControlPointWorld(vtk.vtkVector3d(*place), "liver_dome")
-        points.SetNthControlPointAssociatedNodeID(index, pair[1].GetID())
+        index = points.AddControlPointWorld(vtk.vtkVector3d(*place), name)
+        points.SetNthControlPointAssociatedNodeID(index, target.GetID())
     tell(points, "PointPositionDefinedEvent", index)
+    return place
+
+
+def test_a_click_in_a_targets_view_finds_the_place_in_the_template(bench, pair):
+    place, points = click_in_target(bench, pair[1], "liver_dome"), bench.logic.points
     point_id = points.GetNthControlPointID(0)
     found = np.array(points.GetNthControlPointPositionWorld(0))
     assert np.linalg.norm(found - patient(0).points_ras["liver_dome"]) < 8.0
     assert np.allclose(bench.found(point_id, pair[1]), place)
     assert bench.answer(point_id, pair[1]).status == MOVED
     assert "placed in Current" in bench.reported[-1]
+
+
+def test_a_click_at_a_place_that_the_template_does_not_show_places_nothing(bench, scene):
+    """The template ends 12 cm above the lower pole of the kidney."""
+    whole = patient(0).volume
+    low, high = whole.bounds_ras.copy()
+    low[2] = patient(0).points_ras["kidney_left_lower_pole"][2] + 120.0
+    upper = crop_voxels(whole, np.stack([low, high]))
+    template = slicer.util.addVolumeFromArray(upper.voxels, upper.ijk_to_ras, name="Upper half")
+    target = add_patient(1, "Current")
+    bench.ready(template, target)
+    click_in_target(bench, target, "kidney_left_lower_pole")
+    points = bench.logic.points
+    assert not points.GetNthControlPointVisibility(0)
+    bench.logic.poll()
+    assert points.GetNumberOfControlPoints() == 0
+    assert bench.logic.rows() == []
+    assert "not placed, because Upper half does not seem to show this place" in bench.reported[-1]
 
 
 def test_answers_follow_a_drag_when_the_point_is_released(bench, pair):
