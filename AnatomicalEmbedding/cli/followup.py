@@ -17,6 +17,7 @@ from . import console
 
 if TYPE_CHECKING:
     from ..registration.correspondence import Correspondence
+    from ..registration.patient_scans import Refusal
     from ..scan.volume import Volume
 
 _NAME = "patient"
@@ -60,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
     from ..followup.proposing import find_places
     from ..followup.record_file import SUFFIX, read_record, to_json
     from ..followup.study_inputs import in_order, recognize
-    from ..registration.patient_scans import MappedScan, correspondence_of
+    from ..registration.patient_scans import MappedScan, Refusal, find_correspondence
     from ..scan.volume import Volume
 
     paths = [options.prior, *options.current]
@@ -82,6 +83,7 @@ def run(options: argparse.Namespace) -> None:
     ordered, undated = in_order(record.studies, studies)
     prior, *others = (study.key for study in studies)
     volumes = dict(zip((prior, *others), scans, strict=True))
+    shown = dict(zip((prior, *others), map(str, paths), strict=True))
     names = [f"lesion {number + 1}" for number in range(len(lesions))]
     console.check_inside(volumes[prior], options.prior, names, np.array([each.point_ras for each in lesions]))
     marked, left_out = mark_lesions(record.with_studies(ordered), prior, lesions)
@@ -97,13 +99,12 @@ def run(options: argparse.Namespace) -> None:
     maps = {key: console.embed(model, volume, options) for key, volume in volumes.items()}
     refused: dict[str, None] = {}
 
-    def correspondence(source: str, target: str) -> Correspondence | None:
+    def correspondence(source: str, target: str) -> Correspondence | Refusal | None:
         one, other = (MappedScan(volumes[key], maps[key]) for key in (source, target))
-        try:
-            return correspondence_of(one, other, model.cache)
-        except AnatomicalEmbeddingError as error:
-            refused[f"{error} Its lesions are matched."] = None
-            return None
+        field = find_correspondence(one, other, same_patient=True, cache=model.cache)
+        if isinstance(field, Refusal):
+            refused[f"{shown[source]} and {shown[target]}: {field.reason} Lesions are matched, and uncertain."] = None
+        return field
 
     record, missing = find_places(marked, others, maps, options.effort, correspondence)
     notes += refused

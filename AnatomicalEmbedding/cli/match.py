@@ -76,6 +76,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    from ..scan.sources import distinct_names
     from ..scan.volume import is_film_file
 
     of_film = is_film_file(options.template)
@@ -86,7 +87,8 @@ def run(options: argparse.Namespace) -> None:
     inputs = [] if options.point else [Path(options.files[0])]
     results = [f"{name}.mrk.json" for name in scans.sources]
     console.check_kept(inputs, [options.output / name for name in (*results, _TABLE_NAME)])
-    template = film or console.read_scan(options.template, options.series)
+    name, *_ = distinct_names([options.template, *scans.names])  # two files of one name in two folders
+    template = replace(film or console.read_scan(options.template, options.series), name=name)
     console.check_inside(template, options.template, points.labels, points.points_ras)
     console.check_report(options)
     console.check_folder(options.output)
@@ -122,13 +124,16 @@ class _Matcher:
         self.template = _with_faults(template, self.map)
 
     def find(self, path: str, name: str, volume: Volume) -> Answer:
-        from ..registration.patient_scans import MappedScan, answers, find_correspondence
+        from ..registration.patient_scans import MappedScan, Refusal, answers, find_correspondence
 
         target = console.embed(self._model, volume, self._options)
         mapped = MappedScan(self.template, self.map), MappedScan(volume, target)
         field = find_correspondence(*mapped, self._options.same_patient, self._model.cache)
         (matches,) = answers(self.map, self.points_ras, [target], [field], self._options.effort)
-        found_by = BY_MATCH if field is None else BY_REGISTRATION
+        is_matched = field is None or isinstance(field, Refusal)
+        if isinstance(field, Refusal):
+            console.warn(f"{self._options.template} and {path}: {field.reason} The points are matched, and uncertain.")
+        found_by = BY_MATCH if is_matched else BY_REGISTRATION
         pixels = transform_points(volume.ras_to_ijk, matches.points_ras)[:, :2] if volume.is_film else None
         return Answer(path, name, matches, _with_faults(volume, target), found_by, pixels)
 

@@ -140,7 +140,7 @@ def _print(options: argparse.Namespace, facts: dict[str, Any], written: list[Pat
     if facts:
         console.print_table(["registration", ""], _in_words(facts).items())
     if outside:
-        console.say(f"points outside {options.moving.name}, marked as missing: {', '.join(outside)}")
+        console.say(f"points outside {options.moving}, marked as missing: {', '.join(outside)}")
     console.say_written(written)
 
 

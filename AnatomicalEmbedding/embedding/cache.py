@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,7 @@ class MapCache:
         if not path.exists():
             return None
         try:
-            found = EmbeddingMap.load(path)
+            found = replace(EmbeddingMap.load(path), provenance=provenance)  # no name of the scan is kept
         except MapError:
             with suppress(OSError):
                 path.unlink()
@@ -53,10 +53,14 @@ class MapCache:
         return found
 
     def put(self, embedding: EmbeddingMap) -> None:
-        """Store a map, then remove the least recently used maps beyond the limit. Raises no error if writing fails."""
+        """Store a map without the name of its scan, then remove the least recently used maps beyond the limit.
+
+        Raises no error if writing fails.
+        """
+        nameless = replace(embedding, provenance=replace(embedding.provenance, scan=""))
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            embedding.save(self._path(embedding.provenance))
+            nameless.save(self._path(embedding.provenance))
             self.shrink(self.limit_bytes)
         except (MapError, OSError):
             return

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
     from ..matching.match import Matches
     from ..registration.correspondence import Correspondence
+    from ..registration.patient_scans import Refusal
 
 _NEAR_BODY_MM = 12.0  # a lesion of the skin may lie outside the body cells, but at most this far from the nearest one
 
@@ -28,7 +29,7 @@ def find_places(
     studies: Iterable[str],
     maps: Mapping[str, EmbeddingMap],
     effort: str = "standard",
-    correspondence: Callable[[str, str], Correspondence | None] = lambda source, target: None,
+    correspondence: Callable[[str, str], Correspondence | Refusal | None] = lambda source, target: None,
 ) -> tuple[FollowUp, dict[str, dict[str, str]]]:
     """Propose the place of each lesion in the given studies, except where a person has reviewed the lesion.
 
@@ -40,7 +41,8 @@ def find_places(
         studies: keys of the studies to search.
         maps: by study key, the maps of these studies and of the studies in which a person saw lesions.
         effort: how many steps matching uses, such as "fast" or "standard".
-        correspondence: returns the correspondence from one study to another, given their keys; None if there is none.
+        correspondence: returns the correspondence from one study to another, given their keys; None or a Refusal to
+            match the lesions, see `registration.patient_scans.answers`.
 
     Returns:
         The record with the proposals and the queries that `keep_queries` added; and the reasons for missing proposals:
@@ -50,7 +52,7 @@ def find_places(
         AnatomicalEmbeddingError: a study is not in the record.
         MapError: the maps were made with different weights.
     """
-    from ..registration.patient_scans import answers
+    from ..registration.patient_scans import Refusal, answers
 
     record = keep_queries(record, maps)
     reasons: dict[str, dict[str, str]] = {key: {} for key in studies}
@@ -74,6 +76,7 @@ def find_places(
         readable = _on_body(maps[source], points)
         fields = [correspondence(source, key) for key in targets]
         found = answers(maps[source], points[readable], [maps[key] for key in targets], fields, effort)
+        fields = [None if isinstance(field, Refusal) else field for field in fields]
         row = {name: n for n, name in enumerate(np.array(names)[readable])}
         for key, name in pairs:
             if name in row:

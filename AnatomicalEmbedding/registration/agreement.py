@@ -102,25 +102,22 @@ def _correlation(moments: torch.Tensor) -> torch.Tensor:
     return (ab - a * b) / variances.sqrt()
 
 
-def check_matches(matches: Sequence[GridMatches], names: str) -> float:
-    """Return the share of the matches that show similar tissue. Raises NotSamePatientError if there are too few.
-
-    names: of the two scans, for the message.
-    """
+def check_matches(matches: Sequence[GridMatches]) -> float:
+    """Return the share of the matches that show similar tissue. Raises NotSamePatientError if there are too few."""
     if min(len(each.fixed_ras) for each in matches) < _FEWEST_MATCHES:
-        raise _refusal(names, "too few places of one scan are found in the other scan")
+        raise _refusal("too few places of one scan are found in the other scan")
     alike = max(each.alike for each in matches)
     if alike < _LEAST_ALIKE:
-        raise _refusal(names, f"only {alike:.0%} of the matches show similar tissue")
+        raise _refusal(f"only {alike:.0%} of the matches show similar tissue")
     return alike
 
 
 def check_images(
-    evidence: Sequence[torch.Tensor], pictures: Sequence[Picture], nodes: Sequence[Places], alike: float, names: str
+    evidence: Sequence[torch.Tensor], pictures: Sequence[Picture], nodes: Sequence[Places], alike: float
 ) -> None:
     """Raise NotSamePatientError unless the images correlate, and the bones keep their shape or most matches are alike.
 
-    evidence: of the answers `nodes` of both directions. alike: result of `check_matches`. names: as above.
+    evidence: of the answers `nodes` of both directions. alike: result of `check_matches`.
     """
     compared = [
         picture.body & (values[_BEYOND] < _MOST_BEYOND) & (values[_TEXTURE] > _LEAST_TEXTURE)
@@ -128,14 +125,14 @@ def check_images(
     ]
     similarity = torch.cat([values[_SIMILARITY][at] for values, at in zip(evidence, compared, strict=True)])
     if len(similarity) < _FEWEST_NODES:
-        raise _refusal(names, "they have too little of the body in common")
+        raise _refusal("they have too little of the body in common")
     if (middle := float(similarity.median())) < _LEAST_SIMILARITY:
-        raise _refusal(names, f"after registration, the median correlation of their images is only {middle:.2f}")
+        raise _refusal(f"after registration, the median correlation of their images is only {middle:.2f}")
     if alike >= _SURELY_ALIKE:
         return
     stretch = torch.cat(list(map(_stretch_of_bone, pictures, nodes, compared)))
     if len(stretch) >= _FEWEST_IN_BONE and (middle := float(stretch.median())) > _MOST_STRETCH:
-        raise _refusal(names, f"after registration, the bones of one scan are stretched by {middle:.0%} in the other")
+        raise _refusal(f"after registration, the bones of one scan are stretched by {middle:.0%} in the other")
 
 
 def _stretch_of_bone(picture: Picture, places: Places, compared: torch.Tensor) -> torch.Tensor:
@@ -145,8 +142,8 @@ def _stretch_of_bone(picture: Picture, places: Places, compared: torch.Tensor) -
     return along[:, 0] - along[:, 2]
 
 
-def _refusal(names: str, reason: str) -> NotSamePatientError:
+def _refusal(reason: str) -> NotSamePatientError:
     return NotSamePatientError(
-        f"{names} do not show the same region of one patient: {reason}; choose two scans of one patient, or match the"
-        " points as in scans of different patients."
+        f"the scans seem not to show the same region of one patient: {reason}; choose two scans of one patient, or "
+        "match the points as in scans of different patients."
     )

@@ -34,7 +34,7 @@ from .pairing import STEPS_MM, Coarse, Places, join_directions
 from .spline import Lattice
 
 _METADATA_KEY = "anatomical_embedding_correspondence"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 _FAR_MM = 20.0  # largest distance from an edge in the evidence
 _HIGHEST = 0.99  # highest probability that is stated
 _LEAST_PRESENT = 0.05
@@ -47,7 +47,7 @@ class Direction:
     """The answers for the points of one scan.
 
     Args:
-        name, scan_hash: of the scan.
+        scan_hash: hash of the scan, whose name is not kept.
         scan_to_ras: (4, 4) voxel i, j, k of the scan -> RAS mm. scan_shape: (k, j, i).
         affine: (4, 4) RAS mm of the scan -> RAS mm of the other scan.
         lattice: k x j x i nodes in the body.
@@ -55,7 +55,6 @@ class Direction:
             the evidence.
     """
 
-    name: str
     scan_hash: str
     scan_to_ras: np.ndarray
     scan_shape: tuple[int, int, int]
@@ -66,12 +65,10 @@ class Direction:
     @classmethod
     def of(cls, embedding: EmbeddingMap, affine: np.ndarray, nodes: Places, evidence: torch.Tensor) -> Self:
         """Make the answers of a scan from its map, and from the answers and the evidence at its nodes."""
-        made = embedding.provenance
+        scan_hash = embedding.provenance.scan_hash
         moved = nodes.places - nodes.lattice.through(affine)
         values = torch.cat([moved, evidence]).half()
-        return cls(
-            made.scan, made.scan_hash, embedding.scan_to_ras, embedding.scan_shape, affine, nodes.lattice, values
-        )
+        return cls(scan_hash, embedding.scan_to_ras, embedding.scan_shape, affine, nodes.lattice, values)
 
     @cached_property
     def _rows(self) -> torch.Tensor:
@@ -138,8 +135,7 @@ class Correspondence:
         if outside.any():
             r, a, s = points[np.argmax(outside)]
             raise PointsError(
-                f"point ({r:.1f}, {a:.1f}, {s:.1f}) RAS mm lies outside {self.forward.name or 'the template'}; "
-                "choose a point inside this scan."
+                f"point ({r:.1f}, {a:.1f}, {s:.1f}) RAS mm lies outside the template; choose a point inside this scan."
             )
         places, stored = self.forward.at(points)
         return places, np.column_stack([stored, self.backward.edge_mm(places)]).astype(np.float32)
@@ -155,7 +151,7 @@ class Correspondence:
         for name, part in vars(self).items():
             matrices = np.stack([part.scan_to_ras, part.affine])
             tensors |= {f"{name}.matrices": torch.from_numpy(matrices), f"{name}.values": part.values}
-            about[name] = [part.name, part.scan_hash, part.scan_shape, part.lattice.origin_ras, part.lattice.spacing_mm]
+            about[name] = [part.scan_hash, part.scan_shape, part.lattice.origin_ras, part.lattice.spacing_mm]
         write_tensor_file(path, tensors, {_METADATA_KEY: json.dumps(about)}, MapError)
 
     @classmethod
@@ -172,7 +168,7 @@ class Correspondence:
 
 def _read(key: str, about: list[Any], tensors: dict[str, torch.Tensor]) -> Direction:
     """Read and check one direction. about: as `Correspondence.save` writes it."""
-    name, scan_hash, shape, origin, spacing = about
+    scan_hash, shape, origin, spacing = about
     matrices, values = tensors[f"{key}.matrices"], tensors[f"{key}.values"]
     check_size(matrices, (2, 4, 4), torch.float64)
     check_matrices(torch.eye(4, dtype=torch.float64)[None], matrices[:1])
@@ -182,7 +178,7 @@ def _read(key: str, about: list[Any], tensors: dict[str, torch.Tensor]) -> Direc
         raise ValueError("a scan or a lattice cannot have this size")
     lattice = Lattice((x, y, z), (dx, dy, dz), tuple(values.shape[:0:-1]))
     scan_to_ras, affine = matrices.numpy()
-    return Direction(str(name), str(scan_hash), scan_to_ras, (k, j, i), affine, lattice, values)
+    return Direction(str(scan_hash), scan_to_ras, (k, j, i), affine, lattice, values)
 
 
 @cache
@@ -221,11 +217,10 @@ def pair(
             progress(share, text)
 
     volumes, maps = (template, target), (template_map, target_map)
-    names = f"{template.name or 'the template'} and {target.name or 'the target'}"
     with ThreadPoolExecutor(2) as threads:
         step(0.0, "matching")
         matches = list(threads.map(match_grid, maps, maps[::-1], (STEPS_MM, STEPS_MM)))
-        alike = check_matches(matches, names)
+        alike = check_matches(matches)
         coarse = []
         for each, volume in zip(matches, volumes, strict=True):
             step(0.1, "fitting")
@@ -235,6 +230,6 @@ def pair(
         pictures = list(threads.map(Picture.of, volumes, maps))
         nodes = [each.on(picture.nodes) for each, picture in zip(found, pictures, strict=True)]
         evidence = list(threads.map(evidence_at_nodes, pictures, pictures[::-1], nodes))
-    check_images(evidence, pictures, nodes, alike, names)
+    check_images(evidence, pictures, nodes, alike)
     step(1.0, "done")
     return Correspondence(*(Direction.of(maps[n], coarse[n].affine, nodes[n], evidence[n]) for n in range(2)))

@@ -1,12 +1,14 @@
 """Decides how points are found in another scan: by the correspondence of one patient's scans, or by `match`.
 
-A correspondence is computed once for two scans. It is kept next to the maps in the cache, and so is a refusal.
+A correspondence is computed once for two scans. It is kept next to the maps in the cache, and so is a refusal. What is
+kept contains no names of scans.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -17,9 +19,25 @@ from ..embedding.map import EmbeddingMap, Provenance
 from ..errors import AnatomicalEmbeddingError, NotSamePatientError
 from ..files import write_text
 from ..matching.match import Matches, match_all
+from ..matching.status import at_most_uncertain
 from ..scan.volume import Volume
 from .correspondence import FORMAT_VERSION, Correspondence, pair
 from .films import film_answers
+
+
+class Refusal(NamedTuple):
+    """Stands for the correspondence of two scans that a user calls scans of one patient, but that cannot be paired.
+
+    reason: what speaks against one patient, for a sentence that begins with the names of the two scans.
+    """
+
+    reason: str
+
+    def doubted(self, matches: Matches) -> Matches:
+        """Return the matches of the two scans with a status that is at most "uncertain"."""
+        if matches.status is None:
+            return matches
+        return replace(matches, status=at_most_uncertain(matches.status, np.ones(len(matches), dtype=bool)))
 
 
 class MappedScan(NamedTuple):
@@ -33,7 +51,7 @@ def answers(
     template: EmbeddingMap,
     points_ras: np.ndarray,
     targets: Sequence[EmbeddingMap],
-    correspondences: Sequence[Correspondence | None],
+    correspondences: Sequence[Correspondence | Refusal | None],
     effort: str = "standard",
 ) -> list[Matches]:
     """Find points in several targets. A target that has a correspondence with the template is not matched.
@@ -42,36 +60,43 @@ def answers(
 
     Args:
         points_ras: (N, 3) RAS mm in the template.
-        correspondences: for each target, the correspondence from the template to this target, or None.
+        correspondences: for each target, the correspondence from the template to this target; None to match the
+            points; a Refusal to match them with a status that is at most "uncertain".
         effort: effort of `match_all`, whose errors this function raises for the targets without a correspondence.
     """
-    others = [target for target, known in zip(targets, correspondences, strict=True) if known is None]
+    asked = zip(targets, correspondences, strict=True)
+    others = [target for target, known in asked if known is None or isinstance(known, Refusal)]
     found = match_all(template, points_ras, others, effort)
     if template.is_film:
         pairs = zip(others, found, strict=True)
         found = [film_answers(template, points_ras, target, matches, effort) for target, matches in pairs]
     matched = iter(found)
-    return [next(matched) if known is None else known.points(points_ras) for known in correspondences]
+    results = []
+    for known in correspondences:
+        if known is None:
+            results.append(next(matched))
+        elif isinstance(known, Refusal):
+            results.append(known.doubted(next(matched)))
+        else:
+            results.append(known.points(points_ras))
+    return results
 
 
 def find_correspondence(
     template: MappedScan, target: MappedScan, same_patient: bool | None = None, cache: MapCache | None = None
-) -> Correspondence | None:
+) -> Correspondence | Refusal | None:
     """Return the correspondence of two scans, or None if their points must be matched.
 
     Films are always matched. same_patient: False always returns None. None returns the correspondence if both scans
-    have the same DICOM Patient ID and are not refused. True returns the correspondence, and raises the errors of
-    `correspondence_of`.
+    have the same DICOM Patient ID and can be paired. True returns the correspondence, or a Refusal.
     """
     ids = {template.volume.patient_id, target.volume.patient_id}
     if template.volume.is_film or same_patient is False or (same_patient is None and (len(ids) > 1 or "" in ids)):
         return None
     try:
         return correspondence_of(template, target, cache)
-    except AnatomicalEmbeddingError:
-        if same_patient:
-            raise
-        return None
+    except AnatomicalEmbeddingError as error:
+        return Refusal(str(error)) if same_patient else None
 
 
 def correspondence_of(
@@ -104,6 +129,9 @@ def _from_cache(
     refusal = path.with_suffix(f".refused{FORMAT_VERSION}")  # a later version decides again
     with suppress(OSError):
         raise NotSamePatientError(refusal.read_text(encoding="utf-8", errors="replace"))
+    for old in path.parent.glob(f"{path.stem}.refused*"):  # earlier versions kept names in these files
+        with suppress(OSError):
+            old.unlink()
     with suppress(AnatomicalEmbeddingError):  # a damaged file is replaced
         found = Correspondence.load(path)
         with suppress(OSError):  # a read-only cache can still be read

@@ -12,6 +12,7 @@ from followup.dicom_series import write_ct_series
 from AnatomicalEmbedding.cli.main import main
 from AnatomicalEmbedding.cohort.store import Store
 from AnatomicalEmbedding.followup.record_file import read_record
+from AnatomicalEmbedding.matching.status import MATCHED
 from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
 
 LABELS = ("one", "two", "three", "four", "five", "six")
@@ -74,10 +75,28 @@ def test_the_user_can_forbid_the_correspondence(place, tmp_path):
 def test_another_patient_is_matched_and_never_paired_silently(place, tmp_path, capsys):
     assert matched(place, place.stranger, tmp_path)[2] == {"match"}
     capsys.readouterr()
-    assert matched(place, place.stranger, tmp_path / "forced", "--same-patient")[0] == 2
-    printed = capsys.readouterr()
-    assert "patient" in printed.err
-    assert printed.err.count("\n") == 1
+    code, _, found_by = matched(place, place.stranger, tmp_path / "forced", "--same-patient")
+    assert (code, found_by) == (0, {"match"})
+    with (tmp_path / "forced" / "matches.csv").open(newline="", encoding="utf-8") as file:
+        assert "matched" not in {row["status"] for row in csv.DictReader(file)}
+    (sentence,) = [line for line in capsys.readouterr().err.splitlines() if "one patient" in line]
+    assert f"{place.template} and {place.stranger}" in sentence
+
+
+def test_two_files_of_one_name_are_told_apart(place, phantom_pair, bent_pair, tmp_path, capsys):
+    volumes = {"2023": bent_pair.volumes[1], "2024": phantom_pair[1].volume}
+    scans = []
+    for folder, volume in volumes.items():
+        (tmp_path / folder).mkdir()
+        scans.append(tmp_path / folder / "ct.nii.gz")
+        volume.write(scans[-1])
+    words = ["match", scans[0], place.points, scans[1], "-o", tmp_path / "matches", "--same-patient"]
+    assert main([str(word) for word in words]) == 0
+    assert f"{scans[0]} and {scans[1]}" in capsys.readouterr().err
+    assert "Points of 2023_ct in 1 scan" in (tmp_path / "matches" / "report.html").read_text(encoding="utf-8")
+    words = ["followup", scans[0], place.points, scans[1], "-o", tmp_path / "record", "--no-report"]
+    assert main([str(word) for word in words]) == 0
+    assert f"{scans[0]} and {scans[1]}" in capsys.readouterr().out
 
 
 def test_the_two_options_exclude_each_other(place, tmp_path, capsys):
@@ -95,7 +114,9 @@ def test_follow_up_reads_its_proposals_from_the_correspondence(place, tmp_path, 
     places = np.array([lesion.findings[current].point_ras for lesion in record.lesions])
     assert np.median(np.linalg.norm(places - place.truth_ras, axis=1)) < 2.0
     assert all(other in lesion.findings for lesion in record.lesions), "a refused pair is matched"
-    assert "Its lesions are matched." in printed.out
+    assert f"{place.template} and {place.stranger}" in printed.out
+    assert "Lesions are matched, and uncertain." in printed.out
+    assert all(lesion.findings[other].guess.status != MATCHED for lesion in record.lesions)
     assert all(lesion.findings[prior].query for lesion in record.lesions)
 
 

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from AnatomicalEmbedding.embedding.cache import MapCache
-from AnatomicalEmbedding.errors import CancelledError, NotSamePatientError
+from AnatomicalEmbedding.embedding.map import EmbeddingMap
+from AnatomicalEmbedding.errors import CancelledError
 from AnatomicalEmbedding.matching.match import match
+from AnatomicalEmbedding.matching.status import MATCHED, UNCERTAIN
 from AnatomicalEmbedding.registration.correspondence import Correspondence
 from AnatomicalEmbedding.registration.patient_scans import (
     MappedScan,
+    Refusal,
     answers,
     correspondence_of,
     find_correspondence,
@@ -104,10 +107,42 @@ def test_a_refusal_is_kept_and_the_points_are_matched(strangers, tmp_path):
     assert find_correspondence(*strangers, cache=cache) is None
     (kept,) = tmp_path.iterdir()
     kept.write_text("Different bones; kept for the test.")  # the second answer comes from this file
-    with pytest.raises(NotSamePatientError, match="kept for the test"):
-        find_correspondence(*strangers[::-1], same_patient=True, cache=cache)
+    refusal = find_correspondence(*strangers[::-1], same_patient=True, cache=cache)
+    assert refusal == Refusal("Different bones; kept for the test.")
     assert (cache.count(), cache.size_bytes()) == (0, kept.stat().st_size)
     assert cache.shrink(0) == 1
+
+
+def test_a_user_who_calls_two_people_one_patient_gets_uncertain_matches(strangers, pair_cache):
+    one, other = strangers
+    refusal = find_correspondence(one, other, same_patient=True, cache=pair_cache)
+    assert "one patient" in refusal.reason
+    points = one.map.body_index.numpy()[::17] @ one.map.cell_to_ras[:3, :3].T + one.map.cell_to_ras[:3, 3]
+    doubted, plain = answers(one.map, points, [other.map] * 2, [refusal, None])
+    np.testing.assert_allclose(doubted.points_ras, plain.points_ras, atol=1e-3)
+    was_matched = plain.status == MATCHED
+    assert was_matched.any()
+    assert (doubted.status[was_matched] == UNCERTAIN).all()
+    assert (doubted.status[~was_matched] == plain.status[~was_matched]).all()
+
+
+def test_nothing_on_disk_holds_the_name_of_a_scan(scans, strangers, tmp_path, pair_cache):
+    """Names are given to copies of a pair and of a refused pair; a refusal of an earlier version disappears."""
+    cache = MapCache(tmp_path)
+    identified = [MappedScan(replace(scan.volume, name="Miller"), _renamed(scan.map, "Miller")) for scan in scans]
+    correspondence_of(*identified, cache)
+    stranger = MappedScan(replace(strangers[1].volume, name="Smith"), _renamed(strangers[1].map, "Smith"))
+    made = sorted((identified[1].map.provenance, stranger.map.provenance), key=lambda each: each.scan_hash)
+    (tmp_path / f"{cache.pair_path(*made).stem}.refused2").write_text("Miller and Smith do not show one patient.")
+    assert isinstance(find_correspondence(identified[1], stranger, same_patient=True, cache=cache), Refusal)
+    cache.put(identified[0].map)
+    kept = list(tmp_path.iterdir())
+    assert len(kept) == 3
+    assert not any(name in path.read_bytes() for path in kept for name in (b"Miller", b"Smith"))
+
+
+def _renamed(embedding: EmbeddingMap, name: str) -> EmbeddingMap:
+    return replace(embedding, provenance=replace(embedding.provenance, scan=name))
 
 
 def test_a_stopped_pair_leaves_nothing_and_a_damaged_file_is_replaced(scans, tmp_path, field):
