@@ -20,6 +20,7 @@ from ..errors import AnatomicalEmbeddingError, MapError
 from ..matching.match import Matches, match_query
 from ..matching.query import Query
 from ..matching.status import ABSENT, MATCHED, UNCERTAIN, decide
+from ..registration.correspondence import Correspondence
 from ..registration.patient_scans import MappedScan, find_correspondence
 from ..scan.sources import distinct_names
 from ..scan.volume import Volume
@@ -134,7 +135,7 @@ class Search:
                 volume = self.read_volume(each.row)
                 other = None if volume is None else MappedScan(volume, self.map_of(each.row))
                 field = None if other is None else find_correspondence(example, other, cache=cache)
-                if field is not None:
+                if isinstance(field, Correspondence):
                     answers[number] = _of_match(each.row, field.points(point_ras[None]))
         return sorted(answers, key=_order)
 

@@ -76,12 +76,12 @@ def find_places(
         readable = _on_body(maps[source], points)
         fields = [correspondence(source, key) for key in targets]
         found = answers(maps[source], points[readable], [maps[key] for key in targets], fields, effort)
-        fields = [None if isinstance(field, Refusal) else field for field in fields]
+        carriers = [None if isinstance(field, Refusal) else field for field in fields]
         row = {name: n for n, name in enumerate(np.array(names)[readable])}
         for key, name in pairs:
             if name in row:
                 n, seen = targets.index(key), record.finding(name, source)
-                size = _carried(seen.size, fields[n], maps[source])
+                size = _carried(seen.size, carriers[n], maps[source])
                 record = record.propose(key, {name: _proposal(seen, found[n], row[name], source, size)})
             else:
                 reasons[key][name] = outside_patient(name, record.study(source).label)

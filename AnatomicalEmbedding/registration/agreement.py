@@ -1,14 +1,14 @@
 """How well two registered scans of one patient agree, at each place and as a whole.
 
 At each place, the evidence says whether the two images show the same tissue. A calibration turns the evidence into an
-expected error. If two scans do not agree as a whole, they do not show one patient, and are refused.
+expected error. Measures of the agreement as a whole decide together whether the scans show one patient.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -35,17 +35,40 @@ STORED = ("similarity", "wide", "texture", "odd", "cycle", "moved", "beyond")
 EVIDENCE = (*STORED, "edge")
 _SIMILARITY, _TEXTURE, _BEYOND = (STORED.index(name) for name in ("similarity", "texture", "beyond"))
 
-# Measured on 5 pairs of scans of one patient and 20 pairs of strangers: share of matches with similar tissue 0.56 to
-# 0.94, strangers at most 0.49; median similarity of textured tissue 0.77 to 0.92, strangers at most 0.51.
-_LEAST_ALIKE, _LEAST_SIMILARITY = 0.5, 0.65
 _FEWEST_MATCHES = 24
 _LEAST_TEXTURE, _MOST_BEYOND = 1.5, 0.1  # nodes with less texture, or more beyond the other scan, do not count
 _FEWEST_NODES = 500  # 0.1 litres of the body
-# Bones of one patient keep their shape; this decides if only some matches are alike. In compact bone, the median
-# difference of the largest and the smallest stretch was at most 0.14 in 8 pairs of one patient, and at least 0.19 in 20
-# pairs of strangers. 9 of these 20 were synthetic patients, with up to 79 % of the matches alike.
-_SURELY_ALIKE = 0.85
-_BONE_HU, _MOST_STRETCH, _FEWEST_IN_BONE = 300.0, 0.17, 200
+_BONE_HU, _FEWEST_IN_BONE = 300.0, 200
+
+
+class Measure(NamedTuple):
+    """One measure of whether two scans show one patient: what it counts is negative for strangers.
+
+    middle: the value that counts 0. half: distance from the middle to the value that counts 1; negative if strangers
+    have the larger values. text: what a value says against one patient. least, most: limits of what it counts.
+    """
+
+    middle: float
+    half: float
+    text: str
+    least: float = -1.0
+    most: float = 1.0
+
+    def counts(self, value: float) -> float:
+        """Return how much a value speaks for one patient, `least` to `most`."""
+        return min(max((value - self.middle) / self.half, self.least), self.most)
+
+
+# All measures together decide, and each is bounded: a treated liver, few ribs or another contrast phase spoil one
+# measure, not all. Values of the pairs of one patient and of strangers: `same_patient.py pairs`.
+MEASURES = {
+    "alike": Measure(0.4, 0.3, "only {:.0%} of the matches show similar tissue"),
+    "similarity": Measure(0.72, 0.15, "after registration, the median correlation of their images is {:.2f}"),
+    "bone_similarity": Measure(0.82, 0.12, "after registration, the median correlation of their bones is {:.2f}"),
+    "stretch": Measure(0.2, -0.06, "after registration, the bones of one scan are stretched by {:.0%} in the other"),
+    # inexact places stretch small parts of a bone, and only other bones stretch large parts
+    "wide_stretch": Measure(0.18, -0.04, "large parts of the bones are stretched by {:.0%}", -2.0, 0.5),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,44 +125,72 @@ def _correlation(moments: torch.Tensor) -> torch.Tensor:
     return (ab - a * b) / variances.sqrt()
 
 
-def check_matches(matches: Sequence[GridMatches]) -> float:
-    """Return the share of the matches that show similar tissue. Raises NotSamePatientError if there are too few."""
+def check_matches(matches: Sequence[GridMatches]) -> None:
+    """Raise NotSamePatientError if there are too few matches to register the scans."""
     if min(len(each.fixed_ras) for each in matches) < _FEWEST_MATCHES:
         raise _refusal("too few places of one scan are found in the other scan")
-    alike = max(each.alike for each in matches)
-    if alike < _LEAST_ALIKE:
-        raise _refusal(f"only {alike:.0%} of the matches show similar tissue")
-    return alike
 
 
-def check_images(
-    evidence: Sequence[torch.Tensor], pictures: Sequence[Picture], nodes: Sequence[Places], alike: float
-) -> None:
-    """Raise NotSamePatientError unless the images correlate, and the bones keep their shape or most matches are alike.
+def measure(
+    matches: Sequence[GridMatches],
+    evidence: Sequence[torch.Tensor],
+    pictures: Sequence[Picture],
+    nodes: Sequence[Places],
+) -> dict[str, float]:
+    """Measure how well two registered scans agree as a whole: name in MEASURES -> value.
 
-    evidence: of the answers `nodes` of both directions. alike: result of `check_matches`.
+    A measure of bones is left out if the scans have too little compact bone in common. Raises NotSamePatientError if
+    they have too little of the body in common.
+
+    Args:
+        matches, evidence, pictures, nodes: of both directions; the evidence belongs to the answers `nodes`.
     """
     compared = [
         picture.body & (values[_BEYOND] < _MOST_BEYOND) & (values[_TEXTURE] > _LEAST_TEXTURE)
         for values, picture in zip(evidence, pictures, strict=True)
     ]
-    similarity = torch.cat([values[_SIMILARITY][at] for values, at in zip(evidence, compared, strict=True)])
-    if len(similarity) < _FEWEST_NODES:
+    bones = [
+        counted & (F.avg_pool3d(picture.hu[None, None], _POOLED)[0, 0] > _BONE_HU)
+        for counted, picture in zip(compared, pictures, strict=True)
+    ]
+    if sum(map(torch.count_nonzero, compared)) < _FEWEST_NODES:
         raise _refusal("they have too little of the body in common")
-    if (middle := float(similarity.median())) < _LEAST_SIMILARITY:
-        raise _refusal(f"after registration, the median correlation of their images is only {middle:.2f}")
-    if alike >= _SURELY_ALIKE:
+
+    def similarity(parts: Sequence[torch.Tensor]) -> float:
+        return float(torch.cat([values[_SIMILARITY][at] for values, at in zip(evidence, parts, strict=True)]).median())
+
+    found = {"alike": max(each.alike for each in matches), "similarity": similarity(compared)}
+    if sum(map(torch.count_nonzero, bones)) >= _FEWEST_IN_BONE:
+        stretches = zip(*map(_stretches, nodes, bones), strict=True)
+        stretch, wide = (float(torch.cat(both).median()) for both in stretches)
+        found |= {"bone_similarity": similarity(bones), "stretch": stretch, "wide_stretch": wide}
+    return found
+
+
+def support(measured: Mapping[str, float]) -> float:
+    """Return how much all measures together speak for one patient; strangers have a negative value."""
+    return sum(MEASURES[name].counts(value) for name, value in measured.items())
+
+
+def check_measures(measured: Mapping[str, float]) -> None:
+    """Raise NotSamePatientError, with all that speaks against one patient, if the scans are those of strangers."""
+    if support(measured) > 0:
         return
-    stretch = torch.cat(list(map(_stretch_of_bone, pictures, nodes, compared)))
-    if len(stretch) >= _FEWEST_IN_BONE and (middle := float(stretch.median())) > _MOST_STRETCH:
-        raise _refusal(f"after registration, the bones of one scan are stretched by {middle:.0%} in the other")
+    against = {name: value for name, value in measured.items() if MEASURES[name].counts(value) < 0}
+    raise _refusal("; ".join(MEASURES[name].text.format(value) for name, value in against.items()))
 
 
-def _stretch_of_bone(picture: Picture, places: Places, compared: torch.Tensor) -> torch.Tensor:
-    """Return the largest minus the smallest stretch (n,) at the nodes in compact bone. compared: nodes that count."""
-    bone = compared & (F.avg_pool3d(picture.hu[None, None], _POOLED)[0, 0] > _BONE_HU)
-    along = torch.linalg.svdvals(_slopes(places)[bone])
-    return along[:, 0] - along[:, 2]
+def _stretches(places: Places, bone: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the largest minus the smallest stretch of compact bone (n,), at its n nodes and in 30 mm around them.
+
+    bone: (k, j, i) bool, the nodes in compact bone.
+    """
+    slopes = _slopes(places).flatten(3).permute(3, 0, 1, 2)
+    counted = bone.float()[None]
+    mean = windowed(torch.cat([slopes * counted, counted])[None])[0]
+    around = mean[:-1] / mean[-1:].clamp_min(1e-6)
+    small, wide = (torch.linalg.svdvals(each[:, bone].T.reshape(-1, 3, 3)) for each in (slopes, around))
+    return small[:, 0] - small[:, 2], wide[:, 0] - wide[:, 2]
 
 
 def _refusal(reason: str) -> NotSamePatientError:

@@ -24,12 +24,12 @@ from ..embedding.map_file import check_matrices
 from ..embedding.tensor_files import DAMAGED, NewerFormatError, check_size, read_tensor_file, write_tensor_file
 from ..errors import CancelledError, MapError, PointsError
 from ..matching.match import Matches
-from ..matching.status import ABSENT, UNCERTAIN, decide
+from ..matching.status import ABSENT, SHOWN, UNCERTAIN, decide
 from ..resources import resource
 from ..scan.geometry import in_grid, mm_to_sides, transform_points
 from ..scan.volume import Volume
 from .affine import match_grid
-from .agreement import EVIDENCE, STORED, Picture, check_images, check_matches, evidence_at_nodes
+from .agreement import EVIDENCE, STORED, Picture, check_matches, check_measures, evidence_at_nodes, measure
 from .pairing import STEPS_MM, Coarse, Places, join_directions
 from .spline import Lattice
 
@@ -40,6 +40,11 @@ _HIGHEST = 0.99  # highest probability that is stated
 _LEAST_PRESENT = 0.05
 _RARE = 0.17  # the calibration has 6 times as much changed tissue as usual scans; only probabilities are corrected
 FOREST = "same patient"  # name of the forest in the calibration
+_REAL = 1.5  # errors at the landmarks of two real scans, relative to copies of scans, from which the forest is learned
+# How far changed tissue extends is read at these places around a point, mm: 6 directions, at 4 distances
+_SHELL_MM, _SHELLS = 5.0, 4
+_DEPTH = 0.8  # share of this depth that is added to the stated error; it then holds 4 of 5 true errors
+_AROUND = np.concatenate([np.eye(3), -np.eye(3)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,13 +125,34 @@ class Correspondence:
         present, within, near, error = calibration().forests[FOREST].predict(evidence).T
         outside = evidence[:, EVIDENCE.index("edge")] < 0
         present, within, near = (np.where(outside, 0.0, share) for share in (present, within, near))
-        expected = error / np.maximum(present, _LEAST_PRESENT)
+        expected = _REAL * error / np.maximum(present, _LEAST_PRESENT) + self._unknown_mm(points_ras, present)
         rare = 1 / (present + (1 - present) * _RARE)
         within, near = (np.clip(share * rare, 1 - _HIGHEST, _HIGHEST) for share in (within, near))
         levels = np.full(len(places), "", dtype="<U10")
         status = decide(present, expected)
         status[(status == ABSENT) & ~outside] = UNCERTAIN  # the target shows the place, but its tissue has changed
         return Matches(places, score, status, expected, within, near, present, evidence, levels)
+
+    def _unknown_mm(self, points_ras: np.ndarray, present: np.ndarray) -> np.ndarray:
+        """Estimate what is not known about points (N, 3) RAS mm in changed tissue, (N,) mm, from their depth in it.
+
+        Nothing says where a point of tissue that grew, shrank or was treated lies between the borders of this tissue.
+        present: (N,) probability that the tissue at each point is the same in both scans.
+        """
+        lost = 1 - present
+        unknown = np.zeros(len(present))
+        changed = np.flatnonzero(present < SHOWN)
+        unknown[changed] = lost[changed] * _SHELL_MM
+        for shell in range(1, _SHELLS + 1):
+            around = (as_points(points_ras)[changed, None] + _AROUND * (shell * _SHELL_MM)).reshape(-1, 3)
+            if not len(around):
+                break
+            places, stored = self.forward.at(around)
+            evidence = np.column_stack([stored, self.backward.edge_mm(places)]).astype(np.float32)
+            same = calibration().forests[FOREST].predict(evidence)[:, 0].reshape(len(changed), -1).mean(axis=1)
+            lost[changed] *= 1 - same
+            unknown[changed] += lost[changed] * _SHELL_MM
+        return _DEPTH * unknown
 
     def read(self, points_ras: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Read answers (N, 3), RAS mm in the target, and their evidence (N, len(EVIDENCE)). Errors: as in `points`."""
@@ -209,6 +235,21 @@ def pair(
         MapError: the maps were made with different weights, or a scan shows no body.
         CancelledError: `cancelled` returned True.
     """
+    found, measured = register_both_ways((template, target), (template_map, target_map), progress, cancelled)
+    check_measures(measured)
+    return found
+
+
+def register_both_ways(
+    volumes: tuple[Volume, Volume],
+    maps: tuple[EmbeddingMap, EmbeddingMap],
+    progress: Callable[[float, str], None] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> tuple[Correspondence, dict[str, float]]:
+    """Register two scans, whether they show one patient or not. Arguments and errors: as in `pair`.
+
+    Returns the correspondence, and what `agreement.measure` measured.
+    """
 
     def step(share: float, text: str) -> None:
         if cancelled is not None and cancelled():
@@ -216,11 +257,10 @@ def pair(
         if progress is not None:
             progress(share, text)
 
-    volumes, maps = (template, target), (template_map, target_map)
     with ThreadPoolExecutor(2) as threads:
         step(0.0, "matching")
         matches = list(threads.map(match_grid, maps, maps[::-1], (STEPS_MM, STEPS_MM)))
-        alike = check_matches(matches)
+        check_matches(matches)
         coarse = []
         for each, volume in zip(matches, volumes, strict=True):
             step(0.1, "fitting")
@@ -230,6 +270,7 @@ def pair(
         pictures = list(threads.map(Picture.of, volumes, maps))
         nodes = [each.on(picture.nodes) for each, picture in zip(found, pictures, strict=True)]
         evidence = list(threads.map(evidence_at_nodes, pictures, pictures[::-1], nodes))
-    check_images(evidence, pictures, nodes, alike)
+    measured = measure(matches, evidence, pictures, nodes)
     step(1.0, "done")
-    return Correspondence(*(Direction.of(maps[n], coarse[n].affine, nodes[n], evidence[n]) for n in range(2)))
+    both = (Direction.of(maps[n], coarse[n].affine, nodes[n], evidence[n]) for n in range(2))
+    return Correspondence(*both), measured

@@ -1,10 +1,11 @@
 """Measure the correspondence of two scans of one patient, and learn its calibration.
 
-    python Testing/benchmarks/same_patient.py lungs | copies | phases | strangers | calibrate DATA
+    python Testing/benchmarks/same_patient.py pairs | strangers | copies | treated | phases | calibrate DATA
 
-lungs: the two lung scans with landmarks. copies: later copies of 12 scans, whose truth is known (`known_pairs`).
-phases: scans of one day with different contrast. strangers: 20 pairs of different patients. calibrate: writes
-same-patient.calibration.safetensors from copies of the training scans. DATA: folder with the folders dev and train.
+pairs: all pairs of scans of one patient. strangers: 40 pairs of different patients, of one region each. copies: later
+copies of 12 scans, whose truth is known (`known_pairs`). treated: lesions that shrank or grew and look different.
+phases: scans of one day with different contrast. calibrate: writes same-patient.calibration.safetensors from copies of
+the training scans. DATA: folder with the folders dev, train and kbp.
 """
 
 import argparse
@@ -21,12 +22,12 @@ from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.embedding.calibration import SUFFIX, Calibration
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
-from AnatomicalEmbedding.errors import NotSamePatientError, VolumeError
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, NotSamePatientError, VolumeError
 from AnatomicalEmbedding.evaluation.confidence import auroc, calibration_error
-from AnatomicalEmbedding.matching.status import MATCHED
+from AnatomicalEmbedding.matching.status import ABSENT, MATCHED
 from AnatomicalEmbedding.registration import KINDS
-from AnatomicalEmbedding.registration.agreement import EVIDENCE
-from AnatomicalEmbedding.registration.correspondence import FOREST, Correspondence, pair
+from AnatomicalEmbedding.registration.agreement import EVIDENCE, MEASURES, support
+from AnatomicalEmbedding.registration.correspondence import FOREST, Correspondence, pair, register_both_ways
 from AnatomicalEmbedding.registration.register import register
 from AnatomicalEmbedding.resources import resource
 from AnatomicalEmbedding.scan.geometry import transform_points
@@ -34,25 +35,38 @@ from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.training.calibrate import Outcomes, grow_forest
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from evaluations.known_pairs import CHANGED, SAME, KnownPair, make_pair
+from evaluations.known_pairs import CHANGED, SAME, KnownPair, make_pair, make_treated
 
 COPIED = (
     "elastix_lung_baseline", "ircad_p01", "ircad_p17", "kbp_pt_4", "kbp_pt_34", "mirp_LUNG1-001", "pelvicref002",
     "segthor_05", "segthor_35", "ts_example", "ts_aorta", "waw0697_eqp",
 )  # fmt: skip
 PHASES = (("waw0697_eqp", "waw0697_ap"), ("waw1211_ap", "waw1211_eqp"), ("waw2022_ap", "waw2022_eqp"))
-STRANGERS = (
-    ("elastix_lung_baseline", "lidc0001"), ("lidc0001", "lidc0002"), ("segthor_05", "segthor_10"),
-    ("segthor_35", "elastix_lung_followup"), ("waw0697_ap", "waw1211_ap"), ("waw2022_eqp", "waw0697_eqp"),
-    ("hcc002", "hcc011"), ("hcc006", "hcc015_ph103"), ("hcc011", "waw1211_eqp"), ("kbp_pt_4", "kbp_pt_34"),
-    ("kbp_pt_60", "kbp_pt_82"), ("kbp_pt_1", "kbp_pt_4"), ("kbp_pt_34", "kbp_pt_90"), ("ircad_p01", "ircad_p17"),
-    ("aapm_L067", "aapm_L192"), ("aapm_L506", "ts_example"), ("pelvicref002", "vhf_pelvis"),
-    ("lung1_002", "lung1_141"), ("rider0109", "rider0117"), ("crlm1004", "crlm1006"),
+# All scans of one patient at hand, first those of one day. Of the last patient, the chest hardly overlaps the abdomen,
+# and the abdomen does not overlap the head.
+PATIENTS = (
+    ("hcc002", "hcc002_1"), ("hcc011", "hcc011_2"), *PHASES, ("elastix_lung_baseline", "elastix_lung_followup"),
+    ("acrinflt001_t0", "acrinflt001_t2"), ("acrinflt001_t0", "acrinflt001_t1"), ("acrinflt001_t1", "acrinflt001_t2"),
 )  # fmt: skip
+# Scans of one region, and how many pairs of strangers are drawn from them
+REGIONS = (
+    (16, "hcc002 hcc002_1 hcc006 hcc011 hcc011_2 hcc015_ph103 ircad_p01 ircad_p17 waw0697_ap waw0697_eqp waw1211_ap "
+     "waw1211_eqp waw2022_ap waw2022_eqp cptac_C3L-00189 tcga_BC-A10X crlm1004 crlm1006"),
+    (6, "aapm_L067 aapm_L192 aapm_L506 tcga_AY-4070A ts_example pelvicref002 acrinflt001_t1 vhf_pelvis waw1211_ap "
+     "waw2022_eqp"),
+    (12, "acrinflt001_t0 acrinflt013 cmbcrc01068 cptac_C3N-00247 lidc0001 lidc0002 lidc0003 lidc0314 lung1_002 "
+     "lung1_141 lung4d_113_p4 lungx_ct004 rjs_chest nlst101287 pancreascb001 r01_001 ricord000082 ricord001012 "
+     "rider0109 rider0117 segthor_05 segthor_10 segthor_35 segthor_04 segthor_14 segthor_36 mirp_LUNG1-001 "
+     "elastix_lung_baseline elastix_lung_followup"),
+    (6, "kbp_pt_4 kbp_pt_34 kbp_pt_60 kbp_pt_82 kbp_pt_1 kbp_pt_20 kbp_pt_50 kbp_pt_90 kbp_pt_100 kbp_pt_17 "
+     "kbp_pt_222 kbp_pt_306 hnchus052 acrinflt001_t2"),
+)  # fmt: skip
+_PAIR_SEED = 51
+TREATED = ("hcc006", "ircad_p17", "waw0697_eqp", "crlm1006", "segthor_35", "aapm_L506")
 Carry = Callable[[np.ndarray], np.ndarray]  # points (n, 3) RAS mm -> places (n, 3) RAS mm
 _POINTS, _POINTS_A_BALL = 400, 8
 _CHANGED_WEIGHT = 0.35  # of all points in changed tissue, relative to all other points
-_TEST_SEED, _TRAINING_SEED = 5000, 100
+_TEST_SEED, _TRAINING_SEED, _TREATED_SEED = 5000, 100, 700
 
 
 class Scans:
@@ -62,8 +76,10 @@ class Scans:
         self._folder, self.model = folder, model
 
     def path(self, name: str, ending: str = ".nii.gz") -> Path:
-        """Return the file of a scan, in dev or train."""
-        return next(path for part in ("dev", "train") if (path := self._folder / part / f"{name}{ending}").exists())
+        """Return the file of a scan, in dev, train or kbp."""
+        return next(
+            path for part in ("dev", "train", "kbp") if (path := self._folder / part / f"{name}{ending}").exists()
+        )
 
     def read(self, name: str) -> Volume:
         return Volume.read(self.path(name))
@@ -74,22 +90,101 @@ class Scans:
         start = time.perf_counter()
         return pair(one, other, *maps), time.perf_counter() - start
 
+    def registered(self, one: Volume, other: Volume) -> tuple[Correspondence, dict[str, float]]:
+        """Register two scans, whether they show one patient or not."""
+        return register_both_ways((one, other), (self.model.embed(one), self.model.embed(other)))
+
     def training(self) -> list[str]:
         """Return the names of every third training scan."""
         return sorted({path.name.split(".")[0] for path in (self._folder / "train").glob("*.nii.gz")})[::3]
 
 
-def lungs(scans: Scans) -> Iterator[str]:
-    """Measure the errors at the landmarks of two lung scans of one patient, in both directions."""
-    names = "elastix_lung_baseline", "elastix_lung_followup"
-    marks = [json.loads(scans.path(name, ".landmarks.json").read_text())["points"] for name in names]
+def pairs(scans: Scans) -> Iterator[str]:
+    """Print a row for each pair of scans of one patient: the verdict, its measures, stated and true errors."""
+    yield f"| scans | paired | support | {' | '.join(MEASURES)} | matched | stated error | error at landmarks |"
+    yield "|" + "---|" * (6 + len(MEASURES))
+    for names in PATIENTS:
+        yield _row(scans, names)
+
+
+def strangers(scans: Scans) -> Iterator[str]:
+    """Print the same row for 40 pairs of different patients."""
+    yield from (_row(scans, names) for names in stranger_pairs())
+
+
+def stranger_pairs() -> list[tuple[str, str]]:
+    """Draw pairs of scans of different patients that show the same region."""
+    rng = np.random.default_rng(_PAIR_SEED)
+    found: list[tuple[str, str]] = []
+    for count, listed in REGIONS:
+        names, drawn = listed.split(), set()
+        while len(drawn) < count:
+            one, other = (names[n] for n in rng.choice(len(names), 2, replace=False))
+            if _patient(one) != _patient(other):
+                drawn.add((min(one, other), max(one, other)))
+        found += sorted(drawn)
+    return found
+
+
+def _patient(name: str) -> str:
+    return name.split("_")[0] if name.startswith(("hcc", "waw", "acrin", "elastix")) else name
+
+
+def _row(scans: Scans, names: tuple[str, str]) -> str:
+    volumes = scans.read(names[0]), scans.read(names[1])
+    embedding = scans.model.embed(volumes[0])
+    try:
+        found, measured = scans.registered(*volumes)
+    except AnatomicalEmbeddingError as error:
+        return f"| {', '.join(names)} | no | {error} |"
+    points = transform_points(embedding.cell_to_ras, embedding.body_index.numpy()[::29])
+    answers = found.points(points[volumes[0].contains(points)])
+    shown = answers.status != ABSENT
+    cells = [
+        ", ".join(names),
+        "yes" if support(measured) > 0 else "no",
+        f"{support(measured):+.2f}",
+        *(f"{measured[name]:.2f}" if name in measured else "" for name in MEASURES),
+        f"{np.mean(answers.status[shown] == MATCHED):.0%}",
+        f"{answers.expected_error_mm[shown].mean():.1f} mm",
+        _landmark_errors(scans, names, found),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _landmark_errors(scans: Scans, names: tuple[str, str], found: Correspondence) -> str:
+    """Measure the errors at the landmarks of two scans, in both directions, and the stated errors there."""
+    try:
+        marks = [json.loads(scans.path(name, ".landmarks.json").read_text())["points"] for name in names]
+    except StopIteration:
+        return ""
     first, second = (np.array([mark[key] for key in sorted(marks[0])]) for mark in marks)
-    found, seconds = scans.pair(*map(scans.read, names))
     answers = found.points(first), found.inverse().points(second)
     errors = np.concatenate([_errors(a, t) for a, t in zip(answers, (second, first), strict=True)])
-    matched = np.mean([s == MATCHED for each in answers for s in each.status])
     expected = np.concatenate([each.expected_error_mm for each in answers])
-    yield f"{_summary(errors)}; {seconds:.1f} s; matched {matched:.0%}, mean expected error {expected.mean():.2f} mm"
+    return f"{_summary(errors)}; stated {expected.mean():.2f} mm"
+
+
+def treated(scans: Scans) -> Iterator[str]:
+    """Measure the true and the stated errors at the centres of treated lesions, in both directions."""
+    joined = []
+    for number, name in enumerate(TREATED):
+        known, later, first = make_treated(scans.read(name), _TREATED_SEED + number)
+        found, _ = scans.registered(known.original, known.copy)
+        answers = found.points(first), found.inverse().points(later)
+        errors = np.concatenate([_errors(a, t) for a, t in zip(answers, (later, first), strict=True)])
+        stated = np.concatenate([each.expected_error_mm for each in answers])
+        joined.append(np.stack([errors, stated]))
+        yield f"{name}: {_stated(joined[-1])}"
+    yield f"all: {_stated(np.concatenate(joined, axis=1))}"
+
+
+def _stated(values: np.ndarray) -> str:
+    errors, stated = values
+    return (
+        f"{len(errors)} places, error mean {errors.mean():.1f}, p90 {np.percentile(errors, 90):.1f} mm; stated mean "
+        f"{stated.mean():.1f} mm; error above twice the stated error {np.mean(errors > 2 * stated):.0%}"
+    )
 
 
 def copies(scans: Scans) -> Iterator[str]:
@@ -186,21 +281,6 @@ def _under_masks(scans: Scans, name: str, volumes: Sequence[Volume], there: Carr
     return ", ".join(found)
 
 
-def strangers(scans: Scans) -> Iterator[str]:
-    """Count the pairs of different patients that are refused."""
-    refused = []
-    for one, other in STRANGERS:
-        start = time.process_time()
-        try:
-            scans.pair(scans.read(one), scans.read(other))
-            refused.append(False)
-        except NotSamePatientError:
-            refused.append(True)
-        seconds = time.process_time() - start
-        yield f"{one}, {other}: {'refused' if refused[-1] else 'PAIRED'}, {seconds:.1f} s of one core"
-    yield f"{sum(refused)} of {len(refused)} refused"
-
-
 def calibrate(scans: Scans) -> Iterator[str]:
     """Learn the calibration from one copy of each training scan, and write it."""
     parts, used = [], []
@@ -255,7 +335,7 @@ def _figures(part: dict[str, np.ndarray]) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one measurement, and print its lines."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    kinds = {each.__name__: each for each in (lungs, copies, phases, strangers, calibrate)}
+    kinds = {each.__name__: each for each in (pairs, strangers, copies, treated, phases, calibrate)}
     parser.add_argument("kind", choices=kinds)
     parser.add_argument("folder", type=Path, metavar="DATA")
     options = parser.parse_args(arguments)
