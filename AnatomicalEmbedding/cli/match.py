@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..errors import PointsError, VolumeError
-from ..matching.status import ABSENT
+from ..matching.status import ABSENT, level_sentence
 from ..registration import BY_MATCH, BY_REGISTRATION
 from ..scan.geometry import transform_points
 from ..scan.markups import write_file
@@ -200,7 +200,6 @@ def descriptions(matches: Matches) -> tuple[str, ...]:
     """Return a sentence about each match, to be stored with its point; () if the weights have no calibration."""
     if matches.status is None:
         return ()
-    from ..embedding.levels import level_sentence
 
     def described(row: dict[str, Any]) -> str:
         if row["status"] == ABSENT:

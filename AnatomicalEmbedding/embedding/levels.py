@@ -156,8 +156,3 @@ def doubtful_level(structure: str, level: str, body_height: float) -> str:
     if other == "L1":
         return "rib 12 or a process of L1"
     return f"rib {level[1:]} or {other[1:]}" if other[0] == "T" else f"rib {level[1:]} or 2"
-
-
-def level_sentence(levels: str) -> str:
-    """Return the remark for an answer whose level is not certain, "L3 or L4"; "" if `levels` is ""."""
-    return f"the level is not certain: {levels}" if levels else ""

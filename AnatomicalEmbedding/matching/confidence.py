@@ -77,11 +77,11 @@ def judge(evidence: np.ndarray, calibration: Calibration | None, effort: str) ->
     if calibration is None or calibration.evidence != EVIDENCE or effort not in calibration.forests:
         return {}
     present, within, near, error = calibration.forests[effort].predict(evidence).T
-    within, near = (np.clip(share, 1 - _HIGHEST, _HIGHEST) for share in (within, near))
     expected = error / np.maximum(present, 1e-3)
+    stated, within, near = (np.clip(share, 1 - _HIGHEST, _HIGHEST) for share in (present, within, near))
     return {
         "status": decide(present, expected),
-        "present": present,
+        "present": stated,
         "expected_error_mm": expected,
         "probability": within,
         "probability_20": near,

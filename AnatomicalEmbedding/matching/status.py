@@ -22,8 +22,7 @@ _INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03  # share of a place in the scan: leas
 # A place with a share of at most _OUTSIDE_SHARE is still PARTLY in the scan if a cell shows the place with at least
 # this probability: the second value if `counted` is True (see `decide_place`), else the first value.
 _SEEN, _SEEN_UNCOUNTED = 0.8, 0.5
-CERTAIN_BY_RULE = 0.3  # a place that was computed by a recipe is uncertain below this probability
-CERTAIN_SEX = 0.5  # a place that only one sex has is uncertain below this probability
+CERTAIN_PLACE = 0.5  # a place that the scan shows is uncertain below this probability
 
 WHOLE, CUT = "whole", "cut"
 NEAR_ERRORS = 1.5  # a side closer to the scan's edge than this many likely errors may lie beyond the edge
@@ -76,3 +75,8 @@ def decide_box(present: float, cut: bool, perhaps_cut: bool, error_share: float,
     if not doubtful_level and (cut or present < _MOSTLY_SHOWN):
         return CUT
     return UNCERTAIN if doubtful_level or perhaps_cut or error_share > _LOOSE else WHOLE
+
+
+def level_sentence(levels: str) -> str:
+    """Return the remark for an answer whose level is not certain, "L3 or L4"; "" if `levels` is ""."""
+    return f"the level is not certain: {levels}" if levels else ""

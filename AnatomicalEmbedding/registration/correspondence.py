@@ -127,11 +127,11 @@ class Correspondence:
         present, within, near = (np.where(outside, 0.0, share) for share in (present, within, near))
         expected = _REAL * error / np.maximum(present, _LEAST_PRESENT) + self._unknown_mm(points_ras, present)
         rare = 1 / (present + (1 - present) * _RARE)
-        within, near = (np.clip(share * rare, 1 - _HIGHEST, _HIGHEST) for share in (within, near))
+        stated, within, near = (np.clip(share * rare, 1 - _HIGHEST, _HIGHEST) for share in (present, within, near))
         levels = np.full(len(places), "", dtype="<U10")
         status = decide(present, expected)
         status[(status == ABSENT) & ~outside] = UNCERTAIN  # the target shows the place, but its tissue has changed
-        return Matches(places, score, status, expected, within, near, present, evidence, levels)
+        return Matches(places, score, status, expected, within, near, stated, evidence, levels)
 
     def _unknown_mm(self, points_ras: np.ndarray, present: np.ndarray) -> np.ndarray:
         """Estimate what is not known about points (N, 3) RAS mm in changed tissue, (N,) mm, from their depth in it.

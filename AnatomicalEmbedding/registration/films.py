@@ -136,6 +136,8 @@ def _following(
         points_ras=np.where(beyond[:, None], found.points_ras, places),
         status=np.where(beyond, ABSENT, found.status),
         probability=np.where(beyond, 0.0, found.probability),
+        probability_20=np.where(beyond, 0.0, found.probability_20),
+        present=np.where(beyond, 0.0, found.present),
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..embedding.levels import level_sentence
+from ..matching.status import level_sentence
 from ..scan.points import PointList
 from ..scan.volume import Volume
 from . import pictures

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..embedding.levels import doubtful_level, is_counted, level_of, level_sentence, spine_ends
+from ..embedding.levels import doubtful_level, is_counted, level_of, spine_ends
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import PointsError
 from ..matching.match import Matches, match_query
 from ..matching.query import Query, join_queries, read_query
-from ..matching.status import ABSENT, NEAR_ERRORS, decide_box
+from ..matching.status import ABSENT, NEAR_ERRORS, decide_box, level_sentence
 from ..scan.boxes import SIDES
 from ..scan.geometry import bounds_of, transform_points
 from .organ_evidence import NearOrgan, near_organs, sides_by_organ

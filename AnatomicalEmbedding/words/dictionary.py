@@ -9,11 +9,12 @@ from functools import lru_cache
 
 from ..anatomy.names import SIDES
 from ..anatomy.terms import Term, Terms, load_terms, plain_words
-from .qualifiers import RELATIONS, SEEN, ZONE_NOUNS, ZONES
+from .qualifiers import PARTS, RELATIONS, SEEN, VERBS, ZONE_NOUNS, ZONES
 from .tokens import tokenise
 
 _SHORTEST, _LONGEST = 5, 24  # letters; spelling is corrected only in words of 5 to 24 letters
 _ALIKE = 0.85  # least ratio of difflib: allows one mistake in 7 letters, or two in 14
+_USUAL_ENDINGS = ("ed", "ing", "ly", "oma", "itis", "osis")  # of words that seldom name places
 TYPED_LENGTH = 200  # characters; in a longer text no spelling mistakes are corrected
 _COMPLETED_WORDS = 6  # only the last six words of a text are completed
 _SHOWN = 60  # characters of the text that a message shows
@@ -49,9 +50,10 @@ class Dictionary:
         vocabulary = {word for phrase in self.phrases for word in phrase}
         self.vocabulary = vocabulary
         self.firsts = {phrase[0] for phrase in self.phrases}
+        self.parts = self._read_parts()
         self._slips = sorted({*SIDES, *(word for word in vocabulary if len(word) >= _SHORTEST and word.isalpha())})
         relations = {word for relation in RELATIONS for word in relation}
-        self._right = {*SEEN, *ZONES, *ZONE_NOUNS, *relations, *plain_words()}
+        self._right = {*SEEN, *VERBS, *ZONES, *ZONE_NOUNS, *relations, *plain_words()}
 
     def known(self, word: str, typed: bool) -> str:
         """Return the dictionary's form of a word: in the singular and, if `typed` is True, with corrected spelling."""
@@ -65,6 +67,12 @@ class Dictionary:
         alike = [each for each in self._slips if each[0] == word[0]]
         return next(iter(get_close_matches(word, alike, 1, _ALIKE)), word)
 
+    def is_unknown(self, word: str) -> bool:
+        """Return whether a word of three letters or more is neither in the name of a place nor usual in reports."""
+        known = self.vocabulary | self._right | PARTS | SILENT
+        usual = len(word) < 3 or not word.isalpha() or word.endswith(_USUAL_ENDINGS)
+        return not usual and known.isdisjoint((word, singular(word)))
+
     def entries_of(self, name: str) -> tuple[Entry, ...]:
         """Return the dictionary entries for the name of a place; empty for an unknown name.
 
@@ -73,6 +81,23 @@ class Dictionary:
         terms = self.terms.by_name
         names = dict.fromkeys(name.replace("{s}", side) for side in SIDES)
         return tuple(Entry(each, terms[each].side, False) for each in names if each in terms)
+
+    def _read_parts(self) -> dict[str, dict[str, list[Entry]]]:
+        """Return, for words such as "neck", the part that the word means in each place.
+
+        The phrases of the part are those of the place and this word, such as "femoral neck" and "neck of femur".
+        """
+        phrases: dict[str, list[frozenset[str]]] = {}
+        for phrase, entries in self.phrases.items():
+            for entry in entries:
+                phrases.setdefault(entry.name, []).append(frozenset(phrase))
+        parts: dict[str, dict[str, list[Entry]]] = {}
+        for name, own in phrases.items():
+            for whole in self.terms.ancestors(name):
+                rests = {one - other for one in own for other in phrases[whole] if other < one}
+                for word in (word for word in PARTS if {word} in rests):
+                    parts.setdefault(word, {}).setdefault(whole, []).extend(self.entries_of(name))
+        return parts
 
     def _add(self, term: Term, words: str, adjective: bool = False) -> None:
         tokens = [singular(token.word) for token in tokenise(words)]

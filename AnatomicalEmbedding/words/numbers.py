@@ -14,6 +14,8 @@ _RANGE = ("-", "to", "through", "thru", "until")
 _LIST = (",", "and", "&", "/", "or", "with")
 _SIZES = ("mm", "cm", "x", "%", "m")  # a number before one of these words is a size
 _SILENT = ("of", "the", "number", "no", "level", "and", *SIDES)
+_DISC = ("intervertebral", "disc", "disk", "space", "interspace")
+_VERTEBRA = ("vertebra", "vertebral", "body")
 _LIVER = ("liver", "hepatic", "couinaud")
 _LIMIT = 30  # largest number of places in one list
 _RIBS = 12
@@ -27,7 +29,7 @@ def read(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
     Returns the names of the places and the index of the next word; None if no numbered place begins there. A name may
     contain "{s}" in place of the side; the side comes from other words of the text.
     """
-    for reader in (_vertebrae, _ribs, _segments, _stations):
+    for reader in (_discs_between, _vertebrae, _ribs, _segments, _stations):
         found = reader(words, at)
         if found is not None and found[0]:
             return found[0][:_LIMIT], found[1]
@@ -89,6 +91,22 @@ def _vertebrae(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
         else:
             levels.append((link, level))
     return [*discs, *(f"vertebrae_{level}" for level in _counted(levels, VERTEBRAE))], after
+
+
+def _discs_between(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
+    """Read "disc between L4 and L5" or "between L4 and L5". If other vertebrae lie between the two, the text must say
+    "disc"."""
+    begin = _skip(words, at, _DISC)
+    if words[begin : begin + 1] != ["between"]:
+        return None
+    items, after = _items(words, _skip(words, begin + 1, ("the", *_VERTEBRA)), _vertebra)
+    if len(items) != 2:
+        return None
+    first, last = (VERTEBRAE.index(level) for _, level in items)
+    if not 0 < first < last or (begin == at and last > first + 1):
+        return None
+    discs = [f"disc_{above}_{below}" for above, below in pairwise(VERTEBRAE[first : last + 1])]
+    return discs, _skip(words, after, _VERTEBRA)
 
 
 def _rib(word: str, _: str) -> str | None:

@@ -23,11 +23,13 @@ from . import numbers
 from .dictionary import BOTH, SILENT, TYPED_LENGTH, Entry, load_dictionary
 from .qualifiers import (
     FINDING,
+    LEADING,
     PARTS,
     PLACE,
     RELATIONS,
     SEEN,
     TURNS,
+    VERBS,
     ZONE_NOUNS,
     ZONES,
     Qualifier,
@@ -38,6 +40,9 @@ from .tokens import MOST_CHARACTERS, Span, Token, split_sentences, tokenise
 _BREAKS = frozenset(",:()[]")
 _BETWEEN_ENTRIES = frozenset((",", "and", "or", "&", "/"))  # separators in a list of places
 _SIDE_REACH, _SAME_SIDE_REACH, _CHAIN_REACH, _NEAR = 4, 6, 4, 5  # words
+_PART_REACH = 6  # words between a place and its part
+_CLAUSE_ENDS = _BREAKS | _BETWEEN_ENTRIES | TURNS
+_NOT_BEFORE_A_PART = _CLAUSE_ENDS | {"foreign"}  # a foreign body
 _AFTER_A_SIDE = frozenset(("and", "is", "are", "was", "with", "in"))  # these words end the reach of a side word
 _LONGEST_PHRASE = 9
 _PLACES_LIMIT = 60  # names in a sentence
@@ -131,7 +136,7 @@ def _read(text: str) -> list[tuple[Sentence, list[Span]]]:
         words = [token.word for token in tokens]
         names = find_names(words)
         named = {n for each in names for n in each.tokens}
-        found = give_qualifiers(words, give_sides(words, names), named)
+        found = give_qualifiers(words, give_sides(words, names), named, typed)
         found = drop_vaguer(words, found)
         mentions = tuple(_mention(text, tokens, words, each) for each in found)
         sentence = Sentence(text[span.start : span.end], span.start, span.end, mentions)
@@ -163,6 +168,14 @@ class Name:
         return range(self.first, self.last + 1)
 
     @property
+    def is_region(self) -> bool:
+        return all(load_terms()[name].group == "regions" for name in self.names)
+
+    @property
+    def is_adjective(self) -> bool:
+        return all(entry.adjective for entry in self.places)
+
+    @property
     def has_sides(self) -> bool:
         return any(entry.side for entry in self.places)
 
@@ -181,7 +194,86 @@ def find_names(words: Sequence[str]) -> list[Name]:
             at = longest.last + 1
         else:
             at += 1
-    return [each for each in found if each.places]
+    return _bind_parts(words, _share_words(words, [each for each in found if each.places]))
+
+
+def _share_words(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
+    """Complete lists whose members share words: "renal vein and artery", "upper and lower lobes of the left lung"."""
+    result: list[Name] = []
+    covered = -1
+    for name in names:
+        if name.first <= covered:
+            continue
+        group = [*_sharing(words, name, names, -1), name, *_sharing(words, name, names, 1)]
+        if len(group) > 1:
+            first, covered = group[0].first, group[-1].last
+            result = [each for each in result if each.last < first]
+            between = set(range(first, covered)).difference(*(member.tokens for member in group))
+            if not any(words[n] in SIDES for n in between):  # else each member has a side of its own
+                group = [replace(member, first=first, last=covered) for member in group]
+        result += group
+    return result
+
+
+def _sharing(words: Sequence[str], name: Name, names: Sequence[Name], step: int) -> list[Name]:
+    """Return the members of a list that share words with a name: before it if step is -1, after it if step is 1."""
+    phrases, phrase = load_dictionary().phrases, tuple(words[n] for n in name.tokens if words[n] not in SILENT)
+    taken = {n for each in names if each.last > each.first for n in range(each.first, each.last + 2)}
+    wholes = name.names | _wholes(name)
+    members: list[Name] = []
+    edge = name.last if step > 0 else name.first
+    while len(phrase) > 1 and phrase in phrases:
+        further = range(edge + step, len(words) if step > 0 else -1, step)
+        at = next((n for n in further if words[n] not in _BETWEEN_ENTRIES | SILENT), edge)
+        if at in taken or _BETWEEN_ENTRIES.isdisjoint(words[min(at, edge) + 1 : max(at, edge)]):
+            break
+        word = (words[at],)
+        joined = [phrase[:-n] + word if step > 0 else word + phrase[n:] for n in range(1, len(phrase))]
+        entries = next((phrases[each] for each in joined if each in phrases), [])
+        shared = Name(tuple(entry for entry in entries if not entry.demanded or entry.side in words), at, at)
+        alone = {place for each in names if at in each.tokens for place in each.names}
+        if shared.names <= alone or not wholes.isdisjoint(shared.names | alone):
+            break
+        members.append(shared)
+        edge = at
+    return members[::step]
+
+
+def _bind_parts(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
+    """Read words such as "neck" as the part of an organ that the clause names: "gallbladder stone near the neck"."""
+    result = list(names)
+    alone = {name.first: name for name in names if name.last == name.first}
+    inside = {n for name in names for n in name.tokens} - alone.keys()
+    for n in (n for n, word in enumerate(words) if word in load_dictionary().parts and n not in inside):
+        organ, is_part = _organ_of(words, n, names)
+        terms = load_terms()
+        wholes = [] if organ is None else [*organ.names, *(w for w in _wholes(organ) if terms[w].group != "regions")]
+        entries = [entry for whole in sorted(wholes) for entry in load_dictionary().parts[words[n]].get(whole, ())]
+        if n in alone and (entries or (is_part and alone[n].is_region)):
+            result.remove(alone[n])
+        if entries:
+            result.append(Name(tuple(dict.fromkeys(entries)), n, n))
+    return sorted(result, key=lambda name: name.first)
+
+
+def _organ_of(words: Sequence[str], at: int, names: Sequence[Name]) -> tuple[Name | None, bool]:
+    """Return the place of which word `at`, such as "neck", may be a part; and whether it is a part of something.
+
+    In "kidney in the pelvis", the pelvis is no part of the kidney. In "neck of the aneurysm", the place has no name.
+    """
+    if words[at + 1 : at + 2] == ["of"] and words[at + 2 : at + 3] != ["patient"]:
+        after = next((name for name in names if name.first > at), None)
+        near = after is not None and after.first - at <= _NEAR and _CLAUSE_ENDS.isdisjoint(words[at : after.first])
+        return after if near else None, True
+    organ = next((name for name in reversed(names) if name.last < at), None)
+    between = [] if organ is None else words[organ.last + 1 : at]
+    if organ is None or len(between) > _PART_REACH or not _NOT_BEFORE_A_PART.isdisjoint(between):
+        return None, False
+    lead = next((word for word in reversed(words[: organ.first]) if word not in SILENT or word in LEADING), "")
+    is_subject = set(between) <= LEADING | VERBS | SILENT and not organ.is_adjective and lead not in LEADING
+    if is_subject and {"in", "within"} & set(between):
+        return None, False
+    return organ, organ.is_adjective and not between and not organ.is_region
 
 
 def _longest(words: Sequence[str], at: int) -> Name | None:
@@ -258,9 +350,10 @@ def _wholes(each: Name) -> set[str]:
     return {whole for name in each.names for whole in load_terms().ancestors(name)}
 
 
-def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int]) -> list[Name]:
+def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int], typed: bool) -> list[Name]:
     """Stage 3: store with each name the part ("upper pole") or the relation ("behind") that the text states for it.
-    Parts and sides that the search cannot use become `unused`. named: indices of the tokens that are in a name."""
+    Parts and sides that the search cannot use become `unused`; in a typed text, unknown words next to the name, too.
+    named: indices of the tokens that are in a name."""
     result = []
     for each in names:
         before = _before(words, each.first, named)
@@ -271,10 +364,10 @@ def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int]
         if each.side in SIDES and not each.has_sides:
             unused.insert(0, each.side)
         qualifier = Qualifier("zone", " ".join(usable)) if usable else Qualifier(relation) if relation else None
-        if qualifier is None:
-            behind = [n for n in range(each.last + 1, len(words)) if words[n] not in SILENT | {",", ":"}][:1]
-            next_to = [*before[-1:], *(words[n] for n in behind if n not in named)]
-            unused += [word for word in next_to if word in PARTS]
+        behind = [n for n in range(last + 1, len(words)) if words[n] not in SILENT | {",", ":"}][:1]
+        next_to = [*before[-1:], *(words[n] for n in behind if n not in named)]
+        unused += [word for word in next_to if qualifier is None and word in PARTS]
+        unused += [word for word in next_to if typed and load_dictionary().is_unknown(word)]
         result.append(replace(each, last=last, qualifier=qualifier, unused=tuple(unused)))
     return result
 
@@ -309,18 +402,16 @@ def _zones(words: Sequence[str], each: Name, before: list[str], named: set[int])
 
 def drop_vaguer(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
     """Stage 4: drop the name of a place if another name means a part of this place. Drop repeated names."""
-    terms = load_terms()
     wholes = [_wholes(each) for each in names]
     kept = []
     for n, each in enumerate(names):
-        is_region = all(terms[name].group == "regions" for name in each.names)
         dropped = False
         for m, other in enumerate(names):
-            near = abs(m - n) == 1 and _are_near(words, each, other)
+            near = abs(m - n) == 1 and each.tokens != other.tokens and _are_near(words, each, other)
             if m < n and near and other.names == each.names and other.qualifier == each.qualifier:
                 dropped = True
             elif wholes[m] & each.names and not other.names & each.names:
-                dropped |= is_region or (near and each.qualifier is None)
+                dropped |= each.is_region or (near and each.qualifier is None)
         if not dropped:
             kept.append(each)
     return kept
@@ -334,7 +425,7 @@ def _are_near(words: Sequence[str], one: Name, other: Name) -> bool:
 
 def _mention(text: str, tokens: Sequence[Token], words: Sequence[str], each: Name) -> Mention:
     start, end = tokens[each.first].start, tokens[each.last].end
-    denial = denied(words, each.first, each.last, not all(entry.adjective for entry in each.places))
+    denial = denied(words, each.first, each.last, not each.is_adjective)
     places = tuple(entry.name for entry in each.places)
     return Mention(places, text[start:end], start, end, each.qualifier, denial, each.unused)
 

@@ -10,10 +10,10 @@ from functools import cached_property
 import numpy as np
 
 from ..anatomy.terms import load_terms
-from ..embedding.levels import doubtful_level, is_counted, level_of, level_sentence, spine_ends
+from ..embedding.levels import doubtful_level, is_counted, level_of, spine_ends
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import PointsError
-from ..matching.status import CERTAIN_BY_RULE, CERTAIN_SEX, INSIDE, OUTSIDE, UNCERTAIN, decide_place
+from ..matching.status import CERTAIN_PLACE, INSIDE, OUTSIDE, UNCERTAIN, decide_place, level_sentence
 from ..scan.points import PointList
 from ..scan.volume import Volume
 from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy, shipped_atlas
@@ -51,8 +51,8 @@ class Place:
 
     Args:
         name: name of the place, such as kidney_left. title: name to display.
-        status: "inside", "partly" (inside) or "outside" the scan; "uncertain" if the patient may not have the place,
-            or if the point may be in the next vertebra or rib.
+        status: "inside", "partly" (inside) or "outside" the scan; "uncertain" if the probability is below a half, or if
+            the point may be in the next vertebra or rib.
         side: if the place is partly or completely outside the scan, the side of the scan where the missing part lies.
         probability: chance that the point lies in the place; with status "outside", chance that this status is right.
         point_ras: (3,) RAS mm, the best point; None with status "outside".
@@ -157,7 +157,7 @@ class PlaceFinder:
         own, other = (0.0 if lead.point_ras is None else lead.probability for lead in leads)
         chance = found.probability * (own / (own + other) if own > 0 and other > 0 else _EITHER)
         remark = f"{remark}; {_SEX_REMARK}" if remark else _SEX_REMARK
-        status = found.status if chance >= CERTAIN_SEX else UNCERTAIN
+        status = found.status if chance >= CERTAIN_PLACE else UNCERTAIN
         return dataclasses.replace(found, status=status, probability=chance, remark=remark)
 
     def _place(self, name: str, qualifier: Qualifier | None = None) -> Place:
@@ -189,9 +189,8 @@ class PlaceFinder:
         else:
             chance = _TRUST * chance if sure is None else sure * min(chance / _PEAK, 1.0)
         side, levels = "" if status == INSIDE else side, self._doubtful_levels(name, point)
-        if levels:
-            status, chance = UNCERTAIN, min(chance, _EITHER)
-        elif sure is not None and chance < CERTAIN_BY_RULE:
+        chance = min(chance, _EITHER) if levels else chance
+        if levels or chance < CERTAIN_PLACE:
             status, side = UNCERTAIN, ""
         return Place(name, title, status, side, chance, point, region, self.grid, levels=levels)
 

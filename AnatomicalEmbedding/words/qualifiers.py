@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ PARTS = frozenset([
     "insertion", "trunk", "branch", "artery", "vein", "duct", "nerve", "valve", "cusp", "leaflet", "septum", "wall",
     "arch", "hilum", "isthmus", "head", "neck", "body", "tail", "dome", "cortex", "medulla", "capsule", "lobe",
     "segment", "process", "crest", "shaft", "pedicle", "lamina", "tubercle", "condyle", "epicondyle", "stump", "pole",
-    "corner",
+    "corner", "fundus", "pelvis",
 ])  # fmt: skip
 # Phrases before a name that mean the space next to the named place; the phrases of two words come first.
 RELATIONS: dict[tuple[str, ...], str] = {
@@ -71,19 +72,26 @@ SEEN = frozenset([
 ])  # fmt: skip
 _NO = frozenset(("no", "without", "not", "absent", "absence", "denies", "negative", "free", "neither", "nor"))
 _NEEDS = {"free": ("of", "from"), "negative": ("for",)}  # "free of" denies a finding, "free fluid" does not
+_NOT_ONLY = ("only", "just", "merely", "solely")  # "not only the liver" denies nothing
 _NOT = frozenset(("not", "n't"))
 _MISSING = frozenset(("absent", "missing", "removed", "resected"))
 TURNS = frozenset(("but", "however", "although", "except", "though", "while", "whereas", ";"))
-_VERBS = frozenset([
-    "is", "are", "was", "were", "be", "been", "has", "have", "had", "could", "can", "there", "surgically",
-    "congenitally",
+VERBS = frozenset([
+    "is", "are", "was", "were", "has", "have", "had", "does", "do", "can", "cannot", "could", "may", "show", "shows",
+    "showed", "demonstrate", "demonstrates", "contain", "contains", "contained", "reveal", "reveals", "revealed",
+    "appear", "appears", "appeared", "remain", "remains", "measure", "measures", "measured", "exhibit", "exhibits",
+    "seem", "seems", "lie", "lies", "harbors", "harbours",
 ])  # fmt: skip
+_BEFORE_A_DENIAL = VERBS | {"be", "been", "there", "surgically", "congenitally"}
+_RELATIVE = frozenset(("which", "that", "who", "where", "as"))
+_NEW_SUBJECT = frozenset(("a", "an", "there", "one", "another"))
+_CONTRASTS = frozenset(("with", "only", "instead", "rather", "yet"))  # after a comma
 _SILENT = frozenset(
     ["of", "the", "a", "an", "its", "this", "that", "left", "right", "both", "any", "evidence", "visible", "definite"]
 )
 # A place that follows one of these words is not the subject of the clause.
-_LEADING = frozenset(("of", "in", "within", "at", "on", "to", "from", "near", "around"))
-_FOLLOWING = frozenset(",:().;") | _VERBS | SEEN | {"in", "on", "at"}
+LEADING = frozenset(("of", "in", "within", "at", "on", "to", "from", "near", "around"))
+_FOLLOWING = frozenset(",:().;") | _BEFORE_A_DENIAL | SEEN | {"in", "on", "at"}
 # Findings that are part of place names: "no pleural effusion" does not mean that a place is missing.
 _FINDINGS = frozenset(("effusion", "hydrothorax", "pneumothorax", "hernia", "node"))
 
@@ -93,21 +101,56 @@ def denied(words: Sequence[str], first: int, last: int, noun: bool = True) -> st
 
     The name of the place is words `first` to `last`. noun: False if the name is an adjective ("hepatic").
     """
+    start, end = _clause(words, first, last)
+    words, first, last = words[start:end], first - start, last - start
     names_place = noun and _FINDINGS.isdisjoint(words[first : last + 1])
     before = next((word for word in reversed(words[:first]) if word not in _SILENT or word == "of"), "")
     for n in range(first - 1, -1, -1):
-        if words[n] in TURNS:
-            break
-        if words[n] in _NO and (words[n] not in _NEEDS or words[n + 1] in _NEEDS[words[n]]):
+        following = words[n + 1]
+        if words[n] in _NO and following not in _NOT_ONLY and following in _NEEDS.get(words[n], (following,)):
             alone = set(words[n + 1 : first]) <= _SILENT | SEEN
             ends = last + 1 == len(words) or words[last + 1] in _FOLLOWING
             return PLACE if alone and ends and names_place else FINDING
     for n in range(last + 1, len(words)):
-        if words[n] in TURNS:
-            break
-        subject = set(words[last + 1 : n]) <= _VERBS and names_place and before not in _LEADING
+        subject = set(words[last + 1 : n]) <= _BEFORE_A_DENIAL and names_place and before not in LEADING
         if words[n] in _NOT and not SEEN.isdisjoint(words[n + 1 : n + 4]):
             return PLACE if subject else FINDING
         if words[n] in _MISSING and subject and n > last + 1:
             return PLACE
     return ""
+
+
+def _clause(words: Sequence[str], first: int, last: int) -> tuple[int, int]:
+    """Return the index of the first word of the clause that contains the words `first` to `last`, and the index after
+    its last word."""
+    starts = _clause_starts(tuple(words))
+    start = max(n for n in starts if n <= first)
+    return start, min((n for n in starts if n > last + 1), default=len(words) + 1) - 1
+
+
+@lru_cache(maxsize=1)  # all names of a sentence ask for its clauses
+def _clause_starts(words: tuple[str, ...]) -> list[int]:
+    """Return the index of the first word of each clause of a sentence."""
+    starts = [0]
+    for n, word in enumerate(words):
+        if word in TURNS or (word in (",", "and") and _begins_clause(word, words[starts[-1] : n], words[n + 1 :])):
+            starts.append(n + 1)
+    return starts
+
+
+def _begins_clause(link: str, former: Sequence[str], words: Sequence[str]) -> bool:
+    """Return whether `words` begin with a clause of their own, instead of an item of a list in the clause `former`.
+
+    A clause has a subject and a verb: "no lesion in the spleen, the liver shows a cyst". In "no lesion in the spleen,
+    liver or kidneys is seen", the verb belongs to the former clause, which has no other verb.
+    """
+    words = words[1:] if words[:1] == ["and"] else words
+    if link == "," and words[:1] and words[0] in _CONTRASTS and words[1:2] != ["or"]:
+        return True
+    words = words[: next((n for n, word in enumerate(words) if word == "," or word in TURNS), len(words))]
+    verb = next((n for n, word in enumerate(words) if word in VERBS), 0)
+    if not verb or not _RELATIVE.isdisjoint(words[:verb]):
+        return False
+    denial = max((n for n, word in enumerate(former) if word in _NO), default=0)
+    passive = not SEEN.isdisjoint(words[verb + 1 : verb + 4])
+    return not passive or words[0] in _NEW_SUBJECT or words[0].isdigit() or not VERBS.isdisjoint(former[denial:])

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..anatomy.names import SIDES
 from ..anatomy.terms import load_terms
-from ..embedding.levels import ENDS_MM, level_chances, level_sentence, levels_near
+from ..embedding.levels import ENDS_MM, level_chances, levels_near
 from ..errors import MapError
-from ..matching.status import INSIDE, OUTSIDE, UNCERTAIN, is_level_certain
+from ..matching.status import INSIDE, OUTSIDE, UNCERTAIN, is_level_certain, level_sentence
 from ..scan.geometry import slice_axis, transform_points
 from ..scan.points import point_markup
 from .placing import Place, points_of

@@ -10,7 +10,7 @@ MOST_CHARACTERS = 30_000  # ten times a long report; read within a second
 _LONGEST_SENTENCE = 800  # characters; longer sentences are read in pieces, to limit the time
 _SENTENCE_END = re.compile(r"(?<![0-9])[.!?](?=\s|$)|[.!?](?=\s+[A-Z]|\s*$)|[;\n\r]+")
 _WORD = re.compile(
-    r"[0-9]+[.,][0-9]+"
+    r"'s(?![a-z0-9])|[0-9]+[.,][0-9]+"
     r"|th[0-9]{1,2}(?![a-z0-9])|[ctlsd][0-9]{1,2}(?![a-z0-9])"
     r"|[0-9]{1,2}(?:st|nd|rd|th)\b"
     r"|[0-9]{1,2}[rlabp](?![a-z0-9])"
@@ -80,6 +80,8 @@ def tokenise(text: str, offset: int = 0) -> list[Token]:
     found: list[Token] = []
     for match in _WORD.finditer(plain):
         word = match.group()
+        if word == "'s":
+            continue
         start, end = origin[match.start()] + offset, origin[match.end() - 1] + 1 + offset
         if word in _ROMAN and found and _before_a_number(found):
             word = _ROMAN[word]

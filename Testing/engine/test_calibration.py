@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from made_outcomes import GAP, SPREAD, outcomes
+from probabilities import check_probabilities
 
 from AnatomicalEmbedding.embedding.calibration import SUFFIX, Calibration, Forest, calibration_file, find_calibration
 from AnatomicalEmbedding.embedding.models.registry import find_weights, read_weights
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, WeightsError
 from AnatomicalEmbedding.matching.confidence import EVIDENCE, judge
+from AnatomicalEmbedding.matching.match import Matches
 from AnatomicalEmbedding.resources import list_weights
 from AnatomicalEmbedding.training.calibrate import grow_forest
 
@@ -79,6 +81,13 @@ class TestVerdicts:
         leaf = Forest(node, node - 1, np.zeros(1), node, np.array([[0.99, 0.4, 0.6, expected]]))
         found = judge(np.zeros((1, len(EVIDENCE)), np.float32), Calibration("", EVIDENCE, {"fast": leaf}), "fast")
         assert found["status"].tolist() == [status]
+
+    @pytest.mark.parametrize("shown", [0.0, 0.3, 1.0])
+    def test_probabilities_of_one_answer_do_not_contradict_each_other(self, shown):
+        node = np.zeros(1, np.int64)
+        leaf = Forest(node, node - 1, np.zeros(1), node, np.array([[shown, shown, shown, 5.0]]))
+        found = judge(np.zeros((1, len(EVIDENCE)), np.float32), Calibration("", EVIDENCE, {"fast": leaf}), "fast")
+        check_probabilities(Matches(np.zeros((1, 3)), np.zeros(1), **found))
 
     def test_there_are_none_without_a_calibration_that_fits(self, calibration):
         rows = np.zeros((2, len(EVIDENCE)), np.float32)

@@ -16,6 +16,7 @@ import SimpleITK as sitk
 import torch
 import torch.nn.functional as F
 from cli_runs import assert_refused
+from probabilities import check_probabilities
 from pydicom.dataset import FileDataset, FileMetaDataset
 from pydicom.uid import ComputedRadiographyImageStorage, ExplicitVRLittleEndian, generate_uid
 from small_models import small_network
@@ -374,7 +375,9 @@ def test_points_below_a_cut_film_are_absent(model, chest):
     places = chest.beam.to_film(np.column_stack([across.ravel(), np.full(across.size, middle[1]), along.ravel()]))
     border = transform_points(film.ijk_to_ras, np.array([[0, rows, 0]]))[0, 2]
     below, above = places[:, 2] < border - 5, places[:, 2] > border + 5
-    absent = answers(model.embed(film), places, [model.embed(cut)], [None])[0].status == ABSENT
+    found = answers(model.embed(film), places, [model.embed(cut)], [None])[0]
+    check_probabilities(found)
+    absent = found.status == ABSENT
     assert min(below.sum(), above.sum()) >= 15
     assert absent[below].mean() > 0.9
     assert absent[above].mean() < 0.1

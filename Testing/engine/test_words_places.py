@@ -124,6 +124,7 @@ def test_places_of_all_kinds_have_an_answer(finder):
         assert place.status in (INSIDE, PARTLY, UNCERTAIN, OUTSIDE)
         assert place.status == UNCERTAIN or not place.levels
         assert place.status != UNCERTAIN or place.probability <= 0.5
+        assert place.status not in (INSIDE, PARTLY) or place.probability >= 0.5
         assert (place.point_ras is None) == (place.status == OUTSIDE)
         assert place.point_ras is None or finder.embedding.contains(place.point_ras[None])[0]
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from probabilities import check_probabilities
 
 from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.embedding.cache import MapCache
@@ -60,7 +61,7 @@ def test_expected_errors_rank_the_true_errors(found, shown):
     doubtful = answers.expected_error_mm > np.median(answers.expected_error_mm)
     assert errors[doubtful].mean() > errors[~doubtful].mean()
     assert answers.evidence.shape == (len(points), len(EVIDENCE))
-    assert ((answers.probability > 0) & (answers.probability <= answers.probability_20)).all()
+    check_probabilities(answers)
 
 
 def test_the_inverse_leads_back(found, shown):
@@ -79,6 +80,7 @@ def test_points_beyond_the_other_scan_are_absent(bent_pair, model, shown):
     box[1, 2] = box[:, 2].mean() + 30
     lower = crop_voxels(bent_pair.volumes[1], box)
     answers = pair(bent_pair.volumes[0], lower, bent_pair.maps[0], model.embed(lower)).points(points)
+    check_probabilities(answers)
     height = truth[:, 2] - box[1, 2]
     assert (answers.status[height > 15] == ABSENT).mean() > 0.95
     assert (answers.status[height < -15] != ABSENT).mean() > 0.9

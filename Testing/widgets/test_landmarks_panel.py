@@ -1,5 +1,7 @@
 """Test the panel of Anatomical Landmarks, as a user sees it, with the real scene, logic and engine."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import slicer
@@ -72,6 +74,17 @@ def test_a_volume_that_is_no_ct_is_named_and_the_others_go_on(kit, panel):
     assert cell(panel, 0, 3) == "failed"
     (row,) = panel.logic.rows()
     assert set(row.answers) == {node(name).GetID() for name in ("Current", "Other")}
+
+
+def test_a_cell_names_the_two_possible_vertebrae(kit, panel):
+    prepare(kit, panel)
+    place(new_list(panel), "liver_dome")
+    answers = panel.logic.answersIn(node("Current"))
+    answers.keep({key: replace(answer, levels="T12 or L1") for key, answer in answers.answers.items()})
+    panel.matchTable.update()
+    assert cell(panel, 0, 1).endswith(" mm, T12 or L1")
+    assert "T12 or L1" in panel.matchTable.widget.item(0, 1).toolTip()
+    assert "T12" not in cell(panel, 0, 2)
 
 
 def test_crops_are_no_targets_unless_they_are_chosen(kit, panel):

@@ -94,7 +94,8 @@ def judgement(matches, n: int, source: str) -> Answer:
     if matches.status is None:
         return Answer("", UNCERTAIN, madeFrom=source)
     status, error, chance = (each[n] for each in (matches.status, matches.expected_error_mm, matches.probability))
-    return Answer("", str(status), float(error), float(chance), source)
+    levels = "" if matches.levels is None else str(matches.levels[n])
+    return Answer("", str(status), float(error), float(chance), source, levels=levels)
 
 
 def _isCurrent(answer: Answer | None, source: str, hasMoved: bool, isApart: bool) -> bool:

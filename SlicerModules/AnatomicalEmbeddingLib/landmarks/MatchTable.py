@@ -92,7 +92,8 @@ class MatchTable(Listener):
         if answer.byHand or answer.status == ABSENT:
             words = STATUS_WORDS[answer.status]
             return _("{words}, check").format(words=words) if answer.outdated else words
-        return _("unknown") if answer.errorMm is None else f"{answer.errorMm:.1f} mm"
+        error = _("unknown") if answer.errorMm is None else f"{answer.errorMm:.1f} mm"
+        return f"{error}, {answer.levels}" if answer.levels else error
 
     def _onDoubleClick(self, row: int, column: int) -> None:
         if row < len(self._rows) and column > 0:

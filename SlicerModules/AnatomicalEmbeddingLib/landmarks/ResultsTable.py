@@ -9,7 +9,7 @@ from ..shared.SceneNodes import nodesOf
 from .AnswerList import SOURCE_ROLE, Answer
 from .LandmarkLogic import LandmarkLogic
 
-COLUMNS = ("label", "scan", "r", "a", "s", "status", "expected_error_mm", "probability_within_10_mm")
+COLUMNS = ("label", "scan", "r", "a", "s", "status", "expected_error_mm", "probability_within_10_mm", "levels")
 
 
 def writeResults(scene, logic: LandmarkLogic):
@@ -42,9 +42,9 @@ def writeResults(scene, logic: LandmarkLogic):
 def rowOf(label: str, volumeNode, place, answer: Answer | None = None) -> tuple[str, ...]:
     """Return the texts of a row, in order of COLUMNS. place: (3,) world mm or None. answer: None for the template."""
     where = ("", "", "") if place is None else tuple(f"{value:.3f}" for value in place)
-    status, worth = "template", ("", "")
+    status, worth = "template", ("", "", "")
     if answer is not None:
         status = answer.status
         if answer.errorMm is not None and not answer.byHand:
-            worth = f"{answer.errorMm:.2f}", f"{answer.probability:.3f}"
+            worth = f"{answer.errorMm:.2f}", f"{answer.probability:.3f}", answer.levels
     return (label, volumeNode.GetName(), *where, status, *worth)

@@ -49,10 +49,11 @@ class FoundPlace:
         if self.world is None:
             where = f"; it lies beyond the {place.side} border of the scan" if place.side else ""
             return f"not in this scan{where}"
-        if place.status == "uncertain" and place.remark:
-            return f"not certain ({percent(place.probability)}): {place.remark}"
+        if place.status == "uncertain":
+            reasons = "; ".join(filter(None, (place.doubt, place.remark)))
+            return f"not certain ({percent(place.probability)}){': ' if reasons else ''}{reasons}"
         found = f"partly in this scan; the rest lies beyond the {place.side} border" if place.side else "found"
-        return f"{found}{f'; {place.doubt}' if place.doubt else ''} ({percent(place.probability)})"
+        return f"{found} ({percent(place.probability)})"
 
 
 def stepsOf(text: str) -> tuple[list[Step], list[str]]:

@@ -1,5 +1,7 @@
 """Test answers to landmarks against known truth, with moved scans and scans that are prepared late."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import slicer
@@ -7,7 +9,8 @@ import vtk
 from landmark_bench import NAMES
 from scans import add_patient, add_points, add_transform, finish, patient, turned
 
-from AnatomicalEmbedding.matching.status import ABSENT, MATCHED
+from AnatomicalEmbedding.matching.status import ABSENT, MATCHED, UNCERTAIN
+from AnatomicalEmbeddingLib.landmarks.ResultsTable import COLUMNS, rowOf
 
 
 def test_a_click_is_answered_where_the_anatomy_is(bench, pair):
@@ -97,6 +100,27 @@ def test_placeholders_without_a_place_are_no_question(bench, pair, scene):
     bench.logic.poll()
     assert [row.label for row in bench.logic.rows()] == ["T12"]
     assert len(bench.logic.answersIn(pair[1]).answers) == 1
+
+
+def test_the_two_possible_vertebrae_are_named_wherever_the_answer_is_shown(bench, pair, monkeypatch):
+    """The matches are those of the engine, with two levels that a scan without an end of the spine would give."""
+    match = bench.store.match
+
+    def doubtful(*arguments):
+        return [
+            replace(each, status=np.full(len(each), UNCERTAIN), levels=np.full(len(each), "T12 or L1"))
+            for each in match(*arguments)
+        ]
+
+    monkeypatch.setattr(bench.store, "match", doubtful)
+    point_id = bench.place("liver_dome")
+    answer = bench.answer(point_id, pair[1])
+    assert answer.text.endswith("; the level is not certain: T12 or L1")
+    assert bench.logic.answersIn(pair[1]).node.GetNthControlPointDescription(0) == answer.text
+    assert rowOf("liver_dome", pair[1], (0, 0, 0), answer)[COLUMNS.index("levels")] == "T12 or L1"
+    bench.logic.setByHand(point_id, pair[1], (1.0, 2.0, 3.0))
+    moved = bench.answer(point_id, pair[1])
+    assert "T12" not in "".join([moved.text, *rowOf("liver_dome", pair[1], (0, 0, 0), moved)])
 
 
 def test_other_weights_replace_answers_and_keep_corrections(bench, pair, other_weights):

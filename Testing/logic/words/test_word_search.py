@@ -1,5 +1,7 @@
 """Test the places of words in scans of a scene: the place, the shaded region, and the message if nothing is found."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import slicer
@@ -36,6 +38,13 @@ def test_words_are_found_in_every_scan_and_their_region_is_shaded(bench, pair):
         liver = box_of(number, "liver")
         overlap = np.clip(np.minimum(most[1], liver[1]) - np.maximum(most[0], liver[0]), 0, None).prod()
         assert overlap > 0.5 * np.ptp(liver, axis=0).prod()
+
+
+def test_an_uncertain_place_is_not_called_found(bench, pair):
+    bench.find("liver")
+    found = bench.search.found(pair[0])
+    doubtful = replace(found, place=replace(found.place, status="uncertain", probability=0.48, levels="L3 or L4"))
+    assert doubtful.text == "not certain (48 %): the level is not certain: L3 or L4"
 
 
 def test_regions_are_no_clutter(bench, pair, tmp_path):
