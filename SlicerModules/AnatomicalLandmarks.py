@@ -107,7 +107,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.alignment = self.closing(AlignmentLogic(scene, store))
         self.alignPanel = self.closing(AlignPanel(self.ui, self.alignment, self.session))
         self.alignPanel.kindChosen.connect(self._onAlignKind)
-        self.viewButtons = ViewPanel(self.ui.windowArea.layout(), scene, self._scans)
+        self.viewButtons = ViewPanel(self.ui.windowArea.layout(), store, self._scans, self.logic.placeIn)
         self.viewButtons.laidOut.connect(self._onLaidOut)
         self.hits.layOut = self.viewButtons.layOutWith
         self.logic.reported.connect(self.say)

@@ -113,7 +113,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         for source in (self.boxes, self.examplePanel, self.boxTable):
             source.reported.connect(self.status.say)
         self.boxes.changed.connect(self._showState)
-        self.viewButtons = ViewPanel(ui.windowArea.layout(), scene, lambda: self._targets)
+        self.viewButtons = ViewPanel(ui.windowArea.layout(), store, lambda: self._targets)
         self.viewButtons.laidOut.connect(self._onLaidOut)
         ui.gridButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(ROWS))
         ui.axialButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(AXIAL))

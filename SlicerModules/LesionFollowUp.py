@@ -92,7 +92,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.response = self.closing(ResponsePanel(ui, self.choice))
         self.export = self.closing(ExportPanel(ui, logic))
 
-        self.viewButtons = ViewPanel(ui.windowArea.layout(), slicer.mrmlScene, self._pair)
+        self.viewButtons = ViewPanel(ui.windowArea.layout(), self.session.store, self._pair)
         self.viewButtons.laidOut.connect(self._onLaidOut)
 
         letShrink(uiWidget)

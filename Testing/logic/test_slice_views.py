@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import slicer
 import slicer.util
+from film_nodes import add_film, add_picture, places_in
 from scans import add_patient, add_points, add_transform, finish, make_store, patient, turned
 from view_nodes import add_view
 
@@ -76,6 +77,94 @@ def test_a_scan_is_seen_whole_and_in_the_middle_wherever_it_was_moved(scene, vie
         assert np.isclose(shown / (high - low)[list(axes)], 1.0).any()  # and no smaller than it must be
     assert np.allclose(centre(other), before)
     assert second.GetID() in dict(Views.backgrounds(scene)).values()
+
+
+def test_the_place_shown_lies_in_the_slices_of_all_views_of_a_scan(scene, views):
+    first, _second, (axial, coronal, _other) = views
+    place = patient(0).points_ras["liver_dome"]
+    for view in (axial, coronal):
+        view.JumpSliceByOffsetting(*place)
+    shown = Views.placeShown(Views.viewsOf(scene, first))
+    assert np.allclose(shown[1:], place[1:])
+    assert Views.placeShown([]) is None
+
+
+def test_a_scan_with_a_map_is_zoomed_to_the_body(scene, views, map_folder):
+    """The scan is the patient's with 15 cm of air on both sides."""
+    volume = patient(0).volume
+    air = int(150 / volume.spacing[0])
+    voxels = np.pad(volume.voxels, ((0, 0), (0, 0), (air, air)), constant_values=-1000)
+    matrix = volume.ijk_to_ras.copy()
+    matrix[:3, 3] -= air * matrix[:3, 0]
+    moved = add_transform(scene, turned(0, (300, 0, 0)))
+    wide = slicer.util.addVolumeFromArray(voxels, matrix, name="Wide")
+    wide.SetAndObserveTransformNodeID(moved.GetID())
+    coronal = add_view(scene, "Wcor", wide, "Coronal")
+    store = make_store(scene, map_folder)
+    store.request([wide])
+    finish(store)
+    Views.fit(scene, wide)
+    whole = coronal.GetFieldOfView()[0]
+    Views.fit(scene, wide, store.map(wide))
+    width = coronal.GetFieldOfView()[0]
+    store.close()
+    assert width < whole - 200
+    reach = [place[0] + 300 - centre(coronal)[0] for place in patient(0).points_ras.values()]
+    assert max(map(abs, reach)) < width / 2
+
+
+def test_a_view_of_a_film_moves_only_to_a_point_beyond_its_edge(scene):
+    film = add_film(0, "film")
+    view = add_view(scene, "Film", film)
+    view.SetDimensions(300, 300, 1)
+    Views.fit(scene, film)
+    before, edge = centre(view), places_in(film, 0)[1]
+    Views.jump(scene, film, edge)
+    assert np.allclose(centre(view)[:2], before[:2])
+    view.SetFieldOfView(20, 20, 1)
+    Views.jump(scene, film, edge)
+    assert np.allclose(centre(view)[:2], edge[:2])
+
+
+def test_a_film_has_one_view_in_its_own_plane_and_a_ruler_only_with_a_known_size(scene):
+    ct, film, unscaled = add_patient(0, "CT"), add_film(0, "film"), add_picture(np.zeros((400, 300), np.uint8), "png")
+    drr = add_film(1, "DRR")
+    turned_up = slicer.util.vtkMatrixFromArray(np.diag([-2.0, 1.0, -2.0, 1.0])[[0, 2, 1, 3]])
+    drr.SetIJKToRASMatrix(turned_up)
+    scene.GetFirstNodeByClass("vtkMRMLLayoutNode") or scene.AddNewNodeByClass("vtkMRMLLayoutNode")
+    rows = [ct, film, drr, unscaled]
+    wanted = {0: {"Axial", "Sagittal", "Coronal"}, 1: {"Axial"}, 2: {"Coronal"}, 3: {"Axial"}}
+    for _tag in SideBySide.makeViews(scene, rows):
+        pass
+    tags = {view.GetLayoutName(): view for view in Views.sliceNodes(scene)}
+    made = {row: {o for o in wanted[0] if SideBySide.viewTag(row, o) in tags} for row in range(4)}
+    assert made == wanted
+    for tag in tags:
+        add_view(scene, tag, None)
+    SideBySide.showSideBySide(scene, rows)
+    layout = scene.GetFirstNodeByClass("vtkMRMLLayoutNode").GetCurrentLayoutDescription()
+    assert layout.count("vtkMRMLSliceNode") == 6
+    rulers = [tags[SideBySide.viewTag(row, plane)].GetRulerType() for row, plane in ((1, "Axial"), (3, "Axial"))]
+    assert rulers == [slicer.vtkMRMLSliceNode.RulerTypeThin, slicer.vtkMRMLSliceNode.RulerTypeNone]
+
+
+def test_a_scan_that_is_loaded_later_does_not_fill_the_rows(scene, views, logics):
+    """Slicer shows each loaded scan in all views that allow this."""
+    first, second, (axial, _coronal, _other) = views
+    for tag in [SideBySide.viewTag(row, o) for row in range(2) for o in ("Axial", "Sagittal", "Coronal")]:
+        add_view(scene, tag, None)
+    scene.GetFirstNodeByClass("vtkMRMLLayoutNode") or scene.AddNewNodeByClass("vtkMRMLLayoutNode")
+    SideBySide.showSideBySide(scene, [first, second])
+    third = add_patient(2, "Third")
+    shown = slicer.vtkMRMLApplicationLogic()
+    shown.SetMRMLScene(scene)
+    shown.GetSelectionNode().SetActiveVolumeID(third.GetID())
+    shown.PropagateVolumeSelection(shown.BackgroundLayer)
+    shown.SetMRMLScene(None)
+    assert Views.volumeIn(scene, axial) is third
+    for row, volume in enumerate((first, second)):
+        view = scene.GetSingletonNode(SideBySide.viewTag(row, "Axial"), "vtkMRMLSliceNode")
+        assert Views.volumeIn(scene, view) is volume
 
 
 def test_the_grid_has_a_row_of_linked_views_for_each_scan(scene, views):

@@ -143,7 +143,7 @@ class NodeViews(SliceViews):
         self.scene = kit.scene
         self._mouse_at = (0.0, 0.0, 0.0)
         layout = kit.open_window(1280).node
-        layout.AddLayoutDescription(_AT_START, layoutOf([""]).replace(viewTag(0, ""), "Start"))
+        layout.AddLayoutDescription(_AT_START, layoutOf([("", "")]).replace(viewTag(0, ""), "Start"))
         layout.SetViewArrangement(_AT_START)
 
     def click(self, volume, place, orientation: str = "Axial") -> None:

@@ -50,6 +50,35 @@ def test_in_a_narrow_window_no_more_than_two_views_are_in_a_row(kit, panel, wind
     assert [row.count("vtkMRMLSliceNode") for row in rows] == [2, 2, 2]
 
 
+def test_scans_stay_at_the_place_shown_when_the_layout_changes(kit, panel, window):
+    places = {name: patient(number).points_ras["liver_dome"] for number, name in enumerate(("Prior", "Current"))}
+    places["Prior"] = places["Prior"] + [0, 0, 900]
+    kit.click(panel.ui.gridButton)
+    for name, place in places.items():
+        for view in views_of(kit, node(name)):
+            view.JumpSliceByOffsetting(*place)
+    for button in (panel.ui.axialButton, panel.ui.gridButton):
+        kit.click(button)
+        for name, place in places.items():
+            shown = [view for view in views_of(kit, node(name)) if window.is_shown(view)]
+            assert len(shown) in (1, 2, 3)
+            for view in shown:
+                matrix = slicer.util.arrayFromVTKMatrix(view.GetSliceToRAS())
+                assert abs(matrix[:3, 2] @ (matrix[:3, 3] - place)) < 0.1, (name, view.GetName())
+
+
+def test_four_scans_in_a_narrow_window_have_one_view_each(kit, panel, window):
+    for number in range(2):
+        add_patient(number, f"More {number}")
+    kit.spin(lambda: len(panel.logic.targets) == 3)
+    for width, views in ((1280, 1), (1920, 3)):
+        window.width = width
+        kit.click(panel.ui.gridButton)
+        shown = [view for view in views_of(kit, node("More 1")) if window.is_shown(view)]
+        assert len(shown) == views
+    assert panel.ui.statusLabel.text == ""
+
+
 def test_films_have_one_view_each(kit, panel, window):
     kit.close_scene()
     films = [add_film(number, name) for number, name in enumerate(("First", "Second"))]

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
+
 from AnatomicalEmbedding.matching.status import ABSENT
 
 from ..shared import Views
@@ -51,6 +53,7 @@ class LandmarkLogic(Listener):
         self._observer: ListObserver | None = None  # of the template's list
         self._answerObservers: dict[str, ListObserver] = {}  # of the answers, by ID of the target
         self._writing = Flag()  # set while this class, not the user, changes the lists
+        self.active = ""  # ID of the point that the views were moved to last
         self._awaited = ""  # ID of the point placed or moved last, until all scans have an answer to this point
         self._refused: list[str] = []  # IDs of points placed where they cannot be matched; `poll` deletes them
         self.atEnd(self._forgetAll)
@@ -130,18 +133,29 @@ class LandmarkLogic(Listener):
         absent = [volumeId for volumeId, answer in row.answers.items() if answer.status in (ABSENT, REMOVED)]
         return dict.fromkeys(absent, f"{row.label}: not in this scan")
 
+    def placeIn(self, volumeNode) -> np.ndarray | None:
+        """Return the place (3,) of the active point, or of its answer, in a scan, world mm. None without a place."""
+        if self.points is None or volumeNode is self.template:
+            return None if self.points is None else worldOf(self.points, self.active)
+        each = self.answersIn(volumeNode)
+        answer = None if each is None else each.answers.get(self.active)
+        return None if answer is None else each.worldOf(answer)
+
     def jumpTo(self, pointId: str) -> None:
-        """Move all views to a point and its answers."""
-        self._awaited = ""
-        place = None if self.points is None else worldOf(self.points, pointId)
-        if place is not None and self.template is not None:
-            Views.jump(self.scene, self.template, place)
-            for each in self._answers.lists.values():
-                answer = each.answers.get(pointId)
-                found = None if answer is None else each.worldOf(answer)
-                if found is not None:
-                    Views.jump(self.scene, each.volumeNode, found)
+        """Make a point the active point, and move all views to the point and its answers."""
+        self._awaited, self.active = "", pointId
+        for node in [self.template, *self.targets]:
+            place = None if node is None else self.placeIn(node)
+            if place is not None:
+                Views.jump(self.scene, node, place)
         self.shown.emit(pointId)
+
+    def step(self, by: int) -> None:
+        """Move all views to the point that comes `by` places after the active point. After the last comes the first."""
+        ids = [] if self.points is None else definedIds(self.points)
+        if ids:
+            start = ids.index(self.active) if self.active in ids else min(-by, 0)
+            self.jumpTo(ids[(start + by) % len(ids)])
 
     def showInOwnViews(self) -> None:
         """Draw each list of points only in the views of its volume.

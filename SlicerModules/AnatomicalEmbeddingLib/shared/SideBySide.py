@@ -15,30 +15,31 @@ import vtk
 from slicer.util import NodeModify
 
 from .Views import FIRST_VIEW_GROUP, ORIENTATIONS, compositeOf, sliceNodes
+from .VolumeNodes import filmPlane, hasPixelSize
 
 ROWS, AXIAL = 5201, 5202  # numbers of our layouts; the numbers of Slicer's layouts are below 1000
-_NAMES = "AnatomicalEmbedding.Rows"  # attribute of the layout node: names of the shown scans, as JSON
+_ROWS = "AnatomicalEmbedding.Rows"  # attribute of the layout node: `rows` of `layoutOf`, as JSON
 _BEFORE = "AnatomicalEmbedding.LayoutBefore"  # attribute of the layout node: number of the layout used before ours
 _VIEW_PREFIX = "AE"
 
 
-def layoutOf(names: Sequence[str], number: int = ROWS, wide: bool = True, most: int | None = None) -> str:
-    """Return the layout description for volumes with these names.
+def layoutOf(rows: Sequence[Sequence[str]], number: int = ROWS, wide: bool = True, most: int = 1000) -> str:
+    """Return the layout description for volumes. rows: for each volume its name, and the plane of a film or "".
 
-    number: ROWS for a row of views of each volume, AXIAL for a grid with one axial view of each volume.
-    most: largest number of views; None for all. wide: True for three columns of views, False for two.
+    number: ROWS for a row of views of each volume, AXIAL for a grid with one axial view of each volume. A film has one
+    view, in its own plane. most: largest number of views. wide: True for three columns of views, False for two.
     """
-    if number == ROWS:
-        rows = [[_view(row, *each) for each in _orientations(number, wide)] for row in range(len(names))]
-    else:
-        columns = min(math.ceil(math.sqrt(len(names))), 3 if wide else 2)
-        views = [_view(row, *ORIENTATIONS[0]) for row in range(len(names))]
-        rows = [views[first : first + columns] for first in range(0, len(views), columns)]
+    lines = [[_view(n, *each) for each in _orientations(number, wide, plane)] for n, (_name, plane) in enumerate(rows)]
+    if number == AXIAL:
+        columns = min(math.ceil(math.sqrt(len(rows))), 3 if wide else 2)
+        views = [line[0] for line in lines]
+        lines = [views[first : first + columns] for first in range(0, len(views), columns)]
     items = []
-    for n, row in enumerate(rows):
-        part = row if most is None else row[: max(most - n * len(rows[0]), 0)]
+    for n, line in enumerate(lines):
+        part = line[: max(most, 0)]
+        most -= len(line)
         if part:
-            items.append(f'<item name="{escape(names[n])}"><layout type="horizontal">{"".join(part)}</layout></item>')
+            items.append(f'<item name="{escape(rows[n][0])}"><layout type="horizontal">{"".join(part)}</layout></item>')
     return f'<layout type="vertical" split="true">{"".join(items)}</layout>'
 
 
@@ -47,7 +48,9 @@ def viewTag(row: int, orientation: str) -> str:
     return f"{_VIEW_PREFIX}{row + 1}{orientation}"
 
 
-def _orientations(number: int, wide: bool) -> Sequence[tuple[str, str]]:
+def _orientations(number: int, wide: bool, plane: str) -> Sequence[tuple[str, str]]:
+    if plane:
+        return [each for each in ORIENTATIONS if each[0] == plane]
     return ORIENTATIONS[:1] if number == AXIAL else ORIENTATIONS if wide else ORIENTATIONS[::2]
 
 
@@ -67,21 +70,21 @@ def offerLayouts(
     if layoutNode is None or layoutNode.IsLayoutDescription(ROWS):
         return
     for number in (ROWS, AXIAL):
-        _describe(layoutNode, number, ["", ""])
+        _describe(layoutNode, number, [("", ""), ("", "")])
     scene.AddObserver(scene.EndImportEvent, lambda *_: _restoreRows(scene, loaded, isWide()))
     scene.AddObserver(scene.StartCloseEvent, lambda *_: _restoreFormerLayout(scene))
 
 
-def makeViews(scene, count: int, number: int = ROWS, wide: bool = True) -> Iterator[str]:
-    """Create the views that a layout for `count` volumes needs. Yields the tag of each new view after it was created.
+def makeViews(scene, volumeNodes: Sequence, number: int = ROWS, wide: bool = True) -> Iterator[str]:
+    """Create the views that a layout for these volumes needs. Yields the tag of each new view after it was created.
 
     Slicer's layout would create all views at once. Each view takes about 0.2 s, in which Slicer handles no events.
     number: ROWS or AXIAL, the layout. wide: True for three columns of views, False for two.
     """
     if scene.GetFirstNodeByClass("vtkMRMLLayoutNode") is None:  # no main window
         return
-    for row in range(count):
-        for orientation, colour in _orientations(number, wide):
+    for row, volume in enumerate(volumeNodes):
+        for orientation, colour in _orientations(number, wide, filmPlane(volume)):
             tag = viewTag(row, orientation)
             if scene.GetSingletonNode(tag, "vtkMRMLSliceNode") is None:
                 node = scene.CreateNodeByClass("vtkMRMLSliceNode")  # includes the scene's default orientations
@@ -111,12 +114,12 @@ def showSideBySide(
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or not volumeNodes:
         return False
-    names = [volume.GetName() for volume in volumeNodes]
-    views = len(names) * len(_orientations(number, wide))
+    rows = [(volume.GetName(), filmPlane(volume)) for volume in volumeNodes]
+    views = sum(len(_orientations(number, wide, plane)) for _name, plane in rows)
     for most in [views] if afterEach is None else range(1, views + 1):
         with NodeModify(layoutNode):  # the window gets a new layout once, not at each change
-            _describe(layoutNode, number, names, wide, most)
-            layoutNode.SetAttribute(_NAMES, json.dumps(names))
+            _describe(layoutNode, number, rows, wide, most)
+            layoutNode.SetAttribute(_ROWS, json.dumps(rows))
             if layoutNode.GetViewArrangement() not in (ROWS, AXIAL):
                 layoutNode.SetAttribute(_BEFORE, str(layoutNode.GetViewArrangement()))
             layoutNode.RemoveAllMaximizedViewNodes()  # a maximized view would stay maximized
@@ -139,11 +142,12 @@ def _showIn(scene, sliceNode, row: int, volumeNode) -> None:
         sliceNode.SetViewGroup(FIRST_VIEW_GROUP + row)
         sliceNode.SetOrientationMarkerType(sliceNode.OrientationMarkerTypeHuman)
         sliceNode.SetOrientationMarkerSize(sliceNode.OrientationMarkerSizeSmall)
-        sliceNode.SetRulerType(sliceNode.RulerTypeThin)
+        sliceNode.SetRulerType(sliceNode.RulerTypeThin if hasPixelSize(volumeNode) else sliceNode.RulerTypeNone)
     composite = compositeOf(scene, sliceNode)
     if composite is not None:
         with NodeModify(composite):
             composite.SetLinkedControl(True)
+            composite.SetDoPropagateVolumeSelection(False)  # otherwise a scan that is loaded later fills all views
             composite.SetBackgroundVolumeID(volumeNode.GetID())
             composite.SetForegroundVolumeID(None)
             composite.SetLabelVolumeID(None)
@@ -163,11 +167,11 @@ def _label(row: int, orientation: str) -> str:
     return f"{row + 1}{orientation[0]}"
 
 
-def _describe(layoutNode, number: int, names: Sequence[str], wide: bool = True, most: int | None = None) -> None:
+def _describe(layoutNode, number: int, rows: Sequence[Sequence[str]], wide: bool = True, most: int = 1000) -> None:
     if layoutNode.IsLayoutDescription(number):
-        layoutNode.SetLayoutDescription(number, layoutOf(names, number, wide, most))
+        layoutNode.SetLayoutDescription(number, layoutOf(rows, number, wide, most))
     else:
-        layoutNode.AddLayoutDescription(number, layoutOf(names, number, wide, most))
+        layoutNode.AddLayoutDescription(number, layoutOf(rows, number, wide, most))
 
 
 def _restoreFormerLayout(scene) -> None:
@@ -184,11 +188,12 @@ def _restoreRows(scene, loaded: Callable[[Callable[[], None]], object], wide: bo
     moves the views to their saved positions.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
-    names = None if layoutNode is None else layoutNode.GetAttribute(_NAMES)
-    if names and layoutNode.GetViewArrangement() in (ROWS, AXIAL):
-        _describe(layoutNode, layoutNode.GetViewArrangement(), json.loads(names), wide)
+    text = None if layoutNode is None else layoutNode.GetAttribute(_ROWS)
+    if text and layoutNode.GetViewArrangement() in (ROWS, AXIAL):
+        rows = [(each, "") if isinstance(each, str) else each for each in json.loads(text)]  # older scenes have names
+        _describe(layoutNode, layoutNode.GetViewArrangement(), rows, wide)
         places = []
-        for row in range(len(json.loads(names))):
+        for row in range(len(rows)):
             for node in _viewsInRow(scene, row):
                 node.SetViewGroup(FIRST_VIEW_GROUP + row)
                 places.append((node, vtk.vtkMatrix4x4()))

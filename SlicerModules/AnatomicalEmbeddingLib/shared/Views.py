@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
+import slicer.util
 from slicer.util import NodeModify
 
 from .SceneNodes import nodesOf
+from .VolumeNodes import bodyBounds, isFilm
 
 ORIENTATIONS = (("Axial", "#F34A33"), ("Sagittal", "#EDD54C"), ("Coronal", "#6EB04B"))  # in Slicer's colours
 FIRST_VIEW_GROUP = 520  # views in one group move together; each scan has its own group
@@ -62,27 +64,47 @@ def jump(
 ) -> None:
     """Move the volume's views to a world point. without: a slice node that is not moved.
 
-    centre: True to centre the views on the point, False to change only their slice. atMostMm: largest length that the
+    centre: True to centre the views on the point, False to change only their slice. A view of a film that shows the
+    point does not move. atMostMm: largest length that the
     shorter side of a view may show, mm. A view that shows more is zoomed in.
     """
     for node in viewsOf(scene, volumeNode):
         if node is without:
             continue
-        if centre:
+        node.JumpSliceByOffsetting(*pointWorld)
+        if centre and not (isFilm(volumeNode) and _isInside(node, pointWorld)):
             node.JumpSliceByCentering(*pointWorld)
-        else:
-            node.JumpSliceByOffsetting(*pointWorld)
         width, height, depth = node.GetFieldOfView()
         if atMostMm is not None and min(width, height) > atMostMm:
             factor = atMostMm / min(width, height)
             node.SetFieldOfView(width * factor, height * factor, depth)
 
 
-def fit(scene, volumeNode) -> None:
-    """Centre the views of a volume and zoom to show all of it, at the position given by its parent transform."""
-    bounds = [0.0] * 6
-    volumeNode.GetRASBounds(bounds)
-    low, high = np.array(bounds[::2]), np.array(bounds[1::2])
+def _isInside(sliceNode, pointWorld: Sequence[float]) -> bool:
+    x, y = (np.linalg.inv(slicer.util.arrayFromVTKMatrix(sliceNode.GetXYToRAS())) @ [*pointWorld, 1.0])[:2]
+    width, height = sliceNode.GetDimensions()[:2]
+    return 0 <= x <= width and 0 <= y <= height
+
+
+def placeShown(sliceNodes: Iterable) -> np.ndarray | None:
+    """Return the point (3,), world mm, that lies in the slices of all these views. None without a view.
+
+    Of two parallel slices, the last one counts. In other directions, the point is at the middle of the first view.
+    """
+    place = None
+    for node in sliceNodes:
+        matrix = slicer.util.arrayFromVTKMatrix(node.GetSliceToRAS())
+        normal, middle = matrix[:3, 2], matrix[:3, 3]
+        place = middle if place is None else place + normal * (normal @ (middle - place))
+    return place
+
+
+def fit(scene, volumeNode, embedding=None) -> None:
+    """Centre the views of a volume and zoom to show all of it, at the position given by its parent transform.
+
+    embedding: the map of the volume, to zoom to the body. None to show the air around the body, too.
+    """
+    low, high = bodyBounds(volumeNode, embedding)
     if not (low < high).all():  # no image yet
         return
     for node in viewsOf(scene, volumeNode):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +26,7 @@ from AnatomicalEmbedding.scan.geometry import transform_points
 from .SceneNodes import freeName, nodesOf, placeNextTo
 
 if TYPE_CHECKING:
+    from AnatomicalEmbedding.embedding.map import EmbeddingMap
     from AnatomicalEmbedding.scan.volume import Volume
 
 SOURCE_ROLE = "AnatomicalEmbedding.SourceVolume"  # reference from a crop or a resampled copy to its source volume
@@ -58,9 +60,14 @@ def isFilm(node) -> bool:
     return image is not None and image.GetDimensions()[2] == 1 < min(image.GetDimensions()[:2])
 
 
-def isAxialFilm(node) -> bool:
-    """True if the node holds a film in an axial plane, as Slicer loads pictures."""
-    return isFilm(node) and np.abs(ijkToRas(node)[:3, 2]).argmax() == 2
+def filmPlane(node) -> str:
+    """Return the plane of a film: "Axial" for pictures as Slicer loads them, "Coronal" or "Sagittal". "" for a CT."""
+    return ("Sagittal", "Coronal", "Axial")[np.abs(ijkToRas(node)[:3, 2]).argmax()] if isFilm(node) else ""
+
+
+def hasPixelSize(node) -> bool:
+    """False for a film whose file states no pixel size, so that lengths in its views are not in mm."""
+    return not isFilm(node) or not _engineMatrix(node)[1]
 
 
 def requireCt(node) -> None:
@@ -175,6 +182,18 @@ def huAt(node, pointWorld: Sequence[float]) -> float | None:
     voxels = slicer.util.arrayFromVolume(node)
     inside = ((ijk >= 0) & (ijk < voxels.shape[::-1])).all()
     return float(voxels[tuple(ijk[::-1])]) if inside else None
+
+
+def bodyBounds(node, embedding: EmbeddingMap | None) -> np.ndarray:
+    """Return the lowest and the highest corner (2, 3), world mm, of the body in a CT. Without a map: of the volume."""
+    bounds = [0.0] * 6
+    node.GetRASBounds(bounds)
+    if embedding is None or isFilm(node):
+        return np.array([bounds[::2], bounds[1::2]])
+    cells = embedding.body_index.numpy()
+    corners = np.array(list(product(*zip(cells.min(axis=0) - 1, cells.max(axis=0) + 1, strict=True))))
+    world = toWorld(node, transform_points(embedding.cell_to_ras, corners))
+    return np.stack([world.min(axis=0), world.max(axis=0)])
 
 
 def _moved(source, destination, points: np.ndarray | Sequence[Sequence[float]]) -> np.ndarray:

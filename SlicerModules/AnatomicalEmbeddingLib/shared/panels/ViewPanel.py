@@ -17,12 +17,13 @@ from ..CtWindow import PRESETS, CtWindows, setWindow
 from ..LevelTexts import levelText
 from ..maps.MapStore import MapStore
 from ..Signal import Signal
-from ..VolumeNodes import isAxialFilm
+from ..VolumeNodes import filmPlane
 
 _MOST = {SideBySide.ROWS: 6, SideBySide.AXIAL: 9}  # largest number of scans; with more, views are too small
 
 _ABOVE_RULER = "\n "  # an empty line: Slicer draws the ruler at the bottom of the view
 
+_FEW = 3  # in a narrow window, more scans get one view each
 _WIDE = 1500  # smallest width in pixels of a main window for three columns of views
 
 
@@ -31,13 +32,17 @@ class ViewPanel:
 
     Signal laidOut(sentence): emitted when scans are shown side by side. sentence: a remark for the user, or "".
 
-    parentLayout: the layout that gets the buttons. volumes(): returns the scans in the order of the layout.
+    parentLayout: the layout that gets the buttons. store: maps of the scans. volumes(): returns the scans in the order
+    of the layout. placeOf(volume): returns the point, world mm, at which a scan that no view shows yet will be shown;
+    None for its middle.
     """
 
-    def __init__(self, parentLayout, scene, volumes: Callable[[], Sequence]) -> None:
-        self.scene, self._volumes = scene, volumes
+    def __init__(
+        self, parentLayout, store: MapStore, volumes: Callable[[], Sequence], placeOf: Callable = lambda _node: None
+    ) -> None:
+        self.scene, self._store, self._volumes, self._placeOf = store.scene, store, volumes, placeOf
         self.laidOut = Signal()
-        self._windows = CtWindows(scene)
+        self._windows = CtWindows(store.scene)
         self.widget = slicer.util.loadUI(str(moduleResource("UI/AnatomicalEmbeddingWindows.ui")))
         parentLayout.addWidget(self.widget)
         ui = slicer.util.childWidgetVariables(self.widget)
@@ -54,7 +59,7 @@ class ViewPanel:
 
     def layOutWith(self, node) -> bool:
         """Show this scan and the visible scans side by side. Does nothing and returns False if no scan is visible."""
-        seen = _volumesInViews(self.scene)
+        seen = list(_viewsByVolume(self.scene))
         if seen:
             self._layOut([*seen, node], SideBySide.ROWS)
         return bool(seen)
@@ -62,29 +67,43 @@ class ViewPanel:
     def layOut(self, number: int) -> None:
         """Show the scans side by side, each completely. number: ROWS, or AXIAL for one axial view of each scan.
 
-        The views are created one by one, and Slicer handles events after each view.
+        A scan that was visible before stays at its place. The views are created one by one, and Slicer handles events
+        after each view.
         """
         self._layOut(list(self._volumes()), number)
 
     def _layOut(self, volumes: list, number: int) -> None:
-        if all(isAxialFilm(node) for node in volumes):
-            number = SideBySide.AXIAL  # in other views a film is a line
-        nodes, wide = volumes[: _MOST[number]], _isWindowWide()
+        wide, sentences = _isWindowWide(), []
+        if number == SideBySide.ROWS and len(volumes) > _FEW and not wide:
+            number = SideBySide.AXIAL
+            sentences.append(_("Each scan has one view, because the window is narrow."))
+        elif all(map(filmPlane, volumes)):
+            number = SideBySide.AXIAL
+        nodes = volumes[: _MOST[number]]
+        shownIn = _viewsByVolume(self.scene)
+        places = [
+            # hidden views come first: they say only where the slices are that the visible views do not show
+            Views.placeShown([*Views.viewsOf(self.scene, node), *shownIn[node]])
+            if node in shownIn
+            else self._placeOf(node)
+            for node in nodes
+        ]
         made = 0
-        for _view in SideBySide.makeViews(self.scene, len(nodes), number, wide):
+        for _view in SideBySide.makeViews(self.scene, nodes, number, wide):
             made += 1
             _processEvents()
         with _drawingAtTheEnd():
             shown = SideBySide.showSideBySide(self.scene, nodes, number, wide, _processEvents if made else None)
             _processEvents()  # sets the size of new views, and their offset to 0
-            for node in nodes:
-                Views.fit(self.scene, node)
-        if not shown:
-            self.laidOut.emit(_("This window has no slice views."))
-            return
+            for node, place in zip(nodes, places, strict=True):
+                Views.fit(self.scene, node, self._store.map(node))
+                if place is not None:
+                    Views.jump(self.scene, node, place, centre=False)
         left = len(volumes) - len(nodes)
-        text = _("Only the first {count} scans are shown; {left} more do not fit.").format(count=len(nodes), left=left)
-        self.laidOut.emit(text if left else "")
+        if left:
+            text = _("Only the first {count} scans are shown; {left} more do not fit.")
+            sentences.append(text.format(count=len(nodes), left=left))
+        self.laidOut.emit(" ".join(sentences) if shown else _("This window has no slice views."))
 
 
 def offerLayouts() -> None:
@@ -118,11 +137,14 @@ def _processEvents() -> None:
     slicer.app.processEvents(qt.QEventLoop.ExcludeUserInputEvents)
 
 
-def _volumesInViews(scene) -> list:
-    manager = slicer.app.layoutManager()
-    views = [] if manager is None else [manager.sliceWidget(name) for name in manager.sliceViewNames()]
-    found = [Views.volumeIn(scene, view.mrmlSliceNode()) for view in views if view.visible]
-    return list(dict.fromkeys(volume for volume in found if volume is not None))
+def _viewsByVolume(scene) -> dict[object, list]:
+    """Return the slice nodes of the visible views, by the volume that they show."""
+    manager, found = slicer.app.layoutManager(), {}
+    for widget in [] if manager is None else map(manager.sliceWidget, manager.sliceViewNames()):
+        volume = Views.volumeIn(scene, widget.mrmlSliceNode()) if widget.visible else None
+        if volume is not None:
+            found.setdefault(volume, []).append(widget.mrmlSliceNode())
+    return found
 
 
 def writeInViews(scene, texts: Mapping[str, str]) -> None:
