@@ -34,8 +34,6 @@ from AnatomicalEmbeddingLib.shared.VolumeNodes import films, scans
 from AnatomicalEmbeddingLib.words.FindPanel import FindPanel
 from AnatomicalEmbeddingLib.words.WordSearch import WordSearch
 
-_CROSSHAIR_KEY = "Ctrl+Shift+X"
-
 
 class AnatomicalLandmarks(ScriptedLoadableModule):
     def __init__(self, parent):
@@ -130,9 +128,18 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         ui.redoButton.connect("clicked(bool)", lambda: self.logic.redo())
         ui.againButton.connect("clicked(bool)", lambda: self.logic.matchAgain())
         ui.exportButton.connect("clicked(bool)", self.onExport)
-        self.shortcut = qt.QShortcut(qt.QKeySequence(_CROSSHAIR_KEY), uiWidget)
-        self.shortcut.setContext(qt.Qt.ApplicationShortcut)
-        self.shortcut.connect("activated()", ui.crosshairCheckBox.click)  # `toggle` would also change a disabled box
+        keys = {
+            "Ctrl+Shift+X": ui.crosshairCheckBox.click,  # `toggle` would also change a disabled box
+            "Ctrl+Z": ui.undoButton.click,
+            "Ctrl+Y": ui.redoButton.click,
+            "N": lambda: self.logic.step(1),
+            "P": lambda: self.logic.step(-1),
+        }
+        for key, slot in keys.items():
+            shortcut = qt.QShortcut(qt.QKeySequence(key), uiWidget)  # Qt ignores the key while the panel is hidden
+            shortcut.setContext(qt.Qt.ApplicationShortcut)
+            shortcut.connect("activated()", slot)
+        ui.placeWidget.placeMultipleMarkups = slicer.qSlicerMarkupsPlaceWidget.ForcePlaceMultipleMarkups
         self.followScene(scene, AnatomicalLandmarksLogic().getParameterNode)
 
     def cleanup(self):
@@ -140,7 +147,6 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
     def enter(self):
         self.enterPanel()
-        self.shortcut.setEnabled(True)
 
     def exit(self):
         if not self.isSetUp:
@@ -149,7 +155,6 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.ui.placeWidget.setPlaceModeEnabled(False)
         self.words.clear()
         writeLevels(slicer.mrmlScene, None)
-        self.shortcut.setEnabled(False)
 
     def onSceneStartClose(self, caller, event):
         self.ui.crosshairCheckBox.checked = False

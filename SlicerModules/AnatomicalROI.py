@@ -260,6 +260,8 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         ui.findButton.toolTip = _("Stop the search. Boxes that are already found stay.") if busy else missing or find
         crop = _("Crop the scans to the boxes in their current form. Each crop is a new volume with unchanged voxels.")
         ui.cropButton.text = _("Crop 1 scan") if scans == 1 else _("Crop {count} scans").format(count=scans)
+        if node is not None and len(self._ticked()) > 1:
+            ui.cropButton.text += _(" to each structure") if node.separately else _(" around all structures")
         ui.cropButton.enabled = not missing
         ui.cropButton.toolTip = missing or crop
         self.viewButtons.update()

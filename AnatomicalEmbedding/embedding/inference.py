@@ -92,13 +92,19 @@ class Model:
         scan: Volume | str | Path,
         progress: ProgressCallback | None = None,
         cancelled: Callable[[], bool] | None = None,
+        only_kept: bool = False,
     ) -> EmbeddingMap:
         """Make the map of a scan, or read it from the cache.
 
-        scan: a Volume, a path, or anything else that `Volume.of` accepts.
-        progress: called with (fraction done, text of the step). cancelled: called between steps; if it returns True,
-        CancelledError is raised. Raises VolumeError if the voxels are not a CT or show no body. Raises MemoryLimitError
-        if the memory budget is too small even for computing the scan slab by slab.
+        Args:
+            scan: a Volume, a path, or anything else that `Volume.of` accepts.
+            progress: called with (fraction done, text of the step).
+            cancelled: called between steps; if it returns True, CancelledError is raised.
+            only_kept: True to raise CancelledError if the cache does not contain the map.
+
+        Raises:
+            VolumeError: the voxels are not a CT, or show no body.
+            MemoryLimitError: the memory budget is too small even for computing the scan slab by slab.
         """
         volume = Volume.of(scan)
 
@@ -112,6 +118,8 @@ class Model:
         scan_hash = volume_hash(volume)
         provenance = Provenance(self.name, self.weights_hash, volume.name, scan_hash, self.network.metric)
         kept = self.cache.get(provenance) if self.cache is not None else None
+        if kept is None and only_kept:
+            raise CancelledError(f"{volume.name or 'the scan'}: the cache contains no map of it.")
         if kept is None:
             kept = self._compute(volume, provenance, step)
             if self.cache is not None:

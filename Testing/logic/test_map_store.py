@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 
+import numpy as np
 import pytest
 import slicer.util
 from scans import add_patient, finish, make_store
@@ -15,6 +16,7 @@ from scans import add_patient, finish, make_store
 from AnatomicalEmbedding.errors import CancelledError
 from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine
 from AnatomicalEmbeddingLib.shared.maps.MapStore import EMPTY, FAILED, READY, MapStore
+from slicer_kit.scene import read_mrb, write_mrb
 
 
 class SlowEngine(Engine):
@@ -27,7 +29,9 @@ class SlowEngine(Engine):
     def problem(self) -> str | None:
         return None
 
-    def embed(self, volume, progress, cancelled):
+    def embed(self, volume, progress, cancelled, only_kept=False):
+        if only_kept:
+            raise CancelledError("no map is kept")
         self.started.set()
         try:
             while not self.go.is_set():
@@ -63,6 +67,65 @@ def test_a_map_of_other_voxels_counts_as_none(scene, store):
     assert store.map(node) is None
     assert store.state(node).status == EMPTY
     assert store.request([node]) == [node]
+
+
+def add_unknown(seed: int):
+    """A scan with voxels that no other test has, so that no map of it is on the disk."""
+    node = add_patient(0, f"Unknown {seed}")
+    voxels = slicer.util.arrayFromVolume(node)
+    voxels[:] = voxels + np.random.default_rng(time.time_ns() + seed).integers(0, 3, voxels.shape)
+    slicer.util.arrayFromVolumeModified(node)
+    return node
+
+
+def test_after_a_scene_is_loaded_its_maps_are_read_from_the_disk_and_no_others_are_made(scene, store, tmp_path):
+    store.request([add_patient(number, f"CT {number}") for number in range(2)])
+    finish(store)
+    add_unknown(0)
+    write_mrb(scene, tmp_path / "scene.mrb")
+    scene.Clear(0)
+    read_mrb(scene, tmp_path / "scene.mrb")
+    store.poll()
+    assert store.busy
+    finish(store)
+    states = [store.state(scene.GetFirstNodeByName(name)).status for name in ("CT 0", "CT 1", "Unknown 0")]
+    assert states == [READY, READY, EMPTY]
+    store.request([scene.GetFirstNodeByName("Unknown 0")])
+    finish(store)
+    assert store.state(scene.GetFirstNodeByName("Unknown 0")).status == READY
+
+
+def test_a_map_that_the_user_asks_for_while_the_disk_is_searched_is_made(scene, store):
+    first, second = add_unknown(1), add_unknown(2)
+    store.request([first, second], onlyKept=True)  # the first is being read, the second waits
+    store.request([first, second])
+    finish(store)
+    assert [store.state(node).status for node in (first, second)] == [READY, READY]
+
+
+def test_the_first_answer_loads_no_modules_on_the_main_thread(map_folder):
+    """Loading modules takes up to half a second, in which Slicer handles no events."""
+    code = f"""
+import sys
+from pathlib import Path
+from slicer_kit.scene import shared_core
+scene = shared_core().scene
+from scans import add_patient, finish, make_store, patient
+from view_nodes import add_view
+from AnatomicalEmbeddingLib.shared.LevelTexts import levelText
+store = make_store(scene, Path({str(map_folder)!r}))
+nodes = [add_patient(0), add_patient(1)]
+view = add_view(scene, "Red", nodes[0])
+store.request(nodes)
+finish(store)
+before = set(sys.modules)
+store.match(nodes[0], patient(0).points_ras["liver_dome"][None], nodes[1:])
+levelText(nodes[0], view, store)
+print("loaded:", [name for name in set(sys.modules) - before if name.startswith("AnatomicalEmbedding.")])
+store.close()
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=_paths(), capture_output=True, text=True, check=True)
+    assert "loaded: []" in done.stdout
 
 
 def test_a_volume_that_leaves_the_scene_takes_its_map_along(scene, store):
@@ -122,7 +185,7 @@ def test_a_gpu_that_runs_out_of_memory_gives_way_to_the_cpu(scene, map_folder, m
     model = store.engine.load()
     real, devices = type(model).embed, []
 
-    def embed(self, volume, progress, cancelled):
+    def embed(self, volume, progress, cancelled, only_kept=False):
         devices.append(self.device.type)
         if self.device.type != "cpu":
             raise torch.cuda.OutOfMemoryError("out of memory")

@@ -48,9 +48,13 @@ class qSlicerMarkupsPlaceWidget(qMRMLWidget):
     Place mode is a state of the scene (interaction and selection nodes); the widget only shows and changes it.
     """
 
+    ShowPlaceMultipleMarkupsOption, HidePlaceMultipleMarkupsOption = range(2)
+    ForcePlaceSingleMarkup, ForcePlaceMultipleMarkups = range(2, 4)
+
     def __init__(self, parent=None) -> None:
         super().__init__(parent)
         self._node = self._interaction = self._selection = None
+        self._multiple = self.ShowPlaceMultipleMarkupsOption
         self._observers = SceneObservation(self)
         self._place_button = QtWidgets.QToolButton()
         self._place_button.setText("\u2295")
@@ -99,11 +103,16 @@ class qSlicerMarkupsPlaceWidget(qMRMLWidget):
             return
         if enable and not self._is_active():
             slicer.modules.markups.logic().SetActiveList(self._node)
+        if enable and self._multiple in (self.ForcePlaceSingleMarkup, self.ForcePlaceMultipleMarkups):
+            self.setPlaceModePersistency(self._multiple == self.ForcePlaceMultipleMarkups)
         mouse = self._interaction
         mouse.SetCurrentInteractionMode(mouse.Place if enable else mouse.ViewTransform)
 
     def setPlaceModePersistency(self, persistent: bool) -> None:
         self._interaction.SetPlaceModePersistence(int(persistent))
+
+    def setPlaceMultipleMarkups(self, kind: int) -> None:
+        self._multiple = kind
 
     def placeButton(self) -> QtWidgets.QToolButton:
         return self._place_button
@@ -115,6 +124,7 @@ class qSlicerMarkupsPlaceWidget(qMRMLWidget):
         self._place_button.blockSignals(blocked)
 
     placeModeEnabled = QtCore.Property(bool, _is_placing, setPlaceModeEnabled)
+    placeMultipleMarkups = QtCore.Property(int, lambda self: self._multiple, setPlaceMultipleMarkups)
     placeModePersistency = QtCore.Property(
         bool, lambda self: bool(self._interaction.GetPlaceModePersistence()), setPlaceModePersistency
     )

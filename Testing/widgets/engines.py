@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 import slicer.util
 
+from AnatomicalEmbedding.errors import CancelledError
 from AnatomicalEmbeddingLib.shared.maps.Engine import Engine
 
 
@@ -42,7 +43,9 @@ class InstantEngine(Engine):
     def weightsPath(self) -> Path:
         return type(self).weights or super().weightsPath()
 
-    def embed(self, volume, progress, cancelled):
+    def embed(self, volume, progress, cancelled, only_kept=False):
+        if only_kept:
+            raise CancelledError(volume.name)
         progress(0.4, "embedding")
         return self._mapOf(volume)
 
@@ -61,9 +64,7 @@ class HeldEngine(InstantEngine):
     go: ClassVar[threading.Event] = threading.Event()
     ended: ClassVar[list[str]] = []
 
-    def embed(self, volume, progress, cancelled):
-        from AnatomicalEmbedding.errors import CancelledError
-
+    def embed(self, volume, progress, cancelled, only_kept=False):
         progress(0.4, "embedding")
         while not type(self).go.wait(0.01):
             if cancelled():

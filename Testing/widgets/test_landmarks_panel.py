@@ -135,3 +135,32 @@ def test_the_user_says_whether_scans_show_one_patient(kit, panel):
     added = add_patient(1, "Added")
     kit.spin(lambda: added in panel.logic.targets)
     kit.spin(lambda: box.checkState() == qt.Qt.PartiallyChecked)
+
+
+def centres(kit, name: str) -> list:
+    from AnatomicalEmbeddingLib.shared import Views
+
+    return [slicer.util.arrayFromVTKMatrix(v.GetSliceToRAS())[:3, 3] for v in Views.viewsOf(kit.scene, node(name))]
+
+
+def test_keys_show_the_next_and_the_previous_landmark_and_undo_and_redo(kit, panel):
+    from view_nodes import add_view
+
+    add_view(kit.scene, "Of the template", node("Prior"))
+    points = new_list(panel)
+    names = ("carina", "liver_dome", "heart_apex")
+    for name in names:
+        place(points, name)
+    for key, name in (("N", "carina"), ("N", "liver_dome"), ("P", "carina"), ("P", "heart_apex"), ("N", "carina")):
+        kit.press(panel, key)
+        assert np.allclose(centres(kit, "Prior"), patient(0).points_ras[name]), (key, name)
+    kit.press(panel, "Ctrl+Z")
+    assert points.GetNumberOfControlPoints() == 2
+    kit.press(panel, "Ctrl+Y")
+    assert points.GetNumberOfControlPoints() == 3
+
+
+def test_each_click_places_a_point_until_placing_is_ended(kit, panel):
+    new_list(panel)
+    panel.ui.placeWidget.setPlaceModeEnabled(True)
+    assert panel.ui.placeWidget.placeModePersistency

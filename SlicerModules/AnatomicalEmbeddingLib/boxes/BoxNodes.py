@@ -218,7 +218,8 @@ def coloursIn(scene) -> dict[str, Colour]:
 
 def freeColour(used: Collection[Colour]) -> Colour:
     """Return the first colour of the palette that is not among the `used` colours."""
-    palette = (colorsys.hls_to_rgb((0.08 + n * _GOLDEN) % 1, (0.55, 0.68, 0.45)[n // 9 % 3], 0.85) for n in count())
+    hues = ((0.17 + 0.87 * ((0.5 + n * _GOLDEN) % 1)) % 1 for n in count())  # without amber, which means "uncertain"
+    palette = (colorsys.hls_to_rgb(hue, (0.55, 0.68, 0.45)[n // 9 % 3], 0.85) for n, hue in enumerate(hues))
     return next(colour for colour in palette if not any(np.allclose(colour, each, atol=0.01) for each in used))
 
 

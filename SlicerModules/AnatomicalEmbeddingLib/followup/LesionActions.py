@@ -135,7 +135,7 @@ def nextStep(logic: FollowUpLogic) -> str:
         return _("Press New lesion (W) and click on a lesion. Its places in the other studies are then proposed.")
     unreviewed = len(logic.openPlaces())
     if unreviewed:
-        text = _("Still to review: {count} proposals. Go to the next proposal (J), then press C, M, N or O.")
+        text = _("Proposals still to review: {count}. Go to the next proposal (J), then press C, M, N or O.")
         return text.format(count=unreviewed)
     if any(study not in lesion.findings for lesion in record.lesions for study in logic.volumes):
         return _("The table has cells without a finding: prepare the scans, or choose a cell and press M, N or O.")

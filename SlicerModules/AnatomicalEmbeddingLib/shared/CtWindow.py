@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .SceneNodes import patientItem
 from .VolumeNodes import hasVoxels
 
-PRESETS = {"Soft tissue": (400.0, 40.0), "Lung": (1500.0, -600.0), "Bone": (1800.0, 400.0), "Brain": (80.0, 40.0)}
+PRESETS = {"Soft tissue": (400, 40), "Lung": (1500, -600), "Bone": (1800, 400), "Liver": (150, 30), "Brain": (80, 40)}
 _CHOSEN = "AnatomicalEmbedding.WindowChosen"  # attribute of a display node that `_chooseOnce` has handled
 _AIR_HU = -200.0  # a scan without lower values shows no air around the body and does not get the default window
 

@@ -1,5 +1,7 @@
 """Test boxes in a real scene: they lie at the structures, also below transforms, and edited boxes are kept."""
 
+import colorsys
+
 import numpy as np
 import slicer
 import slicer.util
@@ -7,7 +9,8 @@ from box_bench import add_roi, corners, roi_corners_world, rois, share_inside, t
 from scans import add_patient, add_transform, finish, patient, turned
 
 from AnatomicalEmbedding.scan.boxes import intersection_over_union
-from AnatomicalEmbeddingLib.boxes.BoxNodes import ABSENT, CUT, WHOLE
+from AnatomicalEmbeddingLib.boxes.BoxNodes import ABSENT, CUT, WHOLE, freeColour
+from AnatomicalEmbeddingLib.shared.Colours import AMBER
 from slicer_kit.scene import read_mrb, write_mrb
 
 ORGANS = ("liver", "spleen", "kidney_left", "stomach")
@@ -156,3 +159,12 @@ def test_a_saved_scene_keeps_boxes_and_what_is_known_of_them(bench, tmp_path):
     assert parent_name(bench.scene, boxes["liver"].node) == "Boxes"
     bench.find([volume], ["liver"], 0.95)
     assert len(rois(bench.scene)) == 2
+
+
+def test_no_box_has_the_colour_that_means_uncertain():
+    colours: list[tuple[float, float, float]] = []
+    for _n in range(30):
+        colours.append(freeColour(colours))
+    assert len(set(colours)) == 30
+    amber = colorsys.rgb_to_hls(*AMBER)[0]
+    assert min(abs(colorsys.rgb_to_hls(*colour)[0] - amber) for colour in colours) > 0.05

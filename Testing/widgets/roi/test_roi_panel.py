@@ -22,6 +22,10 @@ def test_all_cts_are_searched_but_crops(kit, panel):
     add_patient(2, "Later")
     assert chosen(panel) == ["Prior", "Current", "Later"]
     assert panel.ui.cropButton.text == "Crop 3 scans"
+    tick(panel, "Spleen")
+    assert panel.ui.cropButton.text == "Crop 3 scans around all structures"
+    panel.ui.separatelyCheckBox.checked = True
+    assert panel.ui.cropButton.text == "Crop 3 scans to each structure"
 
 
 def test_a_missing_choice_is_stated_by_the_buttons(kit, panel):

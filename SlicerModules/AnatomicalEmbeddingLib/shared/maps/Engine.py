@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.registration.films import FilmPair
     from AnatomicalEmbedding.scan.volume import Volume
 
+    from .Worker import Progress
+
 DEVICES = ("auto", "cpu", "cuda", "mps")  # in the order of AnatomicalEmbeddingSetup.ui
 
 
@@ -93,12 +95,18 @@ class Engine:
             return self._models[film]
 
     def embed(
-        self, volume: Volume, progress: Callable[[float, str], None], cancelled: Callable[[], bool]
+        self, volume: Volume, progress: Progress, cancelled: Callable[[], bool], onlyKept: bool = False
     ) -> EmbeddingMap:
         """Embed a scan. If the GPU has too little memory, the CPU embeds the scan, and a note is added to the map.
 
-        progress(share, step): called during the work; share is 0 to 1. Raises CancelledError if `cancelled()` returns
-        True, MapError if no point can be found in the map, and AnatomicalEmbeddingError for other problems.
+        Args:
+            progress: called as progress(share, step) during the work; share is 0 to 1.
+            onlyKept: True to only read the map from the disk.
+
+        Raises:
+            CancelledError: `cancelled()` returned True, or `onlyKept` is True and the disk has no map of the scan.
+            MapError: no point can be found in the map.
+            AnatomicalEmbeddingError: any other problem.
         """
         progress(0.0, "loading the model")
         model = self.load(volume.is_film)
@@ -107,7 +115,7 @@ class Engine:
         from AnatomicalEmbedding.embedding.device import choose_device
 
         try:
-            found = model.embed(volume, progress, cancelled)
+            found = model.embed(volume, progress, cancelled, onlyKept)
         except (MemoryLimitError, torch.cuda.OutOfMemoryError):
             if model.device.type == "cpu":
                 raise
@@ -117,6 +125,10 @@ class Engine:
             found = replace(found, notes=(*found.notes, note))
         found.check_body()
         found.precompute()
+        # all that the first click needs is loaded now, because loading would block the main thread
+        from AnatomicalEmbedding.registration.patient_scans import answers
+
+        answers(found, found.scan_to_ras[:3, 3:].T, [found], [None])
         return found
 
     def pair(

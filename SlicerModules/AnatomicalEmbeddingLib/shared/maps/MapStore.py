@@ -11,7 +11,7 @@ import vtk
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
 from ..Signal import Listener, Signal
-from ..VolumeNodes import contentKey, fromEngine, isFilm, snapshot, toEngine
+from ..VolumeNodes import contentKey, films, fromEngine, isFilm, scans, snapshot, toEngine
 from .Correspondences import Correspondences
 from .Engine import Choice, Engine
 from .Worker import Worker, waitForEnded
@@ -55,9 +55,12 @@ class MapStore(Listener):
         self._worker = Worker()
         self._states: dict[str, MapState] = {}
         self._waiting: list[str] = []
+        self._kept: set[str] = set()  # IDs of volumes whose maps are only read from the disk
+        self._wasLoaded = bool(scene.GetURL())  # True until the maps of a loaded scene have been requested
         self.correspondences = Correspondences(scene, self)
         self.observe(scene, scene.NodeRemovedEvent, self._onScene)
         self.observe(scene, scene.StartCloseEvent, self._onScene)
+        self.observe(scene, scene.EndImportEvent, lambda *_: setattr(self, "_wasLoaded", True))
 
     @property
     def busy(self) -> bool:
@@ -100,16 +103,21 @@ class MapStore(Listener):
         kind, pairs = isFilm(template), self.correspondences
         return [node for node in ready if isFilm(node) == kind or pairs.get(template, node) is not None]
 
-    def request(self, volumeNodes: Iterable, retry: bool = True) -> list:
+    def request(self, volumeNodes: Iterable, retry: bool = True, onlyKept: bool = False) -> list:
         """Start to embed the volumes that have no map. retry: True to also embed volumes whose embedding failed before.
+        onlyKept: True to only read maps that are on the disk.
 
         Returns the volumes that this call has put into the queue.
         """
         started = []
         passed = (WAITING, WORKING, READY) if retry else (WAITING, WORKING, READY, FAILED)
         for node in volumeNodes:
+            if not onlyKept:
+                self._kept.discard(node.GetID())
             if self.state(node).status in passed:
                 continue
+            if onlyKept:
+                self._kept.add(node.GetID())
             self._set(node.GetID(), MapState(WAITING, content=contentKey(node)))
             problem = self.engine.problem()
             if problem is not None:
@@ -132,8 +140,8 @@ class MapStore(Listener):
             self._update(node.GetID(), status=FAILED, sentence=str(error))
             return
         self._update(node.GetID(), content=contentKey(node))  # the volume may have changed while it waited
-        engine = self.engine
-        self._worker.submit(node.GetID(), lambda progress, cancelled: engine.embed(copy.volume(), progress, cancelled))
+        embed, onlyKept = self.engine.embed, node.GetID() in self._kept
+        self._worker.submit(node.GetID(), lambda *progress: embed(copy.volume(), *progress, onlyKept))
 
     def cancel(self, volumeNodes: Iterable | None = None) -> None:
         """Stop embedding these volumes, or all volumes if `volumeNodes` is None. Finished maps stay."""
@@ -159,6 +167,11 @@ class MapStore(Listener):
                 self._update(event.key, status=FAILED, sentence=event.what)
             else:
                 self._drop(event.key)
+                if event.key not in self._kept:  # meanwhile, the user has asked for the map
+                    self.request([self.scene.GetNodeByID(event.key)])
+        if self._wasLoaded and not self.scene.IsBatchProcessing() and self.engine.problem() is None:
+            self._wasLoaded = False
+            self.request([*scans(self.scene), *films(self.scene)], onlyKept=True)
         self._advance()
         self.correspondences.poll()
 

@@ -16,12 +16,15 @@ class ScanForm:
 
     def __init__(self, scene, selector, films: bool = False) -> None:
         self._scene, self._selector, self._withFilms = scene, selector, films
-        self._offered: list = []
+        self._offered, self._chosen = [], []
 
     @property
     def isCurrent(self) -> bool:
-        """True if the scene contains the same volumes as at the last call of `show`."""
-        return self._offered == self._present()
+        """True if the scene contains the same volumes as at the last call of `show`, and the boxes are still ticked.
+
+        While Slicer loads a scene, it makes the boxes anew, without ticks.
+        """
+        return self._offered == self._present() and not (self._chosen and not self._selector.checkedNodes())
 
     def show(self, parameterNode, without=None) -> list:
         """Tick the volumes chosen in the parameter node, but never the volume `without`. Returns the ticked volumes."""
@@ -31,6 +34,7 @@ class ScanForm:
         chosen = [volume for volume in self._offered if volume in wanted and volume is not without]
         if parameterNode.allTargets and list(parameterNode.targets) != chosen:
             parameterNode.targets = chosen  # if the user switches `allTargets` off, these volumes are ticked
+        self._chosen = chosen
         self._selector.enabled = not parameterNode.allTargets
         for volume in self._offered:
             state = qt.Qt.Checked if volume in chosen else qt.Qt.Unchecked
@@ -42,8 +46,9 @@ class ScanForm:
         return ctVolumes(self._scene) + (films(self._scene) if self._withFilms else [])
 
     def clear(self) -> None:
-        self._offered = []
+        self._offered, self._chosen = [], []
 
     def write(self, parameterNode) -> None:
-        if not parameterNode.allTargets and self.isCurrent:  # if not current, Slicer changed the ticks, not the user
+        isKnown = self._offered == self._present()  # if not, Slicer changed the ticks, not the user
+        if isKnown and not parameterNode.allTargets:
             parameterNode.targets = list(self._selector.checkedNodes())
