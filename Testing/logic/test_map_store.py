@@ -189,7 +189,7 @@ def test_a_gpu_that_runs_out_of_memory_gives_way_to_the_cpu(scene, map_folder, m
         devices.append(self.device.type)
         if self.device.type != "cpu":
             raise torch.cuda.OutOfMemoryError("out of memory")
-        return real(self, volume, progress, cancelled)
+        return real(self, volume, progress, cancelled, only_kept)
 
     monkeypatch.setattr(type(model), "embed", embed)
     model.device = torch.device("cuda")  # as if; only the name is asked

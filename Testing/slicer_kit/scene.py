@@ -58,6 +58,7 @@ class SlicerCore:
         """Close the scene as File > Close Scene does, and drop what the application keeps across a close:
         parameter nodes and views, so that the next test starts like a freshly started application."""
         self.scene.Clear(0)
+        self.scene.SetURL("")
         for name in ("vtkMRMLScriptedModuleNode", "vtkMRMLSliceCompositeNode", "vtkMRMLAbstractViewNode"):
             for node in nodes_of_class(self.scene, name):
                 self.scene.RemoveNode(node)

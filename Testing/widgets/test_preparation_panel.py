@@ -80,7 +80,7 @@ class TestWhileWorking:
 def test_failures_are_reported_a_line_each(kit, bar, monkeypatch):
     from AnatomicalEmbedding.errors import VolumeError
 
-    def fail(self, volume, progress, cancelled):
+    def fail(self, volume, progress, cancelled, only_kept=False):
         raise VolumeError(f"{volume.name}: shows no body; choose another scan.")
 
     monkeypatch.setattr(InstantEngine, "embed", fail)

@@ -122,3 +122,20 @@ def test_views_show_the_level_of_the_axial_slice_once_the_scan_has_a_map(kit, pa
     kit.spin(lambda: "L3" in level("Axial"))
     panel.exit()
     assert {level(orientation) for orientation in views} == {""}
+
+
+def test_texts_in_views_are_wrapped_and_have_a_dark_ground(kit, panel, window):
+    from AnatomicalEmbeddingLib.shared.panels.ViewPanel import writeInViews
+
+    kit.click(panel.ui.gridButton)
+    current, sentence = (
+        node("Current"),
+        "upper pole of the right kidney: not in this scan; it lies beyond the lower end",
+    )
+    writeInViews(kit.scene, {current.GetID(): sentence})
+    for view in views_of(kit, current):
+        corners = window.sliceWidget(view.GetLayoutName()).sliceView().cornerAnnotation()
+        lines = corners.GetText(vtk.vtkCornerAnnotation.UpperEdge).split("\n")
+        assert " ".join(lines) == sentence
+        assert max(map(len, lines)) * 8 < view.GetDimensions()[0]
+        assert corners.GetTextProperty().GetBackgroundOpacity() >= 0.5

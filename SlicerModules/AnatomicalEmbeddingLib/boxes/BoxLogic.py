@@ -21,6 +21,7 @@ from .StructureExamples import MarkedExample, StructureExamples
 from .StructureFinder import Finder, libraryFile, madeFrom, namesIn, openLibrary
 from .StructureNames import readable
 
+_AT_ONCE = 5  # number of boxes that are shown at a time, because Slicer handles no events meanwhile
 _PREPARING = 0.9  # fraction of a scan's progress bar that stands for preparing the scan
 
 
@@ -139,11 +140,13 @@ class BoxLogic(SceneJob):
                     lambda *_, embedding=embedding, known=known: finder.find(embedding, known),
                     [volume], (ready, end), f"finding boxes in {volume.GetName()}",
                 )  # fmt: skip
+                for first in range(0, len(found), _AT_ONCE):
+                    self._requirePresent([volume])
+                    self._showBoxes(volume, found[first : first + _AT_ONCE], replaceEdited)
+                    yield
             except AnatomicalEmbeddingError as error:
                 if volume.GetScene() is self.scene:  # no message about a volume that was removed
                     self.reported.emit(str(error))
-                continue
-            self._showBoxes(volume, found, replaceEdited)
             self.changed.emit()
 
     def _showBoxes(self, volume, found: list[tuple[FoundBox, np.ndarray]], replaceEdited: bool) -> None:

@@ -100,7 +100,5 @@ def judgement(matches, n: int, source: str) -> Answer:
 
 def _isCurrent(answer: Answer | None, source: str, hasMoved: bool, isApart: bool) -> bool:
     """Return False if the point must be matched. While a correspondence is computed, its earlier answer stays."""
-    if answer is None or answer.byHand:
-        return answer is not None
-    isSame = answer.madeFrom == source if isApart else answer.madeFrom.startswith(source)
-    return isSame and not hasMoved
+    isSame = answer is not None and (answer.madeFrom == source if isApart else answer.madeFrom.startswith(source))
+    return answer is not None and (answer.byHand or (isSame and not hasMoved))

@@ -46,6 +46,12 @@ def addHiddenItem(scene, node) -> None:
     _hierarchy(scene).SetItemAttribute(itemOf(scene, node), _HIDDEN, "1")
 
 
+def showItem(scene, node) -> None:
+    """Show a hidden node to users. See `addHiddenItem`."""
+    _hierarchy(scene).RemoveItemAttribute(itemOf(scene, node), _HIDDEN)
+    node.SetHideFromEditors(False)
+
+
 def dropLostItems(scene) -> None:
     """After a scene was loaded, remove the subject hierarchy items of hidden nodes that were not saved.
 

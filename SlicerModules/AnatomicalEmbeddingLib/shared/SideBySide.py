@@ -14,8 +14,8 @@ from html import escape
 import vtk
 from slicer.util import NodeModify
 
-from .Views import FIRST_VIEW_GROUP, ORIENTATIONS, compositeOf, sliceNodes
-from .VolumeNodes import filmPlane, hasPixelSize
+from .Views import FIRST_VIEW_GROUP, ORIENTATIONS, compositeOf, setRuler, sliceNodes
+from .VolumeNodes import filmPlane
 
 ROWS, AXIAL = 5201, 5202  # numbers of our layouts; the numbers of Slicer's layouts are below 1000
 _ROWS = "AnatomicalEmbedding.Rows"  # attribute of the layout node: `rows` of `layoutOf`, as JSON
@@ -109,7 +109,8 @@ def showSideBySide(
 
     number: ROWS or AXIAL, the layout. wide: True for three columns of views. A new view gets its size only when events
     are processed. So process events before you fit the volumes to the views. afterEach(): processes events; called
-    after each view was put into the window (about 0.1 s per view). None puts all views into the window at once.
+    after each view was put into the window (about 0.1 s per view), and after it shows its volume. None puts all views
+    into the window at once.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or not volumeNodes:
@@ -129,6 +130,8 @@ def showSideBySide(
     for row, volume in enumerate(volumeNodes):
         for node in _viewsInRow(scene, row):
             _showIn(scene, node, row, volume)
+            if afterEach is not None:
+                afterEach()
     return True
 
 
@@ -142,7 +145,7 @@ def _showIn(scene, sliceNode, row: int, volumeNode) -> None:
         sliceNode.SetViewGroup(FIRST_VIEW_GROUP + row)
         sliceNode.SetOrientationMarkerType(sliceNode.OrientationMarkerTypeHuman)
         sliceNode.SetOrientationMarkerSize(sliceNode.OrientationMarkerSizeSmall)
-        sliceNode.SetRulerType(sliceNode.RulerTypeThin if hasPixelSize(volumeNode) else sliceNode.RulerTypeNone)
+        setRuler(sliceNode, volumeNode)
     composite = compositeOf(scene, sliceNode)
     if composite is not None:
         with NodeModify(composite):

@@ -10,7 +10,7 @@ import slicer.util
 from slicer.util import NodeModify
 
 from .SceneNodes import nodesOf
-from .VolumeNodes import bodyBounds, isFilm
+from .VolumeNodes import bodyBounds, hasPixelSize, isFilm
 
 ORIENTATIONS = (("Axial", "#F34A33"), ("Sagittal", "#EDD54C"), ("Coronal", "#6EB04B"))  # in Slicer's colours
 FIRST_VIEW_GROUP = 520  # views in one group move together; each scan has its own group
@@ -116,6 +116,11 @@ def fit(scene, volumeNode, embedding=None) -> None:
             node.SetXYZOrigin(0, 0, 0)
             node.SetFieldOfView(perPixel * pixels[0], perPixel * pixels[1], node.GetFieldOfView()[2])
             node.JumpSliceByCentering(*((low + high) / 2))
+
+
+def setRuler(sliceNode, volumeNode) -> None:
+    """Show a ruler in the view of a volume, or none if the volume is a film without a pixel size."""
+    sliceNode.SetRulerType(sliceNode.RulerTypeThin if hasPixelSize(volumeNode) else sliceNode.RulerTypeNone)
 
 
 def show(scene, volumeNode, insteadOf=None) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.scan.volume import Volume
 
 SOURCE_ROLE = "AnatomicalEmbedding.SourceVolume"  # reference from a crop or a resampled copy to its source volume
+_PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
 _CLASS, _PICTURE_CLASS = "vtkMRMLScalarVolumeNode", "vtkMRMLVectorVolumeNode"
 
 
@@ -125,9 +126,16 @@ class Snapshot:
 
 
 def snapshot(node) -> Snapshot:
-    """Copy the node's image. Raises VolumeError if the node holds no 3-D scalar image and no film."""
+    """Copy the node's image. Raises VolumeError if the node holds no 3-D scalar image and no film, or several
+    pictures."""
     if not hasVoxels(node) and not isFilm(node):
         raise VolumeError(f"{node.GetName()}: holds no 3-D image; choose a CT volume.")
+    storage = node.GetStorageNode()
+    if not isFilm(node) and storage is not None and (storage.GetFileName() or "").lower().endswith(_PICTURES):
+        raise VolumeError(
+            f"{node.GetName()}: pictures whose names differ only in a number were loaded as one volume; load each with "
+            'the option "Single File".'
+        )
     matrix, notes = _engineMatrix(node)
     return Snapshot(slicer.util.arrayFromVolume(node).copy(), matrix, node.GetName(), notes)
 

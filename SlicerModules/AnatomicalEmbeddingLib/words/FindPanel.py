@@ -32,6 +32,7 @@ class FindPanel(Listener):
         ui.findEdit.connect("textChanged(QString)", self._onChanged)
         ui.findEdit.connect("returnPressed()", self._onEnter)
         ui.reportButton.connect("clicked(bool)", lambda: search.readReport(ui.reportEdit.plainText))
+        ui.keepButton.connect("clicked(bool)", lambda: search.regions.keep())
         ui.reportFileButton.connect("clicked(bool)", self._onFile)
         ui.reportList.connect("itemClicked(QListWidgetItem*)", self._onSentence)
         ui.reportList.visible = False
@@ -51,6 +52,7 @@ class FindPanel(Listener):
         ui, search = self.ui, self.search
         ready = bool(search.volumes)
         ui.findEdit.enabled = ui.reportButton.enabled = ui.reportFileButton.enabled = ready
+        ui.keepButton.visible = any(search.found(node) for node in search.volumes)
         lines = [coloured(self._sentence, WARNING)] if self._sentence else []
         if search.title:
             onward = _(" \u2013 press Enter for the next place") if len(search.steps) > 1 else ""

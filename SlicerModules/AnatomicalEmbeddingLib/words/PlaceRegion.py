@@ -1,4 +1,4 @@
-"""Draws the region of a place as a segmentation over the scan. The segmentation is neither saved nor listed."""
+"""Draws the region of a place as a segmentation over the scan. Only kept segmentations are saved and listed."""
 
 from __future__ import annotations
 
@@ -67,6 +67,16 @@ class RegionNodes(PassingNodes):
             display.SetSegmentOpacity2DFill(segmentId, inside)
             display.SetSegmentVisibility3D(segmentId, False)
         Views.showOnlyIn(display, self.scene, volumeNode)
+
+    def keep(self) -> None:
+        """Make the drawn regions ordinary segmentations, which are listed and saved with the scene."""
+        for volumeId, node in self._nodes.items():
+            name = f"{node.GetName()} in {self.scene.GetNodeByID(volumeId).GetName()}"
+            node.SetName(SceneNodes.freeName(self.scene, name))
+            SceneNodes.showItem(self.scene, node)
+            for each in (node, node.GetDisplayNode()):
+                each.SetSaveWithScene(True)
+        self._nodes = {}
 
     def follow(self) -> None:
         """Give each region the transform of its scan, and draw it only in the views that show the scan."""

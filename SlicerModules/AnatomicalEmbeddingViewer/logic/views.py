@@ -16,7 +16,7 @@ from trame_slicer.views import ViewLayoutDefinition, ViewProps, ViewType
 from AnatomicalEmbeddingLib.shared.CtWindow import PRESETS, CtWindows, setWindow
 from AnatomicalEmbeddingLib.shared.LevelTexts import levelText
 from AnatomicalEmbeddingLib.shared.Signal import Signal
-from AnatomicalEmbeddingLib.shared.Views import FIRST_VIEW_GROUP, ORIENTATIONS, OwnViews, volumeIn
+from AnatomicalEmbeddingLib.shared.Views import FIRST_VIEW_GROUP, ORIENTATIONS, OwnViews, setRuler, volumeIn
 from AnatomicalEmbeddingLib.shared.VolumeNodes import huAt, isFilm
 
 from .pictures import Painter, PictureFactory
@@ -90,7 +90,6 @@ class Views:
             properties = ViewProps(orientation=orientation, color=colour, group=FIRST_VIEW_GROUP + number)
             definition = ViewLayoutDefinition(f"scan{number}{orientation.lower()}", ViewType.SLICE_VIEW, properties)
             view = self._session.app.view_manager.create_view(definition)
-            view.get_view_node().SetRulerType(view.get_view_node().RulerTypeThin)
             views[orientation] = view
         row = _Row(number, views)
         for orientation, view in views.items():
@@ -106,6 +105,7 @@ class Views:
             view.set_background_volume_id(None if scan is None else scan.GetID())
             if scan is not None:
                 view.set_orientation(orientation)
+                setRuler(view.get_view_node(), scan)
                 self._fit(row, orientation)
 
     def _fit(self, row: _Row, orientation: str) -> None:

@@ -22,15 +22,23 @@ def run(user):
     user.click_cell(table, 0, 1, twice=True)  # all views go to the first point again
     user.wait(lambda: user.views.shows(current, answer_place(panel, current), 3.0), 5, "a double click shows the point")
 
+    user.press("N")  # the next point, then the one before it
+    user.wait(lambda: user.views.shows(prior, world(points, 1), 3.0), 5, "N shows the next point")
+    user.press("P")
+    user.wait(lambda: user.views.shows(current, answer_place(panel, current), 3.0), 5, "P shows the point before")
+    for button in (panel.ui.axialButton, panel.ui.gridButton):
+        user.click(button)
+        user.wait(lambda: user.views.shows(current, answer_place(panel, current), 3.0), 5, "layouts keep the place")
+
     user.views.hover(prior, world(points, 0))
     user.views.press(prior, "Delete")
     user.wait(lambda: points.GetNumberOfControlPoints() == 1, 5, "Delete removes the point under the mouse")
     assert table.rowCount == 1
     assert cell(panel, 0, 0) != "bifurcation"
-    user.click(panel.ui.undoButton)
+    user.press("Ctrl+Z")
     user.wait(lambda: points.GetNumberOfControlPoints() == 2, 5, "Undo brings it back")
     assert "bifurcation" in [cell(panel, row, 0) for row in range(2)]
-    user.click(panel.ui.redoButton)
+    user.press("Ctrl+Y")
     assert points.GetNumberOfControlPoints() == 1
     user.picture("one-point-left")
 

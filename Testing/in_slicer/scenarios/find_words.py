@@ -25,6 +25,9 @@ def run(user):
         user.wait(lambda volume=volume, place=place: user.views.shows(volume, place, 3.0), 5, "the views go there")
     assert [node.GetName() for node in _regions()] == ["liver", "liver"]
     user.picture("liver")
+    user.click(panel.ui.keepButton)
+    kept = ["liver in Prior", "liver in Current"]
+    assert [node.GetName() for node in _regions()] == kept
 
     # Enter goes on; what the scans do not show is said
     user.press("Return", field)
@@ -33,7 +36,9 @@ def run(user):
     user.press("Return", field)
     user.wait(lambda: all(panel.words.found(volume) for volume in volumes), 30)
     assert panel.ui.findLabel.text.count("not in this scan") == 2
-    assert _regions() == []
+    assert [node.GetName() for node in _regions()] == kept
+    for node in _regions():
+        slicer.mrmlScene.RemoveNode(node)
 
     # a sentence of a report
     user.open_section(panel.ui.reportBox)

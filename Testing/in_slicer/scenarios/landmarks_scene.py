@@ -31,6 +31,8 @@ def run_after_restart(user):
     user.load_scene("landmarks.mrb")
     panel = user.open("AnatomicalLandmarks")
     current = user.node("Current")
+    user.wait(lambda: panel.session.store.map(current) is not None, 60, "maps on the disk are read after loading")
+    user.wait(lambda: panel.ui.targetSelector.checkedNodes()[0] is current, 5, "the boxes of the scans are ticked")
     user.wait(lambda: answer(panel, current, 1) is not None, 60)
     before, after = json.loads((user.folder / "before.json").read_text()), _state(user, panel, current)
     places = [np.array(state.pop("places shown")) for state in (before, after)]

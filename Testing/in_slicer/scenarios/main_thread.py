@@ -1,7 +1,8 @@
-"""The main thread is blocked only briefly by the first preparation and by the first "Show side by side"."""
+"""The main thread is blocked only briefly: by the first preparation, "Show side by side", answers and boxes."""
 
 from driver.heartbeat import Heartbeat
-from driver.scans import keep_no_maps
+from driver.landmarks import answer, new_list
+from driver.scans import add_patient, keep_no_maps, patient
 from driver.waiting import pause
 
 MOST_MS = 200.0
@@ -33,6 +34,36 @@ def run_side_by_side(user):
     held = f"held for {beat.longest_ms:.0f} ms; by one view of Slicer's own for {one.longest_ms:.0f} ms"
     user.figures["first Show side by side"] = held
     assert beat.longest_ms < max(MOST_MS, 2 * one.longest_ms), held
+
+
+def run_first_answers_and_boxes(user):
+    """Four scans side by side for the first time, the first click, and all boxes of the library in one scan."""
+    scans = [add_patient(number, f"CT {number}") for number in range(4)]
+    panel = user.open("AnatomicalLandmarks")
+    user.prepare(panel)
+    with Heartbeat() as one:
+        user.views.add_one()
+        pause(1.0)
+    most = max(MOST_MS, 2 * one.longest_ms)
+    with Heartbeat() as beat:
+        user.click(panel.ui.gridButton)
+        pause(1.0)
+    user.figures["four scans side by side"] = f"held for {beat.longest_ms:.0f} ms"
+    assert beat.longest_ms < most, user.figures
+    new_list(panel)
+    user.start_placing(panel.ui.placeWidget)
+    with Heartbeat() as beat:
+        user.views.click(scans[0], patient(0).points_ras["carina"])
+        user.wait(lambda: answer(panel, scans[3]) is not None)
+    user.figures["first click"] = f"held for {beat.longest_ms:.0f} ms"
+    assert beat.longest_ms < most, user.figures
+    user.stop_placing(panel.ui.placeWidget)
+    panel = user.open("AnatomicalROI")
+    with Heartbeat() as beat:
+        panel.boxes.find(scans[:1], panel.boxes.libraryStructures(), 0.95)
+        user.wait(lambda: not panel.boxes.busy, 120, "boxes are found")
+    user.figures["Find boxes"] = f"held for {beat.longest_ms:.0f} ms"
+    assert beat.longest_ms < most, user.figures
 
 
 def _start(user):

@@ -24,6 +24,12 @@ def run(user):
     user.click(panel.ui.undoButton)
     assert points.GetNumberOfDefinedControlPoints() == 1, "Undo takes back the last click, and only that"
 
+    user.start_placing(panel.ui.placeWidget)  # several points in a row
+    for shift in (20, 40):
+        user.views.click(prior, place + [shift, 0, 0])
+    assert points.GetNumberOfDefinedControlPoints() == 3, "each click places a point"
+    user.stop_placing(panel.ui.placeWidget)
+
     roi = user.open("AnatomicalROI")
     roi.ui.structureTabs.setCurrentWidget(roi.ui.examplesTab)
     user.click(roi.ui.newBoxButton)

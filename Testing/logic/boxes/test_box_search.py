@@ -33,6 +33,19 @@ def start(bench, *volumes) -> None:
         time.sleep(0.005)  # the worker needs the interpreter too
 
 
+def test_boxes_are_shown_a_few_at_a_time(bench, volume):
+    """Slicer handles no events while boxes are added."""
+    structures = bench.logic.libraryStructures()
+    assert bench.logic.find([volume], structures, 0.95)
+    counts = [0]
+    while bench.logic.busy:
+        bench.step()
+        counts.append(len(rois(bench.scene)))
+        time.sleep(0.005)
+    assert counts[-1] > 10
+    assert max(np.diff(counts)) <= 5
+
+
 # -- during the search
 
 

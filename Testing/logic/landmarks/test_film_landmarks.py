@@ -41,6 +41,16 @@ def test_volumes_with_one_slice_are_films_and_no_cts(scene):
         VolumeNodes.snapshot(coloured).volume()
 
 
+def test_pictures_that_were_loaded_as_one_volume_are_named_as_such(scene, tmp_path):
+    """Slicer takes film1.png and film2.png for slices of one volume."""
+    node = slicer.util.addVolumeFromArray(np.stack([GREY, GREY]).astype(np.int16), np.eye(4), "film1")
+    storage = scene.AddNewNodeByClass("vtkMRMLVolumeArchetypeStorageNode")
+    storage.SetFileName(str(tmp_path / "film1.PNG"))
+    node.SetAndObserveStorageNodeID(storage.GetID())
+    with pytest.raises(VolumeError, match=r'film1: pictures whose names differ .* "Single File"'):
+        VolumeNodes.snapshot(node)
+
+
 @pytest.mark.parametrize("mm", [(1.0, 1.0), (2.5, 3.0)])
 @pytest.mark.parametrize("signs", [(-1, -1), (1, -1), (-1, 1), (1, 1)])
 @pytest.mark.parametrize("plane", ["axial", "coronal"])

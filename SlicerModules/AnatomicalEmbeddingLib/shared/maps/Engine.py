@@ -125,10 +125,12 @@ class Engine:
             found = replace(found, notes=(*found.notes, note))
         found.check_body()
         found.precompute()
-        # all that the first click needs is loaded now, because loading would block the main thread
+        # what the first click needs is loaded now, because loading would block the main thread
         from AnatomicalEmbedding.registration.patient_scans import answers
+        from AnatomicalEmbedding.words.scan_levels import level_at
 
         answers(found, found.scan_to_ras[:3, 3:].T, [found], [None])
+        level_at(found, 0.0)
         return found
 
     def pair(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from textwrap import fill
 
 import qt
 import slicer
@@ -23,6 +24,7 @@ _MOST = {SideBySide.ROWS: 6, SideBySide.AXIAL: 9}  # largest number of scans; wi
 
 _ABOVE_RULER = "\n "  # an empty line: Slicer draws the ruler at the bottom of the view
 
+_LETTER = 9  # average width of a letter in a view, pixels
 _FEW = 3  # in a narrow window, more scans get one view each
 _WIDE = 1500  # smallest width in pixels of a main window for three columns of views
 
@@ -80,14 +82,8 @@ class ViewPanel:
         elif all(map(filmPlane, volumes)):
             number = SideBySide.AXIAL
         nodes = volumes[: _MOST[number]]
-        shownIn = _viewsByVolume(self.scene)
-        places = [
-            # hidden views come first: they say only where the slices are that the visible views do not show
-            Views.placeShown([*Views.viewsOf(self.scene, node), *shownIn[node]])
-            if node in shownIn
-            else self._placeOf(node)
-            for node in nodes
-        ]
+        seen = _viewsByVolume(self.scene)
+        places = [Views.placeShown(seen[node]) if node in seen else self._placeOf(node) for node in nodes]
         made = 0
         for _view in SideBySide.makeViews(self.scene, nodes, number, wide):
             made += 1
@@ -99,6 +95,7 @@ class ViewPanel:
                 Views.fit(self.scene, node, self._store.map(node))
                 if place is not None:
                     Views.jump(self.scene, node, place, centre=False)
+                _processEvents()
         left = len(volumes) - len(nodes)
         if left:
             text = _("Only the first {count} scans are shown; {left} more do not fit.")
@@ -138,12 +135,12 @@ def _processEvents() -> None:
 
 
 def _viewsByVolume(scene) -> dict[object, list]:
-    """Return the slice nodes of the visible views, by the volume that they show."""
+    """Return the slice nodes of each volume that a view visibly shows: of all its views, then of the visible views."""
     manager, found = slicer.app.layoutManager(), {}
     for widget in [] if manager is None else map(manager.sliceWidget, manager.sliceViewNames()):
         volume = Views.volumeIn(scene, widget.mrmlSliceNode()) if widget.visible else None
         if volume is not None:
-            found.setdefault(volume, []).append(widget.mrmlSliceNode())
+            found.setdefault(volume, Views.viewsOf(scene, volume)).append(widget.mrmlSliceNode())
     return found
 
 
@@ -151,7 +148,8 @@ def writeInViews(scene, texts: Mapping[str, str]) -> None:
     """Write texts at the top of slice views. texts: volume ID -> text. The views of all other volumes get no text."""
     for node in Views.sliceNodes(scene):
         volume = Views.volumeIn(scene, node)
-        _write(node, vtk.vtkCornerAnnotation.UpperEdge, texts.get("" if volume is None else volume.GetID(), ""))
+        text = fill(texts.get("" if volume is None else volume.GetID(), ""), max(node.GetDimensions()[0] // _LETTER, 1))
+        _write(node, vtk.vtkCornerAnnotation.UpperEdge, text)
 
 
 def writeLevels(scene, store: MapStore | None) -> None:
@@ -170,6 +168,8 @@ def _write(sliceNode, edge: int, text: str) -> None:
     corners = widget.sliceView().cornerAnnotation()
     if (corners.GetText(edge) or "") != text:
         corners.SetText(edge, text)
+        corners.GetTextProperty().SetBackgroundColor(0.0, 0.0, 0.0)  # legible on bone, too
+        corners.GetTextProperty().SetBackgroundOpacity(0.5)
         widget.sliceView().scheduleRender()
 
 

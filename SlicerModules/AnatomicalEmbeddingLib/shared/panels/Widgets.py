@@ -10,7 +10,7 @@ import slicer.util
 from ..Colours import TEXTS
 
 GOOD, WARNING, BAD = "good", "warning", "bad"
-_MARGINS = 20  # pixels, left and right margin of a section together
+_MARGINS = 40  # pixels, left and right margin of a section together, and a scroll bar
 _MOST = 8  # largest number of sentences in StatusLines
 
 
