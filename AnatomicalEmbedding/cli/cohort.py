@@ -15,7 +15,7 @@ from ..errors import AnatomicalEmbeddingError
 from ..scan.points import parse_point
 from . import console
 from .console import at_least, print_json, progress_lines, say, warn
-from .locate import open_finder
+from .locate import BOX_COLUMNS, box_row, open_finder
 
 if TYPE_CHECKING:
     from ..cohort.search import Found, Search
@@ -108,7 +108,12 @@ def run_run(options: argparse.Namespace) -> None:
     from ..scan.sources import list_sources
 
     plan = Plan(
-        options.model, options.device, options.workers, options.memory_mb, options.scheduler, not options.no_descriptors
+        options.model,
+        options.device,
+        options.workers,
+        options.memory_bytes,
+        options.scheduler,
+        not options.no_descriptors,
     )
     # checked before the store is created
     if options.folders and next(list_sources(options.folders, unreadable=lambda line: None), None) is None:
@@ -340,7 +345,6 @@ def _write_scans(store: Store, folder: Path) -> Path:
 
 
 def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> Path:
-    from ..scan.boxes import SIDES
     from ..structures.box_finder import RECALL
 
     names = None if options.structures == "all" else options.structures
@@ -348,16 +352,16 @@ def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> P
     rows = []
     with console.progress_bar("boxes", options.json) as progress:
         for number, (row, _) in enumerate(search.index.scans.values()):
-            for name, each in finder.find(search.map_of(row)).items():
+            for each in finder.find(search.map_of(row)).values():
                 if each.box_ras is not None:
-                    rows.append([row.scan, name, each.status, *each.box_ras.ravel().round(2).tolist()])
+                    rows.append(box_row(row.scan, each))
             progress((number + 1) / len(search.index.scans), "")
-    console.write_table(options.output / "boxes.csv", ["scan", "structure", "status", *SIDES], rows)
+    console.write_table(options.output / "boxes.csv", BOX_COLUMNS, rows)
     return options.output / "boxes.csv"
 
 
 def _open_model(store: Store) -> Model:
     model = store.manifest.about.get("model", "auto")
     return console.open_model(
-        argparse.Namespace(model=model, device="auto", threads=None, memory_mb=None, no_cache=False)
+        argparse.Namespace(model=model, device="auto", threads=None, memory_bytes=None, no_cache=False)
     )

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import AnatomicalEmbeddingError, PointsError
@@ -76,7 +77,13 @@ def add_computing(parser: argparse._ActionsContainer) -> None:
     add = parser.add_argument
     add("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps (default: auto)")
     add("--threads", type=at_least(1), metavar="N", help="CPU threads (default: all cores)")
-    add("--memory-mb", type=megabytes, metavar="MB", help="memory for one scan (default: 60 %% of the free memory)")
+    add(
+        "--memory-mb",
+        dest="memory_bytes",
+        type=megabytes,
+        metavar="MB",
+        help="memory for one scan (default: 60 %% of the free memory)",
+    )
     add("--no-cache", action="store_true", help="do not read or write maps in the cache on disk")
 
 
@@ -85,7 +92,8 @@ def add_workers(parser: argparse._ActionsContainer, default: int) -> None:
     add = parser.add_argument
     about = f"worker processes; 0: by cores and memory (default: {default})"
     add("--workers", type=at_least(0), default=default, metavar="N", help=about)
-    add("--memory-mb", type=megabytes, default=0, metavar="MB", help="worker's memory (default: free memory / workers)")
+    about = "worker's memory (default: free memory / workers)"
+    add("--memory-mb", dest="memory_bytes", type=megabytes, default=0, metavar="MB", help=about)
     add("--scheduler", default="", metavar="ADDRESS", help="address of a Dask scheduler, such as tcp://host:8786")
     add("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
     add("--device", default="auto", help="auto, cpu or cuda (default: auto)")
@@ -147,11 +155,17 @@ def stop_on_signals() -> Callable[[], bool]:
 
 
 def check_folder(path: Path) -> None:
-    """Raise AnatomicalEmbeddingError if a folder for results cannot be created. Does not create the folder."""
+    """Raise AnatomicalEmbeddingError if results cannot be written into a folder. Does not create the folder."""
     nearest = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
     if not nearest.is_dir():
         problem = "is a file" if path.exists() else f"{nearest} is a file"
         raise AnatomicalEmbeddingError(f"{path}: {problem}; choose another output folder.")
+    try:
+        TemporaryDirectory(dir=nearest).cleanup()
+    except OSError as error:
+        raise AnatomicalEmbeddingError(
+            f"{path}: nothing can be written into {nearest}; choose another output folder."
+        ) from error
 
 
 def make_folder(path: Path) -> None:
@@ -206,8 +220,8 @@ def open_model(options: argparse.Namespace, name: str | None = None, films: bool
         torch.set_num_threads(options.threads)
     cache = None if options.no_cache else MapCache(default_folder())
     model = load_model(weights_for(name or options.model, films), options.device, cache)
-    if options.memory_mb is not None:
-        model.budget_bytes = options.memory_mb
+    if options.memory_bytes is not None:
+        model.budget_bytes = options.memory_bytes
     return model
 
 

@@ -34,7 +34,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "shows none of the chosen structures, is reported and skipped. With --dicom, the DICOM SEG "
         "NAME_crop.seg.dcm shows the boxes of the crops in the whole scan.",
     )
-    add_box_options(parser)
+    add_box_options(parser, "all of --examples or --library; needed without these options")
     add = parser.add_argument
     add("--separate", action="store_true", help="write one crop for each structure, not one crop around all structures")
     add("--margin-mm", type=console.not_negative, default=0.0, metavar="MM", help="mm to add on every side of a box")
@@ -54,6 +54,10 @@ def run(options: argparse.Namespace) -> None:
     if options.paste_back is not None:
         _paste(options)
         return
+    if options.structures is None and options.examples is None and options.library is None:
+        raise AnatomicalEmbeddingError(
+            "no structure was named; add --structures with names, such as --structures liver,spleen."
+        )
     console.check_folder(options.output)
     scans, model = Scans(options), console.open_model(options)
     finder = open_finder(model, options.recall, options.structures, options.library, options.examples)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..embedding.inference import Model
     from ..structures.box_finder import BoxFinder, StructureBox
 
-COLUMNS = (
+BOX_COLUMNS = (
     "scan", "structure", "status", "low_r", "low_a", "low_s", "high_r", "high_a", "high_s", "present", "cut",
     "remarks",
 )  # fmt: skip
@@ -33,11 +33,14 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     console.complete(parser, run, "output", "report", "dicom", series=True)
 
 
-def add_box_options(parser: argparse.ArgumentParser) -> None:
-    """Add the argument for scans, and the options that choose structures and the size of boxes."""
+def add_box_options(parser: argparse.ArgumentParser, default: str = "all") -> None:
+    """Add the argument for scans, and the options that choose structures and the size of boxes.
+
+    default: which structures the command uses if none are named, for the help.
+    """
     add = parser.add_argument
     add("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
-    add("--structures", metavar="A,B,...", help="names of structures (see `anatemb structures`); default: all")
+    add("--structures", metavar="A,B,...", help=f"names of structures (see `anatemb structures`); default: {default}")
     add("--library", type=Path, metavar="FILE", help="structure library (default: the library of the weights)")
     examples = (
         "folder of your own examples, used instead of the library: scans NAME.nii.gz or DICOM folders NAME, each with "
@@ -87,12 +90,12 @@ def run(options: argparse.Namespace) -> None:
             if boxes:
                 written.append(options.output / f"{name}.boxes.mrk.json")
                 write_rois(written[-1], boxes, {n: _description(found[n], options.recall) for n in boxes})
-            rows += [_row(path, each) for each in found.values()]
+            rows += [box_row(path, each) for each in found.values()]
             if not options.no_report:
                 pages.append(write_box_report(options.output / f"{name}.html", volume, name, found))
-    written += [*pages, *scans.write_table("boxes", COLUMNS, rows)]
+    written += [*pages, *scans.write_table("boxes", BOX_COLUMNS, rows)]
     shown = [[scans.names[str(row[0])], *row[1:9]] for row in rows]
-    scans.finish({"boxes": console.as_records(COLUMNS, rows)}, (COLUMNS[:9], shown), written)
+    scans.finish({"boxes": console.as_records(BOX_COLUMNS, rows)}, (BOX_COLUMNS[:9], shown), written)
 
 
 def _description(found: StructureBox, recall: float) -> str:
@@ -100,7 +103,8 @@ def _description(found: StructureBox, recall: float) -> str:
     return f"{found.status}{cut}; box enlarged for a recall of {recall:g}"
 
 
-def _row(path: str, found: StructureBox) -> list[object]:
+def box_row(path: str, found: StructureBox) -> list[object]:
+    """Return a row of boxes.csv, with the columns BOX_COLUMNS. path: of the scan."""
     corners = [""] * 6 if found.box_ras is None else [round(float(x), 2) for x in found.box_ras.ravel()]
     located = found.located
     about = [round(located.present, 2), " ".join(located.cut), "; ".join(located.remarks)]

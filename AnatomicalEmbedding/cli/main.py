@@ -6,15 +6,17 @@
 import argparse
 import errno
 import os
+import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from typing import NoReturn
 
 from .. import __version__
-from ..errors import AnatomicalEmbeddingError
+from ..errors import AnatomicalEmbeddingError, did_you_mean
 from .console import check_server, download_folder, ending_signals, warn
 
 EXIT_USER_ERROR = 2
@@ -26,9 +28,33 @@ _COMMANDS = (
 )
 
 
+class _Parser(argparse.ArgumentParser):
+    """Names the nearest option or command for a misspelt one, in place of a list of all."""
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def,override]
+        if self._subparsers is None:  # otherwise, some of the words are options of a command
+            known = self._option_string_actions
+            for option in (word.partition("=")[0] for word in args or () if word.startswith("--")):
+                if not any(each.startswith(option) for each in known):
+                    self._suggest(option, "option", known)
+        return super().parse_known_args(args, namespace)
+
+    def error(self, message: str) -> NoReturn:
+        wrong = re.match(r"argument (COMMAND|STEP): invalid choice: '(.*)' \(choose from (.*)\)", message, re.DOTALL)
+        if wrong is not None:
+            self._suggest(wrong[2], wrong[1].lower(), re.findall(r"[\w-]+", wrong[3]))
+        super().error(message)
+
+    def _suggest(self, wrong: str, kind: str, known: Iterable[str]) -> NoReturn:
+        self.exit(
+            EXIT_USER_ERROR,
+            f"anatemb: {wrong}: no such {kind}{did_you_mean(wrong, known)}; '{self.prog} --help' lists all.\n",
+        )
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Make the parser of the whole command line. The module of each command adds its own parser."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="anatemb",
         description="Find the same anatomical points in other CT scans. All coordinates are RAS mm.",
         epilog="'anatemb COMMAND --help' shows the options of a command.",

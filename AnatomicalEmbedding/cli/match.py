@@ -52,6 +52,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "match",
         help="find points of one scan in other scans",
+        usage="%(prog)s TEMPLATE POINTS TARGET [TARGET ...] -o DIR [options]",
         description="Finds the points of TEMPLATE in every TARGET. Writes one .mrk.json per target (opens in Slicer), "
         "matches.csv and report.html to the output folder; with --dicom also DICOM reports, NAME.sr.dcm. All "
         "coordinates are RAS mm. A target that cannot be used is reported and skipped. Scans are CTs or films "

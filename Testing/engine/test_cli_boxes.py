@@ -160,6 +160,7 @@ def test_wrong_options_are_refused_with_a_remedy(anatemb, place, library, model,
         anatemb("structures", place / "labelled", "-o", tmp_path / "x.bin"),
         "x.bin: is not a name for a library or atlas",
     )
+    assert_refused(anatemb("crop", scan, *out), "no structure was named; add --structures")
     broken = place / "scans" / "broken.nii.gz"
     assert_refused(anatemb("crop", broken, "--library", library, "--recall", 0.3, *out, *model), "broken.nii.gz")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from cli_runs import assert_refused
@@ -94,9 +95,11 @@ def test_an_output_folder_that_is_a_file_is_refused_before_any_work(command, ana
         "match": (place.template, place.points, place.target, "--no-report"),
         "register": (place.template, place.target, "--no-report"),
         "locate": (place.template, "--no-report"),
-        "crop": (place.template,),
+        "crop": (place.template, "--structures", "liver"),
     }
     words = (command, *given[command], "-o")
+    if Path("/proc").is_dir():  # where even root cannot write
+        assert_refused(anatemb(*words, "/proc/out"), "/proc/out: nothing can be written into /proc")
     refused = anatemb(*words, tmp_path / "file")
     assert_refused(refused, "file: is a file; choose another output folder")
     refused = anatemb(*words, tmp_path / "file" / "out")

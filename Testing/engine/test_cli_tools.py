@@ -77,3 +77,30 @@ def test_version(capsys):
     with pytest.raises(SystemExit) as end:
         main(["--version"])
     assert (end.value.code, capsys.readouterr().out) == (0, f"anatemb {__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("mtach", "a"), "mtach: no such command (did you mean match?)"),
+        (("cohort", "fnd", "store"), "fnd: no such step (did you mean find?)"),
+        (
+            ("crop", "scan", "--stuctures=liver", "-o", "out"),
+            "--stuctures: no such option (did you mean --structures?)",
+        ),
+        (("find", "liver", "scan", "--outptu", "out"), "--outptu: no such option (did you mean --output?)"),
+    ],
+)
+def test_the_nearest_command_or_option_is_suggested_for_a_misspelt_one(capsys, words, says):
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"anatemb: {says}")
+
+
+def test_options_may_be_shortened_and_the_usage_of_match_is_in_order(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["match", "--hel"])
+    assert ended.value.code == 0
+    assert "match TEMPLATE POINTS TARGET [TARGET ...] -o DIR" in capsys.readouterr().out.splitlines()[0]

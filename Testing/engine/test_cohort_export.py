@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from cohort_scans import embed_waiting, torso, write_torsos
 
+from AnatomicalEmbedding.cli.locate import BOX_COLUMNS
 from AnatomicalEmbedding.cohort.store import Store
-from AnatomicalEmbedding.scan.boxes import SIDES
 
 _ORGAN = "kidney_left"
 
@@ -62,8 +62,9 @@ def test_export(anatemb, torsos, folder, tmp_path):
     np.testing.assert_allclose([low, high], [190.0, 330.0], atol=20)
 
     boxes = {row["scan"]: row for row in _table(tmp_path / "boxes.csv")}
+    assert all(tuple(row) == BOX_COLUMNS for row in boxes.values())  # as of `anatemb locate`
     for path, phantom in torsos[1].items():
-        sides = np.array([float(boxes[path][side]) for side in SIDES]).reshape(2, 3)
+        sides = np.array([float(boxes[path][column]) for column in BOX_COLUMNS[3:9]]).reshape(2, 3)
         assert boxes[path]["structure"] == _ORGAN
         assert np.linalg.norm(sides.mean(axis=0) - _true_box(phantom).mean(axis=0)) < 15
 
