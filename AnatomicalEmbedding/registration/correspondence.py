@@ -24,7 +24,7 @@ from ..embedding.map_file import check_matrices
 from ..embedding.tensor_files import DAMAGED, NewerFormatError, check_size, read_tensor_file, write_tensor_file
 from ..errors import CancelledError, MapError, PointsError
 from ..matching.match import Matches
-from ..matching.status import ABSENT, SHOWN, UNCERTAIN, decide
+from ..matching.status import ABSENT, UNCERTAIN, decide
 from ..resources import resource
 from ..scan.geometry import in_grid, mm_to_sides, transform_points
 from ..scan.volume import Volume
@@ -43,6 +43,7 @@ FOREST = "same patient"  # name of the forest in the calibration
 _REAL = 1.5  # errors at the landmarks of two real scans, relative to copies of scans, from which the forest is learned
 # How far changed tissue extends is read at these places around a point, mm: 6 directions, at 4 distances
 _SHELL_MM, _SHELLS = 5.0, 4
+_CHANGED = 0.5  # tissue with a lower probability to be the same has changed
 _DEPTH = 0.8  # share of this depth that is added to the stated error; it then holds 4 of 5 true errors
 _AROUND = np.concatenate([np.eye(3), -np.eye(3)])
 
@@ -141,7 +142,7 @@ class Correspondence:
         """
         lost = 1 - present
         unknown = np.zeros(len(present))
-        changed = np.flatnonzero(present < SHOWN)
+        changed = np.flatnonzero(present < _CHANGED)
         unknown[changed] = lost[changed] * _SHELL_MM
         for shell in range(1, _SHELLS + 1):
             around = (as_points(points_ras)[changed, None] + _AROUND * (shell * _SHELL_MM)).reshape(-1, 3)
