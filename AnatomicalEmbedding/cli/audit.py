@@ -21,8 +21,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="find labels of a data set that are probably wrong",
         description="Checks the labels of a data set: sides, levels, exchanged names, stray pieces, missing and cut "
         "labels, overlaps, volumes, mirrored scans, geometry and duplicates. Writes audit.html (look at these first), "
-        "audit.csv and audit.json. Ends with exit code 1 if a finding has the score of --limit or more. If an audit "
-        "was stopped, the same command continues it.",
+        "audit.csv and audit.json. Ends with exit code 1 if a finding has the score of --limit or more, or a scan "
+        "could not be audited. If an audit was stopped, the same command continues it.",
     )
     layouts = "folder: nnU-Net, TotalSegmentator, NAME.seg.nii.gz with NAME.labels.json, or DICOM SEG or RTSTRUCT"
     parser.add_argument("dataset", type=Path, metavar="DATASET", help=layouts)
@@ -36,7 +36,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> int:
     console.check_report(options)
-    console.make_folder(options.output)
+    console.check_folder(options.output)
     from ..audit.dataset import list_entries
     from ..audit.running import audit
     from ..cohort.work import Plan

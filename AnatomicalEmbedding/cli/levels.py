@@ -34,7 +34,6 @@ def run(options: argparse.Namespace) -> None:
 
     atlas = shipped_atlas(model.weights_hash, model.path)
     scans, rows, answers, written = Scans(options), [], [], []
-    console.make_folder(options.output)
     for path, name, volume, embedding in scans.embedded(model):
         with scans.skipping():
             found = find_levels(PlaceFinder(embedding, volume, atlas), volume)

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from cli_runs import assert_refused
 from labelled_bodies import NAMES, ijk_to_ras, make_labels, write_body
 
 from AnatomicalEmbedding.audit.dataset import list_entries, read_labels
+from AnatomicalEmbedding.cli.main import main
 from AnatomicalEmbedding.scan.geometry import to_image
 
 NOISY = ("volume", "cut")  # balls are no organs, so these problems are not judged here
@@ -107,8 +109,8 @@ def test_a_damaged_file_is_named_and_the_others_are_audited(anatemb, tmp_path, b
     write_body(tmp_path / "set", "good", bodies[0])
     write_body(tmp_path / "set", "bad", bodies[1])
     (tmp_path / "set" / "bad.seg.nii.gz").write_bytes(b"no image")
-    outcome, _ = run(anatemb, tmp_path / "set", tmp_path / "out")
-    assert outcome.code == 1
+    outcome, rows = run(anatemb, tmp_path / "set", tmp_path / "out", "--limit", "1")
+    assert (outcome.code, rows) == (1, [])
     assert "bad.seg.nii.gz" in outcome.err
     assert json.loads((tmp_path / "out" / "audit.json").read_text(encoding="utf-8"))["skipped"][0]["scan"] == "bad"
 
@@ -116,6 +118,17 @@ def test_a_damaged_file_is_named_and_the_others_are_audited(anatemb, tmp_path, b
 def test_a_folder_without_labels_is_refused(anatemb, tmp_path):
     assert_refused(anatemb("audit", tmp_path, "-o", tmp_path / "out"), tmp_path, "labels.json")
     assert_refused(anatemb("audit", tmp_path / "none", "-o", tmp_path / "out"), "none", "no such file or folder")
+    assert not (tmp_path / "out").exists()
+
+
+def test_help_and_pages_state_one_rule_of_the_exit_code(capsys):
+    with pytest.raises(SystemExit):
+        main(["audit", "--help"])
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    texts = [(docs / name).read_text(encoding="utf-8") for name in ("audit.md", "commands.md")]
+    for text in (capsys.readouterr().out, *texts):
+        plain = " ".join(text.replace("`", "").split())
+        assert "a finding has the score of --limit or more, or a scan could not be audited" in plain
 
 
 def test_the_scans_are_read_and_embedded(anatemb, place, phantom_pair, tmp_path):

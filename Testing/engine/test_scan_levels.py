@@ -91,5 +91,6 @@ def test_the_command_writes_tables_points_and_a_page(anatemb, real_data, tmp_pat
 
 def test_a_scan_without_a_spine_is_refused(anatemb, place, tmp_path):
     """The small weights are not trained, so their map shows no spine."""
-    outcome = anatemb("levels", place.target, "-o", tmp_path, "--no-report", *place.model)
+    outcome = anatemb("levels", place.target, "-o", tmp_path / "levels", "--no-report", *place.model)
     assert_refused(outcome, "target", "too little of the spine")
+    assert not (tmp_path / "levels").exists()
