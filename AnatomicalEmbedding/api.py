@@ -7,6 +7,7 @@ the map. A function that gets a scan without its map embeds the scan, by default
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -20,7 +21,7 @@ from .embedding.map import EmbeddingMap
 from .errors import AnatomicalEmbeddingError, VolumeError
 from .matching.match import Matches
 from .registration import DEFORMABLE
-from .registration.patient_scans import answers
+from .registration.patient_scans import MappedScan, Refusal, match_scans
 from .registration.register import register as register_volumes
 from .registration.transform import Registration
 from .resources import weights_for
@@ -39,23 +40,25 @@ Scan = Any  # whatever `Volume.of` accepts
 
 def match(
     template: EmbeddingMap | Scan, points: np.ndarray | PointList, target: EmbeddingMap | Scan,
-    effort: str = "standard", *, frame: str = "RAS", model: Model | None = None,
+    effort: str = "standard", *, same_patient: bool | None = None, frame: str = "RAS", model: Model | None = None,
 ) -> Matches:  # fmt: skip
     """Find points of one scan in another scan. Returns the matches. Arguments: as in `match_all`, for one target."""
-    return match_all(template, points, [target], effort, frame=frame, model=model)[0]
+    return match_all(template, points, [target], effort, same_patient=same_patient, frame=frame, model=model)[0]
 
 
 def match_all(
     template: EmbeddingMap | Scan, points: np.ndarray | PointList, targets: Sequence[EmbeddingMap | Scan],
-    effort: str = "standard", *, frame: str = "RAS", model: Model | None = None,
+    effort: str = "standard", *, same_patient: bool | None = None, frame: str = "RAS", model: Model | None = None,
 ) -> list[Matches]:  # fmt: skip
-    """Find points of one scan in several other scans, in one batch.
+    """Find points of one scan in several other scans, as `anatemb match` does.
 
     Args:
         template: map or scan in which the points are given.
         points: (N, 3) mm, or a PointList as `read_points` returns it.
         targets: maps or scans to search.
         effort: "coordinates" (quickest), "fast", "standard" or "thorough" (a little more exact, twice the time).
+        same_patient: True to register scans that show one patient, False to match them; default: register scans with
+            the same DICOM Patient ID. Where a map is given in place of a scan, the points are matched.
         frame: "RAS" or "LPS": the frame of `points` if they are an array. Answers have `points_ras` and `points_lps`.
         model: the model that embeds scans; default: the shipped weights.
 
@@ -65,13 +68,18 @@ def match_all(
     Raises:
         PointsError: a point lies outside the template.
         MapError: the maps were made with different weights, or a target shows no body.
+        AnatomicalEmbeddingError: same_patient is True, but a map was given in place of a scan.
     """
     if isinstance(targets, EmbeddingMap | Volume | str | PathLike):
         raise TypeError("match_all takes a list of targets; for a single target call match.")
     model = model or _model_for([template, *targets])
     places = points_in_ras(points, frame)
-    maps = [_map(target, model) for target in targets]
-    return answers(_map(template, model), places, maps, [None] * len(maps), effort)
+    first, *others = (_mapped(scan, model) for scan in (template, *targets))
+    cache = None if model is None else model.cache
+    found = match_scans(first, places, others, same_patient=same_patient, effort=effort, cache=cache)
+    for pair in (pair for _, pair in found if isinstance(pair, Refusal)):
+        warnings.warn(f"same_patient: {pair.reason} The points are matched, and uncertain.", stacklevel=2)
+    return [matches for matches, _ in found]
 
 
 def locate(
@@ -212,6 +220,13 @@ def _model_for(scans: Sequence[EmbeddingMap | Scan | None]) -> Model | None:
         for scan in scans
     )
     return load_model(weights_for("auto", films))
+
+
+def _mapped(scan: EmbeddingMap | Scan, model: Model | None) -> EmbeddingMap | MappedScan:
+    if isinstance(scan, EmbeddingMap):
+        return scan
+    volume = Volume.of(scan)
+    return MappedScan(volume, _map(volume, model))
 
 
 def _map(scan: EmbeddingMap | Scan, model: Model | None) -> EmbeddingMap:

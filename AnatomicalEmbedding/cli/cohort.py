@@ -107,14 +107,8 @@ def run_run(options: argparse.Namespace) -> None:
     from ..cohort.work import Plan
     from ..scan.sources import list_sources
 
-    plan = Plan(
-        options.model,
-        options.device,
-        options.workers,
-        options.memory_bytes,
-        options.scheduler,
-        not options.no_descriptors,
-    )
+    computing = options.model, options.device, options.workers, options.memory_bytes, options.scheduler
+    plan = Plan(*computing, not options.no_descriptors)
     # checked before the store is created
     if options.folders and next(list_sources(options.folders, unreadable=lambda line: None), None) is None:
         raise AnatomicalEmbeddingError(f"{options.folders[0]}: contains no scan; give folders of CT scans.")

@@ -77,13 +77,8 @@ def add_computing(parser: argparse._ActionsContainer) -> None:
     add = parser.add_argument
     add("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps (default: auto)")
     add("--threads", type=at_least(1), metavar="N", help="CPU threads (default: all cores)")
-    add(
-        "--memory-mb",
-        dest="memory_bytes",
-        type=megabytes,
-        metavar="MB",
-        help="memory for one scan (default: 60 %% of the free memory)",
-    )
+    about = "memory for one scan (default: 60 %% of the free memory)"
+    add("--memory-mb", dest="memory_bytes", type=megabytes, metavar="MB", help=about)
     add("--no-cache", action="store_true", help="do not read or write maps in the cache on disk")
 
 
@@ -162,10 +157,8 @@ def check_folder(path: Path) -> None:
         raise AnatomicalEmbeddingError(f"{path}: {problem}; choose another output folder.")
     try:
         TemporaryDirectory(dir=nearest).cleanup()
-    except OSError as error:
-        raise AnatomicalEmbeddingError(
-            f"{path}: nothing can be written into {nearest}; choose another output folder."
-        ) from error
+    except OSError:
+        raise AnatomicalEmbeddingError(f"{path}: {nearest} cannot be written; choose another output folder.") from None
 
 
 def make_folder(path: Path) -> None:

@@ -55,9 +55,7 @@ def run(options: argparse.Namespace) -> None:
         _paste(options)
         return
     if options.structures is None and options.examples is None and options.library is None:
-        raise AnatomicalEmbeddingError(
-            "no structure was named; add --structures with names, such as --structures liver,spleen."
-        )
+        raise AnatomicalEmbeddingError("no structure was named; add --structures, such as --structures liver,spleen.")
     console.check_folder(options.output)
     scans, model = Scans(options), console.open_model(options)
     finder = open_finder(model, options.recall, options.structures, options.library, options.examples)

@@ -46,10 +46,8 @@ class _Parser(argparse.ArgumentParser):
         super().error(message)
 
     def _suggest(self, wrong: str, kind: str, known: Iterable[str]) -> NoReturn:
-        self.exit(
-            EXIT_USER_ERROR,
-            f"anatemb: {wrong}: no such {kind}{did_you_mean(wrong, known)}; '{self.prog} --help' lists all.\n",
-        )
+        text = f"anatemb: {wrong}: no such {kind}{did_you_mean(wrong, known)}; '{self.prog} --help' lists all.\n"
+        self.exit(EXIT_USER_ERROR, text)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -125,16 +125,15 @@ class _Matcher:
         self.template = _with_faults(template, self.map)
 
     def find(self, path: str, name: str, volume: Volume) -> Answer:
-        from ..registration.patient_scans import MappedScan, Refusal, answers, find_correspondence
+        from ..registration.patient_scans import MappedScan, Refusal, match_scans
 
         target = console.embed(self._model, volume, self._options)
-        mapped = MappedScan(self.template, self.map), MappedScan(volume, target)
-        field = find_correspondence(*mapped, self._options.same_patient, self._model.cache)
-        (matches,) = answers(self.map, self.points_ras, [target], [field], self._options.effort)
-        is_matched = field is None or isinstance(field, Refusal)
-        if isinstance(field, Refusal):
-            console.warn(f"{self._options.template} and {path}: {field.reason} The points are matched, and uncertain.")
-        found_by = BY_MATCH if is_matched else BY_REGISTRATION
+        scans = MappedScan(self.template, self.map), MappedScan(volume, target)
+        choice = {"same_patient": self._options.same_patient, "effort": self._options.effort}
+        ((matches, pair),) = match_scans(scans[0], self.points_ras, scans[1:], cache=self._model.cache, **choice)
+        if isinstance(pair, Refusal):
+            console.warn(f"{self._options.template} and {path}: {pair.reason} The points are matched, and uncertain.")
+        found_by = BY_MATCH if pair is None or isinstance(pair, Refusal) else BY_REGISTRATION
         pixels = transform_points(volume.ras_to_ijk, matches.points_ras)[:, :2] if volume.is_film else None
         return Answer(path, name, matches, _with_faults(volume, target), found_by, pixels)
 

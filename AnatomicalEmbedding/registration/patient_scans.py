@@ -47,6 +47,41 @@ class MappedScan(NamedTuple):
     map: EmbeddingMap
 
 
+def match_scans(
+    template: MappedScan | EmbeddingMap,
+    points_ras: np.ndarray,
+    targets: Sequence[MappedScan | EmbeddingMap],
+    *,
+    same_patient: bool | None = None,
+    effort: str = "standard",
+    cache: MapCache | None = None,
+) -> list[tuple[Matches, Correspondence | Refusal | None]]:
+    """Find points in several targets, by registration or by match: the choice of the command and of Python.
+
+    Returns the answers in each target, and what was found about the two scans, as `find_correspondence` returns it.
+
+    Args:
+        template, targets: scans with their maps. Where only a map is given, the points are matched.
+        points_ras: (N, 3) RAS mm in the template.
+        same_patient: see `find_correspondence`.
+        effort: effort of `match_all`, for the targets that are matched. Its errors are raised.
+        cache: where correspondences are kept.
+
+    Raises:
+        AnatomicalEmbeddingError: same_patient is True, but only a map of a scan is given.
+    """
+    known: list[Correspondence | Refusal | None] = []
+    for target in targets:
+        if not isinstance(template, EmbeddingMap) and not isinstance(target, EmbeddingMap):
+            known.append(find_correspondence(template, target, same_patient, cache))
+        elif same_patient:
+            raise AnatomicalEmbeddingError("scans of one patient are registered by their voxels; give scans, not maps.")
+        else:
+            known.append(None)
+    first, *maps = (scan if isinstance(scan, EmbeddingMap) else scan.map for scan in (template, *targets))
+    return list(zip(answers(first, points_ras, maps, known, effort), known, strict=True))
+
+
 def answers(
     template: EmbeddingMap,
     points_ras: np.ndarray,

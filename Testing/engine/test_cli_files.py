@@ -99,7 +99,7 @@ def test_an_output_folder_that_is_a_file_is_refused_before_any_work(command, ana
     }
     words = (command, *given[command], "-o")
     if Path("/proc").is_dir():  # where even root cannot write
-        assert_refused(anatemb(*words, "/proc/out"), "/proc/out: nothing can be written into /proc")
+        assert_refused(anatemb(*words, "/proc/out"), "/proc/out: /proc cannot be written")
     refused = anatemb(*words, tmp_path / "file")
     assert_refused(refused, "file: is a file; choose another output folder")
     refused = anatemb(*words, tmp_path / "file" / "out")

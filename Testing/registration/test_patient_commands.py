@@ -9,8 +9,11 @@ import pytest
 from engine.cohort_scans import embed_waiting
 from followup.dicom_series import write_ct_series
 
+from AnatomicalEmbedding import load_model, match
 from AnatomicalEmbedding.cli.main import main
 from AnatomicalEmbedding.cohort.store import Store
+from AnatomicalEmbedding.embedding.cache import MapCache
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.record_file import read_record
 from AnatomicalEmbedding.matching.status import MATCHED
 from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
@@ -70,6 +73,27 @@ def test_scans_of_one_patient_id_are_registered(place, tmp_path):
 def test_the_user_can_forbid_the_correspondence(place, tmp_path):
     code, _, found_by = matched(place, place.target, tmp_path, "--different-patients")
     assert (code, found_by) == (0, {"match"})
+
+
+@pytest.mark.parametrize(
+    ("option", "same_patient"), [((), None), (("--same-patient",), True), (("--different-patients",), False)]
+)
+def test_python_gives_the_answers_of_the_command(place, tmp_path, option, same_patient):
+    _, found, _ = matched(place, place.target, tmp_path, *option)
+    model = load_model(cache=MapCache(place.points.parent / "cache"))
+    points = read_points(place.points)
+    answers = match(place.template, points, place.target, same_patient=same_patient, model=model)
+    np.testing.assert_allclose(answers.points_ras, found, atol=0.01)
+
+
+def test_python_registers_scans_not_maps_and_says_what_speaks_against_one_patient(place):
+    model = load_model(cache=MapCache(place.points.parent / "cache"))
+    points = read_points(place.points)
+    with pytest.raises(AnatomicalEmbeddingError, match="give scans, not maps"):
+        match(model.embed(place.template), points, place.target, same_patient=True, model=model)
+    with pytest.warns(UserWarning, match="one patient"):
+        answers = match(place.template, points, place.stranger, same_patient=True, model=model)
+    assert MATCHED not in answers.status
 
 
 def test_another_patient_is_matched_and_never_paired_silently(place, tmp_path, capsys):
