@@ -23,6 +23,7 @@ from AnatomicalEmbeddingLib.followup.ResponsePanel import ResponsePanel
 from AnatomicalEmbeddingLib.followup.StudyOrder import patients
 from AnatomicalEmbeddingLib.followup.StudyPanel import StudyPanel
 from AnatomicalEmbeddingLib.shared.panels.EnginePanel import EnginePanel
+from AnatomicalEmbeddingLib.shared.panels.PatientForm import PatientForm
 from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPanel
 from AnatomicalEmbeddingLib.shared.panels.SelfTests import SelfTest
 from AnatomicalEmbeddingLib.shared.panels.ViewPanel import ViewPanel, offerLayouts
@@ -30,6 +31,7 @@ from AnatomicalEmbeddingLib.shared.panels.Widgets import letShrink
 from AnatomicalEmbeddingLib.shared.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.shared.SideBySide import ROWS
 from AnatomicalEmbeddingLib.shared.Views import showInstead
+from AnatomicalEmbeddingLib.shared.VolumeNodes import scans
 
 _LEAST_WIDTH = 340  # pixels; with a larger value, the views would be too small on a screen of 1280 pixels
 _CHECK_TICKS = 5  # ticks between two searches for changed studies in the scene; a search at each event would be slow
@@ -83,6 +85,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.logic = logic = self.closing(FollowUpLogic(slicer.mrmlScene, self.session.store))
         self.choice = self.closing(LesionActions(logic))
         self.studies = StudyPanel(ui, slicer.mrmlScene, self.say)
+        self.patientForm = self.closing(PatientForm(ui.patientCheckBox, self.session, lambda: scans(slicer.mrmlScene)))
         self.preparation = self.closing(PreparationPanel(ui.preparationArea.layout(), self.session))
         self.lesionTable = self.closing(LesionTable(ui.lesionTable, self.choice))
         self.actions = self.closing(LesionActionsPanel(ui, self.choice, slicer.util.mainWindow() or uiWidget, self.say))
@@ -109,6 +112,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.studies.dated.connect(self._onParameters)
         ui.showButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(ROWS))
         self.followScene(slicer.mrmlScene, LesionFollowUpLogic().getParameterNode)
+        self.actions.setKeysEnabled(self.parent.isEntered)  # after Reload, Slicer does not call `enter`
 
     def cleanup(self):
         self.end()
@@ -165,9 +169,9 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self._choose(node.prior, volume)
         self._jump()
 
-    def _onProposed(self, lesions):
-        if self.choice.lesion in lesions:
-            self._jump()
+    def _onProposed(self, places):
+        """Move the views to the proposals of the chosen lesion. The registration moves them later by a few mm."""
+        self.logic.jumpTo(self.choice.lesion, [study for lesion, study in places if lesion == self.choice.lesion])
 
     def _jump(self):
         if self.choice.lesion:

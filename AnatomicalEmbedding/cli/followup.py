@@ -191,6 +191,8 @@ def _print_cells(record: FollowUp) -> None:
         if found is None:
             continue
         place = ("", "", "") if found.point_ras is None else tuple(f"{x:.1f}" for x in found.point_ras)
-        error = found.guess.error_mm if found.guess is not None and found.state == PROPOSED else None
-        shown.append([row.lesion.label, row.study.label, *place, row.status, "" if error is None else f"{error:.0f}"])
-    console.print_table(["lesion", "study", "R mm", "A mm", "S mm", "status", "error mm"], shown)
+        guess = found.guess if found.state == PROPOSED else None
+        error = "" if guess is None or guess.error_mm is None else f"{guess.error_mm:.0f}"
+        doubt = "" if guess is None else guess.doubt.partition(":")[0]
+        shown.append([row.lesion.label, row.study.label, *place, row.status, error, doubt])
+    console.print_table(["lesion", "study", "R mm", "A mm", "S mm", "status", "error mm", "doubt"], shown)

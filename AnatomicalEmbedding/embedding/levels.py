@@ -118,7 +118,7 @@ def levels_near(embedding: EmbeddingMap, points_ras: np.ndarray, coordinates: np
         return levels_at(coordinates[:, 2])
     at = spine.nearest(points_ras[:, 2])
     first = np.array([_NAMES.index(name) for name in spine.names])[at] - (spine.chances[at, 0] > spine.chances[at, 2])
-    return np.array([f"{_NAMES[n]} or {_NAMES[n + 1]}" for n in first], dtype=str)
+    return np.array([f"{_NAMES[n]} or {_NAMES[n + 1]}" for n in first.clip(0, len(_NAMES) - 2)], dtype=str)
 
 
 def levels_at(heights: np.ndarray) -> np.ndarray:

@@ -53,13 +53,15 @@ class Guess:
 
     status: "matched", "uncertain" or "absent" (the scan does not show the place). source: key of the study from which
     the lesion was matched. expected_error_mm: expected error of the place, mm. probability: probability that the error
-    is less than 10 mm, 0 to 1. expected_error_mm and probability are None if the weights have no calibration.
+    is less than 10 mm, 0 to 1. expected_error_mm and probability are None if the weights have no calibration. doubt:
+    why the status is "uncertain", see `doubts.doubt_of`; "" if only the expected error makes it so, or if it is not.
     """
 
     status: str
     source: str
     expected_error_mm: float | None = None
     probability: float | None = None
+    doubt: str = ""
 
     @property
     def error_mm(self) -> float | None:

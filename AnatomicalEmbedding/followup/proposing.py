@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import PointsError
-from ..matching.status import UNCERTAIN
-from ..scan.geometry import transform_points
+from ..matching.status import MATCHED, UNCERTAIN
+from .doubts import doubt_of, on_body
 from .lesions import PROPOSED, Finding, Guess, Lesion, Measurement
 from .record import FollowUp
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from ..matching.match import Matches
     from ..registration.correspondence import Correspondence
     from ..registration.patient_scans import Refusal
-
-_NEAR_BODY_MM = 12.0  # a lesion of the skin may lie outside the body cells, but at most this far from the nearest one
 
 
 def find_places(
@@ -32,6 +29,9 @@ def find_places(
     correspondence: Callable[[str, str], Correspondence | Refusal | None] = lambda source, target: None,
 ) -> tuple[FollowUp, dict[str, dict[str, str]]]:
     """Propose the place of each lesion in the given studies, except where a person has reviewed the lesion.
+
+    Where a person has seen the lesion but measured it only in other studies, the axes of the nearest of them in time
+    are offered.
 
     The place is found from a study that has a map and in which a person saw the lesion. If there are several such
     studies, the nearest in time is used. If there is no such study, the lesion's kept query is matched. A
@@ -52,7 +52,7 @@ def find_places(
         AnatomicalEmbeddingError: a study is not in the record.
         MapError: the maps were made with different weights.
     """
-    from ..registration.patient_scans import Refusal, answers
+    from ..registration.patient_scans import answers
 
     record = keep_queries(record, maps)
     reasons: dict[str, dict[str, str]] = {key: {} for key in studies}
@@ -73,19 +73,40 @@ def find_places(
     for source, pairs in wanted.items():
         targets, names = (list(dict.fromkeys(values)) for values in zip(*pairs, strict=True))
         points = np.array([record.finding(name, source).point_ras for name in names])
-        readable = _on_body(maps[source], points)
+        readable = on_body(maps[source], points)
         fields = [correspondence(source, key) for key in targets]
         found = answers(maps[source], points[readable], [maps[key] for key in targets], fields, effort)
-        carriers = [None if isinstance(field, Refusal) else field for field in fields]
         row = {name: n for n, name in enumerate(np.array(names)[readable])}
         for key, name in pairs:
             if name in row:
                 n, seen = targets.index(key), record.finding(name, source)
-                size = _carried(seen.size, carriers[n], maps[source])
-                record = record.propose(key, {name: _proposal(seen, found[n], row[name], source, size)})
+                match = found[n][[row[name]]]
+                doubt = doubt_of(match, points[names.index(name)], maps[source], maps[key], fields[n])
+                size = _carried(seen, match.points_ras[0], fields[n], maps[source])
+                record = record.propose(key, {name: _proposal(match, source, doubt, size)})
             else:
                 reasons[key][name] = outside_patient(name, record.study(source).label)
+    for key in reasons:
+        record = _with_offered_sizes(record, key, maps, correspondence)
     return record, reasons
+
+
+def _with_offered_sizes(
+    record: FollowUp,
+    key: str,
+    maps: Mapping[str, EmbeddingMap],
+    correspondence: Callable[[str, str], Correspondence | Refusal | None],
+) -> FollowUp:
+    """Copy axes into each finding of the study `key` in which a person saw the lesion but did not measure it."""
+    for lesion in record.lesions:
+        known = lesion.findings.get(key)
+        measured = {study for study, each in lesion.findings.items() if each.size.confirmed and each.size.axes}
+        source = _nearest_source(record, lesion.findings, key, measured)
+        if source is not None and known is not None and known.visible and not known.size.confirmed:
+            field = correspondence(source, key) if source in maps else None
+            size = _carried(lesion.findings[source], known.point_ras, field, maps.get(source))
+            record = record.offer_size(lesion.id, key, size)
+    return record
 
 
 def keep_queries(record: FollowUp, maps: Mapping[str, EmbeddingMap]) -> FollowUp:
@@ -101,7 +122,7 @@ def keep_queries(record: FollowUp, maps: Mapping[str, EmbeddingMap]) -> FollowUp
             if found is None or not found.visible or found.query.startswith(embedding.provenance.weights_hash):
                 continue
             point = np.array([found.point_ras])
-            if _on_body(embedding, point)[0]:
+            if on_body(embedding, point)[0]:
                 record = record.keep_query(lesion.id, key, query_to_text(read_query(embedding, point)))
     return record
 
@@ -119,8 +140,8 @@ def carry_points(
     """
     from ..matching.match import match_all
 
-    on_body = _on_body(source, points_ras)
-    return match_all(source, points_ras[on_body], list(targets), effort), on_body
+    readable = on_body(source, points_ras)
+    return match_all(source, points_ras[readable], list(targets), effort), readable
 
 
 def outside_patient(lesion_id: str, study: str) -> str:
@@ -161,41 +182,39 @@ def _from_query(record: FollowUp, lesion: Lesion, key: str, target: EmbeddingMap
         (matches,) = match_query(query_from_text(seen.query), [target], "standard" if effort == "thorough" else effort)
     except DAMAGED:
         raise PointsError(f"its kept query is damaged; load the scan of {record.study(source).label}.") from None
-    return _proposal(seen, matches, 0, source)
+    doubt = doubt_of(matches, np.array(seen.point_ras), None, target, None)
+    return _proposal(matches, source, doubt, _carried(seen, matches.points_ras[0], None, None))
 
 
-def _proposal(seen: Finding, matches: Matches, number: int, source: str, size: Measurement | None = None) -> Finding:
-    """Propose the place of match `number`. seen: the finding in the study `source`.
-
-    size: its axes in the other study; None to move the axes of `seen` with the place.
-    """
-    guess = Guess(UNCERTAIN, source)  # if the weights have no calibration
+def _proposal(matches: Matches, source: str, doubt: str, size: Measurement) -> Finding:
+    """Propose the place of a match. source: key of the study. doubt: from `doubt_of`. size: from `_carried`."""
+    guess = Guess(UNCERTAIN, source, doubt=doubt)  # if the weights have no calibration
     if matches.status is not None:
-        error, probability = float(matches.expected_error_mm[number]), float(matches.probability[number])
-        guess = Guess(str(matches.status[number]), source, error, probability)
-    place: Any = tuple(matches.points_ras[number].tolist())
-    size = size or seen.size.moved(seen.point_ras, place)
-    return Finding(PROPOSED, place, guess, Measurement(size.long_axis, size.short_axis))
+        error, probability = float(matches.expected_error_mm[0]), float(matches.probability[0])
+        status = UNCERTAIN if doubt and matches.status[0] == MATCHED else str(matches.status[0])
+        guess = Guess(status, source, error, probability, doubt if status == UNCERTAIN else "")
+    place: Any = tuple(matches.points_ras[0].tolist())
+    return Finding(PROPOSED, place, guess, size)
 
 
-def _carried(size: Measurement, field: Correspondence | None, source: EmbeddingMap) -> Measurement | None:
-    """Carry both ends of each axis to the other study. None without a correspondence, or if an end lies outside."""
-    ends = np.array(list(size.axes.values())).reshape(-1, 3)
-    if field is None or not source.contains(ends).all():
-        return None
-    carried = field.points(ends).points_ras.reshape(-1, 2, 3).tolist()
-    axes: Any = {f"{kind}_axis": tuple(map(tuple, axis)) for kind, axis in zip(size.axes, carried, strict=True)}
-    return replace(size, **axes)
+def _carried(
+    seen: Finding, place: Any, field: Correspondence | Refusal | None, source: EmbeddingMap | None
+) -> Measurement:
+    """Carry the axes of a lesion to its place in another study. The volume is left out.
 
+    Args:
+        place: (3,) RAS mm in the other study.
+        field: the correspondence carries both ends of each axis. Without it, or if an end lies outside the source, the
+            axes move with the place.
+        source: map of the study in which the lesion was seen; None if there is no correspondence.
+    """
+    from ..registration.patient_scans import Refusal
 
-def _on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
-    """Return (n,) bool: whether each point (n, 3), RAS mm, lies in the scan and at most 12 mm from a body cell."""
-    cells = transform_points(embedding.ras_to_cell, points_ras)
-    body = embedding.body_index.numpy()
-    inside = embedding.contains(points_ras)
-    if not len(body):
-        return np.zeros(len(points_ras), bool)
-    for n in np.flatnonzero(inside):
-        beyond = np.maximum(np.abs(body - cells[n]) - 0.5, 0) * embedding.cell_mm
-        inside[n] = np.square(beyond).sum(1).min() <= _NEAR_BODY_MM**2
-    return inside
+    size = Measurement(seen.size.long_axis, seen.size.short_axis)
+    ends = np.array([seen.point_ras, *(end for axis in size.axes.values() for end in axis)])
+    if field is None or isinstance(field, Refusal) or not source.contains(ends).all():
+        return size.moved(seen.point_ras, place)
+    middle, *carried = map(tuple, field.points(ends).points_ras.tolist())
+    axes: Any = zip(carried[::2], carried[1::2], strict=True)
+    kinds = (f"{kind}_axis" for kind in size.axes)
+    return Measurement(**dict(zip(kinds, axes, strict=True))).moved(middle, place)

@@ -162,6 +162,12 @@ class FollowUp:
                 self = self._set(lesion_id, study, replace(proposal, point_ras=_point(proposal.point_ras), size=size))
         return self
 
+    def offer_size(self, lesion_id: str, study: str, size: Measurement) -> FollowUp:
+        """Enter axes that were copied from another study as not confirmed. The place and the volume do not change."""
+        found = self._known(lesion_id, study)
+        size = replace(size, volume_ml=found.size.volume_ml, confirmed=False)
+        return self._set(lesion_id, study, replace(found, size=size))
+
     def keep_query(self, lesion_id: str, study: str, query: str) -> FollowUp:
         """Store the query of a lesion's place in a study; see `Finding.query`."""
         return self._set(lesion_id, study, replace(self._known(lesion_id, study), query=query))

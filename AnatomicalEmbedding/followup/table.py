@@ -23,7 +23,8 @@ SUM_LABEL = "TARGETS, RECIST 1.1"
 COLUMNS = (
     "lesion", "name", "site", "target", "nodal", "tracking_uid", "study", "date", "series_uid", "status", "reviewed",
     "flags", "R_mm", "A_mm", "S_mm", "long_axis_mm", "short_axis_mm", "volume_ml", "expected_error_mm",
-    "probability_within_10_mm", "merged_with", "split_from", "sum_mm", "percent_from_baseline", "percent_from_nadir",
+    "probability_within_10_mm", "doubt", "merged_with", "split_from", "sum_mm", "percent_from_baseline",
+    "percent_from_nadir",
 )  # fmt: skip
 # Text that a spreadsheet runs as a formula, even if blanks precede the text or its characters are full-width.
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
@@ -107,6 +108,7 @@ def _cells(row: Row) -> dict[str, object]:
         "volume_ml": _number(size.volume_ml, 3),
         "expected_error_mm": _number(None if guess is None else guess.error_mm, 1),
         "probability_within_10_mm": _number(None if guess is None else guess.probability, 3),
+        "doubt": "" if guess is None else guess.doubt,
         "merged_with": found.into if found is not None and found.state == MERGED else "",
         "split_from": lesion.split_from,
     }

@@ -13,7 +13,7 @@ import numpy as np
 
 MATCHED, UNCERTAIN, ABSENT = "matched", "uncertain", "absent"
 MATCHED_MM = 10.0  # largest expected error of a "matched" answer
-_SHOWN = 0.85  # least probability, for "matched", that the scan shows the point
+SHOWN = 0.85  # least probability, for "matched", that the scan shows the point
 _LEVEL_CHANCE = 0.8  # least chance, for "matched" at the spine, that the levels of both scans are right
 _PERHAPS_SHOWN = 0.5  # with a lower probability the answer is absent
 
@@ -33,7 +33,7 @@ _MOSTLY_SHOWN = 0.5  # if a smaller share of a structure is in the scan, its box
 
 def decide(present: np.ndarray | float, expected_mm: np.ndarray | float) -> np.ndarray:
     """Decide statuses (n,). present: (n,) chance that the scan shows the point. expected_mm: (n,) expected error."""
-    sure = (np.asarray(present) >= _SHOWN) & (np.asarray(expected_mm) <= MATCHED_MM)
+    sure = (np.asarray(present) >= SHOWN) & (np.asarray(expected_mm) <= MATCHED_MM)
     return np.where(np.asarray(present) < _PERHAPS_SHOWN, ABSENT, np.where(sure, MATCHED, UNCERTAIN))
 
 

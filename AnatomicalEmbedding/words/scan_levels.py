@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..anatomy.names import SIDES
+from ..anatomy.names import SIDES, VERTEBRAE
 from ..anatomy.terms import load_terms
 from ..embedding.levels import ENDS_MM, level_chances, levels_near
 from ..errors import MapError
@@ -32,6 +32,7 @@ _LISTS = {
     "vertebrae": (VERTEBRA, [0.95, 0.84, 0.57]), "discs": ("disc_", [0.44, 0.72, 0.82]),
     "ribs": ("rib_", [0.69, 0.48, 0.40]),
 }  # fmt: skip
+_NEAR_SPINE_MM = 60.0  # from the middle of the spine; such a place moves with the vertebrae
 _FEWEST_RIB_CHANCE = 0.5  # a rib with a lower probability is not listed
 
 
@@ -119,6 +120,36 @@ def level_at(embedding: EmbeddingMap, s: float) -> str:
     """
     spine = embedding.spine
     return "" if spine is None else "".join(_doubts(embedding, spine)[n] or spine.names[n] for n in _shown_at(spine, s))
+
+
+def differing_levels(
+    one: EmbeddingMap, point_ras: np.ndarray, other: EmbeddingMap, place_ras: np.ndarray, error_mm: float
+) -> tuple[str, str] | None:
+    """Return the levels at a point of one scan and at its place in another scan of the same patient, such as ("T12 or
+    L1", "L2 or L3"), if they contradict each other; otherwise None.
+
+    Organs lie lower after a deeper breath. So away from the spine the levels must differ by two vertebrae.
+
+    Args:
+        point_ras, place_ras: (3,) RAS mm.
+        error_mm: expected error of the place.
+    """
+    levels = level_at(one, float(point_ras[2])), level_at(other, float(place_ras[2]))
+    if one.spine is None or "" in levels:
+        return None
+    near = np.hypot(*(point_ras - one.spine.at_height(point_ras[2]))[:2]) < _NEAR_SPINE_MM
+    here, there = (_numbers_near(*each, error_mm) for each in ((one, point_ras[2]), (other, place_ras[2])))
+    likely, possible = (min(abs(a - b) for a in mine for b in theirs) for mine, theirs in zip(here, there, strict=True))
+    return levels if possible > 0 and likely >= (1 if near else 2) else None
+
+
+def _numbers_near(embedding: EmbeddingMap, s: float, error_mm: float) -> tuple[set[int], set[int]]:
+    """Return the numbers of the likely levels, and of all possible levels, less than `error_mm` from S = `s` mm."""
+    spine = embedding.spine
+    near = np.flatnonzero((spine.bounds_s[:, 0] <= s + error_mm) & (s - error_mm < spine.bounds_s[:, 1]))
+    doubts = _doubts(embedding, spine)
+    possible = [name for n in near for name in (doubts[n] or spine.names[n]).split(" or ")]
+    return {VERTEBRAE.index(spine.names[n]) for n in near}, {VERTEBRAE.index(name) for name in possible}
 
 
 def _shown_at(spine: Spine, s: float) -> np.ndarray:

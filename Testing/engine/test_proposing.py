@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from exact_spines import spine_of
 from followed_scans import EMPTY, MIDDLE, STEPS, STUDIES, moved_map
 from reported_patient import with_volume
 
@@ -13,6 +14,7 @@ from AnatomicalEmbedding.followup.lesions import CONFIRMED, MOVED, PROPOSED, Mea
 from AnatomicalEmbedding.followup.proposing import find_places
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.matching.match import Matches
+from AnatomicalEmbedding.registration.patient_scans import Refusal
 
 MAPS = {key: moved_map(key) for key in STEPS}
 PLACES = MIDDLE + np.array([[0.0, 0.0, 0.0], [20.0, -15.0, 25.0], [-30.0, 10.0, -20.0]])
@@ -93,7 +95,7 @@ class Grown:
     def points(self, points_ras: np.ndarray) -> Matches:
         count = len(points_ras)
         status, error, share = np.full(count, "matched"), np.full(count, 2.0), np.full(count, 0.9)
-        return Matches(self.carry(points_ras), np.ones(count), status, error, share)
+        return Matches(self.carry(points_ras), np.ones(count), status, error, share, share, share)
 
 
 def test_a_correspondence_carries_the_place_and_both_ends_of_each_axis() -> None:
@@ -117,3 +119,55 @@ def test_an_axis_that_leaves_the_scan_moves_with_the_place() -> None:
     found, _ = find_places(record, ["b"], MAPS, correspondence=lambda *_: Grown())
     moved = Grown.carry(PLACES[0]) - PLACES[0]
     np.testing.assert_allclose(found.finding("L1", "b").size.long_axis, axis + moved)
+
+
+class Changed(Grown):
+    """A true field of tissue that has changed: the places are known, but the images differ."""
+
+    def points(self, points_ras: np.ndarray) -> Matches:
+        found = super().points(points_ras)
+        return replace(found, status=np.full(len(found), "uncertain"), present=np.full(len(found), 0.6))
+
+
+def guess_in_b(maps, field=None):
+    """What is said of the first lesion, which was marked in study "a", in study "b"."""
+    record = EMPTY.mark("a", PLACES[0])
+    return find_places(record, ["b"], maps, correspondence=lambda *_: field)[0].finding("L1", "b").guess
+
+
+def test_an_uncertain_proposal_says_why() -> None:
+    assert (guess_in_b(MAPS, Grown()).status, guess_in_b(MAPS, Grown()).doubt) == ("matched", "")
+    assert (guess_in_b(MAPS, Changed()).status, guess_in_b(MAPS, Changed()).doubt) == ("uncertain", "tissue changed")
+    refused = guess_in_b(MAPS, Refusal("the scans seem to show two people."))
+    assert (refused.status, refused.doubt) == ("uncertain", "two patients: the scans seem to show two people.")
+    air = np.ones((16, 20, 24), dtype=bool)
+    air[6:] = False  # no body from S = 372 mm on, where the lesion would lie
+    nowhere = guess_in_b({**MAPS, "b": moved_map("b", air)}, Grown())
+    assert (nowhere.status, nowhere.doubt) == ("uncertain", "not in the body")
+
+
+def test_levels_of_the_two_scans_that_contradict_each_other_make_a_proposal_uncertain() -> None:
+    """The lesion lies at S = 396 mm and its proposal at S = 403 mm, in the vertebra from 390 to 420 mm of each scan."""
+    spines = {"a": spine_of(("T12", "L1", "L2", "L3", "L4")), "b": spine_of(("L2", "L3", "L4", "L5", "S1"))}
+    guess = guess_in_b({key: replace(MAPS[key], spine=spine) for key, spine in spines.items()}, Grown())
+    assert guess.status == "uncertain"
+    assert guess.doubt == "L3: the level of the spine is L1 at the lesion, but L3 here"
+    same = guess_in_b({key: replace(MAPS[key], spine=spines["a"]) for key in "ab"}, Grown())
+    assert (same.status, same.doubt) == ("matched", "")
+
+
+def test_axes_drawn_after_a_place_was_confirmed_are_offered_there() -> None:
+    record = propose_places(EMPTY.mark("a", PLACES[0]), "b", MAPS)
+    record = record.confirm("L1", "b").move("L1", "b", PLACES[0] + [3.0, 0, 0])
+    axis = PLACES[0] - [8, 0, 0], PLACES[0] + [8, 2, 0]
+    measured = record.measure("L1", "a", axis, None)
+    for field, stretch in ((None, [1, 1, 1]), (Grown(), [1.25, 1, 1])):
+        found, _ = find_places(measured, ["b"], MAPS, correspondence=lambda *_, field=field: field)
+        finding = found.finding("L1", "b")
+        assert (finding.state, finding.point_ras) == (MOVED, record.finding("L1", "b").point_ras)
+        ends = (np.array(axis) - PLACES[0]) * stretch + finding.point_ras
+        np.testing.assert_allclose(finding.size.long_axis, ends)
+        assert not finding.size.confirmed
+    accepted = found.accept_size("L1", "b")
+    longer = accepted.measure("L1", "a", (PLACES[0] - [20, 0, 0], PLACES[0] + [20, 0, 0]), None)
+    assert propose_places(longer, "b", MAPS).finding("L1", "b").size == accepted.finding("L1", "b").size

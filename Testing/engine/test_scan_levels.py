@@ -2,16 +2,19 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from cli_runs import assert_refused
 from exact_patients import exact_map, patient
+from exact_spines import spine_of
+from small_models import analytic_map
 
 from AnatomicalEmbedding.scan.markups import read_markups
 from AnatomicalEmbedding.scan.points import read_points
 from AnatomicalEmbedding.words import PlaceFinder
-from AnatomicalEmbedding.words.scan_levels import VERTEBRA, find_levels
+from AnatomicalEmbedding.words.scan_levels import VERTEBRA, differing_levels, find_levels
 
 
 @pytest.fixture(scope="module")
@@ -94,3 +97,31 @@ def test_a_scan_without_a_spine_is_refused(anatemb, place, tmp_path):
     outcome = anatemb("levels", place.target, "-o", tmp_path / "levels", "--no-report", *place.model)
     assert_refused(outcome, "target", "too little of the spine")
     assert not (tmp_path / "levels").exists()
+
+
+def with_spine(*names: str, chances: float = 0.99):
+    return replace(analytic_map(lambda points: points), spine=spine_of(names, chances))
+
+
+def test_levels_of_one_point_in_two_scans_contradict_each_other():
+    one, other = with_spine("T12", "L1", "L2", "L3"), with_spine("L1", "L2", "L3", "L4")
+    at_spine, in_liver = np.array([10.0, 0.0, 375.0]), np.array([80.0, 0.0, 375.0])  # in L1 and in L2
+    assert differing_levels(one, at_spine, other, at_spine, 4.0) == ("L1", "L2")
+    assert differing_levels(one, at_spine, one, at_spine, 4.0) is None
+    assert differing_levels(one, in_liver, other, in_liver, 4.0) is None, "an organ moves by one vertebra with breath"
+    lower = in_liver - [0.0, 0.0, 30.0]
+    assert differing_levels(one, in_liver, other, lower, 4.0) == ("L1", "L3")
+    assert differing_levels(one, at_spine, other, at_spine, 20.0) is None, "the place may be 20 mm higher"
+    no_spine = analytic_map(lambda points: points)
+    assert differing_levels(one, at_spine, no_spine, at_spine, 4.0) is None
+    assert differing_levels(no_spine, at_spine, one, at_spine, 4.0) is None
+
+
+def test_levels_that_are_not_certain_contradict_only_if_no_possible_level_is_common():
+    one, other = with_spine("T12", "L1", "L2", "L3", chances=0.6), with_spine("L1", "L2", "L3", "L4", chances=0.6)
+    far = with_spine("L3", "L4", "L5", "S1", chances=0.6)
+    place = np.array([0.0, 0.0, 375.0])
+    assert differing_levels(one, place, other, place, 4.0) is None, "L1 or L2, and L2 or L3"
+    levels = differing_levels(one, place, far, place, 4.0)
+    assert levels is not None
+    assert [" or " in level for level in levels] == [True, True]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import permutations
 
@@ -32,7 +32,7 @@ class FollowUpLogic(Listener):
 
     Signal changed(): the record or the undo history has changed. Signal reported(sentence): a message for the user.
     Signal touched(lesion, study): the user marked, moved or measured the lesion in a view of the study. Signal
-    proposed(lesions): places were proposed for the lesions with these ids.
+    proposed(places): places were proposed, or proposed places have moved; a set of (lesion id, study key).
 
     volumes: the loaded volumes of the patient, study key -> node, in order of date. history: the records that undo and
     redo restore. node: the text node that stores the record in the scene; None before the first lesion is marked.
@@ -132,12 +132,12 @@ class FollowUpLogic(Listener):
             return None
         return toWorld(volume, [found.point_ras])[0]
 
-    def jumpTo(self, lesion: str) -> None:
-        """Move the views of each study to the lesion's place in this study, and zoom in."""
-        for study, volume in self.volumes.items():
+    def jumpTo(self, lesion: str, studies: Iterable[str] | None = None) -> None:
+        """Move the views of each study to the lesion's place in this study, and zoom in. studies: None for all."""
+        for study in self.volumes if studies is None else studies:
             place = self.placeOf(lesion, study)
             if place is not None:
-                Views.jump(self.scene, volume, place, atMostMm=_LESION_MM)
+                Views.jump(self.scene, self.volumes[study], place, atMostMm=_LESION_MM)
 
     # -- actions of the user -----------------------------------------------------------------------------------------
 
@@ -240,15 +240,12 @@ class FollowUpLogic(Listener):
             self.placing.stop()
         self.changed.emit()
         if new:
-            self.proposed.emit({lesion for lesion, _study in new})
+            self.proposed.emit({(lesion, study) for lesion, study, _place in new})
 
     def _withProposals(self, record: FollowUp) -> FollowUp:
         """Return `record` with new proposals in each study whose map or lesions have changed since the last call."""
         maps = {study: found for study, node in self.volumes.items() if (found := self.store.map(node)) is not None}
-        known = {
-            (one, other): self.store.correspondences.get(self.volumes[one], self.volumes[other])
-            for one, other in permutations(maps, 2)
-        }
+        known = {pair: self._correspondence(*pair) for pair in permutations(maps, 2)}
         questions = {study: _question(record, study, maps, known) for study in maps}
         changed = [study for study, question in questions.items() if question != self._asked.get(study, {})]
         if maps:
@@ -272,6 +269,15 @@ class FollowUpLogic(Listener):
                 self.store.correspondences.request(*volumes, ofOnePatient=True)
         self._asked = {study: _question(record, study, maps, known) for study in maps}
         return record
+
+    def _correspondence(self, source: str, target: str) -> object:
+        """Return the Correspondence of two studies, a Refusal, or None if it is not ready."""
+        nodes = self.volumes[source], self.volumes[target]
+        if refusal := self.store.correspondences.refusal(*nodes):
+            from AnatomicalEmbedding.registration.patient_scans import Refusal
+
+            return Refusal(refusal)
+        return self.store.correspondences.get(*nodes)
 
     def _onMap(self, volumeId: str) -> None:
         node = next((node for node in self.volumes.values() if node.GetID() == volumeId), None)
@@ -305,9 +311,9 @@ class FollowUpLogic(Listener):
         self.patient, self.node, self.volumes, self._shown = None, None, {}, {}
 
 
-def _placed(record: FollowUp) -> set[tuple[str, str]]:
-    """Return the lesion id and the study key of each finding in the record."""
-    return {(lesion.id, study) for lesion in record.lesions for study in lesion.findings}
+def _placed(record: FollowUp) -> set[tuple[str, str, Point | None]]:
+    """Return the lesion id, the study key and the place of each finding in the record."""
+    return {(each.id, study, found.point_ras) for each in record.lesions for study, found in each.findings.items()}
 
 
 def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> FollowUp:
@@ -330,20 +336,24 @@ def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> F
 def _question(
     record: FollowUp, study: str, maps: Mapping[str, object], known: Mapping[tuple[str, str], object]
 ) -> dict[str, tuple]:
-    """Return, for each lesion that may be proposed in the study, the lesion's id and all values that determine its
-    proposal. known: the correspondence from one study to another, or None, by their keys."""
+    """Return, for each lesion whose place or axes may be proposed in the study, the lesion's id and all values that
+    determine the proposal. known: the correspondence from one study to another, a Refusal or None, by their keys."""
+
+    def scanOf(key: str) -> str:
+        return maps[key].provenance.scan_hash if key in maps else ""
+
     question, order = {}, tuple((each.key, each.date) for each in record.studies)
     weights = maps[study].provenance.weights_hash
     for lesion in record.lesions:
         found = lesion.findings.get(study)
-        visible = {key: each for key, each in lesion.findings.items() if each.visible}
+        visible = {key: each for key, each in lesion.findings.items() if each.visible and key != study}
         seen = {key: each for key, each in visible.items() if key in maps or each.query.startswith(weights)}
-        if seen and (found is None or not found.reviewed):
+        if seen and (found is None or not found.reviewed or (found.visible and not found.size.confirmed)):
             sources = (
-                (key, id(maps.get(key)), id(known.get((key, study))), each.point_ras, str(each.size))
+                (key, scanOf(key), known.get((key, study)), each.point_ras, str(each.size))
                 for key, each in sorted(seen.items())
             )
-            question[lesion.id] = (id(maps[study]), order, found is None, *sources)
+            question[lesion.id] = (weights, scanOf(study), order, found is None, *sources)
     return question
 
 

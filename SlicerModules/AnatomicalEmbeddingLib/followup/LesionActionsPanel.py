@@ -29,20 +29,23 @@ class LesionActionsPanel(Listener):
             button.connect("clicked(bool)", self._slot(name))
             if KEYS[name]:
                 button.text = f"{button.text} ({KEYS[name]})"
-                key = qt.QShortcut(qt.QKeySequence(KEYS[name]), keyParent)
-                key.connect("activated()", self._slot(name))
-                self._keys.append(key)
-        self._escape = qt.QShortcut(qt.QKeySequence("Esc"), keyParent)
-        self._escape.connect("activated()", lambda: logic.placing.stop())
-        self._keys.append(self._escape)
+                self._addKey(KEYS[name], keyParent, self._slot(name))
+        self._addKey("Esc", keyParent, lambda: logic.placing.stop())
+        self._escape = self._keys[-1]
         self._mergeMenu = qt.QMenu(ui.mergeButton)
-        ui.undoButton.connect("clicked(bool)", lambda: logic.undo())
-        ui.redoButton.connect("clicked(bool)", lambda: logic.redo())
+        for button, keys, step in ((ui.undoButton, "Ctrl+Z", logic.undo), (ui.redoButton, "Ctrl+Y", logic.redo)):
+            button.connect("clicked(bool)", lambda _on, step=step: step())
+            self._addKey(keys, keyParent, lambda step=step: step())
         self.setKeysEnabled(False)
         self.atEnd(self._giveKeysBack)
         for signal in (logic.changed, logic.placing.changed, choice.changed):
             self.listen(signal, self.update)
         self.update()
+
+    def _addKey(self, keys: str, parent, slot: Callable[[], None]) -> None:
+        key = qt.QShortcut(qt.QKeySequence(keys), parent)
+        key.connect("activated()", slot)
+        self._keys.append(key)
 
     def _giveKeysBack(self) -> None:
         for key in self._keys:

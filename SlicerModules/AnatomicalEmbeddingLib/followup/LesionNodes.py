@@ -119,7 +119,8 @@ def _texts(lesion: Lesion, found: Finding, status: str) -> tuple[str, str]:
         label += f" {_TIMES.join(f'{math.dist(*axis):.1f}' for axis in found.size.axes.values())} mm"
     if found.reviewed or found.guess is None or found.guess.error_mm is None:
         return label, status
-    return label, f"{status}: {errorText(found.guess.error_mm)}"
+    doubt = found.guess.doubt and f"; {found.guess.doubt}"
+    return label, f"{status}: {errorText(found.guess.error_mm)}{doubt}"
 
 
 @dataclass(frozen=True)

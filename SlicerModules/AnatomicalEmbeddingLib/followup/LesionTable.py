@@ -91,7 +91,8 @@ def _cell(record: FollowUp, lesion: str, study: str) -> tuple[str, str, str | No
         return "", _("There is no finding in this study yet: prepare the scans, or mark the lesion."), None
     status = words.status_of(record, lesion, study)
     sign, colour = _signAndColour(found, status)
-    first = f"{sign} {status}"
+    doubt = "" if found.guess is None or status != words.UNCERTAIN else found.guess.doubt
+    first = f"{sign} {doubt.partition(':')[0] or status}"
     if found.state == MERGED:
         first = _("{sign} merged into {lesion}").format(sign=sign, lesion=found.into)
     error = None if found.guess is None or found.reviewed else found.guess.error_mm
@@ -140,6 +141,8 @@ def _tip(record: FollowUp, found: Finding, status: str) -> str:
             error = errorText(guess.expected_error_mm, guess.probability)
             absent = _("The scan probably does not show this place: press Outside, or Move and click on the lesion.")
             sentences.append(absent if status == words.ABSENT else f"{error[0].upper()}{error[1:]}.")
+            if guess.doubt:
+                sentences.append(_("Uncertain: {doubt}.").format(doubt=guess.doubt))
     if found.size.axes and not found.size.confirmed:
         sentences.append(_("The axes were copied from another study. They count only if you accept or redraw them."))
     return " ".join(sentences)

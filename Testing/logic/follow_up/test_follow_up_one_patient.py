@@ -1,12 +1,16 @@
 """Test proposals in two studies of one patient, bent by a known transform: matched first, then registered."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from follow_up_bench import FollowUpBench
 from scans import add_bent_copy, add_patient, bent_copy, finish, make_store, patient
 
+from AnatomicalEmbedding.followup.export import CSV, HTML, RECORD, export
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, PROPOSED
 from AnatomicalEmbedding.followup.record import FollowUp
+from AnatomicalEmbeddingLib.followup.FollowUpLogic import _question
 
 PLACES = ("liver_dome", "diaphragm_dome_right")
 
@@ -74,3 +78,72 @@ def test_a_lesion_is_proposed_when_its_study_was_removed(reading, scene):
     found = reading.finding(earlier, "L1")
     assert (found.state, found.guess.source) == (PROPOSED, later)
     assert np.linalg.norm(np.subtract(found.point_ras, before)) < 6.0  # the kept query has no image to compare
+
+
+def test_views_are_told_when_the_correspondence_moves_a_proposal(reading):
+    earlier, later = reading.keys
+    told = []
+    reading.logic.proposed.connect(told.append)
+    reading.logic.mark(later, tuple(inside(PLACES[0])))
+    matched = reading.finding(earlier, "L1").point_ras
+    finish(reading.store, 300.0, correspondences=True)
+    assert reading.finding(earlier, "L1").point_ras != matched
+    assert told == [{("L1", earlier)}] * 2
+
+
+def test_axes_drawn_after_the_place_was_confirmed_are_offered(reading):
+    earlier, later = reading.keys
+    point = inside(PLACES[0])
+    reading.logic.mark(later, tuple(point))
+    reading.logic.apply(FollowUp.confirm, "L1", earlier)
+    reading.logic.measure("L1", later, (tuple(point - [9.0, 0.0, 0.0]), tuple(point + [9.0, 0.0, 0.0])), None)
+    offered = reading.finding(earlier, "L1").size
+    assert offered.long_mm == pytest.approx(18, abs=3)
+    assert not offered.confirmed
+    reading.logic.undo()
+    assert not reading.finding(earlier, "L1").size.axes
+
+
+def test_a_map_made_anew_is_another_question_although_it_has_the_same_address(reading):
+    earlier, later = reading.keys
+    reading.logic.mark(later, tuple(inside(PLACES[0])))
+    maps = {key: reading.store.map(reading.logic.volumes[key]) for key in reading.keys}
+    other = replace(maps[earlier].provenance, scan_hash="another scan")
+    copy = replace(maps[later])
+    address = id(copy)
+    before = _question(reading.logic.record, earlier, {**maps, later: copy}, {})
+    del copy
+    tries = (replace(maps[later], provenance=other) for _ in range(1000))
+    copy = next(each for each in tries if id(each) == address)
+    assert _question(reading.logic.record, earlier, {**maps, later: copy}, {}) != before
+    assert _question(reading.logic.record, earlier, maps, {}) == before, "the same scan with the same weights"
+
+
+@pytest.fixture
+def strangers(scene, map_folder):
+    """Scans of two people without DICOM, followed as one patient."""
+    made = FollowUpBench(scene, make_store(scene, map_folder))
+    for number in range(2):
+        add_patient(number)
+    made.keys = made.open()
+    made.logic.prepare()
+    finish(made.store)
+    yield made
+    made.close()
+
+
+def test_two_people_are_not_followed_as_one_in_silence(strangers, scene, tmp_path):
+    one, other = strangers.keys
+    strangers.logic.mark(one, tuple(patient(0).points_ras["carina"]))
+    finish(strangers.store, 300.0, correspondences=True)
+    guess = strangers.finding(other).guess
+    assert guess.status == "uncertain"
+    assert guess.doubt.startswith("two patients: ")
+    assert "one patient" in guess.doubt.partition(":")[2]
+    files, _ = export(strangers.logic.record, tmp_path, {}, {}, "patient", (CSV, HTML, RECORD))
+    assert all(guess.doubt.partition(";")[0] in path.read_text() for path in files)
+    points = strangers.list_in(other)
+    assert guess.doubt in points.GetNthControlPointDescription(0)
+    strangers.store.correspondences.say(list(strangers.logic.volumes.values()), isOne=False)
+    strangers.open()
+    assert list(strangers.logic.volumes) == [one], "each of them is a patient of their own"

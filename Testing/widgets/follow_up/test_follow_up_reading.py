@@ -1,10 +1,12 @@
 """Test how a person marks, confirms, moves and measures lesions in the follow-up panel, with buttons and keys."""
 
+from dataclasses import replace
+
 import numpy as np
-from follow_up_actions import choose
+from follow_up_actions import Reader, choose
 from scans import patient
 
-from AnatomicalEmbedding.followup.lesions import CONFIRMED, MARKED, MERGED, PROPOSED
+from AnatomicalEmbedding.followup.lesions import CONFIRMED, MARKED, MERGED, PROPOSED, Guess
 from AnatomicalEmbeddingLib.shared.Views import isPlacing
 
 
@@ -113,3 +115,33 @@ def test_after_return_in_a_text_field_keys_act_again(prepared):
     for field in (prepared.ui.nameEdit, prepared.ui.siteEdit):
         prepared.kit.press(field, "Return")
         assert not field.hasFocus()
+
+
+def test_ctrl_z_and_ctrl_y_undo_and_redo(prepared):
+    prepared.go("L1", 2)
+    prepared.press("C")
+    prepared.press("Ctrl+Z")
+    assert prepared.state("L1", 2) == PROPOSED
+    prepared.press("Ctrl+Y")
+    assert prepared.state("L1", 2) == CONFIRMED
+
+
+def test_an_uncertain_cell_says_why(prepared):
+    record, key = prepared.logic.record, prepared.keys[2]
+    found = record.finding("L1", key)
+    doubt = "L2 or L3: the level of the spine is not certain"
+    guess = Guess("uncertain", found.guess.source, 3.7, 0.7, doubt)
+    prepared.logic.history.refresh(record.propose(key, {"L1": replace(found, guess=guess)}))
+    prepared.logic.changed.emit()
+    assert prepared.cell(0, 3) == "? L2 or L3\n±4 mm"
+    assert f"Uncertain: {doubt}." in prepared.table.item(0, 3).toolTip()
+
+
+def test_keys_act_after_the_module_was_reloaded(prepared, kit, module):
+    prepared.go("L1", 2)
+    panel = kit.reload(module)
+    kit.spin(lambda: len(panel.logic.record.lesions) == 2)
+    again = Reader(kit, panel)
+    again.go("L1", 2)
+    again.press("C")
+    assert again.state("L1", 2) == CONFIRMED

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Correspondences(Listener):
-    """The correspondences between volumes that have a map. Signal changed(): a correspondence is ready, or
+    """The correspondences between volumes that have a map. Signal changed(): a correspondence is ready or refused, or
     the user has said whether scans show one patient.
 
     A correspondence is forgotten, and its computation cancelled, if the map of one of its two volumes is removed or
@@ -29,7 +29,8 @@ class Correspondences(Listener):
         self.changed = Signal()
         self._worker = Worker()
         self._waiting: list[tuple] = []  # pairs of volume nodes
-        self._known: dict[tuple, tuple[list, Correspondence | None]] = {}  # IDs of two volumes -> their maps, result
+        # IDs of two volumes -> their maps, and the result: a correspondence, or why the scans were refused
+        self._known: dict[tuple, tuple[list, Correspondence | str | None]] = {}
         self._failed: set[tuple] = set()  # IDs of two volumes; a refusal is a result and no failure
         self.listen(store.changed, self._onMap)
         self.atEnd(self._worker.end)
@@ -42,6 +43,15 @@ class Correspondences(Listener):
     def get(self, template, target) -> Correspondence | None:
         """Return the correspondence from one volume to another. None if it is not ready, or the scans were refused, or
         belong to different patients."""
+        found = self._result(template, target)
+        return None if isinstance(found, str) else found
+
+    def refusal(self, template, target) -> str:
+        """Return a sentence that says why two scans seem not to show one patient, or ""."""
+        found = self._result(template, target)
+        return found if isinstance(found, str) else ""
+
+    def _result(self, template, target) -> Correspondence | str | None:
         maps, found = self._known.get((template.GetID(), target.GetID()), ([], None))
         isCurrent = maps == [self.store.map(template), self.store.map(target)]
         return found if isCurrent and not self.areApart(template, target) else None
@@ -81,9 +91,8 @@ class Correspondences(Listener):
             if event.kind == "done":
                 maps, found = event.result
                 self._known[event.key] = maps, found
-                if found is not None:
-                    self._known[event.key[::-1]] = maps[::-1], found.inverse()
-                    self.changed.emit()
+                self._known[event.key[::-1]] = maps[::-1], found if isinstance(found, str) else found.inverse()
+                self.changed.emit()
             elif event.kind != "progress":
                 for key in (event.key, event.key[::-1]):
                     del self._known[key]
@@ -98,7 +107,7 @@ class Correspondences(Listener):
             return
         copies = [snapshot(node) for node in nodes]
 
-        def work(progress, cancelled) -> tuple[list, Correspondence | None]:
+        def work(progress, cancelled) -> tuple[list, Correspondence | str]:
             return maps, engine.pair([copy.volume() for copy in copies], maps, progress, cancelled)
 
         self._worker.submit(tuple(node.GetID() for node in nodes), work)

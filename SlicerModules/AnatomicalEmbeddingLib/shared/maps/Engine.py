@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MemoryLimitError, NotSamePatientError
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError, MemoryLimitError
 from AnatomicalEmbedding.installation.packages import NUMPY_1, OLDEST_TORCH, numpy_is_too_new, release_of
 from AnatomicalEmbedding.resources import list_weights, weights_file, weights_for
 
@@ -136,8 +136,8 @@ class Engine:
     def pair(
         self, volumes: Sequence[Volume], maps: Sequence[EmbeddingMap], progress: Callable[[float, str], None],
         cancelled: Callable[[], bool],
-    ) -> Correspondence | FilmPair | CTAndFilm | None:  # fmt: skip
-        """Return the correspondence of two scans; None if they do not show one patient and one region.
+    ) -> Correspondence | FilmPair | CTAndFilm | str:  # fmt: skip
+        """Return the correspondence of two scans; a sentence if they seem not to show one patient and one region.
 
         Two films, and a CT and a film, always have a correspondence. Otherwise, see
         `AnatomicalEmbedding.registration.patient_scans.correspondence_of`.
@@ -155,8 +155,10 @@ class Engine:
             return CTAndFilm(projected, FilmPair.of(own, target.map, same_patient=True))
         try:
             return correspondence_of(template, target, self._cache(), progress, cancelled)
-        except NotSamePatientError:
-            return None
+        except CancelledError:
+            raise
+        except AnatomicalEmbeddingError as error:
+            return str(error)
 
     def release(self) -> None:
         """Release the memory of the model. The next use loads the model again."""

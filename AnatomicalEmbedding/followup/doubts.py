@@ -1,0 +1,68 @@
+"""Judges places of lesions: whether a place lies on the body, and why a proposed place is uncertain."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..matching.status import SHOWN
+from ..scan.geometry import transform_points
+
+if TYPE_CHECKING:
+    from ..embedding.map import EmbeddingMap
+    from ..matching.match import Matches
+    from ..registration.correspondence import Correspondence
+    from ..registration.patient_scans import Refusal
+
+NOT_ONE_PATIENT = "two patients"
+NOT_IN_BODY = "not in the body"
+TISSUE_CHANGED = "tissue changed"
+NOT_SHOWN = "not in scan"
+_NEAR_BODY_MM = 12.0  # a lesion of the skin may lie outside the body cells, but at most this far from the nearest one
+
+
+def doubt_of(
+    matches: Matches,
+    point_ras: np.ndarray,
+    source: EmbeddingMap | None,
+    target: EmbeddingMap,
+    field: Correspondence | Refusal | None,
+) -> str:
+    """Return what speaks against a match: a few words, and after a colon the details; "" for nothing.
+
+    Args:
+        matches: of one point.
+        point_ras: (3,) the point, RAS mm in the source.
+        source, target: maps of the two scans. The source is None if only the query of the point was kept.
+        field: the correspondence of the two scans, or why there is none.
+    """
+    from ..registration.patient_scans import Refusal
+    from ..words.scan_levels import differing_levels
+
+    if isinstance(field, Refusal):
+        return f"{NOT_ONE_PATIENT}: {field.reason}"
+    if not on_body(target, matches.points_ras)[0]:
+        return NOT_IN_BODY
+    error_mm = 0.0 if matches.expected_error_mm is None else matches.expected_error_mm[0]
+    levels = source and differing_levels(source, point_ras, target, matches.points_ras[0], error_mm)
+    if levels:
+        return "{1}: the level of the spine is {0} at the lesion, but {1} here".format(*levels)
+    if matches.levels is not None and matches.levels[0]:
+        return f"{matches.levels[0]}: the level of the spine is not certain"
+    if matches.present is None or matches.present[0] >= SHOWN:
+        return ""
+    return NOT_SHOWN if field is None else TISSUE_CHANGED
+
+
+def on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
+    """Return (n,) bool: whether each point (n, 3), RAS mm, lies in the scan and at most 12 mm from a body cell."""
+    cells = transform_points(embedding.ras_to_cell, points_ras)
+    body = embedding.body_index.numpy()
+    inside = embedding.contains(points_ras)
+    if not len(body):
+        return np.zeros(len(points_ras), bool)
+    for n in np.flatnonzero(inside):
+        beyond = np.maximum(np.abs(body - cells[n]) - 0.5, 0) * embedding.cell_mm
+        inside[n] = np.square(beyond).sum(1).min() <= _NEAR_BODY_MM**2
+    return inside
