@@ -361,11 +361,22 @@ class LandmarkLogic(Listener):
         self._updateLate()
 
     def _updateLate(self) -> None:
-        """Update the answers after a new map or a new correspondence, without an undo step."""
+        """Update the answers after a new map or a new correspondence, without an undo step.
+
+        Views that show the answer to the active point follow this answer.
+        """
+        following = [node for node in self.targets if self._showsActive(node)]
         self._updateAnswers()
+        for node in following:
+            if (place := self.placeIn(node)) is not None:
+                Views.jump(self.scene, node, place, centre=False)
         self._record(isStep=False)
         if self._awaited and not self._writing:
             self._jumpToAwaited(self._awaited)
+
+    def _showsActive(self, node) -> bool:
+        shown, place = Views.placeShown(Views.viewsOf(self.scene, node)), self.placeIn(node)
+        return shown is not None and place is not None and np.allclose(shown, place, atol=0.5)
 
     def _onNodeRemoved(self, *_: object) -> None:
         """Stop using nodes that were removed from the scene, and targets whose list of answers was removed."""

@@ -6,9 +6,10 @@ import slicer
 import vtk
 from landmark_bench import NAMES
 from scans import add_bent_copy, add_patient, bent_copy, finish, patient, put_under_one_patient
+from view_nodes import add_view
 
 from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
-from AnatomicalEmbeddingLib.shared import SceneNodes
+from AnatomicalEmbeddingLib.shared import SceneNodes, Views
 from AnatomicalEmbeddingLib.shared.maps.Engine import Engine
 
 
@@ -56,6 +57,25 @@ def test_answers_come_at_once_and_settle_when_the_correspondence_is_ready(bench,
     np.testing.assert_allclose(off_mm(bench, target, ids[1:], places[1:]), settled, atol=1e-3)
     late = bench.place("late", node=points[3])
     assert off_mm(bench, target, [late], places[3:4])[0] == pytest.approx(settled[2], abs=1e-3)
+
+
+def test_views_that_show_an_answer_follow_it_when_the_correspondence_moves_it(bench, studies, scene):
+    _, target = studies
+    slicer.vtkMRMLSliceNode.AddDefaultSliceOrientationPresets(scene)
+    views = [add_view(scene, f"of the target {o}", target, o) for o in ("Axial", "Sagittal", "Coronal")]
+    points, _ = points_of_bent_copy()
+    point_id = bench.place("P", node=points[0])
+    first = bench.found(point_id, target)
+    assert np.allclose(Views.placeShown(views), first)
+    settle(bench)
+    second = bench.found(point_id, target)
+    assert np.linalg.norm(second - first) > 0.1
+    assert np.allclose(Views.placeShown(views), second, atol=0.01)
+    views[0].JumpSliceByOffsetting(*(second + [0, 0, 40]))  # the user looks elsewhere
+    elsewhere = Views.placeShown(views)
+    bench.store.correspondences.say(studies, False)
+    bench.store.correspondences.changed.emit()
+    assert np.allclose(Views.placeShown(views), elsewhere)
 
 
 def test_a_click_in_the_target_also_reads_the_correspondence(bench, studies):
