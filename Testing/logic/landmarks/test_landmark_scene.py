@@ -78,7 +78,7 @@ def test_the_results_table_holds_every_match_and_is_updated_in_place(bench, pair
     assert writeResults(scene, bench.logic) is node
     rows = [[node.GetCellText(r, c) for c in range(len(COLUMNS))] for r in range(node.GetNumberOfRows())]
     assert [row[:2] for row in rows] == [["liver_dome", "Current"], ["diaphragm_dome_right", "Current"]]
-    assert rows[0][2:] == ["", "", "", REMOVED, "", ""]
+    assert rows[0][2:] == ["", "", "", REMOVED, "", "", ""]
     second = bench.logic.rows()[1].pointId
     assert np.allclose([float(v) for v in rows[1][2:5]], bench.found(second, pair[1]), atol=1e-3)
     assert rows[1][5] == MATCHED
