@@ -1,6 +1,6 @@
 """Lesions marked separately in two studies are paired; changes in Slicer's module Markups change the record."""
 
-from driver.follow_up import keys, mark, point_list, state, volumes
+from driver.follow_up import keys, mark, point_list, state, table_text, volumes
 from driver.scans import add_patient, patient
 from driver.waiting import pause
 
@@ -27,6 +27,10 @@ def run(user):
     user.click(ui.showButton)
     one = mark(user, panel, patient(0).points_ras["carina"], 0)
     other = mark(user, panel, patient(1).points_ras["carina"], 1)
+    # the scans show two people, and the table says so when they cannot be registered
+    words = "? two patients"
+    user.wait(lambda: table_text(panel.lesionTable.widget)[0][2].startswith(words), 300, words)
+    assert "one patient" in panel.lesionTable.widget.item(0, 2).toolTip()
     user.wait(lambda: ui.pairButton.enabled, 10)
     user.click(ui.pairButton)
     user.wait(lambda: not ui.pairArea.isHidden(), 10, "an offer is made")
@@ -34,9 +38,10 @@ def run(user):
     user.picture("offer")
     user.click(ui.agreeButton)
     assert [each.id for each in panel.logic.record.lesions] == [one]
-    user.click(ui.undoButton)
+    user.press("Ctrl+Z")
     assert [each.id for each in panel.logic.record.lesions] == [one, other]
-    user.click(ui.redoButton)
+    user.press("Ctrl+Y")
+    assert [each.id for each in panel.logic.record.lesions] == [one]
 
     # in the Markups module: a deleted point comes back with a sentence
     points = point_list(panel, volumes(panel)[0])
