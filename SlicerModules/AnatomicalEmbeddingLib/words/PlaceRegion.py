@@ -74,8 +74,8 @@ class RegionNodes(PassingNodes):
             name = f"{node.GetName()} in {self.scene.GetNodeByID(volumeId).GetName()}"
             node.SetName(SceneNodes.freeName(self.scene, name))
             SceneNodes.showItem(self.scene, node)
-            for each in (node, node.GetDisplayNode()):
-                each.SetSaveWithScene(True)
+            for part in (node, node.GetDisplayNode()):
+                part.SetSaveWithScene(True)
         self._nodes = {}
 
     def follow(self) -> None:

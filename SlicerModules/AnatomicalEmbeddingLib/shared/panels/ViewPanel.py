@@ -136,12 +136,12 @@ def _processEvents() -> None:
 
 def _viewsByVolume(scene) -> dict[object, list]:
     """Return the slice nodes of each volume that a view visibly shows: of all its views, then of the visible views."""
-    manager, found = slicer.app.layoutManager(), {}
+    manager, views = slicer.app.layoutManager(), {}
     for widget in [] if manager is None else map(manager.sliceWidget, manager.sliceViewNames()):
         volume = Views.volumeIn(scene, widget.mrmlSliceNode()) if widget.visible else None
         if volume is not None:
-            found.setdefault(volume, Views.viewsOf(scene, volume)).append(widget.mrmlSliceNode())
-    return found
+            views.setdefault(volume, Views.viewsOf(scene, volume)).append(widget.mrmlSliceNode())
+    return views
 
 
 def writeInViews(scene, texts: Mapping[str, str]) -> None:
