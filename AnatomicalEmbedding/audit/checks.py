@@ -17,9 +17,8 @@ from .relations import SPINE, Relations
 
 if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
+    from ..scan.label_map import LabelMap, Overlap
     from ..scan.volume import Volume
-    from ..structures.labelled_scans import LabelMap
-    from .dataset import Overlap
     from .measuring import MeasuredLabel
 
 # limits of `judge`: for the decrease of the cost by another explanation, or for a cost
@@ -179,7 +178,7 @@ def check_tissue(volume: Volume, labels: LabelMap, measured: Sequence[MeasuredLa
         term = load_terms().by_name.get(label.name)
         if term is None or term.tissue in _AIRY[0] or term.name.startswith(_AIRY[1]):
             continue
-        voxels = np.argwhere(labels.voxels == label.value)[:, ::-1]
+        voxels = np.argwhere(labels.mask(label.text))[:, ::-1]
         points = transform_points(labels.ijk_to_ras, voxels[:: max(1, len(voxels) // _VOXELS)])
         dark = points[volume.sample(points, outside=-1000.0) < _AIR_HU]
         share = len(dark) / len(points)

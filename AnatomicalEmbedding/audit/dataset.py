@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,13 +14,13 @@ from ..errors import AnatomicalEmbeddingError, VolumeError
 from ..scan.dicom import is_dicom_file
 from ..scan.geometry import image_affine
 from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, is_label_map, read_image
+from ..scan.label_map import LabelMap
 from ..scan.sources import Source, distinct_names, list_sources
-from ..structures.labelled_scans import LabelMap, as_labels, read_texts
+from ..structures.labelled_scans import as_labels, read_texts
 
 TRAINING, TEST = "Tr", "Ts"  # ends of the names of nnU-Net's folders
 _LAYOUTS = "the layout of nnU-Net or TotalSegmentator, NAME.seg.nii.gz with NAME.labels.json, or DICOM SEG or RTSTRUCT"
 
-Overlap = tuple[str, str, float]  # names of two masks, and the volume, ml, that they share
 read_scan = lru_cache(maxsize=1)(Source.read)  # of an entry; raises VolumeError
 
 
@@ -85,8 +85,8 @@ def _entries_of(path: Path, scans: dict[str, Source]) -> Iterator[LabelledScan]:
         yield LabelledScan(str(folder / stem), scan_at(folder, stem), (path,), folder / f"{stem}.labels.json")
 
 
-def read_labels(entry: LabelledScan) -> tuple[LabelMap, list[Overlap]]:
-    """Read the labels of an entry, with the names that the data set gives them, and the overlaps of its masks.
+def read_labels(entry: LabelledScan) -> LabelMap:
+    """Read the labels of an entry, with the names that the data set gives them.
 
     Raises VolumeError if a file is damaged or has fractions, if masks of one scan have different grids, or if the scan
     of DICOM labels is missing; PointsError if the list of names is missing or damaged.
@@ -96,23 +96,22 @@ def read_labels(entry: LabelledScan) -> tuple[LabelMap, list[Overlap]]:
         if entry.scan is None:
             raise VolumeError(f"{path}: its DICOM series is not in the data set; add the series.")
         volume = read_scan(entry.scan)
-        voxels, values = read_dicom_labels(path, volume.shape, volume.ijk_to_ras)
-        return LabelMap(voxels, volume.ijk_to_ras, values), []
+        return read_dicom_labels(path, volume.shape, volume.ijk_to_ras)
     voxels, ijk_to_ras = _read_voxels(path)
     if entry.list_of_names is not None:
         texts = read_texts(entry.list_of_names)
-        return LabelMap(voxels, ijk_to_ras, {text: value for value, text in texts.items()}), []
-    result, overlaps = np.zeros(voxels.shape, np.uint16), list[Overlap]()
-    names = list(map(display_name, entry.labels))
-    voxel_ml = abs(float(np.linalg.det(ijk_to_ras[:3, :3]))) / 1000
-    for value, path in enumerate(entry.labels, start=1):
-        mask, affine = _read_voxels(path)
-        if mask.shape != voxels.shape or np.abs(affine - ijk_to_ras).max() > 0.01:
+        return LabelMap(voxels, ijk_to_ras, {text: value for value, text in texts.items()})
+    return LabelMap.from_masks(_read_masks(entry.labels, voxels.shape, ijk_to_ras), voxels.shape, ijk_to_ras)
+
+
+def _read_masks(
+    paths: Sequence[Path], shape: tuple[int, ...], ijk_to_ras: np.ndarray
+) -> Iterator[tuple[str, np.ndarray]]:
+    for path in paths:
+        voxels, affine = _read_voxels(path)
+        if voxels.shape != shape or np.abs(affine - ijk_to_ras).max() > 0.01:
             raise VolumeError(f"{path}: has another grid than the first mask; resample the masks to one grid.")
-        under, count = np.unique(result[(mask > 0) & (result > 0)], return_counts=True)
-        overlaps += [(names[a - 1], names[value - 1], n * voxel_ml) for a, n in zip(under, count, strict=True)]
-        result[mask > 0] = value
-    return LabelMap(result, ijk_to_ras, {name: n for n, name in enumerate(names, start=1)}), overlaps
+        yield display_name(path), voxels > 0
 
 
 def _read_voxels(path: Path) -> tuple[np.ndarray, np.ndarray]:

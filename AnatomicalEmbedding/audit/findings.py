@@ -14,8 +14,8 @@ from ..reports.pictures import SOFT_TISSUE, data_uri
 from ..scan.geometry import image_affine, to_image, transform_points
 
 if TYPE_CHECKING:
+    from ..scan.label_map import LabelMap
     from ..scan.volume import Volume
-    from ..structures.labelled_scans import LabelMap
     from .measuring import MeasuredLabel
 
 Problem = Literal[
@@ -77,11 +77,14 @@ class Canvas:
     gets a grey level."""
 
     def __init__(self, labels: LabelMap, volume: Volume | None) -> None:
-        turned = sitk.DICOMOrient(to_image(labels.voxels, labels.ijk_to_ras), "LPI")
-        turned = turned[tuple(slice(None, None, 1 + n // _MOST_PIXELS) for n in turned.GetSize())]
+        layers = [sitk.DICOMOrient(to_image(layer, labels.ijk_to_ras), "LPI") for layer in labels.layers]
+        step = tuple(slice(None, None, 1 + n // _MOST_PIXELS) for n in layers[0].GetSize())
+        layers = [layer[step] for layer in layers]
+        turned = layers[0]
         self._to_ijk, self._mm = np.linalg.inv(image_affine(turned)), np.array(turned.GetSpacing())
-        self._labels = sitk.GetArrayFromImage(turned)
-        self._hu = np.where(self._labels > 0, self._labels * 37 % 90 * 3.0 - 100, -1000)
+        self._layers = list(map(sitk.GetArrayFromImage, layers))
+        highest = np.maximum.reduce(self._layers)
+        self._hu = np.where(highest > 0, highest * 37 % 90 * 3.0 - 100, -1000)
         if volume is not None:
             scan = sitk.Resample(volume.to_sitk(), turned, sitk.Transform(), sitk.sitkLinear, -1000.0)
             self._hu = sitk.GetArrayFromImage(scan)
@@ -95,7 +98,8 @@ class Canvas:
         """Draw the pictures of a finding. expected_ras: (3,) RAS mm, where the structure usually lies, or None."""
         grey = (np.clip(self._hu, *_PROJECTED_HU) - _PROJECTED_HU[0]).mean(axis=1)
         grey *= 235 / max(float(np.percentile(grey, 99.7)), 1)
-        masks = [self._labels == each.value for each in finding.labels[: len(_COLOURS)]]
+        values = [label.value for label in finding.labels[: len(_COLOURS)]]
+        masks = [np.logical_or.reduce([layer == value for layer in self._layers]) for value in values]
         layers = [("coronal projection", FRONT, grey, [mask.any(axis=1) for mask in masks])]
         if finding.point_ras is not None:
             k = int(np.clip(transform_points(self._to_ijk, finding.point_ras)[2].round(), 0, len(self._hu) - 1))

@@ -10,7 +10,7 @@ import SimpleITK as sitk
 
 from ..anatomy.names import canonical_name
 from ..scan.geometry import image_affine, slice_axis, to_image
-from ..structures.labelled_scans import LabelMap
+from ..scan.label_map import LabelMap
 
 _PIECE_ML = 0.3  # smaller pieces of a label are not reported
 _FEWEST_VOXELS = 10  # smaller labels are left out
@@ -54,12 +54,13 @@ class MeasuredLabel:
 
 def measure_labels(labels: LabelMap) -> list[MeasuredLabel]:
     """Measure all labels of a label map. Labels with fewer than 10 voxels are left out."""
-    image = to_image(labels.voxels, labels.ijk_to_ras)
-    shapes = _shapes(image)
+    images = [to_image(layer, labels.ijk_to_ras) for layer in labels.layers]
+    shapes = [(image, _shapes(image)) for image in images]
     return [
-        _measure(image, value, text, np.array(shapes.GetBoundingBox(value)))
+        _measure(image, value, text, np.array(shape.GetBoundingBox(value)))
         for text, value in labels.values.items()
-        if shapes.HasLabel(value) and shapes.GetNumberOfPixels(value) >= _FEWEST_VOXELS
+        for image, shape in shapes
+        if shape.HasLabel(value) and shape.GetNumberOfPixels(value) >= _FEWEST_VOXELS
     ]
 
 

@@ -106,11 +106,11 @@ def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Re
     """
     record: Record = {"name": entry.name, "part": entry.part, "findings": [], "error": ""}
     try:
-        labels, overlaps = read_labels(entry)
+        labels = read_labels(entry)
     except AnatomicalEmbeddingError as error:
         return record | {"error": str(error)}
     measured = measure_labels(labels)
-    hashes, found = [_hash(labels.voxels)] if measured else [], check_overlaps(overlaps, measured)
+    hashes, found = [_hash(labels.voxels)] if measured else [], check_overlaps(labels.overlaps(), measured)
     patient, volume, embedding, expected, relations = patient_of(entry.name), None, None, {}, None
     if entry.scan is not None and model:
         try:

@@ -165,7 +165,7 @@ def _read_labels(path: Path, moving: Volume) -> sitk.Image:
     from ..scan.image_files import read_image
 
     if path.is_file() and is_dicom_file(path):
-        return to_image(read_dicom_labels(path, moving.shape, moving.ijk_to_ras)[0], moving.ijk_to_ras)
+        return to_image(read_dicom_labels(path, moving.shape, moving.ijk_to_ras).voxels, moving.ijk_to_ras)
     image, _ = read_image(path)
     same = image.GetSize() == moving.shape[::-1] and np.allclose(image_affine(image), moving.ijk_to_ras, atol=0.01)
     if not same:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from ..anatomy.names import canonical_name, known_name
 from ..errors import PointsError, VolumeError, require
 from ..scan.checks import check_claimed
 from ..scan.geometry import LPS_FROM_RAS, RAS_FROM_LPS, to_image, transform_points
+from ..scan.label_map import LabelMap
 from .reading import read_whole
 from .segmentations import BOX
 from .source import load_highdicom
@@ -39,10 +41,8 @@ def outlined_series(path: Path) -> set[str] | None:
     return referenced if document.get("Modality") in _READERS else None
 
 
-def read_dicom_labels(
-    path: Path, shape: tuple[int, int, int], ijk_to_ras: np.ndarray
-) -> tuple[np.ndarray, dict[str, int]]:
-    """Read the outlines in a SEG or an RTSTRUCT. Where outlines overlap, the later structure is used.
+def read_dicom_labels(path: Path, shape: tuple[int, int, int], ijk_to_ras: np.ndarray) -> LabelMap:
+    """Read the outlines in a SEG or an RTSTRUCT. Outlines may overlap.
 
     Names come from the labels of segments or ROIs; for a label that is not in the vocabulary, the code of the segment
     is used if it is known.
@@ -51,7 +51,7 @@ def read_dicom_labels(
         shape: (k, j, i) of the scan. ijk_to_ras: (4, 4) of the scan.
 
     Returns:
-        Labels (k, j, i) uint16 on the grid of the scan, 0 for background; and {name: label}.
+        The structures on the grid of the scan.
 
     Raises:
         AnatomicalEmbeddingError: the file is missing, damaged or of another kind; no outline lies in the scan; or two
@@ -62,34 +62,51 @@ def read_dicom_labels(
     if reader is None:
         raise VolumeError(f"{path}: is DICOM, but contains no outlines; {_REMEDY}.")
     try:
-        labels, names = reader(document, path, shape, ijk_to_ras)
+        outlines = _distinct(reader(document, path, shape, ijk_to_ras), path)
+        labels = LabelMap.from_masks(outlines, shape, ijk_to_ras)
     except (AttributeError, IndexError, KeyError, MemoryError, RuntimeError, TypeError, ValueError) as error:
         problem = str(error) or "the header states a grid that is too large"
         raise VolumeError(f"{path}: its outlines cannot be read ({problem}); export them again.") from error
-    if twice := next((name for name in names if names.count(name) > 1), None):
-        raise PointsError(f"{path}: several structures have the name {twice}; give each structure its own name.")
-    if not labels.any():
+    if not labels.voxels.any():
         raise VolumeError(f"{path}: no outline lies in the scan; give the outlines of this scan.")
-    return labels, {name: number for number, name in enumerate(names, start=1)}
+    return labels
 
 
-_Outlines = tuple[np.ndarray, list[str]]  # labels (k, j, i), and the name of each label from 1 on
+_Outlines = Iterator[tuple[str, np.ndarray]]  # the name of each structure, and its mask (k, j, i) bool
+
+
+def _distinct(outlines: _Outlines, path: Path) -> _Outlines:
+    """Yield `outlines`. Raises PointsError if two structures have the same name."""
+    names = set[str]()
+    for name, mask in outlines:
+        if name in names:
+            raise PointsError(f"{path}: several structures have the name {name}; give each structure its own name.")
+        names.add(name)
+        yield name, mask
 
 
 def _read_seg(document: Dataset, path: Path, shape: tuple[int, int, int], ijk_to_ras: np.ndarray) -> _Outlines:
-    found = load_highdicom().seg.Segmentation.from_dataset(document, copy=False)
-    geometry = found.get_volume_geometry()
+    segmentation = load_highdicom().seg.Segmentation.from_dataset(document, copy=False)
+    geometry = segmentation.get_volume_geometry()
     if geometry is None:
         raise ValueError("the slices are not equally spaced")
     check_claimed(geometry.spatial_shape, 1, None, str(path))
-    numbers = list(found.segment_numbers)
-    volume = found.get_volume(
-        segment_numbers=numbers, combine_segments=True, relabel=True, skip_overlap_checks=True, dtype=np.uint16
-    )
-    own_ras = (RAS_FROM_LPS @ volume.affine)[:, [2, 1, 0, 3]]  # highdicom counts slice, row, column
     grid = to_image(np.zeros(shape, np.uint8), ijk_to_ras)
-    placed = sitk.Resample(to_image(volume.array, own_ras), grid, sitk.Transform(), sitk.sitkNearestNeighbor)
-    return sitk.GetArrayFromImage(placed), [_name_of(found.get_segment_description(number)) for number in numbers]
+
+    def read(numbers: list[int]) -> np.ndarray:
+        volume = segmentation.get_volume(segment_numbers=numbers, combine_segments=True, relabel=True, dtype=np.uint16)
+        own_ras = (RAS_FROM_LPS @ volume.affine)[:, [2, 1, 0, 3]]  # highdicom counts slice, row, column
+        placed = sitk.Resample(to_image(volume.array, own_ras), grid, sitk.Transform(), sitk.sitkNearestNeighbor)
+        return sitk.GetArrayFromImage(placed)
+
+    numbers = list(segmentation.segment_numbers)
+    try:
+        parts = iter([(numbers, read(numbers))])
+    except RuntimeError:  # segments overlap
+        parts = (([number], read([number])) for number in numbers)
+    for part, labels in parts:
+        for label, number in enumerate(part, start=1):
+            yield _name_of(segmentation.get_segment_description(number)), labels == label
 
 
 def _name_of(segment: Dataset) -> str:
@@ -106,7 +123,6 @@ def _name_of(segment: Dataset) -> str:
 def _read_structure_set(
     document: Dataset, path: Path, shape: tuple[int, int, int], ijk_to_ras: np.ndarray
 ) -> _Outlines:
-    labels, names = np.zeros(shape, np.uint16), []
     titles = {roi.ROINumber: str(roi.ROIName) for roi in document.StructureSetROISequence}
     to_ijk = np.linalg.inv(LPS_FROM_RAS @ ijk_to_ras)
     for roi in document.ROIContourSequence:
@@ -121,9 +137,7 @@ def _read_structure_set(
                 if 0 <= k < shape[0]:  # a contour in another contour of the structure is a hole
                     mask[k] ^= _fill(ijk[:, :2], shape[1:])
         if mask.any():
-            names.append(canonical_name(titles[roi.ReferencedROINumber]))
-            labels[mask] = len(names)
-    return labels, names
+            yield canonical_name(titles[roi.ReferencedROINumber]), mask
 
 
 def _fill(corners_ij: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

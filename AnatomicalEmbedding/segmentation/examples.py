@@ -14,9 +14,10 @@ from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
 from ..scan.geometry import transform_points
 from ..scan.image_files import display_name, is_label_map
+from ..scan.label_map import LabelMap
 from ..scan.volume import Volume
 from ..structures.label_names import MIN_VOXELS
-from ..structures.labelled_scans import DICOM_LABELS, LabelMap, list_scans, load_case
+from ..structures.labelled_scans import DICOM_LABELS, list_scans, load_case
 from .carrying import CARRIED, Outlined, carry, contrast_of, mean_guess
 from .files import read_segments
 from .grids import Group, group_structures, make_crop, occupancy, region, spacing_for
@@ -62,7 +63,8 @@ def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Exam
     for path in list_scans(folder):
         labels = _read_labels(path)
         if labels is not None:
-            count = np.bincount(labels.voxels.ravel(), minlength=max(labels.values.values(), default=0) + 1)
+            length = max(labels.values.values(), default=0) + 1
+            count = np.sum([np.bincount(layer.ravel(), minlength=length) for layer in labels.layers], axis=0)
             held = [n for n, value in labels.values.items() if n not in _NOT_STRUCTURES and count[value] >= MIN_VOXELS]
             found.append(Example(display_name(path), path, tuple(held)))
     outlined = {name for example in found for name in example.outlined}
@@ -115,7 +117,7 @@ def prepare(
         maps[example.id] = embedding = model.embed(volume)
         size = np.linalg.norm(labels.ijk_to_ras[:3, :3], axis=0)
         for name in example.outlined:
-            mask = labels.voxels == labels.values[name]
+            mask = labels.mask(name)
             spacings.setdefault(name, []).append(spacing_for(mask, size))
             ijk = np.argwhere(mask)[:, ::-1]
             points = transform_points(labels.ijk_to_ras, ijk[:: max(1, len(ijk) // _POINTS)])
@@ -153,7 +155,7 @@ def _cut_to_groups(example: Example, embedding: EmbeddingMap, groups: Sequence[G
         share = torch.zeros(len(group.names), *crop.shape, dtype=torch.float16)
         for row, name in enumerate(group.names):
             if name in held:
-                mask = labels.voxels == labels.values[name]
+                mask = labels.mask(name)
                 share[row] = occupancy(mask, labels.ijk_to_ras, crop)
                 volumes[name] = float(mask.sum() * millilitres)
                 contrast[name] = contrast_of(crop, share[row])

@@ -14,8 +14,8 @@ from ..files import write_text
 from ..scan.checks import check_claimed
 from ..scan.geometry import image_affine, to_image
 from ..scan.image_files import write_image
+from ..scan.label_map import LabelMap
 from ..scan.text_headers import check_text_header
-from ..structures.labelled_scans import LabelMap
 
 _TURN = 0.618034  # part of the colour wheel between two successive structures, so that their colours differ
 
@@ -57,7 +57,7 @@ def write_segments(path: Path, labels: np.ndarray, ijk_to_ras: np.ndarray, names
 
 
 def read_segments(path: Path) -> LabelMap:
-    """Read a .seg.nrrd of 3D Slicer as a label map. Where segments overlap, the label map shows the later segment.
+    """Read a .seg.nrrd of 3D Slicer. Segments may overlap.
 
     Raises VolumeError if the file cannot be read, PointsError if it has no segments.
     """
@@ -79,21 +79,21 @@ def _label_map(image: sitk.Image, path: Path) -> LabelMap:
     voxels = sitk.GetArrayFromImage(image)
     layers = voxels[None] if voxels.ndim == 3 else np.moveaxis(voxels, -1 if image.GetDimension() == 3 else 0, 0)
     about = {key: image.GetMetaData(key) for key in image.GetMetaDataKeys()}
-    result, values = np.zeros(layers.shape[1:], np.uint16), {}
-    if result.ndim != 3:
+    masks: dict[str, tuple[np.ndarray, int]] = {}
+    if layers.ndim != 4:
         raise ValueError("no volume")
     number = 0
     while f"Segment{number}_LabelValue" in about:
         layer = layers[int(about.get(f"Segment{number}_Layer", 0))]
         name = canonical_name(about.get(f"Segment{number}_Name", f"segment_{number + 1}"))
-        if name in values:
+        if name in masks:
             raise PointsError(f"{path}: several segments are called {name}; give each structure its own name.")
-        values[name] = number + 1
-        result[layer == int(about[f"Segment{number}_LabelValue"])] = number + 1
+        masks[name] = layer, int(about[f"Segment{number}_LabelValue"])
         number += 1
-    if not values:
+    if not masks:
         raise PointsError(f"{path}: contains no segment; save the segmentation from 3D Slicer as .seg.nrrd.")
-    return LabelMap(result, image_affine(image), values)
+    each_mask = ((name, layer == label) for name, (layer, label) in masks.items())
+    return LabelMap.from_masks(each_mask, layers.shape[1:], image_affine(image))
 
 
 def write_nifti(

@@ -15,6 +15,7 @@ from ..phantom import Phantom, make_phantom
 from ..scan.boxes import read_rois
 from ..scan.geometry import transform_points
 from ..scan.image_files import display_name
+from ..scan.label_map import LabelMap
 from ..scan.volume import Volume
 from .label_names import find_structures
 from .labelled_scans import Case, list_scans, load_case
@@ -61,8 +62,7 @@ def labelled_boxes(cases: Iterable[Case]) -> Iterator[BoxCase]:
     for case in cases:
         if case.structures:
             labels = case.label_map
-            names = {value: name for name, value in labels.values.items()}
-            yield BoxCase(case.id, case.patient, case, _known(labels.voxels, labels.ijk_to_ras, names))
+            yield BoxCase(case.id, case.patient, case, _known(labels))
 
 
 def phantom_boxes(seeds: Iterable[int]) -> Iterator[BoxCase]:
@@ -79,18 +79,18 @@ def structure_names(phantom: Phantom) -> dict[int, str]:
 
 def phantom_structures(phantom: Phantom) -> dict[str, KnownStructure]:
     """Find the structures, except ribs, that lie completely in the scan of a synthetic patient."""
-    names = {number: name for number, name in structure_names(phantom).items() if not name.startswith("rib_")}
-    return _known(phantom.labels, phantom.volume.ijk_to_ras, names)
+    values = {name: number for number, name in structure_names(phantom).items() if not name.startswith("rib_")}
+    return _known(LabelMap(phantom.labels, phantom.volume.ijk_to_ras, values))
 
 
-def _known(labels: np.ndarray, ijk_to_ras: np.ndarray, names: dict[int, str]) -> dict[str, KnownStructure]:
-    structures, _ = find_structures(labels, ijk_to_ras, names)
+def _known(labels: LabelMap) -> dict[str, KnownStructure]:
+    ijk_to_ras = labels.ijk_to_ras
+    names = {value: name for name, value in labels.values.items()}
+    structures, _ = find_structures(labels.layers, ijk_to_ras, names)
     half_voxel = np.abs(ijk_to_ras[:3, :3]).sum(axis=1) / 2
     known = {}
-    for value, name in names.items():
-        if name not in structures:
-            continue
-        voxels = np.argwhere(labels == value)[:, ::-1]
+    for name in structures:
+        voxels = np.argwhere(labels.mask(name))[:, ::-1]
         ras = transform_points(ijk_to_ras, voxels)
         extremes = structures[name][[2, 4, 6, 1, 3, 5]]  # reorder from KINDS to SIDES
         box = np.stack([ras.min(axis=0) - half_voxel, ras.max(axis=0) + half_voxel])

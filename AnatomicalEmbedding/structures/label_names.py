@@ -4,7 +4,7 @@ The APE protocol (Goncharov et al., MICCAI 2024, section 3) measures errors at t
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -106,22 +106,24 @@ def measure_all(ijk: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
 
 
 def find_structures(
-    labels: np.ndarray,
+    labels: np.ndarray | Sequence[np.ndarray],
     ijk_to_ras: np.ndarray,
     names: dict[int, str],
     measure: Callable[[np.ndarray, np.ndarray], np.ndarray] = measure_ends,
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Find points of the structures of a label map; unsuitable structures are left out.
 
-    labels: (k, j, i) integers, 0 = background. ijk_to_ras: (4, 4). names: label value -> name, each name once.
+    labels: (k, j, i) integers, 0 = background; or several such layers. ijk_to_ras: (4, 4).
+    names: label value -> name, each name once.
     measure: the function that returns the points of a structure.
     Returns name -> points (m, 3) RAS mm, and name -> reason for each structure that was left out.
     Reasons: the name is in LEFT_OUT_WORDS or LEFT_OUT_NAMES, the structure has fewer than MIN_VOXELS voxels, or the
     border of the scan cuts the structure, so its true centre and extremes are not known.
     """
     found, left_out = {}, {}
-    voxels_of = voxels_by_label(labels)
-    last = np.array(labels.shape[::-1]) - 1
+    layers = [labels] if isinstance(labels, np.ndarray) else labels
+    voxels_of = {label: ijk for layer in layers for label, ijk in voxels_by_label(layer).items()}
+    last = np.array(layers[0].shape[::-1]) - 1
     for value, name in names.items():
         reason = reason_left_out(name)
         ijk = voxels_of.get(value, np.empty((0, 3), dtype=np.intp))

@@ -30,36 +30,13 @@ from ..files import parse_json
 from ..scan.film import is_picture
 from ..scan.geometry import GRIDS_AGREE_MM, LPS_FROM_RAS, corners_apart, image_affine, transform_points
 from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, is_label_map, read_image
+from ..scan.label_map import LabelMap
 from ..scan.text_headers import check_text_header
 from ..scan.volume import Volume
 from .label_names import KINDS, LANDMARK, find_structures
 
 _TIME_POINT = re.compile(r"[_-](t\d+|tp\d+|time\d+|visit\d+|baseline|follow-?up\d*|pre|post)$", re.IGNORECASE)
 DICOM_LABELS = ".seg.dcm"  # end of the file name of a SEG or RTSTRUCT; its start is the name of the scan
-
-
-@dataclass(frozen=True, eq=False)
-class LabelMap:
-    """A label map: for each voxel of a scan, the label of the structure that contains the voxel.
-
-    Args:
-        voxels: (k, j, i) integers.
-        ijk_to_ras: (4, 4).
-        values: name of structure -> label.
-    """
-
-    voxels: np.ndarray
-    ijk_to_ras: np.ndarray
-    values: dict[str, int]
-
-    def at(self, points_ras: np.ndarray) -> np.ndarray:
-        """Return the labels (n,) of the voxels nearest to points (n, 3) RAS mm; 0 outside the map."""
-        ijk = np.rint(transform_points(np.linalg.inv(self.ijk_to_ras), points_ras))
-        inside = ((ijk >= 0) & (ijk < self.voxels.shape[::-1])).all(axis=1)  # False for NaN
-        found = np.zeros(len(ijk), dtype=self.voxels.dtype)
-        i, j, k = ijk[inside].astype(int).T
-        found[inside] = self.voxels[k, j, i]
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +139,7 @@ def load_case(scan: Path) -> Case | None:
     if labels is None and in_dicom.exists():
         held = _read_dicom(in_dicom, scan)
         names_of = {value: name for name, value in held.values.items()}
-        structures, left_out = find_structures(held.voxels, held.ijk_to_ras, names_of)
+        structures, left_out = find_structures(held.layers, held.ijk_to_ras, names_of)
         return Case(case_id, scan, structures, points, left_out, in_dicom)
     if labels is None:
         return Case(case_id, scan, landmarks=points)
@@ -175,8 +152,7 @@ def load_case(scan: Path) -> Case | None:
 @lru_cache(maxsize=2)
 def _read_dicom(labels: Path, scan: Path) -> LabelMap:
     volume = _read_volume(scan)
-    voxels, values = read_dicom_labels(labels, volume.shape, volume.ijk_to_ras)
-    return LabelMap(voxels, volume.ijk_to_ras, values)
+    return read_dicom_labels(labels, volume.shape, volume.ijk_to_ras)
 
 
 @lru_cache(maxsize=2)

@@ -162,7 +162,7 @@ def _with_halves(case: Case) -> Case:
         return case
     labels = case.label_map
     names = {value: name for name, value in labels.values.items()}
-    return replace(case, structures=find_structures(labels.voxels, labels.ijk_to_ras, names, measure_all)[0])
+    return replace(case, structures=find_structures(labels.layers, labels.ijk_to_ras, names, measure_all)[0])
 
 
 def _shared(

@@ -24,9 +24,9 @@ from ..phantom.anatomy import canonical_anatomy
 from ..phantom.deformation import FatLayer
 from ..phantom.render import TEXTURE_SIZE, BodyIndex, Grid, add_noise, draw_table, soften, texture
 from ..phantom.tissues import LABEL_ID, PHASES, TISSUE_ID, hu_table
+from ..scan.label_map import LabelMap
 from ..scan.volume import Volume
 from ..structures.label_names import find_structures, structure_name
-from ..structures.labelled_scans import LabelMap
 from .frames import STILL
 from .label_frames import Placement, Points, place
 from .scans import PreparedScan, Spacing, prepare_volume, with_exact_body, with_labels

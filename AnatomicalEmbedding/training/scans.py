@@ -16,9 +16,10 @@ from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path
 from ..phantom import Phantom, make_phantom
 from ..scan.geometry import transform_points
+from ..scan.label_map import LabelMap
 from ..scan.volume import Volume
 from ..structures.label_names import structure_name
-from ..structures.labelled_scans import LabelMap, patient_of
+from ..structures.labelled_scans import patient_of
 from .frames import STILL, FrameGuess, guess_frame
 
 _PHANTOM_MM = (2.0, 2.0, 3.0)
@@ -167,7 +168,7 @@ def with_labels(scan: PreparedScan, label_map: LabelMap) -> PreparedScan:
     table = np.zeros(int(max(label_map.voxels.max(), *label_map.values.values())) + 1, np.uint8)
     for name, value in label_map.values.items():
         table[value] = known.setdefault(structure_name(name), len(known) + 1)
-    renamed = replace(label_map, voxels=table[label_map.voxels])
+    renamed = replace(label_map, voxels=table[label_map.voxels], covered=())
     k, j, i = scan.hu.shape
     layer = np.stack(np.meshgrid(np.arange(i), np.arange(j), [0.0]), axis=-1).reshape(-1, 3)
     layers = [renamed.at(transform_points(scan.grid_to_ras, layer + np.array((0, 0, z)))) for z in range(k)]

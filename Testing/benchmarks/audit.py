@@ -65,7 +65,7 @@ def measure(folders: list[Path], output: Path) -> None:
     bodies = {}
     for folder in folders:
         for entry in list_entries(folder):
-            labels, _ = read_labels(entry)
+            labels = read_labels(entry)
             bodies[f"{folder.name}/{entry.name}"] = Body(
                 entry, measure_labels(labels), labels.ijk_to_ras, labels.voxels.shape
             )
@@ -352,7 +352,7 @@ def plant_pieces(bodies: dict[str, Body], seed: int, tested: str) -> None:
         known = [each for each in body.labels if each.name in usual.index and not each.is_cut]
         if not known:
             continue
-        (labels, _), one, size_ml = read_labels(body.entry), rng.choice(known), rng.choice(_PIECES_ML)
+        labels, one, size_ml = read_labels(body.entry), rng.choice(known), rng.choice(_PIECES_ML)
         voxels, away = _with_ball(labels.voxels.copy(), labels.ijk_to_ras, one, size_ml, rng)
         measured = measure_labels(replace(labels, voxels=voxels))
         found = check_labels(Relations(measured, usual))

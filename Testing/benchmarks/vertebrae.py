@@ -22,7 +22,8 @@ from AnatomicalEmbedding.embedding.spine_fit import fit_spine
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.matching.status import MATCHED
 from AnatomicalEmbedding.scan.geometry import transform_points
-from AnatomicalEmbedding.structures.labelled_scans import LabelMap, load_cases
+from AnatomicalEmbedding.scan.label_map import LabelMap
+from AnatomicalEmbedding.structures.labelled_scans import load_cases
 from AnatomicalEmbedding.structures.library import shipped_library
 from AnatomicalEmbedding.structures.locating import locate
 

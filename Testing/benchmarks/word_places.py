@@ -19,7 +19,8 @@ import numpy as np
 from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.anatomy.names import SIDES, VERTEBRAE, whole_name
 from AnatomicalEmbedding.anatomy.terms import load_terms
-from AnatomicalEmbedding.structures.labelled_scans import LabelMap, load_cases
+from AnatomicalEmbedding.scan.label_map import LabelMap
+from AnatomicalEmbedding.structures.labelled_scans import load_cases
 from AnatomicalEmbedding.words import Place, PlaceFinder, parse
 
 GROUPS = ("organs", "vessels", "muscles", "bones", "vertebrae", "ribs", "all")

@@ -207,9 +207,9 @@ def _use_outlines(folder: Path) -> object:
     from AnatomicalEmbedding.dicom.outlines import read_dicom_labels
 
     voxels, ijk_to_ras = linear_ct()
-    labels, values = read_dicom_labels(_file(folder), voxels.shape, ijk_to_ras)
-    assert labels.max() <= max(values.values())
-    return labels.tobytes(), values
+    labels = read_dicom_labels(_file(folder), voxels.shape, ijk_to_ras)
+    assert labels.voxels.max() <= max(labels.values.values())
+    return labels.voxels.tobytes(), labels.values
 
 
 def _registration(folder: Path) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 
 from AnatomicalEmbedding.audit.measuring import MeasuredLabel, measure_labels
 from AnatomicalEmbedding.audit.relations import load_usual
+from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.segmentation.files import write_nifti
-from AnatomicalEmbedding.structures.labelled_scans import LabelMap
 
 ORGANS = (
     "liver", "spleen", "stomach", "kidney_left", "kidney_right", "adrenal_gland_left", "adrenal_gland_right",

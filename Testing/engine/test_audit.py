@@ -9,8 +9,8 @@ from labelled_bodies import NAMES, SPINE, STEP_MM, ijk_to_ras, make_labels, meas
 from AnatomicalEmbedding.anatomy.names import other_side
 from AnatomicalEmbedding.audit.checks import check_grids, check_labels, check_overlaps, check_tissue
 from AnatomicalEmbedding.audit.relations import Relations, fit_frame, load_usual
+from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.scan.volume import Volume
-from AnatomicalEmbedding.structures.labelled_scans import LabelMap
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from cli_runs import assert_refused
 from labelled_bodies import NAMES, ijk_to_ras, make_labels, write_body
 
 from AnatomicalEmbedding.audit.dataset import list_entries, read_labels
+from AnatomicalEmbedding.audit.measuring import measure_labels
 from AnatomicalEmbedding.cli.main import main
 from AnatomicalEmbedding.scan.geometry import to_image
 
@@ -98,11 +99,26 @@ def test_masks_of_totalsegmentator_are_read_and_overlaps_measured(tmp_path, bodi
     for name, mask in (("liver", liver), ("spleen", spleen)):
         sitk.WriteImage(to_image(mask.astype(np.uint8), ijk_to_ras()), str(folder / f"{name}.nii.gz"))
     (entry,) = list_entries(tmp_path)
-    labels, overlaps = read_labels(entry)
+    labels = read_labels(entry)
     assert (entry.name, entry.scan, labels.values) == ("s0001", None, {"liver": 1, "spleen": 2})
-    ((one, other, shared_ml),) = overlaps
+    ((one, other, shared_ml),) = labels.overlaps()
     assert (one, other) == ("liver", "spleen")
     assert shared_ml == pytest.approx((liver & spleen).sum() * 0.064)
+
+
+def test_a_whole_lung_and_its_lobes_as_masks_are_all_measured(tmp_path):
+    folder = tmp_path / "s0001" / "segmentations"
+    folder.mkdir(parents=True)
+    lung = np.zeros((20, 20, 20), np.uint8)
+    lung[4:16, 4:16, 4:16] = 1
+    upper, lower = lung.copy(), lung.copy()
+    upper[:10], lower[10:] = 0, 0
+    masks = {"lung_left": lung, "lung_lower_lobe_left": lower, "lung_upper_lobe_left": upper}
+    for name, mask in masks.items():
+        sitk.WriteImage(to_image(mask, ijk_to_ras()), str(folder / f"{name}.nii.gz"))
+    (entry,) = list_entries(tmp_path)
+    measured = {label.text: label.volume_ml for label in measure_labels(read_labels(entry))}
+    assert measured == pytest.approx({name: mask.sum() * 0.064 for name, mask in masks.items()})
 
 
 def test_a_damaged_file_is_named_and_the_others_are_audited(anatemb, tmp_path, bodies):

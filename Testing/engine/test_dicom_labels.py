@@ -16,7 +16,7 @@ from test_dicom_seg import masks_of
 
 from AnatomicalEmbedding.audit.dataset import list_entries, read_labels
 from AnatomicalEmbedding.dicom.outlines import read_dicom_labels
-from AnatomicalEmbedding.dicom.segmentations import write_label_seg
+from AnatomicalEmbedding.dicom.segmentations import write_box_seg, write_label_seg
 from AnatomicalEmbedding.dicom.source import read_source
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError, VolumeError
 from AnatomicalEmbedding.scan.geometry import transform_points
@@ -84,7 +84,8 @@ def seg(scan, phantom_pair, tmp_path_factory) -> Path:
 
 
 def test_a_segmentation_has_the_labels_that_were_written(seg, scan, phantom_pair):
-    labels, values = read_dicom_labels(seg, scan.shape, scan.ijk_to_ras)
+    read = read_dicom_labels(seg, scan.shape, scan.ijk_to_ras)
+    labels, values = read.voxels, read.values
     assert values == {"liver": 1, "kidney_left": 2, "Herd": 3}
     assert np.array_equal(labels, masks_of(phantom_pair[1]))
 
@@ -93,7 +94,7 @@ def test_a_segmentation_is_placed_on_another_grid(seg, scan, phantom_pair):
     """Slices from head to feet, rows and columns exchanged, and fewer of each."""
     to_scan = np.array([[0, 1, 0, 9], [1, 0, 0, 4], [0, 0, -1, scan.shape[0] - 3], [0, 0, 0, 1.0]])
     shape = (scan.shape[0] - 6, scan.shape[2] - 12, scan.shape[1] - 8)  # k, j, i
-    labels, _ = read_dicom_labels(seg, shape, scan.ijk_to_ras @ to_scan)
+    labels = read_dicom_labels(seg, shape, scan.ijk_to_ras @ to_scan).voxels
     k, j, i = np.indices(shape)
     x, y, z = transform_points(to_scan, np.stack([i, j, k], axis=-1).reshape(-1, 3)).astype(int).T
     assert np.array_equal(labels, masks_of(phantom_pair[1])[z, y, x].reshape(shape))
@@ -105,7 +106,7 @@ def test_slices_between_outlines_stay_empty(seg, scan, tmp_path, slices):
     labels[slices, 20:30, 20:30] = 1
     source = read_source("x", seg.parent / "patient")
     write_label_seg(labels, scan.ijk_to_ras, ["liver"], source, tmp_path / "few.dcm")
-    assert np.array_equal(read_dicom_labels(tmp_path / "few.dcm", scan.shape, scan.ijk_to_ras)[0], labels)
+    assert np.array_equal(read_dicom_labels(tmp_path / "few.dcm", scan.shape, scan.ijk_to_ras).voxels, labels)
 
 
 def test_a_label_without_meaning_is_named_by_its_code(seg, scan, tmp_path):
@@ -117,7 +118,7 @@ def test_a_label_without_meaning_is_named_by_its_code(seg, scan, tmp_path):
         read_dicom_labels(tmp_path / "a.dcm", scan.shape, scan.ijk_to_ras)
     renamed.SegmentSequence[2].SegmentLabel = "Herd"
     renamed.save_as(tmp_path / "a.dcm")
-    assert list(read_dicom_labels(tmp_path / "a.dcm", scan.shape, scan.ijk_to_ras)[1]) == [
+    assert list(read_dicom_labels(tmp_path / "a.dcm", scan.shape, scan.ijk_to_ras).values) == [
         "liver", "kidney_left", "Herd",
     ]  # fmt: skip
 
@@ -129,7 +130,8 @@ def test_contours_are_filled_and_inner_contours_are_holes(scan, tmp_path):
     write_structure_set(
         tmp_path / "rt.dcm", {"Leber": ring, "Kidney_L": [circle(middle, 20.2, levels[0])], "empty": []}
     )
-    labels, values = read_dicom_labels(tmp_path / "rt.dcm", scan.shape, scan.ijk_to_ras)
+    read = read_dicom_labels(tmp_path / "rt.dcm", scan.shape, scan.ijk_to_ras)
+    labels, values = read.voxels, read.values
     assert values == {"Leber": 1, "kidney_left": 2}
     at = centres(scan)
     apart = np.linalg.norm((at - middle)[..., :2], axis=-1)
@@ -137,6 +139,38 @@ def test_contours_are_filled_and_inner_contours_are_holes(scan, tmp_path):
     true = np.where(within & (apart < 61.0) & (apart > 30.1), 1, 0)
     true[(np.indices(scan.shape)[0] == 20) & (apart < 20.2)] = 2
     assert np.array_equal(labels, true)
+
+
+@pytest.mark.parametrize("order", [("Body", "Liver", "Cyst"), ("Cyst", "Liver", "Body"), ("Liver", "Body", "Cyst")])
+def test_nested_contours_keep_their_voxels_in_any_order(scan, tmp_path, order):
+    middle = scan.bounds_ras.mean(axis=0)
+    levels = [transform_points(scan.ijk_to_ras, np.array([[0, 0, k]]))[0, 2] for k in range(20, 30)]
+    radii = {"Body": 90, "Liver": 50, "Cyst": 20}
+    write_structure_set(tmp_path / "rt.dcm", {name: [circle(middle, radii[name], z) for z in levels] for name in order})
+    labels = read_dicom_labels(tmp_path / "rt.dcm", scan.shape, scan.ijk_to_ras)
+    counts = {}
+    for name in radii:
+        write_structure_set(tmp_path / "one.dcm", {name: [circle(middle, radii[name], z) for z in levels]})
+        alone = read_dicom_labels(tmp_path / "one.dcm", scan.shape, scan.ijk_to_ras)
+        (key,) = alone.values
+        assert np.array_equal(labels.mask(key), alone.voxels > 0)
+        counts[name] = int(labels.mask(key).sum())
+    assert counts["Body"] > counts["Liver"] > counts["Cyst"] > 0
+
+
+def test_overlapping_segments_of_a_segmentation_keep_their_voxels(seg, scan, tmp_path):
+    masks = np.zeros((*scan.shape, 2), np.uint8)
+    masks[20:30, 10:40, 10:40, 0] = 1
+    masks[22:28, 20:30, 20:30, 1] = 1
+    boxes = {}
+    for n, name in enumerate(("liver", "spleen")):
+        inside = np.argwhere(masks[..., n])[:, ::-1]
+        ras = transform_points(scan.ijk_to_ras, inside)
+        boxes[name] = np.stack([ras.min(axis=0) - 0.1, ras.max(axis=0) + 0.1])
+    write_box_seg(boxes, scan.shape, scan.ijk_to_ras, read_source("x", seg.parent / "patient"), tmp_path / "boxes.dcm")
+    labels = read_dicom_labels(tmp_path / "boxes.dcm", scan.shape, scan.ijk_to_ras)
+    for n, name in enumerate(labels.values):
+        assert np.array_equal(labels.mask(name), masks[..., n] > 0)
 
 
 def test_outlines_of_another_scan_and_other_files_are_refused(seg, scan, tmp_path):
@@ -177,10 +211,10 @@ def test_an_audit_reads_outlines_of_the_series_to_which_they_refer(anatemb, seg,
     write_structure_set(tmp_path / "set" / "alone.dcm", liver, "1.2.3")
     entries = {entry.labels[0].name: entry for entry in list_entries(tmp_path / "set")}
     assert entries.keys() == {"outlines.dcm", "rt.dcm", "alone.dcm"}
-    labels, _ = read_labels(entries["outlines.dcm"])
+    labels = read_labels(entries["outlines.dcm"])
     assert labels.values == {"liver": 1, "kidney_left": 2, "Herd": 3}
     assert np.array_equal(labels.voxels, masks_of(phantom_pair[1]))
-    assert read_labels(entries["rt.dcm"])[0].values == {"liver": 1}
+    assert read_labels(entries["rt.dcm"]).values == {"liver": 1}
     outcome = anatemb("audit", tmp_path / "set", "-o", tmp_path / "out", "--labels-only", "--no-report")
     assert "alone.dcm: its DICOM series is not in the data set" in outcome.err
     assert outcome.err.count("not audited") == 1

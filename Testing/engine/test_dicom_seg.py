@@ -108,7 +108,7 @@ def test_boxes_may_overlap_and_are_no_outlines(phantom_pair, ct, tmp_path):
         assert np.array_equal(places_of(tmp_path / "b.dcm", number), sorted_mm(true))
     liver = highdicom.seg.segread(tmp_path / "b.dcm").get_segment_description(1)
     assert (liver.segment_label, liver.segmented_property_category.value) == ("liver box", "309825002")
-    assert list(read_dicom_labels(tmp_path / "b.dcm", volume.shape, volume.ijk_to_ras)[1]) == [
+    assert list(read_dicom_labels(tmp_path / "b.dcm", volume.shape, volume.ijk_to_ras).values) == [
         "liver box",
         "spleen box",
     ]

@@ -12,7 +12,8 @@ from evaluations.outline_points import derive_landmarks
 
 from AnatomicalEmbedding.anatomy.names import canonical_name
 from AnatomicalEmbedding.scan.geometry import image_affine, transform_points
-from AnatomicalEmbedding.structures.labelled_scans import LabelMap, read_names
+from AnatomicalEmbedding.scan.label_map import LabelMap
+from AnatomicalEmbedding.structures.labelled_scans import read_names
 
 SIZE, STEP = np.array([60, 60, 80]), 2.0  # i, j, k
 # axes as RAS; as LPS, head first; and as NIfTI files lie that were written feet first

@@ -119,7 +119,7 @@ def addOutlines(scene, volumeNode, folder: OutlineFolder, name: str, looks: Mapp
     node.SetReferenceImageGeometryParameterFromVolumeNode(volumeNode)
     node.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
     for structure in sorted(labels.values, key=[*looks, *labels.values].index):  # in the order of the examples
-        mask = labels.voxels == labels.values[structure]
+        mask = labels.mask(structure)
         if mask.any():
             addSegment(node, mask, labels.ijk_to_ras, *looks.get(structure, (readable(structure), _COLOURLESS)))
     node.SetAttribute(_ROWS, rows)

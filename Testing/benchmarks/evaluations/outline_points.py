@@ -13,8 +13,8 @@ import SimpleITK as sitk
 
 from AnatomicalEmbedding.anatomy.names import sums_of_parts
 from AnatomicalEmbedding.scan.geometry import transform_points
+from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.structures.label_names import voxels_by_label
-from AnatomicalEmbedding.structures.labelled_scans import LabelMap
 
 _END_MM = 4.0  # thickness of the outermost layer that is the end of a structure
 _CUT_MM = 3.0  # a structure that ends closer to the last slice is called cut, because label maps were resampled

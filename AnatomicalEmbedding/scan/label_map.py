@@ -1,0 +1,101 @@
+"""The structures of a labelled scan: masks by name, stored as one flat label map and more layers where they overlap."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Self
+
+import numpy as np
+
+from .geometry import transform_points
+
+Overlap = tuple[str, str, float]  # names of two structures, and the volume, ml, that they share
+
+
+@dataclass(frozen=True, eq=False)
+class LabelMap:
+    """The structures of a scan. Structures may overlap.
+
+    Args:
+        voxels: (k, j, i) integers, 0 for background. Where structures overlap, the label of the smallest structure.
+        ijk_to_ras: (4, 4).
+        values: name of structure -> label.
+        covered: label maps (k, j, i) of the structures that are not whole in `voxels`; each is whole in one of these.
+    """
+
+    voxels: np.ndarray
+    ijk_to_ras: np.ndarray
+    values: dict[str, int]
+    covered: tuple[np.ndarray, ...] = ()
+
+    @classmethod
+    def from_masks(
+        cls, masks: Iterable[tuple[str, np.ndarray]], shape: tuple[int, ...], ijk_to_ras: np.ndarray
+    ) -> Self:
+        """Join masks, which get the labels 1, 2, ... No mask loses a voxel.
+
+        Args:
+            masks: names, each once, and masks (k, j, i) bool.
+            shape: (k, j, i).
+            ijk_to_ras: (4, 4).
+        """
+        voxels, covered = np.zeros(shape, np.uint16), list[np.ndarray]()
+        values: dict[str, int] = {}
+        sizes, moved = [0], set[int]()
+
+        def keep(whole: np.ndarray, label: int) -> None:
+            layer = next((layer for layer in covered if not layer[whole].any()), None)
+            if layer is None:
+                layer = np.zeros(shape, np.uint16)
+                covered.append(layer)
+            layer[whole] = label
+            moved.add(label)
+
+        for label, (name, mask) in enumerate(masks, start=1):
+            values[name] = label
+            sizes.append(int(np.count_nonzero(mask)))
+            below = voxels[mask]
+            on_top = np.array([size >= sizes[label] for size in sizes])
+            on_top[0] = True
+            for lower in np.flatnonzero(np.bincount(below))[int(0 in below) :].tolist():
+                if on_top[lower] and lower not in moved:
+                    keep(voxels == lower, lower)
+            if not on_top[below].all():
+                keep(mask, label)
+            voxels[mask] = np.where(on_top[below], label, below)
+        return cls(voxels, ijk_to_ras, values, tuple(covered))
+
+    @property
+    def layers(self) -> tuple[np.ndarray, ...]:
+        """Label maps (k, j, i); each structure lies in one of them, whole."""
+        if not self.covered:
+            return (self.voxels,)
+        is_whole = np.ones(max(self.values.values()) + 1, self.voxels.dtype)
+        for layer in self.covered:
+            is_whole[np.flatnonzero(np.bincount(layer.ravel()))] = 0
+        return (self.voxels * is_whole[self.voxels], *self.covered)
+
+    def mask(self, name: str) -> np.ndarray:
+        """Return the mask (k, j, i) bool of a structure. Raises KeyError for an unknown name."""
+        masks = (layer == self.values[name] for layer in (self.voxels, *self.covered))
+        return np.logical_or.reduce(list(masks))
+
+    def overlaps(self) -> list[Overlap]:
+        """Return each two structures that overlap."""
+        names = {label: name for name, label in self.values.items()}
+        voxel_ml = abs(float(np.linalg.det(self.ijk_to_ras[:3, :3]))) / 1000
+        shared = list[Overlap]()
+        for first, second in combinations(self.layers, 2):
+            both = (first > 0) & (second > 0)
+            pairs, counts = np.unique(np.sort([first[both], second[both]], axis=0), axis=1, return_counts=True)
+            shared += [(names[a], names[b], n * voxel_ml) for (a, b), n in zip(pairs.T, counts, strict=True)]
+        return shared
+
+    def at(self, points_ras: np.ndarray) -> np.ndarray:
+        """Return the labels (n,) of the voxels nearest to points (n, 3) RAS mm; 0 outside the map."""
+        ijk = np.rint(transform_points(np.linalg.inv(self.ijk_to_ras), points_ras))
+        inside = ((ijk >= 0) & (ijk < self.voxels.shape[::-1])).all(axis=1)  # False for NaN
+        found = np.zeros(len(ijk), dtype=self.voxels.dtype)
+        i, j, k = ijk[inside].astype(int).T
+        found[inside] = self.voxels[k, j, i]
+        return found
