@@ -116,6 +116,8 @@ def read_source(
             f" A DICOM result refers to the DICOM images of its study; give the DICOM series, or {instead}."
         )
     uid = series_uid or (next(iter(placed)) if len(placed) == 1 else "")
+    if uid not in placed:  # the slices of one phase alone are a whole series
+        uid = uid.partition("-")[0]
     if uid not in placed:
         problem = f"are not of the series {uid}" if uid else f"are of {len(placed)} series"
         raise AnatomicalEmbeddingError(f"{label}: the DICOM files {problem}; give the slices of this study.")

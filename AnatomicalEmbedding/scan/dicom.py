@@ -1,12 +1,14 @@
 """DICOM folders: list their series, and read one CT series as an array with its position in the patient.
 
 SimpleITK (GDCM) reads tags and pixels. Slice order, spacing and tilt are computed from Image Position and Image
-Orientation (Patient), DICOM PS3.3 C.7.6.2.1.1, never from file names or instance numbers.
+Orientation (Patient), DICOM PS3.3 C.7.6.2.1.1, never from file names or instance numbers. If a series shows the same
+positions several times, each of its phases counts as a series of its own: UID-1, UID-2 ... (`dicom_phases`).
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from ..errors import VolumeError
 from .checks import MIN_SLICES, check_claimed
 from .dicom_geometry import arrange_slices, fill_gaps
 from .dicom_lengths import lengths_fit
+from .dicom_phases import split_phases
 from .film import MODALITIES
 
 _CT_STORAGE = b"1.2.840.10008.5.1.4.1.1.2"
@@ -23,12 +26,14 @@ _TAGS = {
     "series": "0020|000e", "description": "0008|103e", "modality": "0008|0060", "image_type": "0008|0008",
     "instance": "0008|0018", "position": "0020|0032", "orientation": "0020|0037", "pixel_spacing": "0028|0030",
     "frames": "0028|0008", "study": "0020|000d", "date": "0008|0020", "patient": "0010|0020",
+    "acquisition": "0020|0012", "temporal": "0020|0100", "kernel": "0018|1210", "acquired": "0008|0032",
+    "created": "0008|0033", "number": "0020|0013",
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class SeriesInfo:
-    """One DICOM series of a folder.
+    """One DICOM series of a folder, or one phase of a series. uid: SeriesInstanceUID; of a phase, with -1, -2 ...
 
     slices: number of images that have a position and are not localizers. spacing: (i,j,k) mm; None if not known.
     study_uid, date: UID and date (YYYYMMDD) of the study. patient: Patient ID. Texts that are not in the files are "".
@@ -186,7 +191,31 @@ def _read_headers(files: Iterable[Path]) -> tuple[list[_Slice], list[Path]]:
         except (RuntimeError, ValueError, VolumeError):
             if _is_ct_storage(file):
                 damaged.append(file)
-    return slices, damaged
+    return [part for group in _by_series(slices).values() for part in _in_phases(group)], damaged
+
+
+def _in_phases(group: list[_Slice]) -> list[_Slice]:
+    """Give the slices of each phase of a series a series of their own. Slices without a position keep their series."""
+    placed = list({s.tags["instance"] or str(s.path): s for s in _placed(group)}.values())
+    positions = [(*s.position_lps.round(2), *s.orientation_lps.round(3)) for s in placed]
+    phases = split_phases(positions, [s.tags for s in placed])
+    if phases is None:
+        return group
+    names = dict(zip((s.tags["instance"] for s in placed), phases, strict=True))
+    numbers = {name: number for number, name in enumerate(sorted(set(phases), key=_in_natural_order), start=1)}
+    parts = []
+    for item in group:
+        if name := names.get(item.tags["instance"]):
+            described = ", ".join(filter(None, [item.tags["description"], name]))
+            changed = {"series": f"{item.series}-{numbers[name]}", "description": described}
+            item = replace(item, tags=item.tags | changed)
+        parts.append(item)
+    return sorted(parts, key=lambda item: item.series)
+
+
+def _in_natural_order(text: str) -> list[tuple[int, str]]:
+    """Return a key that sorts texts by the numbers in them: "acquisition 9" before "acquisition 10"."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", text)]
 
 
 def _read_header(reader: sitk.ImageFileReader, path: Path) -> _Slice:

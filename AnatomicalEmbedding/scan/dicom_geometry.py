@@ -17,7 +17,7 @@ _GAP = 1.5
 _MAX_STEP = 3.2
 _MAX_STEP_MM = 15.0
 _MAX_MISSING = 0.1
-_MAX_DUPLICATES = 0.1
+MAX_DUPLICATES = 0.1  # share of slices at the position of another slice; above it, a series has several phases
 # Slice origins may lie this far from the straight line fitted through all of them.
 _MAX_OFF_LINE_MM = 1.0
 
@@ -60,10 +60,11 @@ def arrange_slices(
     distance = positions_lps[order] @ normal
     first_of_position = np.diff(distance, prepend=-np.inf) > 0.01
     duplicates = int(np.count_nonzero(~first_of_position))
-    if duplicates > _MAX_DUPLICATES * len(order):
+    if duplicates > MAX_DUPLICATES * len(order):
         raise VolumeError(
             f"{where}: {duplicates} of {len(order)} slices have the same position as another slice, so the series mixes"
-            " phases or reconstructions; export one phase in one reconstruction."
+            " phases or reconstructions, and neither acquisition, time nor order of its slices tells them apart;"
+            " export one phase in one reconstruction."
         )
     if duplicates:
         notes.append(f"{duplicates} slices at the position of another slice were left out")

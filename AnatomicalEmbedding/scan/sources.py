@@ -19,15 +19,15 @@ from .dicom import group_series, is_dicom_file, patient_id_of
 from .image_files import display_name, image_suffix, is_label_map
 from .volume import Volume
 
-_LABEL = re.compile(r"(.+)#([0-9.]+)")  # see `Source.label`
+_LABEL = re.compile(r"(.+)#([0-9.]+(?:-\d+)?)")  # see `Source.label`
 
 
 @dataclass(frozen=True)
 class Source:
     """One scan that was found. It is not read yet and may be unusable.
 
-    path: an image file, or the folder of a DICOM series. series: the SeriesInstanceUID, or "" for an image file. files:
-    file names of the slices; () for an image file. alone: True if the folder holds no other series. size: bytes
+    path: an image file, or the folder of a DICOM series. series: UID of the series or phase, or "" for an image file.
+    files: file names of the slices; () for an image file. alone: True if the folder holds no other series. size: bytes
     of all files. changed_ns: time of the last change, ns. unfit: reason why a series is not a CT volume, or "".
     """
 
@@ -136,7 +136,7 @@ def _parts(scan: str) -> tuple[list[str], str, list[str]]:
         series = None
     path = Path(os.path.normpath(Path(series[1] if series else scan).absolute()))
     above = [re.sub(r"[\\/:]", "", part) for part in path.parts[:-1]]  # names hold no slashes, backslashes or colons
-    return above, display_name(path), series[2].split(".") if series else []
+    return above, display_name(path), re.split("[.-]", series[2]) if series else []
 
 
 def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[str, ...]]:

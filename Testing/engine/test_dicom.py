@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pydicom
 import pytest
 from scan_files import stack_positions, true_hu, write_linear_series
 
+from AnatomicalEmbedding.dicom.source import source_of
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.scan.dicom import list_series
+from AnatomicalEmbedding.scan.sources import find_scans, read_scan
 from AnatomicalEmbedding.scan.volume import Volume
 
 ORIGIN = (-40.0, -42.0, -35.0)
@@ -161,6 +164,64 @@ def test_doubles_are_noted_and_mixed_phases_refused(tmp_path):
     write_linear_series(tmp_path / "a", POSITIONS, SeriesInstanceUID="1.2.3.4")
     with pytest.raises(VolumeError, match="mixes phases"):
         Volume.read(tmp_path / "a")
+
+
+def write_phases(folder, tags_of_phases, numbers=None):
+    """Write one series whose positions occur once in each phase; the second phase shows 100 HU more than the first."""
+    for phase, tags in enumerate(tags_of_phases):
+        files = write_linear_series(
+            folder, POSITIONS, SeriesInstanceUID="1.2.3.4", rescale=[(1.0, -1024.0)] * 20, SeriesDescription="liver"
+        )
+        for slice_number, file in enumerate(files):
+            dataset = pydicom.dcmread(file)
+            dataset.RescaleIntercept = -1024.0 + 100 * phase
+            for keyword, value in tags.items():
+                setattr(dataset, keyword, value)
+            if numbers is not None:
+                dataset.InstanceNumber = numbers(phase, slice_number)
+            dataset.save_as(file)
+
+
+@pytest.mark.parametrize(
+    ("tags", "numbers", "names"),
+    [
+        ([{"AcquisitionNumber": 9}, {"AcquisitionNumber": 10}], None, ["acquisition 9", "acquisition 10"]),
+        ([{"ConvolutionKernel": "B30f"}, {"ConvolutionKernel": "B60f"}], None, ["kernel B30f", "kernel B60f"]),
+        (
+            [{"AcquisitionTime": "101500"}, {"AcquisitionTime": "101545"}],
+            None,
+            ["acquired at 101500", "acquired at 101545"],
+        ),
+        ([{}, {}], lambda phase, n: 1 + n + 20 * phase, ["part 1", "part 2"]),
+        ([{}, {}], lambda phase, n: 1 + 2 * n + phase, ["part 1", "part 2"]),
+    ],
+    ids=["acquisition", "kernel", "time", "one after the other", "in turn"],
+)
+def test_each_phase_of_a_series_is_a_series_of_its_own(tmp_path, tags, numbers, names):
+    write_phases(tmp_path, tags, numbers)
+    infos = sorted(list_series(tmp_path), key=lambda info: info.uid)
+    assert [info.uid for info in infos] == ["1.2.3.4-1", "1.2.3.4-2"]
+    assert [info.description for info in infos] == [f"liver, {name}" for name in names]
+    assert [info.slices for info in infos] == [20, 20]
+    with pytest.raises(VolumeError) as refusal:
+        Volume.read(tmp_path)
+    assert f"1.2.3.4-2 (liver, {names[1]}, CT, 20 slices)" in str(refusal.value)
+    first, second = (Volume.read(tmp_path, series=info.uid) for info in infos)
+    assert_true_everywhere(first)
+    np.testing.assert_array_equal(second.voxels, first.voxels + 100)
+
+
+def test_the_phases_of_a_folder_are_found_as_scans(tmp_path):
+    write_phases(tmp_path / "liver", [{"AcquisitionNumber": 1}, {"AcquisitionNumber": 2}])
+    sources = find_scans([tmp_path], print)
+    assert list(sources) == ["liver_1", "liver_2"]
+    first, second = sources.values()
+    np.testing.assert_array_equal(second.read().voxels, first.read().voxels + 100)
+    assert read_scan(second.label).voxels.max() == second.read().voxels.max()
+    headers = map(pydicom.dcmread, (tmp_path / "liver").iterdir())
+    acquisitions = {header.SOPInstanceUID: header.AcquisitionNumber for header in headers}
+    for number, source in enumerate((first, second), start=1):
+        assert [acquisitions[header.SOPInstanceUID] for header in source_of(source).slices] == [number] * 20
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,94 @@
+"""Split a DICOM series that shows the same positions several times into its phases.
+
+Some archives store the contrast phases, or the reconstructions, of one examination in one series.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+
+from .checks import MIN_SLICES
+from .dicom_geometry import MAX_DUPLICATES
+
+# Attributes that may tell phases apart, in the order in which they are tried, and the name of a phase.
+_ATTRIBUTES = {
+    "acquisition": "acquisition {}",
+    "temporal": "temporal position {}",
+    "kernel": "kernel {}",
+    "acquired": "acquired at {}",
+    "created": "created at {}",
+}
+_ORDERS = ("acquired", "created", "number")
+
+
+def split_phases(positions: Sequence[Hashable], tags: Sequence[Mapping[str, str]]) -> list[str] | None:
+    """Find the phase of each of N slices.
+
+    The first attribute that gives at least two phases without repeated positions decides. If there is none, slices are
+    sorted by time and instance number, and a new phase begins where a position is repeated. If two slices of one
+    position always follow each other, the first slices of all positions are one phase, and the second slices another.
+
+    Args:
+        positions: place of each slice; equal for slices at one position.
+        tags: texts of the attributes "acquisition", "temporal", "kernel", "acquired", "created" and "number" of each
+            slice; "" if the header lacks one.
+
+    Returns:
+        The name of each slice's phase; None if the series is one phase, or if its phases cannot be told apart.
+    """
+    if not _is_mixed(positions):
+        return None
+    for attribute, name in _ATTRIBUTES.items():
+        values = [row[attribute] for row in tags]
+        if _are_phases(positions, values):
+            return [name.format(value or "not stated") for value in values]
+    keys = [tuple(_sortable(row[order]) for order in _ORDERS) for row in tags]
+    if len(set(keys)) < len(keys):  # two slices with equal keys have no order
+        return None
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    for numbers in (_runs(positions, order), _ranks(positions, order)):
+        if _are_phases(positions, numbers):
+            return [f"part {number}" for number in numbers]
+    return None
+
+
+def _is_mixed(positions: Sequence[Hashable]) -> bool:
+    return len(positions) - len(set(positions)) > MAX_DUPLICATES * len(positions)
+
+
+def _are_phases(positions: Sequence[Hashable], values: Sequence[Hashable]) -> bool:
+    """Return whether the groups of slices with equal values are phases: no group repeats positions, and at least two
+    groups can be volumes."""
+    groups: dict[Hashable, list[Hashable]] = {}
+    for position, value in zip(positions, values, strict=True):
+        groups.setdefault(value, []).append(position)
+    volumes = sum(len(group) >= MIN_SLICES for group in groups.values())
+    return volumes > 1 and not any(map(_is_mixed, groups.values()))
+
+
+def _runs(positions: Sequence[Hashable], order: Sequence[int]) -> list[int]:
+    """Return the number of each slice's phase, from 1: a phase ends before a slice that repeats a position of it."""
+    numbers, number, seen = [0] * len(positions), 1, set()
+    for index in order:
+        if positions[index] in seen:
+            number, seen = number + 1, set()
+        seen.add(positions[index])
+        numbers[index] = number
+    return numbers
+
+
+def _ranks(positions: Sequence[Hashable], order: Sequence[int]) -> list[int]:
+    """Return the rank of each slice among the slices at its position, from 1; all 0 if the positions have different
+    numbers of slices."""
+    count: Counter[Hashable] = Counter()
+    numbers = [0] * len(positions)
+    for index in order:
+        count[positions[index]] += 1
+        numbers[index] = count[positions[index]]
+    return numbers if len(set(count.values())) == 1 else [0] * len(positions)
+
+
+def _sortable(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
