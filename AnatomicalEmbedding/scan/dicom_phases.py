@@ -67,7 +67,8 @@ def _are_phases(positions: Sequence[Hashable], values: Sequence[Hashable]) -> bo
 
 def _runs(positions: Sequence[Hashable], order: Sequence[int]) -> list[int]:
     """Return the number of each slice's phase, from 1: a phase ends before a slice that repeats a position of it."""
-    numbers, number, seen = [0] * len(positions), 1, set()
+    numbers, number = [0] * len(positions), 1
+    seen: set[Hashable] = set()
     for index in order:
         if positions[index] in seen:
             number, seen = number + 1, set()

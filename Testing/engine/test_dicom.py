@@ -212,7 +212,9 @@ def test_each_phase_of_a_series_is_a_series_of_its_own(tmp_path, tags, numbers, 
 
 
 def test_the_phases_of_a_folder_are_found_as_scans(tmp_path):
-    write_phases(tmp_path / "liver", [{"AcquisitionNumber": 1}, {"AcquisitionNumber": 2}])
+    frame = {"FrameOfReferenceUID": "1.2.3"}
+    phases = [{"AcquisitionNumber": number} | frame for number in (1, 2)]
+    write_phases(tmp_path / "liver", phases)
     sources = find_scans([tmp_path], print)
     assert list(sources) == ["liver_1", "liver_2"]
     first, second = sources.values()
