@@ -50,6 +50,7 @@ def put_under_one_patient(scene, *nodes) -> None:
     """As an import of DICOM studies leaves them."""
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     item = hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), "Miller")
+    hierarchy.SetItemUID(item, slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName(), "77")
     for node in nodes:
         hierarchy.SetItemParent(itemOf(scene, node), hierarchy.CreateStudyItem(item, node.GetName()))
 

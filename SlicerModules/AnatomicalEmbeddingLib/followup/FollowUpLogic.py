@@ -272,12 +272,7 @@ class FollowUpLogic(Listener):
 
     def _correspondence(self, source: str, target: str) -> object:
         """Return the Correspondence of two studies, a Refusal, or None if it is not ready."""
-        nodes = self.volumes[source], self.volumes[target]
-        if refusal := self.store.correspondences.refusal(*nodes):
-            from AnatomicalEmbedding.registration.patient_scans import Refusal
-
-            return Refusal(refusal)
-        return self.store.correspondences.get(*nodes)
+        return self.store.correspondences.result(self.volumes[source], self.volumes[target])
 
     def _onMap(self, volumeId: str) -> None:
         node = next((node for node in self.volumes.values() if node.GetID() == volumeId), None)

@@ -24,6 +24,7 @@ class LandmarkMatcher:
     def __init__(self, store: MapStore, answers: AnswerLists) -> None:
         self.store, self._answers = store, answers
         self.outside: set[str] = set()
+        self._refusals: set[str] = set()
 
     def match(self, template, effort: str, moved: str = "") -> list[str]:
         """Match points in all targets that have a map. Returns messages for the user.
@@ -47,6 +48,7 @@ class LandmarkMatcher:
         if cts := [node.GetName() for node in targets if isFilm(template) and not isFilm(node)]:
             sentences.append(f"{', '.join(cts)}: points of a film are not found in a CT; make the CT the template.")
         targets = self.store.reachable(template, targets)
+        sentences += self._noteRefusals(template, targets)
         groups: dict[tuple[int, ...], list] = {}
         for target in targets:
             source, isApart = self._source(template, target), self.store.correspondences.areApart(template, target)
@@ -72,9 +74,23 @@ class LandmarkMatcher:
         return []
 
     def _source(self, template, target) -> str:
-        """Return `madeFrom` of two volumes. The text is longer if their correspondence gives the answers."""
-        source = madeFrom(self.store.map(template), self.store.map(target))
-        return source if self.store.correspondences.get(template, target) is None else f"{source}-{BY_REGISTRATION}"
+        """Return `madeFrom` of two volumes. The text is longer if their correspondence gives the answers, or if they
+        seem not to show the one patient that the user has named."""
+        source, pairs = madeFrom(self.store.map(template), self.store.map(target)), self.store.correspondences
+        if pairs.refusal(template, target):
+            return f"{source}-doubted"
+        return source if pairs.get(template, target) is None else f"{source}-{BY_REGISTRATION}"
+
+    def _noteRefusals(self, template, targets: list) -> list[str]:
+        """Return a sentence, once for each target, if the template and the target seem not to show the one patient that
+        the user has named."""
+        reasons = {target: self.store.correspondences.refusal(template, target) for target in targets}
+        refused = {
+            target: f"{template.GetName()} and {target.GetName()}: {why}" for target, why in reasons.items() if why
+        }
+        new = [text for text in refused.values() if text not in self._refusals]
+        self._refusals = set(refused.values())
+        return [f"{text} The points are matched, and uncertain." for text in new]
 
     def _noteOutside(self, template, outside: set[str]) -> list[str]:
         """Store the IDs of all points outside the template. Returns [a sentence on new IDs], or [] without new IDs."""

@@ -127,6 +127,12 @@ def haveOnePatient(scene, *nodes) -> bool | None:
     return False if len(items - {0}) > 1 else None if 0 in items else True
 
 
+def isPatientSaid(scene, node) -> bool:
+    """Return True if a user has put the node under its patient; False if the patient came from DICOM."""
+    item, uid = ancestorOf(scene, node, _PATIENT), slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
+    return bool(item) and not _hierarchy(scene).GetItemUID(item, uid)
+
+
 def setOnePatient(scene, nodes: Iterable, isOne: bool) -> None:
     """Put nodes under one patient of the subject hierarchy; with isOne=False, each node under a patient of its own.
 

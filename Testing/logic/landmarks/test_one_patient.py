@@ -110,6 +110,20 @@ def test_scans_that_no_patient_holds_together_are_not_registered(bench):
     assert not bench.store.correspondences.busy
 
 
+@pytest.mark.parametrize("said", [True, False], ids=["the user says one patient", "nobody says it"])
+def test_two_people_whom_the_user_calls_one_patient_get_uncertain_answers(bench, said):
+    template, target = add_patient(0), add_patient(1, "Other")
+    bench.ready(template, target)
+    if said:
+        bench.store.correspondences.say([template, target], True)
+    ids = [bench.place(f"P{n}", node=patient(0).points_ras[name]) for n, name in enumerate(NAMES)]
+    settle(bench)
+    statuses = {bench.answer(point_id, target).status for point_id in ids}
+    assert ("matched" in statuses) != said
+    sentences = [text for text in bench.reported if "The points are matched, and uncertain." in text]
+    assert len(sentences) == said
+
+
 def test_a_changed_scan_loses_its_correspondence(bench, studies):
     template, target = studies
     bench.place("P", node=points_of_bent_copy()[0][0])

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..SceneNodes import haveOnePatient, setOnePatient
+from ..SceneNodes import haveOnePatient, isPatientSaid, setOnePatient
 from ..Signal import Listener, Signal
 from ..VolumeNodes import isFilm, snapshot
 from .Worker import Worker
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.registration.correspondence import Correspondence
+    from AnatomicalEmbedding.registration.patient_scans import Refusal
 
     from .MapStore import MapStore
 
@@ -30,7 +31,7 @@ class Correspondences(Listener):
         self._worker = Worker()
         self._waiting: list[tuple] = []  # pairs of volume nodes
         # IDs of two volumes -> their maps, and the result: a correspondence, or why the scans were refused
-        self._known: dict[tuple, tuple[list, Correspondence | str | None]] = {}
+        self._known: dict[tuple, tuple[list, Correspondence | Refusal | None]] = {}
         self._failed: set[tuple] = set()  # IDs of two volumes; a refusal is a result and no failure
         self.listen(store.changed, self._onMap)
         self.atEnd(self._worker.end)
@@ -43,15 +44,18 @@ class Correspondences(Listener):
     def get(self, template, target) -> Correspondence | None:
         """Return the correspondence from one volume to another. None if it is not ready, or the scans were refused, or
         belong to different patients."""
-        found = self._result(template, target)
-        return None if isinstance(found, str) else found
+        result = self.result(template, target)
+        return None if _isRefusal(result) else result
 
     def refusal(self, template, target) -> str:
-        """Return a sentence that says why two scans seem not to show one patient, or ""."""
-        found = self._result(template, target)
-        return found if isinstance(found, str) else ""
+        """Return what speaks against one patient, for two scans that the user says show one patient; else ""."""
+        result = self.result(template, target)
+        isSaid = _isRefusal(result) and isPatientSaid(self.scene, template)
+        return result.reason if isSaid else ""
 
-    def _result(self, template, target) -> Correspondence | str | None:
+    def result(self, template, target) -> Correspondence | Refusal | None:
+        """Return the correspondence or the refusal of two scans. None if it is not ready, or the scans belong to
+        different patients."""
         maps, found = self._known.get((template.GetID(), target.GetID()), ([], None))
         isCurrent = maps == [self.store.map(template), self.store.map(target)]
         return found if isCurrent and not self.areApart(template, target) else None
@@ -91,7 +95,7 @@ class Correspondences(Listener):
             if event.kind == "done":
                 maps, found = event.result
                 self._known[event.key] = maps, found
-                self._known[event.key[::-1]] = maps[::-1], found if isinstance(found, str) else found.inverse()
+                self._known[event.key[::-1]] = maps[::-1], found if _isRefusal(found) else found.inverse()
                 self.changed.emit()
             elif event.kind != "progress":
                 for key in (event.key, event.key[::-1]):
@@ -107,7 +111,7 @@ class Correspondences(Listener):
             return
         copies = [snapshot(node) for node in nodes]
 
-        def work(progress, cancelled) -> tuple[list, Correspondence | str]:
+        def work(progress, cancelled) -> tuple[list, Correspondence | Refusal]:
             return maps, engine.pair([copy.volume() for copy in copies], maps, progress, cancelled)
 
         self._worker.submit(tuple(node.GetID() for node in nodes), work)
@@ -123,3 +127,9 @@ class Correspondences(Listener):
             self._failed.discard(key)
             self._worker.cancel(key)
         self._waiting = [nodes for nodes in self._waiting if volumeId not in [node.GetID() for node in nodes]]
+
+
+def _isRefusal(result) -> bool:
+    from AnatomicalEmbedding.registration.patient_scans import Refusal
+
+    return isinstance(result, Refusal)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.films.patient import CTAndFilm
     from AnatomicalEmbedding.registration.correspondence import Correspondence
     from AnatomicalEmbedding.registration.films import FilmPair
+    from AnatomicalEmbedding.registration.patient_scans import Refusal
     from AnatomicalEmbedding.scan.volume import Volume
 
     from .Worker import Progress
@@ -136,15 +137,15 @@ class Engine:
     def pair(
         self, volumes: Sequence[Volume], maps: Sequence[EmbeddingMap], progress: Callable[[float, str], None],
         cancelled: Callable[[], bool],
-    ) -> Correspondence | FilmPair | CTAndFilm | str:  # fmt: skip
-        """Return the correspondence of two scans; a sentence if they seem not to show one patient and one region.
+    ) -> Correspondence | FilmPair | CTAndFilm | Refusal:  # fmt: skip
+        """Return the correspondence of two scans; a Refusal if they seem not to show one patient and one region.
 
         Two films, and a CT and a film, always have a correspondence. Otherwise, see
         `AnatomicalEmbedding.registration.patient_scans.correspondence_of`.
         """
         from AnatomicalEmbedding.films.patient import CTAndFilm, ProjectedCT
         from AnatomicalEmbedding.registration.films import FilmPair
-        from AnatomicalEmbedding.registration.patient_scans import MappedScan, correspondence_of
+        from AnatomicalEmbedding.registration.patient_scans import MappedScan, Refusal, correspondence_of
 
         template, target = map(MappedScan, volumes, maps)
         if template.map.is_film:
@@ -158,7 +159,7 @@ class Engine:
         except CancelledError:
             raise
         except AnatomicalEmbeddingError as error:
-            return str(error)
+            return Refusal(str(error))
 
     def release(self) -> None:
         """Release the memory of the model. The next use loads the model again."""

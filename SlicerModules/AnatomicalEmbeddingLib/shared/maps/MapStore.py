@@ -82,13 +82,18 @@ class MapStore(Listener):
         """Find points of the template in targets; all volumes must have a map. Returns one `Matches` for each target.
 
         A target whose correspondence with the template is ready is not matched: the correspondence gives the answers.
+        If the user says that two scans show one patient and they seem not to, the answers are at most "uncertain".
         pointsRas: (N, 3) in the template's own RAS mm; the answers are in each target's own RAS mm. effort: see
         `AnatomicalEmbedding.matching.match.match_all`. Films are matched with the effort "fast", because their
         correspondence takes seconds.
         """
         from AnatomicalEmbedding.registration.patient_scans import answers
 
-        fields = [self.correspondences.get(template, target) for target in targets]
+        pairs = self.correspondences
+        fields = [
+            pairs.result(template, target) if pairs.refusal(template, target) else pairs.get(template, target)
+            for target in targets
+        ]
         maps, effort = list(map(self.map, targets)), "fast" if isFilm(template) else effort
         found = answers(self.map(template), toEngine(template, pointsRas), maps, fields, effort)
         places = [fromEngine(*each) for each in zip(targets, (of.points_ras for of in found), strict=True)]
