@@ -2,7 +2,7 @@
 
 SimpleITK (GDCM) reads tags and pixels. Slice order, spacing and tilt are computed from Image Position and Image
 Orientation (Patient), DICOM PS3.3 C.7.6.2.1.1, never from file names or instance numbers. If a series shows the same
-positions several times, each of its phases counts as a series of its own: UID-1, UID-2 ... (`dicom_phases`).
+part of the body several times, each of its phases counts as a series of its own: UID-1, UID-2 ... (`dicom_phases`).
 """
 
 import re
@@ -198,7 +198,9 @@ def _in_phases(group: list[_Slice]) -> list[_Slice]:
     """Give the slices of each phase of a series a series of their own. Slices without a position keep their series."""
     placed = list({s.tags["instance"] or str(s.path): s for s in _placed(group)}.values())
     positions = [(*s.position_lps.round(2), *s.orientation_lps.round(3)) for s in placed]
-    phases = split_phases(positions, [s.tags for s in placed])
+    normal = np.cross(placed[0].orientation_lps[:3], placed[0].orientation_lps[3:]) if placed else np.zeros(3)
+    heights = [float(s.position_lps @ normal) for s in placed]
+    phases = split_phases(positions, heights, [s.tags for s in placed])
     if phases is None:
         return group
     names = dict(zip((s.tags["instance"] for s in placed), phases, strict=True))

@@ -5,6 +5,7 @@ Some archives store the contrast phases, or the reconstructions, of one examinat
 
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import combinations
 
 from .checks import MIN_SLICES
 from .dicom_geometry import MAX_DUPLICATES
@@ -17,25 +18,30 @@ _ATTRIBUTES = {
     "acquired": "acquired at {}",
     "created": "created at {}",
 }
+_COMMON = 0.5  # acquisitions of one volume, such as of neck and chest, have less of the shorter one in common
 _ORDERS = ("acquired", "created", "number")
 
 
-def split_phases(positions: Sequence[Hashable], tags: Sequence[Mapping[str, str]]) -> list[str] | None:
+def split_phases(
+    positions: Sequence[Hashable], heights_mm: Sequence[float], tags: Sequence[Mapping[str, str]]
+) -> list[str] | None:
     """Find the phase of each of N slices.
 
-    The first attribute that gives at least two phases without repeated positions decides. If there is none, slices are
-    sorted by time and instance number, and a new phase begins where a position is repeated. If two slices of one
-    position always follow each other, the first slices of all positions are one phase, and the second slices another.
+    A series is split if positions are repeated, or if two acquisitions show the same part of the body. The first
+    attribute that gives at least two phases without repeated positions decides. If there is none, slices are sorted by
+    time and instance number, and a new phase begins where a position is repeated. If two slices of one position always
+    follow each other, the first slices of all positions are one phase, and the second slices another.
 
     Args:
         positions: place of each slice; equal for slices at one position.
+        heights_mm: place of each slice along the normal of the slices, mm.
         tags: texts of the attributes "acquisition", "temporal", "kernel", "acquired", "created" and "number" of each
             slice; "" if the header lacks one.
 
     Returns:
         The name of each slice's phase; None if the series is one phase, or if its phases cannot be told apart.
     """
-    if not _is_mixed(positions):
+    if not _is_mixed(positions) and not _overlap(heights_mm, [row["acquisition"] for row in tags]):
         return None
     for attribute, name in _ATTRIBUTES.items():
         values = [row[attribute] for row in tags]
@@ -53,6 +59,19 @@ def split_phases(positions: Sequence[Hashable], tags: Sequence[Mapping[str, str]
 
 def _is_mixed(positions: Sequence[Hashable]) -> bool:
     return len(positions) - len(set(positions)) > MAX_DUPLICATES * len(positions)
+
+
+def _overlap(heights_mm: Sequence[float], acquisitions: Sequence[str]) -> bool:
+    """Return whether two acquisitions that can be volumes have more than half of the shorter one in common."""
+    groups = [
+        sorted(height for height, other in zip(heights_mm, acquisitions, strict=True) if other == acquisition)
+        for acquisition in sorted(set(acquisitions))
+    ]
+    ranges = [(group[0], group[-1]) for group in groups if len(group) >= MIN_SLICES]
+    return any(
+        min(one[1], two[1]) - max(one[0], two[0]) > _COMMON * min(one[1] - one[0], two[1] - two[0])
+        for one, two in combinations(ranges, 2)
+    )
 
 
 def _are_phases(positions: Sequence[Hashable], values: Sequence[Hashable]) -> bool:

@@ -211,6 +211,16 @@ def test_each_phase_of_a_series_is_a_series_of_its_own(tmp_path, tags, numbers, 
     np.testing.assert_array_equal(second.voxels, first.voxels + 100)
 
 
+def test_acquisitions_of_one_place_are_never_mixed_and_neighbouring_acquisitions_are_one_volume(tmp_path):
+    tags = {"SeriesInstanceUID": "1.2.3.4", "AcquisitionNumber": 1}
+    write_linear_series(tmp_path / "two", POSITIONS, **tags)
+    write_linear_series(tmp_path / "two", POSITIONS + (0, 0, 1.75), **tags | {"AcquisitionNumber": 2})
+    assert sorted(info.slices for info in list_series(tmp_path / "two")) == [20, 20]
+    write_linear_series(tmp_path / "one", POSITIONS, **tags)
+    write_linear_series(tmp_path / "one", POSITIONS + (0, 0, 70), **tags | {"AcquisitionNumber": 2})
+    assert Volume.read(tmp_path / "one").shape[0] == 40
+
+
 def test_the_phases_of_a_folder_are_found_as_scans(tmp_path):
     frame = {"FrameOfReferenceUID": "1.2.3"}
     phases = [{"AcquisitionNumber": number} | frame for number in (1, 2)]
