@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from ..registration.transform import Registration
     from ..scan.volume import Volume
 
-_TRANSFORM, _FACTS, _MOVING = "transform.h5", "registration.json", "moving_on_fixed.nii.gz"
+_TRANSFORM, _INITIAL, _FACTS = "transform.h5", "initial_transform.h5", "registration.json"
+_MOVING = "moving_on_fixed.nii.gz"
 _FIELD, _REPORT, _DICOM = "displacement.nii.gz", "report.html", "registration.dcm"
 _LABELS, _POINTS = "labels_on_fixed.nii.gz", "points_in_moving.mrk.json"
 
@@ -33,9 +35,10 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "register",
         help="align one scan to another: rigid, affine or deformable",
         description="Finds where every point of FIXED lies in MOVING. The two scans may show different parts of the "
-        "body. Writes to the output folder: transform.h5 (open it in Slicer and apply it to MOVING; ANTs can use it as "
-        "initial transform), MOVING resampled to the voxels of FIXED, registration.json and report.html. With --dicom, "
-        "registration.dcm is a DICOM Spatial Registration, or Deformable Spatial Registration.",
+        "body. Writes to the output folder: transform.h5 (open it in Slicer and apply it to MOVING), "
+        "initial_transform.h5 (the same transform, from which elastix and ANTs can start), MOVING resampled to the "
+        "voxels of FIXED, registration.json and report.html. With --dicom, registration.dcm is a DICOM Spatial "
+        "Registration, or Deformable Spatial Registration.",
     )
     add = parser.add_argument
     add("fixed", type=Path, metavar="FIXED", help="CT file or DICOM folder of the scan that is not moved")
@@ -57,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     from ..dicom.sr import read_any_points
     from ..scan.sources import distinct_names
 
-    names = (_TRANSFORM, _FACTS, _MOVING, _FIELD, _REPORT, _DICOM, _LABELS, _POINTS)
+    names = (_TRANSFORM, _INITIAL, _FACTS, _MOVING, _FIELD, _REPORT, _DICOM, _LABELS, _POINTS)
     results = [options.output / name for name in names]
     console.check_kept([options.fixed, options.moving, options.points, options.labels, options.transform], results)
     points = read_any_points(options.points) if options.points else None
@@ -88,12 +91,13 @@ def run(options: argparse.Namespace) -> None:
         found = register((maps[0], maps[1]), (fixed, moving), options.kind, model.device, progress)
     facts = _facts(found, maps[0], time.perf_counter() - start)
     folder = options.output
-    written = [folder / _TRANSFORM, folder / _FACTS]
+    written = [folder / _TRANSFORM, folder / _INITIAL, folder / _FACTS]
     found.write(written[0])
+    found.write(written[1], as_initial=True)
     resampled, beyond = _resample(options, found, fixed, moving, points, labels)
     written += resampled
     facts["points_outside_moving"] = beyond
-    write_text(written[1], json.dumps(facts, indent=1) + "\n")
+    write_text(folder / _FACTS, json.dumps(facts, indent=1) + "\n")
     if options.field:
         written.append(folder / _FIELD)
         found.write_field(written[-1], fixed)
@@ -186,11 +190,13 @@ def _facts(found: Registration, fixed_map: EmbeddingMap, seconds: float) -> dict
         "matches_used": found.used,
         "matches_asked": found.tried,
         "matches_median_distance_mm": round(found.distance_mm, 2),
+        "spines_distance_mm": None if math.isnan(found.spine_mm) else round(found.spine_mm, 2),
         "affine_ras_fixed_to_moving": found.affine.tolist(),
         "jacobian_percentiles_1_99": [round(folding.low, 3), round(folding.high, 3)],
         "jacobian_smallest": round(folding.smallest, 3),
         "folded_share": folding.share,
-        "doubt": folding.doubt,
+        "quality": found.quality,
+        "doubt": " ".join(filter(None, [found.doubt, folding.doubt])),
     }
 
 
@@ -199,6 +205,7 @@ def _in_words(facts: dict[str, Any]) -> dict[str, str]:
     return {
         "kind": str(facts["kind"]),
         "matches": f"{facts['matches_used']} of {facts['matches_asked']} points found in the moving scan",
+        "quality": facts["quality"],
         "volume change": f"by a factor of {low:.2f} to {high:.2f} (98 % of the body)",
         "turned inside out": f"{100 * facts['folded_share']:.2f} % of the body",
         "time": f"{facts['seconds']:.1f} s, embedding not included",

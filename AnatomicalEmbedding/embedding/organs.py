@@ -53,8 +53,13 @@ def _box_in_cells(share: np.ndarray, parts: np.ndarray) -> np.ndarray | None:
     (k, j, i), number of each cell's connected part, or 0."""
     weight = np.bincount(parts.ravel(), weights=share.ravel())
     weight[0] = 0
-    largest = sitk.GetImageFromArray((parts == weight.argmax()).astype(np.uint8))
-    share = share * sitk.GetArrayFromImage(sitk.BinaryDilate(largest, (1, 1, 1), sitk.sitkCross))
+    part = parts == weight.argmax()
+    near = part.copy()  # the part and its neighbours; SimpleITK would need 20 times as long for so few cells
+    for axis in range(3):
+        inner, along = np.swapaxes(part, 0, axis), np.swapaxes(near, 0, axis)
+        along[1:] |= inner[:-1]
+        along[:-1] |= inner[1:]
+    share = share * near
     if share.max() <= _INSIDE:
         return None
     faces = []

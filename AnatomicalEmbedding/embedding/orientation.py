@@ -72,11 +72,12 @@ def doubtful_axes(embedding: EmbeddingMap, log_odds: Sequence[float]) -> tuple[i
     if not embedding.provenance.metric:
         return ()
     fit = fit_body(embedding)
-    doubts = [False, *(odds < -_DOUBTFUL for odds in log_odds[1:])]
-    if fit.misfit_mm > _MISFIT_MM and embedding.calibration is not None:
-        doubts[1:] = True, True
     across, _, along = fit.scales
-    doubts[2] |= fit.height_mm > _SHORT_MM and along < _LEAST_ALONG and across > _LEAST_ACROSS and log_odds[2] <= 0
+    shows_body = across > _LEAST_ACROSS  # the mirror images of noise are noise
+    doubts = [False, *(odds < -(_DOUBTFUL if shows_body else _SURE) for odds in log_odds[1:])]
+    if fit.misfit_mm > _MISFIT_MM and embedding.calibration is not None and shows_body:
+        doubts[1:] = True, True
+    doubts[2] |= fit.height_mm > _SHORT_MM and along < _LEAST_ALONG and shows_body and log_odds[2] <= 0
     return tuple(axis for axis, doubt in enumerate(doubts) if doubt)
 
 

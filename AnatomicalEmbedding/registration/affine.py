@@ -1,6 +1,7 @@
 """Fits a rigid or affine transform to a grid of matches over the body (SAM-affine of SAME, Liu 2021).
 
-Uncertain matches are left out, so the scans may show different parts of the body. The other matches are weighted by
+Uncertain matches are left out, so the scans may show different parts of the body. A match at the spine whose vertebra
+is uncertain can be kept for its place in the axial plane. The matches are weighted by
 their depth below the skin. Otherwise the many points in the body wall would have more weight than the organs.
 """
 
@@ -20,7 +21,7 @@ from .spline import Lattice
 _STEPS_MM = (24.0, 16.0, 12.0)  # spacings of the grid; the first one that gives enough points is used
 _ENOUGH = 300
 _FEWEST = {RIGID: 8, AFFINE: 16}
-_ROUNDS = 8
+_ROUNDS = 20
 _HUBER = 2.0  # a match with an error above this multiple of the median error gets less weight
 _DOUBT = 4.0  # points must be spread over this multiple of the error to determine a scale
 _LEAST_DOUBT_MM = 1e-4  # least value of this spread, for points in one plane without error
@@ -41,6 +42,8 @@ class GridMatches:
         depth_mm: (n,) depth of each point below the skin.
         tried: number of points before uncertain matches were left out.
         alike: share of the matches whose tissue is as similar as in two scans of one patient, 0 to 1.
+        height_known: (n,) False for a match that may lie at the wrong vertebra. The fit uses only its place in the
+            axial plane. True: all heights are known.
     """
 
     lattice: Lattice
@@ -51,12 +54,17 @@ class GridMatches:
     depth_mm: np.ndarray
     tried: int
     alike: float = 0.0
+    height_known: np.ndarray | bool = True
 
 
-def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap, steps_mm: Sequence[float] = _STEPS_MM) -> GridMatches:
+def match_grid(
+    fixed: EmbeddingMap, moving: EmbeddingMap, steps_mm: Sequence[float] = _STEPS_MM, uncertain_levels: bool = False
+) -> GridMatches:
     """Match a grid of points in the fixed scan's body with the moving scan.
 
-    steps_mm: spacings of the grid; the first one that gives enough points is used.
+    Args:
+        steps_mm: spacings of the grid; the first one that gives enough points is used.
+        uncertain_levels: True to keep matches at the spine that have two possible levels.
 
     Raises MapError if the maps were made with different weights, or if a scan shows no body.
     """
@@ -68,10 +76,14 @@ def match_grid(fixed: EmbeddingMap, moving: EmbeddingMap, steps_mm: Sequence[flo
             break
     found = match(fixed, points, moving)
     kept, trust = _trust(found)
-    alike = float((found.score[kept] >= SAME_TISSUE).sum()) / max(int(kept.sum()), 1)
+    height_known = np.full(len(points), True) if found.status is None else found.levels == ""
+    sure = kept & height_known
+    alike = float((found.score[sure] >= SAME_TISSUE).sum()) / max(int(sure.sum()), 1)
+    kept = kept if uncertain_levels else sure
     return GridMatches(
-        lattice, index[kept], points[kept], found.points_ras[kept], trust[kept], below[kept], len(points), alike
-    )
+        lattice, index[kept], points[kept], found.points_ras[kept], trust[kept], below[kept], len(points), alike,
+        height_known[kept],
+    )  # fmt: skip
 
 
 def _trust(found: Matches) -> tuple[np.ndarray, np.ndarray]:
@@ -79,30 +91,35 @@ def _trust(found: Matches) -> tuple[np.ndarray, np.ndarray]:
     if found.status is None:
         return found.score >= _LEAST_SCORE, found.score
     sure = (found.present >= _LEAST_PRESENT) & (found.probability >= _LEAST_PROBABILITY)
-    sure &= (found.expected_error_mm <= _LARGEST_ERROR_MM) & (found.levels == "")
+    sure &= found.expected_error_mm <= _LARGEST_ERROR_MM
     return sure, found.score**2 / np.maximum(found.expected_error_mm, 1.0)
 
 
 def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
     """Fit a (4, 4) matrix from RAS mm of the fixed scan to RAS mm of the moving scan. kind: "rigid" or "affine".
 
+    The height of a match of uncertain level is taken from the fit before. So it moves the fit only in the axial plane.
+
     Raises AnatomicalEmbeddingError if there are too few matches.
     """
-    if len(matches.fixed_ras) < _FEWEST[kind]:
+    known = np.broadcast_to(matches.height_known, len(matches.fixed_ras))
+    if known.sum() < _FEWEST[kind]:
         raise AnatomicalEmbeddingError(
-            f"only {len(matches.fixed_ras)} of {matches.tried} points of the fixed scan were found in the moving scan; "
+            f"only {known.sum()} of {matches.tried} points of the fixed scan were found in the moving scan; "
             "choose two scans that have more of the body in common."
         )
-    weight = matches.depth_mm
-    fit = _rigid(matches.fixed_ras, matches.moving_ras, weight)
+    fit = _rigid(matches.fixed_ras[known], matches.moving_ras[known], matches.depth_mm[known])
+    goal = matches.moving_ras.copy()
     for _ in range(_ROUNDS):
-        error = np.linalg.norm(transform_points(fit, matches.fixed_ras) - matches.moving_ras, axis=1)
+        moved = transform_points(fit, matches.fixed_ras)
+        goal[~known, 2] = moved[~known, 2]
+        error = np.linalg.norm(moved - goal, axis=1)
         weight = matches.depth_mm * np.minimum(1.0, _HUBER * np.median(error) / np.maximum(error, 1e-6))
         if kind == RIGID:
-            fit = _rigid(matches.fixed_ras, matches.moving_ras, weight)
+            fit = _rigid(matches.fixed_ras, goal, weight)
         else:
             doubt_mm = _DOUBT * np.sqrt(np.average(error**2, weights=weight))
-            fit = _affine(matches.fixed_ras, matches.moving_ras, weight, doubt_mm)
+            fit = _affine(matches.fixed_ras, goal, weight, doubt_mm)
     return fit
 
 

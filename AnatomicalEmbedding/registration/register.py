@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -41,21 +42,22 @@ def fit_field(
     """
     shape = matches.lattice.shape
     i, j, k = torch.from_numpy(matches.index.T)
-    wanted, trust = torch.zeros(3, *shape), torch.zeros(shape)
+    wanted, trust = torch.zeros(3, *shape), torch.zeros(3, *shape)
     apart = matches.moving_ras - transform_points(affine, matches.fixed_ras)
     wanted[:, k, j, i] = torch.from_numpy(apart.T).float()
-    trust[k, j, i] = torch.from_numpy(matches.weight / matches.weight.mean()).float()
+    trust[:, k, j, i] = torch.from_numpy(matches.weight / matches.weight.mean()).float()
+    trust[2, k, j, i] *= torch.from_numpy(np.broadcast_to(matches.height_known, len(apart)).astype(np.float32))
     field = SplineField.over(low, high, knot_mm)
     basis = field.basis(matches.lattice)
     weight, knots = trust, field.coefficients
     for _ in range(rounds):
-        diagonal = basis.squared().gather(weight[None]) + smooth * ROUGHNESS_DIAGONAL
+        diagonal = basis.squared().gather(weight) + smooth * ROUGHNESS_DIAGONAL
 
         def product(x: torch.Tensor, weight: torch.Tensor = weight) -> torch.Tensor:
             return basis.gather(basis.spread(x) * weight) + smooth * roughness(x)
 
         knots = conjugate_gradients(product, basis.gather(wanted * weight), diagonal, steps)
-        error = (basis.spread(knots) - wanted).norm(dim=0)
+        error = ((basis.spread(knots) - wanted) * (trust > 0)).norm(dim=0)
         weight = trust / (1 + (error / knee_mm).square())
     return SplineField(field.low, field.knot_mm, knots)
 
@@ -83,7 +85,7 @@ def register(
         raise AnatomicalEmbeddingError(f"there is no kind of registration {kind!r}; choose one of {', '.join(KINDS)}.")
     fixed, moving = volumes
     step(0.0, "matching")
-    matches = match_grid(*maps)
+    matches = match_grid(*maps, uncertain_levels=True)
     step(0.4, "fitting")
     affine = fit_affine(matches, RIGID if kind == RIGID else AFFINE)
     field = None
@@ -98,5 +100,22 @@ def register(
         )
     step(1.0, "done")
     found = Registration(kind, affine, field, fixed.name, moving.name, len(matches.fixed_ras), matches.tried)
-    apart = np.linalg.norm(found.transform_points(matches.fixed_ras) - matches.moving_ras, axis=1)
-    return replace(found, distance_mm=float(np.median(apart)))
+    apart = found.transform_points(matches.fixed_ras) - matches.moving_ras
+    apart[:, 2] *= matches.height_known
+    distance_mm = float(np.median(np.linalg.norm(apart, axis=1)))
+    return replace(found, distance_mm=distance_mm, spine_mm=spine_distance_mm(found, *maps))
+
+
+def spine_distance_mm(found: Registration, fixed: EmbeddingMap, moving: EmbeddingMap) -> float:
+    """Return how far the spines lie apart in the axial plane, mm, in nine tenths of the common height; NaN without it.
+
+    The courses of the spines are found in each scan alone, so they judge a fit to matches from outside.
+    """
+    if fixed.spine is None or moving.spine is None:
+        return math.nan
+    moved, course = found.transform_points(fixed.spine.course), moving.spine.course
+    moved = moved[(moved[:, 2] >= course[0, 2]) & (moved[:, 2] <= course[-1, 2])]
+    if not len(moved):
+        return math.nan
+    beside = np.stack([moved[:, axis] - np.interp(moved[:, 2], course[:, 2], course[:, axis]) for axis in (0, 1)])
+    return float(np.quantile(np.linalg.norm(beside, axis=0), 0.9))

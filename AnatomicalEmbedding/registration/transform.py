@@ -23,6 +23,8 @@ TRANSFORM_SUFFIXES = (".h5", ".hdf5", ".tfm", ".txt")
 _GRID_MM = 3.0
 _JACOBIAN_MM = 4.0
 _FOLDED_LIMIT = 0.005  # largest share of the body that may be folded
+# A larger median distance of the matches, or a larger distance of the spines in the axial plane, is a reason for doubt
+_MATCHES_MM, _SPINES_MM = 15.0, 20.0
 _CHANGED_LIMIT = 0.2  # least usual volume ratio; its inverse is the largest usual ratio
 
 
@@ -62,6 +64,8 @@ class Registration:
         fixed, moving: names of the scans.
         used: number of matches that the fit used. tried: number of points that were matched.
         distance_mm: median distance between the transformed points and their matches.
+        spine_mm: distance of the two spines in the axial plane, not exceeded in nine tenths of their common height; NaN
+            if a scan shows no spine.
         given: a transform that was read from a file (LPS mm, fixed -> moving), used instead of `affine` and `field`.
     """
 
@@ -73,6 +77,7 @@ class Registration:
     used: int
     tried: int
     distance_mm: float = math.nan
+    spine_mm: float = math.nan
     given: sitk.Transform | None = None
 
     @classmethod
@@ -84,6 +89,24 @@ class Registration:
         except RuntimeError as error:
             raise VolumeError(f"{path}: is missing or not an ITK transform; check the path and the file.") from error
         return cls("given", np.eye(4), None, "", "", 0, 0, given=given)
+
+    @property
+    def quality(self) -> str:
+        """How well the transform agrees with the matches and with the spines of the two scans, in words."""
+        spines = (
+            "" if math.isnan(self.spine_mm) else f"; the spines lie up to {self.spine_mm:.1f} mm apart across the body"
+        )
+        return f"median distance to the matches {self.distance_mm:.1f} mm{spines}"
+
+    @property
+    def doubt(self) -> str:
+        """The reason why the user should check the result, or "" if there is no reason."""
+        if self.distance_mm > _MATCHES_MM or self.spine_mm > _SPINES_MM:  # False for NaN
+            return (
+                f"The two scans do not fit well: {self.quality}. Check the result before you use it, or choose a less "
+                "rigid kind of registration."
+            )
+        return ""
 
     def transform_points(self, points_ras: np.ndarray) -> np.ndarray:
         """Transform points (n, 3) RAS mm of the fixed scan to the moving scan."""
@@ -119,8 +142,15 @@ class Registration:
             return affine
         return sitk.CompositeTransform([affine, self._spline()])  # the last transform of the list is applied first
 
-    def write(self, path: str | Path) -> None:
-        """Write an ITK transform file, such as .h5 or .tfm. Slicer opens it, and ANTs can use it as initial transform.
+    def write(self, path: str | Path, as_initial: bool = False) -> None:
+        """Write an ITK transform file, such as .h5 or .tfm.
+
+        Slicer opens the file, and ANTs can start from it. elastix ignores such a file without a message if it holds two
+        transforms, a B-spline and an affine transform. So a displacement can also be written as one B-spline.
+
+        Args:
+            as_initial: True to write one transform, from which elastix can start, too. It is right in the fixed scan
+                and up to three knots beyond it; farther places do not move.
 
         Raises VolumeError if the file name has another ending, or if the file cannot be written.
         """
@@ -131,7 +161,7 @@ class Registration:
             )
         try:
             with atomic_path(path) as temporary:
-                sitk.WriteTransform(self.to_sitk(), str(temporary))
+                sitk.WriteTransform(self._one_spline() if as_initial else self.to_sitk(), str(temporary))
         except (RuntimeError, OSError) as error:
             raise VolumeError(f"{path}: cannot be written; check the name, and that the folder is writable.") from error
 
@@ -168,18 +198,35 @@ class Registration:
 
     def _spline(self) -> sitk.BSplineTransform:
         """Make a B-spline s for which affine(s(x)) = affine(x) + field(x): SimpleITK applies the B-spline first."""
+        to_lps = LPS_FROM_RAS[:3, :3] @ np.linalg.inv(self.affine[:3, :3])
+        return self._itk_spline(np.tensordot(to_lps, self._knots(), axes=1))
+
+    def _one_spline(self) -> sitk.Transform:
+        """Make one transform that is equal to the whole transform in the fixed scan's box and three knots around it."""
+        if self.field is None:
+            return self.to_sitk()
+        knots = self._knots()
+        index = np.moveaxis(np.indices(knots.shape[1:])[::-1], 0, -1) - DEGREE - 1
+        places = self.field.low + self.field.knot_mm * index
+        # a B-spline repeats a linear function exactly if each knot has the function's value at its place
+        linear = places @ (self.affine[:3, :3] - np.eye(3)).T + self.affine[:3, 3]
+        return self._itk_spline(np.tensordot(LPS_FROM_RAS[:3, :3], np.moveaxis(linear, -1, 0) + knots, axes=1))
+
+    def _knots(self) -> np.ndarray:
+        """Return the field's knots (3, K, J, I), with three knots 0 around: ITK's field jumps to 0 at its border."""
+        return np.pad(self.field.coefficients.double().numpy(), [(0, 0), *[(DEGREE, DEGREE)] * 3])
+
+    def _itk_spline(self, knots: np.ndarray) -> sitk.BSplineTransform:
+        """Make ITK's B-spline from knots (3, K, J, I) at the places of `_knots`, LPS mm."""
         knot_mm = self.field.knot_mm
-        intervals = [n + 2 * DEGREE for n in self.field.intervals]  # ITK's field jumps to 0 at its border
+        intervals = [n + 2 * DEGREE for n in self.field.intervals]
         low = np.array(self.field.low) - DEGREE * knot_mm
         spline = sitk.BSplineTransform(3, DEGREE)
         spline.SetTransformDomainMeshSize(intervals)
         spline.SetTransformDomainOrigin((LPS_FROM_RAS[:3, :3] @ low).tolist())
         spline.SetTransformDomainPhysicalDimensions([n * knot_mm for n in intervals])
         spline.SetTransformDomainDirection(LPS_FROM_RAS[:3, :3].ravel().tolist())
-        to_lps = LPS_FROM_RAS[:3, :3] @ np.linalg.inv(self.affine[:3, :3])
-        knots = np.pad(self.field.coefficients.double().numpy(), [(0, 0), *[(DEGREE, DEGREE)] * 3])
-        moved = np.tensordot(to_lps, knots, axes=1)
-        spline.SetParameters(moved.ravel().tolist())
+        spline.SetParameters(knots.ravel().tolist())
         return spline
 
 

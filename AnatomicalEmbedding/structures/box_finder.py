@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +13,13 @@ from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..errors import WeightsError
 from ..matching.status import ABSENT
-from .examples import read_examples
+from .examples import SYNTHETIC, read_examples
 from .library import StructureLibrary, shipped_library
 from .locating import Example, Located, locate
 from .margins import Margins, located_by_others
 
 RECALL = 0.95
+_UNPROVEN = "the library knows this structure from synthetic patients only: in a patient, the box may cut it"
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +102,9 @@ class BoxFinder:
     def find(self, embedding: EmbeddingMap) -> dict[str, StructureBox]:
         """Find every structure in a map. Returns name of the structure -> box."""
         found = locate(self.examples, embedding, self.effort)
+        for name, each in found.items():
+            if all(example.scan.startswith(SYNTHETIC) for example in self.examples[name]):
+                found[name] = replace(each, remarks=(*each.remarks, _UNPROVEN))
         return {name: StructureBox(name, each.status, self.box(each), each) for name, each in found.items()}
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
-from .examples import BoxCase
-from .labelled_scans import refuse_twins
+from .examples import SYNTHETIC, BoxCase
+from .labelled_scans import refuse_twins, source_of
 from .library import StructureLibrary
 from .locating import Example, make_example
 from .margins import KnownBox, known_boxes, learn_margins
@@ -91,8 +91,9 @@ def build_library(
 ) -> StructureLibrary:
     """Build a library of all structures that lie completely in scans of at least three patients.
 
-    Margins are learned from boxes that were located with examples of other patients. So the margins are valid for scans
-    that are not in the library. about: origin of the library. Raises PointsError if no structure has enough examples.
+    Margins are learned from boxes that were located with examples of other patients, and in real scans only with
+    examples of other sources, as new scans come from other scanners and were outlined by other people. about: origin of
+    the library. Raises PointsError if no structure has enough examples.
     """
     maps: dict[str, EmbeddingMap] = {}
     known: dict[str, BoxCase] = {}
@@ -115,14 +116,21 @@ def build_library(
             f"no structure lies completely inside the scans of {_FEWEST_EXAMPLES} patients; add labelled scans."
         )
     found: list[KnownBox] = []
+    sources = {source_of(c) for c in known if not c.startswith(SYNTHETIC)}
+
+    def is_other(case: str, target: BoxCase) -> bool:
+        if len(sources) < 2 or target.id.startswith(SYNTHETIC):
+            return known[case].patient != target.patient
+        return source_of(case) != source_of(target.id)
+
     for number, target in enumerate(known.values()):
         progress(0.5 + 0.5 * number / len(known), f"margins from {target.id}")
-        others = {
-            name: [example for c, example in of.items() if known[c].patient != target.patient][:_MOST_EXAMPLES]
+        chosen = {
+            name: others[:_MOST_EXAMPLES]
             for name, of in examples.items()
-            if name in target.structures
+            if name in target.structures and (others := [e for c, e in of.items() if is_other(c, target)])
         }
-        found += known_boxes(target, maps[target.id], others, _EFFORT)
+        found += known_boxes(target, maps[target.id], chosen, _EFFORT)
     few, _ = find_boxes(list(known.values()), model, _OWN_EXAMPLES)
     kept = {name: list(of.values())[:_MOST_EXAMPLES] for name, of in examples.items()}
     margins, own = learn_margins(found, by_structure=True), learn_margins(few, by_structure=False)

@@ -76,6 +76,11 @@ class Case:
         return _read_volume(self.path)
 
 
+def source_of(scan: str) -> str:
+    """Return the letters before the first digit or sign of a scan's name: scans of one source are named alike."""
+    return re.match(r"[^\W\d_]*", scan)[0].lower()
+
+
 def patient_of(scan: str) -> str:
     """Return the patient of a scan: the scan's name without an ending such as _t2 or -baseline."""
     return _TIME_POINT.sub("", scan)

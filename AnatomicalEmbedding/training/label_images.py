@@ -59,6 +59,8 @@ _MADE_OF: tuple[tuple[str, str, str | None], ...] = (
     (r"spinal_cord", "cord", None),
     (r"brain", "grey_matter", None),
     (r"thyroid_gland", "thyroid", None),
+    (r"(parotid|submandibular)_gland_.*", "gland", None),
+    (r"eye_.*", "eye", None),
     (r"costal_cartilages", "cartilage", None),
     (r"(autochthon|glute|iliopsoas).*", "muscle", None),
     (r"(vertebrae|rib|hip|femur|femoral_head|humerus|scapula|clavicula)_.*", "marrow", _BONE),

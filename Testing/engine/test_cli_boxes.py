@@ -52,6 +52,25 @@ def library(place, model):
     return path
 
 
+@pytest.mark.parametrize(("last", "is_proven"), [("east_1", False), ("west_4", True)])
+def test_margins_of_a_structure_need_scans_of_two_sources(place, model, tmp_path, last, is_proven):
+    """A structure of only one source has no margins of its own; scans of a single source judge each other."""
+    from AnatomicalEmbedding.cli import main
+    from AnatomicalEmbedding.structures.library import StructureLibrary
+
+    data, path = tmp_path / "data", tmp_path / "own.structures.safetensors"
+    data.mkdir()
+    for name, own in zip(SHIFTS, ("west_1", "west_2", "west_3", last), strict=True):
+        for suffix in (".nii.gz", ".seg.nii.gz", ".labels.json"):
+            (data / f"{own}{suffix}").write_bytes((place / "labelled" / f"{name}{suffix}").read_bytes())
+    labels = data / f"{last}.labels.json"
+    labels.write_text(json.dumps({n: name for n, name in json.loads(labels.read_text()).items() if name != "liver"}))
+    assert main([str(word) for word in ("structures", data, "--phantoms", 0, "-o", path, *model)]) == 0
+    library = StructureLibrary.load(path)
+    assert ("liver" in library.margins.scales) == is_proven
+    assert "kidney_left" in library.margins.scales
+
+
 def boxes_of(folder, name):
     return read_rois(folder / f"{name}.boxes.mrk.json")
 

@@ -41,7 +41,8 @@ def test_a_registration_is_written_and_all_files_agree(anatemb, place, labels, t
     told = json.loads(outcome.out)
     names = {path.name for path in output.iterdir()}
     assert names == {
-        "transform.h5", "moving_on_fixed.nii.gz", "registration.json", "displacement.nii.gz", "report.html",
+        "transform.h5", "initial_transform.h5", "moving_on_fixed.nii.gz", "registration.json", "displacement.nii.gz",
+        "report.html",
         "labels_on_fixed.nii.gz", "points_in_moving.mrk.json",
     }  # fmt: skip
     assert told["kind"] == "deformable"

@@ -1,6 +1,7 @@
 """Test the detection of mirrored scans: mirror images are reported, good scans are not."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from AnatomicalEmbedding.embedding.orientation import (
     JOINED,
     UNLIKE,
     UNUSUAL_SIZE,
+    doubtful_axes,
     find_faults,
     turn_over,
 )
@@ -74,6 +76,15 @@ def test_training_learns_which_side_is_which():
 def test_a_part_of_the_body_that_comes_twice_is_reported():
     joined = analytic_map(lambda p: p - (0, 0, 300) - (p[..., 2:] > 465) * (0, 0, 150), noise=5.0)
     assert JOINED in find_faults(joined, (9, 9, 9), {})
+
+
+def test_mirror_images_of_noise_are_not_embedded_and_those_of_turned_scans_are(model):
+    """Noise took three times as long as a patient."""
+    noise = analytic_map(lambda p: np.random.default_rng(0).normal(0, 90, p.shape) + (0, 0, 300))
+    turned = analytic_map(lambda p: p * (1, -1, 1) + (0, 60, 0))
+    noise, turned = (replace(each, calibration=model.calibration) for each in (noise, turned))
+    assert doubtful_axes(noise, (-3.9, 1.3, -1.7)) == ()
+    assert 1 in doubtful_axes(turned, (0.0, -1.7, 0.0))
 
 
 def test_a_good_scan_has_no_fault_and_a_turned_one_has_its_own(model, trunk):

@@ -63,6 +63,69 @@ def test_a_written_transform_reads_back(registration, points, tmp_path, suffix):
     assert np.abs(through(sitk.ReadTransform(str(path)), points) - registration.transform_points(points)).max() < 1e-3
 
 
+def test_the_initial_transform_is_one_transform_and_the_map_of_points(registration, points, tmp_path):
+    registration.write(tmp_path / "initial.h5", as_initial=True)
+    read = sitk.ReadTransform(str(tmp_path / "initial.h5"))
+    assert read.GetName() == "BSplineTransform", "elastix ignores a composite transform without a message"
+    corners = np.stack([LOW, HIGH])
+    assert np.abs(through(read, points) - registration.transform_points(points)).max() < 1e-3
+    assert np.abs(through(read, corners) - registration.transform_points(corners)).max() < 1e-3
+
+
+def test_elastix_starts_from_the_initial_transform(registration, start, tmp_path):
+    """elastix makes one step that moves nothing: its result is the moving scan through our transform."""
+    itk = pytest.importorskip("itk", reason="itk-elastix is not installed: pip install '.[bench]'")
+    registration.write(tmp_path / "initial.h5", as_initial=True)
+    images = [itk.image_from_array(np.float32(volume.voxels)) for volume in start]
+    for image, volume in zip(images, start, strict=True):
+        ijk_to_lps = LPS_FROM_RAS @ volume.ijk_to_ras
+        image.SetOrigin(ijk_to_lps[:3, 3].tolist())
+        image.SetSpacing(list(volume.spacing))
+        image.SetDirection(itk.matrix_from_array(ijk_to_lps[:3, :3] / volume.spacing))
+    still = itk.ParameterObject.New()
+    step = still.GetDefaultParameterMap("translation", 1)
+    step["MaximumNumberOfIterations"], step["SP_a"] = ("1",), ("0.0000001",)
+    step["AutomaticParameterEstimation"] = step["AutomaticTransformInitialization"] = ("false",)
+    still.AddParameterMap(step)
+    initial = itk.ParameterObject.New()
+    initial.AddParameterMap({"Transform": ("File",), "TransformFileName": (str(tmp_path / "initial.h5"),)})
+    method = itk.ElastixRegistrationMethod.New(*images, parameter_object=still)
+    method.SetInitialTransformParameterObject(initial)
+    method.UpdateLargestPossibleRegion()
+    assert likeness(itk.array_from_image(method.GetOutput()), start[0]) > 0.999
+
+
+def test_ants_starts_from_the_initial_transform(registration, start, tmp_path):
+    ants = pytest.importorskip("ants", reason="antspyx is not installed: pip install '.[bench]'")
+    registration.write(tmp_path / "initial.h5", as_initial=True)
+    images = [
+        ants.from_numpy(
+            np.float32(volume.voxels.T), (LPS_FROM_RAS @ volume.ijk_to_ras)[:3, 3].tolist(), list(volume.spacing),
+            (LPS_FROM_RAS @ volume.ijk_to_ras)[:3, :3] / volume.spacing,
+        )
+        for volume in start
+    ]  # fmt: skip
+    found = ants.registration(
+        *images, "SyNOnly", initial_transform=[str(tmp_path / "initial.h5")], reg_iterations=(0,),
+        outprefix=str(tmp_path / "ants"),
+    )  # fmt: skip
+    assert likeness(found["warpedmovout"].numpy().T, start[0]) > 0.999
+
+
+@pytest.fixture
+def start(registration) -> tuple[Volume, Volume]:
+    """A fixed scan, made from the moving scan by the known transform; and the moving scan."""
+    fixed = checkered()
+    moving = Volume(checkered(40).voxels, fixed.ijk_to_ras + _shift((5.0, -20.0, 100.0)), name="moving")
+    return registration.warp(moving, fixed), moving
+
+
+def likeness(voxels: np.ndarray, fixed: Volume) -> float:
+    """Correlation with the fixed scan, where it shows the moving scan."""
+    shown = fixed.voxels > -999
+    return float(np.corrcoef(voxels[shown], fixed.voxels[shown])[0, 1])
+
+
 def test_the_displacement_of_voxels_is_the_map_of_points(registration, tmp_path):
     fixed = checkered()
     registration.write_field(tmp_path / "field.nii.gz", fixed)

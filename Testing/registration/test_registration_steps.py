@@ -1,12 +1,14 @@
 """Test each step of registration against known transforms, with made-up matches and a deformed patient."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
 from AnatomicalEmbedding.phantom import map_points
 from AnatomicalEmbedding.registration.affine import AFFINE, RIGID, GridMatches, fit_affine
-from AnatomicalEmbedding.registration.register import KINDS, fit_field, register
+from AnatomicalEmbedding.registration.register import KINDS, fit_field, register, spine_distance_mm
 from AnatomicalEmbedding.registration.spline import Lattice
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Volume
@@ -55,6 +57,59 @@ def test_an_affine_map_is_found_exactly():
     truth = turned(-15.0) @ np.diag([1.2, 0.8, 1.1, 1.0])
     found = fit_affine(made_up_matches(transform_points(truth, LATTICE.points_ras())), AFFINE)
     assert np.allclose(found, truth, atol=1e-8)
+
+
+def spine_one_level_off(truth: np.ndarray) -> GridMatches:
+    """Matches of organs in front, each up to 3 cm off; and of the spine, right across the body but a level too low."""
+    every = made_up_matches(transform_points(truth, LATTICE.points_ras()))
+    is_spine = every.fixed_ras[:, 1] < -50
+    organs = every.fixed_ras[:, 1] > 30
+    wrong = np.random.default_rng(0).normal(0, 15, every.fixed_ras.shape) + (0.0, 12.0, 0.0)
+    wrong[is_spine] = (0.0, 0.0, -30.0)
+    kept = is_spine | organs
+    some = {name: getattr(every, name)[kept] for name in SLAB}
+    some["moving_ras"] = some["moving_ras"] + wrong[kept]
+    return GridMatches(LATTICE, **some, tried=len(kept), height_known=~is_spine[kept])
+
+
+@pytest.mark.parametrize("kind", [RIGID, AFFINE])
+def test_matches_of_uncertain_level_count_across_the_body_only(kind):
+    truth = turned(8.0)
+    matches = spine_one_level_off(truth)
+    known = matches.height_known
+    fit = fit_affine(matches, kind)
+    organs_alone = fit_affine(
+        GridMatches(LATTICE, *(getattr(matches, name)[known] for name in SLAB), tried=len(known)), kind
+    )
+    off, before = (
+        (transform_points(each, matches.fixed_ras) - transform_points(truth, matches.fixed_ras))[~known]
+        for each in (fit, organs_alone)
+    )
+    assert np.linalg.norm(off[:, :2], axis=1).mean() < 0.8 * np.linalg.norm(before[:, :2], axis=1).mean()
+    assert np.abs(off[:, 2]).mean() < np.abs(before[:, 2]).mean() + 3.0, "the wrong heights of the spine move nothing"
+
+
+def test_a_smooth_displacement_takes_no_height_from_an_uncertain_level():
+    matches = spine_one_level_off(np.eye(4))
+    points = LATTICE.points_ras()
+    field = fit_field(matches, np.eye(4), points.min(0) - 12, points.max(0) + 12)
+    moved = field.at(matches.fixed_ras[~matches.height_known])
+    assert np.abs(moved[:, 2]).mean() < 10.0
+    assert np.linalg.norm(moved[:, :2], axis=1).mean() < 3.0
+
+
+def test_spines_that_lie_apart_are_stated_and_warned_of(bent_pair):
+    found = bent_pair.registered("affine")
+    assert found.spine_mm < 10.0
+    assert found.doubt == ""
+    assert f"the spines lie up to {found.spine_mm:.1f} mm apart" in found.quality
+    shifted = found.affine.copy()
+    shifted[0, 3] += 40.0
+    wrong = replace(found, affine=shifted)
+    wrong = replace(wrong, spine_mm=spine_distance_mm(wrong, *bent_pair.maps))
+    assert wrong.spine_mm == pytest.approx(40.0, abs=10.0)
+    assert "do not fit well" in wrong.doubt
+    assert "Check the result" in wrong.doubt
 
 
 def test_a_thin_slab_of_matches_tells_no_scale_across_it():

@@ -106,7 +106,7 @@ def _register(maps, volumes, kind, device, step) -> tuple[Registration, str]:
 def _describe(found: Registration, folding: Folding, seconds: float, note: str) -> str:
     sentences = [
         f"{found.moving} was aligned with {found.fixed} ({found.kind}).",
-        f"The alignment uses {found.used} of {found.tried} matched points of {found.fixed}.",
+        f"The alignment uses {found.used} of {found.tried} matched points of {found.fixed}: {found.quality}.",
     ]
     if found.field is not None:
         sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # below 0 means folding: next sentence
@@ -114,4 +114,5 @@ def _describe(found: Registration, folding: Folding, seconds: float, note: str) 
         sentences.append(f"The deformation is folded in {100 * folding.share:.2f} % of the body.")
     elif found.kind == AFFINE:
         sentences.append(f"Tissue is {folding.low:.2f} times as large in {found.moving} as in {found.fixed}.")
-    return " ".join(filter(None, [*sentences, f"The alignment took {seconds:.1f} s.", folding.doubt, note]))
+    doubts = [found.doubt, folding.doubt]
+    return " ".join(filter(None, [*sentences, f"The alignment took {seconds:.1f} s.", *doubts, note]))
