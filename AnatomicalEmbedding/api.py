@@ -56,7 +56,7 @@ def match_all(
         template: map or scan in which the points are given.
         points: (N, 3) mm, or a PointList as `read_points` returns it.
         targets: maps or scans to search.
-        effort: "coordinates" (quickest), "fast", "standard" or "thorough" (a little more exact, twice the time).
+        effort: "coordinates" (quickest), "fast" or "standard" (most exact).
         same_patient: True to register scans that show one patient, False to match them; default: register scans with
             the same DICOM Patient ID. Where a map is given in place of a scan, the points are matched.
         frame: "RAS" or "LPS": the frame of `points` if they are an array. Answers have `points_ras` and `points_lps`.

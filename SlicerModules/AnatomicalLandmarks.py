@@ -61,7 +61,7 @@ class AnatomicalLandmarksParameterNode:
 
     template: scan in which the user places points. allTargets: True to find the points in all other scans. targets:
     the scans in which points are found if allTargets is False. points: the template's point list. jump: True to move
-    all views to each placed point. thorough: True for slower, slightly better matching. alignFixed: the scan that stays
+    all views to each placed point. alignFixed: the scan that stays
     in place; None for the template. alignMoving: the scan that is moved; None for the first scan that is not the fixed
     scan. alignKind: kind of transform, such as "rigid". alignResample: True to also create a resampled copy of the
     moving scan. alignColours: True to show the two scans in two colours.
@@ -72,7 +72,6 @@ class AnatomicalLandmarksParameterNode:
     allTargets: bool = True
     points: vtkMRMLMarkupsFiducialNode
     jump: bool = True
-    thorough: bool = False
     alignFixed: vtkMRMLScalarVolumeNode
     alignMoving: vtkMRMLScalarVolumeNode
     alignKind: str = "deformable"
@@ -232,7 +231,6 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self.say(text.format(name=points.GetName()))
             node.points = points = None
         self.logic.jumps = node.jump
-        self.logic.effort = "thorough" if node.thorough else "standard"
         self._targets = self.scanChoice.show(node, without=template)
         self.logic.setScans(template, self._targets)
         self.logic.setPoints(points if template is not None else None)

@@ -179,7 +179,7 @@ def _from_query(record: FollowUp, lesion: Lesion, key: str, target: EmbeddingMap
         raise PointsError("is marked in no other loaded study; mark it in a study.")
     seen = lesion.findings[source]
     try:
-        (matches,) = match_query(query_from_text(seen.query), [target], "standard" if effort == "thorough" else effort)
+        (matches,) = match_query(query_from_text(seen.query), [target], effort)
     except DAMAGED:
         raise PointsError(f"its kept query is damaged; load the scan of {record.study(source).label}.") from None
     doubt = doubt_of(matches, np.array(seen.point_ras), None, target, None)

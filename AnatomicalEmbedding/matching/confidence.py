@@ -18,10 +18,9 @@ from .target_batch import TargetRows
 
 # residual, gap: distance of the answer's coordinate from the point's coordinate, after the first step and at the end.
 # moved: mm from the first answer. edge, end: mm to the target's nearest edge, and to its nearest end along S. sizes:
-# mm^3 of body frame per mm^3 of scan. r, a, s: body coordinate of the point. similarity, spread, cycle: see `Evidence`.
+# mm^3 of body frame per mm^3 of scan. r, a, s: body coordinate of the point. similarity, spread: see `Evidence`.
 EVIDENCE = (
     "residual", "gap", "moved", "edge", "end", "template size", "target size", "r", "a", "s", "similarity", "spread",
-    "cycle",
 )  # fmt: skip
 _HIGHEST = 0.99  # highest probability that is stated: a thousand similar matches cannot prove a higher one
 PLACE = [EVIDENCE.index(axis) for axis in "ras"]  # columns of the point's body coordinate (r, a, s)
@@ -37,12 +36,11 @@ class Evidence:
         template_size: (n,) volume in the body frame that corresponds to 1 mm^3 of the template at the point.
         similarity: (n,) similarity of descriptors at the point and at the answer.
         spread_mm: (n,) root mean square error of the affine function fitted to the displacements around the point.
-        cycle_mm: (n,) distance between each point and the place found by matching its answer back to the template.
     """
 
     def __init__(self, first: CoordinateAnswers, query: torch.Tensor, template_size: torch.Tensor) -> None:
         self.first, self.query, self.template_size = first, query, template_size
-        self.similarity = self.spread_mm = self.cycle_mm = torch.zeros(len(query))
+        self.similarity = self.spread_mm = torch.zeros(len(query))
 
     def table(self, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
         """Make the table of evidence, (n, len(EVIDENCE)), for answers at `cells` (n, 3), in target cells i, j, k."""
@@ -51,8 +49,7 @@ class Evidence:
         moved = ((cells - self.first.cells) * cell_mm).norm(dim=1)
         gap = (found[:, :3] - self.query).norm(dim=1)
         first = (self.first.residual, gap, moved, found[:, 3], found[:, 4], self.template_size, self.first.size)
-        last = (self.similarity, self.spread_mm, self.cycle_mm)
-        columns = [*first, *self.query.unbind(1), *last]
+        columns = [*first, *self.query.unbind(1), self.similarity, self.spread_mm]
         return torch.stack([column.double() for column in columns], dim=1).float().numpy()
 
 

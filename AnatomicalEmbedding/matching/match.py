@@ -27,7 +27,6 @@ from .status import ABSENT, at_most_uncertain, is_level_certain
 from .target_batch import TargetRows
 
 _SCORE_MM = 10.0
-_CORRECTED_MM = 15.0  # an answer is not corrected if it is matched back to a place farther than this from the point
 # at the spine, 70 % of the matches within a patient reach this similarity, and 3 % between patients
 SAME_TISSUE = 0.845
 _BATCH_POINTS = 2000  # points x targets in memory at a time; each needs 13 kB
@@ -112,18 +111,15 @@ def match_all(
         points_ras: (N, 3) RAS mm in the template; continuous, not rounded to voxels.
         effort: "standard" is the default. "fast" compares the descriptor of each point only, without the tissue around
             the point. It is five times faster and less exact, for crosshairs that follow the mouse and for tens of
-            thousands of points. "thorough" takes twice as long: it also matches each answer back to the template,
-            measures how far the result is from the point, and corrects the answer by half of this difference.
-            "coordinates" compares no descriptors. Weights without descriptors always use "coordinates".
+            thousands of points. "coordinates" compares no descriptors. Weights without descriptors always use
+            "coordinates".
 
     Raises:
         PointsError: a point lies outside the template.
         MapError: the maps were made with different weights, or a target has no body cells.
         AnatomicalEmbeddingError: the effort is unknown.
     """
-    if effort not in EFFORTS:
-        raise AnatomicalEmbeddingError(f"effort {effort!r} is unknown; choose one of {', '.join(EFFORTS)}.")
-    _check_targets(targets, template.provenance.weights_hash)
+    _check(effort, targets, template.provenance.weights_hash)
     points_ras = as_points(points_ras)
     size = max(1, min(len(points_ras), _BATCH_POINTS))
     together = max(1, _BATCH_POINTS // size)
@@ -138,9 +134,9 @@ def match_all(
 
 
 def _match(
-    template: EmbeddingMap, points_ras: np.ndarray, targets: Sequence[EmbeddingMap], effort: str, by_image: bool = True
+    template: EmbeddingMap, points_ras: np.ndarray, targets: Sequence[EmbeddingMap], effort: str
 ) -> list[Matches]:
-    """Match one batch of points. by_image: True to refine the answers by image patches, if all maps have an image."""
+    """Match one batch of points."""
     if not len(points_ras):
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
     if template.local is None or any(target.local is None for target in targets):
@@ -148,12 +144,9 @@ def _match(
     rows = TargetRows.each(targets, len(points_ras))
     query = read_query(template, points_ras, effort)
     cells, score, evidence = _find(query, rows, effort)
-    if effort == "thorough":
-        back = _matched_back(template, cells, rows)
-        cells, evidence.cycle_mm = _corrected(cells, back - np.tile(points_ras, (len(targets), 1)), rows)
     placed = cells
-    seen = by_image and not template.is_film and all(each.image is not None for each in (template, *targets))
-    if seen and effort in ("standard", "thorough"):
+    seen = not template.is_film and all(each.image is not None for each in (template, *targets))
+    if seen and effort == "standard":
         windows = read_windows(template, torch.from_numpy(transform_points(template.ras_to_cell, points_ras)))
         placed = rows.read(into_body, sharpen(windows.repeat(len(targets), 1), rows, cells))
     return _judged(query, cells, score, evidence, rows, template.calibration, effort, placed)
@@ -163,16 +156,13 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
     """Find the points of a query as `match_all` does, but without the template and without `image_step`.
 
     Args:
-        effort: any effort except "thorough", which needs the template. If the query lacks values that the effort needs,
-            a lower effort is used.
+        effort: see `match_all`. If the query lacks values that the effort needs, a lower effort is used.
 
     Raises:
         MapError: a target was embedded with other weights, or has no body cells.
-        AnatomicalEmbeddingError: the effort is unknown, or "thorough".
+        AnatomicalEmbeddingError: the effort is unknown.
     """
-    if effort not in EFFORTS[:-1]:
-        raise AnatomicalEmbeddingError(f"effort {effort!r} cannot be used; choose one of {', '.join(EFFORTS[:-1])}.")
-    _check_targets(targets, query.weights_hash)
+    _check(effort, targets, query.weights_hash)
     if not targets or not len(query.coordinates):
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
     if any(target.local is None for target in targets):
@@ -241,7 +231,7 @@ def _doubtful_levels(
     """
     coordinates = table[:, PLACE]
     doubtful = near_spine(coordinates) if rows.maps[0].provenance.metric else np.zeros(len(table), dtype=bool)
-    if effort not in ("coordinates", "fast"):
+    if effort == "standard":
         doubtful &= score < SAME_TISSUE
     parts = np.split(places, np.cumsum(rows.counts)[:-1])
     if doubtful.any() and query.above_ends_mm is not None:
@@ -258,7 +248,9 @@ def _doubtful_levels(
     return levels
 
 
-def _check_targets(targets: Sequence[EmbeddingMap], weights_hash: str) -> None:
+def _check(effort: str, targets: Sequence[EmbeddingMap], weights_hash: str) -> None:
+    if effort not in EFFORTS:
+        raise AnatomicalEmbeddingError(f"effort {effort!r} is unknown; choose one of {', '.join(EFFORTS)}.")
     for target in targets:
         made = target.provenance
         if made.weights_hash != weights_hash:
@@ -267,29 +259,6 @@ def _check_targets(targets: Sequence[EmbeddingMap], weights_hash: str) -> None:
                 " the template's map; embed both scans with the same weights."
             )
         target.check_body()
-
-
-def _matched_back(template: EmbeddingMap, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
-    """Match cells (n, 3) of the targets in `rows` back to the template. Returns (n, 3) RAS mm in the template."""
-    found = []
-    for target, part in zip(rows.maps, cells.split(rows.counts), strict=True):
-        places = transform_points(target.cell_to_ras, part.numpy())
-        found.append(_match(target, places, [template], "standard", by_image=False)[0].points_ras)
-    return np.concatenate(found)
-
-
-def _corrected(cells: torch.Tensor, off_mm: np.ndarray, rows: TargetRows) -> tuple[torch.Tensor, torch.Tensor]:
-    """Move each answer by half of the error that matching back to the template has shown, as in Bai 2023.
-
-    cells: (n, 3) answers, as cells of the target. off_mm: (n, 3) RAS mm, from each point in the template to the place
-    where its answer was matched back. If this distance is 15 mm or more, the answer is not moved. Returns the moved
-    answers, and the distances (n,), mm.
-    """
-    off = torch.from_numpy(off_mm)
-    cycle_mm = off.norm(dim=1)
-    cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
-    moved = cells - 0.5 * off / cell_mm * (cycle_mm < _CORRECTED_MM)[:, None]
-    return rows.read(into_body, moved), cycle_mm
 
 
 def _joined(parts: Sequence[Matches]) -> Matches:

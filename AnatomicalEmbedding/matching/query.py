@@ -31,7 +31,7 @@ class Query:
         coordinates: (n, 3) float64 body coordinates, in the unit of the map.
         sizes: (n,) volume in the body frame that corresponds to 1 mm^3 of the template at each point.
         descriptors: (n, l) descriptors of the points themselves, for effort "fast"; or None.
-        blocks: descriptors of the tissue around the points, for "standard" and "thorough"; or None.
+        blocks: descriptors of the tissue around the points, for effort "standard"; or None.
         above_ends_mm: (n, len(ENDS_MM)) height of the points above each end of the spine, mm; NaN for an end that the
             template does not show. None if no heights were computed.
         level_chances: (n,) chance that the template's level of the spine at each point is right; 0 if the template does

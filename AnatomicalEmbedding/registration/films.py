@@ -21,7 +21,6 @@ from ..embedding.coverage import cell_points, robust_affine
 from ..embedding.grid_reading import peak_offsets
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
-from ..matching import EFFORTS
 from ..matching.match import Matches, match_all
 from ..matching.status import ABSENT, at_most_uncertain
 from ..scan.geometry import bounds_of, transform_points
@@ -98,14 +97,14 @@ def film_answers(
 ) -> Matches:
     """Return the answers for points (n, 3), RAS mm of a film, from their matches `found`.
 
-    With the efforts "standard" and "thorough", the answers follow the displacement of the whole film, if the films have
-    enough in common. If the films are not alike, such as films of a chest and of another part of the body, all points
+    With the effort "standard", the answers follow the displacement of the whole film, if the films have enough in
+    common. If the films are not alike, such as films of a chest and of another part of the body, all points
     are absent. No answer is "matched", because the expected errors were learned from projected films.
 
     same_patient: the films are known to show one patient's chest, so they are not tested for being alike. Projected
     films and radiographs of one patient are less alike than radiographs of two patients.
     """
-    transform = None if effort in EFFORTS[:2] else _transform(template, target)
+    transform = None if effort != "standard" else _transform(template, target)
     return _following(transform, points_ras, target, found, same_patient)
 
 

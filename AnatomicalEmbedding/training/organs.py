@@ -22,7 +22,7 @@ _NORMAL = 1.48  # standard deviation of a normal distribution, divided by its me
 _HELD_CELLS = 1  # least distance, in cells, of a complete organ from the lowest and the highest cells of the body
 _NEAR_CELLS = 2
 _OPPOSED = 0.3  # the cosine between the codes of neighbours is moved towards minus this value
-_LEAST_WEIGHT = 0.02  # weight of two organs that are never near each other; not 0, as thorough matching searches far
+_LEAST_WEIGHT = 0.02  # weight of two organs that are never near each other; not 0, as matching also compares them
 _ELSEWHERE_WEIGHT = 0.3  # least weight of "everything else", which is next to every organ
 _STEPS, _RATE = 500, 0.05
 

@@ -108,7 +108,7 @@ class TestBesideWeights:
         weights = find_weights(name)
         assert weights.calibration.evidence == EVIDENCE
         assert find_calibration(weights.sha256).weights_hash == weights.sha256
-        efforts = {"fast", "standard", "thorough"} if weights.network.spec.local_channels else {"coordinates"}
+        efforts = {"fast", "standard"} if weights.network.spec.local_channels else {"coordinates"}
         assert set(weights.calibration.forests) == efforts
 
 

@@ -31,7 +31,7 @@ def test_weights_get_their_calibration_and_use_it(anatemb, labelled, place, tmp_
     assert made.code == 0
     assert f"wrote {tmp_path / 'described.calibration.safetensors'}" in made.out
     assert "bent scans:" in made.out
-    assert set(Calibration.load(calibration_file(weights)).forests) == {"fast", "standard", "thorough"}
+    assert set(Calibration.load(calibration_file(weights)).forests) == {"fast", "standard"}
     outcome = anatemb(
         "evaluate", "confidence", labelled, "--effort", "fast", "--model", weights, "--no-cache", "--json"
     )
@@ -40,7 +40,7 @@ def test_weights_get_their_calibration_and_use_it(anatemb, labelled, place, tmp_
     assert rows["all"]["present"] > 42
     out = tmp_path / "out"
     words = ("match", place.template, place.points, place.target, "-o", out, "--model", weights, "--no-cache")
-    assert anatemb(*words, "--effort", "thorough").code == 0
+    assert anatemb(*words).code == 0
     rows = list(csv.DictReader((out / "matches.csv").open()))
     assert {row["status"] for row in rows} <= {"matched", "uncertain", "absent"}
     assert all(0 <= float(row["probability"]) <= 1 and float(row["expected_error_mm"]) > 0 for row in rows)

@@ -137,7 +137,7 @@ class TestEdges:
 
 
 class TestMany:
-    @pytest.mark.parametrize("effort", ["fast", "standard", "thorough"])
+    @pytest.mark.parametrize("effort", ["fast", "standard"])
     def test_several_targets_are_each_answered_as_if_alone(self, effort, monkeypatch):
         """Targets of different size and body, more rows than are answered at once."""
         monkeypatch.setattr(matching, "_BATCH_POINTS", 100)
@@ -162,7 +162,7 @@ class TestMany:
 
 class TestRefused:
     def test_an_effort_that_does_not_exist(self):
-        with pytest.raises(AnatomicalEmbeddingError, match="choose one of coordinates, fast, standard, thorough"):
+        with pytest.raises(AnatomicalEmbeddingError, match="choose one of coordinates, fast, standard"):
             match(analytic_map(itself), MIDDLE, analytic_map(itself), "hard")
 
     def test_maps_of_different_weights(self):

@@ -35,9 +35,9 @@ class LandmarkLogic(Listener):
     the user. Signal shown(pointId): all views have moved to this point and its answers.
 
     `setScans` sets template (volume node in which the user places points) and targets (volume nodes in which the points
-    are found). `setPoints` sets points (the template's point list). effort: effort of matching, see
-    `AnatomicalEmbedding.matching.match.match_all`. jumps: True to move all views to each point that was placed or
-    moved. A scan without a map is embedded first; its views move when the answer in this scan is found.
+    are found). `setPoints` sets points (the template's point list). jumps: True to move all views
+    to each point that was placed or moved. A scan without a map is embedded first; its views move when the answer in
+    this scan is found.
     """
 
     def __init__(self, scene, store: MapStore) -> None:
@@ -45,7 +45,7 @@ class LandmarkLogic(Listener):
         self.changed, self.reported, self.shown = Signal(), Signal(), Signal()
         self.template = self.points = None
         self.targets: list = []
-        self.effort, self.jumps = "standard", True
+        self.jumps = True
         self.history = LandmarkHistory(scene)
         self._answers = AnswerLists(scene)
         self._matcher = LandmarkMatcher(store, self._answers)
@@ -240,7 +240,7 @@ class LandmarkLogic(Listener):
     def _match(self, pointId: str) -> None:
         self.prepare()
         with self._writing:
-            sentences = self._matcher.match(self.template, self.effort, pointId)
+            sentences = self._matcher.match(self.template, pointId)
         self._showAnswers(sentences)
 
     def _updateAnswers(self) -> None:
@@ -250,7 +250,7 @@ class LandmarkLogic(Listener):
         if self.points is not None and self.template is not None:
             with self._writing:
                 self._answers.tidy()
-                sentences = self._matcher.match(self.template, self.effort)
+                sentences = self._matcher.match(self.template)
         self._showAnswers(sentences)
 
     def _showAnswers(self, sentences: Sequence[str]) -> None:

@@ -26,7 +26,7 @@ class LandmarkMatcher:
         self.outside: set[str] = set()
         self._refusals: set[str] = set()
 
-    def match(self, template, effort: str, moved: str = "") -> list[str]:
+    def match(self, template, moved: str = "") -> list[str]:
         """Match points in all targets that have a map. Returns messages for the user.
 
         A point is matched in a target without an answer, or if the answer was made with other weights or voxels.
@@ -59,12 +59,12 @@ class LandmarkMatcher:
             if missing:
                 groups.setdefault(missing, []).append(target)
         for missing, group in groups.items():  # targets that lack the same answers are matched together
-            sentences += self._match(template, [ids[n] for n in missing], places[list(missing)], group, effort)
+            sentences += self._match(template, [ids[n] for n in missing], places[list(missing)], group)
         return sentences
 
-    def _match(self, template, ids: list[str], places: np.ndarray, targets: list, effort: str) -> list[str]:
+    def _match(self, template, ids: list[str], places: np.ndarray, targets: list) -> list[str]:
         try:
-            found = self.store.match(template, places, targets, effort)
+            found = self.store.match(template, places, targets)
         except AnatomicalEmbeddingError as error:
             return [str(error)]
         for target, matches in zip(targets, found, strict=True):
