@@ -86,10 +86,11 @@ weights: $(VENV)/dev.stamp
 docs: $(VENV)/docs.stamp
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
-# draws the plots and pictures of docs/ anew
-docs-pictures: $(VENV)/docs.stamp
+# all plots and pictures of docs/ anew; with SLICER=path/to/Slicer, those of the modules too
+docs-pictures: system $(VENV)/docs.stamp $(VIEWS)/stamp
 	$(BIN)/python tools/draw_benchmarks.py docs/pictures
 	$(BIN)/python tools/draw_concepts.py docs/pictures
+	$(VIEWS)/bin/python tools/take_pictures.py $(if $(SLICER),--slicer "$(SLICER)")
 
 # software bill of materials (CycloneDX) of what `make` has installed: build/sbom.json
 sbom: $(VENV)/dev.stamp

@@ -9,7 +9,7 @@ median over the examples. If the network finds a similar organ, the box of this 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -63,7 +63,7 @@ class Located:
         sigma_mm: (6,) likely error of each side of the box, in the order of SIDES.
         present: 0 to 1, share of the structure's points inside the target; if 0, `box_ras` lies outside the scan.
         cut: names of the sides that lie beyond the scan's edge.
-        remarks: sentences about examples whose boxes are far from the boxes of the other examples.
+        remarks: sentences about an uncertain level, and about examples whose boxes are far from the other boxes.
         near: names of sides inside the scan that are nearer to its edge than NEAR_ERRORS times their likely error.
         scan_ras: (2, 3) RAS mm, the box of the scan.
         levels: for a vertebra, disc or rib of uncertain level, the two possible levels ("L3 or L4"); else "".
@@ -129,9 +129,16 @@ def held_in(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
 
 
 def locate(
-    structures: Mapping[str, Sequence[Example]], target: EmbeddingMap, effort: str = "standard"
+    structures: Mapping[str, Sequence[Example]],
+    target: EmbeddingMap,
+    effort: str = "standard",
+    compare_examples: bool = False,
 ) -> dict[str, Located]:
-    """Locate structures in one target; all points are matched together. structures: name -> examples.
+    """Locate structures in one target; all points are matched together.
+
+    Args:
+        structures: name of structure -> examples.
+        compare_examples: add a remark about each example whose box is far from the boxes of the other examples.
 
     Raises PointsError for a structure without examples, and the errors of `matching.match.match_query`.
     """
@@ -150,6 +157,9 @@ def locate(
     for name, examples in structures.items():
         these = slice(first, first + len(examples))
         found[name] = _combined(name, examples, guesses[these], trusts[these], target)
+        if compare_examples:
+            remarks = _disagreements(examples, np.array(guesses[these]))
+            found[name] = replace(found[name], remarks=found[name].remarks + remarks)
         first += len(examples)
     return found
 
@@ -213,7 +223,7 @@ def _combined(
     )
     present = float(np.median(held)) if np.median(held) * len(trusts[0]) >= 2 else 0.0
     levels = _doubtful_levels(name, box, target)
-    remarks = ((level_sentence(levels),) if levels else ()) + _disagreements(examples, sides)
+    remarks = (level_sentence(levels),) if levels else ()
     return Located(name, box, sigma, present, cut, remarks, near, scan, levels)
 
 

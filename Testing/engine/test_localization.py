@@ -77,10 +77,12 @@ class TestSeveralExamples:
     def test_one_that_is_wrong_is_outvoted_and_named(self):
         good = [make_example(shifted((n, 0.0, -n)), BOX + (n, 0.0, -n)) for n in (0.0, 3.0, 6.0)]
         wrong = replace(make_example(analytic_map(itself), BOX + (0.0, 0.0, 45.0)), scan="patient 9")
-        found = locate({"liver": [good[0], wrong, *good[1:]]}, analytic_map(itself))["liver"]
+        examples = {"liver": [good[0], wrong, *good[1:]]}
+        found = locate(examples, analytic_map(itself), compare_examples=True)["liver"]
         np.testing.assert_allclose(found.box_ras, BOX, atol=2.0)
         assert len(found.remarks) == 1
         assert found.remarks[0].startswith("the box from the example in patient 9 is 4")
+        assert not locate(examples, analytic_map(itself))["liver"].remarks  # nobody can correct a library
 
 
 def test_a_structure_that_is_not_in_the_scan(calibration):
