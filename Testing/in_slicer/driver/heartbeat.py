@@ -1,12 +1,16 @@
-"""Measure how long the main thread is blocked: a timer with a short interval records its longest gap."""
+"""Measure how long the main thread is blocked: a timer with a short interval records its longest gap. Time in which
+the thread could run but other programs had all processors does not count (known on Linux only).
+"""
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import qt
 
 _INTERVAL_MS = 5
+_WAITS = Path("/proc/thread-self/schedstat")  # the second number: ns in which this thread waited for a processor
 
 
 class Heartbeat:
@@ -20,7 +24,7 @@ class Heartbeat:
         self._timer.connect("timeout()", self._beat)
 
     def __enter__(self) -> Heartbeat:
-        self._last = time.perf_counter()
+        self._last = _now()
         self._timer.start()
         return self
 
@@ -29,6 +33,12 @@ class Heartbeat:
         self._timer.stop()
 
     def _beat(self) -> None:
-        now = time.perf_counter()
+        now = _now()
         self.longest_ms = max(self.longest_ms, 1000 * (now - self._last))
         self._last = now
+
+
+def _now() -> float:
+    """Seconds, less those in which this thread has waited for a processor."""
+    waited = int(_WAITS.read_text().split()[1]) / 1e9 if _WAITS.is_file() else 0.0
+    return time.perf_counter() - waited
