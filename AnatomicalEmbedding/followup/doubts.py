@@ -47,7 +47,7 @@ def doubt_of(
     error_mm = 0.0 if matches.expected_error_mm is None else matches.expected_error_mm[0]
     levels = source and differing_levels(source, point_ras, target, matches.points_ras[0], error_mm)
     if levels:
-        return "{1}: the level of the spine is {0} at the lesion, but {1} here".format(*levels)
+        return "{1}: the level of the spine is {0} in the other scan, but {1} here".format(*levels)
     if matches.levels is not None and matches.levels[0]:
         return f"{matches.levels[0]}: the level of the spine is not certain"
     if matches.present is None or matches.present[0] >= SHOWN:

@@ -151,7 +151,7 @@ def test_levels_of_the_two_scans_that_contradict_each_other_make_a_proposal_unce
     spines = {"a": spine_of(("T12", "L1", "L2", "L3", "L4")), "b": spine_of(("L2", "L3", "L4", "L5", "S1"))}
     guess = guess_in_b({key: replace(MAPS[key], spine=spine) for key, spine in spines.items()}, Grown())
     assert guess.status == "uncertain"
-    assert guess.doubt == "L3: the level of the spine is L1 at the lesion, but L3 here"
+    assert guess.doubt == "L3: the level of the spine is L1 in the other scan, but L3 here"
     same = guess_in_b({key: replace(MAPS[key], spine=spines["a"]) for key in "ab"}, Grown())
     assert (same.status, same.doubt) == ("matched", "")
 

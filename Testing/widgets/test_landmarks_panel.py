@@ -76,14 +76,15 @@ def test_a_volume_that_is_no_ct_is_named_and_the_others_go_on(kit, panel):
     assert set(row.answers) == {node(name).GetID() for name in ("Current", "Other")}
 
 
-def test_a_cell_names_the_two_possible_vertebrae(kit, panel):
+def test_a_cell_says_in_a_few_words_why_an_answer_is_uncertain(kit, panel):
     prepare(kit, panel)
     place(new_list(panel), "liver_dome")
     answers = panel.logic.answersIn(node("Current"))
-    answers.keep({key: replace(answer, levels="T12 or L1") for key, answer in answers.answers.items()})
+    doubt = "T12 or L1: the level of the spine is not certain"
+    answers.keep({key: replace(answer, doubt=doubt) for key, answer in answers.answers.items()})
     panel.matchTable.update()
     assert cell(panel, 0, 1).endswith(" mm, T12 or L1")
-    assert "T12 or L1" in panel.matchTable.widget.item(0, 1).toolTip()
+    assert "the level of the spine is not certain" in panel.matchTable.widget.item(0, 1).toolTip()
     assert "T12" not in cell(panel, 0, 2)
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 
 import vtk
 
-from AnatomicalEmbedding.matching.status import ABSENT, MATCHED, level_sentence
+from AnatomicalEmbedding.matching.status import ABSENT, MATCHED
 
 from ..shared.Colours import AMBER, GREEN, errorText
 from ..shared.SceneNodes import nodesOf
@@ -33,7 +33,7 @@ class Answer:
     pointId: ID of the answer's point in the list of answers; "" if there is no such point yet. status: status of the
     match; MOVED or REMOVED for the user's own answer. errorMm: expected error, mm. probability: probability of an error
     of at most 10 mm. errorMm and probability are None if the weights have no calibration. madeFrom: key of the weights
-    and scans of the answer. levels: the two possible levels of an uncertain answer at the spine ("L3 or L4"), or "".
+    and scans of the answer. doubt: what speaks against an uncertain answer, see `followup.doubts.doubt_of`, or "".
     outdated: True if the user gave the answer and moved the template point later.
     """
 
@@ -43,7 +43,7 @@ class Answer:
     probability: float | None = None
     madeFrom: str = ""
     outdated: bool = False
-    levels: str = ""
+    doubt: str = ""
 
     @property
     def byHand(self) -> bool:
@@ -58,8 +58,7 @@ class Answer:
             return "marked by hand as not visible"
         if self.status == ABSENT:
             return "absent: this scan does not seem to show the point"
-        doubt = f"; {level_sentence(self.levels)}" if self.levels else ""
-        return f"{self.status}: {errorText(self.errorMm, self.probability)}{doubt}"
+        return "; ".join(filter(None, [f"{self.status}: {errorText(self.errorMm, self.probability)}", self.doubt]))
 
 
 class AnswerList:

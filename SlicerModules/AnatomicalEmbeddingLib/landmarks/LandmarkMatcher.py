@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.matching.status import UNCERTAIN
+from AnatomicalEmbedding.matching.status import MATCHED, UNCERTAIN
 from AnatomicalEmbedding.registration import BY_REGISTRATION
 
 from ..shared.maps.MapStore import MapStore
@@ -68,8 +68,8 @@ class LandmarkMatcher:
         except AnatomicalEmbeddingError as error:
             return [str(error)]
         for target, matches in zip(targets, found, strict=True):
-            source = self._source(template, target)
-            answers = [judgement(matches, n, source) for n in range(len(ids))]
+            source, doubts = self._source(template, target), self.store.doubts(template, places, target, matches)
+            answers = [judgement(matches, n, source, doubts[n]) for n in range(len(ids))]
             self._answers.write(target, ids, matches.points_ras, answers)
         return []
 
@@ -105,13 +105,14 @@ def madeFrom(templateMap, targetMap) -> str:
     return f"{of.weights_hash[:12]}-{of.scan_hash[:12]}-{targetMap.provenance.scan_hash[:12]}"
 
 
-def judgement(matches, n: int, source: str) -> Answer:
-    """Return match number `n` as an answer without a control point (pointId ""). source: result of `madeFrom`."""
+def judgement(matches, n: int, source: str, doubt: str) -> Answer:
+    """Return match number `n` as an answer without a control point (pointId ""). source: result of `madeFrom`. doubt:
+    what speaks against the match; such a match is at most uncertain."""
     if matches.status is None:
         return Answer("", UNCERTAIN, madeFrom=source)
     status, error, chance = (each[n] for each in (matches.status, matches.expected_error_mm, matches.probability))
-    levels = "" if matches.levels is None else str(matches.levels[n])
-    return Answer("", str(status), float(error), float(chance), source, levels=levels)
+    status = UNCERTAIN if doubt and status == MATCHED else str(status)
+    return Answer("", status, float(error), float(chance), source, doubt=doubt if status == UNCERTAIN else "")
 
 
 def _isCurrent(answer: Answer | None, source: str, hasMoved: bool, isApart: bool) -> bool:

@@ -93,7 +93,7 @@ class MatchTable(Listener):
             words = STATUS_WORDS[answer.status]
             return _("{words}, check").format(words=words) if answer.outdated else words
         error = _("unknown") if answer.errorMm is None else f"{answer.errorMm:.1f} mm"
-        return f"{error}, {answer.levels}" if answer.levels else error
+        return ", ".join(filter(None, [error, answer.doubt.partition(":")[0]]))
 
     def _onDoubleClick(self, row: int, column: int) -> None:
         if row < len(self._rows) and column > 0:

@@ -9,7 +9,7 @@ from ..shared.SceneNodes import nodesOf
 from .AnswerList import SOURCE_ROLE, Answer
 from .LandmarkLogic import LandmarkLogic
 
-COLUMNS = ("label", "scan", "r", "a", "s", "status", "expected_error_mm", "probability_within_10_mm", "levels")
+COLUMNS = ("label", "scan", "r", "a", "s", "status", "expected_error_mm", "probability_within_10_mm", "doubt")
 
 
 def writeResults(scene, logic: LandmarkLogic):
@@ -46,5 +46,5 @@ def rowOf(label: str, volumeNode, place, answer: Answer | None = None) -> tuple[
     if answer is not None:
         status = answer.status
         if answer.errorMm is not None and not answer.byHand:
-            worth = f"{answer.errorMm:.2f}", f"{answer.probability:.3f}", answer.levels
+            worth = f"{answer.errorMm:.2f}", f"{answer.probability:.3f}", answer.doubt
     return (label, volumeNode.GetName(), *where, status, *worth)

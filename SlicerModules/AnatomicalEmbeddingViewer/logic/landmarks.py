@@ -178,11 +178,11 @@ class Landmarks:
             text = "cannot be used" if FAILED in states else "…" if states == [READY, READY] else "preparing"
             return {**about, "status": "pending", "text": text, "tip": "The answer appears when both scans are ready."}
         has_error = answer.errorMm is not None and not answer.byHand and answer.status != ABSENT
-        levels = f": {answer.levels}" if has_error and answer.levels else ""
+        doubt = f": {answer.doubt.partition(':')[0]}" if has_error and answer.doubt else ""
         return {
             **about,
             "status": answer.status,
-            "text": STATUS_WORDS[answer.status] + (" (before the move)" if answer.outdated else levels),
+            "text": STATUS_WORDS[answer.status] + (" (before the move)" if answer.outdated else doubt),
             "error": f"± {answer.errorMm:.0f} mm" if has_error else "",
             "by_hand": answer.byHand,
             "tip": answer.text,

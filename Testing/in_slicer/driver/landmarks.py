@@ -24,11 +24,17 @@ def new_list(panel):
 
 
 def answer(panel, volume, row: int = 0):
-    """The answer to a point in a scan, or None. No answer that is called matched may expect an error of over 20 mm."""
+    """The answer to a point in a scan, or None. No answer that is called matched may expect an error of over 20 mm, and
+    an uncertain answer in a CT says why, unless its expected error does.
+    """
+    from AnatomicalEmbeddingLib.shared.VolumeNodes import isFilm
+
     rows = panel.logic.rows()
     for each in rows:
         for given in each.answers.values():
             assert given.status != "matched" or (given.errorMm or 0.0) <= 20.0, f"matched, {given.errorMm:.1f} mm"
+            exact = given.status == "uncertain" and (given.errorMm or 0.0) <= 10.0
+            assert given.doubt or not exact or isFilm(volume), f"uncertain, {given.errorMm:.1f} mm, without a reason"
     return rows[row].answers.get(volume.GetID()) if row < len(rows) else None
 
 

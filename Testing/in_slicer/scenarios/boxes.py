@@ -17,7 +17,7 @@ def run(user):
     ui = panel.ui
     assert abs(ui.recallSpinBox.value - 0.95) < 1e-9, "0.95 is what most people want"
     user.prepare(panel)
-    assert user.is_above_the_fold(ui.findButton), "Find boxes lies below the fold"
+    user.wait(lambda: user.is_above_the_fold(ui.findButton), 5, "Find boxes lies above the fold")
     tick_structures(user, ui, ORGANS)
     user.click(ui.findButton)
     user.wait(lambda: panel.boxes.busy or ui.boxTable.rowCount > 0, 10)

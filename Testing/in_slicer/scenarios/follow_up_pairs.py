@@ -1,8 +1,12 @@
 """Lesions marked separately in two studies are paired; changes in Slicer's module Markups change the record."""
 
-from driver.follow_up import keys, mark, point_list, state, table_text, volumes
+import slicer
+from driver.follow_up import keys, mark, place, point_list, state, table_text, volumes
+from driver.landmarks import distance, world
 from driver.scans import add_patient, patient
 from driver.waiting import pause
+
+RELOADS = True
 
 
 def dated_pair(user):
@@ -30,6 +34,9 @@ def run(user):
     # the scans show two people, and the table says so when they cannot be registered
     words = "? two patients"
     user.wait(lambda: table_text(panel.lesionTable.widget)[0][2].startswith(words), 300, words)
+    shown = point_list(panel, volumes(panel)[1])
+    assert shown.GetNumberOfDefinedControlPoints() == 2, "the proposal is still marked when the registration has ended"
+    assert distance(world(shown), place(panel, one, 1)) < 0.1
     assert "one patient" in panel.lesionTable.widget.item(0, 2).toolTip()
     user.wait(lambda: ui.pairButton.enabled, 10)
     user.click(ui.pairButton)
@@ -50,3 +57,14 @@ def run(user):
     user.wait(lambda: bool(ui.statusLabel.text), 5, "a sentence says so")
     assert state(panel, one, 0) == "marked"
     assert len(keys(panel)) == 2
+
+    # after a reload the keys work at once; one more CT changes no row
+    user.reload("LesionFollowUp")
+    panel = slicer.util.getModuleWidget("LesionFollowUp")
+    user.press("W")
+    user.wait(lambda: panel.logic.placing.active, 5, "the keys work after a reload")
+    user.press("Escape")
+    before = [row[0] for row in table_text(panel.lesionTable.widget)]
+    add_patient(2, "Third")
+    user.wait(lambda: panel.ui.studyTable.rowCount == 3, 10, "the third study is listed")
+    assert [row[0] for row in table_text(panel.lesionTable.widget)] == before

@@ -19,7 +19,6 @@ def run(user):
     found = answer_place(panel, current)
     user.views.drag(current, found, found + [15, 0, 0])
     user.wait(lambda: answer(panel, current).status == "moved", 5)
-    user.tick(panel.ui.thoroughCheckBox)
     user.tick(panel.ui.jumpCheckBox, False)
     for volume in (prior, current):
         user.views.scroll(volume, 4)
@@ -52,5 +51,5 @@ def _state(user, panel, current):
         "answers": [[round(x, 2) for x in answer_place(panel, current, row)] for row in range(2)],
         "statuses": [answer(panel, current, row).status for row in range(2)],
         "table": [[cell(panel, row, column) for column in range(2)] for row in range(2)],
-        "choices": [box.checked for box in (ui.thoroughCheckBox, ui.jumpCheckBox)],
+        "choice": ui.jumpCheckBox.checked,
     }

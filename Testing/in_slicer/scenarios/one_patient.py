@@ -1,5 +1,6 @@
 """The user says that two scans without DICOM show one patient: they are registered. Then the user says the opposite."""
 
+import qt
 import slicer
 from driver.landmarks import answer, answer_place, distance, new_list, place_point
 from driver.scans import followed, visible_lesions
@@ -21,6 +22,7 @@ def run(user):
     user.wait(lambda: answer(panel, later) is not None)
     pairs = panel.session.store.correspondences
     assert not pairs.busy
+    assert panel.ui.patientCheckBox.checkState() == qt.Qt.PartiallyChecked, "nobody has said it yet"
     user.click(panel.ui.patientCheckBox)
     user.wait(lambda: pairs.get(earlier, later) is not None, REGISTRATION_SECONDS, "the two scans are registered")
     assert distance(answer_place(panel, later), there) < 10.0

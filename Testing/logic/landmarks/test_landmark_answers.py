@@ -115,9 +115,9 @@ def test_the_two_possible_vertebrae_are_named_wherever_the_answer_is_shown(bench
     monkeypatch.setattr(bench.store, "match", doubtful)
     point_id = bench.place("liver_dome")
     answer = bench.answer(point_id, pair[1])
-    assert answer.text.endswith("; the level is not certain: T12 or L1")
+    assert answer.text.endswith("; T12 or L1: the level of the spine is not certain")
     assert bench.logic.answersIn(pair[1]).node.GetNthControlPointDescription(0) == answer.text
-    assert rowOf("liver_dome", pair[1], (0, 0, 0), answer)[COLUMNS.index("levels")] == "T12 or L1"
+    assert rowOf("liver_dome", pair[1], (0, 0, 0), answer)[COLUMNS.index("doubt")] == answer.doubt
     bench.logic.setByHand(point_id, pair[1], (1.0, 2.0, 3.0))
     moved = bench.answer(point_id, pair[1])
     assert "T12" not in "".join([moved.text, *rowOf("liver_dome", pair[1], (0, 0, 0), moved)])

@@ -1,5 +1,7 @@
 """Test answers in two scans of one patient: first by matching, then by the correspondence, when it is ready."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import slicer
@@ -8,6 +10,7 @@ from landmark_bench import NAMES
 from scans import add_bent_copy, add_patient, bent_copy, finish, patient, put_under_one_patient
 from view_nodes import add_view
 
+from AnatomicalEmbedding.anatomy.names import VERTEBRAE
 from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
 from AnatomicalEmbeddingLib.shared import SceneNodes, Views
 from AnatomicalEmbeddingLib.shared.maps.Engine import Engine
@@ -118,10 +121,30 @@ def test_two_people_whom_the_user_calls_one_patient_get_uncertain_answers(bench,
         bench.store.correspondences.say([template, target], True)
     ids = [bench.place(f"P{n}", node=patient(0).points_ras[name]) for n, name in enumerate(NAMES)]
     settle(bench)
-    statuses = {bench.answer(point_id, target).status for point_id in ids}
+    answers = [bench.answer(point_id, target) for point_id in ids]
+    statuses = {answer.status for answer in answers}
+    assert any(answer.doubt.startswith("two patients: ") for answer in answers) == said
     assert ("matched" in statuses) != said
     sentences = [text for text in bench.reported if "The points are matched, and uncertain." in text]
     assert len(sentences) == said
+
+
+@pytest.mark.parametrize("higher", [0, 4], ids=["the levels agree", "the levels contradict each other"])
+def test_levels_that_contradict_each_other_make_answers_uncertain(bench, studies, monkeypatch, higher):
+    _, target = studies
+    maps = {node: bench.store.map(node) for node in studies}
+    spine = maps[target].spine
+    names = tuple(VERTEBRAE[VERTEBRAE.index(name) - higher] for name in spine.names)
+    maps[target] = replace(maps[target], spine=replace(spine, names=names))
+    monkeypatch.setattr(bench.store, "map", maps.get)
+    ids = [bench.place(f"P{n}", node=point) for n, point in enumerate(points_of_bent_copy()[0])]
+    settle(bench)
+    answers = [bench.answer(point_id, target) for point_id in ids]
+    assert any(answer.status == "matched" for answer in answers) == (not higher)
+    contradicted = [answer for answer in answers if "the level of the spine is" in answer.text]
+    assert len(contradicted) == (len(ids) if higher else 0)
+    if higher:
+        assert {answer.status for answer in contradicted} == {"uncertain"}
 
 
 def test_a_changed_scan_loses_its_correspondence(bench, studies):

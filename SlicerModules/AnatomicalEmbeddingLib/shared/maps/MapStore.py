@@ -89,15 +89,29 @@ class MapStore(Listener):
         """
         from AnatomicalEmbedding.registration.patient_scans import answers
 
-        pairs = self.correspondences
-        fields = [
-            pairs.result(template, target) if pairs.refusal(template, target) else pairs.get(template, target)
-            for target in targets
-        ]
+        fields = [self._field(template, target) for target in targets]
         maps, effort = list(map(self.map, targets)), "fast" if isFilm(template) else effort
         found = answers(self.map(template), toEngine(template, pointsRas), maps, fields, effort)
         places = [fromEngine(*each) for each in zip(targets, (of.points_ras for of in found), strict=True)]
         return [replace(of, points_ras=place) for of, place in zip(found, places, strict=True)]
+
+    def doubts(self, template, pointsRas: np.ndarray, target, matches: Matches) -> list[str]:
+        """Return what speaks against each answer of `match` in one target, as `doubt_of` says it; "" for nothing.
+
+        The levels of the spine of two different people are not compared.
+        """
+        from AnatomicalEmbedding.followup.doubts import doubt_of
+
+        if isFilm(target):
+            return [""] * len(matches)
+        found, field = replace(matches, points_ras=toEngine(target, matches.points_ras)), self._field(template, target)
+        maps = None if field is None else self.map(template), self.map(target)
+        return [doubt_of(found[[n]], point, *maps, field) for n, point in enumerate(toEngine(template, pointsRas))]
+
+    def _field(self, template, target):
+        """Return the correspondence of two scans, their refusal if the user calls them one patient, or None."""
+        pairs = self.correspondences
+        return pairs.result(template, target) if pairs.refusal(template, target) else pairs.get(template, target)
 
     def reachable(self, template, targets: Sequence) -> list:
         """Return the targets in which points of the template can be found now.
