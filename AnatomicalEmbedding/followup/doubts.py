@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..matching.status import SHOWN
+from ..matching.status import MATCHED_MM, SHOWN, UNCERTAIN
 from ..scan.geometry import transform_points
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ def doubt_of(
         return "{1}: the level of the spine is {0} in the other scan, but {1} here".format(*levels)
     if matches.levels is not None and matches.levels[0]:
         return f"{matches.levels[0]}: the level of the spine is not certain"
-    if matches.present is None or matches.present[0] >= SHOWN:
+    # a registration states a high `present` also where tissue may have changed, because change is rare
+    by_error = error_mm > MATCHED_MM and (matches.present is None or matches.present[0] >= SHOWN)
+    if matches.status is None or matches.status[0] != UNCERTAIN or by_error:
         return ""
     return NOT_SHOWN if field is None else TISSUE_CHANGED
 

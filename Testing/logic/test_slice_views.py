@@ -190,6 +190,7 @@ def test_the_grid_has_a_row_of_linked_views_for_each_scan(scene, views):
     for view in Views.viewsOf(scene, third):
         assert view.GetOrientationMarkerType() == view.OrientationMarkerTypeHuman
         assert view.GetRulerType() == view.RulerTypeThin
+        assert view.GetRulerColor() == view.RulerColorYellow
     assert SideBySide.showSideBySide(scene, [second])  # again, with another description
     layout.SetMRMLScene(None)
 

@@ -146,6 +146,7 @@ def _showIn(scene, sliceNode, row: int, volumeNode) -> None:
         sliceNode.SetOrientationMarkerType(sliceNode.OrientationMarkerTypeHuman)
         sliceNode.SetOrientationMarkerSize(sliceNode.OrientationMarkerSizeSmall)
         setRuler(sliceNode, volumeNode)
+        sliceNode.SetRulerColor(sliceNode.RulerColorYellow)  # white cannot be seen on bone
     composite = compositeOf(scene, sliceNode)
     if composite is not None:
         with NodeModify(composite):

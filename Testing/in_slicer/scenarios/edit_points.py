@@ -26,7 +26,7 @@ def run(user):
     user.wait(lambda: user.views.shows(prior, world(points, 1), 3.0), 5, "N shows the next point")
     user.press("P")
     user.wait(lambda: user.views.shows(current, answer_place(panel, current), 3.0), 5, "P shows the point before")
-    user.open("Data")
+    user.open("AnatomicalROI")
     user.press("N")
     user.open("AnatomicalLandmarks")
     assert user.views.shows(current, answer_place(panel, current), 3.0), "keys do nothing while another module is open"

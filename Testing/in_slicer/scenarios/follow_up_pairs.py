@@ -1,6 +1,5 @@
 """Lesions marked separately in two studies are paired; changes in Slicer's module Markups change the record."""
 
-import slicer
 from driver.follow_up import keys, mark, place, point_list, state, table_text, volumes
 from driver.landmarks import distance, world
 from driver.scans import add_patient, patient
@@ -60,7 +59,7 @@ def run(user):
 
     # after a reload the keys work at once; one more CT changes no row
     user.reload("LesionFollowUp")
-    panel = slicer.util.getModuleWidget("LesionFollowUp")
+    panel = user.open("LesionFollowUp")
     user.press("W")
     user.wait(lambda: panel.logic.placing.active, 5, "the keys work after a reload")
     user.press("Escape")
