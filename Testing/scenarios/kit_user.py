@@ -42,6 +42,9 @@ class KitUser(User):
                 self.kit.leave(each)
             return None
         panel = self.kit.open(name)
+        for module in self.kit.modules.values():  # Slicer shows one panel
+            if module.panel is not None:
+                module.panel.hide()
         panel.parent.resize(480, 1400)
         panel.parent.show()
         pause(0.1)

@@ -67,6 +67,16 @@ def test_scans_stay_at_the_place_shown_when_the_layout_changes(kit, panel, windo
                 assert abs(matrix[:3, 2] @ (matrix[:3, 3] - place)) < 0.1, (name, view.GetName())
 
 
+def test_a_scan_whose_views_showed_a_place_outside_it_is_shown_in_its_middle(kit, panel, window):
+    kit.click(panel.ui.gridButton)
+    for view in views_of(kit, node("Current")):
+        view.JumpSliceByOffsetting(0.0, 0.0, 5000.0)
+    kit.click(panel.ui.axialButton)
+    (view,) = (view for view in views_of(kit, node("Current")) if window.is_shown(view))
+    bounds = patient(1).volume.bounds_ras
+    assert view.GetSliceToRAS().GetElement(2, 3) == pytest.approx(bounds[:, 2].mean(), abs=patient(1).volume.spacing[2])
+
+
 def test_four_scans_in_a_narrow_window_have_one_view_each(kit, panel, window):
     for number in range(2):
         add_patient(number, f"More {number}")

@@ -18,7 +18,7 @@ from ..CtWindow import PRESETS, CtWindows, setWindow
 from ..LevelTexts import levelText
 from ..maps.MapStore import MapStore
 from ..Signal import Signal
-from ..VolumeNodes import filmPlane
+from ..VolumeNodes import filmPlane, fromWorld, holds
 
 _MOST = {SideBySide.ROWS: 6, SideBySide.AXIAL: 9}  # largest number of scans; with more, views are too small
 
@@ -69,8 +69,8 @@ class ViewPanel:
     def layOut(self, number: int) -> None:
         """Show the scans side by side, each completely. number: ROWS, or AXIAL for one axial view of each scan.
 
-        A scan that was visible before stays at its place. The views are created one by one, and Slicer handles events
-        after each view.
+        A scan that was visible before stays at its place, if the scan contains this place. The views are created one by
+        one, and Slicer handles events after each view.
         """
         self._layOut(list(self._volumes()), number)
 
@@ -93,7 +93,7 @@ class ViewPanel:
             _processEvents()  # sets the size of new views, and their offset to 0
             for node, place in zip(nodes, places, strict=True):
                 Views.fit(self.scene, node, self._store.map(node))
-                if place is not None:
+                if place is not None and holds(node, fromWorld(node, [place]))[0]:
                     Views.jump(self.scene, node, place, centre=False)
                 _processEvents()
         left = len(volumes) - len(nodes)
