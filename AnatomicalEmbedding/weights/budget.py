@@ -9,7 +9,7 @@ from .data_index import Entry
 
 FULL_HOURS = 5.0  # with fewer hours, the numbers below are reduced in proportion
 _NUMBERS = {
-    "phantoms": 70, "label_images": 6, "drawn_scans": 12, "calibration_scans": 120, "calibration_phantoms": 10,
+    "phantoms": 70, "label_images": 6, "drawn_scans": 26, "calibration_scans": 120, "calibration_phantoms": 10,
     "library_phantoms": 8, "atlas_phantoms": 18, "mirror_steps": 600,
 }  # fmt: skip
 _LEAST = {"label_images": 1}  # least value of a number; 3 for the others

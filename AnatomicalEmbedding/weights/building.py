@@ -31,13 +31,14 @@ from ..errors import AnatomicalEmbeddingError, CancelledError, require
 from ..files import file_sha256, parse_json, write_text
 from ..structures import cross_validation
 from ..structures.examples import labelled_boxes, phantom_boxes
+from ..structures.label_names import structure_name
 from ..structures.labelled_scans import list_scans, load_case
 from ..structures.library import SUFFIX as LIBRARY
 from ..training import calibrate
 from ..training.frames import LevelTable
 from ..training.label_frames import place
 from ..training.label_images import SUFFIX as LABELS
-from ..training.label_images import LabelledBody, prepare_label_images, write_label_image
+from ..training.label_images import LabelledBody, prepare_label_images, tissue_of, write_label_image
 from ..training.loop import CHECKPOINT, Progress
 from ..training.mirrors import train_mirror_networks, write_mirror_network
 from ..training.organ_targets import follow_organs
@@ -49,7 +50,7 @@ from ..training.trainer import Validation, train
 from ..words.atlas import SUFFIX as ATLAS
 from ..words.atlas_building import build_atlas
 from .budget import FULL_HOURS, Plan
-from .data_index import HELD_OUT, link_files, read_data, spread
+from .data_index import HELD_OUT, Entry, link_files, link_label_maps, read_data, spread
 from .model_card import NAMES, TERMS_TEXT, Facts, write_card
 
 _LATER_RATE = 1e-3  # learning rate of rounds that start from trained weights
@@ -204,7 +205,7 @@ class WeightsBuild:
         phantoms = prepare_phantoms(numbers["phantoms"], spacing, made, report)
         if not self.label_maps:
             return phantoms
-        maps = link_files(self.label_maps, self._work / "label_maps")
+        maps = link_label_maps(self.label_maps, self._work / "label_maps")
         return prepare_label_images(maps, numbers["label_images"], spacing, made, report) + phantoms
 
     def _training_set(self, name: str) -> list[PreparedScan]:
@@ -294,9 +295,13 @@ class WeightsBuild:
         return link_files([*labelled, *others], self._work / "chosen_scans")
 
     def _chosen_maps(self) -> Path:
-        """Return a folder with links to the label maps that name most structures."""
-        ranked = sorted(self.label_maps, key=lambda e: -len(_read(e.path.with_name(f"{e.name}.labels.json"))))
-        return link_files(ranked[: self.plan.numbers["drawn_scans"]], self._work / "chosen_label_maps")
+        """Return a folder with links to the label maps that name most structures which can be drawn."""
+
+        def drawable(entry: Entry) -> int:
+            return sum(tissue_of(structure_name(name)) is not None for name in _read(entry.label_names).values())
+
+        ranked = sorted(self.label_maps, key=drawable, reverse=True)
+        return link_label_maps(ranked[: self.plan.numbers["drawn_scans"]], self._work / "chosen_label_maps")
 
     def _drawn_scans(self) -> Path:
         """Return a folder with labelled scans that were drawn from the chosen label maps."""

@@ -1,7 +1,10 @@
 """Reads the index of a folder of training data, and decides which licences are open.
 
-DATA/index.csv lists the scans, DATA/labelmaps/index.csv the label maps without scans. Columns: `file` (a path next to
-the index), `licence`, `collection`, `source`, and for scans `patient`. Scans in DATA/dev are never used for training.
+DATA/index.csv lists the scans; DATA/labelmaps/index.csv, and the index of every other folder whose name begins with
+`labelmaps`, list label maps without scans. Columns: `file` (a path next to the index), `licence`, `collection`,
+`source`, and for scans `patient`. Scans in DATA/dev are never used for training.
+
+A label map is NAME.seg.nii.gz with NAME.labels.json, or NAME.nii.gz in a folder with one labels.json for all its maps.
 """
 
 import csv
@@ -15,8 +18,9 @@ from ..errors import AnatomicalEmbeddingError
 from ..scan.image_files import display_name
 from ..structures.labelled_scans import patient_of, refuse_twins
 
-INDEX, LABEL_MAPS, HELD_OUT = "index.csv", "labelmaps", "dev"
+INDEX, LABEL_MAPS, HELD_OUT = "index.csv", "labelmaps*", "dev"
 _COLUMNS = ("file", "licence", "collection", "source")
+_SYNONYMS = {"licence": "licence_as_found", "source": "repository"}  # names of columns in indexes of repositories
 _OPEN = re.compile(
     r"public domain|\bCC ?0\b|\bCC[ -]BY\b|\bApache\b|\bMIT\b|\bBSD\b|\b3D Slicer licen[cs]e\b", re.IGNORECASE
 )
@@ -48,6 +52,13 @@ class Entry:
         return is_open(self.licence)
 
     @property
+    def label_names(self) -> Path:
+        """The file with the names of the labels: NAME.labels.json, or labels.json for all label maps of the folder."""
+        own = self.path.with_name(f"{self.name}.labels.json")
+        shared = self.path.with_name("labels.json")
+        return shared if shared.is_file() and not own.is_file() else own
+
+    @property
     def is_labelled(self) -> bool:
         """Whether a label map lies next to the scan."""
         return self.path.with_name(f"{self.name}.seg.nii.gz").is_file()
@@ -74,7 +85,7 @@ def read_data(data: Path, terms: str) -> tuple[list[Entry], list[Entry]]:
     held = [each for each in listed if each.path.is_relative_to(data / HELD_OUT)]
     patients = {each.patient or patient_of(each.name) for each in held}
     scans = [each for each in listed if each not in held and (each.patient or patient_of(each.name)) not in patients]
-    maps = _read_index(data / LABEL_MAPS / INDEX) if (data / LABEL_MAPS / INDEX).is_file() else []
+    maps = [entry for path in sorted(data.glob(f"{LABEL_MAPS}/{INDEX}")) for entry in _read_index(path)]
     scans, maps = (
         sorted((each for each in entries if terms == "all" or each.is_open), key=lambda each: each.name)
         for entries in (scans, maps)
@@ -98,30 +109,45 @@ def _read_index(path: Path) -> list[Entry]:
         raise AnatomicalEmbeddingError(f"{path}: is not a table ({error}); save it as CSV in UTF-8.") from None
     entries = []
     for row in rows:
+        row = {name: row.get(name) or row.get(_SYNONYMS.get(name, ""), "") for name in (*_COLUMNS, "patient")}
+        row["collection"] = row["collection"] or str(Path(row["file"]).parent)
         if missing := [name for name in _COLUMNS if not row.get(name)]:
             raise AnatomicalEmbeddingError(f"{path}: a row has no {missing[0]}; fill in this column.")
         entry = path.parent / row["file"]
         if not entry.exists():
             raise AnatomicalEmbeddingError(f"{path}: lists {row['file']}, which does not exist; correct the index.")
-        entries.append(Entry(entry, row["licence"], row["collection"], row["source"], row.get("patient") or ""))
+        entries.append(Entry(entry, row["licence"], row["collection"], row["source"], row["patient"]))
     return entries
 
 
+def link_label_maps(entries: Iterable[Entry], folder: Path) -> Path:
+    """Fill a folder with NAME.seg.nii.gz and NAME.labels.json of label maps. Returns the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for entry in entries:
+        _link(entry.path, folder / f"{entry.name}.seg.nii.gz")
+        _link(entry.label_names, folder / f"{entry.name}.labels.json")
+    return folder
+
+
 def link_files(entries: Iterable[Entry], folder: Path) -> Path:
-    """Fill a folder with links to the files of entries and to their label files. Returns the folder.
+    """Fill a folder with links to scans and to their label files. Returns the folder.
 
     Where links are not possible, as on some file systems, the files are copied.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for entry in entries:
         for path in {entry.path, *(entry.path.with_name(entry.name + suffix) for suffix in _BESIDE)}:
-            link = folder / path.name
-            if path.exists() and not link.exists():
-                try:
-                    link.symlink_to(path.resolve(), path.is_dir())
-                except OSError:
-                    (shutil.copytree if path.is_dir() else shutil.copy)(path, link)
+            if path.exists():
+                _link(path, folder / path.name)
     return folder
+
+
+def _link(path: Path, link: Path) -> None:
+    if not link.exists():
+        try:
+            link.symlink_to(path.resolve(), path.is_dir())
+        except OSError:
+            (shutil.copytree if path.is_dir() else shutil.copy)(path, link)
 
 
 def spread(entries: Sequence[Entry], count: int) -> list[Entry]:

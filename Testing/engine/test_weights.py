@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from AnatomicalEmbedding.structures.library import StructureLibrary
 from AnatomicalEmbedding.training.recipes import load_recipe
 from AnatomicalEmbedding.weights.budget import Plan
 from AnatomicalEmbedding.weights.building import WeightsBuild
-from AnatomicalEmbedding.weights.data_index import Entry, is_open, link_files, read_data, spread
+from AnatomicalEmbedding.weights.data_index import Entry, is_open, link_files, link_label_maps, read_data, spread
 from AnatomicalEmbedding.weights.model_card import Facts, card_text
 from AnatomicalEmbedding.words.atlas import Atlas
 
@@ -109,11 +110,37 @@ def test_the_terms_choose_the_data_and_patients_of_dev_are_left_out(listed):
     assert names(listed, "all") == [["a", "b", "c"], ["m"]]
 
 
+def test_label_maps_of_a_repository(listed):
+    """Its index has columns of other names, and one labels.json has the names of all its maps."""
+    heads = listed / "labelmaps_head" / "neck"
+    heads.mkdir(parents=True)
+    for name in ("a1.nii.gz", "a2.nii.gz"):
+        (heads / name).touch()
+    (heads / "labels.json").write_text('{"1": "brain"}')
+    rows = [{"file": f"neck/a{n}.nii.gz", "licence_as_found": "CC BY 4.0", "repository": "a/b"} for n in (1, 2)]
+    with (listed / "labelmaps_head" / "index.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
+    maps = read_data(listed, "open")[1]
+    assert [(entry.name, entry.collection, entry.source) for entry in maps] == [
+        ("a1", "neck", "a/b"),
+        ("a2", "neck", "a/b"),
+    ]
+    links = link_label_maps(maps, listed / "links")
+    files = ["a1.labels.json", "a1.seg.nii.gz", "a2.labels.json", "a2.seg.nii.gz"]
+    assert sorted(path.name for path in links.iterdir()) == files
+    assert (links / "a2.labels.json").read_text() == '{"1": "brain"}'
+
+
 def test_real_data(real_data):
     scans, maps = read_data(real_data, "open")
     assert len(scans) == 46
     assert {each.path.parent.name for each in scans} == {"train"}
-    assert sorted(each.name.split("_")[0] for each in maps) == ["spl"] * 2 + ["totalsegmentator"] * 9
+    folders = Counter(entry.path.parent.name for entry in maps)
+    assert folders == {"labelmaps": 11, "deepmind_head_neck": 35, "synthseg_heads": 20}
+    assert {entry.is_open for entry in maps} == {True}
+    assert all("eye_left" in entry.label_names.read_text() for entry in maps if "deepmind" in str(entry.path))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +166,8 @@ def test_links_hold_the_files_of_an_entry_and_only_them(listed):
     link_files(scans[:1], folder)
     assert sorted(path.name for path in folder.iterdir()) == ["a.labels.json", "a.nii.gz"]
     assert (folder / "a.labels.json").read_text() == "{}"
-    assert {path.name for path in link_files(maps, listed / "maps").iterdir()} == {"m.seg.nii.gz", "m.labels.json"}
+    links = link_label_maps(maps, listed / "maps")
+    assert {path.name for path in links.iterdir()} == {"m.seg.nii.gz", "m.labels.json"}
     assert [each.name for each in spread(scans, 2)] == ["a", "b"]
     assert spread(scans, 9) == scans
     assert spread([], 3) == []
