@@ -27,7 +27,7 @@ from AnatomicalEmbeddingLib.shared.panels.PatientForm import PatientForm
 from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPanel
 from AnatomicalEmbeddingLib.shared.panels.SelfTests import SelfTest
 from AnatomicalEmbeddingLib.shared.panels.ViewPanel import ViewPanel, offerLayouts
-from AnatomicalEmbeddingLib.shared.panels.Widgets import letShrink
+from AnatomicalEmbeddingLib.shared.panels.Widgets import letShrink, showText
 from AnatomicalEmbeddingLib.shared.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.shared.SideBySide import ROWS
 from AnatomicalEmbeddingLib.shared.Views import showInstead
@@ -227,7 +227,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._showNextStep()
 
     def _showNextStep(self):
-        self.ui.nextStepLabel.text = nextStep(self.logic)
+        showText(self.ui.nextStepLabel, nextStep(self.logic))
 
 
 class LesionFollowUpLogic(ScriptedLoadableModuleLogic):

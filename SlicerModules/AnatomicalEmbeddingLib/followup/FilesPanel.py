@@ -100,8 +100,8 @@ class ExportPanel(Listener):
         text = _("Unreviewed proposals: {count}. CSV and report mark proposals UNCONFIRMED, DICOM SR omits them.")
         count = len(record.unreviewed())
         done = coloured(_("A person has reviewed all proposals."), GOOD)
-        ui.exportLabel.text = coloured(text.format(count=count), WARNING) if count else done
-        ui.exportLabel.visible = bool(record.lesions)
+        sentence = coloured(text.format(count=count), WARNING) if count else done
+        showText(ui.exportLabel, sentence if record.lesions else "")
         self._showButton()
 
     def _showButton(self) -> None:

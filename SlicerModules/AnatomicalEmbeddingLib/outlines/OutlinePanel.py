@@ -15,7 +15,7 @@ from ..shared.Colours import NOTHING
 from ..shared.maps.Engine import Choice
 from ..shared.panels import ModuleSettings
 from ..shared.panels.CellTable import putCell, setColumns
-from ..shared.panels.Widgets import StatusLines, connectPath, showProgress
+from ..shared.panels.Widgets import StatusLines, connectPath, showProgress, showText
 from ..shared.SceneNodes import nodesOf
 from ..shared.Signal import Flag, Listener, Signal
 from . import OutlineNodes
@@ -88,6 +88,7 @@ class OutlinePanel(Listener):
     def poll(self) -> None:
         """Continue the work and show its progress. Call `poll` a few times a second."""
         self.logic.poll()
+        showText(self.ui.outlinesLabel, self.ui.outlinesLabel.text)
         showProgress(self.ui.outlineProgressBar, self.logic)
         if self._rows and any(row.node.GetScene() is None or row.volume.GetScene() is None for row in self._rows):
             self.update()

@@ -51,9 +51,10 @@ def run_first_answers_and_boxes(user):
     user.figures["four scans side by side"] = f"held for {beat.longest_ms:.0f} ms"
     assert beat.longest_ms < most, user.figures
     new_list(panel)
+    place = patient(0).points_ras["carina"]
     user.start_placing(panel.ui.placeWidget)
     with Heartbeat() as beat:
-        user.views.click(scans[0], patient(0).points_ras["carina"])
+        user.views.click(scans[0], place)
         user.wait(lambda: answer(panel, scans[3]) is not None)
     user.figures["first click"] = f"held for {beat.longest_ms:.0f} ms"
     assert beat.longest_ms < most, user.figures

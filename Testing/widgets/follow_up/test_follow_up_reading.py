@@ -68,6 +68,17 @@ def test_keys_are_given_back_when_another_module_is_opened(prepared, module):
     assert prepared.state("L1", 2) == CONFIRMED
 
 
+def test_the_next_step_has_room_for_all_its_lines(prepared):
+    """Slicer's scroll area reckons with one line; the table below would then cover the buttons after it."""
+    prepared.panel.parent.resize(360, 900)
+    prepared.panel.parent.show()
+    prepared.mark("liver_dome")
+    label = prepared.ui.nextStepLabel
+    lines = label.heightForWidth(label.width) / label.fontMetrics().lineSpacing()
+    assert lines > 1.9
+    prepared.kit.spin(lambda: label.minimumHeight >= label.heightForWidth(label.width))
+
+
 def test_a_key_that_can_do_nothing_says_why(prepared):
     prepared.go("L1", 0)
     prepared.press("C")
