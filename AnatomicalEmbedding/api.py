@@ -178,7 +178,7 @@ def register(
     Args:
         fixed: the scan that stays in place.
         moving: the scan that is aligned to the fixed scan; it may show another part of the body.
-        kind: "rigid", "affine", "coarse" (smooth, computed from matches) or "deformable" (refined with the voxels).
+        kind: "rigid", "affine" or "deformable" (refined with the voxels).
         maps: the map of the fixed scan and the map of the moving scan, if you have made them already.
         model: the model that embeds the scans if `maps` is not given; default: the shipped weights.
     """

@@ -43,7 +43,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add = parser.add_argument
     add("fixed", type=Path, metavar="FIXED", help="CT file or DICOM folder of the scan that is not moved")
     add("moving", type=Path, metavar="MOVING", help="CT file or DICOM folder of the scan that is aligned to FIXED")
-    kind = "rigid; affine; coarse (smooth, from matches); deformable (refined with the voxels; default)"
+    kind = "rigid; affine; deformable (refined with the voxels; default)"
     add("--kind", choices=KINDS, default=DEFORMABLE, help=kind)
     about = "label map, DICOM SEG or RTSTRUCT of MOVING; it is resampled to FIXED too"
     add("--labels", type=Path, metavar="FILE", help=about)

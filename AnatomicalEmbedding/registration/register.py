@@ -13,7 +13,7 @@ from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume
-from . import AFFINE, COARSE, DEFORMABLE, KINDS, RIGID
+from . import AFFINE, DEFORMABLE, KINDS, RIGID
 from .affine import GridMatches, fit_affine, match_grid
 from .instance_optimisation import refine
 from .spline import ROUGHNESS_DIAGONAL, SplineField, conjugate_gradients, roughness
@@ -73,8 +73,8 @@ def register(
 
     Args:
         maps, volumes: fixed scan first, then moving scan. The scans may show different parts of the body.
-        kind: "rigid", "affine", "coarse" (a smooth displacement that follows the matches) or "deformable" (coarse, then
-            refined by comparing the images).
+        kind: "rigid", "affine" or "deformable" (a smooth displacement that follows the matches, refined by comparing
+            the images).
         step: called with the share of work done (0 to 1) and the name of the step; may raise CancelledError to stop.
 
     Raises:
@@ -89,9 +89,8 @@ def register(
     step(0.4, "fitting")
     affine = fit_affine(matches, RIGID if kind == RIGID else AFFINE)
     field = None
-    if kind in (COARSE, DEFORMABLE):
-        field = fit_field(matches, affine, *fixed.bounds_ras)
     if kind == DEFORMABLE:
+        field = fit_field(matches, affine, *fixed.bounds_ras)
         device = torch.device(device)
         if device.type == "mps":  # grid_sample on mps does not support 3-D
             device = torch.device("cpu")

@@ -38,7 +38,7 @@ class AlignmentLogic(SceneJob):
         """Start to align the moving volume with the fixed volume. Both volumes are embedded first.
 
         Args:
-            kind: "rigid", "affine", "coarse" or "deformable".
+            kind: "rigid", "affine" or "deformable".
             resample: True to also add a copy of the moving volume, resampled to the voxels of the fixed volume.
 
         Returns:

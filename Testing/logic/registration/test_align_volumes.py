@@ -50,7 +50,7 @@ def test_the_node_is_the_engines_registration_both_ways(bench, pair):
 def test_a_resampled_volume_lies_on_the_fixed_ones_voxels_and_looks_like_it(bench, scene, pair):
     fixed, moving = pair
     fixed.SetAndObserveTransformNodeID(add_transform(scene, turned(20, (30, -40, 50))).GetID())
-    bench.run(fixed, moving, "coarse", resample=True)
+    bench.run(fixed, moving, resample=True)
     made = slicer.util.getNode("Patient on Bent")
     assert np.allclose(ijkToRas(made), ijkToRas(fixed))
     assert made.GetImageData().GetDimensions() == fixed.GetImageData().GetDimensions()

@@ -42,12 +42,12 @@ def test_an_obstacle_is_the_buttons_tool_tip(kit, panel):
 def test_the_choices_survive_an_mrb(kit, panel, tmp_path):
     panel.ui.alignFixedSelector.setCurrentNode(node("Other"))
     panel.ui.alignResampleCheckBox.checked = True
-    panel._parameterNode.alignKind = "diffeomorphic"
+    panel._parameterNode.alignKind = "coarse"
     assert panel.ui.alignKindComboBox.currentText == "Deformable", "a kind of another version becomes the usual one"
-    choose_kind(panel, "Coarse")
+    choose_kind(panel, "Affine")
     kit.save_scene(tmp_path / "scene.mrb")
     kit.load_scene(tmp_path / "scene.mrb")
     panel.enter()
     assert panel.alignPanel.fixed is node("Other")
     assert panel.ui.alignResampleCheckBox.checked
-    assert panel.ui.alignKindComboBox.currentText == "Coarse"
+    assert panel.ui.alignKindComboBox.currentText == "Affine"
