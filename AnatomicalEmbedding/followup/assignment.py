@@ -1,8 +1,8 @@
-"""Compare the lesions of two studies that were marked separately: which are the same, split, merged, new or gone?"""
+"""Compare the lesions of two studies that were marked separately: which are the same, new or gone?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,6 @@ _ABSENT_PRICE = 1.0  # added to the price of a pair for each of its lesions whos
 _FORBIDDEN_PRICE = 1e6
 _SIZE_PRICE = 0.25  # added to the price of a pair if the radii differ by a factor of e (2.7)
 _UNMEASURED_MM = 7.0  # assumed radius of a lesion that was not measured
-_PART_REACH = 1.15  # the parts of a lesion lie within 1.15 times the lesion's radius
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,13 +50,10 @@ class Assignment:
     """Relations between the lesions of an earlier and a later study.
 
     same: pairs of ids of the same lesion: (id in the earlier study, id in the later study).
-    split: pairs (id of a part, id of the lesion that it split from).
-    merged: pairs (id of a lesion, id of the lesion that it merged into). If the second lesion has
-        a different id in each study (see `same`), the pair has the id of the earlier study.
-    earlier: the earlier lesions without a relation: id -> DISAPPEARED, or OUTSIDE (its place is not in the later scan).
-    later: the later lesions without a relation: id -> NEW, or OUTSIDE (its place is not in the earlier scan).
-    distances: for each pair of `same`, `split` and `merged`: two distances between the lesions, mm: the distance
-        after matching, and the distance to expect from the matching error and the lesion sizes.
+    earlier: the earlier lesions without a partner: id -> DISAPPEARED, or OUTSIDE (its place is not in the later scan).
+    later: the later lesions without a partner: id -> NEW, or OUTSIDE (its place is not in the earlier scan).
+    distances: for each pair of `same`: two distances between the lesions, mm: the distance after matching, and the
+        distance to expect from the matching error and the lesion sizes.
 
     Four more fields are set only by `assign_in_record`. apart: pairs kept out of `same`, because a person reviewed both
     lesions of the pair in one study. unread: id -> why the lesion could not be matched. earlier_study, later_study:
@@ -65,8 +61,6 @@ class Assignment:
     """
 
     same: tuple[tuple[str, str], ...]
-    split: tuple[tuple[str, str], ...]
-    merged: tuple[tuple[str, str], ...]
     earlier: Mapping[str, str]
     later: Mapping[str, str]
     distances: Mapping[tuple[str, str], tuple[float, float]]
@@ -76,14 +70,11 @@ class Assignment:
     later_study: str = ""
 
     def put_into(self, record: FollowUp) -> FollowUp:
-        """Return a copy of `record` that states which lesions of this assignment are the same, split or merged.
+        """Return a copy of `record` that states which lesions of this assignment are the same.
+
         Raises AnatomicalEmbeddingError if a lesion of this assignment is not in `record`."""
         for one, other in self.same:
             record = record.unite(one, other)
-        for part, whole in self.split:
-            record = record.describe(part, split_from=whole)
-        for one, into in self.merged:
-            record = record.merge(one, self.later_study, into)
         return record
 
 
@@ -92,28 +83,19 @@ def assign_lesions(earlier: Listed, later: Listed) -> Assignment:
 
     The price of a pair is its distance divided by the expected distance, plus prices for a change of size and for
     matches with the status absent. A lesion without partner has a price too. Linear assignment minimises the sum of all
-    prices. Then each lesion without partner is tested: it may be a part of a lesion that split, or one of several
-    lesions that merged.
+    prices. Whether a lesion has split or merged is for a person to say.
     """
     pairs = _pairs(earlier, later)
-    merging = sorted(_parts(earlier, later, pairs))
-    splitting = sorted((i, j) for j, i in _parts(later, earlier, [(j, i) for i, j in pairs]))
-    links = [*pairs, *merging, *splitting]
     gone, new = (
-        sorted(set(range(len(each.ids))) - {link[side] for link in links}) for side, each in enumerate((earlier, later))
+        sorted(set(range(len(each.ids))) - {pair[side] for pair in pairs}) for side, each in enumerate((earlier, later))
     )
     same = {(i, j): ids for i, j in pairs if len(set(ids := (earlier.ids[i], later.ids[j]))) == 2}
-    kept = {other: one for one, other in same.values()}
-    split = {(i, j): (later.ids[j], earlier.ids[i]) for i, j in splitting}
-    merged = {(i, j): (earlier.ids[i], kept.get(later.ids[j], later.ids[j])) for i, j in merging}
     distance, expected = _distances(earlier, later)
     return Assignment(
         tuple(same.values()),
-        tuple(split.values()),
-        tuple(merged.values()),
         {earlier.ids[i]: OUTSIDE if earlier.absent[i] else DISAPPEARED for i in gone},
         {later.ids[j]: OUTSIDE if later.absent[j] else NEW for j in new},
-        {ids: (float(distance[at]), float(expected[at])) for at, ids in (same | split | merged).items()},
+        {ids: (float(distance[at]), float(expected[at])) for at, ids in same.items()},
     )
 
 
@@ -146,27 +128,6 @@ def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
     return distance, np.hypot(np.minimum(one, other), _MIDDLE_ERROR * size)
 
 
-def _parts(listed: Listed, others: Listed, pairs: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Find lesions of one study that are parts of a large lesion in another study, of which one part is already known.
-
-    pairs: (number of the known part in `listed`, number of the large lesion in `others`). Yields the same two numbers
-    for each other part that was found.
-    """
-    for n in sorted(set(range(len(listed.ids))) - {i for i, _ in pairs}):
-        found = []
-        for partner, j in pairs:
-            whole = others.radius_mm[j] * _PART_REACH
-            apart = np.linalg.norm(listed.points_ras[n] - listed.points_ras[partner])
-            forth = np.linalg.norm(listed.carried_ras[n] - others.points_ras[j])
-            back = np.linalg.norm(others.carried_ras[j] - listed.points_ras[n])
-            slack = 0.5 * min(listed.error_mm[n], others.error_mm[j])
-            smaller = max(listed.radius_mm[n], listed.radius_mm[partner]) < others.radius_mm[j]
-            if smaller and apart <= 2 * whole and min(forth, back) <= whole + slack:
-                found.append((min(forth, back) / whole, j))
-        if found:
-            yield n, min(found)[1]
-
-
 # -- lesions of a record ----------------------------------------------------------------------------------------------
 
 
@@ -175,7 +136,7 @@ def assign_in_record(
 ) -> Assignment:
     """Pair lesions that were seen in only one of two studies. `Assignment.put_into` writes the result into a record.
 
-    A lesion that is known in both studies is not changed, but another lesion may be recognised as its part.
+    A lesion that is known in both studies is not changed.
 
     Args:
         earlier, later: study keys.
@@ -192,12 +153,9 @@ def assign_in_record(
             united = united.unite(*pair)
         except AnatomicalEmbeddingError:
             apart.append(pair)
-    left_out = {lesion for pair in apart for lesion in pair}
     return replace(
         found,
         same=tuple(pair for pair in found.same if pair not in apart),
-        split=tuple(pair for pair in found.split if pair[1] not in left_out),
-        merged=tuple(pair for pair in found.merged if pair[1] not in left_out),
         apart=tuple(apart),
         unread=unread,
         earlier_study=earlier,

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class Pairing(Listener):
     """Finds which lesions of two studies are the same lesion. Signal changed(): `offer` or `reason` may have changed.
 
-    offer: the pairs, splits and mergers that the user can accept; None if nothing is offered. If a person changes a
-    finding, `offer` becomes None. reason: why nothing can be offered, or "". changes: a sentence for each pair, split
-    and merger in `offer`. notes: sentences about the lesions that `offer` does not change.
+    offer: the pairs that the user can accept; None if nothing is offered. If a person changes a
+    finding, `offer` becomes None. reason: why nothing can be offered, or "". changes: a sentence for each pair in
+    `offer`. notes: sentences about the lesions that `offer` does not change.
     """
 
     def __init__(self, logic: FollowUpLogic) -> None:
@@ -109,18 +109,13 @@ def _basisOf(record: FollowUp) -> tuple:
 
 def _changes(record: FollowUp, found: Assignment) -> Iterator[str]:
     earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
-    kinds = (
-        (found.same, _("{one} in {earlier} and {other} in {later} are the same lesion, {one}: {how}.")),
-        (found.split, _("{one} in {later} has split off from {other}: {how}.")),
-        (found.merged, _("{one} has merged into {other} in {later}: {how}.")),
-    )
+    sentence = _("{one} in {earlier} and {other} in {later} are the same lesion, {one}: {how}.")
     likely = _("likely, because matching puts them {off:.0f} mm apart; at most {expected:.0f} mm are expected")
     uncertain = _("uncertain, because matching puts them {off:.0f} mm apart; at most {expected:.0f} mm are expected")
-    for pairs, sentence in kinds:
-        for one, other in pairs:
-            off, expected = found.distances[one, other]
-            how = (likely if off <= expected else uncertain).format(off=off, expected=expected)
-            yield sentence.format(one=one, other=other, earlier=earlier, later=later, how=how)
+    for one, other in found.same:
+        off, expected = found.distances[one, other]
+        how = (likely if off <= expected else uncertain).format(off=off, expected=expected)
+        yield sentence.format(one=one, other=other, earlier=earlier, later=later, how=how)
 
 
 def _notes(record: FollowUp, found: Assignment) -> Iterator[str]:

@@ -19,16 +19,16 @@ from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.evaluation.results import Section, Tables, summarise
 from AnatomicalEmbedding.followup.assignment import assign_in_record
-from AnatomicalEmbedding.followup.lesions import MERGED, OUTSIDE, Study
+from AnatomicalEmbedding.followup.lesions import OUTSIDE, Study
 from AnatomicalEmbedding.followup.proposing import find_places
 from AnatomicalEmbedding.followup.record import FollowUp
-from AnatomicalEmbedding.followup.status import DISAPPEARED, NEW, SPLIT
+from AnatomicalEmbedding.followup.status import DISAPPEARED, NEW
 from AnatomicalEmbedding.registration.correspondence import Correspondence
 from AnatomicalEmbedding.registration.patient_scans import MappedScan, correspondence_of
 
 _CLOSE_MM = 10.0
 SAME = "same"
-_STATES = (SAME, SPLIT, MERGED, DISAPPEARED, NEW, OUTSIDE)
+_STATES = (SAME, DISAPPEARED, NEW, OUTSIDE)
 _KEYS = ("study 1", "study 2")
 UNCHANGED, RESHAPED, GONE = "same lesion", "split or merged", "gone (its tissue)"
 _MARK_SHARE, _SIZE_SHARE = 0.15, 0.1  # of the radius: standard deviation of a mark's place, and of its size
@@ -37,8 +37,9 @@ _MARK_SHARE, _SIZE_SHARE = 0.15, 0.1  # of the radius: standard deviation of a m
 @dataclass(frozen=True, eq=False)
 class FollowUpResult(Tables):
     """error_mm: (n,) of places in the other study, infinite without a place. close: (n,) bool, within the lesion's
-    radius or 10 mm. group: (n,) UNCHANGED, RESHAPED or GONE. links: counts of "right", "wrong" and "missing" links
-    between lesions. states: (true, reported) status of lesions -> count.
+    radius or 10 mm. group: (n,) UNCHANGED, RESHAPED or GONE. links: counts of "right", "wrong" and "missing" pairs of
+    lesions; a lesion that split or merged lacks nothing if one pair of it is right. states: (true, reported) status of
+    lesions that neither split nor merged -> count.
     """
 
     model: str
@@ -109,8 +110,15 @@ def evaluate_follow_ups(
             rows += _places(marked[one], patient, one, maps, effort, correspondence)
         found, words = _assigned(marked, maps, effort)
         true = _true_links(patient)
-        links.update(right=len(found & true), wrong=len(found - true), missing=len(true - found))
-        states.update((_true_word(patient, true, key), word) for key, word in words.items())
+        known = [{link[side] for link in found & true} for side in range(2)]
+        missing = sum(one not in known[0] and other not in known[1] for one, other in true)
+        links.update(right=len(found & true), wrong=len(found - true), missing=missing)
+        reshaped = _reshaped(true)
+        states.update(
+            (_true_word(patient, true, side, name), word)
+            for (side, name), word in words.items()
+            if name not in reshaped
+        )
     error, radius, group = (np.array(values) for values in zip(*rows, strict=True))
     close = error <= np.maximum(radius, _CLOSE_MM)
     found_by = "registered" if same_patient else effort
@@ -169,7 +177,7 @@ def _places(
     proposed, _reasons = find_places(record, [_KEYS[other]], maps, effort, correspondence)
     found = {each.id: each.findings[_KEYS[other]] for each in proposed.lesions if _KEYS[other] in each.findings}
     lesions = {lesion.id: lesion for lesion in patient.lesions}
-    reshaped = Counter(name for link in _true_links(patient) for name in set(link))
+    reshaped = _reshaped(_true_links(patient))
     rows = []
     for lesion_id, name in names.items():
         state, here = lesions[name].states[other], lesions[name].states[one]
@@ -177,7 +185,7 @@ def _places(
             continue
         if state.state == truth.VISIBLE:
             place, radius = state.point_ras, state.radius_mm
-            group = RESHAPED if reshaped[name] > 1 else UNCHANGED
+            group = RESHAPED if name in reshaped else UNCHANGED
         else:
             place, radius, group = patient.to_study(here.point_ras[None], one, other)[0], here.radius_mm, GONE
         guess = found.get(lesion_id)
@@ -189,26 +197,16 @@ def _places(
 def _assigned(
     marked: Sequence[_Marks], maps: Mapping[str, EmbeddingMap], effort: str
 ) -> tuple[set[tuple[str, str]], dict[tuple[int, str], str]]:
-    """Return the links between lesions of the two studies in the resulting record, and the status of each lesion."""
+    """Return the pairs of lesions of the two studies, and the status of each lesion."""
     record = FollowUp().with_studies([Study(key, "") for key in _KEYS])
     record, earlier = _mark_all(record, _KEYS[0], marked[0])
     record, later = _mark_all(record, _KEYS[1], marked[1])
     assigned = assign_in_record(record, *_KEYS, maps, effort)
-    same = dict(assigned.same)
-    links = set()
-    for lesion in assigned.put_into(record).lesions:
-        before, after = (lesion.findings.get(key) for key in _KEYS)
-        if after is not None and after.state == MERGED:
-            links.add((earlier[lesion.id], later[same.get(after.into, after.into)]))
-        elif before is not None and after is not None:
-            links.add((earlier[lesion.id], later[same[lesion.id]]))
-        elif lesion.split_from:
-            links.add((earlier[lesion.split_from], later[lesion.id]))
     words = {}
     for side, (names, alone) in enumerate(((earlier, assigned.earlier), (later, assigned.later))):
         for lesion_id in names.keys() - assigned.unread.keys():
-            words[side, names[lesion_id]] = _word(links, side, names[lesion_id], alone.get(lesion_id, ""))
-    return links, words
+            words[side, names[lesion_id]] = alone.get(lesion_id, SAME)
+    return {(earlier[one], later[other]) for one, other in assigned.same}, words
 
 
 def _true_links(patient: PhantomFollowUp) -> set[tuple[str, str]]:
@@ -228,19 +226,16 @@ def _true_links(patient: PhantomFollowUp) -> set[tuple[str, str]]:
     return links
 
 
-def _true_word(patient: PhantomFollowUp, links: set[tuple[str, str]], key: tuple[int, str]) -> str:
-    side, name = key
+def _reshaped(links: set[tuple[str, str]]) -> set[str]:
+    """Return the names of the lesions that split or merged."""
+    counts = Counter(name for link in links for name in set(link))
+    return {name for link in links if max(counts[end] for end in link) > 1 for name in link}
+
+
+def _true_word(patient: PhantomFollowUp, links: set[tuple[str, str]], side: int, name: str) -> str:
+    """Return the status of a lesion. side: 0 in the earlier study, 1 in the later study."""
+    if any(link[side] == name for link in links):
+        return SAME
     lesion = next(each for each in patient.lesions if each.id == name)
     is_outside = lesion.states[1 - side].state == truth.OUTSIDE
-    return _word(links, side, name, OUTSIDE if is_outside else (DISAPPEARED, NEW)[side])
-
-
-def _word(links: set[tuple[str, str]], side: int, name: str, alone: str) -> str:
-    """The status of a lesion by its links. side: 0 in the earlier study, 1 in the later. alone: without a link."""
-    own = [link for link in links if link[side] == name]
-    if not own:
-        return alone
-    if len(own) > 1:
-        return (SPLIT, MERGED)[side]
-    partner = own[0][1 - side]
-    return (MERGED, SPLIT)[side] if sum(link[1 - side] == partner for link in links) > 1 else SAME
+    return OUTSIDE if is_outside else (DISAPPEARED, NEW)[side]

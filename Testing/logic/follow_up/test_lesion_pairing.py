@@ -4,7 +4,6 @@ import pytest
 from follow_up_bench import FollowUpBench
 from scans import add_patient, finish, make_store, patient
 
-from AnatomicalEmbedding.followup.lesions import MERGED
 from AnatomicalEmbedding.followup.record import FollowUp
 
 
@@ -29,12 +28,8 @@ def apart(scene, map_folder):
     made.close()
 
 
-def mark(bench, number, name, off=(0.0, 0.0, 0.0), radius=None):
-    x, y, z = (float(a) + b for a, b in zip(patient(number).points_ras[name], off, strict=True))
-    lesion = bench.logic.mark(bench.keys[number], (x, y, z))
-    if radius is not None:
-        bench.logic.measure(lesion, bench.keys[number], ((x, y - radius, z), (x, y + radius, z)), None)
-    return lesion
+def mark(bench, number, name):
+    bench.logic.mark(bench.keys[number], tuple(patient(number).points_ras[name].tolist()))
 
 
 def test_the_offer_changes_nothing_and_agreeing_is_one_step(apart):
@@ -62,24 +57,6 @@ def test_an_offer_is_withdrawn_when_its_findings_change(apart):
     before = apart.logic.record
     assert not apart.pairing.agree()
     assert apart.logic.record == before
-
-
-def test_splits_and_mergers_are_offered(apart):
-    for lesion in ("L1", "L2", "L3", "L4"):
-        apart.logic.apply(FollowUp.remove, lesion)
-    mark(apart, 0, "carina", radius=16)  # L1 splits
-    for off in (-9.0, 9.0):
-        mark(apart, 1, "carina", (0.0, off, 0.0), radius=6)
-        mark(apart, 0, "liver_dome", (0.0, off, 0.0), radius=6)
-    mark(apart, 1, "liver_dome", radius=16)
-    apart.pairing.begin()
-    changes = apart.pairing.changes
-    assert sum(" has split off from L1: " in sentence for sentence in changes) == 1
-    assert sum(" has merged into " in sentence for sentence in changes) == 1
-    assert apart.pairing.agree()
-    record = apart.logic.record
-    assert [lesion.split_from for lesion in record.lesions if lesion.split_from] == ["L1"]
-    assert [each.findings[apart.keys[1]].state for each in record.lesions].count(MERGED) == 1
 
 
 def test_the_reason_why_lesions_cannot_be_paired(bench, pair):
