@@ -49,7 +49,7 @@ class LesionFollowUp(ScriptedLoadableModule):
             "later, with an expected error. You confirm, move or reject each proposal. The sums and the response of "
             "RECIST 1.1 are computed only from sizes that you have confirmed. Patients and dates are read from DICOM; "
             "you can also enter dates. The button Pair lesions joins lesions that were marked separately in two "
-            "studies. The button Import reads point lists, DICOM structured reports and records of earlier sessions. "
+            "studies. The button Import reads point lists and records of earlier sessions. "
             "Needs Slicer 5.12 or newer. "
             'Research software, not a medical device. See the <a href="{url}">documentation</a>.'
         ).format(url="https://github.com/AnatomicalEmbedding/SlicerAnatomicalEmbedding")

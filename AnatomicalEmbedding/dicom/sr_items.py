@@ -21,7 +21,6 @@ SCHEME = "99ANATEMB"  # the coding scheme of this program; local schemes begin w
 MM: Code = ("mm", "UCUM", "mm")
 CENTER: Code = ("111010", "DCM", "Center")
 IDENTIFIER: Code = ("112039", "DCM", "Tracking Identifier")
-TRACKING_UID: Code = ("112040", "DCM", "Tracking Unique Identifier")
 _GROUP: Code = ("125007", "DCM", "Measurement Group")
 _FINDING_SITE: Code = ("363698007", "SCT", "Finding Site")
 _LATERALITY: Code = ("272741003", "SCT", "Laterality")
@@ -65,16 +64,6 @@ def named(items: Iterable[Dataset], name: Code) -> list[Dataset]:
 def code_in(item: Dataset) -> Code:
     """Return value, scheme and meaning of a code; "" for parts that the item lacks."""
     return str(item.get("CodeValue", "")), str(item.get("CodingSchemeDesignator", "")), str(item.get("CodeMeaning", ""))
-
-
-def answer(items: list[Dataset], name: Code) -> str:
-    """Return the code value of the first item with this concept name; "" if there is no such item."""
-    return next((code_in(item.ConceptCodeSequence[0])[0] for item in named(items, name)), "")
-
-
-def uid_in(items: list[Dataset], name: Code) -> str:
-    """Return the UID of the first item with this concept name; "" if there is no such item."""
-    return next((str(item.UID) for item in named(items, name)), "")
 
 
 def points_in(item: Dataset) -> list[tuple[float, float, float]]:

@@ -1,8 +1,7 @@
 """Write the findings of one study as a DICOM structured report: Comprehensive 3D SR, template TID 1500.
 
 Each lesion is a measurement group (TID 1501). A lesion has the same Tracking Unique Identifier in the reports of all
-studies. Places and ends of axes are 3-D coordinates in the frame of reference of the images. The function
-`sr_reading.read_srs` reads such reports.
+studies. Places and ends of axes are 3-D coordinates in the frame of reference of the images.
 """
 
 from __future__ import annotations
@@ -120,8 +119,6 @@ class _Report:
             written.append(
                 sr.Measurement(name, length_mm, code(MM), referenced_images=images, referenced_coordinates=ends)
             )
-        if size.volume_ml is not None:
-            written.append(sr.Measurement(code(codes.VOLUME), round(size.volume_ml, 4), code(codes.ML)))
         return written
 
     def _image(self, point_ras: np.ndarray) -> Dataset:

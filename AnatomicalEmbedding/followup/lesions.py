@@ -73,14 +73,13 @@ class Guess:
 class Measurement:
     """The sizes of a lesion in a study.
 
-    long_axis, short_axis: the two ends of each axis, RAS mm; None if not drawn. volume_ml: volume in ml; None if not
-    measured. confirmed: whether a person drew or accepted the axes in this study. Axes that were copied from another
+    long_axis, short_axis: the two ends of each axis, RAS mm; None if not drawn.
+    confirmed: whether a person drew or accepted the axes in this study. Axes that were copied from another
     study are not confirmed, and are not used in sums.
     """
 
     long_axis: Axis | None = None
     short_axis: Axis | None = None
-    volume_ml: float | None = None
     confirmed: bool = False
 
     @property

@@ -163,10 +163,9 @@ class FollowUp:
         return self
 
     def offer_size(self, lesion_id: str, study: str, size: Measurement) -> FollowUp:
-        """Enter axes that were copied from another study as not confirmed. The place and the volume do not change."""
+        """Enter axes that were copied from another study as not confirmed. The place does not change."""
         found = self._known(lesion_id, study)
-        size = replace(size, volume_ml=found.size.volume_ml, confirmed=False)
-        return self._set(lesion_id, study, replace(found, size=size))
+        return self._set(lesion_id, study, replace(found, size=replace(size, confirmed=False)))
 
     def keep_query(self, lesion_id: str, study: str, query: str) -> FollowUp:
         """Store the query of a lesion's place in a study; see `Finding.query`."""
@@ -225,7 +224,7 @@ class FollowUp:
             raise AnatomicalEmbeddingError(
                 f"{lesion_id}: has no place in this study, as its state is {found.state}; mark a place first."
             )
-        size = Measurement(_axis(long_axis), _axis(short_axis), found.size.volume_ml, confirmed=True)
+        size = Measurement(_axis(long_axis), _axis(short_axis), confirmed=True)
         for kind, axis in size.axes.items():
             if math.dist(*axis) < LEAST_AXIS_MM:
                 raise AnatomicalEmbeddingError(

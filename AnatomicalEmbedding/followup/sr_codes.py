@@ -9,8 +9,6 @@ from .lesions import CONFIRMED, LONG, MARKED, MERGED, MOVED, NOT_VISIBLE, OUTSID
 
 LESION: Code = ("52988006", "SCT", "Lesion")
 AXES: dict[str, Code] = {LONG: ("103339001", "SCT", "Long axis"), SHORT: ("103340004", "SCT", "Short axis")}
-VOLUME: Code = ("118565006", "SCT", "Volume")
-ML: Code = ("mL", "UCUM", "mL")
 
 STATE: Code = ("state", SCHEME, "Review of the lesion in this study")
 STATE_CODES: dict[str, Code] = {

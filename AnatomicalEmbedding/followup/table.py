@@ -22,7 +22,7 @@ SUM_LABEL = "TARGETS, RECIST 1.1"
 
 COLUMNS = (
     "lesion", "name", "site", "target", "nodal", "tracking_uid", "study", "date", "series_uid", "status", "reviewed",
-    "flags", "R_mm", "A_mm", "S_mm", "long_axis_mm", "short_axis_mm", "volume_ml", "expected_error_mm",
+    "flags", "R_mm", "A_mm", "S_mm", "long_axis_mm", "short_axis_mm", "expected_error_mm",
     "probability_within_10_mm", "doubt", "merged_with", "split_from", "sum_mm", "percent_from_baseline",
     "percent_from_nadir",
 )  # fmt: skip
@@ -59,7 +59,7 @@ class Row:
         if not self.finding.reviewed:
             return (UNCONFIRMED,)
         size = self.finding.size
-        is_carried = not size.confirmed and (size.axes or size.volume_ml is not None)
+        is_carried = size.axes and not size.confirmed
         return (SIZE_UNCONFIRMED,) if self.finding.visible and is_carried else ()
 
 
@@ -105,7 +105,6 @@ def _cells(row: Row) -> dict[str, object]:
         **{column: _number(value, 2) for column, value in zip(("R_mm", "A_mm", "S_mm"), place, strict=True)},
         "long_axis_mm": _number(size.long_mm, 2),
         "short_axis_mm": _number(size.short_mm, 2),
-        "volume_ml": _number(size.volume_ml, 3),
         "expected_error_mm": _number(None if guess is None else guess.error_mm, 1),
         "probability_within_10_mm": _number(None if guess is None else guess.probability, 3),
         "doubt": "" if guess is None else guess.doubt,

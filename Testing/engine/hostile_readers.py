@@ -20,6 +20,7 @@ from scan_files import centred_affine, linear_ct, stack_positions, write_linear_
 from small_models import analytic_map, small_network
 from spoiled_files import Way
 
+from AnatomicalEmbedding.dicom.sr import read_any_points
 from AnatomicalEmbedding.embedding.calibration import OUTCOMES, Calibration, Forest
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
@@ -170,10 +171,7 @@ def _used_record(record) -> object:
 
 
 def _use_report(folder: Path) -> object:
-    from AnatomicalEmbedding.followup.sr_reading import read_srs
-
-    read_report(_file(folder))
-    return _used_record(read_srs([_file(folder)]))
+    return read_report(_file(folder)), read_any_points(_file(folder)).points_ras.tolist()
 
 
 def _dicom_source(folder: Path):

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from exact_spines import spine_of
 from followed_scans import EMPTY, MIDDLE, STEPS, STUDIES, moved_map
-from reported_patient import with_volume
 
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MOVED, PROPOSED, Measurement
 from AnatomicalEmbedding.followup.proposing import find_places
@@ -78,10 +77,10 @@ def test_a_lesion_outside_the_patient_has_a_reason_instead_of_a_place() -> None:
 
 def test_axes_keep_their_lengths_and_go_along_unconfirmed() -> None:
     one, other = PLACES[0] - [8, 0, 0], PLACES[0] + [8, 2, 0]
-    record = with_volume(_marked().measure("L1", "a", (one, other), None), "L1", "a", 3.0)
+    record = _marked().measure("L1", "a", (one, other), None)
     size = propose_places(record, "b", MAPS).finding("L1", "b").size
     np.testing.assert_allclose(size.long_axis, np.array([one, other]) + STEPS["b"], atol=0.05)
-    assert (size.confirmed, size.short_axis, size.volume_ml) == (False, None, None)
+    assert (size.confirmed, size.short_axis) == (False, None)
     assert propose_places(_marked(), "b", MAPS).finding("L1", "b").size == Measurement()
 
 

@@ -24,7 +24,7 @@ _guesses = st.builds(
     st.none() | st.floats(0, 200),
     st.none() | st.floats(0, 1),
 )
-_sizes = st.builds(Measurement, axes, axes, st.none() | st.floats(0, 1000), st.booleans())
+_sizes = st.builds(Measurement, axes, axes, st.booleans())
 proposals = st.dictionaries(st.sampled_from(IDS), st.builds(Finding, st.just(PROPOSED), points, _guesses, _sizes))
 
 _ids, _keys = st.sampled_from(IDS), st.sampled_from(KEYS)

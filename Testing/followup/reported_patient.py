@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date
 
 import numpy as np
@@ -34,15 +33,6 @@ def axes_at(point: Point, long_mm: float, short_mm: float, degrees: float = 25.0
     )
 
 
-def with_volume(record: FollowUp, lesion_id: str, study: str, volume_ml: float) -> FollowUp:
-    """As a report of another program states it."""
-    lesion = record.lesion(lesion_id)
-    found = lesion.findings[study]
-    found = replace(found, size=replace(found.size, volume_ml=volume_ml))
-    changed = replace(lesion, findings={**lesion.findings, study: found})
-    return replace(record, lesions=tuple(changed if each is lesion else each for each in record.lesions))
-
-
 def patient_record(prior: Volume, current: Volume, studies: tuple[Study, Study] = (PRIOR, CURRENT)) -> FollowUp:
     """L1 measured in both; L2 a node, moved; L3 gone; L4 proposed and left so; L5 outside; L6 merged with L1."""
     before, after = (study.key for study in studies)
@@ -59,7 +49,6 @@ def patient_record(prior: Volume, current: Volume, studies: tuple[Study, Study] 
     record = record.describe("L1", name="dome", site="liver")
     record = record.describe("L2", name="hilar node", site="left lung", nodal=True)
     record = record.measure("L1", after, *axes_at(place_in(current, SHARES[0]), 15.5, 9.25))
-    record = with_volume(record, "L1", after, 2.345)
     moved = place_in(current, (0.42, 0.56, 0.3))
     record = record.move("L2", after, moved).measure("L2", after, *axes_at(moved, 14.0, 8.0))
     return record.not_visible("L3", after).outside("L5", after).merge("L6", after, into="L1")

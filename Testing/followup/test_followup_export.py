@@ -6,12 +6,12 @@ import pytest
 from dicom_series import write_ct_series
 from reported_patient import PRIOR
 
+from AnatomicalEmbedding.dicom.sr import read_any_points
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.export import export, sr_names
 from AnatomicalEmbedding.followup.lesions import Study
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.record_file import read_record
-from AnatomicalEmbedding.followup.sr_reading import read_srs
 
 for needed in ("PIL", "jinja2", "highdicom"):
     pytest.importorskip(needed)
@@ -32,7 +32,7 @@ def test_all_of_it(record, volumes, tmp_path):
     assert len(list(csv.reader(table.open(encoding="utf-8-sig", newline="")))) == 1 + 6 * 2 + 1
     assert page.read_text(encoding="utf-8").count("data:image/jpeg") == 6 + 3  # L1, L2 and L4 have a place after
     assert read_record(kept) == record
-    assert len(read_srs([report]).lesions) == 6
+    assert len(read_any_points(report).labels) == 6
 
 
 @pytest.mark.parametrize(

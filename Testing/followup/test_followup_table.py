@@ -8,7 +8,6 @@ import sys
 import pytest
 from hypothesis import given
 from record_steps import records
-from reported_patient import with_volume
 
 from AnatomicalEmbedding.followup.lesions import PROPOSED, Finding, Guess, Measurement
 from AnatomicalEmbedding.followup.record import FollowUp
@@ -29,7 +28,7 @@ def read(path) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
 
 @pytest.fixture
 def measured(empty: FollowUp) -> FollowUp:
-    record = with_volume(empty.mark("a", (-10.5, 20.25, -30)).measure("L1", "a", LONG, SHORT), "L1", "a", 3.5)
+    record = empty.mark("a", (-10.5, 20.25, -30)).measure("L1", "a", LONG, SHORT)
     return record.propose("b", {"L1": Finding(PROPOSED, (1, 2, 3), GUESS, Measurement(LONG, SHORT))})
 
 
@@ -37,7 +36,7 @@ def test_a_proposal_is_flagged_and_its_carried_sizes_are_not_in_the_table(measur
     write_csv(tmp_path / "t.csv", measured)
     second = read(tmp_path / "t.csv")[0][1]
     assert (second["flags"], second["reviewed"], second["status"]) == ("UNCONFIRMED", "no", "proposed")
-    assert [second[c] for c in ("long_axis_mm", "short_axis_mm", "volume_ml")] == ["", "", ""]
+    assert [second[c] for c in ("long_axis_mm", "short_axis_mm")] == ["", ""]
     assert (second["expected_error_mm"], second["probability_within_10_mm"]) == ("4.2", "0.912")
 
 
@@ -72,7 +71,7 @@ def test_formulas_are_disarmed(empty, tmp_path, name):
     assert float(first["R_mm"]) == -1  # a number below zero stays one
 
 
-@pytest.mark.parametrize("module", ["table", "report_page", "dicom_sr", "sr_reading", "export"])
+@pytest.mark.parametrize("module", ["table", "report_page", "dicom_sr", "export"])
 def test_reporting_loads_nothing_that_a_plain_program_need_not_have(module):
     code = (
         f"import sys, AnatomicalEmbedding.followup.{module};"

@@ -48,7 +48,6 @@ def _document(empty: FollowUp) -> dict:
         ),
         (lambda d: d["lesions"][1]["findings"]["a"].update(into="L1"), "does not fit the entry into = 'L1'"),
         (lambda d: d["lesions"][0]["findings"]["a"]["size"].update(long_axis=[[0, 0, 0]]), "L1 in study 'a'"),
-        (lambda d: d["lesions"][0]["findings"]["a"]["size"].update(volume_ml="3"), "not a number"),
     ],
 )
 def test_damaged_records_are_refused_with_the_place_of_the_damage(empty: FollowUp, change, says: str) -> None:

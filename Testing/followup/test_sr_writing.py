@@ -3,15 +3,26 @@
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from dicom_series import write_ct_series
 from report_checks import check
 from reported_patient import CURRENT, PRIOR
 
 from AnatomicalEmbedding.anatomy.codes import site_codes, site_words
+from AnatomicalEmbedding.dicom.sr import read_any_points
+from AnatomicalEmbedding.dicom.sr_items import (
+    IDENTIFIER,
+    center_in,
+    children,
+    measurement_groups,
+    named,
+    open_report,
+    points_in,
+)
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.dicom_sr import write_sr
-from AnatomicalEmbedding.followup.sr_reading import read_srs
+from AnatomicalEmbedding.followup.sr_codes import AXES, MERGED_WITH, ROLE, ROLE_CODES, STATE, STATE_CODES
 
 pydicom = pytest.importorskip("pydicom")
 highdicom = pytest.importorskip("highdicom")
@@ -31,17 +42,47 @@ def test_highdicom_reads_it_as_its_own(record, series, tmp_path):
     (group,) = content.get_image_measurement_groups(tracking_uid=lesion.tracking_uid)
     assert group.finding_type.value == "52988006"
     assert group.finding_sites[0].value.value == "10200004"  # liver
-    values = {
-        measurement.name.value: (measurement.value, measurement.unit.value) for measurement in group.get_measurements()
-    }
-    assert values == {"103339001": (15.5, "mm"), "103340004": (9.25, "mm"), "118565006": (2.345, "mL")}
+    sizes = {each.name.value: (each.value, each.unit.value) for each in group.get_measurements()}
+    assert sizes == {"103339001": (15.5, "mm"), "103340004": (9.25, "mm")}
+
+
+def _groups(path) -> dict[str, list]:
+    """Return the items of each lesion, by its Tracking Unique Identifier."""
+    groups = [list(children(group)) for group in measurement_groups(open_report(path))]
+    return {str(named(items, ("112040", "DCM", ""))[0].UID): items for items in groups}
+
+
+def _is_near(points, expected) -> bool:
+    return np.abs(np.array(points) - np.array(expected)).max() < 1e-3
+
+
+@pytest.mark.parametrize("key", ["prior", "current"])
+def test_every_finding_that_a_person_reviewed_is_in_it(record, series, tmp_path, key):
+    write_sr(record, key, series[key], tmp_path / "report.dcm")
+    groups = _groups(tmp_path / "report.dcm")
+    reviewed = [lesion for lesion in record.lesions if lesion.findings[key].reviewed]
+    assert list(groups) == [lesion.tracking_uid for lesion in reviewed]
+    for lesion in reviewed:
+        finding, items = lesion.findings[key], groups[lesion.tracking_uid]
+        assert named(items, IDENTIFIER)[0].TextValue == lesion.label
+        codes = [named(items, name)[0].ConceptCodeSequence[0].CodeValue for name in (STATE, ROLE)]
+        assert codes == [STATE_CODES[finding.state][0], ROLE_CODES[lesion.target, lesion.nodal][0]]
+        merged = [str(item.UID) for item in named(items, MERGED_WITH)]
+        assert merged == [record.lesion(finding.into).tracking_uid] * bool(finding.into)
+        place = center_in(items)
+        assert (place is None) == (finding.point_ras is None)
+        assert place is None or _is_near(place, finding.point_ras)
+        for kind, code in AXES.items():
+            drawn = [points_in(end) for item in named(items, code) for end in children(item) if "GraphicData" in end]
+            axes = finding.size.axes if finding.visible else {}
+            assert len(drawn) == (kind in axes)
+            assert not drawn or _is_near(drawn[0], axes[kind])
 
 
 def test_unconfirmed_places_are_left_out_and_reported(record, series, tmp_path):
     said = write_sr(record, "current", series["current"], tmp_path / "report.dcm")
     assert said == ("L4: was not reviewed in 2024-04-02, so it is not in the report.",)
-    back = read_srs([tmp_path / "report.dcm"])
-    assert record.lesion("L4").tracking_uid not in {lesion.tracking_uid for lesion in back.lesions}
+    assert record.lesion("L4").tracking_uid not in _groups(tmp_path / "report.dcm")
     report = pydicom.dcmread(tmp_path / "report.dcm")
     assert (report.CompletionFlag, report.VerificationFlag) == ("PARTIAL", "UNVERIFIED")
     assert "UNCONFIRMED" not in str(report)
@@ -59,7 +100,7 @@ def test_names_in_any_language(record, tmp_path, volumes, name):
     named = record.describe("L1", name="Läsion 腫瘤")
     write_sr(named, "prior", tmp_path / "ct", tmp_path / "report.dcm")
     assert pydicom.dcmread(tmp_path / "report.dcm").PatientName == name
-    assert read_srs([tmp_path / "report.dcm"]).lesion("L1").name == "Läsion 腫瘤"
+    assert read_any_points(tmp_path / "report.dcm").labels[0] == "L1 Läsion 腫瘤"
     assert check(tmp_path / "report.dcm") == []
 
 

@@ -129,7 +129,6 @@ class KitUser(User):
     def answering(self, path):
         self.kit.dialogs.answer("directory", str(path))
         self.kit.dialogs.answer("open_file", str(path))
-        self.kit.dialogs.answer("open_files", [part for part in str(path).split('"') if part.strip()])
         yield
 
     def picture(self, name: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 # What a user who agrees, and who cancels every file dialog, would answer.
 DEFAULT_ANSWERS: dict[str, Any] = {
     "info": True, "warning": True, "error": True, "confirm": True, "delay": None, "dialog": 0, "menu": None,
-    "open_file": "", "open_files": [], "directory": "", "url": True,
+    "open_file": "", "directory": "", "url": True,
 }  # fmt: skip
 
 

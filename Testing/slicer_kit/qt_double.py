@@ -53,15 +53,11 @@ class QSettings(QtCore.QSettings):
 
 @pythonqt.wrapped
 class QFileDialog(QtWidgets.QFileDialog):
-    """Static functions answer with DIALOGS; as in PythonQt one path comes back alone, several in a tuple."""
+    """Static functions answer with DIALOGS; as in PythonQt, the path comes back alone."""
 
     @staticmethod
     def getOpenFileName(parent=None, caption="", directory="", filter="", *_more):
         return DIALOGS.record("open_file", directory, caption, filter=filter)
-
-    @staticmethod
-    def getOpenFileNames(parent=None, caption="", directory="", filter="", *_more):
-        return tuple(DIALOGS.record("open_files", directory, caption, filter=filter))
 
     @staticmethod
     def getExistingDirectory(parent=None, caption="", directory="", *_more):

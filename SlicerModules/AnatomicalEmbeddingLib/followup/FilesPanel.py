@@ -14,7 +14,7 @@ from ..shared.panels import ModuleSettings
 from ..shared.panels.PackageSetup import InstallError, install, missingForReport
 from ..shared.panels.Widgets import GOOD, WARNING, coloured, showText
 from ..shared.Signal import Listener
-from .FollowUpFiles import exportFollowUp, importFiles, importPoints, pointLists, studiesOfPoints, whyNoReports
+from .FollowUpFiles import exportFollowUp, importPoints, importRecord, pointLists, studiesOfPoints, whyNoReports
 from .FollowUpLogic import FollowUpLogic
 from .LesionActions import LesionActions
 
@@ -36,11 +36,11 @@ class ImportPanel(Listener):
         self.ui.importButton.enabled = bool(self.logic.volumes)
 
     def menu(self):
-        """Fill and return the menu. Its first entry imports files. Each other entry imports the points of one list."""
+        """Fill and return the menu. Its first entry imports a record, each other entry the points of one list."""
         logic, study = self.logic, self.choice.study
         study = study if study in logic.volumes else self.choice.usual
         self._menu.clear()
-        self._add(_("Files (DICOM SR, .followup.json)..."), self._importFiles)
+        self._add(_("Record (.followup.json)..."), self._importRecord)
         for node in pointLists(logic.scene):
             labels = [logic.record.study(key).label for key in studiesOfPoints(logic, node, study)]
             text = _("Points of {name} as lesions in {studies}").format(name=node.GetName(), studies=", ".join(labels))
@@ -53,15 +53,15 @@ class ImportPanel(Listener):
     def _onClicked(self) -> None:
         self.menu().popup(self.ui.importButton.mapToGlobal(qt.QPoint(0, self.ui.importButton.height)))
 
-    def _importFiles(self) -> None:
-        paths = qt.QFileDialog.getOpenFileNames(
+    def _importRecord(self) -> None:
+        path = qt.QFileDialog.getOpenFileName(
             self.ui.importButton,
             _("Lesions of an earlier session"),
             ModuleSettings.value(_FOLDER, ""),
-            _("Structured reports and records (*.dcm *.followup.json)") + ";;" + _("All files (*)"),
+            _("Records (*.followup.json)"),
         )
-        if paths:
-            self._run(lambda: importFiles(self.logic, paths))
+        if path:
+            self._run(lambda: importRecord(self.logic, path))
 
     def _run(self, load: Callable[[], list[str]]) -> None:
         try:

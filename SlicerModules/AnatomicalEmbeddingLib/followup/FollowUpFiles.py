@@ -1,4 +1,4 @@
-"""Import lesions from files and from point lists of the scene, and write the files of a follow-up."""
+"""Import lesions from records and from point lists of the scene, and write the files of a follow-up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import slicer
 from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup.importing import add_record
+from AnatomicalEmbedding.followup.importing import adopt_record
 from AnatomicalEmbedding.followup.lesion_lists import MarkedLesion, mark_lesions
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.record_file import read_record
@@ -70,42 +70,26 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
     return [*_applied(logic, step, listNode.GetName()), *notes, *leftOut]
 
 
-def importFiles(logic: FollowUpLogic, paths: Iterable[str | Path]) -> list[str]:
-    """Import DICOM structured reports and .followup.json files of the patient. One undo reverses the import.
+def importRecord(logic: FollowUpLogic, path: str | Path) -> list[str]:
+    """Take the lesions of a .followup.json file over into this follow-up. One undo reverses the import.
 
-    All entries that a person made in this follow-up are kept. A scan without a date gets the date from the file; undo
-    does not remove this date. Returns sentences about new entries, and about entries of the files that differ from
-    this follow-up and were not imported. Raises AnatomicalEmbeddingError, with the name of the file, if a file cannot
-    be read, or if the files contain no study of a loaded scan.
+    A scan without a date gets the date from the file; undo does not remove this date. Returns sentences for the user.
+    Raises AnatomicalEmbeddingError, with the name of the file, if the file cannot be read or contains no study of a
+    loaded scan, or if the follow-up already has lesions.
     """
-    from AnatomicalEmbedding.followup.sr_reading import read_srs
-
-    paths = [Path(path) for path in paths]
-    reports = [path for path in paths if path.suffix.lower() != ".json"]
-    records = [read_record(path) for path in paths if path not in reports]
-    if reports:
-        records.append(read_srs(reports))
-    name = ", ".join(path.name for path in paths)
-    differing: list[str] = []
-    same = [study for other in records for study in same_studies(logic.record.studies, other.studies).values()]
-    if not set(same) & set(logic.volumes):
+    path = Path(path)
+    earlier = read_record(path)
+    if not set(same_studies(logic.record.studies, earlier.studies).values()) & set(logic.volumes):
         text = _(
             "{name}: contains no study of a loaded scan (compared by DICOM series, or by name and date if there is no "
             "series); load the scans of this file, or choose another file."
         )
-        raise AnatomicalEmbeddingError(text.format(name=name))
-
-    def step(record: FollowUp) -> FollowUp:
-        for other in records:
-            record, kept = add_record(record, other)
-            differing.extend(kept)
-        return record
-
-    sentences = _applied(logic, step, name)
-    if differing:
-        text = _("{name} differs from this follow-up: {differences}. The follow-up keeps its entries.")
-        sentences.append(text.format(name=name, differences=", ".join(differing)))
-    return [*sentences, *_setDates(logic)]
+        raise AnatomicalEmbeddingError(text.format(name=path.name))
+    try:
+        record = adopt_record(logic.record, earlier)
+    except AnatomicalEmbeddingError as error:
+        raise AnatomicalEmbeddingError(f"{path.name}: {error}") from error
+    return [*_applied(logic, lambda _before: record, path.name), *_setDates(logic)]
 
 
 def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, str, np.ndarray]]:

@@ -75,7 +75,7 @@ def run(user):
     user.tick(ui.targetCheckBox)
     user.picture("measured")
 
-    # Export all kinds; what the table says comes back from the structured reports alone.
+    # Export all kinds; what the table says comes back from the record alone.
     before = table_text(panel.lesionTable.widget)
     user.open_section(ui.exportSection)
     for box in (ui.csvBox, ui.reportBox, ui.srBox, ui.recordBox):
@@ -96,8 +96,8 @@ def run(user):
     user.wait(lambda: len(volumes(panel)) == len(DATES), 10)
     assert not panel.logic.record.lesions
     user.click(panel.ui.importButton)
-    with user.answering(" ".join(f'"{path}"' for path in reports)):
-        user.choose_in_menu("Files")
+    with user.answering(next(out.glob("*.followup.json"))):
+        user.choose_in_menu("Record")
     pause(1.0)
     assert len(panel.logic.record.lesions) == LESIONS, panel.ui.statusLabel.text
     after = table_text(panel.lesionTable.widget)

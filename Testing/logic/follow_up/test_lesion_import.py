@@ -1,14 +1,13 @@
-"""Test the import of lesions from point lists, structured reports and records of earlier sessions."""
+"""Test the import of lesions from point lists and records of earlier sessions."""
 
-from dataclasses import replace
 from datetime import date
 
 import pytest
 import vtk
-from follow_up_bench import LISTS, LONG
+from follow_up_bench import LISTS
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup.lesions import MARKED, NOT_VISIBLE, Study
+from AnatomicalEmbedding.followup.lesions import MARKED, Study
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.record_file import write_record
 
@@ -74,7 +73,7 @@ def load(bench, importing, tmp_path):
 
     def run(record):
         write_record(tmp_path / "old.followup.json", record)
-        return importing.importFiles(bench.logic, [tmp_path / "old.followup.json"])
+        return importing.importRecord(bench.logic, tmp_path / "old.followup.json")
 
     return run
 
@@ -90,7 +89,7 @@ def earlier_session(*series, day=date(2023, 1, 1)):
 
 def test_a_record_of_an_earlier_session_is_matched_by_series(bench, dicom, importing, tmp_path):
     write_record(tmp_path / "old.followup.json", earlier_session("1.2.2", "1.2.1"))
-    assert importing.importFiles(bench.logic, [tmp_path / "old.followup.json"]) == [
+    assert importing.importRecord(bench.logic, tmp_path / "old.followup.json") == [
         "old.followup.json: new lesions: L1 apex."
     ]
     assert [study.key for study in bench.logic.record.studies] == dicom
@@ -101,26 +100,12 @@ def test_a_record_of_an_earlier_session_is_matched_by_series(bench, dicom, impor
     assert bench.logic.record.lesions == ()
 
 
-def test_entries_here_stay_and_additions_and_differences_are_named(bench, dicom, load):
-    load(earlier_session("1.2.1"))
-    bench.logic.apply(FollowUp.not_visible, "L1", dicom[1])
-    bench.logic.apply(FollowUp.describe, "L1", name="hilar", nodal=True)
+def test_a_record_does_not_replace_lesions_that_are_marked_here(bench, dicom, load):
+    bench.logic.mark(dicom[0], (5.0, 5.0, 5.0))
     before = bench.logic.record
-    lesion = replace(before.lesion("L1"), findings={}, name="apex", nodal=False)
-    old = replace(earlier_session("1.2.1", "1.2.2"), lesions=(lesion,))
-    old = old.mark("key 1.2.1", (1.0, 1.0, 1.0), "L1").mark("key 1.2.2", (2.0, 2.0, 2.0), "L1")
-    old = old.measure("L1", "key 1.2.1", LONG, None).mark("key 1.2.1", (5.0, 5.0, 5.0))
-    assert load(old) == [
-        "old.followup.json: new lesions: L2.",
-        "Known lesions that have new findings or sizes: L1 hilar.",
-        "old.followup.json differs from this follow-up: L1 in 2024-01-01, kind of L1. The follow-up keeps its entries.",
-    ]
-    assert bench.finding(dicom[1]).state == NOT_VISIBLE
-    assert bench.finding(dicom[0]).size.long_axis == LONG
-    lesion = bench.logic.record.lesion("L1")
-    assert (lesion.name, lesion.nodal) == ("hilar", True)
-    bench.logic.undo()
-    assert bench.logic.record == before, "one step"
+    with pytest.raises(AnatomicalEmbeddingError, match=r"old\.followup\.json: this follow-up already has lesions"):
+        load(earlier_session("1.2.1"))
+    assert bench.logic.record == before
 
 
 def test_scans_without_series_are_known_by_name_and_get_their_dates(bench, load):
@@ -142,5 +127,5 @@ def test_scans_without_series_are_known_by_name_and_get_their_dates(bench, load)
 def test_a_record_of_other_scans_is_refused(bench, dicom, importing, tmp_path):
     write_record(tmp_path / "other.followup.json", earlier_session("9.9"))
     with pytest.raises(AnatomicalEmbeddingError, match=r"other\.followup\.json: contains no study of a loaded scan"):
-        importing.importFiles(bench.logic, [tmp_path / "other.followup.json"])
+        importing.importRecord(bench.logic, tmp_path / "other.followup.json")
     assert bench.logic.record.lesions == ()

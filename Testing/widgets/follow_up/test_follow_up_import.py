@@ -23,14 +23,14 @@ def test_points_of_a_list_become_lesions_of_the_current_study(reader):
     reader.kit.spin(lambda: "mm" in reader.cell(0, 1), 60)  # and is found in the others
 
 
-def test_a_file_is_imported_and_an_error_is_a_sentence(reader, tmp_path):
+def test_a_record_is_imported_and_an_error_is_a_sentence(reader, tmp_path):
     reader.mark("carina")
     write_record(tmp_path / "own.followup.json", reader.logic.record)
     (tmp_path / "bad.followup.json").write_text("{")
     reader.kit.click(reader.ui.removeButton)
     for name in ("bad", "own"):
-        reader.kit.dialogs.answer("open_files", [str(tmp_path / f"{name}.followup.json")])
-        trigger(reader, "Files")
+        reader.kit.dialogs.answer("open_file", str(tmp_path / f"{name}.followup.json"))
+        trigger(reader, "Record")
         if name == "bad":
             assert "bad.followup.json: is not JSON" in reader.reported()
             assert not reader.logic.record.lesions
