@@ -6,11 +6,10 @@ import argparse
 import re
 from pathlib import Path
 
-from ..errors import AnatomicalEmbeddingError
 from ..installation.packages import DISTRIBUTION, EXTRAS
 from . import console
 
-_DEFAULT_EXTRAS = [name for name in EXTRAS if name != "viewer"]
+_EXTRAS = [name for name in EXTRAS if name != "viewer"]  # the viewer needs a whole 3D Slicer
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -24,8 +23,6 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add = parser.add_argument
     add("folder", type=Path, metavar="DIR", help="folder to write")
-    extras = f"optional packages to add, of: {', '.join(EXTRAS)} (default: all but viewer)"
-    add("--extras", default=",".join(_DEFAULT_EXTRAS), metavar="NAMES", help=extras)
     python = "version of the Python on the other computer, such as 3.12 (default: the version of this Python)"
     add("--python", type=_version, metavar="VERSION", help=python)
     console.complete(parser, run, model=False)
@@ -40,14 +37,11 @@ def _version(text: str) -> str:
 def run(options: argparse.Namespace) -> None:
     from ..installation.bundle import HASHES, make_bundle
 
-    extras = console.names_in(options.extras)
-    if unknown := [name for name in extras if name not in EXTRAS]:
-        raise AnatomicalEmbeddingError(f"--extras {unknown[0]}: is unknown; choose of: {', '.join(EXTRAS)}.")
     console.make_folder(options.folder)
-    written = make_bundle(options.folder, extras, options.python or "")
+    written = make_bundle(options.folder, _EXTRAS, options.python or "")
     size_mb = round(sum(path.stat().st_size for path in written) / 10**6)
-    wanted = f'"{DISTRIBUTION}[{",".join(extras)}]"' if extras else DISTRIBUTION
-    lines = [f"sha256sum --check {HASHES}", f"pip install --no-index --find-links . {wanted}"]
+    wanted = f"{DISTRIBUTION}[{','.join(_EXTRAS)}]"
+    lines = [f"sha256sum --check {HASHES}", f'pip install --no-index --find-links . "{wanted}"']
     if options.json:
         console.print_json({"files": list(map(str, written)), "size_mb": size_mb, "lines": lines})
         return

@@ -85,7 +85,7 @@ def _add_results(steps: argparse._SubParsersAction) -> None:
         add("--point", metavar="R,A,S", help="the place in the example scan, RAS mm")
         add("--box", metavar="R,A,S,R,A,S", help="two corners of a box in the example scan, RAS mm")
         add("--refine", type=at_least(0), default=50, metavar="N", help="best answers to make more exact (default: 50)")
-    export("--structures", metavar="A,B,...", help='structures for boxes.csv (see `anatemb structures`), or "all"')
+    export("--structures", metavar="A,B,...", help='structures for boxes.csv (see `anatemb structures list`), or "all"')
 
 
 def add_step(

@@ -40,7 +40,8 @@ def add_box_options(parser: argparse.ArgumentParser, default: str = "all") -> No
     """
     add = parser.add_argument
     add("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
-    add("--structures", metavar="A,B,...", help=f"names of structures (see `anatemb structures`); default: {default}")
+    names = f"names of structures (see `anatemb structures list`); default: {default}"
+    add("--structures", metavar="A,B,...", help=names)
     add("--library", type=Path, metavar="FILE", help="structure library (default: the library of the weights)")
     examples = (
         "folder of your own examples, used instead of the library: scans NAME.nii.gz or DICOM folders NAME, each with "

@@ -24,7 +24,7 @@ EXIT_INTERRUPTED = 130
 _DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _COMMANDS = (
     "demo doctor info bundle embed match followup register view locate find levels audit crop segment cohort "
-    "structures train weights evaluate calibrate dicomweb"
+    "structures prepare train weights evaluate calibrate dicomweb"
 )
 
 

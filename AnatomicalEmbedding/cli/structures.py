@@ -13,32 +13,40 @@ _ATLAS_PHANTOMS = 18
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "structures",
-        help="list the structures that can be located; with DATA, build your own library or atlas",
-        description="Without DATA, lists the structures of a library. DATA are folders of scans NAME.nii.gz, each with "
-        "NAME.seg.nii.gz and NAME.labels.json. With -o NAME.structures.safetensors, the command builds a library for "
-        "`locate` and `crop`, with every structure that lies completely inside at least three scans. With -o "
-        "NAME.atlas.npz, it builds an atlas for `find`; for an atlas, label maps without scans are enough. A library "
-        "or atlas can be used only with the weights that it was built with (--model).",
+        help="list the structures that can be located, or build your own library or atlas",
+        description="Lists the structures that can be located, or builds a library or an atlas from labelled scans.",
     )
-    add = parser.add_argument
-    add("data", type=Path, nargs="*", metavar="DATA", help="folders of labelled scans")
-    add("-o", "--output", type=Path, metavar="FILE", help="library or atlas to write")
-    add("--library", type=Path, metavar="FILE", help="library to list (default: the shipped library)")
+    steps = parser.add_subparsers(title="steps", metavar="STEP", required=True)
+    shown = steps.add_parser(
+        "list",
+        help="list the structures of a library",
+        description="Lists the structures of a library, and the number of examples of each structure.",
+    )
+    shown.add_argument("--library", type=Path, metavar="FILE", help="library to list (default: the shipped library)")
+    complete(shown, _list)
+    build = steps.add_parser(
+        "build",
+        help="build a library or an atlas from labelled scans",
+        description="DATA are folders of scans NAME.nii.gz, each with NAME.seg.nii.gz and NAME.labels.json. With -o "
+        "NAME.structures.safetensors, the command builds a library for `locate` and `crop`, with every structure that "
+        "lies completely inside at least three scans. With -o NAME.atlas.npz, it builds an atlas for `find`; for an "
+        "atlas, label maps without scans are enough. A library or atlas can be used only with the weights that it was "
+        "built with (--model).",
+    )
+    add = build.add_argument
+    add("data", type=Path, nargs="+", metavar="DATA", help="folders of labelled scans")
+    add("-o", "--output", type=Path, required=True, metavar="FILE", help="library or atlas to write")
     add("--phantoms", type=at_least(0), metavar="N", help="synthetic patients to add (default: 8, for an atlas 18)")
-    complete(parser, run)
+    complete(build, _build)
 
 
-def run(options: argparse.Namespace) -> None:
-    if options.output is None and not options.data:
-        _list(options)
-        return
+def _build(options: argparse.Namespace) -> None:
     from ..structures.library import SUFFIX
     from ..words.atlas import SUFFIX as ATLAS_SUFFIX
 
-    if options.output is None or not options.output.name.endswith((SUFFIX, ATLAS_SUFFIX)):
-        where = options.output or "-o"
+    if not options.output.name.endswith((SUFFIX, ATLAS_SUFFIX)):
         raise AnatomicalEmbeddingError(
-            f"{where}: is not a name for a library or atlas; give -o NAME{SUFFIX} or -o NAME{ATLAS_SUFFIX}."
+            f"{options.output}: is not a name for a library or atlas; give -o NAME{SUFFIX} or -o NAME{ATLAS_SUFFIX}."
         )
     options.output.parent.mkdir(parents=True, exist_ok=True)
     count = (_build_library if options.output.name.endswith(SUFFIX) else _build_atlas)(options)

@@ -10,7 +10,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .console import at_least, check_folder, complete, not_negative, print_json, say, stop_on_signals
+from .console import at_least, check_folder, complete, not_negative, say, stop_on_signals
 
 if TYPE_CHECKING:
     from ..training.objectives import Objective
@@ -25,28 +25,26 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "train",
         help="train weights on a folder of CTs",
         description="Trains on the CTs of DATA and on synthetic patients. To continue an interrupted run, give the "
-        "same command again. Writes weights.safetensors, loss.csv and a checkpoint to the output folder. `anatemb "
-        "train prepare DATA... -o SET` only prepares the scans; SET can then be the DATA of every run with the same "
-        "voxel size. Duplicates and scans that cannot be used are reported and left out.",
+        "same command again. Writes weights.safetensors, loss.csv and a checkpoint to the output folder. "
+        "Duplicates and scans that cannot be used are reported and left out.",
     )
     add_options(parser)
+    add_recipe(parser)
+    complete(parser, run, model=False)
+
+
+def add_recipe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--recipe", default="ape", metavar="NAME|FILE", help="ape, hybrid, joint, hybrid-2d or a .toml file"
     )
-    complete(parser, run, model=False)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add all options except --recipe. The commands that train recipes of papers have these options too."""
     add = parser.add_argument
     add("data", type=Path, nargs="+", metavar="DATA", help="folders with CTs, also in subfolders; or a prepared set")
-    add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the run, or of the prepared set")
-    levels = "z (mm) of standard levels, such as the carina, in the scans (default: DATA/../train_levels.json)"
-    add("--levels", type=Path, metavar="FILE", help=levels)
-    add("--place-with", default="auto", metavar="NAME|FILE", help="weights that place scans not listed in --levels")
-    add("--align-with", metavar="NAME|FILE", help="weights whose smoothed maps give the scans their body coordinates")
-    add("--jobs", type=at_least(1), default=min(os.cpu_count() or 1, 8), metavar="N", help="scans prepared at a time")
-    add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change an entry of the recipe")
+    add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the run")
+    add_preparation(parser)
     add("--steps", type=at_least(1), default=3000, metavar="N", help="optimiser steps (default: 3000)")
     add("--minutes", type=not_negative, metavar="N", help="time limit; at the limit, the weights so far are written")
     add("--validate", type=Path, metavar="DIR", help="labelled scans of other patients, to choose the best weights")
@@ -60,8 +58,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--phantoms", type=at_least(0), default=12, metavar="N", help="synthetic patients to add (default: 12)")
     add("--label-maps", type=Path, metavar="DIR", help="label maps without images; synthetic images are made from them")
     add("--label-images", type=at_least(1), default=1, metavar="N", help="images per label map (default: 1)")
-    add("--atlas", type=Path, metavar="FILE", help="for films: CT of the body whose coordinates all films get")
-    add("--films", type=at_least(1), default=8, metavar="N", help="for films: projections of each CT (default: 8)")
     add("--exclude", action="append", default=[], metavar="PATTERN", help="leave out scans by name, such as 'ricord*'")
     add("--name", metavar="NAME", help="name of the weights (default: name of the recipe)")
     add("--start-from", metavar="NAME|FILE", help="weights with which training starts")
@@ -69,6 +65,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
     add("--threads", type=at_least(1), metavar="N", help="CPU threads of the network (default: all cores)")
     add("--workers", type=at_least(0), default=1, metavar="N", help="processes that prepare batches (default: 1)")
+
+
+def add_preparation(parser: argparse.ArgumentParser) -> None:
+    """Add the options with which `prepare_scans` prepares scans."""
+    add = parser.add_argument
+    levels = "z (mm) of standard levels, such as the carina, in the scans (default: DATA/../train_levels.json)"
+    add("--levels", type=Path, metavar="FILE", help=levels)
+    add("--place-with", default="auto", metavar="NAME|FILE", help="weights that place scans not listed in --levels")
+    add("--align-with", metavar="NAME|FILE", help="weights whose smoothed maps give the scans their body coordinates")
+    add("--jobs", type=at_least(1), default=min(os.cpu_count() or 1, 8), metavar="N", help="scans prepared at a time")
+    add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change an entry of the recipe")
+    add("--atlas", type=Path, metavar="FILE", help="for films: CT of the body whose coordinates all films get")
+    add("--films", type=at_least(1), default=8, metavar="N", help="for films: projections of each CT (default: 8)")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -90,12 +99,6 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
     if options.threads:
         torch.set_num_threads(options.threads)
     check_folder(options.output)
-    if len(options.data) > 1 and options.data[0] == Path("prepare"):
-        paths = _prepared_scans(options, options.data[1:], recipe, options.output)
-        if options.json:
-            print_json({"prepared": list(map(str, paths))})
-        say(f"prepared {len(paths)} scans in {options.output}; the file report.csv lists all scans.", options.json)
-        return
     device = choose_device(options.device)
     # loaded before the scans are prepared: preparing may take an hour, and wrong weights must fail earlier
     start_from = find_weights(options.start_from).network if options.start_from else None
@@ -157,7 +160,7 @@ def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[Prepare
             f"--levels {options.levels}: is not used, because all given scans are prepared already; leave --levels out."
         )
     paths = [path for folder in sets for path in sorted(folder.glob("*.safetensors"))]
-    paths += _prepared_scans(options, folders, recipe, prepared) if folders else []
+    paths += prepare_scans(options, folders, recipe, prepared) if folders else []
     if recipe.batch.phantom_share > 0:
         if recipe.network.planar:
             paths += prepare_phantom_films(
@@ -173,7 +176,11 @@ def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[Prepare
     return follow_organs([PreparedScan.load(path) for path in paths if path not in excluded])
 
 
-def _prepared_scans(options: argparse.Namespace, folders: list[Path], recipe: Recipe, destination: Path) -> list[Path]:
+def prepare_scans(options: argparse.Namespace, folders: list[Path], recipe: Recipe, destination: Path) -> list[Path]:
+    """Prepare the scans of folders with the options of `add_preparation`. Returns the files written to `destination`.
+
+    Raises AnatomicalEmbeddingError if a recipe for films is given without an atlas.
+    """
     from ..errors import AnatomicalEmbeddingError
     from ..films.preparation import prepare_films
     from ..training.frames import LevelTable

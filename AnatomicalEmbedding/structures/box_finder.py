@@ -135,7 +135,7 @@ def open_library(
     shipped = shipped_library(weights_hash, weights)
     if shipped is None:
         raise WeightsError(
-            f"{model}: no structure library ships for these weights; make a library with `anatemb structures DATA "
-            "-o FILE` and give this FILE as the library."
+            f"{model}: no structure library ships for these weights; make a library with `anatemb structures build "
+            "DATA -o FILE` and give this FILE as the library."
         )
     return shipped

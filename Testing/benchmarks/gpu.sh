@@ -50,7 +50,7 @@ refine)
     levels=$(find "$KEEP" -name '*levels.json' | head -n 1)
     folders=$(find "$KEEP" -maxdepth 1 -name train -o -maxdepth 1 -name kbp)
     # shellcheck disable=SC2086
-    anatemb train prepare $folders --levels "$levels" --recipe hybrid --align-with auto --jobs "$(nproc)" -o "$KEEP/set"
+    anatemb prepare $folders --levels "$levels" --recipe hybrid --align-with auto --jobs "$(nproc)" -o "$KEEP/set"
     anatemb train "$KEEP/set" -o "$KEEP/joint" --recipe joint --steps "$steps" --name hybrid-ct-new --validate-every 0 \
         --start-from auto --label-maps "$KEEP/labelmaps" --label-images 2 --phantoms 40 --device auto \
         --workers "$(nproc)" --set optimiser.learning_rate=0.001 --set optimiser.frozen_statistics=true "$@"

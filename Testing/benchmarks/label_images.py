@@ -2,7 +2,7 @@
 
 python Testing/benchmarks/label_images.py LABELMAPS -o FOLDER [--every 6] [--seed 77]
 
-The commands `anatemb calibrate` and `anatemb structures` can read this folder.
+The commands `anatemb calibrate` and `anatemb structures build` can read this folder.
 """
 
 from __future__ import annotations

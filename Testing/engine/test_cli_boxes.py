@@ -47,7 +47,7 @@ def library(place, model):
     from AnatomicalEmbedding.cli import main
 
     path = place / "own.structures.safetensors"
-    words = ("structures", place / "labelled", "--phantoms", 0, "-o", path, *model)
+    words = ("structures", "build", place / "labelled", "--phantoms", 0, "-o", path, *model)
     assert main([str(word) for word in words]) == 0
     return path
 
@@ -65,7 +65,7 @@ def test_margins_of_a_structure_need_scans_of_two_sources(place, model, tmp_path
             (data / f"{own}{suffix}").write_bytes((place / "labelled" / f"{name}{suffix}").read_bytes())
     labels = data / f"{last}.labels.json"
     labels.write_text(json.dumps({n: name for n, name in json.loads(labels.read_text()).items() if name != "liver"}))
-    assert main([str(word) for word in ("structures", data, "--phantoms", 0, "-o", path, *model)]) == 0
+    assert main([str(word) for word in ("structures", "build", data, "--phantoms", 0, "-o", path, *model)]) == 0
     library = StructureLibrary.load(path)
     assert ("liver" in library.margins.scales) == is_proven
     assert "kidney_left" in library.margins.scales
@@ -76,9 +76,9 @@ def boxes_of(folder, name):
 
 
 def test_structures_are_listed(anatemb, library, model):
-    rows = json.loads(anatemb("structures", "--library", library, "--json", *model).out)
+    rows = json.loads(anatemb("structures", "list", "--library", library, "--json", *model).out)
     assert [(row["structure"], row["real"]) for row in rows] == [("kidney_left", 4), ("kidney_right", 4), ("liver", 4)]
-    assert "liver" in anatemb("structures").out  # of the shipped library
+    assert "liver" in anatemb("structures", "list").out  # of the shipped library
 
 
 def test_a_folder_is_located_and_its_broken_file_named(anatemb, place, library, model, tmp_path):
@@ -176,7 +176,7 @@ def test_wrong_options_are_refused_with_a_remedy(anatemb, place, library, model,
             anatemb("crop", scan, "--library", library, option, *out, *model)
     assert_refused(anatemb("locate", scan, "--examples", tmp_path, *out), "holds no example")
     assert_refused(
-        anatemb("structures", place / "labelled", "-o", tmp_path / "x.bin"),
+        anatemb("structures", "build", place / "labelled", "-o", tmp_path / "x.bin"),
         "x.bin: is not a name for a library or atlas",
     )
     assert_refused(anatemb("crop", scan, *out), "no structure was named; add --structures")

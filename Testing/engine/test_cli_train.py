@@ -60,7 +60,7 @@ def train(data, folder, recipe, steps, *options):
 
 
 def test_prepare_then_train_on_the_set(scans, recipe, tmp_path, capsys):
-    assert anatemb("train", "prepare", scans, "-o", tmp_path / "set", "--recipe", recipe, "--jobs", 1) == 0
+    assert anatemb("prepare", scans, "-o", tmp_path / "set", "--recipe", recipe, "--jobs", 1) == 0
     assert "broken.nii.gz" in capsys.readouterr().err
     with (tmp_path / "set" / "report.csv").open(newline="") as file:
         assert [row["used"] for row in csv.DictReader(file)] == ["no", "yes", "yes"]
@@ -75,7 +75,7 @@ def test_prepare_then_train_on_the_set(scans, recipe, tmp_path, capsys):
 
 
 def test_recipes_of_papers_train_on_the_set(scans, recipe, tmp_path):
-    assert anatemb("train", "prepare", scans, "-o", tmp_path / "set", "--recipe", recipe, "--jobs", 1) == 0
+    assert anatemb("prepare", scans, "-o", tmp_path / "set", "--recipe", recipe, "--jobs", 1) == 0
     for name in ("rpr-paper", "bpr-paper"):
         small = {"network.widths": [4, 4, 4, 4], "network.spacing_mm": GRID, "batch.voxels_per_batch": 100_000}
         entries = [word for key, value in small.items() for word in ("--set", f"{key}={value}")]
@@ -103,7 +103,7 @@ def test_a_signal_to_the_whole_group_saves_and_the_run_goes_on(scans, recipe, tm
     """As a batch system or Ctrl-C in a terminal does it: loop and workers get it alike."""
     if signal.getsignal(getattr(signal, number)) is signal.SIG_IGN:
         pytest.skip("these tests run under nohup, which the trainer inherits")
-    assert anatemb("train", "prepare", scans, "-o", tmp_path / "set", "--recipe", recipe, "--jobs", 1) == 0
+    assert anatemb("prepare", scans, "-o", tmp_path / "set", "--recipe", recipe, "--jobs", 1) == 0
     words = ["train", tmp_path / "set", "-o", tmp_path / "run", "--recipe", recipe, "--steps", 100_000]
     command = [sys.executable, "-m", "AnatomicalEmbedding", *map(str, words), "--json", "--validate-every", "0"]
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)

@@ -9,7 +9,6 @@ from importlib.metadata import distribution, requires, version
 from pathlib import Path
 
 import pytest
-from cli_runs import assert_refused
 from packaging.requirements import Requirement
 from small_models import write_small_weights
 
@@ -166,11 +165,6 @@ def test_a_package_that_pip_does_not_find_is_named(tmp_path, monkeypatch):
     ):
         make_bundle(tmp_path, [])
     assert not (tmp_path / "SHA256SUMS").exists()
-
-
-def test_unknown_extras_are_refused(anatemb, tmp_path):
-    assert_refused(anatemb("bundle", tmp_path / "out", "--extras", "cohort,other"), "--extras other", "viewer")
-    assert not (tmp_path / "out").exists()
 
 
 def write_wheel(folder: Path, name: str, *needs: str) -> Path:

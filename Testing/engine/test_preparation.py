@@ -142,7 +142,7 @@ def test_a_killed_process_is_reported_and_the_next_run_goes_on(many, tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such signals")
 def test_processes_end_with_the_command(many, tmp_path):
-    words = ["train", "prepare", many, "-o", tmp_path / "set", "--recipe", "ape", "--jobs", 2]
+    words = ["prepare", many, "-o", tmp_path / "set", "--recipe", "ape", "--jobs", 2]
     command = [sys.executable, "-m", "AnatomicalEmbedding", *map(str, words)]
     run = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     assert run.stderr.readline().startswith("prepared ")
