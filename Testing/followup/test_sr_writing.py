@@ -68,7 +68,7 @@ def test_every_finding_that_a_person_reviewed_is_in_it(record, series, tmp_path,
         codes = [named(items, name)[0].ConceptCodeSequence[0].CodeValue for name in (STATE, ROLE)]
         assert codes == [STATE_CODES[finding.state][0], ROLE_CODES[lesion.target, lesion.nodal][0]]
         merged = [str(item.UID) for item in named(items, MERGED_WITH)]
-        assert merged == [record.lesion(finding.into).tracking_uid] * bool(finding.into)
+        assert merged == ([record.lesion(finding.into).tracking_uid] if finding.into else [])
         place = center_in(items)
         assert (place is None) == (finding.point_ras is None)
         assert place is None or _is_near(place, finding.point_ras)
