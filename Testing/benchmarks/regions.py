@@ -1,7 +1,6 @@
 """Measure errors of weights by region of the body, at organ centres and extreme points, between different patients.
 
 python Testing/benchmarks/regions.py DEV --model ct-research --model run/weights.safetensors [--effort standard]
-    [--targets "slices of 10 mm"]
 
 DEV is a folder of labelled scans.
 """
@@ -14,16 +13,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-from anatomy import as_read
-from odd_scans import INPUTS
 
 from AnatomicalEmbedding import load_model
-from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.evaluation.protocol import EmbeddingMatcher, evaluate_landmarks
 from AnatomicalEmbedding.evaluation.results import Measured
-from AnatomicalEmbedding.matching.match import match
-from AnatomicalEmbedding.scan.geometry import transform_points
-from AnatomicalEmbedding.structures.labelled_scans import Case, load_cases
+from AnatomicalEmbedding.structures.labelled_scans import load_cases
 
 REGIONS = {
     "head, neck": r"brain.*|parotid.*|mandible|larynx|thyroid.*|skull|eye.*|pharynx",
@@ -52,21 +46,6 @@ def _drawn_in_part(structure: str, measured: Measured) -> bool:
     return structure == "esophagus" and measured.template[:3] != measured.target[:3]
 
 
-class OddTargets(EmbeddingMatcher):
-    """Matches to targets that are made odd in a known way; answers are carried back to the scans as they were."""
-
-    def __init__(self, weights: str, effort: str, what: str) -> None:
-        super().__init__(load_model(weights, "cpu"), effort)
-        self._change, self._odd = INPUTS[what], dict[str, tuple[EmbeddingMap, np.ndarray]]()
-
-    def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
-        if target.id not in self._odd:
-            voxels, affine, moved = self._change(target.volume.voxels, target.volume.ijk_to_ras)
-            self._odd[target.id] = self.model.embed(as_read(voxels, affine)), np.linalg.inv(moved)
-        odd, back = self._odd[target.id]
-        return transform_points(back, match(self.map_of(template), points_ras, odd, self.effort).points_ras)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -74,9 +53,6 @@ def main() -> None:
     parser.add_argument("--effort", default="standard")
     parser.add_argument("--templates", type=Path, help="further labelled scans that are templates alone, for all")
     parser.add_argument("--from-templates", action="store_true", help="count answers of those templates alone")
-    parser.add_argument(
-        "--targets", choices=INPUTS, default="as it is", help="make the targets odd: INPUTS of odd_scans.py"
-    )
     options = parser.parse_args()
     cases = load_cases(options.folder)
     templates = load_cases(options.templates) if options.templates else []
@@ -84,7 +60,7 @@ def main() -> None:
     matchers = {Path(m).parent.name if "/" in m else m: m for m in options.model}
     print(f"| {'weights':24} | {'region':10} | centres, mean / median (n) | extremes, mean / median |")
     for name, weights in matchers.items():
-        matcher = OddTargets(weights, options.effort, options.targets)
+        matcher = EmbeddingMatcher(load_model(weights, "cpu"), options.effort)
         result = evaluate_landmarks(cases, {name: matcher}, templates=templates)
         rows = [
             (region_of(structure), group, error)

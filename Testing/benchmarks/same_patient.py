@@ -1,22 +1,21 @@
 """Measure the correspondence of two scans of one patient, and learn its calibration.
 
-    python Testing/benchmarks/same_patient.py pairs | strangers | copies | treated | phases | calibrate DATA
+    python Testing/benchmarks/same_patient.py pairs | strangers | copies | treated | calibrate DATA
 
 pairs: all pairs of scans of one patient. strangers: 40 pairs of different patients, of one region each. copies: later
 copies of 12 scans, whose truth is known (`known_pairs`). treated: lesions that shrank or grew and look different.
-phases: scans of one day with different contrast. calibrate: writes same-patient.calibration.safetensors from copies of
-the training scans. DATA: folder with the folders dev, train and kbp.
+calibrate: writes same-patient.calibration.safetensors from copies of the training scans. DATA: folder with the folders
+dev, train and kbp.
 """
 
 import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import SimpleITK as sitk
 
 from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.embedding.calibration import SUFFIX, Calibration
@@ -25,10 +24,8 @@ from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, NotSamePatientError, VolumeError
 from AnatomicalEmbedding.evaluation.confidence import auroc, calibration_error
 from AnatomicalEmbedding.matching.status import ABSENT, MATCHED
-from AnatomicalEmbedding.registration import KINDS
 from AnatomicalEmbedding.registration.agreement import EVIDENCE, MEASURES, support
 from AnatomicalEmbedding.registration.correspondence import FOREST, Correspondence, pair, register_both_ways
-from AnatomicalEmbedding.registration.register import register
 from AnatomicalEmbedding.resources import resource
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Volume
@@ -41,11 +38,11 @@ COPIED = (
     "elastix_lung_baseline", "ircad_p01", "ircad_p17", "kbp_pt_4", "kbp_pt_34", "mirp_LUNG1-001", "pelvicref002",
     "segthor_05", "segthor_35", "ts_example", "ts_aorta", "waw0697_eqp",
 )  # fmt: skip
-PHASES = (("waw0697_eqp", "waw0697_ap"), ("waw1211_ap", "waw1211_eqp"), ("waw2022_ap", "waw2022_eqp"))
 # All scans of one patient at hand, first those of one day. Of the last patient, the chest hardly overlaps the abdomen,
 # and the abdomen does not overlap the head.
 PATIENTS = (
-    ("hcc002", "hcc002_1"), ("hcc011", "hcc011_2"), *PHASES, ("elastix_lung_baseline", "elastix_lung_followup"),
+    ("hcc002", "hcc002_1"), ("hcc011", "hcc011_2"), ("waw0697_eqp", "waw0697_ap"), ("waw1211_ap", "waw1211_eqp"),
+    ("waw2022_ap", "waw2022_eqp"), ("elastix_lung_baseline", "elastix_lung_followup"),
     ("acrinflt001_t0", "acrinflt001_t2"), ("acrinflt001_t0", "acrinflt001_t1"), ("acrinflt001_t1", "acrinflt001_t2"),
 )  # fmt: skip
 # Scans of one region, and how many pairs of strangers are drawn from them
@@ -63,7 +60,6 @@ REGIONS = (
 )  # fmt: skip
 _PAIR_SEED = 51
 TREATED = ("hcc006", "ircad_p17", "waw0697_eqp", "crlm1006", "segthor_35", "aapm_L506")
-Carry = Callable[[np.ndarray], np.ndarray]  # points (n, 3) RAS mm -> places (n, 3) RAS mm
 _POINTS, _POINTS_A_BALL = 400, 8
 _CHANGED_WEIGHT = 0.35  # of all points in changed tissue, relative to all other points
 _TEST_SEED, _TRAINING_SEED, _TREATED_SEED = 5000, 100, 700
@@ -244,43 +240,6 @@ def _points(known: KnownPair, embedding: EmbeddingMap, rng: np.random.Generator)
     return points[known.copy.contains(points) & embedding.in_body(points)]
 
 
-def phases(scans: Scans) -> Iterator[str]:
-    """Measure inverse consistency of each stage, and the other scan's HU under the masks of liver and tumour."""
-    for names in PHASES:
-        volumes = tuple(map(scans.read, names))
-        maps = tuple(map(scans.model.embed, volumes))
-        stages: dict[str, tuple[Carry, Carry]] = {}
-        for kind in KINDS[1:]:
-            there, back = register(maps, volumes, kind), register(maps[::-1], volumes[::-1], kind)
-            stages[kind] = there.transform_points, back.transform_points
-        found = pair(*volumes, *maps)
-        stages["correspondence"] = _carry(found), _carry(found.inverse())
-        points = transform_points(maps[0].cell_to_ras, maps[0].body_index.numpy()[::29])
-        for stage, (there, back) in stages.items():
-            answers = there(points)
-            inside = volumes[1].contains(answers)
-            cycle = np.linalg.norm(back(answers[inside]) - points[inside], axis=1)
-            masks = _under_masks(scans, names[0], volumes, there)
-            yield f"{names[0]} {stage}: cycle {cycle.mean():.2f}, p95 {np.percentile(cycle, 95):.2f} mm; {masks}"
-
-
-def _carry(found: Correspondence) -> Carry:
-    return lambda points: found.points(points).points_ras
-
-
-def _under_masks(scans: Scans, name: str, volumes: Sequence[Volume], there: Carry) -> str:
-    """Measure the other scan's HU under the masks of a scan: if a mask is carried well, their spread is low."""
-    labels = sitk.GetArrayFromImage(sitk.ReadImage(str(scans.path(name, ".seg.nii.gz"))))
-    named = json.loads(scans.path(name, ".labels.json").read_text())
-    found = []
-    for label in np.unique(labels)[1:]:
-        cells = np.argwhere(labels == label)[:, ::-1]
-        answers = there(transform_points(volumes[0].ijk_to_ras, cells[:: max(len(cells) // 4000, 1)]))
-        hu = volumes[1].sample(answers[volumes[1].contains(answers)])
-        found.append(f"{named[str(label)]} {hu.mean():.0f} +- {hu.std():.1f} HU")
-    return ", ".join(found)
-
-
 def calibrate(scans: Scans) -> Iterator[str]:
     """Learn the calibration from one copy of each training scan, and write it."""
     parts, used = [], []
@@ -335,7 +294,7 @@ def _figures(part: dict[str, np.ndarray]) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one measurement, and print its lines."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    kinds = {each.__name__: each for each in (pairs, strangers, copies, treated, phases, calibrate)}
+    kinds = {each.__name__: each for each in (pairs, strangers, copies, treated, calibrate)}
     parser.add_argument("kind", choices=kinds)
     parser.add_argument("folder", type=Path, metavar="DATA")
     options = parser.parse_args(arguments)
