@@ -2,7 +2,7 @@
 
 In a chest film, body coordinates are nearly an affine function of the place. In a film of another kind and in noise,
 they are not, or the function is unusual, or it fits better if the film is inverted or turned upside down. The limits
-were chosen with JSRT films and projections; see LOG.md, "Films: wrong kinds".
+were chosen with JSRT films and projections; see LOG.md, "Films".
 """
 
 from collections.abc import Callable
