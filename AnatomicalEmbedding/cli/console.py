@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ..embedding.inference import Model, ProgressCallback
     from ..embedding.map import EmbeddingMap
+    from ..scan.label_map import LabelMap
     from ..scan.volume import Volume
 
 _N = TypeVar("_N", int, float)
@@ -230,6 +231,13 @@ def report_faults(volume: Volume, embedding: EmbeddingMap) -> None:
     """Print on stderr each fault of a scan's header that is visible in the scan's map, for example a flipped axis."""
     for fault in embedding.faults:
         warn(f"{volume.path or volume.name}: according to the anatomy, {fault}; check the scan.")
+
+
+def report_overlaps(labels: LabelMap, flat: Path, whole: Path) -> None:
+    """Print on stderr which structures are not whole in the label map `flat`. whole: the file in which they are."""
+    pairs = ", ".join(f"{one} and {other}" for one, other, _ml in labels.overlaps())
+    if pairs:
+        warn(f"{flat}: where structures overlap, it has the smaller one ({pairs}); in {whole} all are whole.")
 
 
 def names_in(text: str | None) -> list[str]:

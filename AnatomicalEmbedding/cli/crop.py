@@ -129,12 +129,16 @@ def _paste(options: argparse.Namespace) -> None:
 def _write_pasted(labels: np.ndarray, volume: Volume, names_file: Path, series: SourceSeries, path: Path) -> None:
     """Write labels (k, j, i) as a DICOM SEG. If `names_file` does not exist, the names are "label 1", "label 2" ..."""
     from ..dicom.segmentations import write_label_seg
-    from ..structures.labelled_scans import read_names
+    from ..scan.label_map import LabelMap
+    from ..structures.labelled_scans import read_names, read_texts
 
-    known = read_names(names_file) if names_file.exists() else {}
+    if names_file.exists():
+        read_names(names_file)  # refuses a name that two labels have
+    known = read_texts(names_file) if names_file.exists() else {}
     values = np.unique(labels[labels > 0])
-    names = [known.get(int(value), f"label {value:g}") for value in values]
-    write_label_seg(np.searchsorted(values, labels, "right"), volume.ijk_to_ras, names or ["label"], series, path)
+    names = {known.get(int(value), f"label {value:g}"): n for n, value in enumerate(values, start=1)}
+    numbers = np.searchsorted(values, labels, "right")
+    write_label_seg(LabelMap(numbers, volume.ijk_to_ras, names or {"label": 1}), series, path)
 
 
 def _scan_of(result: str, names: Iterable[str]) -> str | None:

@@ -17,17 +17,17 @@ from ..scan.points import PointList, write_markups
 from . import console
 
 if TYPE_CHECKING:
-    import SimpleITK as sitk
-
     from ..dicom.source import SourceSeries
     from ..embedding.map import EmbeddingMap
     from ..registration.transform import Registration
+    from ..scan.label_map import LabelMap
     from ..scan.volume import Volume
 
 _TRANSFORM, _INITIAL, _FACTS = "transform.h5", "initial_transform.h5", "registration.json"
 _MOVING = "moving_on_fixed.nii.gz"
 _FIELD, _REPORT, _DICOM = "displacement.nii.gz", "report.html", "registration.dcm"
-_LABELS, _POINTS = "labels_on_fixed.nii.gz", "points_in_moving.mrk.json"
+_LABELS, _SEGMENTS = "labels_on_fixed.nii.gz", "labels_on_fixed.seg.nrrd"
+_POINTS = "points_in_moving.mrk.json"
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -45,7 +45,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add("moving", type=Path, metavar="MOVING", help="CT file or DICOM folder of the scan that is aligned to FIXED")
     kind = "rigid; affine; deformable (refined with the voxels; default)"
     add("--kind", choices=KINDS, default=DEFORMABLE, help=kind)
-    about = "label map, DICOM SEG or RTSTRUCT of MOVING; it is resampled to FIXED too"
+    about = "label map, .seg.nrrd, DICOM SEG or RTSTRUCT of MOVING; it is resampled to FIXED too"
     add("--labels", type=Path, metavar="FILE", help=about)
     about = "points of FIXED (.mrk.json, .csv or DICOM SR); they are found in MOVING"
     add("--points", type=Path, metavar="FILE", help=about)
@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     from ..dicom.sr import read_any_points
     from ..scan.sources import distinct_names
 
-    names = (_TRANSFORM, _INITIAL, _FACTS, _MOVING, _FIELD, _REPORT, _DICOM, _LABELS, _POINTS)
+    names = (_TRANSFORM, _INITIAL, _FACTS, _MOVING, _FIELD, _REPORT, _DICOM, _LABELS, _SEGMENTS, _POINTS)
     results = [options.output / name for name in names]
     console.check_kept([options.fixed, options.moving, options.points, options.labels, options.transform], results)
     points = read_any_points(options.points) if options.points else None
@@ -114,19 +114,26 @@ def run(options: argparse.Namespace) -> None:
 
 def _resample(
     options: argparse.Namespace, found: Registration, fixed: Volume, moving: Volume, points: PointList | None,
-    labels: sitk.Image | None,
+    labels: LabelMap | None,
 ) -> tuple[list[Path], list[str]]:  # fmt: skip
     """Write the moving scan and its labels on the grid of the fixed scan, and the points in the moving scan.
 
     Returns the paths, and the labels of the points that lie outside the moving scan.
     """
+    from ..scan.geometry import to_image
     from ..scan.image_files import write_image
+    from ..segmentation.files import write_segments
 
     written, outside = [options.output / _MOVING], []
     found.warp(moving, fixed).write(written[0])
     if labels is not None:
-        written.append(options.output / _LABELS)
-        write_image(found.warp_labels(labels, fixed), written[-1])
+        labels = found.warp_labels(labels, fixed)
+        flat, whole = options.output / _LABELS, options.output / _SEGMENTS
+        written += [flat, whole] if labels.values else [flat]
+        write_image(to_image(labels.voxels, labels.ijk_to_ras), flat)
+        if labels.values:
+            write_segments(whole, labels)
+            console.report_overlaps(labels, flat, whole)
     if points is not None:
         carried = PointList(points.labels, found.transform_points(points.points_ras))
         beyond = (~moving.contains(carried.points_ras)).tolist()
@@ -159,25 +166,30 @@ def _write_dicom(found: Registration, fixed: Volume, series: list[SourceSeries],
         write_displacements(found.displacements(coarse_grid(fixed)), series[0], series[1], comment, path)
 
 
-def _read_labels(path: Path, moving: Volume) -> sitk.Image:
+def _read_labels(path: Path, moving: Volume) -> LabelMap:
+    """Read labels of the moving scan, with the names that the file gives them. A label map has no names."""
     import numpy as np
     import SimpleITK as sitk
 
     from ..dicom.outlines import read_dicom_labels
     from ..scan.dicom import is_dicom_file
-    from ..scan.geometry import image_affine, to_image
+    from ..scan.geometry import image_affine
     from ..scan.image_files import read_image
+    from ..scan.label_map import LabelMap
+    from ..segmentation.files import read_segments
 
-    if path.is_file() and is_dicom_file(path):
-        return to_image(read_dicom_labels(path, moving.shape, moving.ijk_to_ras).voxels, moving.ijk_to_ras)
+    is_dicom = path.is_file() and is_dicom_file(path)
+    if is_dicom or path.name.endswith(".seg.nrrd"):
+        labels = read_dicom_labels(path, moving.shape, moving.ijk_to_ras) if is_dicom else read_segments(path)
+        return labels.renamed(labels.texts)
     image, _ = read_image(path)
     same = image.GetSize() == moving.shape[::-1] and np.allclose(image_affine(image), moving.ijk_to_ras, atol=0.01)
     if not same:
         raise VolumeError(f"{path}: has another voxel grid than the moving scan; resample this label map to the scan.")
-    voxels = sitk.GetArrayViewFromImage(image)
+    voxels = sitk.GetArrayFromImage(image)
     if voxels.min() < 0 or (voxels != np.rint(voxels)).any():
         raise VolumeError(f"{path}: looks like a scan: it has negative values or fractions; give a label map.")
-    return image
+    return LabelMap(voxels, moving.ijk_to_ras, {})
 
 
 def _facts(found: Registration, fixed_map: EmbeddingMap, seconds: float) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from .scans import Scans
 if TYPE_CHECKING:
     from ..dicom.source import SourceSeries
     from ..scan.sources import Source
-    from ..scan.volume import Volume
     from ..segmentation.outlining import Outline, Outlines
     from ..segmentation.segmenter import Segmenter
 
@@ -43,8 +42,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     run = parts.add_parser(
         "run",
         help="outline the structures in scans",
-        description="Writes NAME.seg.nrrd for every SCAN (opens in 3D Slicer with names and colours; with --dicom also "
-        "NAME.seg.dcm, a DICOM SEG), volumes.csv with the volume of each structure, and a page of "
+        description="Writes NAME.seg.nrrd for every SCAN (opens in 3D Slicer; with --dicom also NAME.seg.dcm, a DICOM "
+        "SEG) with the names and labels of the examples, volumes.csv with the volume of each structure, and a page of "
         "pictures. In the table and on the page, outlines that most need a check come first. A structure that a scan "
         "does not show is reported as absent. A scan that cannot be used is reported and skipped. To continue an "
         "interrupted run, give the same command again.",
@@ -62,16 +61,19 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run_train(options: argparse.Namespace) -> None:
-    from ..segmentation.examples import read_examples
+    from ..segmentation.examples import common_values, read_examples
     from ..segmentation.segmenter import train_segmenter
 
     console.check_folder(options.output)
     names = console.names_in(options.structures) or None
     examples = read_examples(options.examples, names)
+    values, differing = common_values(examples)
     model = console.open_model(options)
     console.make_folder(options.output)
-    held = sorted({name for example in examples for name in example.outlined})
-    console.say(f"{len(examples)} examples, {len(held)} structures: {', '.join(held)}", options.json)
+    listed = ", ".join(f"{label} = {name}" for name, label in sorted(values.items(), key=lambda each: each[1]))
+    console.say(f"{len(examples)} examples, {len(values)} structures: {listed}", options.json)
+    for sentence in differing:
+        console.warn(sentence)
     weights = str(Path(options.model).resolve()) if Path(options.model).is_file() else ""
     with console.progress_lines("training", options.json) as step:
         segmenter = train_segmenter(
@@ -115,7 +117,7 @@ def run_run(options: argparse.Namespace) -> None:
                     embedding = model.embed(volume, lambda share, step: progress(0.2 * share, step))
                     found = outline(volume, embedding, segmenter, lambda share, step: progress(0.2 + 0.8 * share, step))
                 console.report_faults(volume, embedding)
-                _write(options, segmenter, name, volume, found, scans.series)
+                _write(options, name, found, scans.series)
             written += results
             if not options.no_report:
                 pictures.append(outline_card(volume, name, found))
@@ -160,20 +162,21 @@ def _found_before(
     if min(path.stat().st_mtime_ns for path in results) < changed_ns:
         return None
     try:
-        return Outlines(read_segments(results[0]).voxels.astype("uint8"), tuple(outlines))
+        labels = read_segments(results[0])
     except AnatomicalEmbeddingError:  # the file is damaged: outline the scan again
         return None
+    labels = labels.renamed(labels.texts)
+    return Outlines(labels, tuple(outlines)) if labels.values == segmenter.values else None
 
 
-def _write(
-    options: argparse.Namespace, segmenter: Segmenter, name: str, volume: Volume, found: Outlines,
-    series: SourceSeries | None,
-) -> None:  # fmt: skip
+def _write(options: argparse.Namespace, name: str, found: Outlines, series: SourceSeries | None) -> None:
     from ..dicom.segmentations import write_label_seg
     from ..segmentation.files import write_nifti, write_segments
 
-    write_segments(options.output / f"{name}.seg.nrrd", found.labels, volume.ijk_to_ras, segmenter.names)
+    whole = options.output / f"{name}.seg.nrrd"
+    write_segments(whole, found.labels)
     if options.nifti:
-        write_nifti(options.output, name, found.labels, volume.ijk_to_ras, segmenter.names)
+        write_nifti(options.output, name, found.labels)
+        console.report_overlaps(found.labels, options.output / f"{name}.seg.nii.gz", whole)
     if series is not None:
-        write_label_seg(found.labels, volume.ijk_to_ras, segmenter.names, series, options.output / f"{name}.seg.dcm")
+        write_label_seg(found.labels, series, options.output / f"{name}.seg.dcm")

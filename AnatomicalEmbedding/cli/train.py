@@ -26,7 +26,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="train weights on a folder of CTs",
         description="Trains on the CTs of DATA and on synthetic patients. To continue an interrupted run, give the "
         "same command again. Writes weights.safetensors, loss.csv and a checkpoint to the output folder. "
-        "Duplicates and scans that cannot be used are reported and left out.",
+        "Duplicates and scans that cannot be used are reported and left out. Where labels overlap, the smallest wins.",
     )
     add_options(parser)
     add_recipe(parser)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,8 +63,9 @@ def read_dicom_labels(path: Path, shape: tuple[int, int, int], ijk_to_ras: np.nd
     if reader is None:
         raise VolumeError(f"{path}: is DICOM, but contains no outlines; {_REMEDY}.")
     try:
-        outlines = _distinct(reader(document, path, shape, ijk_to_ras), path)
-        labels = LabelMap.from_masks(outlines, shape, ijk_to_ras)
+        texts = dict[str, str]()
+        outlines = _distinct(reader(document, path, shape, ijk_to_ras), path, texts)
+        labels = replace(LabelMap.from_masks(outlines, shape, ijk_to_ras), texts=texts)
     except (AttributeError, IndexError, KeyError, MemoryError, RuntimeError, TypeError, ValueError) as error:
         problem = str(error) or "the header states a grid that is too large"
         raise VolumeError(f"{path}: its outlines cannot be read ({problem}); export them again.") from error
@@ -72,16 +74,17 @@ def read_dicom_labels(path: Path, shape: tuple[int, int, int], ijk_to_ras: np.nd
     return labels
 
 
-_Outlines = Iterator[tuple[str, np.ndarray]]  # the name of each structure, and its mask (k, j, i) bool
+# the name of each structure, its name as the file writes it, and its mask (k, j, i) bool
+_Outlines = Iterator[tuple[str, str, np.ndarray]]
 
 
-def _distinct(outlines: _Outlines, path: Path) -> _Outlines:
-    """Yield `outlines`. Raises PointsError if two structures have the same name."""
-    names = set[str]()
-    for name, mask in outlines:
-        if name in names:
+def _distinct(outlines: _Outlines, path: Path, texts: dict[str, str]) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield names and masks, and add the names as the file writes them to `texts`. Raises PointsError if two structures
+    have the same name."""
+    for name, text, mask in outlines:
+        if name in texts:
             raise PointsError(f"{path}: several structures have the name {name}; give each structure its own name.")
-        names.add(name)
+        texts[name] = text.strip()
         yield name, mask
 
 
@@ -106,7 +109,8 @@ def _read_seg(document: Dataset, path: Path, shape: tuple[int, int, int], ijk_to
         parts = (([number], read([number])) for number in numbers)
     for part, labels in parts:
         for label, number in enumerate(part, start=1):
-            yield _name_of(segmentation.get_segment_description(number)), labels == label
+            segment = segmentation.get_segment_description(number)
+            yield _name_of(segment), str(segment.SegmentLabel), labels == label
 
 
 def _name_of(segment: Dataset) -> str:
@@ -137,7 +141,8 @@ def _read_structure_set(
                 if 0 <= k < shape[0]:  # a contour in another contour of the structure is a hole
                     mask[k] ^= _fill(ijk[:, :2], shape[1:])
         if mask.any():
-            yield canonical_name(titles[roi.ReferencedROINumber]), mask
+            title = titles[roi.ReferencedROINumber]
+            yield canonical_name(title), title, mask
 
 
 def _fill(corners_ij: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,32 +14,34 @@ from .. import __version__
 from ..anatomy.codes import STRUCTURE, Code, site_codes
 from ..errors import AnatomicalEmbeddingError
 from ..scan.geometry import LPS_FROM_RAS, transform_points
+from ..scan.label_map import LabelMap
 from .source import PRODUCT, SourceSeries, load_highdicom, result_attributes
 
 _SERIES_NUMBER = 991
 BOX: Code = ("309825002", "SCT", "Spatial and Relational Concept")  # category of a box, which is no outline
 _TISSUE: Code = ("85756007", "SCT", "Tissue")  # type of a structure whose name has no code
 _METHOD: Code = ("123110", "DCM", "Artificial Intelligence")
-_MOST_BYTES = 2 * 2**30  # of the masks of boxes, which may overlap and so need an array each
+_MOST_BYTES = 2 * 2**30  # of the masks of boxes or outlines that may overlap, and so need an array each
 _LABEL_BYTES = 64  # DICOM's limit for a segment label (LO) is 64 characters; some readers count bytes
 
 
-def write_label_seg(
-    labels: np.ndarray, ijk_to_ras: np.ndarray, names: Sequence[str], source: SourceSeries, path: str | Path
-) -> None:
-    """Write a label map as a SEG that refers to the images of the scan.
+def write_label_seg(labels: LabelMap, source: SourceSeries, path: str | Path) -> None:
+    """Write a label map as a SEG that refers to the images of the scan. Structures may overlap.
 
-    A structure that the label map does not contain has a description in the SEG, but no frames. If the label map is
-    empty, all structures have one empty frame.
-
-    Args:
-        labels: (k, j, i) integers, 0 for background, n for structure names[n - 1].
-        ijk_to_ras: (4, 4) of the label map, which usually has the grid of the scan.
+    Segment numbers are 1, 2, ... in the order of `labels.values`, because DICOM wants them so. A structure that the
+    label map does not contain has a description in the SEG, but no frames. If the label map is empty, all structures
+    have one empty frame.
 
     Raises:
-        AnatomicalEmbeddingError: highdicom is not installed, or the file cannot be written.
+        AnatomicalEmbeddingError: highdicom is not installed, the file cannot be written, or structures overlap and
+            there are too many for the memory.
     """
-    _write(np.ascontiguousarray(labels, dtype=np.uint16), ijk_to_ras, names, source, path, STRUCTURE)
+    names = list(labels.values)
+    if labels.covered:
+        voxels = _stacked(names, labels.mask, labels.voxels.shape, source.label)
+    else:
+        voxels = labels.renumbered({name: number for number, name in enumerate(names, start=1)}).voxels
+    _write(voxels, labels.ijk_to_ras, names, source, path, STRUCTURE)
 
 
 def write_box_seg(
@@ -55,16 +57,24 @@ def write_box_seg(
     Raises:
         AnatomicalEmbeddingError: there are too many boxes for the memory, and the errors of `write_label_seg`.
     """
+    names = list(boxes_ras)
+    voxels = _stacked(names, lambda name: _in_box(boxes_ras[name], shape, ijk_to_ras), shape, source.label)
+    _write(voxels, ijk_to_ras, names, source, path, BOX)
+
+
+def _stacked(names: Sequence[str], mask: Callable[[str], np.ndarray], shape: tuple[int, ...], scan: str) -> np.ndarray:
+    """Return masks (k, j, i, segment). mask: returns the mask (k, j, i) of a name. Raises AnatomicalEmbeddingError if
+    there are too many."""
     most = _MOST_BYTES // math.prod(shape)
-    if len(boxes_ras) > most:
+    if len(names) > most:
         raise AnatomicalEmbeddingError(
-            f"{source.label}: {len(boxes_ras)} boxes are too many for one DICOM SEG of this scan; choose at most {most}"
-            " with --structures."
+            f"{scan}: {len(names)} boxes or outlines that overlap are too many for one DICOM SEG of this scan;"
+            f" choose at most {most} with --structures."
         )
-    masks = np.zeros((*shape, len(boxes_ras)), dtype=np.uint8)
-    for n, box in enumerate(boxes_ras.values()):
-        masks[..., n] = _in_box(box, shape, ijk_to_ras)
-    _write(masks, ijk_to_ras, list(boxes_ras), source, path, BOX)
+    masks = np.zeros((*shape, len(names)), dtype=np.uint8)
+    for n, name in enumerate(names):
+        masks[..., n] = mask(name)
+    return masks
 
 
 def _in_box(box_ras: np.ndarray, shape: tuple[int, int, int], ijk_to_ras: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from ..errors import VolumeError
 from ..files import atomic_path
 from ..scan.geometry import LPS_FROM_RAS, OUTSIDE_HU, to_image, transform_points
 from ..scan.image_files import write_image
+from ..scan.label_map import LabelMap
 from ..scan.volume import Volume
 from .spline import DEGREE, Lattice, SplineField
 
@@ -188,9 +189,12 @@ class Registration:
             np.rint(found, out=found)
         return Volume(found.astype(kind), fixed.ijk_to_ras, name=f"{moving.name} on {fixed.name}")
 
-    def warp_labels(self, labels: sitk.Image, fixed: Volume) -> sitk.Image:
+    def warp_labels(self, labels: LabelMap, fixed: Volume) -> LabelMap:
         """Resample a label map of the moving scan to the voxels of the fixed scan; 0 outside the moving scan."""
-        return self._resampled(labels, fixed, sitk.sitkNearestNeighbor, 0.0)
+        images = [to_image(layer, labels.ijk_to_ras) for layer in (labels.voxels, *labels.covered)]
+        moved = [self._resampled(image, fixed, sitk.sitkNearestNeighbor, 0.0) for image in images]
+        voxels, *covered = map(sitk.GetArrayFromImage, moved)
+        return replace(labels, voxels=voxels, ijk_to_ras=fixed.ijk_to_ras, covered=tuple(covered))
 
     def _resampled(self, image: sitk.Image, fixed: Volume, how: int, beyond: float) -> sitk.Image:
         grid = fixed.to_sitk()

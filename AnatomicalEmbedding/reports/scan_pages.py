@@ -19,6 +19,7 @@ from .pictures import OUTSIDE_HU, PLANES, SOFT_TISSUE, Plane
 
 if TYPE_CHECKING:
     from ..registration.transform import Registration
+    from ..scan.label_map import LabelMap
     from ..segmentation.outlining import Outlines
     from ..structures.box_finder import StructureBox
     from ..words.placing import Place
@@ -73,15 +74,15 @@ def outline_card(volume: Volume, name: str, found: Outlines) -> dict[str, Any]:
         {"name": one.name, "colour": "rgb({}, {}, {})".format(*_rgb(n)), "outline": one}
         for n, one in enumerate(found.outlines)
     ]
-    doubts = [(one.doubt, n + 1) for n, one in enumerate(found.outlines) if one.doubt is not None]
+    doubts = [(one.doubt, one.name) for one in found.outlines if one.doubt is not None]
     sources = []
-    voxels = np.argwhere(found.labels > 0)[:, ::-1]
+    voxels = np.argwhere(found.labels.voxels > 0)[:, ::-1]
     if len(voxels):
         ras = transform_points(volume.ijk_to_ras, voxels[:: max(1, len(voxels) // 20_000)])
         box = np.array((ras.min(axis=0), ras.max(axis=0)))
-        middle = _middle(found.labels == max(doubts)[1], volume) if doubts else box.mean(axis=0)
+        middle = _middle(found.labels.mask(max(doubts)[1]), volume) if doubts else box.mean(axis=0)
         sources = [(plane.name, _draw_outlines(volume, found.labels, middle, plane, _side_mm(box))) for plane in PLANES]
-    doubt = max(doubts, default=(-math.inf, 0))[0]
+    doubt = max(doubts, default=(-math.inf, ""))[0]
     return {"name": name, "path": volume.path, "rows": rows, "sources": sources, "doubt": doubt}
 
 
@@ -101,14 +102,15 @@ def _middle(mask: np.ndarray, volume: Volume) -> np.ndarray:
     return transform_points(volume.ijk_to_ras, centre[None])[0]
 
 
-def _draw_outlines(volume: Volume, labels: np.ndarray, middle: np.ndarray, plane: Plane, side_mm: float) -> str:
+def _draw_outlines(volume: Volume, labels: LabelMap, middle: np.ndarray, plane: Plane, side_mm: float) -> str:
     hu = pictures.slice_hu(volume, middle, plane, side_mm, side_mm / _PIXELS)
     points = pictures.slice_points(middle, plane, side_mm, side_mm / _PIXELS)
-    shown = _read_nearest(labels, transform_points(volume.ras_to_ijk, points)).reshape(hu.shape)
     picture = np.repeat(SOFT_TISSUE.to_grey(hu)[..., None], 3, axis=2)
-    edge = np.any([shown != np.roll(shown, way, axis) for axis in (0, 1) for way in (1, -1)], axis=0)
-    for value in np.unique(shown[shown > 0]):
-        picture[edge & (shown == value)] = _rgb(int(value) - 1)
+    for layer in labels.layers:
+        shown = _read_nearest(layer, transform_points(volume.ras_to_ijk, points)).reshape(hu.shape)
+        edge = np.any([shown != np.roll(shown, way, axis) for axis in (0, 1) for way in (1, -1)], axis=0)
+        for n, value in enumerate(labels.values.values()):
+            picture[edge & (shown == value)] = _rgb(n)
     return pictures.data_uri(picture)
 
 

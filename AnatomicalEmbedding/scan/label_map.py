@@ -1,7 +1,7 @@
 """The structures of a labelled scan: masks by name, stored as one flat label map and more layers where they overlap."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Self
 
@@ -21,12 +21,14 @@ class LabelMap:
         ijk_to_ras: (4, 4).
         values: name of structure -> label.
         covered: label maps (k, j, i) of the structures that are not whole in `voxels`; each is whole in one of these.
+        texts: name of structure -> its name as the file writes it. `values` may have the name of our vocabulary.
     """
 
     voxels: np.ndarray
     ijk_to_ras: np.ndarray
     values: dict[str, int]
     covered: tuple[np.ndarray, ...] = ()
+    texts: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_masks(
@@ -74,6 +76,18 @@ class LabelMap:
         for layer in self.covered:
             is_whole[np.flatnonzero(np.bincount(layer.ravel()))] = 0
         return (self.voxels * is_whole[self.voxels], *self.covered)
+
+    def renamed(self, names: Mapping[str, str]) -> Self:
+        """Return the same structures under new names. names: name -> new name, for the names that change."""
+        return replace(self, values={names.get(n, n): label for n, label in self.values.items()}, texts={})
+
+    def renumbered(self, values: Mapping[str, int]) -> Self:
+        """Return the same structures with new labels. values: name of every structure -> label, 1 or more."""
+        table = np.zeros(max(self.values.values(), default=0) + 1, np.min_scalar_type(max(values.values(), default=0)))
+        for name, label in self.values.items():
+            table[label] = values[name]
+        covered = tuple(table[layer] for layer in self.covered)
+        return replace(self, voxels=table[self.voxels], values=dict(values), covered=covered)
 
     def mask(self, name: str) -> np.ndarray:
         """Return the mask (k, j, i) bool of a structure. Raises KeyError for an unknown name."""

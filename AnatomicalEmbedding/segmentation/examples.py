@@ -1,7 +1,7 @@
 """Read outlined scans (examples), divide their structures into groups, and crop each scan around each group."""
 
 import glob
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from ..scan.volume import Volume
 from ..structures.label_names import MIN_VOXELS
 from ..structures.labelled_scans import DICOM_LABELS, list_scans, load_case
 from .carrying import CARRIED, Outlined, carry, contrast_of, mean_guess
-from .files import read_segments
+from .files import MOST_LABEL, read_segments
 from .grids import Group, group_structures, make_crop, occupancy, region, spacing_for
 from .voxels import TrainingCrop
 
@@ -30,16 +30,33 @@ _POINTS = 3000
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One outlined scan. id: name of the file without its ending. outlined: names of the outlined structures."""
+    """One outlined scan.
+
+    Args:
+        id: name of the file without its ending.
+        values: name of each outlined structure -> its label in this scan's file.
+        texts: name in our vocabulary -> name in `values`, which is the name in the first example with the structure.
+    """
 
     id: str
     path: Path
-    outlined: tuple[str, ...]
+    values: Mapping[str, int]
+    texts: Mapping[str, str]
+
+    @property
+    def outlined(self) -> tuple[str, ...]:
+        """Names of the outlined structures."""
+        return tuple(self.values)
+
+    @property
+    def list_of_names(self) -> Path:
+        """The file with the names of a label map. It does not exist for a DICOM file or a .seg.nrrd."""
+        return self.path.with_name(f"{self.id}.labels.json")
 
     @property
     def labels(self) -> LabelMap:
         """The label map with the outlines; its file is read at each access."""
-        return _read_labels(self.path)
+        return _read_labels(self.path).renamed(self.texts)
 
     @property
     def files(self) -> list[Path]:
@@ -60,13 +77,20 @@ def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Exam
     if not folder.is_dir():
         raise PointsError(f"{folder}: no such folder; give a folder of outlined scans.")
     found = []
+    texts: dict[str, str] = {}
     for path in list_scans(folder):
         labels = _read_labels(path)
         if labels is not None:
             length = max(labels.values.values(), default=0) + 1
+            if labels.voxels.min() < 0 or max(length - 1, labels.voxels.max()) > MOST_LABEL:
+                raise PointsError(f"{path}: its label map has labels below 0 or above {MOST_LABEL}; use other labels.")
             count = np.sum([np.bincount(layer.ravel(), minlength=length) for layer in labels.layers], axis=0)
-            held = [n for n, value in labels.values.items() if n not in _NOT_STRUCTURES and count[value] >= MIN_VOXELS]
-            found.append(Example(display_name(path), path, tuple(held)))
+            named = {n: value for n, value in labels.values.items() if value and n not in _NOT_STRUCTURES}
+            values = {n: value for n, value in named.items() if count[value] >= MIN_VOXELS}
+            for name in values:
+                text = labels.texts.get(name, name)
+                texts.setdefault(name, name if text in texts.values() else text)
+            found.append(Example(display_name(path), path, {texts[n]: value for n, value in values.items()}, texts))
     outlined = {name for example in found for name in example.outlined}
     if not outlined:
         raise PointsError(
@@ -74,8 +98,42 @@ def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Exam
             " NAME.seg.dcm, next to each NAME.nii.gz."
         )
     wanted = set(choose_names(names, outlined, str(folder))) if names else outlined
-    kept = [Example(e.id, e.path, tuple(n for n in e.outlined if n in wanted)) for e in found]
+    kept = [replace(e, values={n: value for n, value in e.values.items() if n in wanted}) for e in found]
     return [example for example in kept if example.outlined]
+
+
+def common_values(examples: Sequence[Example]) -> tuple[dict[str, int], list[str]]:
+    """Choose the label of each structure: its label in the first example, label maps before DICOM and .seg.nrrd.
+
+    A structure of a DICOM file or .seg.nrrd gets another label if its own belongs to another structure: such files
+    number their structures in the order in which they were drawn.
+
+    Returns:
+        Name of the structure -> label, and a sentence for each example with other labels.
+
+    Raises:
+        PointsError: two label maps give one label to different structures.
+    """
+    values: dict[str, int] = {}
+    first: dict[int, tuple[str, Path]] = {}
+    for example in sorted(examples, key=lambda one: not one.list_of_names.exists()):
+        path = example.list_of_names
+        for name in [name for name in example.values if name not in values]:
+            label = example.values[name]
+            other, other_path = first.get(label, (name, path))
+            if other != name and path.exists():
+                raise PointsError(
+                    f"{path}: the label {label} is {name}, but in {other_path} it is {other}; give each structure the"
+                    " same label in all examples."
+                )
+            values[name] = label if other == name else max(first) + 1
+            first[values[name]] = name, path
+    sentences = []
+    for example in examples:
+        own = ", ".join(f"{n} ({label}, not {values[n]})" for n, label in example.values.items() if label != values[n])
+        if own:
+            sentences.append(f"{example.path}: its outlines have other labels than the results will have: {own}.")
+    return values, sentences
 
 
 def _read_labels(scan: Path) -> LabelMap | None:
@@ -88,13 +146,17 @@ def _read_labels(scan: Path) -> LabelMap | None:
 
 @dataclass(frozen=True, eq=False)
 class PreparedExample:
-    """An example ready for training. crops: group number -> crop. contrast: structure -> result of `contrast_of`."""
+    """An example ready for training.
+
+    crops: group number -> crop. contrast: structure -> result of `contrast_of`. overlaps: structures that overlap.
+    """
 
     id: str
     embedding: EmbeddingMap
     crops: dict[int, TrainingCrop]
     volumes_ml: dict[str, float]
     contrast: dict[str, float]
+    overlaps: tuple[tuple[str, str], ...] = ()
 
     def outlined(self, group: int) -> Outlined:
         """Return this example's outlines of one group of structures, for `carry`. group: number of the group."""
@@ -160,4 +222,5 @@ def _cut_to_groups(example: Example, embedding: EmbeddingMap, groups: Sequence[G
                 volumes[name] = float(mask.sum() * millilitres)
                 contrast[name] = contrast_of(crop, share[row])
         crops[number] = TrainingCrop(crop, share, torch.tensor([name in held for name in group.names]))
-    return PreparedExample(example.id, embedding, crops, volumes, contrast)
+    overlaps = tuple((one, other) for one, other, _ml in labels.overlaps())
+    return PreparedExample(example.id, embedding, crops, volumes, contrast, overlaps)

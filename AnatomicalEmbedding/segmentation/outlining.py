@@ -12,6 +12,7 @@ import torch
 from ..embedding.map import EmbeddingMap
 from ..scan.cropping import crop_voxels
 from ..scan.geometry import to_image, transform_points
+from ..scan.label_map import LabelMap
 from ..scan.volume import Volume
 from .carrying import blend, carry, mean_guess
 from .grids import MARGIN_MM, UNIT_MM, Crop, Group, make_crop, region
@@ -29,6 +30,7 @@ _WEIGHTS = np.array([2.10, 11.84, 1.74, 0.23, -0.57])
 _LEAST_STEADY = 0.85  # lowest value of the second sign in these 324 outlines
 COLUMNS = ("scan", "structure", "status", "volume_ml", "look", "doubt", "remark")
 TABLE_NAME = "volumes.csv"
+Layer = tuple[np.ndarray, np.ndarray]  # structures that do not overlap: labels and probabilities (k, j, i)
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,9 @@ class Outline:
 
 @dataclass(frozen=True, eq=False)
 class Outlines:
-    """All structures of one scan. labels: (k, j, i) uint8; label n means outlines[n - 1], 0 means none."""
+    """All structures of one scan. labels: the structures on the voxels of the scan, in the order of `outlines`."""
 
-    labels: np.ndarray
+    labels: LabelMap
     outlines: tuple[Outline, ...]
 
 
@@ -61,8 +63,7 @@ def outline(
     step: Callable[[float, str], None] = lambda share, what: None,
 ) -> Outlines:
     """Outline all structures of a segmenter in a scan. embedding: the scan's map, made with the segmenter's weights."""
-    labels = np.zeros(volume.shape, np.uint8)
-    strength = np.full(volume.shape, 0.5, np.float32)
+    layers = [_empty_layer(volume)]
     outlines: list[Outline] = []
     for number, group in enumerate(segmenter.groups):
         box = region(group, group.names, embedding)
@@ -91,10 +92,19 @@ def outline(
             if millilitres < _LEAST_VOLUME * float(np.median(examples)):
                 outlines.append(Outline(name, ABSENT, 0.0, None, why or _NOT_FOUND))
                 continue
-            paint(kept, crop, volume, len(outlines) + 1, labels, strength)
+            mates = segmenter.overlaps.get(name, ())
+            paint(kept, crop, volume, layers, np.array([False, *(one.name not in mates for one in outlines)]))
             sign = doubt(signs(guess[row], tried[:, row], kept, crop.spacing_mm, len(examples)))
             outlines.append(Outline(name, WHOLE, 0.0, sign, why))
-    return Outlines(labels, tuple(_measured(n, one, labels, volume) for n, one in enumerate(outlines)))
+    numbers = {one.name: number for number, one in enumerate(outlines, start=1)}
+    if len(layers) == 1:
+        labels = LabelMap(layers[0][0], volume.ijk_to_ras, numbers)
+    else:
+        masks = ((name, np.any([layer == n for layer, _ in layers], axis=0)) for name, n in numbers.items())
+        labels = LabelMap.from_masks(masks, volume.shape, volume.ijk_to_ras)
+    labels = labels.renumbered(segmenter.values)
+    ordered = sorted(outlines, key=lambda one: segmenter.values[one.name])
+    return Outlines(labels, tuple(_measured(one, labels) for one in ordered))
 
 
 def choose_answer(
@@ -140,12 +150,13 @@ def clean(probability: torch.Tensor, crop: Crop, group: Group, row: int) -> tupl
     return probability * near, ""
 
 
-def paint(
-    probability: torch.Tensor, crop: Crop, volume: Volume, value: int, labels: np.ndarray, strength: np.ndarray
-) -> None:
-    """Set `labels` to `value`, and `strength` to `probability`, in voxels where `probability` exceeds `strength`.
+def paint(probability: torch.Tensor, crop: Crop, volume: Volume, layers: list[Layer], is_rival: np.ndarray) -> None:
+    """Paint a structure with the label len(is_rival) where its probability exceeds 0.5 and that of each rival.
 
-    labels, strength: (k, j, i) on the volume's grid. strength: highest probability of earlier structures, at least 0.5.
+    Args:
+        layers: the earlier structures on the volume's grid. The structure loses no voxel to those that are no rivals:
+            it is painted on the first layer that has none of them here, or on a new one.
+        is_rival: for each label, 0 included, whether its structure must not overlap this one.
     """
     held = torch.nonzero(probability > 0.25)
     low, high = held.min(0).values.numpy()[::-1] - 1, held.max(0).values.numpy()[::-1] + 1
@@ -156,21 +167,32 @@ def paint(
     image = to_image(probability.numpy().astype(np.float32), crop.to_ras)
     found = sitk.Resample(image, to_image(part.voxels, part.ijk_to_ras), sitk.Transform(), sitk.sitkLinear, 0.0)
     here = sitk.GetArrayFromImage(found)
-    better = here > strength[block]
-    labels[block][better] = value
-    strength[block][better] = here[better]
+    shown = here > 0.5
+    for labels, strength in layers:
+        shown &= ~(is_rival[labels[block]] & (strength[block] >= here))
+    for labels, _strength in layers:
+        labels[block][shown & is_rival[labels[block]]] = 0
+    if all(labels[block][shown].any() for labels, _strength in layers):
+        layers.append(_empty_layer(volume))
+    labels, strength = next(layer for layer in layers if not layer[0][block][shown].any())
+    labels[block][shown] = len(is_rival)
+    strength[block][shown] = here[shown]
 
 
-def _measured(number: int, found: Outline, labels: np.ndarray, volume: Volume) -> Outline:
-    """Return `found` with new volume and status, measured at the voxels of `labels` with the value `number` + 1."""
+def _empty_layer(volume: Volume) -> Layer:
+    return np.zeros(volume.shape, np.uint16), np.zeros(volume.shape, np.float32)
+
+
+def _measured(found: Outline, labels: LabelMap) -> Outline:
+    """Return `found` with the volume and the status of its mask in `labels`."""
     if found.status == ABSENT:
         return found
-    mask = labels == number + 1
+    mask = labels.mask(found.name)
     voxels = int(mask.sum())
     if not voxels:
         return Outline(found.name, ABSENT, 0.0, None, _NOT_FOUND)
     cut = any(mask.take(end, axis).any() for axis in range(3) for end in (0, -1))
-    millilitres = voxels * abs(np.linalg.det(volume.ijk_to_ras[:3, :3])) / 1000
+    millilitres = voxels * abs(np.linalg.det(labels.ijk_to_ras[:3, :3])) / 1000
     return Outline(found.name, CUT if cut else WHOLE, float(millilitres), found.doubt, found.remark)
 
 

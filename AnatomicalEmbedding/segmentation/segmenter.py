@@ -24,7 +24,7 @@ from ..errors import AnatomicalEmbeddingError, MapError, WeightsError
 from ..files import parse_json, write_text
 from ..training.loop import Progress, TrainingLoop
 from .carrying import CARRIED, Outlined, guess_share
-from .examples import Example, PreparedExample, prepare
+from .examples import Example, PreparedExample, common_values, prepare
 from .grids import Group
 from .voxels import OPTIMISER, VoxelNet, voxel_losses
 
@@ -45,6 +45,8 @@ class Segmenter:
         volumes_ml: name of the structure -> its volumes in the examples.
         guess_shares: structure -> weight, 0 to 1, of the carried labels; the network's result has 1 minus this weight.
         outlined: for each group, the examples from which labels are carried over.
+        values: structure -> its label in the results.
+        overlaps: structure -> the structures that it may overlap, because it overlaps them in an example.
     """
 
     weights: str
@@ -54,11 +56,13 @@ class Segmenter:
     volumes_ml: dict[str, tuple[float, ...]]
     guess_shares: dict[str, float]
     outlined: tuple[tuple[Outlined, ...], ...]
+    values: dict[str, int]
+    overlaps: dict[str, list[str]]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All structures, in the order of their label values."""
-        return tuple(name for group in self.groups for name in group.names)
+        """All structures, in the order of their labels."""
+        return tuple(sorted(self.values, key=self.values.__getitem__))
 
     def check(self, weights_hash: str, path: Path) -> None:
         """Raise WeightsError if the segmenter was trained with weights of another hash. path: shown in the message."""
@@ -89,9 +93,11 @@ def train_segmenter(
         CancelledError: `cancelled` returned True.
         AnatomicalEmbeddingError: the folder contains a run with other examples or options.
         WeightsError: the model gives no body coordinates in mm.
+        PointsError: two examples give one label to different structures.
     """
     if not model.network.metric:
         raise WeightsError(f"the weights {model.name} give no body coordinates in mm; use other weights.")
+    values, _differing = common_values(examples)
     files = {of.id: [[p.name, p.stat().st_size, p.stat().st_mtime_ns] for p in of.files] for of in examples}
     structures = sorted({name for example in examples for name in example.outlined})
     identity = {"files": files, "structures": structures, "weights": model.weights_hash, "seed": seed}
@@ -119,8 +125,9 @@ def train_segmenter(
     volumes = {name: tuple(round(p.volumes_ml[name], 3) for p in prepared if name in p.volumes_ml) for name in names}
     contrast = {name: [p.contrast[name] for p in prepared if name in p.contrast] for name in names}
     shares = {name: round(guess_share(float(np.median(of))), 3) for name, of in contrast.items()}
+    overlaps = {n: sorted({m for p in prepared for pair in p.overlaps if n in pair for m in pair} - {n}) for n in names}
     segmenter = Segmenter(
-        weights or model.name, model.weights_hash, tuple(groups), tuple(networks), volumes, shares, ()
+        weights or model.name, model.weights_hash, tuple(groups), tuple(networks), volumes, shares, (), values, overlaps
     )
     save_segmenter(folder, segmenter, prepared)
     return load_segmenter(folder, model.device)
@@ -160,6 +167,8 @@ def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[PreparedEx
         "networks": [{"outputs": n.structures, "features": n.descriptors} for n in segmenter.networks],
         "volumes_ml": segmenter.volumes_ml,
         "guess_shares": segmenter.guess_shares,
+        "values": segmenter.values,
+        "overlaps": segmenter.overlaps,
         "examples": [example.id for example in kept],
     }
     weights = {
@@ -184,11 +193,15 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
             network.load_state_dict(own)
             networks.append(network.to(device).eval())
         groups = tuple(Group.from_dict(group) for group in about["groups"])
+        # segmenters of older versions have no labels
+        numbers = {name: n for n, name in enumerate((name for group in groups for name in group.names), start=1)}
+        values = {name: int(about.get("values", numbers)[name]) for name in numbers}
         maps = {n: EmbeddingMap.load(folder / _EXAMPLES / f"{n}.map.safetensors") for n in about["examples"]}
         return Segmenter(
             about["weights"], about["weights_sha256"], groups, tuple(networks),
             {name: tuple(values) for name, values in about["volumes_ml"].items()}, about["guess_shares"],
             tuple(_outlined(folder, maps, number) for number in range(len(groups))),
+            values, {name: list(others) for name, others in about.get("overlaps", {}).items()},
         )  # fmt: skip
     except NewerFormatError:
         raise WeightsError(f"{path}: was written by a newer version of this program; update the program.") from None

@@ -164,7 +164,8 @@ def _read_dicom(labels: Path, scan: Path) -> LabelMap:
 def _read_label_map(labels: Path, names: Path) -> LabelMap:
     image, _ = read_image(labels)
     values = {name: value for value, name in read_names(names).items()}
-    return LabelMap(as_labels(labels, image), image_affine(image), values)
+    texts = {canonical_name(text): text for text in read_texts(names).values()}
+    return LabelMap(as_labels(labels, image), image_affine(image), values, texts=texts)
 
 
 def as_labels(labels: Path, image: sitk.Image) -> np.ndarray:

@@ -34,6 +34,7 @@ from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.matching.query import read_query
 from AnatomicalEmbedding.resources import resource
 from AnatomicalEmbedding.scan.boxes import read_rois, write_rois
+from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
 from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.segmentation.files import read_segments, write_segments
@@ -120,7 +121,7 @@ def _use_labelled(folder: Path) -> object:
 def _segments(folder: Path) -> None:
     labels = np.zeros((12, 14, 16), np.uint8)
     labels[3:8, 3:8, 3:8], labels[8:11, 4:9, 5:11] = 1, 2
-    write_segments(folder / "scan.seg.nrrd", labels, np.diag((3.0, 3.0, 3.0, 1.0)), ("liver", "spleen"))
+    write_segments(folder / "scan.seg.nrrd", LabelMap(labels, np.diag((3.0, 3.0, 3.0, 1.0)), {"liver": 1, "spleen": 2}))
 
 
 def _use_segments(folder: Path) -> object:
@@ -192,7 +193,8 @@ def _dicom_seg(folder: Path) -> None:
     voxels, ijk_to_ras = linear_ct()
     labels = np.zeros(voxels.shape, np.uint8)
     labels[4:9, 5:12, 6:20], labels[9:14, 5:12, 6:20] = 1, 2
-    write_label_seg(labels, ijk_to_ras, ("liver", "spleen"), _dicom_source(folder), folder / "outlines.dcm")
+    held = LabelMap(labels, ijk_to_ras, {"liver": 1, "spleen": 2})
+    write_label_seg(held, _dicom_source(folder), folder / "outlines.dcm")
 
 
 def _structure_set(folder: Path) -> None:
@@ -321,7 +323,9 @@ def _segmenter(folder: Path) -> None:
 
     group = Group(("liver", "spleen"), 3.0, np.zeros((2, 3)), np.full((2, 3), 50.0))
     volumes, shares = {"liver": (1.0, 2.0)}, {"liver": 0.5}
-    save_segmenter(folder, Segmenter("own", "ab" * 32, (group,), (VoxelNet(2, 4),), volumes, shares, ()), [])
+    values = {"liver": 3, "spleen": 300}
+    networks = (VoxelNet(2, 4),)
+    save_segmenter(folder, Segmenter("own", "ab" * 32, (group,), networks, volumes, shares, (), values, {}), [])
 
 
 def _use_segmenter(folder: Path) -> object:

@@ -50,4 +50,4 @@ def measured(
 def write_body(folder: Path, name: str, voxels: np.ndarray, names: tuple[str, ...] = NAMES) -> None:
     """Write NAME.seg.nii.gz and NAME.labels.json."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_nifti(folder, name, voxels, ijk_to_ras(), names)
+    write_nifti(folder, name, LabelMap(voxels, ijk_to_ras(), {text: n for n, text in enumerate(names, start=1)}))

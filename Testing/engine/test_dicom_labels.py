@@ -12,7 +12,7 @@ import SimpleITK as sitk
 from dicom_series import write_ct_series
 from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian, RTStructureSetStorage, generate_uid
-from test_dicom_seg import masks_of
+from test_dicom_seg import labelled, masks_of
 
 from AnatomicalEmbedding.audit.dataset import list_entries, read_labels
 from AnatomicalEmbedding.dicom.outlines import read_dicom_labels
@@ -20,8 +20,10 @@ from AnatomicalEmbedding.dicom.segmentations import write_box_seg, write_label_s
 from AnatomicalEmbedding.dicom.source import read_source
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError, VolumeError
 from AnatomicalEmbedding.scan.geometry import transform_points
+from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.segmentation.examples import read_examples
+from AnatomicalEmbedding.segmentation.files import read_segments, write_segments
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
 
 pytest.importorskip("highdicom")
@@ -79,7 +81,9 @@ def seg(scan, phantom_pair, tmp_path_factory) -> Path:
     write_ct_series(folder / "patient", scan)
     path = folder / "patient.seg.dcm"
     names = ("liver", "kidney_left", "Herd")
-    write_label_seg(masks_of(phantom_pair[1]), scan.ijk_to_ras, names, read_source("x", folder / "patient"), path)
+    write_label_seg(
+        labelled(masks_of(phantom_pair[1]), scan.ijk_to_ras, names), read_source("x", folder / "patient"), path
+    )
     return path
 
 
@@ -105,7 +109,7 @@ def test_slices_between_outlines_stay_empty(seg, scan, tmp_path, slices):
     labels = np.zeros(scan.shape, np.uint8)
     labels[slices, 20:30, 20:30] = 1
     source = read_source("x", seg.parent / "patient")
-    write_label_seg(labels, scan.ijk_to_ras, ["liver"], source, tmp_path / "few.dcm")
+    write_label_seg(labelled(labels, scan.ijk_to_ras, ["liver"]), source, tmp_path / "few.dcm")
     assert np.array_equal(read_dicom_labels(tmp_path / "few.dcm", scan.shape, scan.ijk_to_ras).voxels, labels)
 
 
@@ -227,3 +231,28 @@ def test_register_carries_labels_of_a_segmentation(anatemb, seg, scan, phantom_p
     assert outcome.code == 0, outcome.err
     carried = sitk.GetArrayFromImage(sitk.ReadImage(str(tmp_path / "out" / "labels_on_fixed.nii.gz")))
     assert np.array_equal(carried, masks_of(phantom_pair[1]))
+
+
+def test_register_carries_nested_structures_whole_with_the_names_of_the_file(
+    anatemb, seg, scan, phantom_pair, tmp_path
+):
+    outer = masks_of(phantom_pair[1]) == 1
+    nested = {
+        "parotid_right": outer,
+        "My Lesion": outer & (np.indices(outer.shape)[2] > np.argwhere(outer)[:, 2].mean()),
+    }
+    labels = LabelMap.from_masks(nested.items(), scan.shape, scan.ijk_to_ras)
+    write_segments(tmp_path / "own.seg.nrrd", labels)
+    write_label_seg(labels, read_source("x", seg.parent / "patient"), tmp_path / "own.dcm")
+    sitk.WriteTransform(sitk.TranslationTransform(3, (0.0, 0.0, 0.0)), str(tmp_path / "still.tfm"))
+    for name in ("own.seg.nrrd", "own.dcm"):
+        out = tmp_path / f"from {name}"
+        words = ("--transform", tmp_path / "still.tfm", "--labels", tmp_path / name, "-o", out)
+        outcome = anatemb("register", seg.parent / "patient", seg.parent / "patient", *words)
+        assert outcome.code == 0, outcome.err
+        carried = read_segments(out / "labels_on_fixed.seg.nrrd")
+        assert list(carried.texts.values()) == list(nested)
+        for text, mask in nested.items():
+            assert np.array_equal(carried.renamed(carried.texts).mask(text), mask)
+        assert "(parotid_right and My Lesion)" in outcome.err
+        assert "labels_on_fixed.seg.nrrd all are whole" in outcome.err

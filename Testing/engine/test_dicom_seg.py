@@ -17,6 +17,7 @@ from AnatomicalEmbedding.dicom.source import read_source
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.scan.boxes import read_rois
 from AnatomicalEmbedding.scan.geometry import RAS_FROM_LPS, rotations, transform_points
+from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.scan.volume import Volume
 
 highdicom = pytest.importorskip("highdicom")
@@ -29,6 +30,10 @@ def tilted(volume: Volume) -> Volume:
     matrix = np.eye(4)
     matrix[:3, :3] = about_x @ about_z
     return replace(volume, ijk_to_ras=matrix @ volume.ijk_to_ras)
+
+
+def labelled(labels: np.ndarray, ijk_to_ras: np.ndarray, names=NAMES) -> LabelMap:
+    return LabelMap(labels, ijk_to_ras, {name: number for number, name in enumerate(names, start=1)})
 
 
 def masks_of(phantom) -> np.ndarray:
@@ -66,7 +71,7 @@ def test_highdicom_reads_the_same_voxels_at_the_same_places(phantom_pair, tmp_pa
         volume = tilted(volume)
     write_ct_series(tmp_path / "ct", volume, SliceThickness=None)
     path = tmp_path / "outlines.dcm"
-    write_label_seg(labels, volume.ijk_to_ras, NAMES, read_source("ct", tmp_path / "ct"), path)
+    write_label_seg(labelled(labels, volume.ijk_to_ras), read_source("ct", tmp_path / "ct"), path)
     for number in (1, 2, 3):
         true = transform_points(volume.ijk_to_ras, np.argwhere(labels == number)[:, ::-1])
         assert np.abs(places_of(path, number) - sorted_mm(true)).max() < 0.02
@@ -76,7 +81,7 @@ def test_highdicom_reads_the_same_voxels_at_the_same_places(phantom_pair, tmp_pa
 def test_segments_have_names_codes_and_their_images(phantom_pair, ct, tmp_path):
     source = read_source("ct", ct)
     labels = masks_of(phantom_pair[1])
-    write_label_seg(labels, phantom_pair[1].volume.ijk_to_ras, NAMES, source, tmp_path / "a.dcm")
+    write_label_seg(labelled(labels, phantom_pair[1].volume.ijk_to_ras), source, tmp_path / "a.dcm")
     found = highdicom.seg.segread(tmp_path / "a.dcm")
     liver, kidney, other = map(found.get_segment_description, (1, 2, 3))
     assert (liver.segment_label, liver.segmented_property_type.value) == ("liver", "10200004")
@@ -118,7 +123,7 @@ def test_boxes_may_overlap_and_are_no_outlines(phantom_pair, ct, tmp_path):
 def test_a_scan_without_outlines_has_a_valid_segmentation(phantom_pair, ct, tmp_path):
     volume = phantom_pair[1].volume
     empty = np.zeros(volume.shape, np.uint8)
-    write_label_seg(empty, volume.ijk_to_ras, ["liver"], read_source("ct", ct), tmp_path / "a.dcm")
+    write_label_seg(labelled(empty, volume.ijk_to_ras, ["liver"]), read_source("ct", ct), tmp_path / "a.dcm")
     assert not highdicom.seg.segread(tmp_path / "a.dcm").pixel_array.any()
     assert check(tmp_path / "a.dcm", "Segmentation") == []
 
@@ -133,7 +138,7 @@ def test_localizers_copies_and_private_attributes_are_left_out(phantom_pair, tmp
     (tmp_path / "ct" / "copy.dcm").write_bytes(files[1].read_bytes())
     source = read_source("ct", tmp_path / "ct")
     assert len(source.slices) == volume.shape[0]
-    write_label_seg(masks_of(phantom_pair[1]), volume.ijk_to_ras, NAMES, source, tmp_path / "a.dcm")
+    write_label_seg(labelled(masks_of(phantom_pair[1]), volume.ijk_to_ras), source, tmp_path / "a.dcm")
     written = str(pydicom.dcmread(tmp_path / "a.dcm"))
     assert "private" not in written
     assert "Some^One" not in written
@@ -141,7 +146,9 @@ def test_localizers_copies_and_private_attributes_are_left_out(phantom_pair, tmp
 
 def test_too_many_boxes_name_the_number_that_fits(ct):
     box = np.array([[-10.0] * 3, [10.0] * 3])
-    with pytest.raises(AnatomicalEmbeddingError, match=r"3 boxes are too many .* at most 2 with --structures"):
+    with pytest.raises(
+        AnatomicalEmbeddingError, match=r"3 boxes or outlines that overlap are too many .* at most 2 with --structures"
+    ):
         write_box_seg(dict.fromkeys("abc", box), (1024, 1024, 1024), np.eye(4), read_source("ct", ct), ct / "b.dcm")
 
 

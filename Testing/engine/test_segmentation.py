@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from AnatomicalEmbedding.embedding.models.registry import write_weights
 from AnatomicalEmbedding.errors import PointsError
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.geometry import to_image
+from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.segmentation.examples import prepare, read_examples
 from AnatomicalEmbedding.segmentation.files import read_segments, write_segments
@@ -41,7 +43,8 @@ def write_scan(folder: Path, seed: int, coverage: tuple[float, float], labels: s
         sitk.WriteImage(to_image(map_, phantom.volume.ijk_to_ras), str(folder / f"{name}.seg.nii.gz"))
         (folder / f"{name}.labels.json").write_text(json.dumps({str(n + 1): each for n, each in enumerate(NAMES)}))
     elif labels == "slicer":
-        write_segments(folder / f"{name}.seg.nrrd", map_, phantom.volume.ijk_to_ras, NAMES)
+        held = LabelMap(map_, phantom.volume.ijk_to_ras, {name: n for n, name in enumerate(NAMES, start=1)})
+        write_segments(folder / f"{name}.seg.nrrd", held)
     return masks
 
 
@@ -151,6 +154,97 @@ def test_outlines_of_a_dicom_series_are_written_as_dicom(work, trained, anatemb,
     assert check(tmp_path / "out" / "ct.seg.dcm", "Segmentation") == []
 
 
+TEXTS = {"parotid_right": 3, "My Lesion": 300, "half": 301}  # of the liver, the left kidney and a half of the liver
+
+
+@pytest.fixture
+def own_names(work, tmp_path, anatemb, kept_maps) -> Path:
+    """A segmenter of two examples: a label map, and a .seg.nrrd with a structure in another one."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for seed in (301, 302):
+        shutil.copy(work / "examples" / f"scan{seed}.nii.gz", folder)
+    liver, kidney = (masks_of(301)[name] for name in NAMES)
+    sitk.WriteImage(
+        to_image(liver * np.uint16(3) + kidney * np.uint16(300), Volume.read(folder / "scan301.nii.gz").ijk_to_ras),
+        str(folder / "scan301.seg.nii.gz"),
+    )
+    (folder / "scan301.labels.json").write_text('{"0": "background", "3": "parotid_right", "300": "My Lesion"}')
+    liver, kidney = (masks_of(302)[name] for name in NAMES)
+    masks = {"My Lesion": kidney, "parotid_right": liver, "half": half_of(liver)}
+    scan = Volume.read(folder / "scan302.nii.gz")
+    write_segments(folder / "scan302.seg.nrrd", LabelMap.from_masks(masks.items(), scan.shape, scan.ijk_to_ras))
+    run = tmp_path / "run"
+    outcome = anatemb("segment", "train", folder, "-o", run, "--steps", "20", "--device", "cpu")
+    assert outcome.code == 0, outcome.err
+    assert "3 = parotid_right, 300 = My Lesion, 301 = half" in outcome.out
+    assert "My Lesion (1, not 300), parotid_right (2, not 3), half (3, not 301)" in outcome.err
+    return run
+
+
+def half_of(mask: np.ndarray) -> np.ndarray:
+    return mask & (np.indices(mask.shape)[2] > np.argwhere(mask)[:, 2].mean())
+
+
+def masks_of(seed: int) -> dict[str, np.ndarray]:
+    phantom = make_phantom(seed, spacing=SPACING, coverage_mm=ABDOMEN)
+    value = {name: number for number, name in phantom.label_names.items()}
+    return {name: phantom.labels == value[name] for name in NAMES}
+
+
+def test_names_and_labels_of_the_examples_come_back_and_nested_structures_are_whole(own_names, anatemb, tmp_path):
+    highdicom = pytest.importorskip("highdicom")
+    phantom = make_phantom(303, spacing=SPACING, coverage_mm=ABDOMEN)
+    write_ct_series(tmp_path / "ct", phantom.volume)
+    out = tmp_path / "out"
+    words = (
+        "segment",
+        "run",
+        tmp_path / "ct",
+        "--model",
+        own_names,
+        "-o",
+        out,
+        "--nifti",
+        "--dicom",
+        "--device",
+        "cpu",
+    )
+    outcome = anatemb(*words)
+    assert outcome.code == 0, outcome.err
+    read = read_segments(out / "ct.seg.nrrd")
+    found = read.renamed(read.texts)
+    assert found.values == TEXTS
+    truth = masks_of(303)["liver"]
+    assert dice(found.mask("parotid_right"), truth) > 0.85
+    assert dice(found.mask("half"), half_of(truth)) > 0.7
+    assert (found.mask("half") & found.mask("parotid_right")).sum() > 0.8 * found.mask("half").sum()
+    assert not (found.mask("My Lesion") & found.mask("parotid_right")).any()  # apart in the examples
+    assert json.loads((out / "ct.labels.json").read_text()) == {str(value): text for text, value in TEXTS.items()}
+    flat = sitk.GetArrayFromImage(sitk.ReadImage(str(out / "ct.seg.nii.gz")))
+    assert set(np.unique(flat)) == {0, *TEXTS.values()}
+    assert np.array_equal(flat == 300, found.mask("My Lesion"))
+    assert "ct.seg.nii.gz: where structures overlap, it has the smaller one (parotid_right and half)" in outcome.err
+    assert "ct.seg.nrrd all are whole" in outcome.err
+    dicom = highdicom.seg.segread(out / "ct.seg.dcm")
+    for number, text in enumerate(TEXTS, start=1):
+        assert dicom.get_segment_description(number).segment_label == text
+        placed = dicom.get_volume(segment_numbers=[number], combine_segments=True, relabel=True)
+        assert placed.array.sum() == found.mask(text).sum() > 0
+    assert check(out / "ct.seg.dcm", "Segmentation") == []
+    rows = {structure: row for (_, structure), row in rows_of(out / "volumes.csv").items()}
+    assert list(rows) == list(TEXTS)
+    assert float(rows["parotid_right"]["volume_ml"]) == pytest.approx(
+        found.mask("parotid_right").sum() * 0.08, rel=1e-3
+    )
+    page = (out / "outlines.html").read_text(encoding="utf-8")
+    assert all(f"</span>{text}</td>" in page for text in TEXTS)
+    # done is done
+    written = (out / "ct.seg.nrrd").stat().st_mtime_ns
+    assert anatemb(*words).code == 0
+    assert (out / "ct.seg.nrrd").stat().st_mtime_ns == written
+
+
 def test_the_same_command_finds_its_work_done_and_another_one_is_refused(work, trained, anatemb):
     before = (trained / "segmenter.safetensors").stat().st_mtime_ns
     again = anatemb("segment", "train", work / "examples", "-o", trained, "--steps", "20", "--device", "cpu")
@@ -192,7 +286,7 @@ def test_outlines_may_reach_beyond_their_scan_but_not_miss_it(work, tmp_path):
     for shift, held in ((0.0, True), (1000.0, False)):
         ijk_to_ras = volume.ijk_to_ras.copy()
         ijk_to_ras[2, 3] += shift
-        write_segments(tmp_path / "cut.seg.nrrd", liver.astype(np.uint8), ijk_to_ras, NAMES[:1])
+        write_segments(tmp_path / "cut.seg.nrrd", LabelMap(liver.astype(np.uint8), ijk_to_ras, {NAMES[0]: 1}))
         if held:
             (example,) = prepare(read_examples(tmp_path), model)[1]
             assert example.volumes_ml["liver"] > 0

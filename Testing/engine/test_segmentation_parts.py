@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 import SimpleITK as sitk
@@ -10,9 +13,12 @@ from evaluations.segmentation import dice
 
 from AnatomicalEmbedding.errors import PointsError, VolumeError
 from AnatomicalEmbedding.scan.geometry import to_image
-from AnatomicalEmbedding.segmentation.files import colour, read_segments, write_segments
+from AnatomicalEmbedding.scan.label_map import LabelMap
+from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.segmentation.examples import common_values, read_examples
+from AnatomicalEmbedding.segmentation.files import colour, read_segments, write_nifti, write_segments
 from AnatomicalEmbedding.segmentation.grids import Crop, Group
-from AnatomicalEmbedding.segmentation.outlining import choose_answer, clean, doubt, signs
+from AnatomicalEmbedding.segmentation.outlining import choose_answer, clean, doubt, paint, signs
 from AnatomicalEmbedding.segmentation.voxels import (
     OPTIMISER,
     TrainingCrop,
@@ -110,7 +116,7 @@ def test_slicer_file_has_names_colours_and_extents_and_is_read_back(tmp_path):
     labels[1:3, 2:5, 3:8] = 1
     labels[4:, 0:2, 0:3] = 2
     path = tmp_path / "scan.seg.nrrd"
-    write_segments(path, labels, OBLIQUE, ["liver", "kidney_left", "spleen"])
+    write_segments(path, LabelMap(labels, OBLIQUE, {"liver": 1, "kidney_left": 2, "spleen": 3}))
     image = sitk.ReadImage(str(path))
     about = {key: image.GetMetaData(key) for key in image.GetMetaDataKeys()}
     assert [about[f"Segment{n}_Name"] for n in range(3)] == ["liver", "kidney_left", "spleen"]
@@ -123,6 +129,126 @@ def test_slicer_file_has_names_colours_and_extents_and_is_read_back(tmp_path):
     assert again.values == {"liver": 1, "kidney_left": 2, "spleen": 3}
     assert np.array_equal(again.voxels, labels)
     assert again.ijk_to_ras == pytest.approx(OBLIQUE)
+
+
+NESTED = {"parotid_right": 3, "My Lesion": 300, "outer": 4}
+
+
+@pytest.fixture
+def nested() -> LabelMap:
+    """The structures NESTED: "outer" holds the lesion and a part of the parotid gland."""
+    masks = {name: np.zeros((6, 7, 8), bool) for name in NESTED}
+    masks["parotid_right"][1:3, 2:5, 3:8] = True
+    masks["My Lesion"][4:, 0:2, 0:3] = True
+    masks["outer"][2:, 0:5, 0:6] = True
+    return LabelMap.from_masks(masks.items(), (6, 7, 8), OBLIQUE).renumbered(NESTED)
+
+
+def test_files_keep_names_and_labels_to_the_letter_and_nested_structures_whole(tmp_path, nested):
+    write_segments(tmp_path / "scan.seg.nrrd", nested)
+    read = read_segments(tmp_path / "scan.seg.nrrd")
+    again = read.renamed(read.texts)
+    assert again.values == NESTED
+    for name in NESTED:
+        assert np.array_equal(again.mask(name), nested.mask(name))
+    write_nifti(tmp_path, "scan", nested)
+    assert json.loads((tmp_path / "scan.labels.json").read_text()) == {str(n): name for name, n in NESTED.items()}
+    flat = sitk.GetArrayFromImage(sitk.ReadImage(str(tmp_path / "scan.seg.nii.gz")))
+    assert np.array_equal(flat == 300, nested.mask("My Lesion"))  # the smallest is on top
+    assert np.array_equal(flat == 3, nested.mask("parotid_right"))
+    assert np.array_equal(flat > 0, np.any([nested.mask(name) for name in NESTED], axis=0))
+
+
+def test_layers_that_repeat_a_label_are_read_apart(tmp_path):
+    layers = np.zeros((2, 4, 4, 4), np.uint8)
+    layers[0, 1:3], layers[1, 2:] = 1, 1
+    image = sitk.Compose([to_image(layer, np.eye(4)) for layer in layers])
+    for n in range(2):
+        for key, value in {"Name": f"part {n}", "LabelValue": "1", "Layer": str(n)}.items():
+            image.SetMetaData(f"Segment{n}_{key}", value)
+    sitk.WriteImage(image, str(tmp_path / "scan.seg.nrrd"))
+    read = read_segments(tmp_path / "scan.seg.nrrd")
+    for n in range(2):
+        assert np.array_equal(read.mask(f"part {n}"), layers[n] == 1)
+
+
+def example(folder: Path, name: str, labels: dict[str, int], slicer: bool = False, kind: type = np.uint16) -> None:
+    """An outlined scan of noise; every label is a slab."""
+    voxels = np.zeros((len(labels) + 1, 8, 8), kind)
+    for k, label in enumerate(labels.values()):
+        voxels[k] = label
+    noise = np.random.default_rng(0).normal(0, 100, voxels.shape)
+    sitk.WriteImage(to_image(noise.astype(np.int16), OBLIQUE), str(folder / f"{name}.nii.gz"))
+    if slicer:
+        write_segments(folder / f"{name}.seg.nrrd", LabelMap(voxels, OBLIQUE, labels))
+        return
+    sitk.WriteImage(to_image(voxels, OBLIQUE), str(folder / f"{name}.seg.nii.gz"))
+    (folder / f"{name}.labels.json").write_text(json.dumps({str(n): text for text, n in labels.items()}))
+
+
+@pytest.mark.parametrize("kind", [np.uint16, np.float32, np.int32])
+def test_examples_have_the_names_and_labels_of_their_files(tmp_path, kind):
+    example(tmp_path, "a", {"parotid_right": 3, "My Lesion": 300, "Gland": 65535}, kind=kind)
+    example(tmp_path, "b", {"PAROTID GLAND, right": 3, "My Lesion": 300}, kind=kind)
+    examples = read_examples(tmp_path)
+    assert examples[0].values == {"parotid_right": 3, "My Lesion": 300, "Gland": 65535}
+    assert examples[1].values == {"parotid_right": 3, "My Lesion": 300}  # the spelling of the first example
+    for one in examples:
+        assert [int(one.labels.mask(name).sum()) for name in one.outlined] == [64] * len(one.outlined)
+    assert common_values(examples) == ({"parotid_right": 3, "My Lesion": 300, "Gland": 65535}, [])
+
+
+def test_a_label_that_cannot_be_kept_is_refused(tmp_path):
+    example(tmp_path, "a", {"liver": 70_000}, kind=np.int32)
+    with pytest.raises(PointsError, match=r"a\.nii\.gz: its label map has labels below 0 or above 65535"):
+        read_examples(tmp_path)
+
+
+def test_one_label_with_two_names_is_refused_and_both_files_are_named(tmp_path):
+    example(tmp_path, "a", {"parotid_right": 3})
+    example(tmp_path, "b", {"My Lesion": 3})
+    with pytest.raises(
+        PointsError, match=r"b\.labels\.json: the label 3 is My Lesion, but in .*a\.labels\.json it is par"
+    ):
+        common_values(read_examples(tmp_path))
+    assert common_values(read_examples(tmp_path, ["My Lesion"]))[0] == {"My Lesion": 3}
+
+
+def test_names_with_other_labels_are_read_by_name_and_it_is_said(tmp_path):
+    example(tmp_path, "a", {"liver": 1, "spleen": 2})
+    example(tmp_path, "b", {"spleen": 1, "liver": 2})
+    values, (sentence,) = common_values(read_examples(tmp_path))
+    assert values == {"liver": 1, "spleen": 2}
+    assert "b.nii.gz" in sentence
+    assert "spleen (1, not 2), liver (2, not 1)" in sentence
+
+
+def test_segments_that_slicer_numbered_by_itself_do_not_contradict_label_maps(tmp_path):
+    example(tmp_path, "a", {"My Lesion": 1}, slicer=True)
+    example(tmp_path, "b", {"parotid_right": 1, "spleen": 7})
+    assert common_values(read_examples(tmp_path))[0] == {"parotid_right": 1, "spleen": 7, "My Lesion": 8}
+
+
+def test_structures_that_overlap_in_examples_overlap_and_others_share_no_voxel():
+    volume = Volume(np.zeros((24, 24, 24), np.int16), np.eye(4))
+    crop = crop_with(ball((24, 24, 24), (0, 0, 0), 1)[None], 1.0).crop
+    layers = [(np.zeros(volume.shape, np.uint16), np.zeros(volume.shape, np.float32))]
+    for middle, radius, height, is_rival in (
+        ((8, 12, 12), 6, 0.8, []),  # outer
+        ((8, 12, 12), 3, 0.9, [False]),  # inner, nested in outer
+        ((13, 12, 12), 5, 0.85, [True, True]),  # a neighbour of both
+    ):
+        probability = torch.from_numpy(ball((24, 24, 24), middle, radius)).float() * height
+        paint(probability, crop, volume, layers, np.array([False, *is_rival]))
+    outer, inner, neighbour = (np.any([layer == n for layer, _ in layers], axis=0) for n in (1, 2, 3))
+    truth = [
+        ball((24, 24, 24), (8, 12, 12), 6),
+        ball((24, 24, 24), (8, 12, 12), 3),
+        ball((24, 24, 24), (13, 12, 12), 5),
+    ]
+    assert np.array_equal(inner, truth[1])  # the strongest
+    assert np.array_equal(neighbour, truth[2] & ~inner)
+    assert np.array_equal(outer, truth[0] & ~neighbour)
 
 
 def test_a_segmentation_without_segments_is_refused_by_name(tmp_path):

@@ -9,6 +9,7 @@ from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.registration.spline import SplineField
 from AnatomicalEmbedding.registration.transform import Registration
 from AnatomicalEmbedding.scan.geometry import LPS_FROM_RAS, transform_points
+from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.scan.volume import Volume
 
 LOW, HIGH = np.array([-50.0, -40.0, 0.0]), np.array([70.0, 60.0, 90.0])
@@ -156,9 +157,8 @@ def test_a_warped_scan_shows_at_each_voxel_what_the_moving_scan_holds(registrati
 def test_labels_stay_labels(registration):
     fixed = checkered()
     labels = (np.indices(fixed.shape).sum(0) % 3).astype(np.uint8) * 7
-    image = sitk.GetImageFromArray(labels)
-    image.CopyInformation(Volume(fixed.voxels, fixed.ijk_to_ras + _shift((10.0, -5.0, 115.0))).to_sitk())
-    carried = sitk.GetArrayFromImage(registration.warp_labels(image, fixed))
+    moving = LabelMap(labels, fixed.ijk_to_ras + _shift((10.0, -5.0, 115.0)), {})
+    carried = registration.warp_labels(moving, fixed).voxels
     assert set(np.unique(carried)) == {0, 7, 14}
 
 

@@ -17,14 +17,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 from AnatomicalEmbedding.files import free_name, once_a_change, write_text
 
 if TYPE_CHECKING:
+    from AnatomicalEmbedding.scan.label_map import LabelMap
+
     from ..shared.VolumeNodes import Snapshot
 
+_EARLIER_ENDS = (".seg.nii.gz", ".labels.json")  # of the outlines of examples that earlier versions wrote
 _RECORD = "outlines.json"  # JSON list with the file names of all scans; exists only in folders of this module
 
 
@@ -65,25 +66,23 @@ class OutlineFolder:
                 _remove(self.examples, name)
                 _remove(self.scans, name)
 
-    def write(
-        self, name: str, scan: Snapshot, labels: np.ndarray | None = None, structures: Sequence[str] = ()
-    ) -> None:
+    def write(self, name: str, scan: Snapshot, labels: LabelMap | None = None) -> None:
         """Write a scan: an example if `labels` are given, otherwise a scan to be outlined.
 
-        labels: (k, j, i), 0 outside all structures, otherwise 1 + the index in `structures`. Raises
-        AnatomicalEmbeddingError if the scan cannot be written.
+        labels: the structures on the voxels of the scan. Raises AnatomicalEmbeddingError if the scan cannot be written.
         """
-        from AnatomicalEmbedding.segmentation.files import write_nifti
+        from AnatomicalEmbedding.segmentation.files import write_segments
 
         volume = scan.volume()
         folder, other = (self.scans, self.examples) if labels is None else (self.examples, self.scans)
         with TemporaryDirectory(dir=self.path) as fresh:
             volume.write(Path(fresh, f"{name}.nii.gz"))
             if labels is not None:
-                if volume.shape != labels.shape:
+                if volume.shape != labels.voxels.shape:
                     raise PointsError(f"{scan.name}: its voxel axes are not at right angles; resample the scan first.")
-                write_nifti(Path(fresh), name, labels, volume.ijk_to_ras, structures)
+                write_segments(Path(fresh, f"{name}.seg.nrrd"), labels)
             _remove(other, name)
+            _remove(folder, name, _EARLIER_ENDS)
             for path in Path(fresh).iterdir():
                 old = folder / path.name
                 if not old.is_file() or not filecmp.cmp(path, old, shallow=False):
@@ -134,6 +133,6 @@ def _timeOf(path: Path) -> float:
     return path.stat().st_mtime if path.exists() else 0.0
 
 
-def _remove(folder: Path, name: str) -> None:
-    for end in (".nii.gz", ".seg.nii.gz", ".labels.json"):
+def _remove(folder: Path, name: str, ends: Sequence[str] = (".nii.gz", ".seg.nrrd", *_EARLIER_ENDS)) -> None:
+    for end in ends:
         (folder / f"{name}{end}").unlink(missing_ok=True)

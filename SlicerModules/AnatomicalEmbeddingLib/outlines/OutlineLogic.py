@@ -165,9 +165,9 @@ class OutlineLogic(SceneJob):
         for number, (name, volume) in enumerate(volumes.items()):
             try:
                 copy = snapshot(volume)
-                labels = labelsOf(*examples[name]) if name in examples else ()
+                labels = labelsOf(*examples[name]) if name in examples else None
                 part = (_SAVED * number / len(volumes), _SAVED * (number + 1) / len(volumes))
-                write = partial(folder.write, name, copy, *labels)
+                write = partial(folder.write, name, copy, labels)
                 yield from self.inBackground(lambda *_, write=write: write(), [volume], part, "saving scans")
             except AnatomicalEmbeddingError as error:
                 if scans.pop(name, None) is None or not scans:

@@ -12,11 +12,12 @@ import slicer
 
 from AnatomicalEmbedding.anatomy.names import canonical_name
 from AnatomicalEmbedding.errors import PointsError
+from AnatomicalEmbedding.scan.label_map import LabelMap
 
 from ..boxes.Segments import addSegment, extremesIn, maskIn, segmentIds, segmentName
 from ..boxes.StructureNames import readable
 from ..shared import SceneNodes, Views
-from ..shared.VolumeNodes import hasVoxels, toWorld
+from ..shared.VolumeNodes import hasVoxels, ijkToRas, toWorld
 
 if TYPE_CHECKING:
     from .OutlineFolder import OutlineFolder
@@ -46,28 +47,23 @@ def outlinedScans(segmentations: Sequence) -> list[tuple]:
     return list(found.values())
 
 
-def labelsOf(volume, segmentation) -> tuple[np.ndarray, list[str]]:
-    """Return the segments as labels on the voxel grid of the volume. Where segments overlap, the last segment is used.
+def labelsOf(volume, segmentation) -> LabelMap:
+    """Return the segments on the voxel grid of the volume, with the names that the user gave them.
 
-    Returns:
-        Two values: the labels, (k, j, i) uint8, and the names of the structures. A label is 0 outside all
-        structures, otherwise 1 + the index of the structure's name.
-
-    Raises:
-        PointsError: no segment has voxels in the volume.
+    Segments with spellings of one name, such as "Liver" and "liver", are joined. Raises PointsError if no segment has
+    voxels in the volume.
     """
-    result = np.zeros(volume.GetImageData().GetDimensions()[::-1], np.uint8)
-    names: list[str] = []
+    masks: dict[str, np.ndarray] = {}
+    texts: dict[str, str] = {}
     for segmentId in segmentIds(segmentation):
         mask = maskIn(volume, segmentation, segmentId)
         if mask is not None and mask.any():
-            name = canonical_name(segmentName(segmentation, segmentId))
-            if name not in names:
-                names.append(name)
-            result[mask] = names.index(name) + 1
-    if not names:
+            text = segmentName(segmentation, segmentId)
+            text = texts.setdefault(canonical_name(text), text)
+            masks[text] = mask | masks.get(text, False)
+    if not masks:
         raise PointsError(f"{segmentation.GetName()}: has no voxels in {volume.GetName()}; segment this scan first.")
-    return result, names
+    return LabelMap.from_masks(masks.items(), volume.GetImageData().GetDimensions()[::-1], ijkToRas(volume))
 
 
 def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
@@ -82,7 +78,8 @@ def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
 
 @dataclass(frozen=True, eq=False)
 class OutlineRow:
-    """One structure in one scan. node: segmentation node with the outline. volume: volume node of the scan.
+    """One structure in one scan. node: segmentation node with the outline. volume: volume node of the scan. structure:
+    its name as the user wrote it.
 
     doubt: larger for a less certain outline; None if the structure is absent.
     """
@@ -135,8 +132,8 @@ def rowsIn(scene) -> list[OutlineRow]:
         for row in json.loads(node.GetAttribute(_ROWS)) if volume is not None else ():
             isAbsent = row["status"] == ABSENT
             doubt = None if isAbsent else float(row.get("doubt") or "-inf")  # earlier versions saved no "doubt"
-            structure, ml = canonical_name(row["structure"]), float(row["volume_ml"])
-            rows.append(OutlineRow(node, volume, structure, row["status"], ml, doubt, row["remark"]))
+            ml = float(row["volume_ml"])
+            rows.append(OutlineRow(node, volume, row["structure"], row["status"], ml, doubt, row["remark"]))
     return sorted(rows, key=lambda row: (row.doubt is None, -(row.doubt or 0.0)))
 
 
@@ -145,7 +142,7 @@ def jumpTo(scene, row: OutlineRow) -> None:
     if not Views.viewsOf(scene, row.volume):
         Views.show(scene, row.volume)
     for segmentId in segmentIds(row.node):
-        if canonical_name(segmentName(row.node, segmentId)) == row.structure:
+        if canonical_name(segmentName(row.node, segmentId)) == canonical_name(row.structure):
             found = extremesIn(row.volume, row.node, segmentId)
             if found is not None:
                 Views.jump(scene, row.volume, toWorld(row.volume, [found[0].mean(axis=0)])[0])

@@ -10,7 +10,6 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.errors import PointsError
 
-from ..boxes.StructureNames import titled
 from ..shared.Colours import NOTHING
 from ..shared.maps.Engine import Choice
 from ..shared.panels import ModuleSettings
@@ -131,4 +130,4 @@ def _texts(row: OutlineNodes.OutlineRow) -> tuple[str, ...]:
     remark = row.remark or (_("cut by the border of the scan") if row.status == OutlineNodes.CUT else "")
     if absent:
         remark = _("absent: {reason}").format(reason=remark)
-    return row.volume.GetName(), titled(row.structure), "" if absent else f"{row.volumeMl:.1f}", remark
+    return row.volume.GetName(), row.structure, "" if absent else f"{row.volumeMl:.1f}", remark

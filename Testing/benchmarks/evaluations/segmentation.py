@@ -127,6 +127,8 @@ def evaluate_segmentation(
             f"segmentation: outlined scans of {len(patients)} patients are too few; at least one is learned from, and "
             "at least one tested."
         )
+    names = sorted({name for example in examples for name in example.outlined})  # files of many sources are numbered
+    examples = [replace(each, values={n: names.index(n) + 1 for n in each.outlined}) for each in examples]  # anew
     measured: list[Measured] = []
     seconds: list[float] = []
     for number, m in enumerate(shots):
@@ -160,10 +162,10 @@ def measure(example: Example, found, segmenter: Segmenter, method: str, shots: i
     labels = example.labels
     spacing = np.linalg.norm(labels.ijk_to_ras[:3, :3], axis=0)
     rows = []
-    for number, one in enumerate(found.outlines):
+    for one in found.outlines:
         if one.name not in example.outlined:
             continue
-        own, true = found.labels == number + 1, labels.voxels == labels.values[one.name]
+        own, true = found.labels.mask(one.name), labels.mask(one.name)
         doubt = float("nan") if one.doubt is None else one.doubt
         rows.append(
             Measured(

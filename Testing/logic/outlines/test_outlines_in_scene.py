@@ -11,7 +11,9 @@ from scans import add_patient, add_transform, patient, turned
 from training_runs import fake_engine
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
-from AnatomicalEmbeddingLib.boxes.Segments import maskIn, segmentIds, segmentName
+from AnatomicalEmbedding.scan.label_map import LabelMap
+from AnatomicalEmbedding.segmentation.files import write_segments
+from AnatomicalEmbeddingLib.boxes.Segments import addSegment, maskIn, segmentIds, segmentName
 from AnatomicalEmbeddingLib.outlines import OutlineNodes
 from AnatomicalEmbeddingLib.outlines.OutlineFolder import OutlineFolder
 from AnatomicalEmbeddingLib.outlines.OutlineNodes import labelsOf, outlinedScans
@@ -65,9 +67,9 @@ def test_a_segment_is_read_on_the_scans_voxels_wherever_both_were_moved(scene):
 
 def test_the_scan_of_an_example_must_be_known_and_its_own(scene, patients, examples):
     assert [volume for volume, _segmentation in outlinedScans(examples)] == patients[:2]
-    labels, names = labelsOf(patients[0], examples[0])
-    assert names == ["liver", "kidney_left"]
-    assert np.array_equal(labels == 2, mask_of(0, "kidney_left"))
+    labels = labelsOf(patients[0], examples[0])
+    assert list(labels.values) == ["Liver", "Left kidney"]  # as the user typed them
+    assert np.array_equal(labels.mask("Left kidney"), mask_of(0, "kidney_left"))
     lost = add_segmentation(scene, 2, patients[2], {"liver": "Liver"})
     with pytest.raises(PointsError, match="choose the scan as source volume"):
         outlinedScans([lost])
@@ -86,23 +88,47 @@ def test_a_folder_of_others_is_refused_and_one_of_ours_keeps_what_has_not_change
         (tmp_path / "mine" / name).write_text("")
         with pytest.raises(AnatomicalEmbeddingError, match="holds other files"):
             OutlineFolder(tmp_path / "mine").prepare(["a"])
-    folder, labels = OutlineFolder(tmp_path / "new"), mask_of(0, "liver").astype(np.uint8)
+    folder, liver = OutlineFolder(tmp_path / "new"), mask_of(0, "liver").astype(np.uint8)
+    labels = LabelMap(liver, patient(0).volume.ijk_to_ras, {"Liver": 1})
 
     def write():
         folder.prepare(["a", "b"])
-        folder.write("a", snapshot(patients[0]), labels, ["liver"])
+        folder.write("a", snapshot(patients[0]), labels)
         folder.write("b", snapshot(patients[1]))
-        return {path: path.stat().st_mtime_ns for path in folder.path.rglob("*.nii.gz")}, folder.run()
+        files = [path for path in folder.path.rglob("*") if path.name.endswith((".nii.gz", ".seg.nrrd"))]
+        return {path: path.stat().st_mtime_ns for path in files}, folder.run()
 
+    folder.prepare(["a"])
+    earlier = folder.examples / "a.labels.json"  # an earlier version wrote label maps
+    earlier.write_text("{}")
     before = write()
     assert len(before[0]) == 3
+    assert not earlier.exists()
     time.sleep(0.02)
     assert write() == before
-    labels[0] = 1
+    liver[0] = 1
     assert write()[1] != before[1]
     folder.prepare(["b"])
     assert not list(folder.examples.iterdir())
     assert [path.name for path in folder.scans.iterdir()] == ["b.nii.gz"]
+
+
+def test_nested_segments_are_whole_in_the_file_and_slicer_reads_its_layers(scene, patients, tmp_path):
+    liver = mask_of(0, "liver")
+    half = liver & (np.indices(liver.shape)[2] > np.argwhere(liver)[:, 2].mean())
+    masks = {"Half of my liver": half, "parotid_right": liver, "Left kidney": mask_of(0, "kidney_left")}
+    node = scene.AddNewNodeByClass("vtkMRMLSegmentationNode")
+    for name, mask in masks.items():
+        addSegment(node, mask, patient(0).volume.ijk_to_ras, name, (1, 0, 0))
+    labels = labelsOf(patients[0], node).renumbered({"Half of my liver": 3, "parotid_right": 300, "Left kidney": 7})
+    write_segments(tmp_path / "a.seg.nrrd", labels)
+    storage = slicer.vtkMRMLSegmentationStorageNode()
+    storage.SetFileName(str(tmp_path / "a.seg.nrrd"))
+    again = scene.AddNewNodeByClass("vtkMRMLSegmentationNode")
+    assert storage.ReadData(again)
+    assert [segmentName(again, each) for each in segmentIds(again)] == list(masks)
+    for segment, mask in zip(segmentIds(again), masks.values(), strict=True):
+        assert np.array_equal(maskIn(patients[0], again, segment), mask)
 
 
 # -- from end to end
@@ -125,7 +151,7 @@ def test_the_rest_is_outlined_with_the_names_and_colours_of_the_examples(scene, 
     assert node.GetSegmentation().GetNthSegment(0).GetColor() == pytest.approx((0.2, 0.4, 0.6))
     assert dice(maskIn(patients[2], node, segmentIds(node)[0]), mask_of(2, "liver")) > 0.85
     rows = OutlineNodes.rowsIn(scene)
-    liver = next(row for row in rows if row.structure == "liver" and row.volume is patients[2])
+    liver = next(row for row in rows if row.structure == "Liver" and row.volume is patients[2])
     assert liver.volumeMl == pytest.approx(maskIn(patients[2], node, segmentIds(node)[0]).sum() * 0.064, abs=0.01)
     doubts = [row.doubt for row in rows if row.doubt is not None]
     assert liver.doubt in doubts

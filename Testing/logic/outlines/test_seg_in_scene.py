@@ -13,7 +13,7 @@ import SimpleITK as sitk
 import slicer
 import slicer.util
 from dicom_series import write_ct_series
-from test_dicom_seg import NAMES, masks_of, tilted
+from test_dicom_seg import NAMES, labelled, masks_of, tilted
 
 from AnatomicalEmbedding.dicom.segmentations import write_label_seg
 from AnatomicalEmbedding.dicom.source import read_source
@@ -48,7 +48,7 @@ def test_each_segment_covers_the_same_voxels_of_the_ct(scene, phantom_pair, tmp_
     if turned:
         volume = tilted(volume)
     write_ct_series(tmp_path / "ct", volume)
-    write_label_seg(labels, volume.ijk_to_ras, NAMES, read_source("ct", tmp_path / "ct"), tmp_path / "a.dcm")
+    write_label_seg(labelled(labels, volume.ijk_to_ras), read_source("ct", tmp_path / "ct"), tmp_path / "a.dcm")
     ct = slicer.util.addVolumeFromArray(volume.voxels, volume.ijk_to_ras, "CT")
     segments = segments_of(tmp_path / "a.dcm")
     assert len(segments) == len(NAMES)
