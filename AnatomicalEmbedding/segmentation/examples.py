@@ -105,29 +105,17 @@ def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Exam
 def common_values(examples: Sequence[Example]) -> tuple[dict[str, int], list[str]]:
     """Choose the label of each structure: its label in the first example, label maps before DICOM and .seg.nrrd.
 
-    A structure of a DICOM file or .seg.nrrd gets another label if its own belongs to another structure: such files
-    number their structures in the order in which they were drawn.
+    A structure gets another label if its own belongs to another structure: many programs number the structures of each
+    file in the order in which they were drawn.
 
     Returns:
         Name of the structure -> label, and a sentence for each example with other labels.
-
-    Raises:
-        PointsError: two label maps give one label to different structures.
     """
     values: dict[str, int] = {}
-    first: dict[int, tuple[str, Path]] = {}
     for example in sorted(examples, key=lambda one: not one.list_of_names.exists()):
-        path = example.list_of_names
-        for name in [name for name in example.values if name not in values]:
-            label = example.values[name]
-            other, other_path = first.get(label, (name, path))
-            if other != name and path.exists():
-                raise PointsError(
-                    f"{path}: the label {label} is {name}, but in {other_path} it is {other}; give each structure the"
-                    " same label in all examples."
-                )
-            values[name] = label if other == name else max(first) + 1
-            first[values[name]] = name, path
+        for name, label in example.values.items():
+            if name not in values:
+                values[name] = label if label not in values.values() else max(values.values()) + 1
     sentences = []
     for example in examples:
         own = ", ".join(f"{n} ({label}, not {values[n]})" for n, label in example.values.items() if label != values[n])

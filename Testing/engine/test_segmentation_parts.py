@@ -204,13 +204,13 @@ def test_a_label_that_cannot_be_kept_is_refused(tmp_path):
         read_examples(tmp_path)
 
 
-def test_one_label_with_two_names_is_refused_and_both_files_are_named(tmp_path):
+def test_one_label_with_two_names_goes_to_the_first_and_it_is_said(tmp_path):
     example(tmp_path, "a", {"parotid_right": 3})
     example(tmp_path, "b", {"My Lesion": 3})
-    with pytest.raises(
-        PointsError, match=r"b\.labels\.json: the label 3 is My Lesion, but in .*a\.labels\.json it is par"
-    ):
-        common_values(read_examples(tmp_path))
+    values, (sentence,) = common_values(read_examples(tmp_path))
+    assert values == {"parotid_right": 3, "My Lesion": 4}
+    assert "b.nii.gz" in sentence
+    assert "My Lesion (3, not 4)" in sentence
     assert common_values(read_examples(tmp_path, ["My Lesion"]))[0] == {"My Lesion": 3}
 
 
