@@ -93,7 +93,6 @@ def train_segmenter(
         CancelledError: `cancelled` returned True.
         AnatomicalEmbeddingError: the folder contains a run with other examples or options.
         WeightsError: the model gives no body coordinates in mm.
-        PointsError: two examples give one label to different structures.
     """
     if not model.network.metric:
         raise WeightsError(f"the weights {model.name} give no body coordinates in mm; use other weights.")
