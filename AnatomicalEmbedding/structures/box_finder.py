@@ -48,7 +48,7 @@ class BoxFinder:
         margins: margins for boxes that are found from these examples.
         effort: effort of matching.
         recall: expected share of a structure inside its box, between 0 and 1.
-        own: the examples are the user's, who can correct one that disagrees with the others.
+        compare_examples: say which examples disagree with the others; False for a library, which a user cannot correct.
 
     Raises:
         AnatomicalEmbeddingError: the margins are None or cannot guarantee this recall.
@@ -58,7 +58,7 @@ class BoxFinder:
     margins: Margins
     effort: str = "standard"
     recall: float = RECALL
-    own: bool = False
+    compare_examples: bool = True
 
     def __post_init__(self) -> None:
         if self.margins is None:
@@ -73,7 +73,7 @@ class BoxFinder:
     ) -> BoxFinder:
         """Make a finder from a library. structures: names in any spelling; None for all structures of the library."""
         examples = choose_examples(library.examples, structures, "the structure library")
-        return cls(examples, library.margins, library.effort, recall)
+        return cls(examples, library.margins, library.effort, recall, compare_examples=False)
 
     @classmethod
     def by_folder(
@@ -95,7 +95,7 @@ class BoxFinder:
         if margins is not None:
             margins = margins.adapted(located_by_others(marked))
         own = {name: [example for example, _ in of] for name, of in marked.items()}
-        return cls(choose_examples(own, structures, str(folder)), margins, recall=recall, own=True)
+        return cls(choose_examples(own, structures, str(folder)), margins, recall=recall)
 
     def box(self, located: Located) -> np.ndarray | None:
         """Add margins to a box and clip it to the scan: (2, 3) RAS mm. Returns None if the structure is absent."""
@@ -103,7 +103,7 @@ class BoxFinder:
 
     def find(self, embedding: EmbeddingMap) -> dict[str, StructureBox]:
         """Find every structure in a map. Returns name of the structure -> box."""
-        found = locate(self.examples, embedding, self.effort, compare_examples=self.own)
+        found = locate(self.examples, embedding, self.effort, self.compare_examples)
         for name, each in found.items():
             if all(example.scan.startswith(SYNTHETIC) for example in self.examples[name]):
                 found[name] = replace(each, remarks=(*each.remarks, _UNPROVEN))

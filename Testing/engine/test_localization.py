@@ -10,7 +10,7 @@ from described_maps import described
 from small_models import analytic_map
 
 from AnatomicalEmbedding.errors import MapError, PointsError, WeightsError
-from AnatomicalEmbedding.structures.box_finder import open_library
+from AnatomicalEmbedding.structures.box_finder import BoxFinder, open_library
 from AnatomicalEmbedding.structures.library import SUFFIX, StructureLibrary
 from AnatomicalEmbedding.structures.locating import locate, make_example
 from AnatomicalEmbedding.structures.margins import Margins
@@ -82,7 +82,13 @@ class TestSeveralExamples:
         np.testing.assert_allclose(found.box_ras, BOX, atol=2.0)
         assert len(found.remarks) == 1
         assert found.remarks[0].startswith("the box from the example in patient 9 is 4")
-        assert not locate(examples, analytic_map(itself))["liver"].remarks  # nobody can correct a library
+        margins = Margins(np.linspace(0.5, 1, 301), 1000, _EVEN)
+        own, shipped = (
+            BoxFinder(examples, margins),
+            BoxFinder.by_library(StructureLibrary("ab" * 32, examples, "standard", margins)),
+        )
+        assert own.find(analytic_map(itself))["liver"].located.remarks == found.remarks
+        assert not shipped.find(analytic_map(itself))["liver"].located.remarks  # nobody can correct a library
 
 
 def test_a_structure_that_is_not_in_the_scan(calibration):
