@@ -130,11 +130,10 @@ def _write_pasted(labels: np.ndarray, volume: Volume, names_file: Path, series: 
     """Write labels (k, j, i) as a DICOM SEG. If `names_file` does not exist, the names are "label 1", "label 2" ..."""
     from ..dicom.segmentations import write_label_seg
     from ..scan.label_map import LabelMap
-    from ..structures.labelled_scans import read_names, read_texts
+    from ..structures.labelled_scans import canonical_names, read_texts
 
-    if names_file.exists():
-        read_names(names_file)  # refuses a name that two labels have
     known = read_texts(names_file) if names_file.exists() else {}
+    canonical_names(known, names_file)  # refuses a name that two labels have
     values = np.unique(labels[labels > 0])
     names = {known.get(int(value), f"label {value:g}"): n for n, value in enumerate(values, start=1)}
     numbers = np.searchsorted(values, labels, "right")

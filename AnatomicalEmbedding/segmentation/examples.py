@@ -51,7 +51,7 @@ class Example:
     @property
     def list_of_names(self) -> Path:
         """The file with the names of a label map. It does not exist for a DICOM file or a .seg.nrrd."""
-        return self.path.with_name(f"{self.id}.labels.json")
+        return _list_of_names(self.path)
 
     @property
     def labels(self) -> LabelMap:
@@ -124,9 +124,13 @@ def common_values(examples: Sequence[Example]) -> tuple[dict[str, int], list[str
     return values, sentences
 
 
+def _list_of_names(scan: Path) -> Path:
+    return scan.with_name(f"{display_name(scan)}.labels.json")
+
+
 def _read_labels(scan: Path) -> LabelMap | None:
     segments = scan.with_name(f"{display_name(scan)}.seg.nrrd")
-    if segments.exists() and not scan.with_name(f"{display_name(scan)}.labels.json").exists():
+    if segments.exists() and not _list_of_names(scan).exists():
         return read_segments(segments)
     case = load_case(scan)
     return None if case is None or case.labels is None else case.label_map

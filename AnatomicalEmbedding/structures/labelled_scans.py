@@ -14,7 +14,7 @@ The names of two scans of one patient differ only in the time point at the end: 
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import permutations, product
@@ -163,9 +163,11 @@ def _read_dicom(labels: Path, scan: Path) -> LabelMap:
 @lru_cache(maxsize=2)
 def _read_label_map(labels: Path, names: Path) -> LabelMap:
     image, _ = read_image(labels)
-    values = {name: value for value, name in read_names(names).items()}
-    texts = {canonical_name(text): text for text in read_texts(names).values()}
-    return LabelMap(as_labels(labels, image), image_affine(image), values, texts=texts)
+    texts = read_texts(names)
+    structures = canonical_names(texts, names)
+    values = {name: value for value, name in structures.items()}
+    as_written = {name: texts[value] for value, name in structures.items()}
+    return LabelMap(as_labels(labels, image), image_affine(image), values, texts=as_written)
 
 
 def as_labels(labels: Path, image: sitk.Image) -> np.ndarray:
@@ -212,7 +214,12 @@ def read_texts(path: Path) -> dict[int, str]:
 
 def read_names(path: Path) -> dict[int, str]:
     """Read a `.labels.json` file: label -> canonical name. Raises PointsError for other content."""
-    names = {value: canonical_name(text) for value, text in read_texts(path).items()}
+    return canonical_names(read_texts(path), path)
+
+
+def canonical_names(texts: Mapping[int, str], path: Path) -> dict[int, str]:
+    """Return label -> canonical name. Raises PointsError, with the file `path`, if two labels have the same name."""
+    names = {value: canonical_name(text) for value, text in texts.items()}
     keys = list(map(spelling_key, names.values()))
     twice = [name for name, key in zip(names.values(), keys, strict=True) if keys.count(key) > 1]
     if twice:

@@ -87,6 +87,7 @@ class OutlinePanel(Listener):
     def poll(self) -> None:
         """Continue the work and show its progress. Call `poll` a few times a second."""
         self.logic.poll()
+        # the height of a wrapped text depends on the width of the panel, which the user can change
         showText(self.ui.outlinesLabel, self.ui.outlinesLabel.text)
         showProgress(self.ui.outlineProgressBar, self.logic)
         if self._rows and any(row.node.GetScene() is None or row.volume.GetScene() is None for row in self._rows):
