@@ -11,7 +11,7 @@ import slicer.util
 import vtk
 
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
-from AnatomicalEmbedding.training.known_matches import WarpedScan, warp_scan
+from AnatomicalEmbedding.training.warped_scans import WarpedScan, warp_scan
 from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine
 from AnatomicalEmbeddingLib.shared.maps.MapStore import MapStore
 from AnatomicalEmbeddingLib.shared.SceneNodes import itemOf

@@ -12,7 +12,7 @@ from ..anatomy.names import SIDES, canonical_name, other_side
 from ..anatomy.terms import load_terms
 from ..embedding.orientation import FAULTS
 from ..scan.geometry import GRIDS_AGREE_MM, corners_apart, transform_points
-from .findings import Finding, judge
+from .findings import AuditFinding, judge
 from .relations import SPINE, Relations
 
 if TYPE_CHECKING:
@@ -42,138 +42,151 @@ _FEWEST_SHIFTED = 2  # one label alone may be wrong itself
 _CERTAIN, _MIRRORED, _FAULT = 0.99, 0.93, 0.8  # scores
 
 
-def check_labels(relations: Relations) -> list[Finding]:
+def check_labels(relations: Relations) -> list[AuditFinding]:
     """Compare the labels of a scan with one another, with the usual body and with the scan's map."""
-    found = _check_names(relations) + _check_numbers(relations) + _check_each(relations)
+    findings = _check_names(relations) + _check_numbers(relations) + _check_shapes(relations)
     if (reason := relations.explanation) is not None:
-        return found + judge(reason.problem, relations.gain, reason.limit, reason.text)
-    return found + _check_shift(relations)
+        return findings + judge(reason.problem, relations.gain, reason.limit, reason.text)
+    return findings + _check_shift(relations)
 
 
-def _check_names(relations: Relations) -> list[Finding]:
+def _check_names(relations: Relations) -> list[AuditFinding]:
     """Find labels that would fit better with another name, or far from their place. Each label gets one finding."""
-    usual, rows, names, labels = relations.usual, relations.rows, relations.names, relations.labels
-    by_place, both = relations.costs
-    own_place, own_both = (cost[np.arange(len(rows)), rows] for cost in (by_place, both))
-    better = own_both[:, None] - both  # by how much another name decreases the cost of a label
-    found = list[Finding]()
+    usual, names, rows, labels = relations.usual, relations.fit.names, relations.fit.rows, relations.scan.labels
+    place_costs, costs = relations.costs
+    own_place_cost, own_cost = (cost[np.arange(len(rows)), rows] for cost in (place_costs, costs))
+    better = own_cost[:, None] - costs  # by how much another name decreases the cost of a label
+    findings: list[AuditFinding] = []
     for n, m in combinations(range(len(rows)), 2):
         gains = better[n, rows[m]], better[m, rows[n]]
         text = f"the names {labels[n].text} and {labels[m].text} seem to be exchanged"
         if other_side(names[n]) == names[m]:
-            found += judge("side", sum(gains), _SIDE, text, labels[n], labels[m])
+            findings += judge("side", sum(gains), _SIDE, text, labels[n], labels[m])
         elif min(gains) > 0 and not _is_part(names[n], names[m]):
-            found += judge("exchanged", sum(gains), _EXCHANGED, text, labels[n], labels[m])
+            findings += judge("exchanged", sum(gains), _EXCHANGED, text, labels[n], labels[m])
     free = ~np.isin(np.arange(len(usual.names)), rows)
     for n, label in enumerate(labels):
-        there = f"{label.text} lies where {{}} usually lies"
+        place_text = f"{label.text} lies where {{}} usually lies"
         opposite = usual.index.get(other_side(names[n]), rows[n])
         if free[opposite]:
-            text = there.format(load_terms()[usual.names[opposite]].title)
-            found += judge("side", better[n, opposite], _SIDE, text, label)
-        best, at = int(np.where(free, better[n], -np.inf).argmax()), relations.expected_ras(names[n])
-        if label.is_cut or at is None:
+            text = place_text.format(load_terms()[usual.names[opposite]].title)
+            findings += judge("side", better[n, opposite], _SIDE, text, label)
+        best = int(np.where(free, better[n], -np.inf).argmax())
+        expected_ras = relations.expected_ras(names[n])
+        if label.is_cut or expected_ras is None:
             continue
-        if own_place[n] > _FAR_COST and both[n, best] < _NEAR_COST:
-            text = there.format(load_terms()[usual.names[best]].title)
-            found += judge("exchanged", better[n, best], _RENAMED, text, label)
-        away = float(np.linalg.norm(label.centre_ras - at))
+        if own_place_cost[n] > _FAR_COST and costs[n, best] < _NEAR_COST:
+            text = place_text.format(load_terms()[usual.names[best]].title)
+            findings += judge("exchanged", better[n, best], _RENAMED, text, label)
+        away = float(np.linalg.norm(label.centre_ras - expected_ras))
         text = f"{label.text} ({label.volume_ml:.1f} ml) lies {away:.0f} mm from its usual place"
-        found += judge("stray", own_place[n], _FAR, text, label)
-    kept, explained = list[Finding](), set[str]()
-    for each in sorted(found, key=lambda each: -each.score):
-        wrong = {label.text for label in each.labels}
+        findings += judge("stray", own_place_cost[n], _FAR, text, label)
+    return _most_certain(findings)
+
+
+def _most_certain(findings: list[AuditFinding]) -> list[AuditFinding]:
+    """Return the findings, the most certain first, without those of a label that an earlier finding explains."""
+    chosen: list[AuditFinding] = []
+    explained: set[str] = set()
+    for finding in sorted(findings, key=lambda finding: -finding.score):
+        wrong = {label.text for label in finding.labels}
         if not wrong & explained:
-            kept.append(each)
+            chosen.append(finding)
             explained |= wrong
-    return kept
+    return chosen
 
 
-def _is_part(one: str, other: str) -> bool:
-    """Whether one structure is a part of the other, or may be, as its name is unknown."""
+def _is_part(first: str, second: str) -> bool:
+    """Whether one of two structures is a part of the other, or may be, as its name is unknown."""
     terms = load_terms()
-    return not {one, other} <= terms.by_name.keys() or one in terms.ancestors(other) or other in terms.ancestors(one)
+    if not {first, second} <= terms.by_name.keys():
+        return True
+    return first in terms.ancestors(second) or second in terms.ancestors(first)
 
 
-def _check_numbers(relations: Relations) -> list[Finding]:
+def _check_numbers(relations: Relations) -> list[AuditFinding]:
     """Find vertebrae and ribs in the wrong order, and vertebrae whose distance does not fit their numbers, for example
     T12 directly above L2."""
-    usual, found = relations.usual, list[Finding]()
-    whole = {name: n for n, name in enumerate(relations.names) if not relations.is_cut[n]}
-    for series in (SPINE, *_RIBS) if relations.frame.scale[2] > 0 else ():
-        known = [name for name in series if name in usual.index]
-        order = [n for n, name in enumerate(known) if name in whole]
+    usual, scan = relations.usual, relations.scan
+    findings: list[AuditFinding] = []
+    whole = {name: n for n, name in enumerate(relations.fit.names) if not scan.is_cut[n]}
+    for series in (SPINE, *_RIBS) if relations.fit.frame.scale[2] > 0 else ():
+        names = [name for name in series if name in usual.index]
+        order = [n for n, name in enumerate(names) if name in whole]
         if len(order) < 2:
             continue
-        apart = np.maximum(-np.diff(usual.places[[usual.index[name] for name in known], 2]), 8.0)
-        smooth = np.convolve(np.pad(apart, 1, mode="edge"), np.full(3, 1 / 3), mode="valid")
-        rows = [whole[known[n]] for n in order]
-        ratio = -np.diff(relations.centres[rows, 2]) / np.diff(np.append(0, smooth.cumsum())[order])
+        distances_mm = np.maximum(-np.diff(usual.places[[usual.index[name] for name in names], 2]), 8.0)
+        smooth = np.convolve(np.pad(distances_mm, 1, mode="edge"), np.full(3, 1 / 3), mode="valid")
+        rows = [whole[names[n]] for n in order]
+        ratio = -np.diff(scan.centres[rows, 2]) / np.diff(np.append(0, smooth.cumsum())[order])
         off = (ratio / np.median(ratio) - 1) * np.diff(order)
-        wrong, gaps = list[Finding](), list[Finding]()
-        for n, (one, other) in enumerate(pairwise(relations.labels[row] for row in rows)):
-            text = f"{one.text} lies below {other.text}: the names seem to be exchanged"
-            wrong += judge("exchanged", -ratio[n], _ORDER, text, one, other)
-            than = "farther apart" if off[n] > 0 else "closer together"
-            text = f"{one.text} and {other.text} lie {than} than their numbers say"
-            gaps += judge("level", abs(off[n]), _GAP, text, one, other)
-        found += wrong or (gaps if series is SPINE else [])
-    return found
+        wrong: list[AuditFinding] = []
+        gaps: list[AuditFinding] = []
+        for n, (upper, lower) in enumerate(pairwise(scan.labels[row] for row in rows)):
+            text = f"{upper.text} lies below {lower.text}: the names seem to be exchanged"
+            wrong += judge("exchanged", -ratio[n], _ORDER, text, upper, lower)
+            distance = "farther apart" if off[n] > 0 else "closer together"
+            text = f"{upper.text} and {lower.text} lie {distance} than their numbers say"
+            gaps += judge("level", abs(off[n]), _GAP, text, upper, lower)
+        findings += wrong or (gaps if series is SPINE else [])
+    return findings
 
 
-def _check_each(relations: Relations) -> list[Finding]:
+def _check_shapes(relations: Relations) -> list[AuditFinding]:
     """Find stray pieces, unusual volumes, and labels that end with a large flat slice, as if a part were missing."""
-    usual, found = relations.usual, list[Finding]()
+    usual, scan = relations.usual, relations.scan
+    findings: list[AuditFinding] = []
     is_scaled = relations.explanation is not None and relations.explanation.problem == "geometry"
-    for label, row, log_volume in zip(relations.labels, relations.rows, relations.log_volumes, strict=True):
+    for label, row, log_volume in zip(scan.labels, relations.fit.rows, scan.log_volumes, strict=True):
         for piece in label.pieces:
             farther = piece.away_mm - usual.gap_mm[row] - _OUTSIDE_MM * label.is_cut
             text = f"a piece of {label.text} ({piece.volume_ml:.1f} ml) lies {piece.away_mm:.0f} mm from the rest"
-            found += judge("stray", farther, _PIECE_MM, text, label, point_ras=piece.point_ras)
+            findings += judge("stray", farther, _PIECE_MM, text, label, point_ras=piece.point_ras)
         if usual.patients[row] < _FEWEST_PATIENTS:
             continue
         text = f"{label.text} ends with a slice of {label.flat:.0%} of its largest area, as if it were cut off"
-        found += judge("cut", label.flat - usual.flat[row], _FLAT, text, label)
+        findings += judge("cut", label.flat - usual.flat[row], _FLAT, text, label)
         if not label.is_cut and not is_scaled:
             off = abs(log_volume - usual.volume[row]) / usual.volume_spread[row]
             text = f"{label.text} has {label.volume_ml:.1f} ml; usual are about {np.exp(usual.volume[row]):.3g} ml"
-            found += judge("volume", off, _VOLUME, text, label)
-    return found
+            findings += judge("volume", off, _VOLUME, text, label)
+    return findings
 
 
-def _check_shift(relations: Relations) -> list[Finding]:
+def _check_shift(relations: Relations) -> list[AuditFinding]:
     """Find labels that are all shifted relative to the scan, by the body coordinates at the labels."""
-    kept = ~relations.is_cut & np.isfinite(relations.body[:, 0])
-    if kept.sum() < _FEWEST_SHIFTED:
+    scan = relations.scan
+    usable = ~scan.is_cut & np.isfinite(scan.body[:, 0])
+    if usable.sum() < _FEWEST_SHIFTED:
         return []
-    off = (relations.body - relations.usual.places[relations.rows])[kept]
+    off = (scan.body - relations.usual.places[relations.fit.rows])[usable]
     away = float(np.linalg.norm(np.median(off, axis=0)))
     text = f"all labels lie about {away:.0f} mm from where the scan shows their structures, as if they were shifted"
-    return judge("geometry", away, (_SHIFTED_MM + _ONE_LABEL_MM / np.sqrt(kept.sum()), 5.0), text)
+    return judge("geometry", away, (_SHIFTED_MM + _ONE_LABEL_MM / np.sqrt(usable.sum()), 5.0), text)
 
 
-def check_map(embedding: EmbeddingMap) -> list[Finding]:
+def check_map(embedding: EmbeddingMap) -> list[AuditFinding]:
     """Report the faults of a scan that its map shows: mirrored, upside down, joined, wrong voxel size."""
-    text = "according to the scan's anatomy, {}".format
-    return [
-        Finding("mirrored", _MIRRORED, text(each)) if each in FAULTS else Finding("geometry", _FAULT, text(each))
-        for each in embedding.faults
-    ]
+    findings = []
+    for fault in embedding.faults:
+        problem, score = ("mirrored", _MIRRORED) if fault in FAULTS else ("geometry", _FAULT)
+        findings.append(AuditFinding(problem, score, f"according to the scan's anatomy, {fault}"))
+    return findings
 
 
-def check_grids(volume: Volume, labels: LabelMap) -> list[Finding]:
+def check_grids(volume: Volume, labels: LabelMap) -> list[AuditFinding]:
     """Compare the grid of a scan with the grid of its labels."""
     if volume.shape != labels.voxels.shape:
         sizes = (" x ".join(map(str, shape[::-1])) for shape in (volume.shape, labels.voxels.shape))
-        return [Finding("geometry", _CERTAIN, "the scan has {} voxels, its labels have {}".format(*sizes))]
+        return [AuditFinding("geometry", _CERTAIN, "the scan has {} voxels, its labels have {}".format(*sizes))]
     away = corners_apart(volume.ijk_to_ras, labels.ijk_to_ras, volume.shape)
     text = f"the headers of scan and labels place the same voxel up to {away:.1f} mm apart"
-    return [Finding("geometry", _CERTAIN, text)] if away > GRIDS_AGREE_MM else []
+    return [AuditFinding("geometry", _CERTAIN, text)] if away > GRIDS_AGREE_MM else []
 
 
-def check_tissue(volume: Volume, labels: LabelMap, measured: Sequence[MeasuredLabel]) -> list[Finding]:
+def check_tissue(volume: Volume, labels: LabelMap, measured: Sequence[MeasuredLabel]) -> list[AuditFinding]:
     """Find labels that lie partly in air, which is outside of the body."""
-    found: list[Finding] = []
+    findings: list[AuditFinding] = []
     for label in measured:
         term = load_terms().by_name.get(label.name)
         if term is None or term.tissue in _AIRY[0] or term.name.startswith(_AIRY[1]):
@@ -183,16 +196,18 @@ def check_tissue(volume: Volume, labels: LabelMap, measured: Sequence[MeasuredLa
         dark = points[volume.sample(points, outside=-1000.0) < _AIR_HU]
         share = len(dark) / len(points)
         text = f"{share:.0%} of {label.text} lies in air, outside of the body or in a lung"
-        found += judge("outside", share, _OUTSIDE_SHARE, text, label, point_ras=dark[len(dark) // 2] if share else None)
-    return found
+        place = dark[len(dark) // 2] if share else None
+        findings += judge("outside", share, _OUTSIDE_SHARE, text, label, point_ras=place)
+    return findings
 
 
-def check_overlaps(overlaps: Sequence[Overlap], measured: Sequence[MeasuredLabel]) -> list[Finding]:
+def check_overlaps(overlaps: Sequence[Overlap], measured: Sequence[MeasuredLabel]) -> list[AuditFinding]:
     """Find masks that overlap although their structures exclude each other."""
-    found: list[Finding] = []
-    for one, other, shared_ml in overlaps:
-        held = [each for each in measured if each.text in (one, other)]
-        share = shared_ml / max(min((each.volume_ml for each in held), default=0.0), shared_ml)
-        if shared_ml >= _LEAST_OVERLAP_ML and not _is_part(canonical_name(one), canonical_name(other)):
-            found += judge("overlap", share, _OVERLAP_SHARE, f"{one} and {other} share {shared_ml:.1f} ml", *held)
-    return found
+    findings: list[AuditFinding] = []
+    for first, second, shared_ml in overlaps:
+        labels = [label for label in measured if label.text in (first, second)]
+        share = shared_ml / max(min((label.volume_ml for label in labels), default=0.0), shared_ml)
+        if shared_ml >= _LEAST_OVERLAP_ML and not _is_part(canonical_name(first), canonical_name(second)):
+            text = f"{first} and {second} share {shared_ml:.1f} ml"
+            findings += judge("overlap", share, _OVERLAP_SHARE, text, *labels)
+    return findings

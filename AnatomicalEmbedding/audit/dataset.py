@@ -46,20 +46,22 @@ class LabelledScan:
     def state(self) -> list[list[object]]:
         """Names, sizes and times of change of all files. If they change, the entry is checked again."""
         files = [*self.labels, *([self.list_of_names] if self.list_of_names else [])]
-        states = [[str(each), each.stat().st_size, each.stat().st_mtime_ns] for each in files if each.exists()]
+        states = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in files if path.exists()]
         return [*states, [self.scan.path, self.scan.size, self.scan.changed_ns] if self.scan else []]
 
 
 def list_entries(folder: Path) -> list[LabelledScan]:
     """Find all labelled scans in a folder and its subfolders. Raises AnatomicalEmbeddingError if there are none."""
-    scans = {each.series or each.path: each for each in list_sources([folder], lambda line: None) if not each.unfit}
-    slices = {Path(each.path, name) for each in scans.values() for name in each.files}
-    files = sorted(each for each in folder.rglob("[!.]*") if each.is_file() and each not in slices)
-    found = [each for path in files for each in _entries_of(path, scans)]
-    if not found:
+    sources = list_sources([folder], lambda line: None)
+    scans = {source.series or source.path: source for source in sources if not source.unfit}
+    slices = {Path(scan.path, name) for scan in scans.values() for name in scan.files}
+    files = sorted(path for path in folder.rglob("[!.]*") if path.is_file() and path not in slices)
+    entries = [entry for path in files for entry in _entries_of(path, scans)]
+    if not entries:
         raise AnatomicalEmbeddingError(f"{folder}: contains no labelled scan; give a folder in {_LAYOUTS}.")
-    names = distinct_names([each.name for each in found])
-    return sorted((replace(each, name=n) for each, n in zip(found, names, strict=True)), key=lambda each: each.name)
+    names = distinct_names([entry.name for entry in entries])
+    named = [replace(entry, name=name) for entry, name in zip(entries, names, strict=True)]
+    return sorted(named, key=lambda entry: entry.name)
 
 
 def _entries_of(path: Path, scans: dict[str, Source]) -> Iterator[LabelledScan]:
@@ -67,15 +69,15 @@ def _entries_of(path: Path, scans: dict[str, Source]) -> Iterator[LabelledScan]:
     folder, stem = path.parent, display_name(path).removesuffix(".seg")
 
     def scan_at(place: Path, *stems: str) -> Source | None:
-        paths = (str(place / f"{each}{suffix}") for each in stems for suffix in IMAGE_SUFFIXES)
-        return next((scans[each] for each in paths if each in scans), None)
+        paths = (str(place / f"{name}{suffix}") for name in stems for suffix in IMAGE_SUFFIXES)
+        return next((scans[image] for image in paths if image in scans), None)
 
     if not image_suffix(path):
         if is_dicom_file(path) and (outlined := outlined_series(path)) is not None:
             scan = next((scans[uid] for uid in sorted(outlined) if uid in scans), None)
             yield LabelledScan(str(path) if scan is None else scan.label, scan, (path,))
     elif folder.name == "segmentations":  # TotalSegmentator
-        masks = tuple(sorted(each for each in folder.glob("[!.]*") if image_suffix(each)))
+        masks = tuple(sorted(mask for mask in folder.glob("[!.]*") if image_suffix(mask)))
         if path == masks[0]:
             yield LabelledScan(str(folder.parent), scan_at(folder.parent, "ct"), masks)
     elif folder.name in ("labelsTr", "labelsTs"):  # nnU-Net

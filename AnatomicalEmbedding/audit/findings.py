@@ -19,9 +19,19 @@ if TYPE_CHECKING:
     from .measuring import MeasuredLabel
 
 Problem = Literal[
-    "side", "level", "exchanged", "stray", "missing", "cut", "outside", "overlap", "volume", "mirrored", "geometry",
+    "side",
+    "level",
+    "exchanged",
+    "stray",
+    "missing",
+    "cut",
+    "outside",
+    "overlap",
+    "volume",
+    "mirrored",
+    "geometry",
     "duplicate",
-]  # fmt: skip
+]
 _LEAST_SCORE, _LARGEST_SCORE = 0.3, 0.99  # findings with a lower score are not listed; a higher score is lowered
 _MOST_PIXELS = 300  # larger pictures are reduced
 _COLOURS = np.array([(255, 216, 77), (86, 196, 214), (238, 123, 112)], dtype=np.float64)  # of the first labels
@@ -31,7 +41,7 @@ FRONT, _AXIAL = [0, 2], [0, 1]  # directions of a picture along R, A or S: to th
 
 
 @dataclass(frozen=True, eq=False)
-class Finding:
+class AuditFinding:
     """One thing that is probably wrong.
 
     Args:
@@ -51,28 +61,40 @@ class Finding:
     point_ras: np.ndarray | None = None
 
     def card(self, pictures: list[dict]) -> dict[str, Any]:
-        """Return the finding as JSON. pictures: made by `Canvas.draw`."""
+        """Return the finding as JSON. pictures: made by `FindingCanvas.draw`."""
         score = round(min(self.score, _LARGEST_SCORE), 3)
-        found = {"label": self.label, "problem": self.problem, "score": score, "detail": self.detail}
-        return found | {"pictures": pictures}
+        return {
+            "label": self.label,
+            "problem": self.problem,
+            "score": score,
+            "detail": self.detail,
+            "pictures": pictures,
+        }
 
 
 def judge(
-    problem: Problem, evidence: float, limit: tuple[float, float], detail: str, *labels: MeasuredLabel,
+    problem: Problem,
+    evidence: float,
+    limit: tuple[float, float],
+    detail: str,
+    *labels: MeasuredLabel,
     point_ras: np.ndarray | None = None,
-) -> list[Finding]:  # fmt: skip
+) -> list[AuditFinding]:
     """Return a list with one finding, or an empty list if the score is below 0.3.
 
-    evidence: the score is 0.5 if `evidence` equals limit[0], 0.73 if it is larger by limit[1]. point_ras: the place to
-    look at; None for the centre of the first label.
+    Args:
+        problem, detail, labels: as in `AuditFinding`.
+        evidence: the score is 0.5 if `evidence` equals limit[0], 0.73 if it is larger by limit[1].
+        limit: see `evidence`.
+        point_ras: (3,) RAS mm, the place to look at; None for the centre of the first label.
     """
     score = (1 + math.tanh((evidence - limit[0]) / limit[1] / 2)) / 2  # the logistic function
     point_ras = labels[0].centre_ras if labels and point_ras is None else point_ras
-    names = ", ".join(each.text for each in labels)
-    return [Finding(problem, score, detail, names, labels, point_ras)] if score >= _LEAST_SCORE else []
+    names = ", ".join(label.text for label in labels)
+    return [AuditFinding(problem, score, detail, names, labels, point_ras)] if score >= _LEAST_SCORE else []
 
 
-class Canvas:
+class FindingCanvas:
     """A labelled scan, turned so that its axes run to the left, to the back and downwards. Without a scan, each label
     gets a grey level."""
 
@@ -91,10 +113,12 @@ class Canvas:
 
     def mark(self, point_ras: np.ndarray | None, axes: list[int] = FRONT) -> list[float] | None:
         """Return a point, (3,) RAS mm or None, as mm from the left and upper side of a picture; None for None."""
-        at = None if point_ras is None else (transform_points(self._to_ijk, point_ras) + 0.5) * self._mm
-        return None if at is None else at[axes].round(1).tolist()
+        if point_ras is None:
+            return None
+        place_mm = (transform_points(self._to_ijk, point_ras) + 0.5) * self._mm
+        return place_mm[axes].round(1).tolist()
 
-    def draw(self, finding: Finding, expected_ras: np.ndarray | None = None) -> list[dict[str, Any]]:
+    def draw(self, finding: AuditFinding, expected_ras: np.ndarray | None = None) -> list[dict[str, Any]]:
         """Draw the pictures of a finding. expected_ras: (3,) RAS mm, where the structure usually lies, or None."""
         grey = (np.clip(self._hu, *_PROJECTED_HU) - _PROJECTED_HU[0]).mean(axis=1)
         grey *= 235 / max(float(np.percentile(grey, 99.7)), 1)
@@ -104,7 +128,7 @@ class Canvas:
         if finding.point_ras is not None:
             k = int(np.clip(transform_points(self._to_ijk, finding.point_ras)[2].round(), 0, len(self._hu) - 1))
             layers.append(("axial slice", _AXIAL, SOFT_TISSUE.to_grey(self._hu[k]), [mask[k] for mask in masks]))
-        shown = []
+        pictures = []
         for title, axes, grey, parts in layers:
             pixels = np.repeat(np.asarray(grey, np.float64)[..., None], 3, axis=2)
             for mask, colour in zip(parts, _COLOURS, strict=False):
@@ -112,5 +136,5 @@ class Canvas:
             width, height = (np.array(grey.shape[::-1]) * self._mm[axes]).round(1).tolist()
             marks = {"point": self.mark(finding.point_ras, axes), "expected": self.mark(expected_ras, axes)}
             source = data_uri(np.rint(pixels).clip(0, 255).astype(np.uint8))
-            shown.append({"title": title, "source": source, "width": width, "height": height} | marks)
-        return shown
+            pictures.append({"title": title, "source": source, "width": width, "height": height} | marks)
+        return pictures

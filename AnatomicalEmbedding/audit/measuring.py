@@ -18,7 +18,7 @@ _FEWEST_SLICES = 12  # the ends of a label with fewer slices are not measured
 _BORDER_MM = 4.0  # a label that ends closer to the border of the label map than this may be cut
 
 
-class Piece(NamedTuple):
+class LabelPiece(NamedTuple):
     """A part of a label that is not connected to the label's largest part. point_ras: (3,) RAS mm, centre of mass.
     away_mm: distance between the nearest voxels of both parts."""
 
@@ -48,7 +48,7 @@ class MeasuredLabel:
     centre_ras: np.ndarray
     volume_ml: float
     is_cut: bool
-    pieces: tuple[Piece, ...]
+    pieces: tuple[LabelPiece, ...]
     flat: float
 
 
@@ -72,22 +72,32 @@ def _shapes(image: sitk.Image) -> sitk.LabelShapeStatisticsImageFilter:
 
 
 def _measure(image: sitk.Image, value: int, text: str, box: np.ndarray) -> MeasuredLabel:
-    low, size, near = box[:3], box[3:], _BORDER_MM / np.array(image.GetSpacing())
-    at_border = np.array([low <= near, low + size >= np.array(image.GetSize()) - near])  # (lower or upper, axis)
+    low, size = box[:3], box[3:]
+    margin = _BORDER_MM / np.array(image.GetSpacing())
+    at_border = np.array([low <= margin, low + size >= np.array(image.GetSize()) - margin])  # (lower or upper, axis)
     mask = sitk.RegionOfInterest(image, size.tolist(), low.tolist()) == value
     parts = sitk.RelabelComponent(sitk.ConnectedComponent(mask, True))  # the largest part gets 1
     shapes = _shapes(parts)
     volumes = {n: shapes.GetPhysicalSize(n) / 1000 for n in shapes.GetLabels()}
     centres = {n: np.array(shapes.GetCentroid(n)) * (-1, -1, 1) for n in volumes}
-    others = [n for n, ml in volumes.items() if n > 1 and ml >= _PIECE_ML]
-    largest = sitk.SignedMaurerDistanceMap(parts == 1, squaredDistance=False, useImageSpacing=True) if others else mask
-    away, numbers = sitk.GetArrayFromImage(largest), sitk.GetArrayFromImage(parts)
-    pieces = tuple(Piece(centres[n], volumes[n], float(away[numbers == n].min())) for n in others)
+    numbers = sitk.GetArrayFromImage(parts)
+    small = [n for n, ml in volumes.items() if n > 1 and ml >= _PIECE_ML]
+    pieces: tuple[LabelPiece, ...] = ()
+    if small:
+        distance = sitk.SignedMaurerDistanceMap(parts == 1, squaredDistance=False, useImageSpacing=True)
+        away = sitk.GetArrayFromImage(distance)
+        pieces = tuple(LabelPiece(centres[n], volumes[n], float(away[numbers == n].min())) for n in small)
     to_ras = image_affine(image)
     along = slice_axis(to_ras)
     area = (numbers > 0).sum(axis=tuple(axis for axis in range(3) if axis != 2 - along))
     flat = np.where(at_border[:, along], 0, area[[0, -1]]).max() / area.max() if len(area) >= _FEWEST_SLICES else 0.0
     return MeasuredLabel(
-        value, text, canonical_name(text), centres[1], sum(volumes.values()), bool(at_border.any()), pieces,
+        value,
+        text,
+        canonical_name(text),
+        centres[1],
+        sum(volumes.values()),
+        bool(at_border.any()),
+        pieces,
         float(flat),
-    )  # fmt: skip
+    )

@@ -27,9 +27,10 @@ from ..files import parse_json, write_text
 from ..structures.labelled_scans import patient_of
 from .checks import check_grids, check_labels, check_map, check_overlaps, check_tissue
 from .dataset import TEST, TRAINING, LabelledScan, read_labels, read_scan
-from .findings import Canvas, Finding
+from .findings import AuditFinding, FindingCanvas
 from .measuring import measure_labels
-from .relations import Relations, load_usual
+from .relations import relate
+from .usual import load_usual
 
 Record = dict[str, Any]
 _FEWEST_SCANS = 5  # a structure is missed only if at least this many other scans should show it
@@ -39,9 +40,12 @@ _SCORE_MISSING = 0.55, 0.9  # if just enough scans have the label; if all have i
 
 
 def audit(
-    entries: Sequence[LabelledScan], folder: Path, plan: Plan, labels_only: bool,
+    entries: Sequence[LabelledScan],
+    folder: Path,
+    plan: Plan,
+    labels_only: bool,
     progress: Callable[[float, str], None],
-) -> list[Record]:  # fmt: skip
+) -> list[Record]:
     """Audit all entries, each alone and then together. Returns their records, sorted by name; see `audit_scan`.
 
     Records are written to `folder`/scans. An entry whose record is there, and whose files did not change, is not
@@ -57,9 +61,9 @@ def audit(
     """
     model = "" if labels_only else plan.model
     settings = [__version__, find_weights(model).sha256 if model else ""]
-    task = partial(_kept_record, folder=folder / "scans", settings=settings, model=model, device=plan.device)
+    task = partial(_stored_record, folder=folder / "scans", settings=settings, model=model, device=plan.device)
     records: list[Record] = []
-    for record in _each(task, entries, plan):
+    for record in _run(task, entries, plan):
         records.append(record)
         progress(len(records) / len(entries), record["name"])
     records.sort(key=itemgetter("name"))
@@ -67,7 +71,7 @@ def audit(
     return records
 
 
-def _each(task: Callable[[LabelledScan], Record], entries: Sequence[LabelledScan], plan: Plan) -> Iterator[Record]:
+def _run(task: Callable[[LabelledScan], Record], entries: Sequence[LabelledScan], plan: Plan) -> Iterator[Record]:
     """Yield the result of the task for each entry, in any order."""
     if not plan.scheduler and plan.workers == 1:
         yield from map(task, entries)
@@ -83,7 +87,7 @@ def _each(task: Callable[[LabelledScan], Record], entries: Sequence[LabelledScan
             yield future.result() if fault is None else failed
 
 
-def _kept_record(entry: LabelledScan, folder: Path, settings: list[str], model: str, device: str) -> Record:
+def _stored_record(entry: LabelledScan, folder: Path, settings: list[str], model: str, device: str) -> Record:
     """Return the record of an entry in `folder`. If there is none, or if a file changed, audit the entry."""
     path, state = folder / f"{entry.name}.json", [*settings, *entry.state]
     with suppress(OSError, ValueError, KeyError, TypeError):  # the record is missing or damaged
@@ -99,7 +103,7 @@ def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Re
     """Audit one entry. model: name of the weights for the scan's map, or "" if the scan is not read.
 
     Returns:
-        A record that can be written as JSON. name, part: of the entry. findings: see `Finding.card`. error: why the
+        A record that can be written as JSON. name, part: of the entry. findings: see `AuditFinding.card`. error: why the
         entry could not be audited, or "". Without an error also: patient; held: names of labelled structures; expected:
         names of structures that the scan should show -> place in the overview; hashes: of the voxels of labels and
         scan; overview: pictures of the scan.
@@ -110,33 +114,41 @@ def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Re
     except AnatomicalEmbeddingError as error:
         return record | {"error": str(error)}
     measured = measure_labels(labels)
-    hashes, found = [_hash(labels.voxels)] if measured else [], check_overlaps(labels.overlaps(), measured)
-    patient, volume, embedding, expected, relations = patient_of(entry.name), None, None, {}, None
+    hashes = [_hash(labels.voxels)] if measured else []
+    findings = check_overlaps(labels.overlaps(), measured)
+    patient = patient_of(entry.name)
+    volume, embedding, relations = None, None, None
+    expected: dict[str, Any] = {}
     if entry.scan is not None and model:
         try:
             volume = read_scan(entry.scan)
             hashes.append(_hash(volume.voxels))
             patient = volume.patient_id or patient
-            found += check_grids(volume, labels) or check_tissue(volume, labels, measured)
+            findings += check_grids(volume, labels) or check_tissue(volume, labels, measured)
             embedding = _model(model, device).embed(volume)
-            found += check_map(embedding)
+            findings += check_map(embedding)
         except VolumeError as error:
-            found.append(Finding("geometry", 0.97, f"the scan cannot be used: {error}"))
-    canvas, terms = Canvas(labels, volume), load_terms()
-    if any(each.name in load_usual().index for each in measured):
-        relations = Relations(measured, load_usual(), embedding)
-        found += check_labels(relations)
+            findings.append(AuditFinding("geometry", 0.97, f"the scan cannot be used: {error}"))
+    canvas, terms = FindingCanvas(labels, volume), load_terms()
+    if any(label.name in load_usual().index for label in measured):
+        relations = relate(measured, load_usual(), embedding)
+        findings += check_labels(relations)
         places = relations.expected_places(labels.ijk_to_ras, labels.voxels.shape)
         expected = {name: canvas.mark(place) for name, place in places}
-    for each in {(f.label, f.problem, str(f.point_ras)): f for f in sorted(found, key=lambda f: f.score)}.values():
-        place = relations.expected_ras(each.labels[0].name) if relations and each.labels else None
-        record["findings"].append(each.card(canvas.draw(each, place)))
-    names = {name for each in measured for name in (each.name, whole_name(each.text))}
-    held = names.union(*(terms.ancestors(name) for name in names if name in terms.by_name))
-    overview = canvas.draw(Finding("geometry", 0.0, ""))
+    findings.sort(key=lambda finding: finding.score)
+    distinct = {(finding.label, finding.problem, str(finding.point_ras)): finding for finding in findings}
+    for finding in distinct.values():
+        place = relations.expected_ras(finding.labels[0].name) if relations and finding.labels else None
+        record["findings"].append(finding.card(canvas.draw(finding, place)))
+    names = {name for label in measured for name in (label.name, whole_name(label.text))}
+    labelled = names.union(*(terms.ancestors(name) for name in names if name in terms.by_name))
     return record | {
-        "patient": patient, "held": sorted(held), "expected": expected, "hashes": hashes, "overview": overview
-    }  # fmt: skip
+        "patient": patient,
+        "held": sorted(labelled),
+        "expected": expected,
+        "hashes": hashes,
+        "overview": canvas.draw(AuditFinding("geometry", 0.0, "")),
+    }
 
 
 def _hash(voxels: np.ndarray) -> str:
@@ -154,21 +166,24 @@ def _check_across(records: Sequence[Record]) -> None:
     for record in records:
         for name in record["expected"]:
             shows[name].append(name in record["held"])
-    shares = {n: float(np.mean(of)) for n, of in shows.items() if sum(of) >= max(_FEWEST_SCANS, _USUALLY * len(of))}
+    shares: dict[str, float] = {}
+    for name, labelled in shows.items():
+        if sum(labelled) >= max(_FEWEST_SCANS, _USUALLY * len(labelled)):
+            shares[name] = float(np.mean(labelled))
     trained = {record["patient"]: record["name"] for record in records if record["part"] == TRAINING}
     first: dict[str, str] = {}
     for record in records:
-        found, overview = record["findings"], record["overview"]
-        if twins := [first[each] for each in record["hashes"] if each in first]:
-            found.append(Finding("duplicate", 0.99, f"has the same voxels as {twins[0]}").card(overview))
+        findings, overview = record["findings"], record["overview"]
+        if twins := [first[voxels] for voxels in record["hashes"] if voxels in first]:
+            findings.append(AuditFinding("duplicate", 0.99, f"has the same voxels as {twins[0]}").card(overview))
         elif record["part"] == TEST and record["patient"] in trained:
             text = f"the patient {record['patient']} is in the training list too, as {trained[record['patient']]}"
-            found.append(Finding("duplicate", 0.95, text).card(overview))
+            findings.append(AuditFinding("duplicate", 0.95, text).card(overview))
         first = dict.fromkeys(record["hashes"], record["name"]) | first
         expected = shares.keys() & record["expected"].keys()
         missing = sorted(expected - set(record["held"]))
         for name in missing if len(missing) <= max(_MOST_MISSING, _MOST_SHARE * len(expected)) else ():
             score = float(np.interp(shares[name], [_USUALLY, 1], _SCORE_MISSING))
             text = f"{load_terms()[name].title} has no label; {shares[name]:.0%} of scans that show its place have it"
-            pictures = [each | {"expected": record["expected"][name]} for each in overview]
-            found.append(Finding("missing", score, text, name).card(pictures))
+            pictures = [picture | {"expected": record["expected"][name]} for picture in overview]
+            findings.append(AuditFinding("missing", score, text, name).card(pictures))

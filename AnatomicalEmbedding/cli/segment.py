@@ -61,18 +61,18 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 
 def run_train(options: argparse.Namespace) -> None:
-    from ..segmentation.examples import common_values, read_examples
+    from ..segmentation.examples import common_values, label_differences, read_examples
     from ..segmentation.segmenter import train_segmenter
 
     console.check_folder(options.output)
     names = console.names_in(options.structures) or None
     examples = read_examples(options.examples, names)
-    values, differing = common_values(examples)
+    values = common_values(examples)
     model = console.open_model(options)
     console.make_folder(options.output)
-    listed = ", ".join(f"{label} = {name}" for name, label in sorted(values.items(), key=lambda each: each[1]))
+    listed = ", ".join(f"{values[name]} = {name}" for name in sorted(values, key=values.__getitem__))
     console.say(f"{len(examples)} examples, {len(values)} structures: {listed}", options.json)
-    for sentence in differing:
+    for sentence in label_differences(examples, values):
         console.warn(sentence)
     weights = str(Path(options.model).resolve()) if Path(options.model).is_file() else ""
     with console.progress_lines("training", options.json) as step:
@@ -107,21 +107,24 @@ def run_run(options: argparse.Namespace) -> None:
     done: dict[str, Sequence[Outline]] = {}
     written: list[Path] = []
     pictures = []
-    earlier = {path: of for path, of in read_table(options.output / TABLE_NAME).items() if path in scans.names}
+    stored = read_table(options.output / TABLE_NAME)
+    earlier = {path: outlines for path, outlines in stored.items() if path in scans.names}
     for path, name, volume in scans.read():
         with scans.skipping():
             results = _results(options, name, scans.paths)
-            found = _found_before(earlier.get(path, ()), results, scans.sources[name], options.model, segmenter)
-            if found is None:
+            outlines = _earlier_outlines(earlier.get(path, ()), results, scans.sources[name], options.model, segmenter)
+            if outlines is None:
                 with console.progress_lines(name, options.json, len(done) + len(scans.failed), total) as progress:
                     embedding = model.embed(volume, lambda share, step: progress(0.2 * share, step))
-                    found = outline(volume, embedding, segmenter, lambda share, step: progress(0.2 + 0.8 * share, step))
+                    outlines = outline(
+                        volume, embedding, segmenter, lambda share, step: progress(0.2 + 0.8 * share, step)
+                    )
                 console.report_faults(volume, embedding)
-                _write(options, name, found, scans.series)
+                _write(options, name, outlines, scans.series)
             written += results
             if not options.no_report:
-                pictures.append(outline_card(volume, name, found))
-            done[path] = found.outlines
+                pictures.append(outline_card(volume, name, outlines))
+            done[path] = outlines.outlines
             # written after every scan, so that an interrupted run can continue; `earlier` keeps rows of later scans
             rows = table_rows(list((earlier | done).items()))
             console.write_table(options.output / TABLE_NAME, COLUMNS, rows)
@@ -131,8 +134,8 @@ def run_run(options: argparse.Namespace) -> None:
         console.write_table(written[-1], COLUMNS, rows)
     if pictures:
         written.append(write_outline_report(options.output / PAGE_NAME, pictures))
-    shown = [[scans.names[str(row[0])], *row[1:5]] for row in rows]
-    scans.finish({"outlines": console.as_records(COLUMNS, rows)}, (COLUMNS[:5], shown), written)
+    named_rows = [[scans.names[str(row[0])], *row[1:5]] for row in rows]
+    scans.finish({"outlines": console.as_records(COLUMNS, rows)}, (COLUMNS[:5], named_rows), written)
 
 
 def _results(options: argparse.Namespace, name: str, inputs: Sequence[Path]) -> list[Path]:
@@ -147,7 +150,7 @@ def _results(options: argparse.Namespace, name: str, inputs: Sequence[Path]) -> 
     return results
 
 
-def _found_before(
+def _earlier_outlines(
     outlines: Sequence[Outline], results: list[Path], scan: Source, run: Path, segmenter: Segmenter
 ) -> Outlines | None:
     """Return the outlines that an earlier run wrote. None if a file of these outlines is missing, damaged, or older
@@ -156,7 +159,9 @@ def _found_before(
     from ..segmentation.outlining import Outlines
     from ..segmentation.segmenter import FILE_NAME
 
-    if tuple(one.name for one in outlines) != segmenter.names or not all(path.is_file() for path in results):
+    if tuple(structure.name for structure in outlines) != segmenter.names or not all(
+        path.is_file() for path in results
+    ):
         return None
     changed_ns = max(scan.changed_ns, (run / FILE_NAME).stat().st_mtime_ns)
     if min(path.stat().st_mtime_ns for path in results) < changed_ns:
@@ -169,14 +174,14 @@ def _found_before(
     return Outlines(labels, tuple(outlines)) if labels.values == segmenter.values else None
 
 
-def _write(options: argparse.Namespace, name: str, found: Outlines, series: SourceSeries | None) -> None:
+def _write(options: argparse.Namespace, name: str, outlines: Outlines, series: SourceSeries | None) -> None:
     from ..dicom.segmentations import write_label_seg
     from ..segmentation.files import write_nifti, write_segments
 
     whole = options.output / f"{name}.seg.nrrd"
-    write_segments(whole, found.labels)
+    write_segments(whole, outlines.labels)
     if options.nifti:
-        write_nifti(options.output, name, found.labels)
-        console.report_overlaps(found.labels, options.output / f"{name}.seg.nii.gz", whole)
+        write_nifti(options.output, name, outlines.labels)
+        console.report_overlaps(outlines.labels, options.output / f"{name}.seg.nii.gz", whole)
     if series is not None:
-        write_label_seg(found.labels, series, options.output / f"{name}.seg.dcm")
+        write_label_seg(outlines.labels, series, options.output / f"{name}.seg.dcm")

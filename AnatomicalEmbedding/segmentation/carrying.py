@@ -14,7 +14,7 @@ from ..registration.affine import fit_affine, match_grid
 from ..registration.register import fit_field
 from ..registration.spline import Lattice
 from ..scan.geometry import bounds_of
-from .grids import Crop
+from .grids import GroupCrop, grid_positions
 
 CARRIED = 3  # number of examples from which labels are carried over
 _UNSHOWN, _SHARES = 0.7, (0.0, 0.6)  # the weight of carried labels is 0.7 minus the contrast, limited to this range
@@ -23,30 +23,35 @@ _GREY_HU, _BINS = (-200.0, 300.0), 25
 
 
 @dataclass(frozen=True, eq=False)
-class Outlined:
+class LabelSource:
     """An example from which labels are carried over.
 
     labels: (s, k, j, i), how much of each voxel lies in each of s structures, 0..1. to_ras: (4, 4), from voxel i, j, k
-    of the labels to RAS mm. known: (s,) bool, whether the example outlines the structure.
+    of the labels to RAS mm. outlined: (s,) bool, whether the example outlines the structure.
     """
 
     embedding: EmbeddingMap
     labels: torch.Tensor
     to_ras: np.ndarray
-    known: torch.Tensor
+    outlined: torch.Tensor
 
 
-def carry(target: EmbeddingMap, crop: Crop, examples: Sequence[Outlined]) -> torch.Tensor:
+def carry(target: EmbeddingMap, crop: GroupCrop, examples: Sequence[LabelSource]) -> torch.Tensor:
     """Carry the labels of s structures from n examples to the grid of a crop. Returns (n, s, k, j, i).
 
     Values are NaN in three cases: the example does not outline the structure; the voxel lies outside the example's
     scan; the two scans have too little of the body in common.
+
+    Args:
+        target: map of the scan to which the labels are carried.
+        crop: part of this scan.
+        examples: the examples.
     """
     k, j, i = crop.shape
-    x, y, z = (float(each) for each in crop.origin_ras)
+    x, y, z = map(float, crop.origin_ras)
     lattice = Lattice((x, y, z), (crop.spacing_mm,) * 3, (i, j, k))
     scan = bounds_of(target.scan_to_ras, target.scan_shape)
-    result = torch.full((len(examples), len(examples[0].known), *crop.shape), float("nan"))
+    result = torch.full((len(examples), len(examples[0].outlined), *crop.shape), float("nan"))
     for n, example in enumerate(examples):
         try:
             matches = match_grid(target, example.embedding)
@@ -57,12 +62,11 @@ def carry(target: EmbeddingMap, crop: Crop, examples: Sequence[Outlined]) -> tor
         moved = lattice.through(affine) + field.on(lattice)
         ijk = _transform(np.linalg.inv(example.to_ras), moved)
         source = example.labels.float()[None]
-        where = ((ijk + 0.5) * 2 / torch.tensor(source.shape[:1:-1]) - 1)[None]
-        read = F.grid_sample(source, where, padding_mode="zeros", align_corners=False)[0]
+        values = F.grid_sample(source, grid_positions(ijk, source.shape), padding_mode="zeros", align_corners=False)[0]
         in_scan = _transform(np.linalg.inv(example.embedding.scan_to_ras), moved)
         last = torch.tensor(example.embedding.scan_shape[::-1]) - 0.5
-        read[:, ~((in_scan >= -0.5) & (in_scan <= last)).all(-1)] = float("nan")
-        result[n, example.known] = read[example.known]
+        values[:, ~((in_scan >= -0.5) & (in_scan <= last)).all(-1)] = float("nan")
+        result[n, example.outlined] = values[example.outlined]
     return result
 
 
@@ -76,15 +80,17 @@ def mean_guess(carried: torch.Tensor) -> torch.Tensor:
     return torch.nan_to_num(torch.nanmean(carried, dim=0))
 
 
-def blend(found: torch.Tensor, carried: torch.Tensor, guess_share: torch.Tensor) -> torch.Tensor:
+def blend(probability: torch.Tensor, carried: torch.Tensor, guess_share: torch.Tensor) -> torch.Tensor:
     """Mix the network's probability with the mean of the carried labels. Returns (s, k, j, i) for s structures.
 
-    found: (s, k, j, i) probability, used alone where all carried labels are NaN. carried: result of `carry`.
-    guess_share: (s,) weight of the carried labels; the weight of `found` is 1 - guess_share.
+    Args:
+        probability: (s, k, j, i), used alone where all carried labels are NaN.
+        carried: result of `carry`.
+        guess_share: (s,) weight of the carried labels; the weight of `probability` is 1 - guess_share.
     """
     guess = torch.nanmean(carried, dim=0)
     share = guess_share[:, None, None, None]
-    return torch.where(guess.isnan(), found, (1 - share) * found + share * guess)
+    return torch.where(guess.isnan(), probability, (1 - share) * probability + share * guess)
 
 
 def guess_share(contrast: float) -> float:
@@ -95,7 +101,7 @@ def guess_share(contrast: float) -> float:
     return float(np.clip(_UNSHOWN - contrast, *_SHARES))
 
 
-def contrast_of(crop: Crop, labels: torch.Tensor) -> float:
+def contrast_of(crop: GroupCrop, labels: torch.Tensor) -> float:
     """Measure how much the grey values of a structure differ from the grey values within 9 mm around it, 0..1.
 
     The contrast is 1 minus the overlap of the two histograms. It is 1 if the structure or its surroundings have no

@@ -1,7 +1,7 @@
 """Read outlined scans (examples), divide their structures into groups, and crop each scan around each group."""
 
 import glob
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,10 +18,10 @@ from ..scan.label_map import LabelMap
 from ..scan.volume import Volume
 from ..structures.label_names import MIN_VOXELS
 from ..structures.labelled_scans import DICOM_LABELS, list_scans, load_case
-from .carrying import CARRIED, Outlined, carry, contrast_of, mean_guess
+from .carrying import CARRIED, LabelSource, carry, contrast_of, mean_guess
 from .files import MOST_LABEL, read_segments
 from .grids import Group, group_structures, make_crop, occupancy, region, spacing_for
-from .voxels import TrainingCrop
+from .patches import TrainingCrop
 
 _NOT_STRUCTURES = {"background", ""}
 _SHARE = 0.002  # share of a structure's voxels that are left out at each end of its range of body coordinates
@@ -29,7 +29,7 @@ _POINTS = 3000
 
 
 @dataclass(frozen=True, eq=False)
-class Example:
+class OutlinedScan:
     """One outlined scan.
 
     Args:
@@ -67,7 +67,7 @@ class Example:
         ]
 
 
-def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Example]:
+def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[OutlinedScan]:
     """Read the outlined scans of a folder: NAME.nii.gz with NAME.seg.nii.gz + NAME.labels.json, or with NAME.seg.nrrd,
     or with NAME.seg.dcm. Instead of NAME.nii.gz, the folder NAME may contain a DICOM series.
 
@@ -76,7 +76,7 @@ def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Exam
     """
     if not folder.is_dir():
         raise PointsError(f"{folder}: no such folder; give a folder of outlined scans.")
-    found = []
+    examples = []
     texts: dict[str, str] = {}
     for path in list_scans(folder):
         labels = _read_labels(path)
@@ -90,38 +90,49 @@ def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Exam
             for name in values:
                 text = labels.texts.get(name, name)
                 texts.setdefault(name, name if text in texts.values() else text)
-            found.append(Example(display_name(path), path, {texts[n]: value for n, value in values.items()}, texts))
-    outlined = {name for example in found for name in example.outlined}
+            values = {texts[name]: value for name, value in values.items()}
+            examples.append(OutlinedScan(display_name(path), path, values, texts))
+    outlined = {name for example in examples for name in example.outlined}
     if not outlined:
         raise PointsError(
             f"{folder}: holds no outlined scan; put NAME.seg.nii.gz with NAME.labels.json, or NAME.seg.nrrd, or"
             " NAME.seg.dcm, next to each NAME.nii.gz."
         )
-    wanted = set(choose_names(names, outlined, str(folder))) if names else outlined
-    kept = [replace(e, values={n: value for n, value in e.values.items() if n in wanted}) for e in found]
-    return [example for example in kept if example.outlined]
+    chosen = set(choose_names(names, outlined, str(folder))) if names else outlined
+    reduced = [replace(e, values={n: value for n, value in e.values.items() if n in chosen}) for e in examples]
+    return [example for example in reduced if example.outlined]
 
 
-def common_values(examples: Sequence[Example]) -> tuple[dict[str, int], list[str]]:
+def common_values(examples: Sequence[OutlinedScan]) -> dict[str, int]:
     """Choose the label of each structure: its label in the first example, label maps before DICOM and .seg.nrrd.
 
     A structure gets another label if its own belongs to another structure: many programs number the structures of each
     file in the order in which they were drawn.
-
-    Returns:
-        Name of the structure -> label, and a sentence for each example with other labels.
     """
     values: dict[str, int] = {}
-    for example in sorted(examples, key=lambda one: not one.list_of_names.exists()):
+    for example in sorted(examples, key=lambda example: not example.list_of_names.exists()):
         for name, label in example.values.items():
             if name not in values:
-                values[name] = label if label not in values.values() else max(values.values()) + 1
+                values[name] = label if label not in values.values() else _free_label(values.values())
+    return values
+
+
+def _free_label(used: Collection[int]) -> int:
+    """Return the label after the largest used label. If this is no permitted label, return the largest free label."""
+    if max(used) < MOST_LABEL:
+        return max(used) + 1
+    return next(label for label in range(MOST_LABEL, 0, -1) if label not in used)
+
+
+def label_differences(examples: Sequence[OutlinedScan], values: Mapping[str, int]) -> list[str]:
+    """Return a sentence for each example with other labels than `values`, the result of `common_values`."""
     sentences = []
     for example in examples:
-        own = ", ".join(f"{n} ({label}, not {values[n]})" for n, label in example.values.items() if label != values[n])
-        if own:
-            sentences.append(f"{example.path}: its outlines have other labels than the results will have: {own}.")
-    return values, sentences
+        labels = example.values.items()
+        differing = ", ".join(f"{n} ({label}, not {values[n]})" for n, label in labels if label != values[n])
+        if differing:
+            sentences.append(f"{example.path}: its outlines have other labels than the results will have: {differing}.")
+    return sentences
 
 
 def _list_of_names(scan: Path) -> Path:
@@ -150,18 +161,24 @@ class PreparedExample:
     contrast: dict[str, float]
     overlaps: tuple[tuple[str, str], ...] = ()
 
-    def outlined(self, group: int) -> Outlined:
+    def outlined(self, group: int) -> LabelSource:
         """Return this example's outlines of one group of structures, for `carry`. group: number of the group."""
-        of = self.crops[group]
-        return Outlined(self.embedding, of.labels, of.crop.to_ras, of.known)
+        outlines = self.crops[group]
+        return LabelSource(self.embedding, outlines.labels, outlines.crop.to_ras, outlines.outlined)
 
 
 def prepare(
-    examples: Sequence[Example],
+    examples: Sequence[OutlinedScan],
     model: Model,
     step: Callable[[float, str], None] = lambda share, text: None,
 ) -> tuple[list[Group], list[PreparedExample]]:
-    """Group structures; crop each example around each group. Raises PointsError if an outline lies outside its scan."""
+    """Group structures; crop each example around each group. Raises PointsError if an outline lies outside its scan.
+
+    Args:
+        examples: the outlined scans.
+        model: makes the map of each scan.
+        step: called with the share of the work that is done, 0 to 1, and the example that is read.
+    """
     maps: dict[str, EmbeddingMap] = {}
     spacings: dict[str, list[float]] = {}
     ranges: dict[str, list[np.ndarray]] = {}
@@ -180,39 +197,39 @@ def prepare(
                 raise PointsError(f"{example.path}: the outline of {name} lies outside this scan; draw it in the scan.")
             body = embedding.sample(points)
             ranges.setdefault(name, []).append(np.quantile(body, [_SHARE, 1 - _SHARE], axis=0))
-    extent = {name: (np.min(of, axis=0)[0], np.max(of, axis=0)[1]) for name, of in ranges.items()}
-    groups = group_structures({name: float(np.median(of)) for name, of in spacings.items()}, extent)
+    extent = {name: (np.min(ends, axis=0)[0], np.max(ends, axis=0)[1]) for name, ends in ranges.items()}
+    groups = group_structures({name: float(np.median(sizes)) for name, sizes in spacings.items()}, extent)
     prepared = []
     for n, example in enumerate(examples):
         step(0.5 + n / len(examples) / 2, example.id)
         prepared.append(_cut_to_groups(example, maps[example.id], groups))
     for number in range(len(groups)):
-        held = [p for p in prepared if number in p.crops]
-        for n, one in enumerate(held):
-            others = [p.outlined(number) for p in (*held[n + 1 :], *held[:n])][:CARRIED]
-            if others:
-                carried = mean_guess(carry(one.embedding, one.crops[number].crop, others)).half()
-                one.crops[number] = replace(one.crops[number], carried=carried)
+        members = [example for example in prepared if number in example.crops]
+        for n, example in enumerate(members):
+            sources = [source.outlined(number) for source in (*members[n + 1 :], *members[:n])][:CARRIED]
+            if sources:
+                carried = mean_guess(carry(example.embedding, example.crops[number].crop, sources)).half()
+                example.crops[number] = replace(example.crops[number], carried=carried)
     return groups, prepared
 
 
-def _cut_to_groups(example: Example, embedding: EmbeddingMap, groups: Sequence[Group]) -> PreparedExample:
+def _cut_to_groups(example: OutlinedScan, embedding: EmbeddingMap, groups: Sequence[Group]) -> PreparedExample:
     volume, labels = Volume.read(example.path), example.labels
     millilitres = abs(np.linalg.det(labels.ijk_to_ras[:3, :3])) / 1000
     crops, volumes, contrast = {}, {}, {}
     for number, group in enumerate(groups):
-        held = [name for name in group.names if name in example.outlined]
-        box = region(group, held, embedding) if held else None
+        outlined = [name for name in group.names if name in example.outlined]
+        box = region(group, outlined, embedding) if outlined else None
         if box is None:
             continue
         crop = make_crop(volume, embedding, group, box)
         share = torch.zeros(len(group.names), *crop.shape, dtype=torch.float16)
         for row, name in enumerate(group.names):
-            if name in held:
+            if name in outlined:
                 mask = labels.mask(name)
                 share[row] = occupancy(mask, labels.ijk_to_ras, crop)
                 volumes[name] = float(mask.sum() * millilitres)
                 contrast[name] = contrast_of(crop, share[row])
-        crops[number] = TrainingCrop(crop, share, torch.tensor([name in held for name in group.names]))
-    overlaps = tuple((one, other) for one, other, _ml in labels.overlaps())
+        crops[number] = TrainingCrop(crop, share, torch.tensor([name in outlined for name in group.names]))
+    overlaps = tuple((first, second) for first, second, _ml in labels.overlaps())
     return PreparedExample(example.id, embedding, crops, volumes, contrast, overlaps)

@@ -61,7 +61,7 @@ class Group:
 
 
 @dataclass(frozen=True, eq=False)
-class Crop:
+class GroupCrop:
     """Part of a scan, resampled to the voxel size of a group of structures; k, j and i run towards S, A and R.
 
     hu: (k, j, i) float32. coordinate: (3, k, j, i), body coordinates minus the group's centre, in units of UNIT_MM.
@@ -96,6 +96,11 @@ class Crop:
         return np.stack([i, j, k], axis=-1).reshape(-1, 3) * self.spacing_mm + self.origin_ras
 
 
+def grid_positions(ijk: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+    """Convert positions (k, j, i, 3), in voxels i, j, k of an array of this shape, to F.grid_sample's coordinates."""
+    return ((ijk + 0.5) * 2 / torch.tensor(shape[:1:-1]) - 1)[None]
+
+
 def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
     """Choose the voxel size, mm, at which the network outlines a structure. Thin structures get small voxels.
 
@@ -106,42 +111,61 @@ def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
     for axis, across in zip((2, 1, 0), size_mm, strict=True):
         faces += np.count_nonzero(np.diff(mask, axis=axis)) * float(np.prod(size_mm) / across)
     thickness = 6 * mask.sum() * np.prod(size_mm) / max(faces, 1e-6)
-    found = max(thickness / _ACROSS, 0.8 * float(np.prod(size_mm)) ** (1 / 3))
-    return round(float(np.clip(found, _FINEST_MM, _COARSEST_MM)) * 2) / 2
+    spacing_mm = max(thickness / _ACROSS, 0.8 * float(np.prod(size_mm)) ** (1 / 3))
+    return round(float(np.clip(spacing_mm, _FINEST_MM, _COARSEST_MM)) * 2) / 2
 
 
 def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.ndarray | None:
-    """Return a box (2, 3) RAS mm, with a margin, around body cells that may show `names`; None without such cells."""
+    """Return a box (2, 3) RAS mm, with a margin, around body cells that may show structures; None without such cells.
+
+    Args:
+        group: the group of the structures.
+        names: the structures.
+        embedding: the map of the scan.
+    """
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)
     smooth = apply_affine(affine, ras)
     rows = [group.names.index(name) for name in names]
-    wanted = np.zeros(len(ras), dtype=bool)
+    chosen = np.zeros(len(ras), dtype=bool)
     for low, high in zip(group.low[rows], group.high[rows], strict=True):
-        near = ((body >= low - MARGIN_MM) & (body <= high + MARGIN_MM)).all(axis=1)
-        wanted |= near & ((smooth >= low - _AFFINE_MM) & (smooth <= high + _AFFINE_MM)).all(axis=1)
-    if not wanted.any():
+        in_range = ((body >= low - MARGIN_MM) & (body <= high + MARGIN_MM)).all(axis=1)
+        chosen |= in_range & ((smooth >= low - _AFFINE_MM) & (smooth <= high + _AFFINE_MM)).all(axis=1)
+    if not chosen.any():
         return None
     edge = embedding.cell_mm / 2 + _EDGE_MM
-    return np.stack([ras[wanted].min(axis=0) - edge, ras[wanted].max(axis=0) + edge])
+    return np.stack([ras[chosen].min(axis=0) - edge, ras[chosen].max(axis=0) + edge])
 
 
-def make_crop(volume: Volume, embedding: EmbeddingMap, group: Group, box_ras: np.ndarray) -> Crop:
-    """Resample a scan inside a box (2, 3) RAS mm to the group's grid; add the map's coordinates and descriptors."""
+def make_crop(volume: Volume, embedding: EmbeddingMap, group: Group, box_ras: np.ndarray) -> GroupCrop:
+    """Resample a part of a scan to a group's grid; add the map's coordinates and descriptors.
+
+    Args:
+        volume: the scan.
+        embedding: the map of the scan.
+        group: the group of structures.
+        box_ras: (2, 3) RAS mm, the part of the scan.
+    """
     part = crop_voxels(volume, box_ras)
     spacing = group.spacing_mm
     grid = resample(part, (spacing,) * 3, lattice=1, step=1)
-    crop = Crop(grid.hu, torch.empty(0), torch.empty(0), spacing, np.asarray(grid.origin_ras))
+    crop = GroupCrop(grid.hu, torch.empty(0), torch.empty(0), spacing, np.asarray(grid.origin_ras))
     points = crop.points_ras()
     inside = torch.from_numpy(part.contains(points).reshape(crop.shape))
     coordinate = _coordinates(embedding, points) - group.centre
     coordinate = torch.from_numpy(coordinate.T.reshape(3, *crop.shape) / UNIT_MM).float()
     extra = _features(embedding, box_ras) if embedding.local is not None else (None, None, None)
-    return Crop(grid.hu, coordinate, inside, spacing, crop.origin_ras, *extra)
+    return GroupCrop(grid.hu, coordinate, inside, spacing, crop.origin_ras, *extra)
 
 
-def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Tensor:
-    """Compute how much of each voxel of a crop lies in a mask, 0..1: float16 (k, j, i). ijk_to_ras: mask grid."""
+def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: GroupCrop) -> torch.Tensor:
+    """Compute how much of each voxel of a crop lies in a mask, 0..1: float16 (k, j, i).
+
+    Args:
+        mask: bool (k, j, i).
+        ijk_to_ras: (4, 4) from voxels of the mask to RAS mm.
+        crop: the crop.
+    """
     points = np.argwhere(mask)
     empty = torch.zeros(crop.shape, dtype=torch.float16)
     if not len(points):
@@ -154,11 +178,11 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: Crop) -> torch.Ten
     grid = resample(filled, (crop.spacing_mm,) * 3, lattice=1, step=1)
     share = ((grid.hu - AIR_HU) / 1000).clamp(0, 1).half()
     start = np.rint((np.asarray(grid.origin_ras) - crop.origin_ras) / crop.spacing_mm).astype(int)[::-1]
-    own, other = [], []
+    in_crop, in_mask = [], []
     for first, size, whole in zip(start, share.shape, crop.shape, strict=True):
-        own.append(slice(max(first, 0), max(min(first + size, whole), 0)))
-        other.append(slice(max(-first, 0), max(min(whole - first, size), 0)))
-    empty[tuple(own)] = share[tuple(other)]
+        in_crop.append(slice(max(first, 0), max(min(first + size, whole), 0)))
+        in_mask.append(slice(max(-first, 0), max(min(whole - first, size), 0)))
+    empty[tuple(in_crop)] = share[tuple(in_mask)]
     return empty
 
 
@@ -204,10 +228,12 @@ def group_structures(spacings: Mapping[str, float], ranges: Mapping[str, tuple[n
                 break
         else:
             groups.append([name])
-    return [
-        Group(
-            tuple(names), float(np.median([spacings[n] for n in names])),
-            np.array([ranges[n][0] for n in names]), np.array([ranges[n][1] for n in names]),
-        )
-        for names in groups
-    ]  # fmt: skip
+    return [_group(names, spacings, ranges) for names in groups]
+
+
+def _group(
+    names: list[str], spacings: Mapping[str, float], ranges: Mapping[str, tuple[np.ndarray, np.ndarray]]
+) -> Group:
+    spacing_mm = float(np.median([spacings[name] for name in names]))
+    low, high = (np.array([ranges[name][end] for name in names]) for end in (0, 1))
+    return Group(tuple(names), spacing_mm, low, high)

@@ -23,10 +23,11 @@ from ..embedding.tensor_files import (
 from ..errors import AnatomicalEmbeddingError, MapError, WeightsError
 from ..files import parse_json, write_text
 from ..training.loop import Progress, TrainingLoop
-from .carrying import CARRIED, Outlined, guess_share
-from .examples import Example, PreparedExample, common_values, prepare
+from .carrying import CARRIED, LabelSource, guess_share
+from .examples import OutlinedScan, PreparedExample, common_values, prepare
 from .grids import Group
-from .voxels import OPTIMISER, VoxelNet, voxel_losses
+from .voxel_training import OPTIMISER, voxel_losses
+from .voxels import VoxelNet
 
 FORMAT_VERSION = 1
 FILE_NAME = "segmenter.safetensors"  # written last: a folder with this file is complete
@@ -55,7 +56,7 @@ class Segmenter:
     networks: tuple[VoxelNet, ...]
     volumes_ml: dict[str, tuple[float, ...]]
     guess_shares: dict[str, float]
-    outlined: tuple[tuple[Outlined, ...], ...]
+    outlined: tuple[tuple[LabelSource, ...], ...]
     values: dict[str, int]
     overlaps: dict[str, list[str]]
 
@@ -74,7 +75,7 @@ class Segmenter:
 
 
 def train_segmenter(
-    examples: Sequence[Example],
+    examples: Sequence[OutlinedScan],
     model: Model,
     folder: Path,
     seed: int = 0,
@@ -96,8 +97,8 @@ def train_segmenter(
     """
     if not model.network.metric:
         raise WeightsError(f"the weights {model.name} give no body coordinates in mm; use other weights.")
-    values, _differing = common_values(examples)
-    files = {of.id: [[p.name, p.stat().st_size, p.stat().st_mtime_ns] for p in of.files] for of in examples}
+    values = common_values(examples)
+    files = {e.id: [[p.name, p.stat().st_size, p.stat().st_mtime_ns] for p in e.files] for e in examples}
     structures = sorted({name for example in examples for name in example.outlined})
     identity = {"files": files, "structures": structures, "weights": model.weights_hash, "seed": seed}
     if (folder / _RECORD).exists():
@@ -109,22 +110,25 @@ def train_segmenter(
     local, networks = prepared[0].embedding.local, []
     for n, group in enumerate(groups):
 
-        def shown(progress: Progress, before: int = n * steps) -> None:
-            at, total = before + progress.step, steps * len(groups)
-            to_go = progress.seconds_per_step * (total - at) / 60
-            step(at / total, f"step {at}, loss {progress.loss:.3f}, {to_go:.0f} min to go")
+        def report(progress: Progress, before: int = n * steps) -> None:
+            done, total = before + progress.step, steps * len(groups)
+            to_go = progress.seconds_per_step * (total - done) / 60
+            step(done / total, f"step {done}, loss {progress.loss:.3f}, {to_go:.0f} min to go")
 
         torch.manual_seed(seed)
         network = VoxelNet(len(group.names), 0 if local is None else len(local)).to(model.device).train()
         crops = [example.crops[n] for example in prepared if n in example.crops]
         loop = TrainingLoop(network, OPTIMISER, steps)
-        loop.run(voxel_losses(network, crops, steps, seed, cancelled), progress=shown, cancelled=cancelled)
+        loop.run(voxel_losses(network, crops, steps, seed, cancelled), progress=report, cancelled=cancelled)
         networks.append(loop.averaged.eval())
     names = [name for group in groups for name in group.names]
-    volumes = {name: tuple(round(p.volumes_ml[name], 3) for p in prepared if name in p.volumes_ml) for name in names}
-    contrast = {name: [p.contrast[name] for p in prepared if name in p.contrast] for name in names}
-    shares = {name: round(guess_share(float(np.median(of))), 3) for name, of in contrast.items()}
-    overlaps = {n: sorted({m for p in prepared for pair in p.overlaps if n in pair for m in pair} - {n}) for n in names}
+    pairs = [pair for example in prepared for pair in example.overlaps]
+    volumes, shares, overlaps = {}, {}, {}
+    for name in names:
+        with_name = [example for example in prepared if name in example.volumes_ml]
+        volumes[name] = tuple(round(example.volumes_ml[name], 3) for example in with_name)
+        shares[name] = round(guess_share(float(np.median([example.contrast[name] for example in with_name]))), 3)
+        overlaps[name] = sorted({mate for pair in pairs if name in pair for mate in pair} - {name})
     segmenter = Segmenter(
         weights or model.name, model.weights_hash, tuple(groups), tuple(networks), volumes, shares, (), values, overlaps
     )
@@ -136,10 +140,10 @@ def _check_record(folder: Path, identity: dict[str, object], steps: int) -> None
     path = folder / _RECORD
     try:
         record = parse_json(path.read_text(encoding="utf-8"))
-        known = {key: record["identity"][key] for key in identity}, record["steps"]
+        stored = {key: record["identity"][key] for key in identity}, record["steps"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise AnatomicalEmbeddingError(f"{path}: is damaged; give another output folder.") from error
-    if known != (json.loads(json.dumps(identity)), steps):
+    if stored != (json.loads(json.dumps(identity)), steps):
         raise AnatomicalEmbeddingError(
             f"{folder}: contains a run with other examples or other options; give another output folder."
         )
@@ -147,18 +151,18 @@ def _check_record(folder: Path, identity: dict[str, object], steps: int) -> None
 
 def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[PreparedExample]) -> Path:
     """Write a segmenter and its examples into a folder. Returns the path of the segmenter's file, written last."""
-    kept = _choose_examples(segmenter.groups, prepared)
-    for example in kept:
+    chosen = _choose_examples(segmenter.groups, prepared)
+    for example in chosen:
         example.embedding.save(folder / _EXAMPLES / f"{example.id}.map.safetensors")
         tensors = {}
-        for number, of in example.crops.items():
-            tensors[f"{number}.labels"] = (of.labels.float() * 255).round().to(torch.uint8)
-            tensors[f"{number}.known"] = of.known
-            tensors[f"{number}.to_ras"] = torch.from_numpy(of.crop.to_ras)
+        for number, crop in example.crops.items():
+            tensors[f"{number}.labels"] = (crop.labels.float() * 255).round().to(torch.uint8)
+            tensors[f"{number}.known"] = crop.outlined
+            tensors[f"{number}.to_ras"] = torch.from_numpy(crop.crop.to_ras)
         write_tensor_file(
             folder / _EXAMPLES / f"{example.id}.labels.safetensors", tensors, {}, AnatomicalEmbeddingError
         )
-    about = {
+    metadata = {
         "format_version": FORMAT_VERSION,
         "weights": segmenter.weights,
         "weights_sha256": segmenter.weights_hash,
@@ -168,13 +172,12 @@ def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[PreparedEx
         "guess_shares": segmenter.guess_shares,
         "values": segmenter.values,
         "overlaps": segmenter.overlaps,
-        "examples": [example.id for example in kept],
+        "examples": [example.id for example in chosen],
     }
-    weights = {
-        f"{n}.{key}": tensor for n, network in enumerate(segmenter.networks)
-        for key, tensor in network.state_dict().items()
-    }  # fmt: skip
-    write_tensor_file(folder / FILE_NAME, weights, {_METADATA_KEY: json.dumps(about)}, AnatomicalEmbeddingError)
+    weights: dict[str, torch.Tensor] = {}
+    for n, network in enumerate(segmenter.networks):
+        weights |= {f"{n}.{key}": tensor for key, tensor in network.state_dict().items()}
+    write_tensor_file(folder / FILE_NAME, weights, {_METADATA_KEY: json.dumps(metadata)}, AnatomicalEmbeddingError)
     return folder / FILE_NAME
 
 
@@ -184,24 +187,31 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
     if not path.is_file():
         raise WeightsError(f"{folder}: contains no trained segmenter; run `anatemb segment train`.")
     try:
-        about, weights = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
+        metadata, weights = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
         networks = []
-        for n, values in enumerate(about["networks"]):
-            own = {k.removeprefix(f"{n}."): tensor for k, tensor in weights.items() if k.startswith(f"{n}.")}
-            network = made_for(partial(VoxelNet, int(values["outputs"]), int(values["features"])), own)
-            network.load_state_dict(own)
+        for n, values in enumerate(metadata["networks"]):
+            network_weights = {
+                k.removeprefix(f"{n}."): tensor for k, tensor in weights.items() if k.startswith(f"{n}.")
+            }
+            network = made_for(partial(VoxelNet, int(values["outputs"]), int(values["features"])), network_weights)
+            network.load_state_dict(network_weights)
             networks.append(network.to(device).eval())
-        groups = tuple(Group.from_dict(group) for group in about["groups"])
+        groups = tuple(Group.from_dict(group) for group in metadata["groups"])
         # segmenters of older versions have no labels
         numbers = {name: n for n, name in enumerate((name for group in groups for name in group.names), start=1)}
-        values = {name: int(about.get("values", numbers)[name]) for name in numbers}
-        maps = {n: EmbeddingMap.load(folder / _EXAMPLES / f"{n}.map.safetensors") for n in about["examples"]}
+        values = {name: int(metadata.get("values", numbers)[name]) for name in numbers}
+        maps = {n: EmbeddingMap.load(folder / _EXAMPLES / f"{n}.map.safetensors") for n in metadata["examples"]}
         return Segmenter(
-            about["weights"], about["weights_sha256"], groups, tuple(networks),
-            {name: tuple(values) for name, values in about["volumes_ml"].items()}, about["guess_shares"],
+            metadata["weights"],
+            metadata["weights_sha256"],
+            groups,
+            tuple(networks),
+            {name: tuple(volumes_ml) for name, volumes_ml in metadata["volumes_ml"].items()},
+            metadata["guess_shares"],
             tuple(_outlined(folder, maps, number) for number in range(len(groups))),
-            values, {name: list(others) for name, others in about.get("overlaps", {}).items()},
-        )  # fmt: skip
+            values,
+            {name: list(partners) for name, partners in metadata.get("overlaps", {}).items()},
+        )
     except NewerFormatError:
         raise WeightsError(f"{path}: was written by a newer version of this program; update the program.") from None
     except (*DAMAGED, MapError) as error:
@@ -216,24 +226,24 @@ def _choose_examples(groups: tuple[Group, ...], prepared: list[PreparedExample])
     def gain(example: PreparedExample) -> float:
         return sum(1 / (1 + 4 * count[name]) for name in example.volumes_ml)
 
-    left, chosen = list(prepared), list[PreparedExample]()
-    while left and (len(chosen) < CARRIED or not all(count.values())):
-        best = max(left, key=gain)
-        left.remove(best)
+    remaining, chosen = list(prepared), list[PreparedExample]()
+    while remaining and (len(chosen) < CARRIED or not all(count.values())):
+        best = max(remaining, key=gain)
+        remaining.remove(best)
         chosen.append(best)
         for name in best.volumes_ml:
             count[name] += 1
     return chosen
 
 
-def _outlined(folder: Path, maps: dict[str, EmbeddingMap], number: int) -> tuple[Outlined, ...]:
-    found = []
+def _outlined(folder: Path, maps: dict[str, EmbeddingMap], number: int) -> tuple[LabelSource, ...]:
+    sources = []
     for name, embedding in maps.items():
         with safe_open(str(folder / _EXAMPLES / f"{name}.labels.safetensors"), "pt") as file:
             if f"{number}.labels" in file.keys():  # noqa: SIM118 - not a dict
-                labels, known, to_ras = (file.get_tensor(f"{number}.{key}") for key in ("labels", "known", "to_ras"))
+                labels, outlined, to_ras = (file.get_tensor(f"{number}.{key}") for key in ("labels", "known", "to_ras"))
                 check_size(labels, (None, None, None, None), torch.uint8)
-                check_size(known, (len(labels),), torch.bool)
+                check_size(outlined, (len(labels),), torch.bool)
                 check_size(to_ras, (4, 4), torch.float64)
-                found.append(Outlined(embedding, labels.half() / 255, to_ras.numpy().astype(np.float64), known))
-    return tuple(found)
+                sources.append(LabelSource(embedding, labels.half() / 255, to_ras.numpy().astype(np.float64), outlined))
+    return tuple(sources)

@@ -57,12 +57,12 @@ def try_matching(trial: Trial, effort: str, find: Find = match) -> Outcomes:
     """Match points whose true places are known. Returns the evidence and the errors of the matches."""
     if not len(trial.template_ras):
         return Outcomes.joined([])
-    found = find(trial.template, trial.template_ras, trial.target, effort)
-    if found.evidence is None:
+    matches = find(trial.template, trial.template_ras, trial.target, effort)
+    if matches.evidence is None:
         raise AnatomicalEmbeddingError(
             f"{trial.template.provenance.model}: these weights give no body coordinates; choose other weights."
         )
-    return Outcomes(found.evidence, trial.errors_mm(found))
+    return Outcomes(matches.evidence, trial.errors_mm(matches))
 
 
 def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float], seed: int = 0) -> Forest:
@@ -71,24 +71,29 @@ def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float], s
     sources: name of the source -> its matches. weights: name of the source -> total weight of all its matches.
     Raises AnatomicalEmbeddingError if there are too few matches, or if scikit-learn is not installed.
     """
-    used = {name: found for name, found in sources.items() if len(found.errors_mm) and weights.get(name, 0.0) > 0}
+    used = {name: matches for name, matches in sources.items() if len(matches.errors_mm)}
     every = Outcomes.joined(used.values())
     if len(every.errors_mm) < _FEWEST:
         raise AnatomicalEmbeddingError(
             f"calibration needs at least {_FEWEST} matches with known truth, but there are {len(every.errors_mm)};"
             " add scans."
         )
-    share = np.concatenate([np.full(len(f.errors_mm), weights[n] / len(f.errors_mm)) for n, f in used.items()])
+    counts = {name: len(matches.errors_mm) for name, matches in used.items()}
+    share = np.concatenate([np.full(count, weights[name] / count) for name, count in counts.items()])
     forest = _forest_class()(
-        _TREES, min_samples_leaf=min(_LEAF, len(share) // _LEAVES), max_features=_FEATURE_SHARE, random_state=seed,
+        _TREES,
+        min_samples_leaf=min(_LEAF, len(share) // _LEAVES),
+        max_features=_FEATURE_SHARE,
+        random_state=seed,
         n_jobs=-1,
-    )  # fmt: skip
+    )
     forest.fit(every.evidence, _targets(every.errors_mm), sample_weight=share * len(share))
     trees = [tree.tree_ for tree in forest.estimators_]
     sizes = [len(tree.feature) for tree in trees]
     roots = np.cumsum([0, *sizes[:-1]])
     leaf = np.concatenate([tree.children_left < 0 for tree in trees])
-    feature, threshold = (np.concatenate([getattr(tree, of) for tree in trees]) for of in ("feature", "threshold"))
+    feature = np.concatenate([tree.feature for tree in trees])
+    threshold = np.concatenate([tree.threshold for tree in trees])
     otherwise = np.concatenate([tree.children_right + root for tree, root in zip(trees, roots, strict=True)])
     outcomes = np.concatenate([tree.value for tree in trees])[leaf][:, : len(OUTCOMES), 0] * (1, 1, 1, _ERROR_SCALE)
     return Forest(
@@ -104,8 +109,8 @@ def _targets(errors_mm: np.ndarray) -> np.ndarray:
     """Return what the forest learns to predict (n, 6): the four OUTCOMES, and two values that only guide its splits."""
     present = np.isfinite(errors_mm)
     error = np.minimum(errors_mm, _FARTHEST_MM)
-    far = np.log(np.maximum(error, 0.5)) / 3
-    columns = (present, errors_mm < 10, errors_mm < 20, present * error / _ERROR_SCALE, errors_mm < 5, far)
+    log_error = np.log(np.maximum(error, 0.5)) / 3
+    columns = (present, errors_mm < 10, errors_mm < 20, present * error / _ERROR_SCALE, errors_mm < 5, log_error)
     return np.stack(columns, axis=1).astype(np.float64)
 
 
@@ -117,9 +122,14 @@ def collect(
     model: Model,
     folders: Sequence[Path],
     phantom_seeds: Sequence[int],
-    progress: Callable[[float, str], None] = lambda share, what: None,
+    progress: Callable[[float, str], None] = lambda share, stage: None,
 ) -> Calibration:
     """Learn the calibration of a model from the scans in folders, labelled or not, and from synthetic patients.
+
+    Args:
+        folders: folders of CT scans; label maps and landmarks lie next to their scans.
+        phantom_seeds: seeds of the synthetic patients.
+        progress: called with the share of the work that is done, 0 to 1, and the stage of the work.
 
     Raises PointsError if a folder does not exist or the folders contain no scan, and AnatomicalEmbeddingError in the
     same cases as `grow_forest`.
@@ -156,27 +166,38 @@ def learn(
     model: Model,
     trials: Mapping[str, Iterable[Trial]],
     expected: int,
-    about: dict,
+    facts: dict,
     progress: Callable[[float, str], None],
     find: Find = match,
 ) -> Calibration:
-    """Learn the calibration of a model from trials. trials: source, one of WEIGHTS -> its trials. expected: number of
-    trials. about: stored with the calibration."""
+    """Learn the calibration of a model from trials.
+
+    Args:
+        trials: source, one of WEIGHTS -> its trials.
+        expected: number of trials.
+        facts: stored with the calibration.
+        progress: called with the share of the work that is done, 0 to 1, and the stage of the work.
+        find: finds the points of a trial.
+
+    Raises AnatomicalEmbeddingError in the same cases as `grow_forest`.
+    """
     tried: dict[str, dict[str, list[Outcomes]]] = {}
     done = 0
-    for source, found in trials.items():
-        for trial in found:
+    for source, source_trials in trials.items():
+        for trial in source_trials:
             progress(min(done / max(expected, 1), 0.99), source)
             done += 1
-            for effort in EFFORTS[:1] if trial.template.local is None else EFFORTS[1:]:
-                kept = tried.setdefault(effort, {}).setdefault(source, [])
-                kept.append(try_matching(trial, effort, find))
+            efforts = EFFORTS[:1] if trial.template.local is None else EFFORTS[1:]
+            for effort in efforts:
+                parts = tried.setdefault(effort, {}).setdefault(source, [])
+                parts.append(try_matching(trial, effort, find))
     progress(0.99, "fitting the random forests")
-    outcomes = {
-        effort: {source: Outcomes.joined(parts) for source, parts in found.items()} for effort, found in tried.items()
-    }
-    counts = {source: len(found.errors_mm) for source, found in next(iter(outcomes.values()), {}).items()}
-    forests = {effort: grow_forest(found, WEIGHTS) for effort, found in outcomes.items()}
-    if not forests:
-        grow_forest({}, WEIGHTS)
-    return Calibration(model.weights_hash, EVIDENCE, forests, {"weights": model.name, **about, "matches": counts})
+    if not tried:
+        grow_forest({}, WEIGHTS)  # raises
+    forests: dict[str, Forest] = {}
+    counts: dict[str, int] = {}
+    for effort, sources in tried.items():
+        outcomes = {source: Outcomes.joined(parts) for source, parts in sources.items()}
+        forests[effort] = grow_forest(outcomes, WEIGHTS)
+        counts = {source: len(matches.errors_mm) for source, matches in outcomes.items()}
+    return Calibration(model.weights_hash, EVIDENCE, forests, {"weights": model.name, **facts, "matches": counts})

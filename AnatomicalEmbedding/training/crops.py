@@ -12,7 +12,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..embedding.models.network import STRIDE, NetworkSpec
+from ..embedding.models.network import STRIDE
 from ..scan.geometry import rotations
 from .recipes import AugmentationSpec
 from .scans import FIELD_STEP, PreparedScan
@@ -45,9 +45,9 @@ class Warp:
         slices = np.arange(first, last + 1, dtype=np.float64)
         in_plane = np.empty((2, len(slices), *depth.shape[1:]))
         for column in np.ndindex(depth.shape[1:]):
-            at = (slice(None), *column)
+            node_line = (slice(None), *column)
             for axis, values in enumerate((x, y)):
-                in_plane[axis][at] = _line(slices, depth[at], values[at])
+                in_plane[axis][node_line] = _line(slices, depth[node_line], values[node_line])
         depth_, in_plane_ = (torch.from_numpy(v.astype(np.float32)).to(device) for v in (depth, in_plane))
         return cls(depth_, in_plane_, first, shape)
 
@@ -58,10 +58,10 @@ class Warp:
         if low >= high:
             return torch.full(self.shape, float(AIR_HU), device=hu.device)
         columns = self.in_plane[:, low - self.first_slice : high - self.first_slice]
-        (left, right), (front, back) = (_span(c, n) for c, n in zip(columns, hu.shape[:0:-1], strict=True))
-        part = hu[low:high, front:back, left:right].float().sub_(AIR_HU)
-        corner = torch.tensor([left, front], device=hu.device)
-        extent = torch.tensor([right - left, back - front], device=hu.device)
+        (first_i, end_i), (first_j, end_j) = (_span(c, n) for c, n in zip(columns, hu.shape[:0:-1], strict=True))
+        part = hu[low:high, first_j:end_j, first_i:end_i].float().sub_(AIR_HU)
+        corner = torch.tensor([first_i, first_j], device=hu.device)
+        extent = torch.tensor([end_i - first_i, end_j - first_j], device=hu.device)
         in_part = (columns - corner[:, None, None, None] + 0.5) * (2 / extent)[:, None, None, None] - 1
         _, along_j, along_i = self._weights(1)
         # interpolate along i first, then along j: both are matrix products over contiguous memory
@@ -194,11 +194,11 @@ def _advancing(depth: np.ndarray) -> np.ndarray:
     return rising
 
 
-def _line(at: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def _line(positions: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Interpolate linearly between points (x, y) at `at`; outside `x`, the first and the last segment are extended."""
-    piece = np.clip(np.searchsorted(x, at) - 1, 0, len(x) - 2)
+    piece = np.clip(np.searchsorted(x, positions) - 1, 0, len(x) - 2)
     slope = (y[piece + 1] - y[piece]) / (x[piece + 1] - x[piece])
-    return y[piece] + (at - x[piece]) * slope
+    return y[piece] + (positions - x[piece]) * slope
 
 
 def _span(values: torch.Tensor, size: int) -> tuple[int, int]:
@@ -206,66 +206,3 @@ def _span(values: torch.Tensor, size: int) -> tuple[int, int]:
     voxels. The range lies on the axis and has at least one voxel."""
     low = min(max(int(values.amin().floor()), 0), size - 1)
     return low, max(min(int(values.amax().ceil()) + 1, size), low + 1)
-
-
-_LOWEST_HU, _HIGHEST_HU = -1100, 1700
-# The HU of soft tissue depend on contrast phase, kernel and dose; the HU of air and dense bone hardly do.
-_REMAP_HU = np.array([-1100.0, -500, -120, 0, 40, 80, 150, 300, 700, 1700])
-_REMAP_LOW = np.array([-40.0, -80, -30, -25, -25, -30, -50, -100, -150, 0])
-_REMAP_HIGH = np.array([40.0, 80, 30, 25, 25, 50, 120, 200, 200, 0])
-_BLOCKS = 6
-_BLOCK_SIZE = (8, 36)
-_CUT_SHARE = 0.4
-
-
-def augment(hu: torch.Tensor, spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator) -> torch.Tensor:
-    """Convert a crop from HU (k, j, i) to network input 0..1 (k, j, i), with the random changes of the recipe."""
-    table = torch.from_numpy(_level_table(spec, network, rng)).to(hu.device)
-    level = (hu - (_LOWEST_HU - 0.5)).clamp_(0, len(table) - 1).to(torch.int32)  # to the nearest integer HU
-    x = table.index_select(0, level.flatten()).view(hu.shape)
-    if rng.random() < spec.filter_probability:
-        smooth = _mean_of_27(x)
-        x = smooth if rng.random() < 0.5 else x + (x - smooth) * rng.uniform(0, 1.5)
-    if rng.random() < spec.noise_probability:
-        generator = torch.Generator(x.device).manual_seed(int(rng.integers(2**62)))
-        noise = torch.randn(x.shape, generator=generator, device=x.device)
-        x = noise.mul_(rng.uniform(0, spec.noise_level)).add_(x)
-    if rng.random() < spec.block_probability:
-        for _ in range(rng.integers(1, _BLOCKS + 1)):
-            block = rng.integers(*_BLOCK_SIZE, size=3)
-            start = [int(rng.integers(0, max(n - 8, 1))) for n in x.shape]
-            x[tuple(slice(a, a + int(n)) for a, n in zip(start, block, strict=True))] = float(rng.random())
-    if rng.random() < spec.cut_probability:
-        # replace the first or last slices, or one side, by air
-        axis = int(rng.choice(3, p=[0.6, 0.2, 0.2]))
-        depth = int(rng.integers(0, max(int(x.shape[axis] * _CUT_SHARE), 1)))
-        x.narrow(axis, 0 if rng.random() < 0.5 else x.shape[axis] - depth, depth).zero_()
-    return x
-
-
-def _mean_of_27(x: torch.Tensor) -> torch.Tensor:
-    """Return the mean of the 3 x 3 x 3 voxels around each voxel of `x`. Beyond the edges, edge voxels are repeated."""
-    for axis in range(3):
-        line = x.narrow(axis, 1, x.shape[axis] - 2)
-        inner = line + x.narrow(axis, 0, x.shape[axis] - 2) + x.narrow(axis, 2, x.shape[axis] - 2)
-        ends = [x.narrow(axis, at, 1) * 2 + x.narrow(axis, near, 1) for at, near in ((0, 1), (-1, -2))]
-        x = torch.cat([ends[0], inner, ends[1]], axis).div_(3)
-    return x
-
-
-def _level_table(spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator) -> np.ndarray:
-    """Return the network input of each integer HU from _LOWEST_HU to _HIGHEST_HU, with random changes of contrast."""
-    hu = np.arange(_LOWEST_HU, _HIGHEST_HU + 1, dtype=np.float64)
-    if rng.random() < spec.hu_remap_probability:
-        hu = np.interp(hu, _REMAP_HU, _REMAP_HU + rng.uniform(_REMAP_LOW, _REMAP_HIGH))
-    if rng.random() < spec.window_probability:
-        low, high = (rng.uniform(ends[0], ends[1]) for ends in (spec.window_low, spec.window_high))
-        if network.normalise_output:  # as in the paper of APE, the window is stretched over the whole input range
-            level = (hu.clip(low, high) - low) / (high - low)
-        else:
-            level = np.interp(hu.clip(low, high), network.hu_knots, network.level_knots)
-    else:
-        level = np.interp(hu, network.hu_knots, network.level_knots)
-    if rng.random() < spec.gamma_probability:
-        level = level ** rng.uniform(spec.gamma[0], spec.gamma[1])
-    return level.astype(np.float32)

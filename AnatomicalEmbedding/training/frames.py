@@ -131,6 +131,6 @@ def _skeleton_axes(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray) ->
         return 0.0, 0.0, True  # scanners put the patient's middle near the origin
     points = transform_points(grid_to_ras, bone_kji[:, ::-1])
     x = float(np.median(points[:, 0]))
-    near = np.abs(points[:, 0] - x) < _MIDLINE_MM
-    y = float(np.median(points[near, 1])) if near.sum() > 100 else float(np.median(points[:, 1]))
+    in_midline = np.abs(points[:, 0] - x) < _MIDLINE_MM
+    y = float(np.median(points[in_midline, 1])) if in_midline.sum() > 100 else float(np.median(points[:, 1]))
     return x, y, False

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import SimpleITK as sitk
 
 from ..embedding.map import EmbeddingMap
 from ..errors import VolumeError
@@ -18,68 +17,14 @@ from ..matching.match import Matches
 from ..phantom import Phantom
 from ..phantom.patient import phantom_views
 from ..scan.cropping import crop_voxels
-from ..scan.geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
-from ..scan.volume import OUTSIDE_HU, Volume
+from ..scan.geometry import transform_points
+from ..scan.volume import Volume
 from ..structures.examples import structure_names
 from ..structures.label_names import CENTRE, EXTREME, INNER, KINDS, LANDMARK, find_structures, measure_all
 from ..structures.labelled_scans import Case
+from .warped_scans import warp_scan
 
-_CONTROL_MM = 70.0  # distance between control points of the bending
-_BEND_MM = 7.0  # standard deviation of a control point's displacement along each axis
-_TURN_RAD = 0.08
-_SCALE = 0.07
-_SHIFT_MM = 15.0
-_SPACING_MM = (2.0, 4.0)  # lowest and highest slice spacing of a copy, mm
-_NOISE_HU = 15.0
 _UPRIGHT = 0.999  # least cosine of the angle between the slices and the horizontal plane
-
-
-@dataclass(frozen=True, eq=False)
-class WarpedScan:
-    """A bent copy of a scan, and the exact transform from the copy to the original."""
-
-    volume: Volume
-    transform: sitk.Transform
-
-    def to_original(self, points_ras: np.ndarray) -> np.ndarray:
-        """Convert points (N, 3) from RAS mm of the copy to RAS mm of the original."""
-        points_lps = transform_points(LPS_FROM_RAS, points_ras)
-        moved = np.array([self.transform.TransformPoint(p) for p in points_lps.tolist()]).reshape(-1, 3)
-        return transform_points(RAS_FROM_LPS, moved)
-
-
-def warp_scan(volume: Volume, seed: int) -> WarpedScan:
-    """Return a copy of a scan, randomly bent, turned and scaled, on another grid, with noise. seed: random seed."""
-    rng = np.random.default_rng(seed)
-    image = volume.to_sitk()
-    low, high = transform_points(LPS_FROM_RAS, volume.bounds_ras)
-    low, high = np.minimum(low, high), np.maximum(low, high)
-    middle = (low + high) / 2
-    turn = sitk.Euler3DTransform(middle.tolist(), *rng.uniform(-_TURN_RAD, _TURN_RAD, 3).tolist())
-    matrix = np.array(turn.GetMatrix()).reshape(3, 3) @ np.diag(np.exp(rng.uniform(-_SCALE, _SCALE, 3)))
-    affine = sitk.AffineTransform(matrix.ravel().tolist(), rng.uniform(-_SHIFT_MM, _SHIFT_MM, 3).tolist())
-    affine.SetCenter(middle.tolist())
-    mesh = np.maximum(np.ceil((high - low) / _CONTROL_MM), 1).astype(int)
-    bend = sitk.BSplineTransform(3, 3)
-    bend.SetTransformDomainOrigin((low - _CONTROL_MM).tolist())
-    bend.SetTransformDomainPhysicalDimensions((high - low + 2 * _CONTROL_MM).tolist())
-    bend.SetTransformDomainMeshSize((mesh + 2).tolist())
-    bend.SetParameters(rng.normal(0.0, _BEND_MM, len(bend.GetParameters())).tolist())
-    transform = sitk.CompositeTransform([affine, bend])
-    spacing = np.maximum(volume.spacing, (1.5, 1.5, rng.uniform(*_SPACING_MM)))
-    size = np.round(np.array(image.GetSize()) * image.GetSpacing() / spacing).astype(int)
-    copy = sitk.Resample(
-        image, size.tolist(), transform, sitk.sitkLinear, image.GetOrigin(), spacing.tolist(), image.GetDirection(),
-        float(OUTSIDE_HU), sitk.sitkFloat32,
-    )  # fmt: skip
-    hu = sitk.GetArrayFromImage(copy)
-    noise = rng.normal(0.0, _NOISE_HU, hu.shape).astype(np.float32)
-    hu = np.clip(np.where(hu > OUTSIDE_HU, hu + noise, hu), -1024, 3071)
-    result = sitk.GetImageFromArray(np.round(hu).astype(np.int16))
-    result.CopyInformation(copy)
-    return WarpedScan(Volume.from_sitk(result, name=f"{volume.name} bent"), transform)
-
-
 _INSIDE_MM = 2.0
 _OUTSIDE_MM = 10.0
 _CUT_SHARE = 0.6  # share of a labelled scan's height that is kept
@@ -112,9 +57,9 @@ class Trial:
     whole: bool
     groups: tuple[str, ...]
 
-    def errors_mm(self, found: Matches) -> np.ndarray:
+    def errors_mm(self, matches: Matches) -> np.ndarray:
         """Return the distance of each answer from its true place, (N,) mm; infinite if the point is absent."""
-        errors = np.linalg.norm(found.points_ras - self.target_ras, axis=1)
+        errors = np.linalg.norm(matches.points_ras - self.target_ras, axis=1)
         return np.where(np.isfinite(errors), errors, np.inf)
 
 
@@ -144,7 +89,7 @@ def labelled_trials(
             if cut is not None and not (target.structures and _upright(target.volume)):
                 continue
             try:
-                seen = maps[target.id] if cut is None else embed(cut_scan(target.volume, *cut))
+                target_map = maps[target.id] if cut is None else embed(cut_scan(target.volume, *cut))
             except VolumeError as error:  # the part may show hardly anything but air
                 skip(str(error))
                 continue
@@ -153,7 +98,7 @@ def labelled_trials(
                     continue
                 points, truth, kinds = _shared(template, target, cut, groups)
                 if len(points):
-                    yield Trial(maps[template.id], points, seen, truth, cut is None, kinds)
+                    yield Trial(maps[template.id], points, target_map, truth, cut is None, kinds)
 
 
 def _with_halves(case: Case) -> Case:
@@ -168,23 +113,24 @@ def _with_halves(case: Case) -> Case:
 def _shared(
     template: Case, target: Case, cut: tuple[float, float] | None, groups: Collection[str]
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
-    same = template.patient == target.patient
-    named = [n for n in sorted(template.landmarks) if n in target.landmarks and (same or not n[-1].isdigit())]
-    points, truth = ([np.array([case.landmarks[n] for n in named]).reshape(-1, 3)] for case in (template, target))
-    placed, kinds = [_placed(truth[0], cut)], [np.full(len(named), LANDMARK)]
-    for name in () if same else sorted(template.structures.keys() & target.structures.keys()):
-        own, other = template.structures[name], target.structures[name]
-        heights = own[_TOP, 2] - own[_BOTTOM, 2], other[_TOP, 2] - other[_BOTTOM, 2]
-        there = _placed(other[: len(KINDS)], cut)
+    one_patient = template.patient == target.patient
+    names = [n for n in sorted(template.landmarks) if n in target.landmarks and (one_patient or not n[-1].isdigit())]
+    points, truth = ([np.array([case.landmarks[n] for n in names]).reshape(-1, 3)] for case in (template, target))
+    sides, kinds = [_side_of_cut(truth[0], cut)], [np.full(len(names), LANDMARK)]
+    for name in () if one_patient else sorted(template.structures.keys() & target.structures.keys()):
+        template_points, target_points = template.structures[name], target.structures[name]
+        heights = [shape[_TOP, 2] - shape[_BOTTOM, 2] for shape in (template_points, target_points)]
+        side = _side_of_cut(target_points[: len(KINDS)], cut)
         # structures that the cut divides are left out, because their centre and extremes would change
-        if min(heights) >= _SAME_HEIGHT * max(heights) and (there == there[0]).all():
-            points.append(own)
-            truth.append(other)
-            placed.append(np.full(len(own), there[0]))
+        if min(heights) >= _SAME_HEIGHT * max(heights) and (side == side[0]).all():
+            points.append(template_points)
+            truth.append(target_points)
+            sides.append(np.full(len(template_points), side[0]))
             kinds.append(_ROWS)
-    one, other, where, group = map(np.concatenate, (points, truth, placed, kinds))
-    used = (where != 0) & np.isin(group, list(groups)) & np.isfinite(one + other).all(axis=1)
-    return one[used], np.where(where[used, None] > 0, other[used], np.nan), tuple(group[used].tolist())
+    template_ras, target_ras, side, group = map(np.concatenate, (points, truth, sides, kinds))
+    used = (side != 0) & np.isin(group, list(groups)) & np.isfinite(template_ras + target_ras).all(axis=1)
+    present_ras = np.where(side[used, None] > 0, target_ras[used], np.nan)
+    return template_ras[used], present_ras, tuple(group[used].tolist())
 
 
 def _upright(volume: Volume) -> bool:
@@ -193,7 +139,7 @@ def _upright(volume: Volume) -> bool:
     return bool(np.abs(axes[2]).max() > _UPRIGHT)
 
 
-def _placed(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndarray:
+def _side_of_cut(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndarray:
     """Return (n,): 1 for a place between the heights `cut`, -1 for a place outside, 0 near a height. No cut: all 1."""
     if cut is None:
         return np.ones(len(places))
@@ -216,8 +162,8 @@ def bent_trials(volumes: Iterable[Volume], embed: Embed, skip: Skip = lambda rea
         truth = transform_points(whole.cell_to_ras, cells)
         truth = truth[copy.volume.contains(truth)]
         points = copy.to_original(truth)
-        held = volume.contains(points)
-        points, truth = points[held], truth[held]
+        in_field = volume.contains(points)
+        points, truth = points[in_field], truth[in_field]
         low, high = copy.volume.bounds_ras[:, 2]
         share = rng.uniform(*_BENT_SHARE)
         start = low + rng.uniform(0.0, 1.0 - share) * (high - low)
@@ -225,15 +171,15 @@ def bent_trials(volumes: Iterable[Volume], embed: Embed, skip: Skip = lambda rea
         yield Trial(template, points, whole, truth, True, (LANDMARK,) * len(points))
         if not _upright(copy.volume):
             continue
-        placed = _placed(truth, cut)
-        kept = placed != 0
-        there = np.where(placed[kept, None] > 0, truth[kept], np.nan)
+        side = _side_of_cut(truth, cut)
+        clear = side != 0
+        cut_truth = np.where(side[clear, None] > 0, truth[clear], np.nan)
         try:
             part = embed(cut_scan(copy.volume, *cut))
         except VolumeError as error:
             skip(str(error))
             continue
-        yield Trial(template, points[kept], part, there, False, (LANDMARK,) * int(kept.sum()))
+        yield Trial(template, points[clear], part, cut_truth, False, (LANDMARK,) * int(clear.sum()))
 
 
 def phantom_trials(seeds: Iterable[int], embed: Embed, groups: Collection[str]) -> Iterator[Trial]:
@@ -242,19 +188,19 @@ def phantom_trials(seeds: Iterable[int], embed: Embed, groups: Collection[str]) 
     groups: the groups of points that are tried, of `label_names.GROUPS`.
     """
     seeds, rng = list(seeds), np.random.default_rng(0)
-    first = one = phantom_views(seeds[0]) if seeds else {}
+    first_views = template_views = phantom_views(seeds[0]) if seeds else {}
     for seed in [*seeds[1:], None][: len(seeds)]:
-        other = first if seed is None else phantom_views(seed)
-        template, whole = (_phantom_case(views["whole"]) for views in (one, other))
-        template_map = embed(one["whole"].volume)
-        for view, phantom in other.items():
+        target_views = first_views if seed is None else phantom_views(seed)
+        template, whole = (_phantom_case(views["whole"]) for views in (template_views, target_views))
+        template_map = embed(template_views["whole"].volume)
+        for view, phantom in target_views.items():
             low, high = phantom.volume.bounds_ras[:, 2]
             points, truth, kinds = _shared(template, whole, None if view == "whole" else (low, high), groups)
-            some = np.flatnonzero(one["whole"].volume.contains(points))
-            some = np.sort(rng.permutation(some)[:_PHANTOM_POINTS])
-            kinds = tuple(kinds[n] for n in some)
-            yield Trial(template_map, points[some], embed(phantom.volume), truth[some], view == "whole", kinds)
-        one = other
+            chosen = np.flatnonzero(template_views["whole"].volume.contains(points))
+            chosen = np.sort(rng.permutation(chosen)[:_PHANTOM_POINTS])
+            kinds = tuple(kinds[n] for n in chosen)
+            yield Trial(template_map, points[chosen], embed(phantom.volume), truth[chosen], view == "whole", kinds)
+        template_views = target_views
 
 
 def _phantom_case(phantom: Phantom) -> Case:

@@ -106,44 +106,50 @@ def place(
     Raises AnatomicalEmbeddingError if no label map is left.
     """
     canonical = canonical_structures()
-    names = {name for of in structures.values() for name in of}
+    names = {name for points in structures.values() for name in points}
     if count is None:
-        count = {name: sum(name in of for of in structures.values()) for name in names}
-    known = {name for name in names if name in canonical or count[name] >= _SHARED_BY}
+        count = {name: sum(name in points for points in structures.values()) for name in names}
+    usable = {name for name in names if name in canonical or count[name] >= _SHARED_BY}
     frames: dict[str, FrameGuess] = {}
     mean = canonical if first_mean is None else first_mean
 
-    def held(names: Container[str]) -> dict[str, Points]:
+    def rich_maps(names: Container[str]) -> dict[str, Points]:
         """Return the structures in `names` of each label map with at least FEWEST_STRUCTURES of these structures."""
-        kept = {m: {n: p for n, p in of.items() if n in names} for m, of in structures.items()}
-        return {m: of for m, of in kept.items() if len(of) >= FEWEST_STRUCTURES}
+        chosen = {label_map: _among(points, names) for label_map, points in structures.items()}
+        return {label_map: points for label_map, points in chosen.items() if len(points) >= FEWEST_STRUCTURES}
 
     for _ in range(_ROUNDS):
-        points = held(known & mean.keys())
-        if not points:
+        map_points = rich_maps(usable & mean.keys())
+        if not map_points:
             raise AnatomicalEmbeddingError(
                 f"no label map shows {FEWEST_STRUCTURES} or more complete structures; give other label maps."
             )
-        frames = {m: fit_frame(of, mean) for m, of in points.items()}
-        placed = {m: {n: p for n, p in structures[m].items() if n in known} for m in points}
-        places = _in_body(placed, frames)
-        means = {name: of.mean(axis=0) for name, of in places.items()}
+        frames = {label_map: fit_frame(points, mean) for label_map, points in map_points.items()}
+        body_mm = _in_body({label_map: _among(structures[label_map], usable) for label_map in frames}, frames)
+        means = {name: places.mean(axis=0) for name, places in body_mm.items()}
         mean = _symmetric(_hold_to_canonical(means, count), count)
-        away_mm2 = {name: np.square(of[:, 0] - means[name][0]).sum(axis=1) for name, of in places.items()}
-        known = {name for name, of in away_mm2.items() if np.sqrt(of.mean()) <= MOST_SPREAD_MM}
-        mean = {name: p for name, p in mean.items() if name in known}
-    shared = {name: p for name, p in canonical.items() if name in mean}
+        spread_mm = {name: np.sqrt(places[:, 0].var(axis=0).sum()) for name, places in body_mm.items()}
+        usable = {name for name, spread in spread_mm.items() if spread <= MOST_SPREAD_MM}
+        mean = _among(mean, usable)
+    maps = {}
+    for label_map, points in rich_maps(mean).items():
+        if label_map in frames:
+            maps[label_map] = _body_map(points, mean, fit_frame(points, mean), count)
+    shared = _among(canonical, mean)
     ours = {name: mean[name] for name in shared}
-    maps = {m: _body_map(of, mean, fit_frame(of, mean), count) for m, of in held(mean).items() if m in frames}
     return Placement(maps, _body_map(ours, shared, STILL, count), _body_map(shared, ours, STILL, count), mean)
+
+
+def _among(points: Points, names: Container[str]) -> Points:
+    return {name: shape for name, shape in points.items() if name in names}
 
 
 def fit_frame(points: Points, mean: Points) -> FrameGuess:
     """Fit for each axis a shift and a scale, to move a label map's points to the mean shape. Scales stay near 1."""
-    names = list(points)
-    weight = np.tile([1.0] + [_EXTREME_WEIGHT] * 6, len(names))
+    weight = np.tile([1.0] + [_EXTREME_WEIGHT] * 6, len(points))
     weight = weight[:, None] / weight.sum()
-    source, target = (np.concatenate([of[n] for n in names]) for of in (points, mean))
+    source = np.concatenate(list(points.values()))
+    target = np.concatenate([mean[name] for name in points])
     centre, goal = (weight * source).sum(0), (weight * target).sum(0)
     away, prior = source - centre, _FRAME_PRIOR_MM2
     scale = ((weight * away * (target - goal)).sum(0) + prior) / ((weight * away**2).sum(0) + prior)
@@ -152,11 +158,11 @@ def fit_frame(points: Points, mean: Points) -> FrameGuess:
 
 def _in_body(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> dict[str, np.ndarray]:
     """Return {structure: body coordinates (n, 7, 3) of its 7 points in each of the n label maps that contain it}."""
-    found: dict[str, list[np.ndarray]] = {}
+    body_points: dict[str, list[np.ndarray]] = {}
     for name, structures in points.items():
         for structure, p in structures.items():
-            found.setdefault(structure, []).append(frames[name].apply(p))
-    return {structure: np.array(of) for structure, of in found.items()}
+            body_points.setdefault(structure, []).append(frames[name].apply(p))
+    return {structure: np.array(shapes) for structure, shapes in body_points.items()}
 
 
 def _hold_to_canonical(mean: Points, count: Mapping[str, int]) -> Points:
@@ -164,7 +170,7 @@ def _hold_to_canonical(mean: Points, count: Mapping[str, int]) -> Points:
     canonical = canonical_structures()
     shared = [name for name in mean if name in canonical and not name.startswith(_NOT_HELD)]
     weight = np.sqrt([count[name] for name in shared])[:, None]
-    ours, theirs = (np.array([of[name][0] for name in shared]) for of in (mean, canonical))
+    ours, theirs = (np.array([shape[name][0] for name in shared]) for shape in (mean, canonical))
     centre, goal = ((weight * p).sum(0) / weight.sum() for p in (ours, theirs))
     spread_mm2 = (weight * (ours - centre) ** 2).sum(0) + _SCALE_PRIOR_MM2
     scale = ((weight * (ours - centre) * (theirs - goal)).sum(0) + _SCALE_PRIOR_MM2) / spread_mm2
@@ -173,31 +179,31 @@ def _hold_to_canonical(mean: Points, count: Mapping[str, int]) -> Points:
 
 def _symmetric(mean: Points, count: Mapping[str, int]) -> Points:
     """Return the mean shape, in which the structures in _SYMMETRIC are averaged with their mirror images."""
-    found = dict(mean)
+    symmetric = dict(mean)
     for name in filter(_SYMMETRIC.fullmatch, mean):
         twin = other_side(name)
         if twin in mean:
-            own, other = count[name], count[twin]
-            found[name] = (own * mean[name] + other * mean[twin][_MIRRORED] * (-1, 1, 1)) / (own + other)
-    return found
+            total = count[name] * mean[name] + count[twin] * mean[twin][_MIRRORED] * (-1, 1, 1)
+            symmetric[name] = total / (count[name] + count[twin])
+    return symmetric
 
 
 def _body_map(points: Points, mean: Points, frame: FrameGuess, count: Mapping[str, int]) -> BodyMap:
     """Fit a field that moves `points` to `mean`. A structure with few patients (`count`) moves only a part of the way,
     because the variance of its mean place is 1 / count of the variance between patients."""
-    names = list(points)
-    source = np.concatenate([points[name] for name in names])
-    left = np.concatenate([mean[name] for name in names]) - frame.apply(source)
-    noise = np.concatenate([np.array([_CENTRE_NOISE] + [_EXTREME_NOISE] * 6) + 1 / count[name] for name in names])
-    if not any(name.startswith("vertebrae_") for name in names):
+    source = np.concatenate(list(points.values()))
+    remaining = np.concatenate([mean[name] for name in points]) - frame.apply(source)
+    noise = np.concatenate([np.array([_CENTRE_NOISE] + [_EXTREME_NOISE] * 6) + 1 / count[name] for name in points])
+    if not any(name.startswith("vertebrae_") for name in points):
         still = (_spine_and_wall(frame.apply(source)[:, 2]) - frame.shift_mm) / frame.scale
-        source, left = np.concatenate([source, still]), np.concatenate([left, np.zeros_like(still)])
+        source = np.concatenate([source, still])
+        remaining = np.concatenate([remaining, np.zeros_like(still)])
         noise = np.append(noise, np.full(len(still), _EXTREME_NOISE))
     kernel = _gaussian(source, source)
     while True:
-        found = BodyMap(frame, source, np.linalg.solve(kernel + np.diag(noise), left))
-        if _least_slope(found) >= _LEAST_SLOPE or noise.min() > 10:
-            return found
+        body_map = BodyMap(frame, source, np.linalg.solve(kernel + np.diag(noise), remaining))
+        if _least_slope(body_map) >= _LEAST_SLOPE or noise.min() > 10:
+            return body_map
         noise = noise * 1.6
 
 
@@ -207,10 +213,10 @@ def _spine_and_wall(heights: np.ndarray) -> np.ndarray:
     low, high = heights.min() - _WALL_EVERY_MM, heights.max() + _WALL_EVERY_MM
     spine = [(0.0, float(spine_y(z)) + y, z) for z in VERTEBRA_Z.values() if low < z < high for y in (0.0, -45.0)]
     rows = np.arange(low, high, _WALL_EVERY_MM)
-    half, middle, front, back = BODY.section(rows)
+    half, middle, front, rear = BODY.section(rows)
     wall = []
     for angle in np.arange(_WALL_POINTS) * (2 * np.pi / _WALL_POINTS):
-        deep = np.where(np.sin(angle) > 0, front, back)
+        deep = np.where(np.sin(angle) > 0, front, rear)
         wall.append(np.stack([half * np.cos(angle), middle + deep * np.sin(angle), rows], axis=1))
     return np.concatenate([np.reshape(spine, (-1, 3)), *wall])
 

@@ -103,18 +103,19 @@ class LabelledBody:
                 f"{path}: this file or {names_path.name} is missing or damaged; write both files again, or remove both."
             ) from error
         voxels = sitk.GetArrayFromImage(image)
-        known: list[str] = [""]
+        structures: list[str] = [""]
         number = np.zeros(int(max(voxels.max(), *names)) + 1, np.uint8)
         for value, name in names.items():
             structure = structure_name(name)
             if tissue_of(structure) is not None:
-                known += [structure] * (structure not in known)
-                number[value] = known.index(structure)
+                if structure not in structures:
+                    structures.append(structure)
+                number[value] = structures.index(structure)
         labels = number[voxels]
         first = np.array(image.GetOrigin()) * (-1, -1, 1)
         grid = Grid(first, image.GetSpacing(), labels.shape)
-        points, _ = find_structures(labels, grid.ijk_to_ras, dict(enumerate(known[1:], 1)))
-        return cls(path.name.removesuffix(SUFFIX), labels, grid, tuple(known), points)
+        points, _ = find_structures(labels, grid.ijk_to_ras, dict(enumerate(structures[1:], 1)))
+        return cls(path.name.removesuffix(SUFFIX), labels, grid, tuple(structures), points)
 
 
 @lru_cache(maxsize=256)
@@ -142,12 +143,12 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
     Raises KeyError if `placement` has no entry for this body.
     """
     rng = np.random.default_rng([seed, crc32(body.name.encode())])
-    own = placement.maps[body.name]
+    body_map = placement.maps[body.name]
     fat = FatLayer(rng.uniform(*_FAT))
     phase = str(rng.choice(PHASES, p=_PHASE_ODDS))
 
     def to_body(points_ras: np.ndarray) -> np.ndarray:
-        return fat.apply(own.to_body(points_ras))
+        return fat.apply(body_map.to_body(points_ras))
 
     anatomy = canonical_anatomy()
     lookup = BodyIndex(lambda points_ras: placement.to_canonical.to_body(to_body(points_ras)), body.grid, anatomy)
@@ -218,9 +219,9 @@ def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng
     solid = ~np.isin(np.array(body.names), _FILLED) & (outside == inside)
     keeps = (labels > 0) & (theirs == labels) & solid[labels]
     drawn = np.where((labels > 0) & ~keeps, np.where(shell, outside[labels], inside[labels]), drawn)
-    for number in (n for n, name in enumerate(body.names) if name in _FILLED):
+    for number, name in enumerate(body.names):
         where = (labels == number) & ~shell
-        if where.any():  # gas is at the front, because the patient lies on the back
+        if name in _FILLED and where.any():  # gas is at the front, because the patient lies on the back
             level = np.quantile(np.nonzero(where)[1], rng.uniform(*_GAS_SHARE))
             front = np.arange(where.shape[1]) < level
             drawn[where & front[:, None]] = TISSUE_ID["gut_gas"]
@@ -228,12 +229,19 @@ def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng
 
 
 def prepare_label_images(
-    folder: Path, each: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]
+    folder: Path, images_per_map: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]
 ) -> list[Path]:
     """Make and prepare images of the label maps in a folder; images that were prepared before are reused.
 
-    each: number of images of each label map. Label maps that cannot be placed in the body frame are left out. If none
-    can be placed, AnatomicalEmbeddingError is raised.
+    Label maps that cannot be placed in the body frame are left out. If none can be placed, AnatomicalEmbeddingError is
+    raised.
+
+    Args:
+        folder: folder of the label maps, NAME.seg.nii.gz with NAME.labels.json.
+        images_per_map: number of images of each label map.
+        spacing_mm: spacing of the prepared images, mm.
+        destination: folder for the prepared images.
+        report: called with a line for each image or label map.
     """
     bodies = [LabelledBody.read(path) for path in sorted(folder.glob("*" + SUFFIX))]
     placement = place({body.name: body.points for body in bodies})
@@ -243,7 +251,7 @@ def prepare_label_images(
         if body.name not in placement.maps:
             report(f"left out: {body.name} shows too few complete structures")
             continue
-        for seed in range(each):
+        for seed in range(images_per_map):
             path = destination / f"labels_{body.name}_{seed}.safetensors"
             if not path.exists():
                 prepare_label_image(body, make_label_image(body, placement, seed), path.stem, spacing_mm).save(path)

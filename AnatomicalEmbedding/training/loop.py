@@ -82,7 +82,7 @@ class TrainingLoop:
     Args:
         network: the network; it is trained in place, on its device.
         identity: text that identifies the run; a checkpoint with another identity is refused.
-        others: name -> (module, learning rate) of other modules to train; their weights do not decay.
+        modules: name -> (module, learning rate) of other modules to train; their weights do not decay.
 
     Attributes:
         averaged: a copy of the network with the mean of its weights over steps; its buffers are from the last step.
@@ -96,14 +96,14 @@ class TrainingLoop:
         spec: OptimiserSpec,
         steps: int,
         identity: str = "",
-        others: Mapping[str, tuple[nn.Module, float]] | None = None,
+        modules: Mapping[str, tuple[nn.Module, float]] | None = None,
     ):
         self.network, self.spec, self.steps, self.identity = network, spec, steps, identity
-        others = dict(others or {})
-        self._parts = {"network": network, **{name: module for name, (module, _) in others.items()}}
-        self._rates = [spec.learning_rate, *(rate for _, rate in others.values())]
+        modules = dict(modules or {})
+        self._parts = {"network": network, **{name: module for name, (module, _) in modules.items()}}
+        self._rates = [spec.learning_rate, *(rate for _, rate in modules.values())]
         groups: list[dict[str, Any]] = [{"params": list(network.parameters())}]
-        groups += [{"params": list(part.parameters()), "weight_decay": 0.0} for part, _ in others.values()]
+        groups += [{"params": list(part.parameters()), "weight_decay": 0.0} for part, _ in modules.values()]
         self.optimiser = ALGORITHMS[spec.algorithm](
             groups, spec.learning_rate, weight_decay=spec.weight_decay, eps=spec.epsilon
         )

@@ -41,8 +41,8 @@ def train_mirror_networks(
 
 def write_mirror_network(network: MirrorNetwork, path: Path) -> None:
     """Write a file like Resources/Orientation/ct.safetensors. Raises WeightsError if this is not possible."""
-    about = {"format_version": FORMAT_VERSION, "widths": _WIDTHS, "members": len(network.members)}
-    write_tensor_file(path, network.state_dict(), {METADATA_KEY: json.dumps(about)}, WeightsError)
+    metadata = {"format_version": FORMAT_VERSION, "widths": _WIDTHS, "members": len(network.members)}
+    write_tensor_file(path, network.state_dict(), {METADATA_KEY: json.dumps(metadata)}, WeightsError)
 
 
 def train_mirror_network(
@@ -94,12 +94,12 @@ def _vary(scan: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
     """Return a part of a scan, turned and stretched a little, with other noise and contrast."""
     layers = scan.shape[1]
     if rng.random() < 0.6 and layers > _LEAST_LAYERS:
-        kept = int(rng.integers(_LEAST_LAYERS, layers + 1))
-        scan = scan.narrow(1, int(rng.integers(0, layers - kept + 1)), kept)
+        length = int(rng.integers(_LEAST_LAYERS, layers + 1))
+        scan = scan.narrow(1, int(rng.integers(0, layers - length + 1)), length)
     if rng.random() < 0.15:  # a field of view that cuts the body
         axis = int(rng.integers(2, 4))
-        kept = int(scan.shape[axis] * rng.uniform(0.75, 1))
-        scan = scan.narrow(axis, int(rng.integers(0, scan.shape[axis] - kept + 1)), kept)
+        length = int(scan.shape[axis] * rng.uniform(0.75, 1))
+        scan = scan.narrow(axis, int(rng.integers(0, scan.shape[axis] - length + 1)), length)
     if rng.random() < 0.8:
         affine = np.zeros((3, 4))
         affine[:, :3] = (np.eye(3) + rng.normal(0, 0.06, (3, 3))) * np.exp(rng.normal(0, 0.1, 3))[:, None]

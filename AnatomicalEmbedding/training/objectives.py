@@ -27,18 +27,18 @@ def info_nce(anchor: torch.Tensor, positive: torch.Tensor, negatives: torch.Tens
     anchor, positive: (p, d) descriptors f_i and f_i', of length 1. negatives: (p, n) similarities f_i.h_ij; an entry
     of -inf is not used.
     """
-    own = (anchor * positive).sum(1, keepdim=True)
-    return -F.log_softmax(torch.cat([own, negatives], dim=1) / temperature, dim=1)[:, 0].mean()
+    similarity = (anchor * positive).sum(1, keepdim=True)
+    return -F.log_softmax(torch.cat([similarity, negatives], dim=1) / temperature, dim=1)[:, 0].mean()
 
 
-def near_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
+def near_loss(features: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
     """Compute the contrastive loss of local descriptors. A point's negatives are places within about 10 cm.
 
     Places farther apart differ in their coordinates, so no global descriptor is needed. Half of the negatives are from
     the first crop of a pair, half from the second crop.
     """
     pairs = len(batch.first_cells)
-    views = found.local.unbind()  # the gradient of each indexing would be as large as all views together
+    views = features.local.unbind()  # the gradient of each indexing would be as large as all views together
     losses = []
     for pair in range(pairs):
         maps = views[pair], views[pairs + pair]
@@ -46,12 +46,12 @@ def near_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torc
         cells = batch.first_cells[pair], batch.second_cells[pair]
         anchor, positive = (read_cells(m, c) for m, c in zip(maps, cells, strict=True))
         place = read_cells(positions[0], cells[0], unit=False)
-        for query, other in ((anchor, positive), (positive, anchor)):
+        for query, partner in ((anchor, positive), (positive, anchor)):
             negatives = [
                 _similar_nearby(query, place, c, m, p, spec, generator)
                 for m, p, c in zip(maps, positions, cells, strict=True)
             ]
-            losses.append(info_nce(query, other, torch.cat(negatives, dim=1), spec.temperature))
+            losses.append(info_nce(query, partner, torch.cat(negatives, dim=1), spec.temperature))
     return torch.stack(losses).mean()
 
 
@@ -77,15 +77,15 @@ def _similar_nearby(
     if map_.shape[2] == LOCAL_STRIDE:  # both layers of a film along A are equal
         offsets[:, 1] = 0
     row, valid = flat_index(cells.round().long()[:, None] + offsets, map_.shape[1:])
-    apart = (rows_of(position)[row] - place[:, None]).norm(dim=-1)
+    distance_mm = (rows_of(position)[row] - place[:, None]).norm(dim=-1)
     similarity = (query[:, None] * rows_of(map_)[row]).sum(-1)
-    return similarity.masked_fill(~valid | (apart < spec.exclude_mm), -torch.inf)
+    return similarity.masked_fill(~valid | (distance_mm < spec.exclude_mm), -torch.inf)
 
 
 def read_cells(grid: torch.Tensor, cells: torch.Tensor, unit: bool = True) -> torch.Tensor:
     """Interpolate a grid (d, k, j, i) at cells i, j, k (p, 3). Returns (p, d); if `unit`, each row has length 1."""
-    read = read_linear(grid[None], cells[None])[0]
-    return F.normalize(read, dim=1) if unit else read
+    values = read_linear(grid[None], cells[None])[0]
+    return F.normalize(values, dim=1) if unit else values
 
 
 def coordinate_loss(predicted: torch.Tensor, target: torch.Tensor, inside: torch.Tensor, beta: float) -> torch.Tensor:
@@ -163,41 +163,41 @@ class Objective:
 
 def _coordinates(network: EmbeddingNetwork, batch: CoordinateBatch, context: LossContext) -> torch.Tensor:
     with context.precision:
-        found = network(batch.image)
-    return _in_frame(found, context.frames, batch, context.recipe)
+        features = network(batch.image)
+    return _in_frame(features, context.frames, batch, context.recipe)
 
 
 def _hybrid(network: EmbeddingNetwork, batch: ViewBatch, context: LossContext) -> torch.Tensor:
     recipe = context.recipe
     with context.precision:
-        found = network(batch.image)
-    contrast = recipe.loss.descriptor_weight * near_loss(found, batch, recipe.loss, context.generator)
+        features = network(batch.image)
+    contrast = recipe.loss.descriptor_weight * near_loss(features, batch, recipe.loss, context.generator)
     if recipe.optimiser.descriptors_only:
         return contrast
-    loss = contrast + _in_frame(found, context.frames, batch, recipe)
-    return loss if found.organs is None else loss + recipe.loss.organ_weight * _of_organs(found.organs, batch)
+    loss = contrast + _in_frame(features, context.frames, batch, recipe)
+    return loss if features.organs is None else loss + recipe.loss.organ_weight * _of_organs(features.organs, batch)
 
 
 def _in_frame(
-    found: Features, frames: FrameCorrections, batch: CoordinateBatch | ViewBatch, recipe: Recipe
+    features: Features, frames: FrameCorrections, batch: CoordinateBatch | ViewBatch, recipe: Recipe
 ) -> torch.Tensor:
-    """Return the loss of the coordinates in `found`, plus a penalty on large corrections. Before the comparison,
+    """Return the loss of the coordinates in `features`, plus a penalty on large corrections. Before the comparison,
     `frames` corrects the true body coordinates of each scan."""
     unit, spec = recipe.network.unit_mm, recipe.loss
     target = frames(batch.body_mm / unit, batch.scan)
-    loss = coordinate_loss(found.coordinate, target, batch.inside, spec.beta_mm / unit)
+    loss = coordinate_loss(features.coordinate, target, batch.inside, spec.beta_mm / unit)
     return loss + spec.frame_prior * frames.prior(batch.scan)
 
 
 def _of_organs(logits: torch.Tensor, batch: ViewBatch) -> torch.Tensor:
     """Return the mean organ loss of all crops in the batch that have organ labels; 0 if no crop has organ labels."""
-    labelled = [n for n in range(len(logits)) if bool(batch.known[n].any())]
+    labelled = [n for n in range(len(logits)) if bool(batch.labelled[n].any())]
     losses = [
         organ_loss(
             logits[n].float(),
             share_of_cells(batch.labels[n], logits.shape[1], STRIDE // LOCAL_STRIDE),
             batch.inside[n].float(),
-            (1 + torch.nonzero(batch.known[n]).flatten()).tolist(),
+            (1 + torch.nonzero(batch.labelled[n]).flatten()).tolist(),
         )
         for n in labelled
     ]

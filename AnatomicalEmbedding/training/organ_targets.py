@@ -27,50 +27,52 @@ def follow_organs(scans: Sequence[PreparedScan]) -> list[PreparedScan]:
     A scan whose labels show fewer than FEWEST_STRUCTURES usable structures keeps its body coordinates. Phantoms follow
     the mean of the patients, but do not change it. If no scan of a patient shows enough structures, nothing changes.
     """
-    found = {scan.name: organ_points(scan) for scan in scans if scan.labels is not None and scan.origin != "phantom"}
-    if not any(len(points) >= FEWEST_STRUCTURES for points in found.values()):
+    scan_points = {
+        scan.name: organ_points(scan) for scan in scans if scan.labels is not None and scan.origin != "phantom"
+    }
+    if not any(len(points) >= FEWEST_STRUCTURES for points in scan_points.values()):
         return list(scans)
     patients = {scan.name: scan.patient for scan in scans}
-    parts, mean = _split_by_place(found)
-    count = {name: len({patients[scan] for scan, of in parts.items() if name in of}) for name in mean}
+    parts, mean = _split_by_place(scan_points)
+    count = {name: len({patients[scan] for scan, points in parts.items() if name in points}) for name in mean}
     placement = place(parts, count, mean)
     maps = placement.maps | {scan.name: placement.from_canonical for scan in scans if scan.origin == "phantom"}
     return [_moved(scan, maps[scan.name]) if scan.name in maps else scan for scan in scans]
 
 
-def _split_by_place(found: Mapping[str, Points]) -> tuple[dict[str, Points], Points]:
+def _split_by_place(scan_points: Mapping[str, Points]) -> tuple[dict[str, Points], Points]:
     """Split structures that data sets draw to different extents, such as the aorta in the chest or in the abdomen.
 
     A structure whose centres vary little is not split. Return the points of the scans, in which each group of equal
     extent has a name of its own, and the median (7, 3) of the points of each group, mm. Points without a group are
     left out.
     """
-    parts: dict[str, Points] = {scan: {} for scan in found}
+    parts: dict[str, Points] = {scan: {} for scan in scan_points}
     medians: Points = {}
-    for structure in sorted({name for of in found.values() for name in of}):
-        left = {scan: of[structure] for scan, of in found.items() if structure in of}
-        whole = len(left)
-        while left:
-            points = np.array(list(left.values()))
-            near = np.linalg.norm(points[:, None, _ENDS] - points[None, :, _ENDS], axis=-1).max(axis=-1) < _SAME_MM
-            members = near[near.sum(axis=1).argmax()]
-            if len(left) == whole and points[:, 0].std(axis=0).max() < MOST_SPREAD_MM:
+    for structure in sorted({name for points in scan_points.values() for name in points}):
+        ungrouped = {scan: shapes[structure] for scan, shapes in scan_points.items() if structure in shapes}
+        whole = len(ungrouped)
+        while ungrouped:
+            points = np.array(list(ungrouped.values()))
+            close = np.linalg.norm(points[:, None, _ENDS] - points[None, :, _ENDS], axis=-1).max(axis=-1) < _SAME_MM
+            members = close[close.sum(axis=1).argmax()]
+            if len(ungrouped) == whole and points[:, 0].std(axis=0).max() < MOST_SPREAD_MM:
                 members[:] = True
             if members.sum() * _LEAST_PART < whole:
                 break
             name = structure if members.sum() == whole else f"{structure} {len(medians)}"
             medians[name] = np.median(points[members], axis=0)
-            for scan in [scan for scan, member in zip(left, members, strict=True) if member]:
-                parts[scan][name] = left.pop(scan)
+            for scan in [scan for scan, member in zip(ungrouped, members, strict=True) if member]:
+                parts[scan][name] = ungrouped.pop(scan)
     return parts, medians
 
 
 def organ_points(scan: PreparedScan) -> Points:
     """Return {structure: centre and extremes (7, 3), body coordinates in mm} of the complete structures of a scan."""
-    found, _ = find_structures(scan.labels.numpy(), scan.grid_to_ras, dict(enumerate(scan.label_names, 1)))
-    if not found:
+    structures, _ = find_structures(scan.labels.numpy(), scan.grid_to_ras, dict(enumerate(scan.label_names, 1)))
+    if not structures:
         return {}
-    return dict(zip(found, _body_at(scan, np.stack(list(found.values()))[None])[0], strict=True))
+    return dict(zip(structures, _body_at(scan, np.stack(list(structures.values()))[None])[0], strict=True))
 
 
 def _body_at(scan: PreparedScan, points_ras: np.ndarray) -> np.ndarray:

@@ -36,25 +36,24 @@ def share_of_cells(labels: torch.Tensor, classes: int, side: int) -> torch.Tenso
     return share.reshape(classes, k, j, i)
 
 
-def organ_loss(logits: torch.Tensor, share: torch.Tensor, body: torch.Tensor, known: Sequence[int]) -> torch.Tensor:
+def organ_loss(logits: torch.Tensor, share: torch.Tensor, body: torch.Tensor, labelled: list[int]) -> torch.Tensor:
     """Compute cross entropy + (1 - soft Dice). The Dice is the mean over the organs that the crop shows.
 
     logits, share: (1 + n, k, j, i) of n organs; class 0 is "everything else". share: true share of each class in each
-    cell. body: (k, j, i) 0 or 1. known: classes that the labels of the scan contain; the probabilities of all other
+    cell. body: (k, j, i) 0 or 1. labelled: classes that the labels of the scan contain; the probabilities of all other
     classes are added to class 0.
     """
     log_probability = F.log_softmax(logits, 0)
-    labelled = list(known)
-    rest = [number for number in range(len(logits)) if number not in set(labelled)]
-    elsewhere = torch.logsumexp(log_probability[rest], 0)
+    unlabelled = [number for number in range(len(logits)) if number not in labelled]
+    elsewhere = torch.logsumexp(log_probability[unlabelled], 0)
     truth = share[labelled]
     entropy = -(truth * log_probability[labelled]).sum(0) - (1 - truth.sum(0)) * elsewhere
     loss = (entropy * body).sum() / body.sum().clamp_min(1)
-    found, truth = log_probability[labelled].exp() * body, truth * body
+    predicted, truth = log_probability[labelled].exp() * body, truth * body
     present = truth.sum((1, 2, 3)) > _PRESENT_CELLS
     if present.any():
-        found, truth = found[present].flatten(1), truth[present].flatten(1)
-        overlap = (2 * (found * truth).sum(1) + 1) / (found.sum(1) + truth.sum(1) + 1)
+        predicted, truth = predicted[present].flatten(1), truth[present].flatten(1)
+        overlap = (2 * (predicted * truth).sum(1) + 1) / (predicted.sum(1) + truth.sum(1) + 1)
         loss = loss + (1 - overlap).mean()
     return loss
 
@@ -64,13 +63,13 @@ class LabelledCells:
     """A labelled scan in cells of 4 x 4 x 4 voxels.
 
     coordinate: (3, k, j, i), in units of the network's unit_mm. share: (1 + n, k, j, i) share of each class in each
-    cell; class 0 is "everything else". body: bool (k, j, i). known: classes with labels. cell_ml: volume of a cell.
+    cell; class 0 is "everything else". body: bool (k, j, i). labelled: classes with labels. cell_ml: volume of a cell.
     """
 
     coordinate: torch.Tensor
     share: torch.Tensor
     body: torch.Tensor
-    known: tuple[int, ...]
+    labelled: tuple[int, ...]
     cell_ml: float
 
 
@@ -79,8 +78,8 @@ def read_cells_of(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> I
     """Yield the cells of each labelled scan. The coordinates of the cells are not corrected by the organs."""
     organs = network.spec.organs
     for scan in scans:
-        known = tuple(n for n, name in enumerate(organs, 1) if name in scan.label_names)
-        if scan.labels is None or not known:
+        labelled = tuple(n for n, name in enumerate(organs, 1) if name in scan.label_names)
+        if scan.labels is None or not labelled:
             continue
         pad = [n for size in reversed(scan.hu.shape) for n in (0, -size % network.lattice)]
         x = network.prepare(F.pad(scan.hu.float(), pad, value=-1000.0))[None]
@@ -89,7 +88,7 @@ def read_cells_of(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> I
             network(x, descriptors=False).coordinate[0],
             share_of_cells(F.pad(table[scan.labels.long()], pad), 1 + len(organs), STRIDE),
             F.max_pool3d(F.pad(scan.body.float(), pad)[None], STRIDE)[0] > 0,
-            known,
+            labelled,
             float(abs(scan.grid_to_ras[:3, :3].diagonal().prod())) * STRIDE**3 / 1000,
         )
 
@@ -98,14 +97,14 @@ def with_organ_knowledge(network: EmbeddingNetwork, scans: Sequence[PreparedScan
     """Compute usual places and codes of organs from labelled scans. Returns the network, with both stored in it."""
     organs = network.spec.organs
     places: list[list[torch.Tensor]] = [[] for _ in organs]
-    near, count = (torch.zeros(1 + len(organs), 1 + len(organs)) for _ in range(2))
+    contact, count = (torch.zeros(1 + len(organs), 1 + len(organs)) for _ in range(2))
     for cells in read_cells_of(network, scans):
-        for number in cells.known:
+        for number in cells.labelled:
             if (place := _place(cells, number)) is not None:
                 places[number - 1].append(place)
-        about, both = _neighbours(cells)
-        near, count = near + about, count + both
-    mean = near / count.clamp_min(1)
+        scan_contact, scan_count = _neighbours(cells)
+        contact, count = contact + scan_contact, count + scan_count
+    mean = contact / count.clamp_min(1)
     network.organs.places.copy_(usual_places(places, organs))
     if network.spec.organ_channels:
         network.organs.codes.copy_(organ_codes((mean + mean.T) / 2, network.spec.organ_channels))
@@ -134,9 +133,9 @@ def usual_places(rows: Sequence[Sequence[torch.Tensor]], organs: Sequence[str]) 
     much, or if the same organ on the other side of the body has no usual place.
     """
     places = torch.zeros(len(organs), 7)
-    for number, found in enumerate(rows):
-        if len(found) >= _FEWEST_PATIENTS:
-            table = torch.stack(list(found))
+    for number, organ_rows in enumerate(rows):
+        if len(organ_rows) >= _FEWEST_PATIENTS:
+            table = torch.stack(list(organ_rows))
             median = table.median(0).values
             spread = _NORMAL * (table - median).abs().median(0).values[:3]
             if spread.max() <= _MOST_SPREAD:
@@ -158,23 +157,23 @@ def _neighbours(cells: LabelledCells) -> tuple[torch.Tensor, torch.Tensor]:
     share[0] *= cells.body
     size = share.flatten(1).sum(1)
     around = F.max_pool3d((share > 0).float()[None], 2 * _NEAR_CELLS + 1, 1, _NEAR_CELLS)[0]
-    near = torch.einsum("akji,bkji->ab", around, share) / size.clamp_min(1e-6)
-    here = (size > 0).float()
-    return near, here[:, None] * here
+    contact = torch.einsum("akji,bkji->ab", around, share) / size.clamp_min(1e-6)
+    present = (size > 0).float()
+    return contact, present[:, None] * present
 
 
-def organ_codes(near: torch.Tensor, channels: int, seed: int = 0) -> torch.Tensor:
+def organ_codes(contact: torch.Tensor, channels: int, seed: int = 0) -> torch.Tensor:
     """Compute unit vectors (1 + n, channels) as codes of organs. Codes of neighbours differ as much as possible.
 
     With one channel per organ, descriptors would be long and matching slow. Matching compares places a few centimetres
-    apart, so only the codes of neighbours must differ. near: symmetric (1 + n, 1 + n), larger for
+    apart, so only the codes of neighbours must differ. contact: symmetric (1 + n, 1 + n), larger for
     organs that lie nearer to each other, as returned by `_neighbours`. Row 0 stands for all other tissue.
     """
-    weight = near + _LEAST_WEIGHT
+    weight = contact + _LEAST_WEIGHT
     weight[0] = weight[0].clamp_min(_ELSEWHERE_WEIGHT)
     weight[:, 0] = weight[0]
     weight.fill_diagonal_(0)
-    codes = torch.randn(len(near), channels, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+    codes = torch.randn(len(contact), channels, generator=torch.Generator().manual_seed(seed)).requires_grad_()
     optimiser = torch.optim.Adam([codes], _RATE)
     for _ in range(_STEPS):
         unit = F.normalize(codes, dim=1)

@@ -45,8 +45,10 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
     ras, body = body_points(embedding)
     affine, weight = robust_affine(ras, body)
     nodes = scan.field_nodes_ras()
-    left = body - apply_affine(affine, ras)
-    field = apply_affine(affine, nodes.reshape(-1, 3)).reshape(nodes.shape) + _smooth(embedding, left, weight, nodes)
+    residual = body - apply_affine(affine, ras)
+    field = apply_affine(affine, nodes.reshape(-1, 3)).reshape(nodes.shape) + _smooth(
+        embedding, residual, weight, nodes
+    )
     scale, shift = np.transpose([np.polyfit(ras[:, a], body[:, a], 1, w=np.sqrt(weight)) for a in range(3)])
     if not _LEAST_SCALE <= scale[2] <= 1 / _LEAST_SCALE:
         raise VolumeError(
@@ -56,11 +58,11 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
     return replace(scan, frame=frame, body_field=as_field(field))
 
 
-def _smooth(embedding: EmbeddingMap, left: np.ndarray, weight: np.ndarray, nodes: np.ndarray) -> np.ndarray:
-    """Return the errors `left` (n, 3), mm, of n body cells, smoothed and read at `nodes` (k, j, i, 3), RAS mm."""
+def _smooth(embedding: EmbeddingMap, residual: np.ndarray, weight: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+    """Return the errors `residual` (n, 3), mm, of n body cells, smoothed and read at `nodes` (k, j, i, 3), RAS mm."""
     grid = np.zeros((*embedding.body.shape, 4))
     i, j, k = embedding.body_index.numpy().T
-    grid[k, j, i] = np.column_stack([left, np.ones(len(left))]) * weight[:, None]
+    grid[k, j, i] = np.column_stack([residual, np.ones(len(residual))]) * weight[:, None]
     along = []
     for axis, line in enumerate((nodes[0, 0, :, 0], nodes[0, :, 0, 1], nodes[:, 0, 0, 2])):
         cell_mm = embedding.cell_to_ras[axis, 3] + embedding.cell_mm[axis] * np.arange(embedding.body.shape[2 - axis])
@@ -131,8 +133,16 @@ def prepare_set(
     with atomic_path(destination / REPORT) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
         table.writerow(["name", "path", "series", "used", "reason"])
-        for one in outcomes:
-            table.writerow([one.name, one.source.path, one.source.series, "yes" if one.prepared else "no", one.reason])
+        for outcome in outcomes:
+            table.writerow(
+                [
+                    outcome.name,
+                    outcome.source.path,
+                    outcome.source.series,
+                    "yes" if outcome.prepared else "no",
+                    outcome.reason,
+                ]
+            )
     prepared = [outcome.prepared for outcome in outcomes if outcome.prepared is not None]
     if not prepared:
         where = ", ".join(map(str, folders))
@@ -140,11 +150,11 @@ def prepare_set(
     return prepared
 
 
-def _same_scan(one: Outcome, other: Outcome) -> bool:
+def _same_scan(first: Outcome, second: Outcome) -> bool:
     """Return whether the thumbnails of two scans are equal up to rounding, as for one scan stored in two formats."""
-    if one.prepared is None or other.prepared is None or one.thumbnail.shape != other.thumbnail.shape:
+    if first.prepared is None or second.prepared is None or first.thumbnail.shape != second.thumbnail.shape:
         return False
-    return bool((one.thumbnail - other.thumbnail).abs().max() < _SAME_HU)
+    return bool((first.thumbnail - second.thumbnail).abs().max() < _SAME_HU)
 
 
 def _in_processes(work: Callable[[_Scan], Outcome], scans: list[_Scan], jobs: int) -> Iterator[Outcome]:

@@ -84,9 +84,12 @@ class Recipe:
 
 
 _SECTIONS = {
-    "network": NetworkSpec, "batch": BatchSpec, "augmentation": AugmentationSpec, "loss": LossSpec,
+    "network": NetworkSpec,
+    "batch": BatchSpec,
+    "augmentation": AugmentationSpec,
+    "loss": LossSpec,
     "optimiser": OptimiserSpec,
-}  # fmt: skip
+}
 
 # Conditions for recipes: a test of the recipe, and the end of the error message for a recipe that fails the test.
 _CONDITIONS: dict[str, tuple[Callable[[Recipe], bool], str]] = {
@@ -131,11 +134,13 @@ def load_recipe(
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise AnatomicalEmbeddingError(f"{path}: is not a valid recipe ({error}); correct the file.") from None
-    known = [f"{name}.{field.name}" for name, kind in _SECTIONS.items() for field in fields(kind)]
+    settings = [f"{name}.{field.name}" for name, kind in _SECTIONS.items() for field in fields(kind)]
     for key, value in (overrides or {}).items():
         section, _, entry = key.partition(".")
-        if key not in known:
-            raise AnatomicalEmbeddingError(f"--set {key}: is no recipe setting{did_you_mean(key, known)}; correct it.")
+        if key not in settings:
+            raise AnatomicalEmbeddingError(
+                f"--set {key}: is no recipe setting{did_you_mean(key, settings)}; correct it."
+            )
         values.setdefault(section, {})[entry] = value
     return recipe_from_dict(values, str(path), objectives)
 
@@ -172,7 +177,7 @@ def recipe_from_dict(values: dict, source: str, objectives: Mapping[str, Rules] 
     recipe = Recipe(name, objective, **sections)
     conditions = [_CONDITIONS[condition] for condition in objectives.get(objective, ())]
     rules = [
-        (objective in objectives, "objective must be one of " + ", ".join(f'"{each}"' for each in objectives)),
+        (objective in objectives, "objective must be one of " + ", ".join(f'"{allowed}"' for allowed in objectives)),
         (recipe.optimiser.algorithm in ALGORITHMS, 'optimiser.algorithm must be "adamw" or "radam"'),
         *((test(recipe), f'objective "{objective}" {message}') for test, message in conditions),
     ]

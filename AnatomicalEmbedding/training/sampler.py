@@ -18,7 +18,8 @@ from torch.utils.data import Dataset
 
 from ..embedding.models.network import LOCAL_STRIDE
 from ..errors import AnatomicalEmbeddingError
-from .crops import Crop, augment, body_coordinates, cell_positions, cut_crop, draw_geometry
+from .augmentation import augment
+from .crops import Crop, body_coordinates, cell_positions, cut_crop, draw_geometry
 from .recipes import Recipe
 from .scans import ORIGINS, PreparedScan
 
@@ -55,8 +56,8 @@ class BatchSampler(Dataset):
         self.origin = np.array([ORIGINS.index(s.origin) for s in scans])
         shares = np.array([0.0, recipe.batch.label_image_share, recipe.batch.phantom_share])
         shares[0] = 1 - shares.sum()
-        held = np.isin(np.arange(len(ORIGINS)), self.origin).astype(float)
-        chances = shares * held if (shares * held).any() else held
+        present = np.isin(np.arange(len(ORIGINS)), self.origin).astype(float)
+        chances = shares * present if (shares * present).any() else present
         self.shares = chances / chances.sum()
         self.rows = [torch.nonzero(s.body.flatten(1).any(1)).flatten().cpu().numpy() for s in scans]
         self.spacing, self.planar = np.array(recipe.network.spacing_mm), recipe.network.planar
@@ -86,8 +87,8 @@ class BatchSampler(Dataset):
         while True:
             band = bands[rng.choice(len(bands), p=bands[:, 2] / bands[:, 2].sum())]
             height = rng.uniform(band[0], band[1])
-            shown = (self.ranges[:, 0] <= height) & (height <= self.ranges[:, 1])
-            candidates = np.flatnonzero(shown & (self.origin == origin))
+            in_range = (self.ranges[:, 0] <= height) & (height <= self.ranges[:, 1])
+            candidates = np.flatnonzero(in_range & (self.origin == origin))
             if len(candidates):
                 break
         index = int(rng.choice(candidates))
@@ -150,7 +151,7 @@ class ViewBatch:
 
     image: (2n, 1, k, j, i). body_mm, inside, scan: as in `CoordinateBatch`.
     position_mm: (2n, 3, k/2, j/2, i/2) RAS mm of the local cells; body coordinates if the pair shows two patients.
-    labels: uint8 (2n, k/2, j/2, i/2), 1 + index of the cell's organ in the recipe, or 0. known: bool
+    labels: uint8 (2n, k/2, j/2, i/2), 1 + index of the cell's organ in the recipe, or 0. labelled: bool
     (2n, organs), whether the organ is labelled in the scan. first_cells, second_cells: (n, p, 3) local cells (i, j, k)
     of the p points that both views show; integers in the first view, fractions in the second view.
     """
@@ -161,7 +162,7 @@ class ViewBatch:
     scan: torch.Tensor
     position_mm: torch.Tensor
     labels: torch.Tensor
-    known: torch.Tensor
+    labelled: torch.Tensor
     first_cells: torch.Tensor
     second_cells: torch.Tensor
 
@@ -187,29 +188,25 @@ class ViewSampler(BatchSampler):
             aims = first, self._partner(*first, rng)
             for _ in range(_TRIES):
                 crops = self._crops(aims, size, rng)
-                one, other = positions = [
-                    _positions(self.scans[index], crop, in_body=aims[0][0] != aims[1][0])
-                    for (index, _), crop in zip(aims, crops, strict=True)
-                ]
-                found = matching_cells(crops[0].hu, one, other, count * _CANDIDATES, rng)
-                if len(found[0]) >= _FEWEST:
-                    chosen = torch.arange(count) % len(found[0])
-                    views = [
-                        self._view(index, crop, position, rng)
-                        for (index, _), crop, position in zip(aims, crops, positions, strict=True)
-                    ]
-                    return views, (found[0][chosen], found[1][chosen])
+                indices = [index for index, _ in aims]
+                in_body = indices[0] != indices[1]
+                positions = [_positions(self.scans[n], crop, in_body) for n, crop in zip(indices, crops, strict=True)]
+                cells, partner_cells = matching_cells(crops[0].hu, *positions, count * _CANDIDATES, rng)
+                if len(cells) >= _FEWEST:
+                    chosen = torch.arange(count) % len(cells)
+                    views = [self._view(*view, rng) for view in zip(indices, crops, positions, strict=True)]
+                    return views, (cells[chosen], partner_cells[chosen])
 
     def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
         """Return the scan number and the voxel i, j, k for the second view of a pair. The result is `index` and
         `voxel`, or sometimes, if the scan shows a phantom, the same place of the body in a scan of another phantom.
         Of a film, it is sometimes the same place in another film, because the coordinates of all films are exact."""
         exact = self.origin == (self.origin[index] if self.planar else ORIGINS.index("phantom"))
-        others = np.flatnonzero(exact & (np.arange(len(self.scans)) != index))
-        if exact[index] and len(others) and rng.random() < self.recipe.batch.cross_share:
-            other = int(rng.choice(others))
-            if (place := counterpart(self.scans[index], voxel, self.scans[other])) is not None:
-                return other, place
+        partners = np.flatnonzero(exact & (np.arange(len(self.scans)) != index))
+        if exact[index] and len(partners) and rng.random() < self.recipe.batch.cross_share:
+            partner = int(rng.choice(partners))
+            if (place := counterpart(self.scans[index], voxel, self.scans[partner])) is not None:
+                return partner, place
         return index, voxel
 
     def _crops(
@@ -240,7 +237,7 @@ class ViewSampler(BatchSampler):
         self, index: int, crop: Crop, position: torch.Tensor, rng: np.random.Generator
     ) -> dict[str, torch.Tensor]:
         body_mm, inside = cell_positions(self.scans[index], crop)
-        labels, known = self._labels(self.scans[index], crop)
+        labels, labelled = self._labels(self.scans[index], crop)
         return {
             "image": augment(crop.hu, self.recipe.augmentation, self.recipe.network, rng)[None],
             "body_mm": body_mm,
@@ -248,7 +245,7 @@ class ViewSampler(BatchSampler):
             "scan": torch.tensor(index),
             "position_mm": position.movedim(-1, 0).contiguous(),
             "labels": labels,
-            "known": known,
+            "labelled": labelled,
         }
 
     def _labels(self, scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.Tensor]:
@@ -257,35 +254,35 @@ class ViewSampler(BatchSampler):
         the scan has labels for."""
         organs = self.recipe.network.organs
         device = crop.hu.device
-        known = torch.tensor([name in scan.label_names for name in organs], dtype=torch.bool, device=device)
-        if scan.labels is None or not known.any():
+        labelled = torch.tensor([name in scan.label_names for name in organs], dtype=torch.bool, device=device)
+        if scan.labels is None or not labelled.any():
             no_labels = torch.zeros([n // LOCAL_STRIDE for n in crop.hu.shape], dtype=torch.uint8, device=device)
-            return no_labels, known & False
+            return no_labels, labelled & False
         voxel = crop.warp.voxel_ijk(LOCAL_STRIDE).round().long()
         shape = torch.tensor(scan.labels.shape[::-1], device=voxel.device)
         inside = ((voxel >= 0) & (voxel < shape)).all(-1)
         i, j, k = torch.minimum(voxel.clamp(min=0), shape - 1).unbind(-1)
-        return scan.numbers_among(organs).to(voxel.device)[scan.labels[k, j, i].long()] * inside, known
+        return scan.numbers_among(organs).to(voxel.device)[scan.labels[k, j, i].long()] * inside, labelled
 
 
-def counterpart(scan: PreparedScan, voxel_ijk: np.ndarray, other: PreparedScan) -> np.ndarray | None:
-    """Find the voxel of `other` with the same body coordinates as `voxel_ijk` of `scan`; None if no voxel has them.
+def counterpart(scan: PreparedScan, voxel_ijk: np.ndarray, target: PreparedScan) -> np.ndarray | None:
+    """Find the voxel of `target` with the same body coordinates as `voxel_ijk` of `scan`; None if no voxel has them.
 
-    The search starts in the middle of `other`. Each step corrects the remaining error in body coordinates.
+    The search starts in the middle of `target`. Each step corrects the remaining error in body coordinates.
     """
 
-    def body_at(of: PreparedScan, voxel: np.ndarray) -> np.ndarray:
-        at = torch.from_numpy(voxel.astype(np.float32)).to(of.hu.device)
-        return body_coordinates(of, at.view(1, 1, 1, 3)).view(3).double().cpu().numpy()
+    def body_at(searched: PreparedScan, voxel: np.ndarray) -> np.ndarray:
+        position = torch.from_numpy(voxel.astype(np.float32)).to(searched.hu.device)
+        return body_coordinates(searched, position.view(1, 1, 1, 3)).view(3).double().cpu().numpy()
 
-    wanted, spacing = body_at(scan, voxel_ijk), np.diag(other.grid_to_ras)[:3]
-    found = np.array(other.hu.shape[::-1]) / 2
+    goal_mm, spacing = body_at(scan, voxel_ijk), np.diag(target.grid_to_ras)[:3]
+    place = np.array(target.hu.shape[::-1]) / 2
     for _ in range(_ROUNDS):
-        found = found + (wanted - body_at(other, found)) / (spacing * other.frame.scale)
-        found = np.clip(found, 0, np.array(other.hu.shape[::-1]) - 1)
-    i, j, k = found.round().astype(int)
-    held = np.linalg.norm(body_at(other, found) - wanted) < _SAME_PLACE_MM and bool(other.body[k, j, i])
-    return found if held else None
+        place = place + (goal_mm - body_at(target, place)) / (spacing * target.frame.scale)
+        place = np.clip(place, 0, np.array(target.hu.shape[::-1]) - 1)
+    i, j, k = place.round().astype(int)
+    reached = np.linalg.norm(body_at(target, place) - goal_mm) < _SAME_PLACE_MM and bool(target.body[k, j, i])
+    return place if reached else None
 
 
 def matching_cells(
@@ -307,22 +304,22 @@ def matching_cells(
     if not len(tissue):
         return torch.zeros(0, 3, device=device), torch.zeros(0, 3, device=device)
     kji = tissue[torch.from_numpy(rng.integers(len(tissue), size=candidates)).to(device)]
-    wanted = first[kji.unbind(1)]
+    goals_mm = first[kji.unbind(1)]
     inverse, level = _inverse_affine(second)
-    guess = ((wanted - level)[:, None] * inverse).sum(-1).round().long()
+    guess = ((goals_mm - level)[:, None] * inverse).sum(-1).round().long()
     axis = torch.arange(-_SEARCH, _SEARCH + 1, device=device)
     along_a = axis if second.shape[1] > LOCAL_STRIDE else axis[_SEARCH : _SEARCH + 1]  # a film has equal layers
     around = guess[:, None] + torch.cartesian_prod(axis, along_a, axis)
     clamped = torch.minimum(around.clamp(min=0), shape - 1)
-    there = second[clamped[..., 2], clamped[..., 1], clamped[..., 0]]
-    nearest = (there - wanted[:, None]).square().sum(-1).argmin(1)
-    row = torch.arange(len(wanted), device=device)
+    around_mm = second[clamped[..., 2], clamped[..., 1], clamped[..., 0]]
+    nearest = (around_mm - goals_mm[:, None]).square().sum(-1).argmin(1)
+    row = torch.arange(len(goals_mm), device=device)
     cell = clamped[row, nearest].float()
-    found = cell + ((wanted - there[row, nearest])[:, None] * inverse).sum(-1)
+    second_cells = cell + ((goals_mm - around_mm[row, nearest])[:, None] * inverse).sum(-1)
     # if the point lies outside the second crop, the nearest cell is a border cell and the point is far from it
-    inside = found.round(decimals=3)  # in a film, all cells lie at the border along A
-    kept = ((found - cell).abs() <= 1.0).all(1) & (inside >= 0).all(1) & (inside <= shape - 1).all(1)
-    return kji.flip(1).float()[kept], found[kept]
+    inside = second_cells.round(decimals=3)  # in a film, all cells lie at the border along A
+    shared = ((second_cells - cell).abs() <= 1.0).all(1) & (inside >= 0).all(1) & (inside <= shape - 1).all(1)
+    return kji.flip(1).float()[shared], second_cells[shared]
 
 
 def _positions(scan: PreparedScan, crop: Crop, in_body: bool) -> torch.Tensor:
@@ -342,8 +339,8 @@ def _inverse_affine(positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
     some = [np.arange(0, n, max(n // 6, 1)) for n in positions.shape[:3]]
     k, j, i = np.meshgrid(*some, indexing="ij")
     design = np.stack([i, j, k, np.ones_like(i)], axis=-1).reshape(-1, 4).astype(np.float64)
-    read = positions.cpu().numpy()[k, j, i].reshape(-1, 3).astype(np.float64)
-    solution = np.linalg.lstsq(design, read, rcond=None)[0]
+    sampled = positions.cpu().numpy()[k, j, i].reshape(-1, 3).astype(np.float64)
+    solution = np.linalg.lstsq(design, sampled, rcond=None)[0]
     inverse = torch.from_numpy(np.linalg.inv(solution[:3].T)).float()
     return inverse.to(positions.device), torch.from_numpy(solution[3]).float().to(positions.device)
 

@@ -110,10 +110,16 @@ class PreparedScan:
             raise AnatomicalEmbeddingError(message) from None
         frame = FrameGuess(**{k: np.array(v) for k, v in json.loads(metadata["frame"]).items()})
         return cls(
-            metadata["name"], tensors["hu"], tensors["body"], tensors["grid_to_ras"].numpy(), frame,
-            tensors.get("body_field"), origin,
-            tensors.get("labels"), label_names,
-        )  # fmt: skip
+            metadata["name"],
+            tensors["hu"],
+            tensors["body"],
+            tensors["grid_to_ras"].numpy(),
+            frame,
+            tensors.get("body_field"),
+            origin,
+            tensors.get("labels"),
+            label_names,
+        )
 
 
 def prepare_volume(volume: Volume, frame: dict[float, float] | FrameGuess, spacing_mm: Spacing) -> PreparedScan:
@@ -138,18 +144,23 @@ def prepare_phantom(phantom: Phantom, name: str, spacing_mm: Spacing) -> Prepare
 
 def prepare_film(
     film: Volume,
-    shown: Volume,
+    collimated: Volume,
     spacing_mm: Spacing,
     origin: str,
     on_rays: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
 ) -> PreparedScan:
     """Prepare a projected film.
 
-    shown: the same film with grey value 0 outside the collimator.
-    on_rays: from places of the film (n, 3) RAS mm to their body coordinates (n, 3) mm, and mm of water along each ray.
+    Args:
+        film: the film.
+        collimated: the same film with grey value 0 outside the collimator.
+        spacing_mm: spacing of the working grid, mm.
+        origin: how the film was made, one of ORIGINS.
+        on_rays: from places of the film (n, 3) RAS mm to their body coordinates (n, 3) mm, and mm of water along each
+            ray.
     """
     grid, exposed = scan_on_grid(film, spacing_mm, _EVEN, _EVEN)
-    exposed &= scan_on_grid(shown, spacing_mm, _EVEN, _EVEN)[1]
+    exposed &= scan_on_grid(collimated, spacing_mm, _EVEN, _EVEN)[1]
     bare = PreparedScan(film.name, grid.hu.round().to(torch.int16), torch.from_numpy(exposed), grid.grid_to_ras, STILL)
     nodes = bare.field_nodes_ras()
     body, water_mm = on_rays(nodes.reshape(-1, 3))
@@ -164,15 +175,15 @@ def prepare_film(
 
 def with_labels(scan: PreparedScan, label_map: LabelMap) -> PreparedScan:
     """Add the labels of a label map to a prepared scan. All lobes of a lung get the label of the lung."""
-    known: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     table = np.zeros(int(max(label_map.voxels.max(), *label_map.values.values())) + 1, np.uint8)
     for name, value in label_map.values.items():
-        table[value] = known.setdefault(structure_name(name), len(known) + 1)
+        table[value] = numbers.setdefault(structure_name(name), len(numbers) + 1)
     renamed = replace(label_map, voxels=table[label_map.voxels], covered=())
     k, j, i = scan.hu.shape
     layer = np.stack(np.meshgrid(np.arange(i), np.arange(j), [0.0]), axis=-1).reshape(-1, 3)
     layers = [renamed.at(transform_points(scan.grid_to_ras, layer + np.array((0, 0, z)))) for z in range(k)]
-    return replace(scan, labels=torch.from_numpy(np.stack(layers).reshape(k, j, i)), label_names=tuple(known))
+    return replace(scan, labels=torch.from_numpy(np.stack(layers).reshape(k, j, i)), label_names=tuple(numbers))
 
 
 def with_exact_body(scan: PreparedScan, to_body: Callable[[np.ndarray], np.ndarray]) -> PreparedScan:

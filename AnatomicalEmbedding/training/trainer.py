@@ -92,7 +92,7 @@ def train(
         recipe.optimiser,
         steps,
         identity=json.dumps([recipe.to_dict(), [s.name for s in scans], steps, seed], sort_keys=True),
-        others={"frames": (frames, recipe.optimiser.frame_learning_rate)},
+        modules={"frames": (frames, recipe.optimiser.frame_learning_rate)},
     )
     loop.resume(folder / CHECKPOINT)
     if place.type != "cpu" and sum(scan.nbytes for scan in scans) < _RESIDENT_SHARE * memory_budget(place):
@@ -184,32 +184,35 @@ class Validation:
 
     def keep_apart(self, scans: Sequence[PreparedScan]) -> list[PreparedScan]:
         """Return the scans whose patients are not used for validation."""
-        held = {case.patient for case in self._cases}
-        return [scan for scan in scans if patient_of(scan.name) not in held]
+        patients = {case.patient for case in self._cases}
+        return [scan for scan in scans if patient_of(scan.name) not in patients]
 
     def __call__(self, network: EmbeddingNetwork) -> dict[str, float]:
         """Return {kind of point: median error, mm}. The kinds are "phantom", "centre", "extreme" and "landmark"."""
         model = Model(network, "validated", "0" * 64, choose_device(self.device))
-        found: dict[str, list[float]] = {"phantom": self._phantom_errors(model)}
+        errors_mm: dict[str, list[float]] = {"phantom": self._phantom_errors(model)}
         maps = {case.id: model.embed(case.volume) for case in self._cases}
         for pair in find_pairs(self._cases):
             answers = match(maps[pair.template.id], pair.template_ras, maps[pair.target.id]).points_ras
             for kind, error in zip(pair.kinds, np.linalg.norm(answers - pair.target_ras, axis=1), strict=True):
-                found.setdefault(group_of(kind), []).append(float(error))
-        return {kind: float(np.nanmedian(errors)) for kind, errors in found.items()}
+                errors_mm.setdefault(group_of(kind), []).append(float(error))
+        return {kind: float(np.nanmedian(errors)) for kind, errors in errors_mm.items()}
 
     def _phantom_errors(self, model: Model) -> list[float]:
         """Match the points of each whole phantom in all scans of the other phantom. Returns all errors, mm."""
         views = {seed: self._phantoms(seed) for seed in _PHANTOM_SEEDS}
-        maps = {(seed, view): model.embed(p.volume) for seed, of in views.items() for view, p in of.items()}
+        maps = {(seed, view): model.embed(p.volume) for seed, phantoms in views.items() for view, p in phantoms.items()}
         errors: list[float] = []
         for a, b in permutations(views, 2):
             for view, phantom in views[b].items():
-                known = views[a]["whole"].points_ras
-                names = sorted(known.keys() & phantom.points_ras.keys())
-                points, truth = (np.array([of[name] for name in names]) for of in (known, phantom.points_ras))
-                found = match(maps[a, "whole"], points, maps[b, view]).points_ras
-                errors += np.linalg.norm(found - truth, axis=1).tolist()
+                template_points = views[a]["whole"].points_ras
+                names = sorted(template_points.keys() & phantom.points_ras.keys())
+                points, truth = (
+                    np.array([points_ras[name] for name in names])
+                    for points_ras in (template_points, phantom.points_ras)
+                )
+                answers = match(maps[a, "whole"], points, maps[b, view]).points_ras
+                errors += np.linalg.norm(answers - truth, axis=1).tolist()
         return errors
 
 

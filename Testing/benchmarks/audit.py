@@ -29,9 +29,10 @@ from usual_table import make_table, to_csv
 from AnatomicalEmbedding.anatomy.names import VERTEBRAE, other_side
 from AnatomicalEmbedding.audit.checks import check_labels, check_map
 from AnatomicalEmbedding.audit.dataset import LabelledScan, list_entries, read_labels
-from AnatomicalEmbedding.audit.findings import Finding
-from AnatomicalEmbedding.audit.measuring import MeasuredLabel, Piece, measure_labels
-from AnatomicalEmbedding.audit.relations import Relations, Usual, load_usual
+from AnatomicalEmbedding.audit.findings import AuditFinding
+from AnatomicalEmbedding.audit.measuring import LabelPiece, MeasuredLabel, measure_labels
+from AnatomicalEmbedding.audit.relations import relate
+from AnatomicalEmbedding.audit.usual import Usual, load_usual
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.resources import resource
@@ -197,7 +198,7 @@ def halve(
 
     def scaled(each: MeasuredLabel) -> MeasuredLabel:
         pieces = tuple(
-            Piece(p.point_ras * times, p.volume_ml * times.prod(), p.away_mm * times.mean()) for p in each.pieces
+            LabelPiece(p.point_ras * times, p.volume_ml * times.prod(), p.away_mm * times.mean()) for p in each.pieces
         )
         return replace(
             each, centre_ras=each.centre_ras * times,
@@ -238,13 +239,13 @@ _RIGHT = {
 }  # fmt: skip
 
 
-def findings_of(labels: Labels, usual: Usual, embedding: EmbeddingMap | None) -> list[Finding]:
+def findings_of(labels: Labels, usual: Usual, embedding: EmbeddingMap | None) -> list[AuditFinding]:
     is_known = any(each.name in usual.index for each in labels)
-    found = check_labels(Relations(labels, usual, embedding)) if is_known else []
+    found = check_labels(relate(labels, usual, embedding)) if is_known else []
     return found if embedding is None else found + check_map(embedding)
 
 
-def score_for(found: list[Finding], planted: Planted) -> float:
+def score_for(found: list[AuditFinding], planted: Planted) -> float:
     """The highest score of a finding that names a planted error."""
     _, names, problem = planted
     scores = [0.0]
@@ -255,7 +256,7 @@ def score_for(found: list[Finding], planted: Planted) -> float:
     return max(scores)
 
 
-def on_page(finding: Finding, scan: str) -> tuple[float, str]:
+def on_page(finding: AuditFinding, scan: str) -> tuple[float, str]:
     """The key by which the page sorts a finding."""
     return -finding.card([])["score"], scan
 
@@ -355,7 +356,7 @@ def plant_pieces(bodies: dict[str, Body], seed: int, tested: str) -> None:
         labels, one, size_ml = read_labels(body.entry), rng.choice(known), rng.choice(_PIECES_ML)
         voxels, away = _with_ball(labels.voxels.copy(), labels.ijk_to_ras, one, size_ml, rng)
         measured = measure_labels(replace(labels, voxels=voxels))
-        found = check_labels(Relations(measured, usual))
+        found = check_labels(relate(measured, usual))
         score = max((f.score for f in found if f.problem == "stray" and f.label == one.text), default=0.0)
         rows.append((away, size_ml, score))
     table = np.array(rows)

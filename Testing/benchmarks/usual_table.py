@@ -10,7 +10,7 @@ import numpy as np
 
 from AnatomicalEmbedding.anatomy.names import known_name
 from AnatomicalEmbedding.audit.measuring import MeasuredLabel
-from AnatomicalEmbedding.audit.relations import Frame, Usual, fit_frame
+from AnatomicalEmbedding.audit.usual import Frame, Usual, fit_frame
 from AnatomicalEmbedding.structures.label_names import reason_left_out
 
 _COLUMNS = (

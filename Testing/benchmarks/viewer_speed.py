@@ -22,7 +22,7 @@ from browsing import Page, Running, open_browser  # noqa: E402
 from dicom_series import write_ct_series  # noqa: E402
 
 from AnatomicalEmbedding.phantom import make_phantom  # noqa: E402
-from AnatomicalEmbedding.training.known_matches import warp_scan  # noqa: E402
+from AnatomicalEmbedding.training.warped_scans import warp_scan  # noqa: E402
 
 _SEEDS = (71, 72, 73, 74)
 _CLICKS, _MOVES, _DRAWN = 12, 150, 30

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from AnatomicalEmbedding.audit.measuring import MeasuredLabel, measure_labels
-from AnatomicalEmbedding.audit.relations import load_usual
+from AnatomicalEmbedding.audit.usual import load_usual
 from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.segmentation.files import write_nifti
 

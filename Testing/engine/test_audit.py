@@ -8,7 +8,8 @@ from labelled_bodies import NAMES, SPINE, STEP_MM, ijk_to_ras, make_labels, meas
 
 from AnatomicalEmbedding.anatomy.names import other_side
 from AnatomicalEmbedding.audit.checks import check_grids, check_labels, check_overlaps, check_tissue
-from AnatomicalEmbedding.audit.relations import Relations, fit_frame, load_usual
+from AnatomicalEmbedding.audit.relations import relate
+from AnatomicalEmbedding.audit.usual import fit_frame, load_usual
 from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.scan.volume import Volume
 
@@ -24,7 +25,7 @@ def labels(body):
 
 
 def audited(labels):
-    relations = Relations(labels, load_usual())
+    relations = relate(labels, load_usual())
     found = check_labels(relations)
     return [
         each for each in found if each.score >= 0.5 and each.problem not in ("volume", "cut")
@@ -106,7 +107,7 @@ def test_half_of_the_voxel_size_is_found(body):
     half = measured(body, to_ras=to_ras)
     found = audited(half)
     assert "geometry" in {each.problem for each in found}
-    assert "volume" not in {each.problem for each in check_labels(Relations(half, load_usual()))}
+    assert "volume" not in {each.problem for each in check_labels(relate(half, load_usual()))}
 
 
 def test_a_stray_piece_is_found_with_its_place_and_volume(body):
@@ -133,7 +134,7 @@ def test_an_organ_that_ends_with_a_large_slice_is_found(body):
     wrong = body.copy()
     slices = np.flatnonzero((wrong == value).any(axis=(1, 2)))
     wrong[slices[len(slices) * 3 // 4] :][wrong[slices[len(slices) * 3 // 4] :] == value] = 0
-    found = check_labels(Relations(measured(wrong), load_usual()))
+    found = check_labels(relate(measured(wrong), load_usual()))
     assert max((each.score for each in found if (each.label, each.problem) == ("liver", "cut")), default=0) > 0.5
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from AnatomicalEmbedding.embedding.models.network import EmbeddingNetwork, NetworkSpec
-from AnatomicalEmbedding.training.crops import augment
+from AnatomicalEmbedding.training.augmentation import augment
 from AnatomicalEmbedding.training.recipes import AugmentationSpec
 
 PLAIN = AugmentationSpec()

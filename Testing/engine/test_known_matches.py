@@ -14,7 +14,8 @@ from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.structures.label_names import CENTRE, EXTREME, INNER, LANDMARK
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
-from AnatomicalEmbedding.training.known_matches import CLICKED, bent_trials, cut_scan, labelled_trials, warp_scan
+from AnatomicalEmbedding.training.known_matches import CLICKED, bent_trials, cut_scan, labelled_trials
+from AnatomicalEmbedding.training.warped_scans import warp_scan
 
 
 @pytest.fixture(scope="module")

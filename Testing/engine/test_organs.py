@@ -149,7 +149,7 @@ def test_organs_are_found_by_a_network_that_learns_all_at_once(labelled, trained
 
 def test_labels_follow_the_crop(labelled, joint):
     batch = make_sampler(prepared(labelled), joint, seed=3)[1]
-    known = batch.known.any(1)
+    known = batch.labelled.any(1)
     assert known.all()
     hu = F.avg_pool3d(batch.image, 2)[:, 0] * 2000 - 1000  # the tiny recipe maps HU from -1000 to 1000
     for number in range(1, 1 + len(NAMES)):

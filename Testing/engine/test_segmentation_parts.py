@@ -15,17 +15,13 @@ from AnatomicalEmbedding.errors import PointsError, VolumeError
 from AnatomicalEmbedding.scan.geometry import to_image
 from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.scan.volume import Volume
-from AnatomicalEmbedding.segmentation.examples import common_values, read_examples
+from AnatomicalEmbedding.segmentation.examples import common_values, label_differences, read_examples
 from AnatomicalEmbedding.segmentation.files import colour, read_segments, write_nifti, write_segments
-from AnatomicalEmbedding.segmentation.grids import Crop, Group
+from AnatomicalEmbedding.segmentation.grids import Group, GroupCrop
 from AnatomicalEmbedding.segmentation.outlining import choose_answer, clean, doubt, paint, signs
-from AnatomicalEmbedding.segmentation.voxels import (
-    OPTIMISER,
-    TrainingCrop,
-    VoxelNet,
-    predict,
-    voxel_losses,
-)
+from AnatomicalEmbedding.segmentation.patches import TrainingCrop
+from AnatomicalEmbedding.segmentation.voxel_training import OPTIMISER, voxel_losses
+from AnatomicalEmbedding.segmentation.voxels import VoxelNet, predict
 from AnatomicalEmbedding.training.loop import TrainingLoop
 
 OBLIQUE = np.array([[-0.9, 0.1, 0, 20], [0.1, 0.9, 0, -30], [0, 0, 2.5, 100], [0, 0, 0, 1.0]])
@@ -43,7 +39,7 @@ def crop_with(labels: np.ndarray, spacing_mm: float = 3.0) -> TrainingCrop:
     hu = -50.0 + 200.0 * labels.any(0) + rng.normal(0, 10, shape)
     axes = [(np.arange(n) - n / 2) * spacing_mm / 100 for n in shape]
     k, j, i = np.meshgrid(*axes, indexing="ij")
-    crop = Crop(
+    crop = GroupCrop(
         torch.from_numpy(hu).float(), torch.from_numpy(np.stack([i, j, k])).float(),
         torch.ones(shape, dtype=torch.bool), spacing_mm, np.zeros(3),
     )  # fmt: skip
@@ -195,7 +191,9 @@ def test_examples_have_the_names_and_labels_of_their_files(tmp_path, kind):
     assert examples[1].values == {"parotid_right": 3, "My Lesion": 300}  # the spelling of the first example
     for one in examples:
         assert [int(one.labels.mask(name).sum()) for name in one.outlined] == [64] * len(one.outlined)
-    assert common_values(examples) == ({"parotid_right": 3, "My Lesion": 300, "Gland": 65535}, [])
+    values = common_values(examples)
+    assert values == {"parotid_right": 3, "My Lesion": 300, "Gland": 65535}
+    assert label_differences(examples, values) == []
 
 
 def test_a_label_that_cannot_be_kept_is_refused(tmp_path):
@@ -207,17 +205,21 @@ def test_a_label_that_cannot_be_kept_is_refused(tmp_path):
 def test_one_label_with_two_names_goes_to_the_first_and_it_is_said(tmp_path):
     example(tmp_path, "a", {"parotid_right": 3})
     example(tmp_path, "b", {"My Lesion": 3})
-    values, (sentence,) = common_values(read_examples(tmp_path))
+    examples = read_examples(tmp_path)
+    values = common_values(examples)
+    (sentence,) = label_differences(examples, values)
     assert values == {"parotid_right": 3, "My Lesion": 4}
     assert "b.nii.gz" in sentence
     assert "My Lesion (3, not 4)" in sentence
-    assert common_values(read_examples(tmp_path, ["My Lesion"]))[0] == {"My Lesion": 3}
+    assert common_values(read_examples(tmp_path, ["My Lesion"])) == {"My Lesion": 3}
 
 
 def test_names_with_other_labels_are_read_by_name_and_it_is_said(tmp_path):
     example(tmp_path, "a", {"liver": 1, "spleen": 2})
     example(tmp_path, "b", {"spleen": 1, "liver": 2})
-    values, (sentence,) = common_values(read_examples(tmp_path))
+    examples = read_examples(tmp_path)
+    values = common_values(examples)
+    (sentence,) = label_differences(examples, values)
     assert values == {"liver": 1, "spleen": 2}
     assert "b.nii.gz" in sentence
     assert "spleen (1, not 2), liver (2, not 1)" in sentence
@@ -226,7 +228,13 @@ def test_names_with_other_labels_are_read_by_name_and_it_is_said(tmp_path):
 def test_segments_that_slicer_numbered_by_itself_do_not_contradict_label_maps(tmp_path):
     example(tmp_path, "a", {"My Lesion": 1}, slicer=True)
     example(tmp_path, "b", {"parotid_right": 1, "spleen": 7})
-    assert common_values(read_examples(tmp_path))[0] == {"parotid_right": 1, "spleen": 7, "My Lesion": 8}
+    assert common_values(read_examples(tmp_path)) == {"parotid_right": 1, "spleen": 7, "My Lesion": 8}
+
+
+def test_a_structure_without_a_label_of_its_own_gets_a_permitted_label(tmp_path):
+    example(tmp_path, "a", {"liver": 65535, "spleen": 65534})
+    example(tmp_path, "b", {"My Lesion": 65535})
+    assert common_values(read_examples(tmp_path)) == {"liver": 65535, "spleen": 65534, "My Lesion": 65533}
 
 
 def test_structures_that_overlap_in_examples_overlap_and_others_share_no_voxel():

@@ -13,7 +13,7 @@ from AnatomicalEmbedding.phantom import Phantom
 from AnatomicalEmbedding.registration.register import register
 from AnatomicalEmbedding.registration.transform import Registration
 from AnatomicalEmbedding.scan.volume import Volume
-from AnatomicalEmbedding.training.known_matches import WarpedScan, warp_scan
+from AnatomicalEmbedding.training.warped_scans import WarpedScan, warp_scan
 
 
 @dataclass(frozen=True, eq=False)

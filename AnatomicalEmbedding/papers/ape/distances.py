@@ -7,7 +7,8 @@ import torch
 
 from ...embedding.grid_reading import read_linear
 from ...embedding.models.network import STRIDE, EmbeddingNetwork
-from ...training.crops import augment, cut_crop, draw_geometry
+from ...training.augmentation import augment
+from ...training.crops import cut_crop, draw_geometry
 from ...training.objectives import LossContext, Objective
 from ...training.sampler import BatchSampler
 

@@ -20,7 +20,7 @@ from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.errors import PointsError
 from AnatomicalEmbedding.evaluation.results import Section, Tables
 from AnatomicalEmbedding.scan.volume import Volume
-from AnatomicalEmbedding.segmentation.examples import Example
+from AnatomicalEmbedding.segmentation.examples import OutlinedScan
 from AnatomicalEmbedding.segmentation.outlining import outline
 from AnatomicalEmbedding.segmentation.segmenter import Segmenter, train_segmenter
 from AnatomicalEmbedding.segmentation.voxels import VoxelNet
@@ -105,7 +105,7 @@ def interval(of: Sequence[Measured]) -> tuple[float, float]:
 
 
 def evaluate_segmentation(
-    examples: Sequence[Example],
+    examples: Sequence[OutlinedScan],
     model: Model,
     seed: int = 0,
     shots: Sequence[int] = SHOTS,
@@ -157,7 +157,7 @@ def evaluate_segmentation(
     return SegmentationResult(tuple(measured), float(np.mean(seconds)))
 
 
-def measure(example: Example, found, segmenter: Segmenter, method: str, shots: int) -> list[Measured]:
+def measure(example: OutlinedScan, found, segmenter: Segmenter, method: str, shots: int) -> list[Measured]:
     """Every structure that the test scan outlines and the segmenter knows, against its truth."""
     labels = example.labels
     spacing = np.linalg.norm(labels.ijk_to_ras[:3, :3], axis=0)

@@ -14,7 +14,7 @@ from scans import make_store
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
 from AnatomicalEmbedding.registration.spline import SplineField
 from AnatomicalEmbedding.registration.transform import Registration
-from AnatomicalEmbedding.training.known_matches import WarpedScan, warp_scan
+from AnatomicalEmbedding.training.warped_scans import WarpedScan, warp_scan
 from AnatomicalEmbeddingLib.alignment.AlignmentLogic import AlignmentLogic
 
 LOW, HIGH = np.array([-90.0, -70.0, 40.0]), np.array([80.0, 75.0, 210.0])  # RAS mm
