@@ -186,19 +186,19 @@ def relate(labels: Sequence[MeasuredLabel], usual: Usual, embedding: EmbeddingMa
 
 def _known_labels(labels: Sequence[MeasuredLabel], usual: Usual, embedding: EmbeddingMap | None) -> ScanLabels:
     largest = {label.name: label for label in sorted(labels, key=lambda label: label.volume_ml)}
-    known = [largest[name] for name in usual.names if name in largest]
-    centres = np.array([label.centre_ras for label in known])
-    body = np.full((len(known), 3), np.nan)
+    scan_labels = [largest[name] for name in usual.names if name in largest]
+    centres = np.array([label.centre_ras for label in scan_labels])
+    body = np.full((len(scan_labels), 3), np.nan)
     # maps of mirrored scans, and of weights whose errors are not known, say nothing about the labels
     if embedding is not None and embedding.calibration is not None and not embedding.faults:
         inside = embedding.contains(centres)
         body[inside] = embedding.sample(centres[inside])
     errors = np.hypot(_MAP_MM, usual.spreads / 2)
     return ScanLabels(
-        known,
-        np.array([label.is_cut for label in known], dtype=bool),
+        scan_labels,
+        np.array([label.is_cut for label in scan_labels], dtype=bool),
         centres,
-        np.log([max(label.volume_ml, 0.01) for label in known]),
+        np.log([max(label.volume_ml, 0.01) for label in scan_labels]),
         body,
         np.nan_to_num(_student((body[:, None] - usual.places) / errors)),
     )

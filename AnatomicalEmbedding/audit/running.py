@@ -103,8 +103,8 @@ def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Re
     """Audit one entry. model: name of the weights for the scan's map, or "" if the scan is not read.
 
     Returns:
-        A record that can be written as JSON. name, part: of the entry. findings: see `AuditFinding.card`. error: why the
-        entry could not be audited, or "". Without an error also: patient; held: names of labelled structures; expected:
+        A record that can be written as JSON. name, part: of the entry. findings: see `AuditFinding.card`. error: why
+        the entry could not be audited, or "". Without an error also: patient; held: names of labelled structures; expected:
         names of structures that the scan should show -> place in the overview; hashes: of the voxels of labels and
         scan; overview: pictures of the scan.
     """

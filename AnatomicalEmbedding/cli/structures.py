@@ -73,9 +73,9 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _build_library(options: argparse.Namespace) -> int:
-    from ..structures.cross_validation import PHANTOM_SEED, build_library
     from ..structures.examples import labelled_boxes, phantom_boxes
     from ..structures.labelled_scans import load_cases
+    from ..structures.library_building import PHANTOM_SEED, build_library
 
     cases = [case for folder in options.data for case in load_cases(folder)]
     count = _LIBRARY_PHANTOMS if options.phantoms is None else options.phantoms

@@ -94,8 +94,8 @@ class BoxFinder:
         marked = read_examples(folder, model, report)
         if margins is not None:
             margins = margins.adapted(located_by_others(marked))
-        own = {name: [example for example, _ in of] for name, of in marked.items()}
-        return cls(choose_examples(own, structures, str(folder)), margins, recall=recall)
+        examples = {name: [example for example, _ in pairs] for name, pairs in marked.items()}
+        return cls(choose_examples(examples, structures, str(folder)), margins, recall=recall)
 
     def box(self, located: Located) -> np.ndarray | None:
         """Add margins to a box and clip it to the scan: (2, 3) RAS mm. Returns None if the structure is absent."""
@@ -103,18 +103,27 @@ class BoxFinder:
 
     def find(self, embedding: EmbeddingMap) -> dict[str, StructureBox]:
         """Find every structure in a map. Returns name of the structure -> box."""
-        found = locate(self.examples, embedding, self.effort, self.compare_examples)
-        for name, each in found.items():
+        located = locate(self.examples, embedding, self.effort, self.compare_examples)
+        boxes: dict[str, StructureBox] = {}
+        for name, structure in located.items():
             if all(example.scan.startswith(SYNTHETIC) for example in self.examples[name]):
-                found[name] = replace(each, remarks=(*each.remarks, _UNPROVEN))
-        return {name: StructureBox(name, each.status, self.box(each), each) for name, each in found.items()}
+                structure = replace(structure, remarks=(*structure.remarks, _UNPROVEN))
+            boxes[name] = StructureBox(name, structure.status, self.box(structure), structure)
+        return boxes
 
 
 def choose_examples(
     examples: Mapping[str, Sequence[Example]], structures: Sequence[str] | None, holder: str
 ) -> dict[str, Sequence[Example]]:
-    """Return the examples of `structures`, or all examples if it is None. holder: their source, for messages."""
-    return {name: examples[name] for name in (choose_names(structures, examples, holder) if structures else examples)}
+    """Return the examples of some structures.
+
+    Args:
+        examples: name of structure -> examples.
+        structures: names in any spelling; None for all structures.
+        holder: the source of the examples, for messages.
+    """
+    names = choose_names(structures, examples, holder) if structures else examples
+    return {name: examples[name] for name in names}
 
 
 def open_library(
@@ -122,7 +131,12 @@ def open_library(
 ) -> StructureLibrary:
     """Read a structure library from a file; without `path`, read the library next to the weights, or a shipped library.
 
-    model: name of the weights, for messages. weights: file of the weights, if it is known.
+    Args:
+        weights_hash: SHA-256 of the weights.
+        model: name of the weights, for messages.
+        path: file of the library.
+        weights: file of the weights, if it is known.
+
     Raises WeightsError if there is no library for these weights.
     """
     if path is not None:

@@ -62,7 +62,7 @@ def labelled_boxes(cases: Iterable[Case]) -> Iterator[BoxCase]:
     for case in cases:
         if case.structures:
             labels = case.label_map
-            yield BoxCase(case.id, case.patient, case, _known(labels))
+            yield BoxCase(case.id, case.patient, case, _whole_structures(labels))
 
 
 def phantom_boxes(seeds: Iterable[int]) -> Iterator[BoxCase]:
@@ -80,22 +80,22 @@ def structure_names(phantom: Phantom) -> dict[int, str]:
 def phantom_structures(phantom: Phantom) -> dict[str, KnownStructure]:
     """Find the structures, except ribs, that lie completely in the scan of a synthetic patient."""
     values = {name: number for number, name in structure_names(phantom).items() if not name.startswith("rib_")}
-    return _known(LabelMap(phantom.labels, phantom.volume.ijk_to_ras, values))
+    return _whole_structures(LabelMap(phantom.labels, phantom.volume.ijk_to_ras, values))
 
 
-def _known(labels: LabelMap) -> dict[str, KnownStructure]:
+def _whole_structures(labels: LabelMap) -> dict[str, KnownStructure]:
     ijk_to_ras = labels.ijk_to_ras
     names = {value: name for name, value in labels.values.items()}
     structures, _ = find_structures(labels.layers, ijk_to_ras, names)
     half_voxel = np.abs(ijk_to_ras[:3, :3]).sum(axis=1) / 2
-    known = {}
+    structures_by_name = {}
     for name in structures:
         voxels = np.argwhere(labels.mask(name))[:, ::-1]
         ras = transform_points(ijk_to_ras, voxels)
         extremes = structures[name][[2, 4, 6, 1, 3, 5]]  # reorder from KINDS to SIDES
         box = np.stack([ras.min(axis=0) - half_voxel, ras.max(axis=0) + half_voxel])
-        known[name] = KnownStructure(box, extremes, ras[:: max(1, len(ras) // _VOXELS)])
-    return known
+        structures_by_name[name] = KnownStructure(box, extremes, ras[:: max(1, len(ras) // _VOXELS)])
+    return structures_by_name
 
 
 def read_examples(
@@ -104,6 +104,8 @@ def read_examples(
     """Read examples from scans with label maps or ROI files. Returns structure name -> [(example, map of its scan)].
 
     Args:
+        folder: folder of the scans.
+        model: makes the maps.
         report: called with a sentence for each structure that cannot be an example.
 
     Raises:
@@ -116,8 +118,8 @@ def read_examples(
         case = load_case(scan)
         marked: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
         if case is not None and case.structures:
-            known = next(iter(labelled_boxes([case]))).structures
-            marked = {name: (structure.box_ras, structure.extremes_ras) for name, structure in known.items()}
+            structures = next(iter(labelled_boxes([case]))).structures
+            marked = {name: (structure.box_ras, structure.extremes_ras) for name, structure in structures.items()}
         for name, reason in case.left_out.items() if case is not None else ():
             report(f"{scan.name}: {name} cannot be an example: {reason}")
         marked |= {name: (box, None) for name, box in _drawn_boxes(scan).items()}

@@ -16,14 +16,15 @@ MIN_VOXELS = 50
 # Structures that are left out: reason -> words (regular expressions) in their names.
 LEFT_OUT_WORDS = {
     "a finding, at another place in every patient": (
-        "tumor", "tumour", "lesion", "cyst", "nodule", "metastas[ei]s", "lymph_?node", "gtv", "ctv", "ptv",
+        *("tumor", "tumour", "lesion", "cyst", "nodule", "metastas[ei]s", "lymph_?node"),
+        *("gtv", "ctv", "ptv"),  # target volumes of radiotherapy
     ),
-}  # fmt: skip
+}
 # Structures without a well-defined centre and extremes: reason -> whole names.
 LEFT_OUT_NAMES = {
     "spread over the body": (
-        "arteries", "background", "body", "bone", "bones", "fat", "muscle", "muscles", "skeleton", "skin",
-        "soft_tissue", "table", "veins", "vessels",
+        *("arteries", "background", "body", "bone", "bones", "fat", "muscle", "muscles", "skeleton", "skin"),
+        *("soft_tissue", "table", "veins", "vessels"),
         *(
             f"{tissue}_{part}"
             for tissue in ("blood_vessels", "cartilage", "lymphatic_nodes", "muscle", "residual_tissue", "skin")
@@ -32,7 +33,7 @@ LEFT_OUT_NAMES = {
     ),
     # Radiotherapy contours contain only the part near the target volume, so both ends are arbitrary.
     "longer than most scans and often drawn only in part": ("spinal_cord", "spinal_canal"),
-}  # fmt: skip
+}
 
 # Group of points -> heading of the group in reports. "extreme" is the group of all six extreme points.
 GROUPS = {
@@ -113,14 +114,17 @@ def find_structures(
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Find points of the structures of a label map; unsuitable structures are left out.
 
-    labels: (k, j, i) integers, 0 = background; or several such layers. ijk_to_ras: (4, 4).
-    names: label value -> name, each name once.
-    measure: the function that returns the points of a structure.
+    Args:
+        labels: (k, j, i) integers, 0 = background; or several such layers.
+        ijk_to_ras: (4, 4).
+        names: label value -> name, each name once.
+        measure: the function that returns the points of a structure.
+
     Returns name -> points (m, 3) RAS mm, and name -> reason for each structure that was left out.
     Reasons: the name is in LEFT_OUT_WORDS or LEFT_OUT_NAMES, the structure has fewer than MIN_VOXELS voxels, or the
     border of the scan cuts the structure, so its true centre and extremes are not known.
     """
-    found, left_out = {}, {}
+    points, left_out = {}, {}
     layers = [labels] if isinstance(labels, np.ndarray) else labels
     voxels_of = {label: ijk for layer in layers for label, ijk in voxels_by_label(layer).items()}
     last = np.array(layers[0].shape[::-1]) - 1
@@ -132,10 +136,10 @@ def find_structures(
         if reason is None and bool(((ijk == 0) | (ijk == last)).any()):
             reason = "cut by the border of the scan"
         if reason is None:
-            found[name] = measure(ijk, ijk_to_ras)
+            points[name] = measure(ijk, ijk_to_ras)
         else:
             left_out[name] = reason
-    return found, left_out
+    return points, left_out
 
 
 def voxels_by_label(labels: np.ndarray) -> dict[int, np.ndarray]:

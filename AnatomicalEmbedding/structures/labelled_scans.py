@@ -142,9 +142,9 @@ def load_case(scan: Path) -> Case | None:
         return None
     points = _read_landmarks(landmarks) if landmarks.exists() else {}
     if labels is None and in_dicom.exists():
-        held = _read_dicom(in_dicom, scan)
-        names_of = {value: name for name, value in held.values.items()}
-        structures, left_out = find_structures(held.layers, held.ijk_to_ras, names_of)
+        labels_in_dicom = _read_dicom(in_dicom, scan)
+        names_of = {value: name for name, value in labels_in_dicom.values.items()}
+        structures, left_out = find_structures(labels_in_dicom.layers, labels_in_dicom.ijk_to_ras, names_of)
         return Case(case_id, scan, structures, points, left_out, in_dicom)
     if labels is None:
         return Case(case_id, scan, landmarks=points)
@@ -189,8 +189,8 @@ def _check_same_grid(scan: Path, labels: Path, image: sitk.Image) -> None:
     except RuntimeError as error:
         raise VolumeError(f"{scan}: the file is damaged or is not an image; copy the file again.") from error
     size = reader.GetSize()[:3]
-    apart = corners_apart(image_affine(reader), image_affine(image), size[::-1])
-    if size != image.GetSize() or apart > GRIDS_AGREE_MM:
+    distance_mm = corners_apart(image_affine(reader), image_affine(image), size[::-1])
+    if size != image.GetSize() or distance_mm > GRIDS_AGREE_MM:
         raise VolumeError(
             f"{labels}: has another grid than {scan.name}; resample the label map to the grid of the scan."
         )
@@ -280,10 +280,11 @@ def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pa
     pairs = []
     for template, target in [*permutations(cases, 2), *product(templates, cases)]:
         films = is_picture(template.path) and is_picture(target.path)
-        own, other = (_points(case, films or template.patient == target.patient) for case in (template, target))
-        if shared := [key for key in own if key in other]:
+        as_landmarks = films or template.patient == target.patient
+        template_points, target_points = (_points(case, as_landmarks) for case in (template, target))
+        if shared := [key for key in template_points if key in target_points]:
             names, kinds = zip(*shared, strict=True)
-            places = (np.array([points[key] for key in shared]) for points in (own, other))
+            places = (np.array([points[key] for key in shared]) for points in (template_points, target_points))
             pairs.append(Pair(template, target, names, kinds, *places))
     return pairs
 
@@ -293,4 +294,4 @@ def _points(case: Case, as_landmarks: bool) -> dict[tuple[str, str], np.ndarray]
     if as_landmarks:
         return {(name, LANDMARK): point for name, point in sorted(case.landmarks.items())}
     structures = sorted(case.structures.items())
-    return {(name, kind): point for name, of in structures for kind, point in zip(KINDS, of, strict=True)}
+    return {(name, kind): point for name, points in structures for kind, point in zip(KINDS, points, strict=True)}

@@ -39,7 +39,7 @@ class StructureLibrary:
         effort: effort of matching for which the examples were made.
         margins: margins for boxes found with this library, or None.
         example_margins: margins for boxes found from a few examples of a user, or None.
-        about: origin of the library.
+        facts: origin of the library.
     """
 
     weights_hash: str
@@ -47,12 +47,13 @@ class StructureLibrary:
     effort: str = "fast"
     margins: Margins | None = None
     example_margins: Margins | None = None
-    about: dict = field(default_factory=dict)
+    facts: dict = field(default_factory=dict)
 
     def save(self, path: str | Path) -> None:
         """Write one complete file, or no file. Raises WeightsError if the file cannot be written."""
         tensors, index = {}, {}
-        organs = sorted({organ.name for of in self.examples.values() for example in of for organ in example.organs})
+        all_examples = [example for examples in self.examples.values() for example in examples]
+        organs = sorted({organ.name for example in all_examples for organ in example.organs})
         for number, (name, examples) in enumerate(sorted(self.examples.items())):
             index[name] = [example.scan for example in examples]
             for n, example in enumerate(examples):
@@ -62,11 +63,11 @@ class StructureLibrary:
                 tensors[f"{key}.coordinates"] = example.query.coordinates.float()
                 tensors[f"{key}.sizes"] = example.query.sizes.float()
                 if example.organs:
-                    rows = [[organs.index(each.name), each.overlap, *each.offset_mm] for each in example.organs]
+                    rows = [[organs.index(organ.name), organ.overlap, *organ.offset_mm] for organ in example.organs]
                     tensors[f"{key}.organs"] = torch.tensor(rows, dtype=torch.float32)
                 if example.query.descriptors is not None:
                     tensors[f"{key}.descriptors"] = example.query.descriptors.half()
-        about = {
+        metadata = {
             "format_version": FORMAT_VERSION,
             "weights_sha256": self.weights_hash,
             "effort": self.effort,
@@ -74,9 +75,9 @@ class StructureLibrary:
             "organs": organs,
             "margins": None if self.margins is None else self.margins.to_dict(),
             "example_margins": None if self.example_margins is None else self.example_margins.to_dict(),
-            "about": self.about,
+            "about": self.facts,
         }
-        write_tensor_file(path, tensors, {_METADATA_KEY: json.dumps(about)}, WeightsError)
+        write_tensor_file(path, tensors, {_METADATA_KEY: json.dumps(metadata)}, WeightsError)
 
     @classmethod
     def load(cls, path: str | Path) -> StructureLibrary:
@@ -84,19 +85,19 @@ class StructureLibrary:
         if not Path(path).is_file():
             raise WeightsError(f"{path}: no such file; give the path of a structure library.")
         try:
-            about, tensors = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
-            weights_hash = str(about["weights_sha256"])
-            organs = tuple(canonical_name(str(name)) for name in about.get("organs", ()))
-            examples = {
-                canonical_name(name): [
+            metadata, tensors = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
+            weights_hash = str(metadata["weights_sha256"])
+            organs = tuple(canonical_name(str(name)) for name in metadata.get("organs", ()))
+            examples: dict[str, list[Example]] = {}
+            for number, (name, scans) in enumerate(sorted(metadata["structures"].items())):
+                examples[canonical_name(name)] = [
                     _read(tensors, f"{number}.{n}", str(scan), weights_hash, organs) for n, scan in enumerate(scans)
                 ]
-                for number, (name, scans) in enumerate(sorted(about["structures"].items()))
-            }
-            margins, own = (
-                None if about[key] is None else Margins.from_dict(about[key]) for key in ("margins", "example_margins")
+            margins, example_margins = (
+                None if metadata[key] is None else Margins.from_dict(metadata[key])
+                for key in ("margins", "example_margins")
             )
-            return cls(weights_hash, examples, about["effort"], margins, own, about["about"])
+            return cls(weights_hash, examples, metadata["effort"], margins, example_margins, metadata["about"])
         except NewerFormatError:
             raise WeightsError(f"{path}: was written by a newer version of this program; update the program.") from None
         except (*DAMAGED, WeightsError):
@@ -107,32 +108,34 @@ class StructureLibrary:
 
 def _read(tensors: dict[str, torch.Tensor], key: str, scan: str, weights_hash: str, organs: Sequence[str]) -> Example:
     box, points, coordinates, sizes = (tensors[f"{key}.{name}"] for name in ("box", "points", "coordinates", "sizes"))
-    described, near = tensors.get(f"{key}.descriptors"), tensors.get(f"{key}.organs", torch.zeros(0, _COLUMNS))
+    descriptors, near_organs = tensors.get(f"{key}.descriptors"), tensors.get(f"{key}.organs", torch.zeros(0, _COLUMNS))
     count = len(points)
     check_size(box, (2, 3), torch.float32)
-    for of in (points, coordinates, sizes):
-        check_size(of, (count,) if of is sizes else (count, 3), torch.float32)
-        if of.abs().max() > _LARGEST_COORDINATE_MM:
+    for values in (points, coordinates, sizes):
+        check_size(values, (count,) if values is sizes else (count, 3), torch.float32)
+        if values.abs().max() > _LARGEST_COORDINATE_MM:
             raise ValueError("a place lies beyond any body")
-    if described is not None:
-        check_size(described, (count, None), torch.float16)
+    if descriptors is not None:
+        check_size(descriptors, (count, None), torch.float16)
     if (
-        near.dtype != torch.float32
-        or near.ndim != 2
-        or near.shape[1] != _COLUMNS
-        or near.abs().gt(_LARGEST_COORDINATE_MM).any()
+        near_organs.dtype != torch.float32
+        or near_organs.ndim != 2
+        or near_organs.shape[1] != _COLUMNS
+        or near_organs.abs().gt(_LARGEST_COORDINATE_MM).any()
     ):
         raise ValueError("the organs are damaged")
-    query = Query(weights_hash, coordinates.double(), sizes.double(), None if described is None else described.float())
-    rows = near.double().numpy()
-    seen = tuple(NearOrgan(organs[int(row[0])], float(row[1]), row[2:]) for row in rows)
-    return Example(scan, box.double().numpy(), points.double().numpy(), query, seen)
+    query = Query(
+        weights_hash, coordinates.double(), sizes.double(), None if descriptors is None else descriptors.float()
+    )
+    rows = near_organs.double().numpy()
+    overlapping = tuple(NearOrgan(organs[int(row[0])], float(row[1]), row[2:]) for row in rows)
+    return Example(scan, box.double().numpy(), points.double().numpy(), query, overlapping)
 
 
 def shipped_library(weights_hash: str, weights: Path | None = None) -> StructureLibrary | None:
     """Read the library for the weights with this SHA-256, next to the file `weights` or shipped; None without it."""
     for path in companions("Structures", SUFFIX, weights):
-        found = StructureLibrary.load(path)
-        if found.weights_hash == weights_hash:
-            return found
+        library = StructureLibrary.load(path)
+        if library.weights_hash == weights_hash:
+            return library
     return None

@@ -64,7 +64,7 @@ class Located:
         present: 0 to 1, share of the structure's points inside the target; if 0, `box_ras` lies outside the scan.
         cut: names of the sides that lie beyond the scan's edge.
         remarks: sentences about an uncertain level, and about examples whose boxes are far from the other boxes.
-        near: names of sides inside the scan that are nearer to its edge than NEAR_ERRORS times their likely error.
+        near_edge: names of sides inside the scan that are nearer to its edge than NEAR_ERRORS times their likely error.
         scan_ras: (2, 3) RAS mm, the box of the scan.
         levels: for a vertebra, disc or rib of uncertain level, the two possible levels ("L3 or L4"); else "".
     """
@@ -75,7 +75,7 @@ class Located:
     present: float
     cut: tuple[str, ...]
     remarks: tuple[str, ...] = ()
-    near: tuple[str, ...] = ()
+    near_edge: tuple[str, ...] = ()
     scan_ras: np.ndarray = field(default_factory=lambda: np.array([[-np.inf] * 3, [np.inf] * 3]))
     levels: str = ""
 
@@ -89,7 +89,7 @@ class Located:
         low, high = self.in_scan(self.box_ras)
         present = self.present if (high > low).all() else 0.0
         error_share = self.sigma_mm.max() / max((self.box_ras[1] - self.box_ras[0]).min(), 1e-6)
-        return decide_box(present, bool(self.cut), bool(self.near), error_share, bool(self.levels))
+        return decide_box(present, bool(self.cut), bool(self.near_edge), error_share, bool(self.levels))
 
 
 def make_example(
@@ -98,6 +98,8 @@ def make_example(
     """Make an example from a box (2, 3) RAS mm.
 
     Args:
+        embedding: map of the scan with the structure.
+        box_ras: (2, 3) RAS mm.
         extremes_ras: (6, 3) RAS mm, a point of the structure on each of the SIDES; default: the middle of each side.
         effort: effort of matching for which the example is made.
 
@@ -116,13 +118,12 @@ def make_example(
     inside = embedding.contains(points)
     if inside[6:].sum() < _FEWEST_POINTS:
         raise PointsError(f"{name}: most of the box lies outside this scan; use the scan in which the box was drawn.")
-    held = held_in(embedding, points)
-    return Example(
-        name, box_ras, held, read_query(embedding, held, effort), near_organs(box_ras, embedding.organ_boxes)
-    )
+    points = move_inside(embedding, points)
+    organs = near_organs(box_ras, embedding.organ_boxes)
+    return Example(name, box_ras, points, read_query(embedding, points, effort), organs)
 
 
-def held_in(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
+def move_inside(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
     """Move points (n, 3) RAS mm that lie outside the scan to the scan's border."""
     ijk = transform_points(np.linalg.inv(embedding.scan_to_ras), points_ras)
     return transform_points(embedding.scan_to_ras, np.clip(ijk, -0.49, np.array(embedding.scan_shape[::-1]) - 0.51))
@@ -138,6 +139,8 @@ def locate(
 
     Args:
         structures: name of structure -> examples.
+        target: map of the target.
+        effort: effort of matching.
         compare_examples: add a remark about each example whose box is far from the boxes of the other examples.
 
     Raises PointsError for a structure without examples, and the errors of `matching.match.match_query`.
@@ -145,23 +148,23 @@ def locate(
     for name, examples in structures.items():
         if not examples:
             raise PointsError(f"{name}: this structure has no example; mark the structure in at least one scan.")
-    every = [example for examples in structures.values() for example in examples]
-    if not every:
+    all_examples = [example for examples in structures.values() for example in examples]
+    if not all_examples:
         return {}
-    answers = match_query(join_queries([example.query for example in every]), [target], effort)[0]
-    ends = np.cumsum([len(example.points_ras) for example in every])[:-1]
+    answers = match_query(join_queries([example.query for example in all_examples]), [target], effort)[0]
+    ends = np.cumsum([len(example.points_ras) for example in all_examples])[:-1]
     places = np.split(answers.points_ras, ends)
     trusts = np.split(_trust(answers), ends)
-    guesses = [_sides(*one) for one in zip(every, places, trusts, strict=True)]
-    found, first = {}, 0
+    guesses = list(map(_sides, all_examples, places, trusts))
+    located, first = {}, 0
     for name, examples in structures.items():
-        these = slice(first, first + len(examples))
-        found[name] = _combined(name, examples, guesses[these], trusts[these], target)
+        rows = slice(first, first + len(examples))
+        located[name] = _combined(name, examples, guesses[rows], trusts[rows], target)
         if compare_examples:
-            remarks = _disagreements(examples, np.array(guesses[these]))
-            found[name] = replace(found[name], remarks=found[name].remarks + remarks)
+            remarks = _disagreements(examples, np.array(guesses[rows]))
+            located[name] = replace(located[name], remarks=located[name].remarks + remarks)
         first += len(examples)
-    return found
+    return located
 
 
 def _trust(answers: Matches) -> np.ndarray:
@@ -189,8 +192,8 @@ def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarra
     for _ in range(_ROUNDS):
         normal = design.T @ (design * robust[:, None]) + damping * robust.sum()
         fit = np.linalg.solve(normal, design.T @ (moved * robust[:, None]))
-        left = np.linalg.norm(moved - design @ fit, axis=1)
-        robust = weight / (1 + (left / max(float(np.median(left)), _KNEE_MM)) ** 2)
+        residual_mm = np.linalg.norm(moved - design @ fit, axis=1)
+        robust = weight / (1 + (residual_mm / max(float(np.median(residual_mm)), _KNEE_MM)) ** 2)
     extremes = points[:6] + design[:6] @ fit
     beyond = example.box_ras.ravel() - points[:6].ravel()[_OWN_AXIS]  # sides minus extreme points
     return extremes.ravel()[_OWN_AXIS] + beyond
@@ -205,7 +208,7 @@ def _combined(
 ) -> Located:
     sides = np.array(guesses)
     middle = np.median(sides, axis=0)
-    held = np.array([float((trust[:, 0] > 0).mean()) for trust in trusts])
+    present_shares = np.array([float((trust[:, 0] > 0).mean()) for trust in trusts])
     expected = np.array([np.median(trust[:, 1]) for trust in trusts])
     spread = 1.48 * np.median(np.abs(sides - middle), axis=0) if len(sides) > 2 else np.zeros(6)
     sigma = np.sqrt(np.median(expected) ** 2 / 3 / np.sqrt(len(sides)) + spread**2)
@@ -213,18 +216,17 @@ def _combined(
     low, high = scan
     by_organ = sides_by_organ([example.organs for example in examples], target.organ_boxes, scan, target.cell_mm)
     if by_organ is not None:
-        sides_there, weight = by_organ
-        middle = (middle / sigma**2 + sides_there * weight) / (1 / sigma**2 + weight)
+        organ_sides, weight = by_organ
+        middle = (middle / sigma**2 + organ_sides * weight) / (1 / sigma**2 + weight)
     box = np.sort(middle.reshape(2, 3), axis=0)
     inside_mm = np.concatenate([box[0] - low, high - box[1]])
-    cut = tuple(side for side, left in zip(SIDES, inside_mm, strict=True) if left < 0)
-    near = tuple(
-        side for side, left, error in zip(SIDES, inside_mm, sigma, strict=True) if 0 <= left < NEAR_ERRORS * error
-    )
-    present = float(np.median(held)) if np.median(held) * len(trusts[0]) >= 2 else 0.0
+    sides_mm = list(zip(SIDES, inside_mm, sigma, strict=True))
+    cut = tuple(side for side, distance, _ in sides_mm if distance < 0)
+    near_edge = tuple(side for side, distance, error in sides_mm if 0 <= distance < NEAR_ERRORS * error)
+    present = float(np.median(present_shares)) if np.median(present_shares) * len(trusts[0]) >= 2 else 0.0
     levels = _doubtful_levels(name, box, target)
     remarks = (level_sentence(levels),) if levels else ()
-    return Located(name, box, sigma, present, cut, remarks, near, scan, levels)
+    return Located(name, box, sigma, present, cut, remarks, near_edge, scan, levels)
 
 
 def _doubtful_levels(name: str, box: np.ndarray, target: EmbeddingMap) -> str:
@@ -232,7 +234,7 @@ def _doubtful_levels(name: str, box: np.ndarray, target: EmbeddingMap) -> str:
     level, middle = level_of(name), box.mean(axis=0)
     if level is None or not target.provenance.metric or is_counted(level, middle[2], spine_ends(target)):
         return ""
-    return doubtful_level(name, level, float(target.sample(held_in(target, middle[None]))[0, 2]))
+    return doubtful_level(name, level, float(target.sample(move_inside(target, middle[None]))[0, 2]))
 
 
 def _disagreements(examples: Sequence[Example], sides: np.ndarray) -> tuple[str, ...]:
@@ -245,9 +247,9 @@ def _disagreements(examples: Sequence[Example], sides: np.ndarray) -> tuple[str,
     middles = sides.reshape(-1, 2, 3).mean(axis=1)
     remarks = []
     for n, example in enumerate(examples):
-        others = np.delete(middles, n, axis=0)
-        centre = np.median(others, axis=0)
-        usual = float(np.median(np.linalg.norm(others - centre, axis=1)))
+        other_middles = np.delete(middles, n, axis=0)
+        centre = np.median(other_middles, axis=0)
+        usual = float(np.median(np.linalg.norm(other_middles - centre, axis=1)))
         off = float(np.linalg.norm(middles[n] - centre))
         if off > max(_DISAGREES_MM, _DISAGREES_TIMES * usual):
             remarks.append(f"the box from the example in {example.scan} is {off:.0f} mm from the other boxes")

@@ -48,17 +48,24 @@ class KnownBox:
 
     def volume_ratio(self, box: np.ndarray) -> float:
         """Return the scan's volume divided by the volume of the box inside the scan; infinite if the box is outside."""
-        scan, inside = (np.diff(each, axis=0).prod() for each in (self.located.scan_ras, self.located.in_scan(box)))
+        scan, inside = (np.diff(ends, axis=0).prod() for ends in (self.located.scan_ras, self.located.in_scan(box)))
         return float(scan / inside) if inside > 0 else float("inf")
 
 
 def known_boxes(
     target: BoxCase, embedding: EmbeddingMap, examples: Mapping[str, Sequence[Example]], effort: str = "standard"
 ) -> list[KnownBox]:
-    """Locate structures that lie completely in a scan. examples: name of structure -> examples of other patients."""
-    found = locate(examples, embedding, effort)
+    """Locate structures that lie completely in a scan.
+
+    Args:
+        target: the scan with its true structures.
+        embedding: map of the scan.
+        examples: name of structure -> examples of other patients.
+        effort: effort of matching.
+    """
+    located = locate(examples, embedding, effort)
     truth = target.structures
-    return [KnownBox(target.id, each, truth[name].box_ras, truth[name].voxels_ras) for name, each in found.items()]
+    return [KnownBox(target.id, box, truth[name].box_ras, truth[name].voxels_ras) for name, box in located.items()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,13 +106,13 @@ class Margins:
         """Add margins to a box and clip it to the scan: (2, 3) RAS mm."""
         return located.in_scan(grown(located.box_ras, self.margins_mm(located, recall)))
 
-    def adapted(self, known: Sequence[KnownBox]) -> Margins:
-        """Return new margins with scales learned from a user's examples. known: result of `located_by_others`."""
-        if not known:
+    def adapted(self, boxes: Sequence[KnownBox]) -> Margins:
+        """Return new margins with scales learned from a user's examples. boxes: result of `located_by_others`."""
+        if not boxes:
             return self
-        off, names = _errors(known), np.array([box.located.name for box in known])
-        own = {str(name): _shrunk(off[names == name], self.scales[_COMMON]) for name in np.unique(names)}
-        return Margins(self.recall, self.boxes, self.scales | own)
+        off, names = _errors(boxes), np.array([box.located.name for box in boxes])
+        structure_scales = {str(name): _shrunk(off[names == name], self.scales[_COMMON]) for name in np.unique(names)}
+        return Margins(self.recall, self.boxes, self.scales | structure_scales)
 
     def to_dict(self) -> dict:
         scales = {name: np.round(scale, 3).tolist() for name, scale in self.scales.items()}
@@ -127,42 +134,42 @@ class Margins:
         raise WeightsError("the box margins are damaged or of another version; download the structure library again.")
 
 
-def learn_margins(known: Sequence[KnownBox], by_structure: bool) -> Margins:
-    """Learn margins from boxes with known truth. Raises AnatomicalEmbeddingError if there is no box.
+def learn_margins(boxes: Sequence[KnownBox], by_structure: bool) -> Margins:
+    """Learn margins from boxes with boxes truth. Raises AnatomicalEmbeddingError if there is no box.
 
     Scales (true error / expected error) are learned from real scans if there are any, because boxes of synthetic
     patients have smaller errors. by_structure: if True, also learn scales for each structure, and measure the recall of
     a patient's boxes with scales from the other patients.
     """
-    if not known:
+    if not boxes:
         raise AnatomicalEmbeddingError("margins need structures with known boxes, but no box was given; add scans.")
-    off = _errors(known)
-    is_real = np.array([not box.target.startswith(SYNTHETIC) for box in known])
+    off = _errors(boxes)
+    is_real = np.array([not box.target.startswith(SYNTHETIC) for box in boxes])
     real = is_real if is_real.any() else ~is_real
-    names = np.array([box.located.name for box in known])
-    patients = np.array([patient_of(box.target) for box in known])
-    recalls = np.empty((len(known), len(TIMES)))
+    names = np.array([box.located.name for box in boxes])
+    patients = np.array([patient_of(box.target) for box in boxes])
+    recalls = np.empty((len(boxes), len(TIMES)))
     for patient in np.unique(patients):
-        others = patients != patient if by_structure and len(np.unique(patients)) > 1 else np.ones(len(known), bool)
-        others &= real | ~real[others].any()
-        scales = _scales(off[others], names[others], by_structure)
+        usable = patients != patient if by_structure and len(np.unique(patients)) > 1 else np.ones(len(boxes), bool)
+        usable &= real | ~real[usable].any()
+        scales = _scales(off[usable], names[usable], by_structure)
         for n in np.flatnonzero(patients == patient):
-            recalls[n] = _recall(known[n], scales)
+            recalls[n] = _recall(boxes[n], scales)
     groups = [recalls[group] for group in (is_real, ~is_real) if group.any()]
-    boxes = len(groups) ** 2 / sum(1 / len(group) for group in groups)  # Kish's effective number of boxes
+    count = len(groups) ** 2 / sum(1 / len(group) for group in groups)  # Kish's effective number of boxes
     recall = np.min([group.mean(axis=0) for group in groups], axis=0)
-    return Margins(recall, int(boxes), _scales(off[real], names[real], by_structure))
+    return Margins(recall, int(count), _scales(off[real], names[real], by_structure))
 
 
 def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]]]) -> list[KnownBox]:
     """Locate each example with the other examples of its structure. Structures with 1 or 2 examples are left out."""
-    known = []
-    for name, of in marked.items():
-        for n, (example, embedding) in enumerate(of if len(of) > 2 else ()):
-            others = [other for m, (other, _) in enumerate(of) if m != n]
-            located = locate({name: others}, embedding)[name]
-            known.append(KnownBox(example.scan, located, example.box_ras, example.points_ras))
-    return known
+    boxes = []
+    for name, pairs in marked.items():
+        for n, (example, embedding) in enumerate(pairs if len(pairs) > 2 else ()):
+            sources = [source for m, (source, _) in enumerate(pairs) if m != n]
+            located = locate({name: sources}, embedding)[name]
+            boxes.append(KnownBox(example.scan, located, example.box_ras, example.points_ras))
+    return boxes
 
 
 def _scales(off: np.ndarray, names: np.ndarray, by_structure: bool) -> dict[str, np.ndarray]:
@@ -181,18 +188,18 @@ def _shrunk(off: np.ndarray, common: np.ndarray) -> np.ndarray:
     return np.sqrt(((off**2).sum(axis=0) + _DOUBT * common**2) / (len(off) + _DOUBT))
 
 
-def _errors(known: Sequence[KnownBox]) -> np.ndarray:
+def _errors(boxes: Sequence[KnownBox]) -> np.ndarray:
     """Return (n, 6): true error / expected error of each side of n boxes; positive where the box is too small."""
-    return np.array([(box.truth_ras - box.located.box_ras).ravel() * OUTWARD / box.located.sigma_mm for box in known])
+    return np.array([(box.truth_ras - box.located.box_ras).ravel() * OUTWARD / box.located.sigma_mm for box in boxes])
 
 
 def _likely(located: Located, scales: dict[str, np.ndarray]) -> np.ndarray:
     return located.sigma_mm * scales.get(located.name, scales[_COMMON])
 
 
-def _recall(known: KnownBox, scales: dict[str, np.ndarray]) -> np.ndarray:
+def _recall(box: KnownBox, scales: dict[str, np.ndarray]) -> np.ndarray:
     """Return, for each factor in TIMES, the share of points inside the box with margins of factor * likely error."""
-    low, high = known.located.box_ras
-    beyond = np.concatenate([low - known.points_ras, known.points_ras - high], axis=1)
-    needed = np.sort((beyond / _likely(known.located, scales)).max(axis=1))
+    low, high = box.located.box_ras
+    beyond = np.concatenate([low - box.points_ras, box.points_ras - high], axis=1)
+    needed = np.sort((beyond / _likely(box.located, scales)).max(axis=1))
     return np.searchsorted(needed, TIMES, side="right") / len(needed)

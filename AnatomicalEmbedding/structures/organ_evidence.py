@@ -36,16 +36,16 @@ class NearOrgan:
 
 def near_organs(box_ras: np.ndarray, organ_boxes: Mapping[str, np.ndarray]) -> tuple[NearOrgan, ...]:
     """Find the organs whose boxes overlap most with a box (2, 3) RAS mm. The largest overlap comes first."""
-    every = [
+    organs = [
         NearOrgan(name, intersection_over_union(box_ras, organ), (box_ras - organ).ravel())
         for name, organ in organ_boxes.items()
     ]
-    every = [each for each in every if each.overlap > _LEAST_OVERLAP]
-    return tuple(sorted(every, key=lambda each: -each.overlap)[:_MOST_ORGANS])
+    overlapping = [organ for organ in organs if organ.overlap > _LEAST_OVERLAP]
+    return tuple(sorted(overlapping, key=lambda organ: -organ.overlap)[:_MOST_ORGANS])
 
 
 def sides_by_organ(
-    near: Sequence[Sequence[NearOrgan]],
+    organs_of_examples: Sequence[Sequence[NearOrgan]],
     organ_boxes: Mapping[str, np.ndarray],
     bounds_ras: np.ndarray,
     cell_mm: np.ndarray,
@@ -53,7 +53,7 @@ def sides_by_organ(
     """Place the sides of a structure in a target, with the help of the organ that overlaps most with the structure.
 
     Args:
-        near: for each example, the result of `near_organs`.
+        organs_of_examples: for each example, the result of `near_organs`.
         organ_boxes: organ boxes of the target's map.
         bounds_ras: (2, 3) RAS mm, box of the target scan.
         cell_mm: (3,) size of a cell of the target's map.
@@ -63,13 +63,14 @@ def sides_by_organ(
         (6,). None if no organ overlaps enough.
     """
     overlaps: dict[str, float] = {}
-    for organ in (organ for of in near for organ in of):
-        overlaps[organ.name] = overlaps.get(organ.name, 0.0) + organ.overlap / len(near)
+    all_organs = [organ for organs in organs_of_examples for organ in organs]
+    for organ in all_organs:
+        overlaps[organ.name] = overlaps.get(organ.name, 0.0) + organ.overlap / len(organs_of_examples)
     best = max(overlaps, key=lambda name: overlaps[name], default="")
     if best not in organ_boxes or overlaps[best] < _LEAST_MEAN_OVERLAP:
         return None
     sides = organ_boxes[best].ravel()
-    offsets = np.array([organ.offset_mm for of in near for organ in of if organ.name == best])
+    offsets = np.array([organ.offset_mm for organ in all_organs if organ.name == best])
     usual = np.median(offsets, axis=0)
     squares = ((offsets - usual) ** 2).sum(axis=0) + _USUAL_COUNT * _USUAL_MM**2
     variance = squares / (len(offsets) - 1 + _USUAL_COUNT) * (1 + 1 / len(offsets))

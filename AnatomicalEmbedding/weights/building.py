@@ -29,7 +29,7 @@ from ..embedding.orientation import in_cells
 from ..embedding.working_grid import WorkingGrid
 from ..errors import AnatomicalEmbeddingError, CancelledError, require
 from ..files import file_sha256, parse_json, write_text
-from ..structures import cross_validation
+from ..structures import library_building
 from ..structures.examples import labelled_boxes, phantom_boxes
 from ..structures.label_names import structure_name
 from ..structures.labelled_scans import list_scans, load_case
@@ -324,10 +324,10 @@ class WeightsBuild:
         folders = self._chosen_scans(), self._drawn_scans()
         found = (load_case(scan) for folder in folders for scan in list_scans(folder))
         cases = [case for case in found if case is not None]
-        first = cross_validation.PHANTOM_SEED
+        first = library_building.PHANTOM_SEED
         seeds = range(first, first + self.plan.numbers["library_phantoms"])
         about = {"weights": self._model.name, "scans": [case.id for case in cases], "phantoms": list(seeds)}
-        cross_validation.build_library(
+        library_building.build_library(
             [*labelled_boxes(cases), *phantom_boxes(seeds)], self._model, about,
             self._progress,
         ).save(result)  # fmt: skip

@@ -119,7 +119,7 @@ class TestLibrary:
         np.testing.assert_allclose(other.box_ras, one.box_ras, atol=0.1)
         np.testing.assert_allclose(other.box_ras, BOX + (2.0, 1.0, 0.0), atol=3.0)
         assert back.margins.times_for(0.9) == library.margins.times_for(0.9)
-        assert (back.effort, back.example_margins, back.about) == ("fast", None, {"by": "a test"})
+        assert (back.effort, back.example_margins, back.facts) == ("fast", None, {"by": "a test"})
 
     def test_what_does_not_fit_is_refused(self, library, tmp_path):
         path = tmp_path / f"own{SUFFIX}"

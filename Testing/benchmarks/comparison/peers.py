@@ -18,7 +18,7 @@ from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.structures.cross_validation import PeerBoxes
 from AnatomicalEmbedding.structures.examples import BoxCase
 from AnatomicalEmbedding.structures.labelled_scans import Case
-from AnatomicalEmbedding.structures.locating import held_in
+from AnatomicalEmbedding.structures.locating import move_inside
 
 from .ants import AntsSyN
 from .convex_adam import ConvexAdam
@@ -117,7 +117,7 @@ def peer_boxes() -> PeerBoxes:
 def _union(sources: list[BoxCase], name: str, maps: Mapping[str, EmbeddingMap], target: EmbeddingMap) -> np.ndarray:
     """The examples' boxes joined in the common body, as the box of the target's cells that lie in it."""
     asked = [(maps[case.id], case.structures[name].extremes_ras) for case in sources]
-    points = [embedding.sample(held_in(embedding, extremes)) for embedding, extremes in asked]
+    points = [embedding.sample(move_inside(embedding, extremes)) for embedding, extremes in asked]
     low, high = np.min([p.min(axis=0) for p in points], axis=0), np.max([p.max(axis=0) for p in points], axis=0)
     cells, coordinate = target.body_cells
     inside = ((coordinate.numpy() >= low) & (coordinate.numpy() <= high)).all(axis=1)

@@ -1,0 +1,83 @@
+"""Builds a structure library from labelled scans and synthetic patients, with margins."""
+
+from collections.abc import Callable, Iterable
+
+from ..embedding.inference import Model
+from ..embedding.map import EmbeddingMap
+from ..errors import PointsError
+from .cross_validation import find_boxes
+from .examples import SYNTHETIC, BoxCase
+from .labelled_scans import refuse_twins, source_of
+from .library import StructureLibrary
+from .locating import Example, make_example
+from .margins import KnownBox, known_boxes, learn_margins
+
+PHANTOM_SEED = 72_000  # seed of the first synthetic patient for libraries
+_EFFORT = "fast"
+_MOST_EXAMPLES = 12  # for each structure; more examples hardly improve the boxes
+_FEWEST_EXAMPLES = 3
+_OWN_EXAMPLES = 3  # number of examples with which the margins for a user's own examples are learned
+
+
+def build_library(
+    cases: Iterable[BoxCase],
+    model: Model,
+    facts: dict,
+    progress: Callable[[float, str], None] = lambda share, step: None,
+) -> StructureLibrary:
+    """Build a library of all structures that lie completely in scans of at least three patients.
+
+    Margins are learned from boxes that were located with examples of other patients, and in real scans only with
+    examples of other sources, as new scans come from other scanners and were outlined by other people.
+
+    Args:
+        cases: the labelled scans and synthetic patients.
+        model: makes the maps.
+        facts: origin of the library, stored with it.
+        progress: called with (fraction done, text of the step).
+
+    Raises PointsError if no structure has enough examples.
+    """
+    maps: dict[str, EmbeddingMap] = {}
+    cases_by_id: dict[str, BoxCase] = {}
+    for case in cases:
+        refuse_twins([*cases_by_id, case.id])
+        progress(0.0, f"reading {case.id}")
+        maps[case.id] = model.embed(case.volume)
+        cases_by_id[case.id] = case
+    examples: dict[str, dict[str, Example]] = {}
+    for number, case in enumerate(cases_by_id.values()):
+        progress(0.3 + 0.2 * number / len(cases_by_id), case.id)
+        for name, structure in case.structures.items():
+            example = make_example(maps[case.id], structure.box_ras, structure.extremes_ras, _EFFORT)
+            examples.setdefault(name, {})[case.id] = example
+
+    def patients(scans: Iterable[str]) -> set[str]:
+        return {cases_by_id[scan].patient for scan in scans}
+
+    examples = {name: scans for name, scans in sorted(examples.items()) if len(patients(scans)) >= _FEWEST_EXAMPLES}
+    if not examples:
+        raise PointsError(
+            f"no structure lies completely inside the scans of {_FEWEST_EXAMPLES} patients; add labelled scans."
+        )
+    boxes: list[KnownBox] = []
+    sources = {source_of(scan) for scan in cases_by_id if not scan.startswith(SYNTHETIC)}
+
+    def is_independent(scan: str, target: BoxCase) -> bool:
+        if len(sources) < 2 or target.id.startswith(SYNTHETIC):
+            return cases_by_id[scan].patient != target.patient
+        return source_of(scan) != source_of(target.id)
+
+    for number, target in enumerate(cases_by_id.values()):
+        progress(0.5 + 0.5 * number / len(cases_by_id), f"margins from {target.id}")
+        chosen: dict[str, list[Example]] = {}
+        for name, scans in examples.items():
+            independent = [example for scan, example in scans.items() if is_independent(scan, target)]
+            if name in target.structures and independent:
+                chosen[name] = independent[:_MOST_EXAMPLES]
+        boxes += known_boxes(target, maps[target.id], chosen, _EFFORT)
+    few_boxes, _ = find_boxes(list(cases_by_id.values()), model, _OWN_EXAMPLES)
+    margins = learn_margins(boxes, by_structure=True)
+    example_margins = learn_margins(few_boxes, by_structure=False)
+    stored = {name: list(scans.values())[:_MOST_EXAMPLES] for name, scans in examples.items()}
+    return StructureLibrary(model.weights_hash, stored, _EFFORT, margins, example_margins, facts)
