@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..errors import PointsError, VolumeError
-from ..matching.status import ABSENT, level_sentence
+from ..matching.status import ABSENT
 from ..registration import BY_MATCH, BY_REGISTRATION
 from ..scan.geometry import transform_points
 from ..scan.markups import write_file
 from ..scan.points import PointList, parse_point, write_markups
+from ..spine.levels import level_sentence
 from . import console
 from .scans import Scans
 

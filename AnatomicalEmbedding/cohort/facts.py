@@ -9,9 +9,9 @@ import numpy as np
 
 from ..embedding.coverage import apply_affine, body_points, find_coverage, robust_affine
 from ..embedding.map import EmbeddingMap
-from ..embedding.spine import spine_from_json, spine_to_json
 from ..errors import MapError
 from ..scan.boxes import boxes_from_json, boxes_to_json
+from ..spine.vertebrae import spine_from_json, spine_to_json
 
 _LARGEST_SIZE = 100_000  # cells or voxels along an axis
 _HASH = re.compile(r"[0-9A-Za-z]{1,128}")

@@ -19,11 +19,11 @@ from safetensors import safe_open
 from ..embedding.calibration import find_calibration
 from ..embedding.map import EmbeddingMap
 from ..embedding.map_file import Provenance, check_matrices, read_descriptors
-from ..embedding.spine import spine_from_json
 from ..embedding.tensor_files import DAMAGED, check_size, write_tensor_file
 from ..errors import MapError
 from ..files import parse_json
 from ..scan.boxes import boxes_from_json
+from ..spine.vertebrae import spine_from_json
 from .facts import check_hash
 from .manifest import Row
 from .store import Store

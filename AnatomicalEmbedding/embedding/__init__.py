@@ -1,5 +1,4 @@
 """Makes the map of a scan: working grid, body mask and network.
 
-It also finds from a map which part of the body the scan shows, at which places the level of the spine is certain, and
-whether the scan is stored wrongly.
+It also finds from a map which part of the body the scan shows, and whether the scan is stored wrongly.
 """

@@ -28,7 +28,7 @@ from .models.network import LOCAL_STRIDE, STRIDE, EmbeddingNetwork, Features
 from .models.registry import find_weights
 from .organs import anchored, organ_boxes
 from .orientation import doubtful_axes, find_faults, orientation_of, turn_over
-from .spine_fit import fit_spine
+from .spine_reading import read_spine
 from .working_grid import axis_matrix, levels_of
 
 _BODY_SHARE = 0.3  # least share of body voxels in a body cell
@@ -147,7 +147,7 @@ class Model:
             return found
         mirrored = {axis: embed_copy(turn_over(volume, axis)) for axis in doubtful_axes(found, log_odds)}
         found = replace(found, faults=find_faults(found, log_odds, mirrored))
-        return found.with_spine(fit_spine(found, volume))
+        return found.with_spine(read_spine(found, volume))
 
     @torch.no_grad()
     def _run_network(

@@ -17,10 +17,10 @@ import torch.nn.functional as F
 
 from ..errors import MapError, PointsError
 from ..scan.geometry import in_grid, transform_points
+from ..spine.vertebrae import Spine
 from .calibration import Calibration, find_calibration
 from .grid_reading import read_linear, read_rows, rows_of
 from .map_file import Provenance, read_map_file, write_map_file
-from .spine import Spine
 
 _CHUNK_POINTS = 512  # number of points whose distances to all body cells are computed at a time
 

@@ -23,7 +23,7 @@ from safetensors import safe_open
 
 from ..errors import MapError
 from ..scan.boxes import boxes_from_json, boxes_to_json
-from .spine import spine_from_json, spine_to_json
+from ..spine.vertebrae import spine_from_json, spine_to_json
 from .tensor_files import DAMAGED, NewerFormatError, about_in, check_fields, check_size, write_tensor_file
 
 SUFFIX = ".map.safetensors"

@@ -38,14 +38,14 @@ def doubt_of(
         field: the correspondence of the two scans, or why there is none.
     """
     from ..registration.patient_scans import Refusal
-    from ..words.scan_levels import differing_levels
+    from ..spine.comparison import differing_levels
 
     if isinstance(field, Refusal):
         return f"{NOT_ONE_PATIENT}: {field.reason}"
     if not on_body(target, matches.points_ras)[0]:
         return NOT_IN_BODY
     error_mm = 0.0 if matches.expected_error_mm is None else matches.expected_error_mm[0]
-    levels = source and differing_levels(source, point_ras, target, matches.points_ras[0], error_mm)
+    levels = source and differing_levels(source.spine, point_ras, target.spine, matches.points_ras[0], error_mm)
     if levels:
         return "{1}: the level of the spine is {0} in the other scan, but {1} here".format(*levels)
     if matches.levels is not None and matches.levels[0]:

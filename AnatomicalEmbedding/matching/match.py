@@ -13,17 +13,19 @@ import numpy as np
 import torch
 
 from ..embedding.calibration import Calibration
-from ..embedding.levels import above_ends, counted_alike, level_chances, levels_near, near_spine, spine_ends
 from ..embedding.map import EmbeddingMap, as_points
+from ..embedding.spine_reading import spine_ends
 from ..errors import AnatomicalEmbeddingError, MapError
 from ..scan.geometry import LPS_FROM_RAS, transform_points
+from ..spine.average import near_spine
+from ..spine.comparison import PointLevels, read_candidates, read_levels
 from . import EFFORTS, descriptors
 from .blocks import match_blocks
 from .confidence import PLACE, Evidence, judge
 from .coordinates import find_coordinates, into_body
 from .image_step import read_windows, sharpen
 from .query import Query, read_query
-from .status import ABSENT, at_most_uncertain, is_level_certain
+from .status import ABSENT, at_most_uncertain
 from .target_batch import TargetRows
 
 _SCORE_MM = 10.0
@@ -212,7 +214,7 @@ def _judged(
     parts = zip(rows.maps, placed.split(rows.counts), strict=True)
     places = np.concatenate([transform_points(target.cell_to_ras, part.numpy()) for target, part in parts])
     known = {"points_ras": places, "score": score.clamp(0, 1).double().numpy(), "evidence": table}
-    known["levels"] = _doubtful_levels(query, places, known["score"], table, rows, effort)
+    known["levels"] = _levels(query, places, known["score"], table[:, PLACE], rows, effort)
     known |= judge(table, calibration, effort)
     if "status" in known:
         known["status"] = at_most_uncertain(known["status"], known["levels"] != "")
@@ -220,32 +222,36 @@ def _judged(
     return [Matches(**dict(zip(split, values, strict=True))) for values in zip(*split.values(), strict=True)]
 
 
-def _doubtful_levels(
-    query: Query, places: np.ndarray, score: np.ndarray, table: np.ndarray, rows: TargetRows, effort: str
+def _levels(
+    query: Query, points_ras: np.ndarray, score: np.ndarray, coordinates: np.ndarray, rows: TargetRows, effort: str
 ) -> np.ndarray:
     """Return (n,) texts: the two possible levels of an answer near the spine if its level is uncertain, else "".
 
-    A level is certain if both scans show the point at the same height above the same end of the spine, or if the levels
-    that are counted from the ends are certain in both scans. It is also certain if the tissue of both places is very
-    similar, as in two scans of one patient.
+    The tissue of both places tells the level if it is very similar, as in two scans of one patient. Otherwise the
+    levels must agree as `PointLevels.agree` says.
+
+    Args:
+        points_ras: (n, 3) the answers, RAS mm, of one target after the other.
+        score: (n,) their similarities.
+        coordinates: (n, 3) their body coordinates.
     """
-    coordinates = table[:, PLACE]
-    doubtful = near_spine(coordinates) if rows.maps[0].provenance.metric else np.zeros(len(table), dtype=bool)
+    texts = np.full(len(score), "", dtype="<U10")
+    if not rows.maps[0].provenance.metric:
+        return texts
+    is_doubtful = near_spine(coordinates)
     if effort == "standard":
-        doubtful &= score < SAME_TISSUE
-    parts = np.split(places, np.cumsum(rows.counts)[:-1])
-    if doubtful.any() and query.above_ends_mm is not None:
-        found = [above_ends(part[:, 2], spine_ends(target)) for part, target in zip(parts, rows.maps, strict=True)]
-        wanted = np.tile(query.above_ends_mm, (len(rows.maps), 1))
-        doubtful &= ~counted_alike(wanted, np.concatenate(found))
-    if doubtful.any() and query.level_chances is not None:
-        chances = [level_chances(target, part) for part, target in zip(parts, rows.maps, strict=True)]
-        doubtful &= ~is_level_certain(np.tile(query.level_chances, len(rows.maps)) * np.concatenate(chances))
-    levels = np.full(len(table), "", dtype="<U10")
-    if doubtful.any():
-        of_targets = zip(rows.maps, parts, np.split(coordinates, np.cumsum(rows.counts)[:-1]), strict=True)
-        levels[doubtful] = np.concatenate([levels_near(*each) for each in of_targets])[doubtful]
-    return levels
+        is_doubtful &= score < SAME_TISSUE
+    if not is_doubtful.any():
+        return texts
+    bounds = np.cumsum(rows.counts)[:-1]
+    parts = list(zip(rows.maps, np.split(points_ras, bounds), np.split(coordinates, bounds), strict=True))
+    if query.levels is not None:
+        levels = [read_levels(target.spine, spine_ends(target), points) for target, points, _ in parts]
+        is_doubtful &= ~PointLevels.join([query.levels] * len(levels)).agree(PointLevels.join(levels))
+    if is_doubtful.any():
+        candidates = [read_candidates(target.spine, points, body) for target, points, body in parts]
+        texts[is_doubtful] = np.concatenate(candidates)[is_doubtful]
+    return texts
 
 
 def _check(effort: str, targets: Sequence[EmbeddingMap], weights_hash: str) -> None:

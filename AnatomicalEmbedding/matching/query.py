@@ -10,16 +10,15 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load, save
 
-from ..embedding.levels import ENDS_MM, above_ends, level_chances, near_spine, spine_ends
 from ..embedding.map import EmbeddingMap
+from ..embedding.spine_reading import spine_ends
 from ..embedding.tensor_files import check_size
 from ..errors import PointsError
 from ..scan.geometry import transform_points
+from ..spine.average import near_spine
+from ..spine.comparison import PointLevels, read_levels
 from .blocks import Blocks, describe_blocks
 from .coordinates import read_coordinates
-
-# Values of a query about the levels of the spine, and the shape of each value for one point.
-_OF_SPINE = {"above_ends_mm": (len(ENDS_MM),), "level_chances": ()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +31,7 @@ class Query:
         sizes: (n,) volume in the body frame that corresponds to 1 mm^3 of the template at each point.
         descriptors: (n, l) descriptors of the points themselves, for effort "fast"; or None.
         blocks: descriptors of the tissue around the points, for effort "standard"; or None.
-        above_ends_mm: (n, len(ENDS_MM)) height of the points above each end of the spine, mm; NaN for an end that the
-            template does not show. None if no heights were computed.
-        level_chances: (n,) chance that the template's level of the spine at each point is right; 0 if the template does
-            not show an end of the spine. None for queries from files of earlier versions.
+        levels: levels of the spine at the points; None if they are not known.
     """
 
     weights_hash: str
@@ -43,8 +39,7 @@ class Query:
     sizes: torch.Tensor
     descriptors: torch.Tensor | None = None
     blocks: Blocks | None = None
-    above_ends_mm: np.ndarray | None = None
-    level_chances: np.ndarray | None = None
+    levels: PointLevels | None = None
 
 
 def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "standard") -> Query:
@@ -60,9 +55,8 @@ def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "st
     elif template.local is not None and effort != "coordinates":
         blocks = describe_blocks(template, torch.from_numpy(transform_points(template.ras_to_cell, points_ras)))
     ends = spine_ends(template) if near_spine(coordinates.float().numpy()).any() else {}
-    above = above_ends(points_ras[:, 2], ends)
-    chances = level_chances(template, points_ras)
-    return Query(template.provenance.weights_hash, coordinates, sizes, descriptors, blocks, above, chances)
+    levels = read_levels(template.spine, ends, points_ras)
+    return Query(template.provenance.weights_hash, coordinates, sizes, descriptors, blocks, levels)
 
 
 def query_to_text(query: Query) -> str:
@@ -74,8 +68,9 @@ def query_to_text(query: Query) -> str:
     if query.blocks is not None:
         tensors["blocks"] = (query.blocks.descriptors * 127).round().to(torch.int8)
         tensors["seen"] = query.blocks.seen
-    numbers = {name: values for name in _OF_SPINE if (values := getattr(query, name)) is not None}
-    tensors |= {name: torch.from_numpy(values) for name, values in numbers.items()}
+    if query.levels is not None:
+        tensors["above_ends_mm"] = torch.from_numpy(query.levels.above_ends_mm)
+        tensors["level_chances"] = torch.from_numpy(query.levels.chance)
     packed = save({name: values.contiguous() for name, values in tensors.items()})
     return f"{query.weights_hash}:{base64.b64encode(packed).decode()}"
 
@@ -89,11 +84,18 @@ def query_from_text(text: str) -> Query:
     if blocks is not None:
         check_size(tensors["seen"], blocks.shape[:2], torch.bool)
         blocks = Blocks(F.normalize(blocks.float(), dim=2), tensors["seen"])
-    for name, shape in _OF_SPINE.items():
+    return Query(weights_hash, tensors["coordinates"], tensors["sizes"], blocks=blocks, levels=_levels_in(tensors))
+
+
+def _levels_in(tensors: dict[str, torch.Tensor]) -> PointLevels:
+    """Return the levels of a query's text; unknown levels for a text of an earlier version, which may lack them."""
+    levels = PointLevels.unknown(len(tensors["coordinates"]))
+    default = {"above_ends_mm": levels.above_ends_mm, "level_chances": levels.chance}
+    for name, values in default.items():
         if name in tensors:
-            check_size(tensors[name], (len(tensors["coordinates"]), *shape), torch.float64)
-    numbers = {name: tensors[name].numpy() for name in _OF_SPINE if name in tensors}
-    return Query(weights_hash, tensors["coordinates"], tensors["sizes"], blocks=blocks, **numbers)
+            check_size(tensors[name], values.shape, torch.float64)
+            values[:] = tensors[name].numpy()
+    return levels
 
 
 def join_queries(parts: list[Query]) -> Query:
@@ -113,8 +115,5 @@ def join_queries(parts: list[Query]) -> Query:
         torch.cat([part.sizes for part in parts]),
         None if first.descriptors is None else torch.cat([part.descriptors for part in parts]),
         blocks,
-        *(
-            None if any(values is None for values in of) else np.concatenate(of)
-            for of in ([getattr(part, name) for part in parts] for name in _OF_SPINE)
-        ),
+        None if any(part.levels is None for part in parts) else PointLevels.join([part.levels for part in parts]),
     )

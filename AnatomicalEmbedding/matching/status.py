@@ -14,7 +14,6 @@ import numpy as np
 MATCHED, UNCERTAIN, ABSENT = "matched", "uncertain", "absent"
 MATCHED_MM = 10.0  # largest expected error of a "matched" answer
 SHOWN = 0.85  # least probability, for "matched", that the scan shows the point
-_LEVEL_CHANCE = 0.8  # least chance, for "matched" at the spine, that the levels of both scans are right
 _PERHAPS_SHOWN = 0.5  # with a lower probability the answer is absent
 
 INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"
@@ -35,11 +34,6 @@ def decide(present: np.ndarray | float, expected_mm: np.ndarray | float) -> np.n
     """Decide statuses (n,). present: (n,) chance that the scan shows the point. expected_mm: (n,) expected error."""
     sure = (np.asarray(present) >= SHOWN) & (np.asarray(expected_mm) <= MATCHED_MM)
     return np.where(np.asarray(present) < _PERHAPS_SHOWN, ABSENT, np.where(sure, MATCHED, UNCERTAIN))
-
-
-def is_level_certain(chance: np.ndarray) -> np.ndarray:
-    """Whether levels of the spine with these chances (n,) to be right count as certain. Returns (n,) bool."""
-    return chance >= _LEVEL_CHANCE
 
 
 def at_most_uncertain(status: np.ndarray, doubtful: np.ndarray) -> np.ndarray:
@@ -75,8 +69,3 @@ def decide_box(present: float, cut: bool, perhaps_cut: bool, error_share: float,
     if not doubtful_level and (cut or present < _MOSTLY_SHOWN):
         return CUT
     return UNCERTAIN if doubtful_level or perhaps_cut or error_share > _LOOSE else WHOLE
-
-
-def level_sentence(levels: str) -> str:
-    """Return the remark for an answer whose level is not certain, "L3 or L4"; "" if `levels` is ""."""
-    return f"the level is not certain: {levels}" if levels else ""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..matching.status import level_sentence
 from ..scan.points import PointList
 from ..scan.volume import Volume
+from ..spine.levels import level_sentence
 from . import pictures
 from .page import fill_page
 from .pictures import CORONAL, CROP_MM, PLANES, Window

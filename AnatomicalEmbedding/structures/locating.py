@@ -13,14 +13,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..embedding.levels import doubtful_level, is_counted, level_of, spine_ends
 from ..embedding.map import EmbeddingMap, as_points
+from ..embedding.spine_reading import spine_ends
 from ..errors import PointsError
 from ..matching.match import Matches, match_query
 from ..matching.query import Query, join_queries, read_query
-from ..matching.status import ABSENT, NEAR_ERRORS, decide_box, level_sentence
+from ..matching.status import ABSENT, NEAR_ERRORS, decide_box
 from ..scan.boxes import SIDES
 from ..scan.geometry import bounds_of, transform_points
+from ..spine.levels import level_sentence
+from ..spine.structures import doubtful_levels, level_of
 from .organ_evidence import NearOrgan, near_organs, sides_by_organ
 
 _INNER_SHARE = 0.7  # distance of the inner points from the box's middle, as a share of half the box's size
@@ -224,17 +226,13 @@ def _combined(
     cut = tuple(side for side, distance, _ in sides_mm if distance < 0)
     near_edge = tuple(side for side, distance, error in sides_mm if 0 <= distance < NEAR_ERRORS * error)
     present = float(np.median(present_shares)) if np.median(present_shares) * len(trusts[0]) >= 2 else 0.0
-    levels = _doubtful_levels(name, box, target)
+    levels = ""
+    if target.provenance.metric and level_of(name):
+        centre = box.mean(axis=0)
+        body_height = float(target.sample(move_inside(target, centre[None]))[0, 2])
+        levels = doubtful_levels(name, centre[2], body_height, spine_ends(target))
     remarks = (level_sentence(levels),) if levels else ()
     return Located(name, box, sigma, present, cut, remarks, near_edge, scan, levels)
-
-
-def _doubtful_levels(name: str, box: np.ndarray, target: EmbeddingMap) -> str:
-    """Return the two possible levels, such as "L3 or L4", of a vertebra, disc or rib; "" if the level is certain."""
-    level, middle = level_of(name), box.mean(axis=0)
-    if level is None or not target.provenance.metric or is_counted(level, middle[2], spine_ends(target)):
-        return ""
-    return doubtful_level(name, level, float(target.sample(move_inside(target, middle[None]))[0, 2]))
 
 
 def _disagreements(examples: Sequence[Example], sides: np.ndarray) -> tuple[str, ...]:

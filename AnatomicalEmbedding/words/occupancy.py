@@ -16,11 +16,15 @@ import numpy as np
 import SimpleITK as sitk
 import torch
 
+from ..anatomy.names import VERTEBRAE
 from ..embedding.grid_reading import read_linear
 from ..embedding.map import EmbeddingMap
+from ..spine.vertebrae import Spine
 from .atlas import LOW_MM, STEP_MM, Occupancy
 from .grid_weights import Field, Grid
 
+_TO_ARCH_MM = 16.0  # from the middle of a vertebra's body to its arch
+_BELOW_FADE_MM, _ABOVE_FADE_MM = 8.0, 4.0  # fading of a vertebra's values below and above its boundaries
 _BACK_MM, _FRONT_MM, _LEAST_PART = -40.0, 60.0, 0.1  # see `faded`
 # Wide bins for enhanced vessels, because cells that a thin vessel fills in part are darker. Narrow bins find fewer.
 _EDGES = np.array([
@@ -74,6 +78,33 @@ def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
     ahead_mm: (n,) body coordinates of the places towards the front, mm.
     """
     return (shift_mm * np.clip((_FRONT_MM - ahead_mm) / (_FRONT_MM - _BACK_MM), _LEAST_PART, 1)).astype(np.float32)
+
+
+def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Field:
+    """Reduce the values of a vertebra's field above its upper boundary, and less strongly below its lower boundary.
+
+    The processes of a vertebra reach below its lower boundary. For the vertebra directly above `spine`, values below
+    its lower boundary become 0, except behind the spine. A vertebra neither in `spine` nor next to it gets zeros.
+
+    Args:
+        field: for each cell the chance that it belongs to the vertebra.
+        vertebra: its level, such as "L3".
+    """
+    number = VERTEBRAE.index(vertebra)
+    height, behind = grid.position(field, 2), 1.0
+    if vertebra in spine.names:
+        bottom, top = spine.bounds_s[spine.names.index(vertebra)]
+    elif number == VERTEBRAE.index(spine.names[0]) - 1:
+        bottom, top = spine.bounds_s[0, 1], np.inf
+        _, middle = spine.middle_at(height)
+        behind = (height > bottom) | (grid.position(field, 1) < middle - _TO_ARCH_MM)
+    elif number == VERTEBRAE.index(spine.names[-1]) + 1:
+        bottom, top = -np.inf, spine.bounds_s[-1, 0]
+    else:
+        return grid.with_values(field, np.zeros_like(field.values))
+    below = np.maximum(bottom - height, 0) / _BELOW_FADE_MM
+    above = np.maximum(height - top, 0) / _ABOVE_FADE_MM
+    return grid.with_values(field, field.values * behind * np.exp(-(below**2) / 2 - above**2 / 2))
 
 
 def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.ndarray | None) -> Field:

@@ -10,21 +10,22 @@ from functools import cached_property
 import numpy as np
 
 from ..anatomy.terms import load_terms
-from ..embedding.levels import doubtful_level, is_counted, level_of, spine_ends
 from ..embedding.map import EmbeddingMap, as_points
+from ..embedding.spine_reading import spine_ends
 from ..errors import PointsError
-from ..matching.status import CERTAIN_PLACE, INSIDE, OUTSIDE, UNCERTAIN, decide_place, level_sentence
+from ..matching.status import CERTAIN_PLACE, INSIDE, OUTSIDE, UNCERTAIN, decide_place
 from ..scan.points import PointList
 from ..scan.volume import Volume
+from ..spine.levels import level_sentence
+from ..spine.structures import doubtful_levels, spine_place
 from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy, shipped_atlas
 from .derived_places import blob, field_by_recipe, qualify, surety
 from .grid_weights import NOWHERE, Field, Grid, make_scan_grid, middle_of_likeliest
-from .occupancy import among_others, read_occupancy, sharpened, tissue_likelihood, total_odds, weighed
+from .occupancy import among_others, between_bounds, read_occupancy, sharpened, tissue_likelihood, total_odds, weighed
 from .phrases import Mention
 from .presence import Presence, frame_fields, occupancy_of
 from .qualifiers import Qualifier
 from .ribs import Ribs, find_ribs
-from .spine import begins_at_end, between_bounds, numbered_place
 
 _PEAK_MM = 2.5  # standard deviation of the blur of the chances before the best point is chosen
 _REGION_MM = 4.0  # standard deviation of the blur of regions, so that regions of 90 % contain 90 % of the true places
@@ -172,7 +173,7 @@ class PlaceFinder:
         point, chance = self._best_point(field)
         from_atlas = alone and occupancy_of(name, self._atlas) is not None
         largest = float(self._field_alone(name).values.max()) if from_atlas else 0.0
-        level = numbered_place(self._spine, name) if alone and self._spine is not None else None
+        level = spine_place(self._spine, name) if alone else None
         if level is not None:
             share = level.share
             if level.point_ras is not None:
@@ -220,19 +221,13 @@ class PlaceFinder:
     def _doubtful_levels(self, name: str, point: np.ndarray) -> str:
         """Return the two possible levels, such as "L3 or L4", of the vertebra, disc or rib `name` at a point (3,), RAS
         mm. Returns "" if the level is certain, or if `name` has no level."""
-        level = level_of(name)
-        known = level is None or self._is_counted
-        if not known and self._spine is None:
-            known = is_counted(level, point[2], spine_ends(self.embedding))
-        if known:
-            return ""
         i, j, k = self.grid.nearest(point)
-        return doubtful_level(name, level, float(self.grid.body[2, k, j, i]))
+        return doubtful_levels(name, point[2], float(self.grid.body[2, k, j, i]), self._ends, self._spine)
 
     @cached_property
-    def _is_counted(self) -> bool:
-        """True if the scan shows an end of the spine, from which levels can be counted."""
-        return self._spine is not None and begins_at_end(self._spine, spine_ends(self.embedding))
+    def _ends(self) -> dict[str, float]:
+        """The ends of the spine that the scan shows, from which levels can be counted."""
+        return spine_ends(self.embedding)
 
     @cached_property
     def _ribs(self) -> Ribs | None:
@@ -274,7 +269,7 @@ class PlaceFinder:
     def _from_recipe(self, name: str) -> Field:
         term = self._terms[name]
         if name.startswith("disc_") and self._spine is not None:
-            level = numbered_place(self._spine, name)
+            level = spine_place(self._spine, name)
             if level.point_ras is not None:
                 return blob(self.grid, level.point_ras, _DISC_MM)
         if not term.recipe:

@@ -15,7 +15,7 @@ import numpy as np
 import SimpleITK as sitk
 
 from ..anatomy.names import SIDES
-from ..embedding.spine import Spine
+from ..spine.vertebrae import Spine
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas
 from .grid_weights import Field, Grid
 from .occupancy import faded

@@ -21,8 +21,8 @@ from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.anatomy.names import VERTEBRAE
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.spine.vertebrae import level_text
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
-from AnatomicalEmbedding.words.scan_levels import level_at
 
 _SEED, _SPACING, _RANGE = 81_000, (3.0, 3.0, 3.0), (20.0, 480.0)
 _NO_LEVEL = 99
@@ -66,7 +66,7 @@ def main() -> None:
     for name, volume, heights in scans:
         embedding = model.embed(volume)
         for level, s in heights.items():
-            spine, text = embedding.spine, level_at(embedding, s)
+            spine, text = embedding.spine, level_text(embedding.spine, s)
             found = None if spine is None else spine.names[int(spine.nearest(np.array([s]))[0])]
             off = _NO_LEVEL if found is None else VERTEBRAE.index(found) - VERTEBRAE.index(level)
             rows.setdefault(name, []).append((off, bool(text) and " or " not in text))

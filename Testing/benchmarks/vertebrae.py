@@ -18,7 +18,7 @@ import numpy as np
 from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.anatomy.names import VERTEBRAE, whole_name
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
-from AnatomicalEmbedding.embedding.spine_fit import fit_spine
+from AnatomicalEmbedding.embedding.spine_reading import read_spine
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.matching.status import MATCHED
 from AnatomicalEmbedding.scan.geometry import transform_points
@@ -72,7 +72,7 @@ def main() -> None:
             continue
         maps[case.id], truth[case.id] = model.embed(case.volume), (whole, every)
         start = perf_counter()
-        spine = fit_spine(maps[case.id].with_spine(None), case.volume)
+        spine = read_spine(maps[case.id].with_spine(None), case.volume)
         seconds = perf_counter() - start
         wrong = [
             f"{name} is {spine.names[spine.nearest(at[2:])[0]]}"

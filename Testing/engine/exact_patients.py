@@ -5,7 +5,7 @@ import torch
 
 from AnatomicalEmbedding.anatomy.names import VERTEBRAE, whole_name
 from AnatomicalEmbedding.embedding.map import EmbeddingMap, Provenance
-from AnatomicalEmbedding.embedding.spine_fit import fit_spine
+from AnatomicalEmbedding.embedding.spine_reading import read_spine
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.phantom.frame import VERTEBRA_Z, spine_y
 from AnatomicalEmbedding.phantom.skeleton import PROMONTORY
@@ -49,7 +49,7 @@ def exact_map(phantom, error=lambda body: body) -> EmbeddingMap:
         phantom.volume.shape,
         Provenance("exact", "exact", phantom.volume.name, phantom.volume.name),
     )
-    return embedding.with_spine(fit_spine(embedding, phantom.volume, USUAL_MM))
+    return embedding.with_spine(read_spine(embedding, phantom.volume, USUAL_MM))
 
 
 def labelled(phantom) -> SampledBody:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from AnatomicalEmbedding.embedding.spine import Spine
+from AnatomicalEmbedding.spine.vertebrae import Spine
 
 
 def spine_of(names: tuple[str, ...], chances: float = 0.99) -> Spine:

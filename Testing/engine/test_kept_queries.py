@@ -47,8 +47,8 @@ def test_a_text_restores_the_query(maps, points):
     assert back.weights_hash == query.weights_hash
     assert torch.equal(back.coordinates, query.coordinates)
     assert torch.equal(back.blocks.seen, query.blocks.seen)
-    np.testing.assert_array_equal(back.above_ends_mm, query.above_ends_mm)
-    np.testing.assert_array_equal(back.level_chances, query.level_chances)
+    np.testing.assert_array_equal(back.levels.above_ends_mm, query.levels.above_ends_mm)
+    np.testing.assert_array_equal(back.levels.chance, query.levels.chance)
     likeness = (back.blocks.descriptors * query.blocks.descriptors).sum(2)[query.blocks.seen]
     assert likeness.min() > 0.99
     (found,), (expected,) = match_query(back, [maps["b"]]), match_query(query, [maps["b"]])

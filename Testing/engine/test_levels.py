@@ -8,13 +8,11 @@ import torch
 from small_models import analytic_map
 
 from AnatomicalEmbedding import Volume, load_model, match
-from AnatomicalEmbedding.embedding.levels import (
-    near_spine,
-    spine_ends,
-)
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.embedding.map_file import Provenance
+from AnatomicalEmbedding.embedding.spine_reading import spine_ends
 from AnatomicalEmbedding.matching.status import MATCHED, UNCERTAIN
+from AnatomicalEmbedding.spine.average import near_spine
 from AnatomicalEmbedding.structures.library import shipped_library
 from AnatomicalEmbedding.structures.locating import locate
 from AnatomicalEmbedding.training.known_matches import cut_scan

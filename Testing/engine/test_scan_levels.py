@@ -2,19 +2,18 @@
 
 import csv
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from cli_runs import assert_refused
 from exact_patients import exact_map, patient
 from exact_spines import spine_of
-from small_models import analytic_map
 
 from AnatomicalEmbedding.scan.markups import read_markups
 from AnatomicalEmbedding.scan.points import read_points
+from AnatomicalEmbedding.spine.comparison import differing_levels
 from AnatomicalEmbedding.words import PlaceFinder
-from AnatomicalEmbedding.words.scan_levels import VERTEBRA, differing_levels, find_levels
+from AnatomicalEmbedding.words.scan_levels import VERTEBRA, find_levels
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +99,7 @@ def test_a_scan_without_a_spine_is_refused(anatemb, place, tmp_path):
 
 
 def with_spine(*names: str, chances: float = 0.99):
-    return replace(analytic_map(lambda points: points), spine=spine_of(names, chances))
+    return spine_of(names, chances)
 
 
 def test_levels_of_one_point_in_two_scans_contradict_each_other():
@@ -112,9 +111,8 @@ def test_levels_of_one_point_in_two_scans_contradict_each_other():
     lower = in_liver - [0.0, 0.0, 30.0]
     assert differing_levels(one, in_liver, other, lower, 4.0) == ("L1", "L3")
     assert differing_levels(one, at_spine, other, at_spine, 20.0) is None, "the place may be 20 mm higher"
-    no_spine = analytic_map(lambda points: points)
-    assert differing_levels(one, at_spine, no_spine, at_spine, 4.0) is None
-    assert differing_levels(no_spine, at_spine, one, at_spine, 4.0) is None
+    assert differing_levels(one, at_spine, None, at_spine, 4.0) is None
+    assert differing_levels(None, at_spine, one, at_spine, 4.0) is None
 
 
 def test_levels_that_are_not_certain_contradict_only_if_no_possible_level_is_common():

@@ -10,11 +10,15 @@ from small_models import analytic_map
 from AnatomicalEmbedding import load_model, match
 from AnatomicalEmbedding.anatomy.names import VERTEBRAE
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
-from AnatomicalEmbedding.embedding.spine_fit import _HEIGHT_MM, Course, fit_levels, fit_spine
+from AnatomicalEmbedding.embedding.spine_reading import read_spine
 from AnatomicalEmbedding.errors import MapError
 from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.spine.average import SIZE_MM
+from AnatomicalEmbedding.spine.course import Course
+from AnatomicalEmbedding.spine.fitting import fit_levels
+from AnatomicalEmbedding.spine.signs import Signs
 
-BORDERS = 100.0 + np.append(0, np.cumsum(list(_HEIGHT_MM.values())[::-1]))[::-1]  # of a regular spine, head first
+BORDERS = 100.0 + np.append(0, np.cumsum(SIZE_MM[::-1]))[::-1]  # of a regular spine, head first
 HEIGHT_MM = (BORDERS[1:] + BORDERS[:-1]) / 2  # middles of its vertebrae
 EDGES = BORDERS[1:-1]
 REGULAR = np.stack([0 * HEIGHT_MM, HEIGHT_MM], axis=1)
@@ -26,7 +30,7 @@ def analytic_spine(low: float, high: float, error: float = 0.0, edges: np.ndarra
     heights = np.arange(low, high, 4.0)
     at = np.arange(low - 2, high + 2, 1.5)
     disc = 2.0 * np.exp(-np.square(np.abs(at[:, None] - edges[None]).min(axis=1) / 3.0)) - 0.5
-    return Course(heights, np.zeros((len(heights), 2)), heights + error), (at, disc)
+    return Course(heights, np.zeros((len(heights), 2)), heights + error), Signs(at, disc)
 
 
 def fit(spine, ends=None, ribs=None):
@@ -36,7 +40,7 @@ def fit(spine, ends=None, ribs=None):
 def has_ribs(low: float, high: float, last: str):
     """What `rib_signs` returns if `last` is the lowest vertebra with ribs."""
     at = np.arange(low, high, 3.0)
-    return at, np.where(at > EDGES[VERTEBRAE.index(last)], 2.0, -2.0)
+    return Signs(at, np.where(at > EDGES[VERTEBRAE.index(last)], 2.0, -2.0))
 
 
 @pytest.mark.parametrize("error", [-14.0, 0.0, 14.0])
@@ -93,7 +97,7 @@ def test_ends_of_the_spine_that_contradict_each_other_are_no_anchors():
 def test_a_scan_without_a_spine_has_none():
     aside = analytic_map(lambda p: p + (300, 0, 100))  # all coordinates lie 30 cm beside the spine
     voxels = np.zeros(aside.scan_shape, dtype=np.int16)
-    assert fit_spine(aside, Volume(voxels, aside.scan_to_ras)) is None
+    assert read_spine(aside, Volume(voxels, aside.scan_to_ras)) is None
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from AnatomicalEmbedding.embedding.spine import Spine
+from AnatomicalEmbedding.spine.vertebrae import Spine
 from AnatomicalEmbedding.words.ribs import _ABOVE_MM, RIBS, SECTORS, _begun, number_pieces
 
 MIDDLES = {f"T{n}": 400.0 - 24.0 * n for n in range(5, 13)} | {"L1": 84.0, "L2": 56.0}

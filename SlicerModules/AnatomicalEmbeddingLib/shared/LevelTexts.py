@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from AnatomicalEmbedding.spine.vertebrae import level_text
+
 from .maps.MapStore import MapStore
 from .Views import viewsOf
 from .VolumeNodes import fromWorld, isFilm
@@ -18,12 +20,10 @@ def levelText(volumeNode, sliceNode, store: MapStore) -> str:
     embedding = store.map(volumeNode)
     if embedding is None or isFilm(volumeNode):
         return ""
-    from AnatomicalEmbedding.words.scan_levels import level_at  # loads torch
-
     for node in [sliceNode, *viewsOf(sliceNode.GetScene(), volumeNode)]:
         matrix = node.GetSliceToRAS()
         if abs(matrix.GetElement(2, 2)) > _AXIAL:
             middle = fromWorld(volumeNode, [[matrix.GetElement(axis, 3) for axis in range(3)]])[0]
-            level = level_at(embedding, float(middle[2]))
+            level = level_text(embedding.spine, float(middle[2]))
             return level if node is sliceNode or not level else f"axial slice: {level}"
     return ""

@@ -129,13 +129,11 @@ class Engine:
         # what the first click needs is loaded now, because loading would block the main thread
         from AnatomicalEmbedding.followup.doubts import doubt_of
         from AnatomicalEmbedding.registration.patient_scans import answers
-        from AnatomicalEmbedding.words.scan_levels import level_at
 
         corner = found.scan_to_ras[:3, 3:].T
         (matches,) = answers(found, corner, [found], [None])
         if not found.is_film:
             doubt_of(matches, corner[0], found, found, None)
-        level_at(found, 0.0)
         return found
 
     def pair(

@@ -1,6 +1,6 @@
-"""The order of the spine in one scan, and the correction of body coordinates that follows from this order.
+"""The vertebrae of one scan, and the correction of body coordinates that follows from them.
 
-Neighbouring vertebrae look alike, so the coordinate of a vertebra may be wrong by the height of a vertebra. `spine_fit`
+Neighbouring vertebrae look alike, so the coordinate of a vertebra may be wrong by the height of a vertebra. `fitting`
 fits all vertebrae of a scan in their order. `Spine` contains the result. Each vertebra then gets the coordinate that
 this vertebra has in the average body, as far as its level is certain.
 """
@@ -9,26 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..anatomy.names import VERTEBRAE
+from .ends import ENDS
+from .levels import Level, is_level_certain, two_levels
 
-# Usual middle of each vertebra in the body frame: A and S, mm. S was measured in maps by `ct-open`: in images drawn of
-# 12 label maps with labelled vertebrae, and in 20 CTs with the spine that was fitted.
-COURSE_MM = {
-    "C1": (1, 657), "C2": (24, 643), "C3": (21, 626), "C4": (17, 609), "C5": (15, 593), "C6": (9, 576),
-    "C7": (9, 566), "T1": (-4, 556), "T2": (-11, 535), "T3": (-23, 518), "T4": (-37, 499), "T5": (-43, 477),
-    "T6": (-46, 452), "T7": (-37, 426), "T8": (-36, 397), "T9": (-30, 369), "T10": (-26, 341), "T11": (-21, 313),
-    "T12": (-16, 291), "L1": (-10, 265), "L2": (-5, 234), "L3": (-5, 205), "L4": (-3, 170), "L5": (-7, 136),
-    "S1": (-22, 106),
-}  # fmt: skip
-AHEAD_MM, HEIGHT_MM = np.array(list(COURSE_MM.values()), dtype=np.float64).T
 _BEHIND_MM = 30.0  # the full correction reaches this far behind the middle of the vertebral bodies
 _FULL_MM, _FADE_MM = 18.0, 10.0  # radius of the full correction; standard deviation of its decrease outside this radius
 _LARGEST_MM = 1e5  # largest number in the file of a spine
-_END_FADE_MM = 20.0  # above and below the vertebrae that were found, the correction falls to 0 over this distance
+_END_FADE_MM = 20.0  # above the highest and below the lowest vertebra, the correction falls to 0 over this distance
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,14 +57,47 @@ class Spine:
         """(n,) chance that the level is right."""
         return self.chances[:, 1]
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether the levels are counted from an end of the spine.
+
+        Otherwise they are counted from no place, or from the lowest ribs only, and some people have one pair of ribs
+        more or fewer. Then no level is certain.
+        """
+        return not ENDS.keys().isdisjoint(self.anchors)
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        """The levels of the n vertebrae."""
+        certain = is_level_certain(self.chance) & self.is_counted
+        upper = [VERTEBRAE.index(name) for name in self.names] - (self.chances[:, 0] > self.chances[:, 2])
+        return tuple(
+            Level(name, float(chance), two_levels(index), bool(sure))
+            for name, chance, index, sure in zip(self.names, self.chance, upper, certain, strict=True)
+        )
+
+    def level_at(self, s: float) -> Level | None:
+        """Return the level of the vertebra at the height S = `s` mm; None if no vertebra of the scan lies there."""
+        rows = self.rows_between(s, s)
+        return self.levels[rows[0]] if len(rows) else None
+
+    def rows_between(self, low: float, high: float) -> np.ndarray:
+        """Return the indices of the vertebrae between two heights, RAS S mm, head first."""
+        return np.flatnonzero((self.bounds_s[:, 0] <= high) & (low < self.bounds_s[:, 1]))
+
     def at_height(self, s: float) -> np.ndarray:
         """Return the middle of the spine (3,) RAS mm at height S = `s` mm."""
-        return np.array([np.interp(s, self.course[:, 2], self.course[:, axis]) for axis in range(2)] + [s])
+        return np.array([*self.middle_at(s), s])
+
+    def middle_at(self, heights: np.ndarray | float) -> tuple[np.ndarray, np.ndarray]:
+        """Return R and A of the middle of the spine, RAS mm, at heights (p,), RAS S mm."""
+        right, ahead, up = self.course.T
+        return np.interp(heights, up, right), np.interp(heights, up, ahead)
 
     def shift_of(self, name: str) -> float:
         """Return `shift_mm` of a vertebra; for a vertebra outside the scan, `shift_mm` of the nearest vertebra."""
-        order = np.array([VERTEBRAE.index(each) for each in self.names])
-        return float(self.shift_mm[np.abs(order - VERTEBRAE.index(name)).argmin()])
+        distance = np.abs(np.array([VERTEBRAE.index(level) for level in self.names]) - VERTEBRAE.index(name))
+        return float(self.shift_mm[distance.argmin()])
 
     def nearest(self, heights: np.ndarray) -> np.ndarray:
         """Return the index (p,) of the vertebra whose middle is nearest to each of the heights (p,), RAS S mm."""
@@ -80,37 +106,51 @@ class Spine:
     def correction(self, points_ras: np.ndarray) -> np.ndarray:
         """Return the correction (p, 3), mm, of the network's body coordinates at points (p, 3) RAS mm."""
         r, a, s = np.asarray(points_ras, dtype=np.float64).T
-        course = self.course
-        aside = r - np.interp(s, course[:, 2], course[:, 0])
-        ahead = a - np.interp(s, course[:, 2], course[:, 1])
-        away = np.hypot(aside, np.maximum(ahead, np.maximum(-_BEHIND_MM - ahead, 0)))
+        right, front = self.middle_at(s)
+        ahead = a - front
+        distance = np.hypot(r - right, np.maximum(ahead, np.maximum(-_BEHIND_MM - ahead, 0)))
         low, high = self.bounds_s.min(), self.bounds_s.max()
         beyond = np.maximum(s - high, np.maximum(low - s, 0)) / _END_FADE_MM
-        weight = np.exp(-np.square(np.maximum(away - _FULL_MM, 0) / _FADE_MM) / 2) * np.clip(1 - beyond, 0, 1)
-        shift = [np.interp(s, course[:, 2], self.course_shift_mm[:, axis]) for axis in range(2)]
+        weight = np.exp(-np.square(np.maximum(distance - _FULL_MM, 0) / _FADE_MM) / 2) * np.clip(1 - beyond, 0, 1)
+        shift = [np.interp(s, self.course[:, 2], values) for values in self.course_shift_mm.T]
         return np.stack([np.zeros_like(s), *shift], axis=1) * weight[:, None]
+
+
+def level_text(spine: Spine | None, s: float) -> str:
+    """Return the level at a height of a scan: "L3", or "L3 or L4" if the level is not certain; "" for no vertebra.
+
+    s: RAS S mm.
+    """
+    level = None if spine is None else spine.level_at(s)
+    return "" if level is None else level.text
 
 
 def spine_to_json(spine: Spine | None) -> dict[str, Any] | None:
     """Return a spine as values that can be written as JSON, rounded to 0.001 mm; None for None."""
     if spine is None:
         return None
-    values = {each.name: np.asarray(getattr(spine, each.name)) for each in fields(spine)}
-    return {name: (of.round(3) if of.dtype == np.float64 else of).tolist() for name, of in values.items()}
+    arrays = {field.name: np.asarray(getattr(spine, field.name)) for field in fields(spine)}
+    return {name: (array.round(3) if array.dtype == np.float64 else array).tolist() for name, array in arrays.items()}
 
 
 def spine_from_json(values: Mapping[str, Any] | None) -> Spine | None:
     """Make a spine from the values of `spine_to_json`. Raises KeyError, TypeError or ValueError for wrong values."""
     if values is None:
         return None
-    names, n, m = tuple(values["names"]), len(values["names"]), len(values["course"])
+    names = tuple(values["names"])
+    n, m = len(names), len(values["course"])
     shapes = {
-        "centres_ras": (n, 3), "bounds_s": (n, 2), "whole": (n,), "chances": (n, 3), "shift_mm": (n,),
-        "course": (m, 3), "course_shift_mm": (m, 2),
-    }  # fmt: skip
+        "centres_ras": (n, 3),
+        "bounds_s": (n, 2),
+        "whole": (n,),
+        "chances": (n, 3),
+        "shift_mm": (n,),
+        "course": (m, 3),
+        "course_shift_mm": (m, 2),
+    }
     arrays = {name: np.array(values[name], dtype=bool if name == "whole" else np.float64) for name in shapes}
     if any(arrays[name].shape != shape for name, shape in shapes.items()) or not n or not set(names) <= set(VERTEBRAE):
         raise ValueError("a spine cannot have this form")
-    if not all((np.abs(of) < _LARGEST_MM).all() for of in arrays.values()):  # False for NaN
+    if not all((np.abs(array) < _LARGEST_MM).all() for array in arrays.values()):  # False for NaN
         raise ValueError("a spine cannot lie there")
     return Spine(names, anchors=tuple(map(str, values["anchors"])), **arrays)
