@@ -104,9 +104,9 @@ def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Re
 
     Returns:
         A record that can be written as JSON. name, part: of the entry. findings: see `AuditFinding.card`. error: why
-        the entry could not be audited, or "". Without an error also: patient; held: names of labelled structures; expected:
-        names of structures that the scan should show -> place in the overview; hashes: of the voxels of labels and
-        scan; overview: pictures of the scan.
+        the entry could not be audited, or "". Without an error also: patient; held: names of labelled structures;
+        expected: names of structures that the scan should show -> place in the overview; hashes: of the voxels of
+        labels and scan; overview: pictures of the scan.
     """
     record: Record = {"name": entry.name, "part": entry.part, "findings": [], "error": ""}
     try:

@@ -27,8 +27,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     layouts = "folder: nnU-Net, TotalSegmentator, NAME.seg.nii.gz with NAME.labels.json, or DICOM SEG or RTSTRUCT"
     parser.add_argument("dataset", type=Path, metavar="DATASET", help=layouts)
     share = console.number(float, lambda value: 0 < value <= 1, "a number above 0, at most 1")
-    about = "least score of an error (default: 0.5)"
-    parser.add_argument("--limit", type=share, default=0.5, metavar="SCORE", help=about)
+    help_text = "least score of an error (default: 0.5)"
+    parser.add_argument("--limit", type=share, default=0.5, metavar="SCORE", help=help_text)
     parser.add_argument("--labels-only", action="store_true", help="do not read the scans; much faster, finds less")
     console.complete(parser, run, "output", "report", model=False)
     console.add_workers(parser.add_argument_group("workers"), 1)
@@ -45,24 +45,26 @@ def run(options: argparse.Namespace) -> int:
     plan = Plan(options.model, options.device, options.workers, options.memory_bytes, options.scheduler)
     with console.progress_lines(options.dataset.name, options.json) as progress:
         records = audit(list_entries(options.dataset), options.output, plan, options.labels_only, progress)
-    found = [{"scan": record["name"]} | each for record in records for each in record["findings"]]
-    found.sort(key=lambda each: (-each["score"], each["scan"]))
-    wrong = [each for each in found if each["score"] >= options.limit]
+    findings = [{"scan": record["name"]} | finding for record in records for finding in record["findings"]]
+    findings.sort(key=lambda finding: (-finding["score"], finding["scan"]))
+    wrong = [finding for finding in findings if finding["score"] >= options.limit]
     values = {
-        "scans": len(records), "limit": options.limit, "clean": len(records) - len({each["scan"] for each in wrong}),
-        "counts": Counter(each["problem"] for each in wrong),
-        "findings": [{name: of for name, of in each.items() if name != "pictures"} for each in found],
+        "scans": len(records),
+        "limit": options.limit,
+        "clean": len(records) - len({finding["scan"] for finding in wrong}),
+        "counts": Counter(finding["problem"] for finding in wrong),
+        "findings": [{key: finding[key] for key in finding if key != "pictures"} for finding in findings],
         "skipped": [{"scan": record["name"], "reason": record["error"]} for record in records if record["error"]],
-    }  # fmt: skip
+    }
     written = [options.output / "audit.csv", options.output / "audit.json"]
-    rows = [[each[column] for column in COLUMNS] for each in found]
+    rows = [[finding[column] for column in COLUMNS] for finding in findings]
     console.write_table(written[0], COLUMNS, rows)
     write_text(written[1], json.dumps(values, indent=1))
     if not options.no_report:
         page = options.output / "audit.html"
-        written.append(fill_page(page, "reports/audit.html.j2", cards=found[:_MOST_CARDS], **values))
-    for each in values["skipped"]:
-        console.warn(f"not audited: {each['reason']}")
+        written.append(fill_page(page, "reports/audit.html.j2", cards=findings[:_MOST_CARDS], **values))
+    for skipped in values["skipped"]:
+        console.warn(f"not audited: {skipped['reason']}")
     if options.json:
         console.print_json(values | {"files": list(map(str, written))})
     else:

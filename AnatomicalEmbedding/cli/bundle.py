@@ -40,8 +40,8 @@ def run(options: argparse.Namespace) -> None:
     console.make_folder(options.folder)
     written = make_bundle(options.folder, _EXTRAS, options.python or "")
     size_mb = round(sum(path.stat().st_size for path in written) / 10**6)
-    wanted = f"{DISTRIBUTION}[{','.join(_EXTRAS)}]"
-    lines = [f"sha256sum --check {HASHES}", f'pip install --no-index --find-links . "{wanted}"']
+    package = f"{DISTRIBUTION}[{','.join(_EXTRAS)}]"
+    lines = [f"sha256sum --check {HASHES}", f'pip install --no-index --find-links . "{package}"']
     if options.json:
         console.print_json({"files": list(map(str, written)), "size_mb": size_mb, "lines": lines})
         return

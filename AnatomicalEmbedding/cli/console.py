@@ -44,7 +44,7 @@ _SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "effort": (("--effort",), {"choices": EFFORTS, "default": "standard", "help": EFFORT_HELP}),
     "series": (("--series",), {"action": "append", "default": [], "metavar": "UID", "help": SERIES_HELP}),
     "json": (("--json",), {"action": "store_true", "help": "print the result as JSON, for other programs"}),
-}  # fmt: skip
+}
 
 
 def complete(
@@ -65,8 +65,8 @@ def complete(
     parser.set_defaults(run=run)
     shared += ("store",) * ("dicom" in shared)
     for name in (*shared, *["series"] * series, *["json"] * json):
-        flags, about = _SHARED[name]
-        parser.add_argument(*flags, **about)
+        flags, settings = _SHARED[name]
+        parser.add_argument(*flags, **settings)
     if model:
         group = parser.add_argument_group("model")
         group.add_argument("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
@@ -78,18 +78,18 @@ def add_computing(parser: argparse._ActionsContainer) -> None:
     add = parser.add_argument
     add("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps (default: auto)")
     add("--threads", type=at_least(1), metavar="N", help="CPU threads (default: all cores)")
-    about = "memory for one scan (default: 60 %% of the free memory)"
-    add("--memory-mb", dest="memory_bytes", type=megabytes, metavar="MB", help=about)
+    help_text = "memory for one scan (default: 60 %% of the free memory)"
+    add("--memory-mb", dest="memory_bytes", type=megabytes, metavar="MB", help=help_text)
     add("--no-cache", action="store_true", help="do not read or write maps in the cache on disk")
 
 
 def add_workers(parser: argparse._ActionsContainer, default: int) -> None:
     """Add the options of runs on many scans: weights, device, workers. default: of --workers."""
     add = parser.add_argument
-    about = f"worker processes; 0: by cores and memory (default: {default})"
-    add("--workers", type=at_least(0), default=default, metavar="N", help=about)
-    about = "worker's memory (default: free memory / workers)"
-    add("--memory-mb", dest="memory_bytes", type=megabytes, default=0, metavar="MB", help=about)
+    help_text = f"worker processes; 0: by cores and memory (default: {default})"
+    add("--workers", type=at_least(0), default=default, metavar="N", help=help_text)
+    help_text = "worker's memory (default: free memory / workers)"
+    add("--memory-mb", dest="memory_bytes", type=megabytes, default=0, metavar="MB", help=help_text)
     add("--scheduler", default="", metavar="ADDRESS", help="address of a Dask scheduler, such as tcp://host:8786")
     add("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
     add("--device", default="auto", help="auto, cpu or cuda (default: auto)")
@@ -97,8 +97,8 @@ def add_workers(parser: argparse._ActionsContainer, default: int) -> None:
 
 def add_film_width(parser: argparse._ActionsContainer) -> None:
     """Add the option for the width of films whose file does not state it."""
-    about = "width of the films at the detector (default: as the file states, else 350)"
-    parser.add_argument("--film-width-mm", type=not_negative, metavar="MM", help=about)
+    help_text = "width of the films at the detector (default: as the file states, else 350)"
+    parser.add_argument("--film-width-mm", type=not_negative, metavar="MM", help=help_text)
 
 
 def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
@@ -110,15 +110,15 @@ def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
 
 def chosen_series(path: str | Path, series: Sequence[str]) -> str | None:
     """Return the first UID of `series` that the DICOM folder `path` contains. None if it contains none of the UIDs."""
-    held = held_series(path) if series else set()
-    return next((uid for uid in series if uid in held), None)
+    stored = held_series(path) if series else set()
+    return next((uid for uid in series if uid in stored), None)
 
 
 def held_series(path: str | Path) -> set[str]:
     """Return the UIDs of all series in a DICOM folder; an empty set if `path` is a file."""
     from ..scan.dicom import list_series
 
-    return {found.uid for found in list_series(path)} if Path(path).is_dir() else set()
+    return {series.uid for series in list_series(path)} if Path(path).is_dir() else set()
 
 
 def noted(volume: Volume, path: str) -> Volume:
@@ -152,7 +152,7 @@ def stop_on_signals() -> Callable[[], bool]:
 
 def check_folder(path: Path) -> None:
     """Raise AnatomicalEmbeddingError if results cannot be written into a folder. Does not create the folder."""
-    nearest = next(each for each in (path.absolute(), *path.absolute().parents) if each.exists())
+    nearest = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
     if not nearest.is_dir():
         problem = "is a file" if path.exists() else f"{nearest} is a file"
         raise AnatomicalEmbeddingError(f"{path}: {problem}; choose another output folder.")
@@ -188,7 +188,14 @@ def check_report(options: argparse.Namespace) -> None:
 
 
 def check_inside(volume: Volume, path: Path, labels: Sequence[str], points_ras: np.ndarray) -> None:
-    """Raise PointsError if a point lies outside a scan; the message names the point. points_ras: (N, 3) RAS mm."""
+    """Raise PointsError if a point lies outside a scan; the message names the point.
+
+    Args:
+        volume: the scan.
+        path: its file or folder, for the message.
+        labels: names of the points.
+        points_ras: (N, 3) RAS mm.
+    """
     inside = volume.contains(points_ras)
     if not inside.all():
         n = inside.tolist().index(False)
@@ -202,7 +209,10 @@ def check_inside(volume: Volume, path: Path, labels: Sequence[str], points_ras: 
 def open_model(options: argparse.Namespace, name: str | None = None, films: bool = False) -> Model:
     """Load the weights with this name. If `name` is None, load the weights that the user gave with --model.
 
-    films: True if the weights are for films, which decides what "auto" means.
+    Args:
+        options: options of the command, with those of `add_computing`.
+        name: name or file of the weights.
+        films: True if the weights are for films, which decides what "auto" means.
     """
     import torch  # imported late: `anatemb --help` must not wait for it
 
@@ -222,9 +232,9 @@ def open_model(options: argparse.Namespace, name: str | None = None, films: bool
 def embed(model: Model, volume: Volume, options: argparse.Namespace) -> EmbeddingMap:
     """Embed a scan with a progress bar. If the scan seems to be flipped, print a warning on stderr."""
     with progress_bar(volume.name or "scan", options.json) as progress:
-        found = model.embed(volume, progress)
-    report_faults(volume, found)
-    return found
+        embedding = model.embed(volume, progress)
+    report_faults(volume, embedding)
+    return embedding
 
 
 def report_faults(volume: Volume, embedding: EmbeddingMap) -> None:
@@ -234,8 +244,14 @@ def report_faults(volume: Volume, embedding: EmbeddingMap) -> None:
 
 
 def report_overlaps(labels: LabelMap, flat: Path, whole: Path) -> None:
-    """Print on stderr which structures are not whole in the label map `flat`. whole: the file in which they are."""
-    pairs = ", ".join(f"{one} and {other}" for one, other, _ml in labels.overlaps())
+    """Print on stderr which structures are not whole in a label map.
+
+    Args:
+        labels: the structures.
+        flat: file of the label map.
+        whole: the file in which all structures are whole.
+    """
+    pairs = ", ".join(f"{first} and {second}" for first, second, _ml in labels.overlaps())
     if pairs:
         warn(f"{flat}: where structures overlap, it has the smaller one ({pairs}); in {whole} all are whole.")
 
@@ -248,7 +264,10 @@ def names_in(text: str | None) -> list[str]:
 def number(convert: Callable[[str], _N], fits: Callable[[_N], bool], kind: str) -> Callable[[str], _N]:
     """Return an argparse type that converts a text to a number.
 
-    fits: tests if a number is allowed. kind: the allowed numbers in words, for the error message "TEXT is not {kind}".
+    Args:
+        convert: converts the text; may raise ValueError.
+        fits: tests if a number is allowed.
+        kind: the allowed numbers in words, for the error message "TEXT is not {kind}".
     """
 
     def read(text: str) -> _N:
@@ -287,11 +306,17 @@ def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCallback]:
 
 
 @contextmanager
-def progress_lines(name: str, quiet: bool, before: int = 0, of: int = 1) -> Iterator[ProgressCallback]:
-    """Yield a progress callback for one scan. of: number of all scans. before: number of scans that are done already.
+def progress_lines(name: str, quiet: bool, finished: int = 0, total: int = 1) -> Iterator[ProgressCallback]:
+    """Yield a progress callback for one scan.
 
     On a terminal, the callback draws a bar. Otherwise, even with --json, it prints a line every few seconds:
     `anatemb: PERCENT % NAME: STEP`. PERCENT refers to all scans together.
+
+    Args:
+        name: name of the scan.
+        quiet: whether no bar is drawn.
+        finished: number of scans that are done already.
+        total: number of all scans.
     """
     last = float("-inf")
     with progress_bar(name, quiet) as bar:
@@ -301,7 +326,7 @@ def progress_lines(name: str, quiet: bool, before: int = 0, of: int = 1) -> Iter
             bar(share, step)
             if not sys.stderr.isatty() and time.monotonic() >= last + _LINE_SECONDS:
                 last = time.monotonic()
-                warn(f"{100 * (before + share) / of:.0f} % {name}: {step}")
+                warn(f"{100 * (finished + share) / total:.0f} % {name}: {step}")
 
         yield show
 

@@ -63,20 +63,20 @@ def run(options: argparse.Namespace) -> None:
     inputs = [*scans.paths, *(options.examples.iterdir() if options.examples else ())]
     rows: list[list[Any]] = []
     written: list[Path] = []
-    taken: set[str] = set()
+    used_names: set[str] = set()
     for path, name, volume, embedding in scans.embedded(model):
         with scans.skipping():
-            found = finder.find(embedding)
-            boxes = {n: each.box_ras for n, each in found.items() if each.box_ras is not None}
+            structures = finder.find(embedding)
+            boxes = {n: box.box_ras for n, box in structures.items() if box.box_ras is not None}
             if not boxes:
                 raise AnatomicalEmbeddingError(f"{path}: shows none of the chosen structures; choose other structures.")
-            missing = " ".join(n for n in found if n not in boxes)
-            together = {f"{name}_crop": list(boxes)}
+            missing = " ".join(n for n in structures if n not in boxes)
+            groups = {f"{name}_{n}": [n] for n in boxes} if options.separate else {f"{name}_crop": list(boxes)}
             cropped: dict[str, np.ndarray] = {}
-            for crop_name, members in ({f"{name}_{n}": [n] for n in boxes} if options.separate else together).items():
+            for crop_name, members in groups.items():
                 box = grown(enclosing([boxes[n] for n in members]), np.full(6, options.margin_mm))
-                unique = free_name(_file_name(crop_name), taken)
-                taken.add(unique.casefold())
+                unique = free_name(_file_name(crop_name), used_names)
+                used_names.add(unique.casefold())
                 output = options.output / f"{unique}.nii.gz"
                 console.check_kept(inputs, [output])
                 crop, size = _write_crop(volume, box, options.spacing, output)
@@ -86,9 +86,9 @@ def run(options: argparse.Namespace) -> None:
                 written.append(options.output / f"{_file_name(name)}_crop.seg.dcm")
                 write_box_seg(cropped, volume.shape, volume.ijk_to_ras, scans.series, written[-1])
     written += scans.write_table("crops", COLUMNS, rows)
-    shown = [[Path(row[1]).name, " x ".join(map(str, row[3:6])), *row[6:]] for row in rows]
+    table = [[Path(row[1]).name, " x ".join(map(str, row[3:6])), *row[6:]] for row in rows]
     header = ["crop", "voxels", "scan / crop", "missing"]
-    scans.finish({"crops": console.as_records(COLUMNS, rows)}, (header, shown), written)
+    scans.finish({"crops": console.as_records(COLUMNS, rows)}, (header, table), written)
 
 
 def _paste(options: argparse.Namespace) -> None:
@@ -108,12 +108,12 @@ def _paste(options: argparse.Namespace) -> None:
     for path, name, volume in scans.read():
         with scans.skipping():
             is_one = not source.is_dir() and len(scans.sources) == 1
-            own = [r for r in results if is_one or _scan_of(display_name(r), scans.sources) == name]
-            if not own:
+            scan_results = [r for r in results if is_one or _scan_of(display_name(r), scans.sources) == name]
+            if not scan_results:
                 raise AnatomicalEmbeddingError(
                     f"{path}: {source} has no label map of this scan; the label map's name must start with {name}_."
                 )
-            for result in own:
+            for result in scan_results:
                 output = options.output / f"{display_name(result)}.nii.gz"
                 console.check_kept([*scans.paths, *results], [output])
                 pasted = paste_back(read_image(result)[0], volume, result)
@@ -132,10 +132,10 @@ def _write_pasted(labels: np.ndarray, volume: Volume, names_file: Path, series: 
     from ..scan.label_map import LabelMap
     from ..structures.labelled_scans import canonical_names, read_texts
 
-    known = read_texts(names_file) if names_file.exists() else {}
-    canonical_names(known, names_file)  # refuses a name that two labels have
+    texts = read_texts(names_file) if names_file.exists() else {}
+    canonical_names(texts, names_file)  # refuses a name that two labels have
     values = np.unique(labels[labels > 0])
-    names = {known.get(int(value), f"label {value:g}"): n for n, value in enumerate(values, start=1)}
+    names = {texts.get(int(value), f"label {value:g}"): n for n, value in enumerate(values, start=1)}
     numbers = np.searchsorted(values, labels, "right")
     write_label_seg(LabelMap(numbers, volume.ijk_to_ras, names or {"label": 1}), series, path)
 

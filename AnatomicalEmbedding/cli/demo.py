@@ -16,9 +16,10 @@ _POINTS = "template.mrk.json"
 _OTHERS = ("template.nii.gz", "target.nii.gz", "target.mrk.json", "matches.csv", "report.html")
 TARGET_MM = (190.0, 600.0)  # from above the iliac crests to the neck, so that the point on a crest is absent
 SHOWN = (
-    "carina", "aortic_arch_top", "heart_apex", "liver_dome", "kidney_left_centre", "kidney_right_centre",
-    "spleen_centre", "vertebrae_L3", "iliac_crest_left", "lung_apex_right",
-)  # fmt: skip
+    *("carina", "aortic_arch_top", "heart_apex"),
+    *("liver_dome", "kidney_left_centre", "kidney_right_centre", "spleen_centre"),
+    *("vertebrae_L3", "iliac_crest_left", "lung_apex_right"),
+)
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -28,8 +29,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Makes two synthetic patients, finds points of the first patient in the second, and compares the "
         "answers with the true points, which are known exactly. No data are needed.",
     )
-    about = "folder for results (default: demo-output)"
-    parser.add_argument("-o", "--output", type=Path, default=Path("demo-output"), metavar="DIR", help=about)
+    help_text = "folder for results (default: demo-output)"
+    parser.add_argument("-o", "--output", type=Path, default=Path("demo-output"), metavar="DIR", help=help_text)
     complete(parser, run)
 
 
@@ -39,7 +40,7 @@ def run(options: argparse.Namespace) -> None:
     from ..scan.points import PointList, write_markups
     from ..scan.volume import Volume
 
-    _check_own(options.output)
+    _check_folder(options.output)
     say("Making two synthetic patients ...", options.json)
     template = make_phantom(TEMPLATE_SEED, SPACING_MM, coverage_mm=TEMPLATE_MM)
     target = make_phantom(TARGET_SEED, SPACING_MM, coverage_mm=TARGET_MM)
@@ -48,7 +49,9 @@ def run(options: argparse.Namespace) -> None:
     truth = np.array([target.points_ras.get(name, np.full(3, np.nan)) for name in names])
     model = open_model(options)
     say("Embedding both scans and matching the points ...", options.json)
-    write_markups(options.output / _POINTS, points, name="template")  # written first, since `_check_own` looks for it
+    write_markups(
+        options.output / _POINTS, points, name="template"
+    )  # written first, since `_check_folder` looks for it
     paths = options.output / "template.nii.gz", options.output / "target.nii.gz"
     for path, patient in zip(paths, (template, target), strict=True):
         patient.volume.write(path)
@@ -59,27 +62,28 @@ def run(options: argparse.Namespace) -> None:
     answer = Answer(str(paths[1]), "target", matches, volumes[1])
     written = write_answers(options.output, volumes[0], points, [answer], model.name)
     errors = np.linalg.norm(matches.points_ras - truth, axis=1)
-    known = np.isfinite(errors)
-    median = float(np.median(errors[known]))
+    present = np.isfinite(errors)
+    median = float(np.median(errors[present]))
     places = matches.points_ras.round(1).tolist()
     status = ("",) * len(names) if matches.status is None else matches.status
-    found = [
-        {"label": label, "found_ras": place, "status": str(s) or None, "error_mm": e if there else None}
-        for label, place, s, e, there in zip(names, places, status, errors.round(1).tolist(), known, strict=True)
+    answers = [
+        {"label": label, "found_ras": place, "status": str(s) or None, "error_mm": e if is_present else None}
+        for label, place, s, e, is_present in zip(names, places, status, errors.round(1).tolist(), present, strict=True)
     ]
     if options.json:
-        print_json({"points": found, "median_error_mm": round(median, 2), "files": list(map(str, written))})
+        print_json({"points": answers, "median_error_mm": round(median, 2), "files": list(map(str, written))})
         return
     rows = [
-        [label, *p, s or "", f"{e:.1f}" if e is not None else "not there"] for label, p, s, e in map(dict.values, found)
+        [label, *p, s or "", f"{e:.1f}" if e is not None else "not there"]
+        for label, p, s, e in map(dict.values, answers)
     ]
     print_table(["point", "found R", "A", "S", "status", "error mm"], rows)
-    say(f"\nmedian error {median:.1f} mm over {known.sum()} points, compared with the known true places")
+    say(f"\nmedian error {median:.1f} mm over {present.sum()} points, compared with the known true places")
     say(f"open {written[-1]}")
     say(f"scans and points to open in Slicer: {options.output}/template.nii.gz, target.nii.gz, *.mrk.json")
 
 
-def _check_own(folder: Path) -> None:
+def _check_folder(folder: Path) -> None:
     """Make the output folder. Raises AnatomicalEmbeddingError if the demo would overwrite a file in this folder that
     was not written by a demo."""
     from ..scan.points import read_points
@@ -87,11 +91,11 @@ def _check_own(folder: Path) -> None:
     make_folder(folder)
     path = folder / _POINTS
     try:
-        own = path.exists() and set(read_points(path).labels) <= set(SHOWN)
+        from_demo = path.exists() and set(read_points(path).labels) <= set(SHOWN)
     except PointsError:
-        own = False
+        from_demo = False
     existing = [name for name in (_POINTS, *_OTHERS) if (folder / name).exists()]
-    if existing and not own:
+    if existing and not from_demo:
         raise AnatomicalEmbeddingError(
             f"{folder / existing[0]}: would be overwritten by results; choose another output folder."
         )

@@ -48,7 +48,7 @@ def run_priors(options: argparse.Namespace) -> None:
     folder, rows = console.download_folder(), []
     for series in listed:
         server.download(series, folder)
-    scans = Scans(options, list(dict.fromkeys(str(folder / each.study_uid) for each in listed)))
+    scans = Scans(options, list(dict.fromkeys(str(folder / series.study_uid) for series in listed)))
     for _, name, volume, embedding in scans.embedded(model):
         with scans.skipping():
             source, finder = source_of(scans.sources[name]), PlaceFinder(embedding, volume, atlas)
@@ -59,10 +59,10 @@ def run_priors(options: argparse.Namespace) -> None:
                     image = source.nearest(place.point_ras)
                     point = [round(float(value), 2) for value in place.point_ras]
                     where = [*point, image.get("InstanceNumber", ""), image.SOPInstanceUID]
-                about = [header.StudyDate, place.name, place.status, round(place.probability, 3)]
-                rows.append([*about, *where, header.SeriesInstanceUID, header.StudyInstanceUID])
-    shown = [[*row[:8], row[9]] for row in rows]
-    scans.finish({"priors": console.as_records(COLUMNS, rows)}, ((*COLUMNS[:8], COLUMNS[9]), shown), [])
+                facts = [header.StudyDate, place.name, place.status, round(place.probability, 3)]
+                rows.append([*facts, *where, header.SeriesInstanceUID, header.StudyInstanceUID])
+    table = [[*row[:8], row[9]] for row in rows]
+    scans.finish({"priors": console.as_records(COLUMNS, rows)}, ((*COLUMNS[:8], COLUMNS[9]), table), [])
 
 
 def run_store(options: argparse.Namespace) -> None:

@@ -29,11 +29,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     needed = list_requirements()
-    problems = _package_problems([each for each in needed if not each.extra])
+    problems = _package_problems([package for package in needed if not package.extra])
     facts: dict[str, object] = {
         "anatemb": __version__,
         "python": f"{platform.python_version()}, {platform.system()} {platform.machine()}",
-        **{each.name: version(each.name) for each in needed if not each.extra and each.is_met},
+        **{package.name: version(package.name) for package in needed if not package.extra and package.is_met},
         **_optional_packages(needed),
         **{f"weights {name}": _weights_state(name) for name in list_cards()},
         "orientation network": terms_of(resource("Orientation") / "ct.safetensors") or "terms are not stated",
@@ -54,20 +54,22 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _package_problems(needed: list[Requirement]) -> list[str]:
-    wanted = [f'"{each.text}"' for each in needed if not each.is_met]
+    packages = [f'"{package.text}"' for package in needed if not package.is_met]
     if numpy_is_too_new():
-        wanted.append(f'"{NUMPY_1}"')
-    line = f"pip install {' '.join(wanted)}"
-    return [f"packages are missing or of the wrong version; type: {line}."] if wanted else []
+        packages.append(f'"{NUMPY_1}"')
+    line = f"pip install {' '.join(packages)}"
+    return [f"packages are missing or of the wrong version; type: {line}."] if packages else []
 
 
 def _optional_packages(needed: list[Requirement]) -> dict[str, object]:
     """Return for each group of optional packages whether it is installed, or the line to type."""
     states: dict[str, object] = {}
-    for each in filter(lambda each: each.extra, needed):
-        if not each.is_met:
-            states[f"extra {each.extra}"] = f'{each.name} is missing; type: pip install "{DISTRIBUTION}[{each.extra}]"'
-        states.setdefault(f"extra {each.extra}", "installed")
+    for package in filter(lambda each: each.extra, needed):
+        if not package.is_met:
+            states[f"extra {package.extra}"] = (
+                f'{package.name} is missing; type: pip install "{DISTRIBUTION}[{package.extra}]"'
+            )
+        states.setdefault(f"extra {package.extra}", "installed")
     return states
 
 

@@ -25,31 +25,41 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     kinds = parser.add_subparsers(title="kinds of accuracy", metavar="KIND", required=True)
     landmarks = _add_kind(
-        kinds, "landmarks", run_landmarks, "effort",
-        about="Errors of organ centres, extreme points and landmarks: the points of every template are found in every "
+        kinds,
+        "landmarks",
+        run_landmarks,
+        "Errors of organ centres, extreme points and landmarks: the points of every template are found in every "
         "target and compared with the true points.",
-    )  # fmt: skip
+        "effort",
+    )
     landmarks.add_argument("--templates", type=Path, metavar="DIR", help="more labelled scans, used only as templates")
     _add_kind(
-        kinds, "confidence", run_confidence, "effort",
-        about="Correctness of expected errors and probabilities: every template is matched with every target, and "
+        kinds,
+        "confidence",
+        run_confidence,
+        "Correctness of expected errors and probabilities: every template is matched with every target, and "
         "with cropped copies of the target, in which some points are absent.",
-    )  # fmt: skip
+        "effort",
+    )
     boxes = _add_kind(
-        kinds, "boxes", run_boxes,
-        about="Accuracy of boxes: every structure that lies completely in a scan is located with examples from other "
+        kinds,
+        "boxes",
+        run_boxes,
+        "Accuracy of boxes: every structure that lies completely in a scan is located with examples from other "
         "patients. Measures the overlap with the true box (IoU), the recall, and the volume of the scan divided by the "
         "volume of the box (VR).",
-    )  # fmt: skip
+    )
     boxes.add_argument("--templates", type=Path, metavar="DIR", help="more labelled scans, used for examples only")
     boxes.add_argument("--shots", type=at_least(1), default=5, metavar="N", help="examples per structure (default: 5)")
     boxes.add_argument("--library", action="store_true", help="use the shipped library instead of examples")
 
 
 def _add_kind(
-    kinds: Any, name: str, run: Callable[[argparse.Namespace], None], *shared: str, about: str
+    kinds: Any, name: str, run: Callable[[argparse.Namespace], None], description: str, *shared: str
 ) -> argparse.ArgumentParser:
-    parser = kinds.add_parser(name, help=about[0].lower() + about[1:].partition(":")[0], description=about)
+    parser = kinds.add_parser(
+        name, help=description[0].lower() + description[1:].partition(":")[0], description=description
+    )
     parser.add_argument("folder", type=Path, metavar="DIR", help="labelled scans")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also write the result as .json or .md")
     complete(parser, run, *shared)
@@ -59,7 +69,13 @@ def _add_kind(
 def run_landmarks(
     options: argparse.Namespace, peers: Mapping[str, Matcher] | None = None, notes: Sequence[str] = ()
 ) -> None:
-    """Measure landmark errors of the weights. peers: name -> other method. notes: printed with the result."""
+    """Measure landmark errors of the weights.
+
+    Args:
+        options: options of the command.
+        peers: name -> other method, for comparison.
+        notes: printed with the result.
+    """
     from ..evaluation.protocol import EmbeddingMatcher, evaluate_landmarks
     from ..scan.film import is_picture
     from ..structures.labelled_scans import load_cases
@@ -102,11 +118,11 @@ def run_boxes(options: argparse.Namespace, peers: PeerBoxes | None = None) -> No
     templates = list(labelled_boxes(load_cases(options.templates))) if options.templates else []
     with progress_bar("boxes", options.json) as progress:
         if options.library:
-            found, seconds = find_by_library(cases, model, library, progress)
+            boxes, seconds = find_by_library(cases, model, library, progress)
         else:
-            found, seconds = find_boxes(cases, model, options.shots, templates, peers, progress)
+            boxes, seconds = find_boxes(cases, model, options.shots, templates, peers, progress)
     margins = library.margins if options.library else library.example_margins
-    finish(BoxResult(model.name, tuple(found), margins, seconds), options)
+    finish(BoxResult(model.name, tuple(boxes), margins, seconds), options)
 
 
 def finish(result: Any, options: argparse.Namespace) -> None:

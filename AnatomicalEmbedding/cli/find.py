@@ -34,8 +34,8 @@ def _add_find(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("words", metavar="WORDS", nargs="?", help="name of a place; leave it out with --report")
     parser.add_argument("scans", nargs="*", metavar="SCAN", help=console.SCANS_HELP)
-    about = "report, a text file or DICOM SR; find the places that its sentences name"
-    parser.add_argument("--report", type=Path, metavar="FILE", help=about)
+    help_text = "report, a text file or DICOM SR; find the places that its sentences name"
+    parser.add_argument("--report", type=Path, metavar="FILE", help=help_text)
     console.complete(parser, run_find, "output", "report", "dicom", series=True)
 
 
@@ -51,7 +51,7 @@ def _add_name(commands: argparse._SubParsersAction) -> None:
 
 
 def run_find(options: argparse.Namespace) -> None:
-    wanted, missed = _mentions(options)
+    mentions, missed = _mentions(options)
     console.check_report(options)
     console.check_folder(options.output)
     model = console.open_model(options)
@@ -65,21 +65,22 @@ def run_find(options: argparse.Namespace) -> None:
     console.make_folder(options.output)
     for path, name, volume, embedding in scans.embedded(model):
         finder = PlaceFinder(embedding, volume, atlas)
-        found = [(words, place) for words, mention in wanted for place in finder.find(mention)]
-        new = [_row(words, path, place) for words, place in found] + [_missed_row(part, path) for part in missed]
-        rows += new
-        answers += console.as_records(COLUMNS, new)
-        for record, (_, p) in zip(answers[-len(new) :], found, strict=False):
+        places = [(words, place) for words, mention in mentions for place in finder.find(mention)]
+        new_rows = [_row(words, path, place) for words, place in places]
+        new_rows += [_missed_row(part, path) for part in missed]
+        rows += new_rows
+        answers += console.as_records(COLUMNS, new_rows)
+        for record, (_, p) in zip(answers[-len(new_rows) :], places, strict=False):
             record |= {"title": p.title, "side": p.side or None, "negated": p.negated, "levels": p.levels or None}
-        points = points_of(found)
+        points = points_of(places)
         written.append(options.output / f"{name}.places.mrk.json")
         write_markups(written[-1], points)
         written += scans.write_points_report(name, points)
         if not options.no_report:
-            written.append(write_places_report(options.output / f"{name}.places.html", volume, name, found, missed))
+            written.append(write_places_report(options.output / f"{name}.places.html", volume, name, places, missed))
     written += scans.write_table("places", COLUMNS, rows)
-    shown = [[str(row[0])[:_SHOWN], scans.names[str(row[1])], *row[2:]] for row in rows]
-    scans.finish({"places": answers}, (COLUMNS, shown), written)
+    table = [[str(row[0])[:_SHOWN], scans.names[str(row[1])], *row[2:]] for row in rows]
+    scans.finish({"places": answers}, (COLUMNS, table), written)
 
 
 def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], list[str]]:
@@ -96,18 +97,20 @@ def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], l
         if options.words is not None:
             options.scans = [options.words, *options.scans]
         sentences = parse_report(read_report(options.report))
-        wanted = [(" ".join(each.text.split()), mention) for each in sentences for mention in each.mentions]
-        if not wanted:
+        mentions = [
+            (" ".join(sentence.text.split()), mention) for sentence in sentences for mention in sentence.mentions
+        ]
+        if not mentions:
             raise AnatomicalEmbeddingError(f"{options.report}: names no known place; give a report in English.")
     else:
         parts = parse_query(options.words or "")
-        wanted = [(options.words, mention) for part in parts for mention in part.mentions]
+        mentions = [(options.words, mention) for part in parts for mention in part.mentions]
         missed = [part.text for part in parts if not part.mentions]
-        if not wanted:
+        if not mentions:
             raise AnatomicalEmbeddingError(not_understood(options.words or ""))
     if not options.scans:
         raise AnatomicalEmbeddingError("no scan was given; write the words in quotes, then the scans.")
-    return wanted, missed
+    return mentions, missed
 
 
 def _row(words: str, path: str, place: Place) -> list[object]:
@@ -130,11 +133,11 @@ def run_name(options: argparse.Namespace) -> None:
     model = console.open_model(options)
     atlas = shipped_atlas(model.weights_hash, model.path)
     finder = PlaceFinder(console.embed(model, volume, options), volume, atlas)
-    found = finder.name_at(point)
+    structures = finder.name_at(point)
     if options.json:
-        console.print_json([vars(each) for each in found])
-    elif found:
-        rows = ((each.title, each.name, f"{each.probability:.0%}") for each in found)
+        console.print_json([vars(structure) for structure in structures])
+    elif structures:
+        rows = ((structure.title, structure.name, f"{structure.probability:.0%}") for structure in structures)
         console.print_table(["place", "name", "probability"], rows)
     else:
         console.say("No named structure lies at this point. It is outside the body, or in the tissue between organs.")

@@ -39,13 +39,13 @@ def run(options: argparse.Namespace) -> None:
         raise AnatomicalEmbeddingError("info: no scan was given; give a PATH, or type anatemb doctor.")
     maps = [path for path in options.paths if path.suffix == ".safetensors"]
     scans = Scans(options, [path for path in options.paths if path not in maps], options.series)
-    found = list(map(_describe_map, maps))
+    descriptions = list(map(_describe_map, maps))
     for source in scans.sources.values():
         with scans.skipping():
-            found.append(_describe_scan(source, options))
+            descriptions.append(_describe_scan(source, options))
     if options.json:
-        console.print_json(found)
-    for number, facts in enumerate([] if options.json else found):
+        console.print_json(descriptions)
+    for number, facts in enumerate([] if options.json else descriptions):
         if number:
             console.say()
         width = max(len(name) for name in facts)
@@ -60,8 +60,8 @@ def _describe_scan(source: Source, options: argparse.Namespace) -> dict[str, obj
     volume = source.read()
     facts: dict[str, object] = {"path": source.label}
     if source.series:
-        about = describe_series(Path(source.path), source.series)
-        facts["series"] = f"{about.uid}  {about.modality}, {about.slices} slices, {about.description}"
+        series = describe_series(Path(source.path), source.series)
+        facts["series"] = f"{series.uid}  {series.modality}, {series.slices} slices, {series.description}"
     low, high = volume.bounds_ras
     k, j, i = volume.shape
     facts |= {
@@ -83,17 +83,17 @@ def _describe_scan(source: Source, options: argparse.Namespace) -> dict[str, obj
 def _describe_map(path: Path) -> dict[str, object]:
     from ..embedding.map import EmbeddingMap
 
-    found = EmbeddingMap.load(path)
-    k, j, i = found.body.shape
+    embedding = EmbeddingMap.load(path)
+    k, j, i = embedding.body.shape
     return {
         "path": str(path),
-        "scan": found.provenance.scan,
-        "model": found.provenance.model,
-        "weights_hash": found.provenance.weights_hash,
+        "scan": embedding.provenance.scan,
+        "model": embedding.provenance.model,
+        "weights_hash": embedding.provenance.weights_hash,
         "cells_ijk": [i, j, k],
-        "cell_mm": [round(float(c), 3) for c in found.cell_mm],
-        "body_cells": int(found.body.sum()),
-        **_coverage_of(found),
+        "cell_mm": [round(float(c), 3) for c in embedding.cell_mm],
+        "body_cells": int(embedding.body.sum()),
+        **_coverage_of(embedding),
     }
 
 
@@ -102,8 +102,8 @@ def _coverage_of(embedding: EmbeddingMap) -> dict[str, object]:
 
     if not embedding.provenance.metric or not len(embedding.body_index):
         return {}
-    held = find_coverage(embedding)
-    return {"holds": held.text, "body_heights_mm": [round(held.low_mm), round(held.high_mm)]}
+    coverage = find_coverage(embedding)
+    return {"holds": coverage.text, "body_heights_mm": [round(coverage.low_mm), round(coverage.high_mm)]}
 
 
 def _axes(ijk_to_ras: np.ndarray) -> str:

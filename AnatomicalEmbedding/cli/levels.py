@@ -36,19 +36,23 @@ def run(options: argparse.Namespace) -> None:
     scans, rows, answers, written = Scans(options), [], [], []
     for path, name, volume, embedding in scans.embedded(model):
         with scans.skipping():
-            found = find_levels(PlaceFinder(embedding, volume, atlas), volume)
-            console.say(f"{name}: {found.basis}.", options.json)
-            new = [(path, p.name, k, *p.point_ras.round(1).tolist(), p.probability, p.doubt) for k, p in found.places]
-            rows += new
-            places, slices = console.as_records(COLUMNS, new), console.as_records(SliceLevel._fields, found.slices)
-            answers.append({"scan": str(path), "basis": found.basis, "places": places, "slices": slices})
+            levels = find_levels(PlaceFinder(embedding, volume, atlas), volume)
+            console.say(f"{name}: {levels.basis}.", options.json)
+            scan_rows = []
+            for k, place in levels.places:
+                point = place.point_ras.round(1).tolist()
+                scan_rows.append((path, place.name, k, *point, place.probability, place.doubt))
+            rows += scan_rows
+            places = console.as_records(COLUMNS, scan_rows)
+            slices = console.as_records(SliceLevel._fields, levels.slices)
+            answers.append({"scan": str(path), "basis": levels.basis, "places": places, "slices": slices})
             marks, table = (options.output / f"{name}.{end}" for end in ("levels.mrk.json", "slices.csv"))
-            write_file(marks, found.markups())
-            console.write_table(table, SliceLevel._fields, found.slices)
-            written += [marks, table, *scans.write_points_report(name, points_of(found.named("")))]
+            write_file(marks, levels.markups())
+            console.write_table(table, SliceLevel._fields, levels.slices)
+            written += [marks, table, *scans.write_points_report(name, points_of(levels.named("")))]
             if not options.no_report:
                 page = options.output / f"{name}.levels.html"
-                written.append(write_places_report(page, volume, name, found.named(VERTEBRA)))
+                written.append(write_places_report(page, volume, name, levels.named(VERTEBRA)))
     written += scans.write_table("levels", COLUMNS, rows)
-    shown = [(scans.names[str(row[0])], *row[1:]) for row in rows if row[1].startswith(VERTEBRA)]
-    scans.finish({"scans": answers}, (COLUMNS, shown) if shown else None, written)
+    table_rows = [(scans.names[str(row[0])], *row[1:]) for row in rows if row[1].startswith(VERTEBRA)]
+    scans.finish({"scans": answers}, (COLUMNS, table_rows) if table_rows else None, written)

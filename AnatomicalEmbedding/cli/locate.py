@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from ..structures.box_finder import BoxFinder, StructureBox
 
 BOX_COLUMNS = (
-    "scan", "structure", "status", "low_r", "low_a", "low_s", "high_r", "high_a", "high_s", "present", "cut",
-    "remarks",
-)  # fmt: skip
+    *("scan", "structure", "status"),
+    *("low_r", "low_a", "low_s", "high_r", "high_a", "high_s"),
+    *("present", "cut", "remarks"),
+)
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -49,14 +50,22 @@ def add_box_options(parser: argparse.ArgumentParser, default: str = "all") -> No
         "Slicer and saved as NAME.STRUCTURE.roi.mrk.json"
     )
     add("--examples", type=Path, metavar="DIR", help=examples)
-    about = "fraction of a structure that its box is expected to hold, 0 to 1 (default: 0.95)"
-    add("--recall", type=float, default=0.95, metavar="R", help=about)
+    help_text = "fraction of a structure that its box is expected to hold, 0 to 1 (default: 0.95)"
+    add("--recall", type=float, default=0.95, metavar="R", help=help_text)
 
 
 def open_finder(
     model: Model, recall: float, structures: str | None, library: Path | None = None, examples: Path | None = None
 ) -> BoxFinder:
-    """Make a BoxFinder from options. structures: names separated by commas, or None for all structures."""
+    """Make a BoxFinder from options.
+
+    Args:
+        model: the weights.
+        recall: fraction of a structure that its box is expected to hold.
+        structures: names separated by commas, or None for all structures.
+        library: file of a structure library; None for the library of the weights.
+        examples: folder of the user's examples, used instead of the library.
+    """
     from ..structures.box_finder import BoxFinder, open_library
 
     names = console.names_in(structures) or None
@@ -64,10 +73,10 @@ def open_finder(
         raise AnatomicalEmbeddingError(
             f"--structures {structures}: contains no name; write names, such as --structures liver,spleen."
         )
-    own = open_library(model.weights_hash, model.name, library, model.path)
+    model_library = open_library(model.weights_hash, model.name, library, model.path)
     if examples is None:
-        return BoxFinder.by_library(own, names, recall)
-    return BoxFinder.by_folder(examples, model, own.example_margins, names, recall, console.warn)
+        return BoxFinder.by_library(model_library, names, recall)
+    return BoxFinder.by_folder(examples, model, model_library.example_margins, names, recall, console.warn)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -83,30 +92,32 @@ def run(options: argparse.Namespace) -> None:
     rows, written, pages = [], [], []
     for path, name, volume, embedding in scans.embedded(model):
         with scans.skipping():
-            found = finder.find(embedding)
-            boxes = {each.name: each.box_ras for each in found.values() if each.box_ras is not None}
+            structures = finder.find(embedding)
+            boxes = {
+                structure.name: structure.box_ras for structure in structures.values() if structure.box_ras is not None
+            }
             if boxes and scans.series is not None:
                 written.append(options.output / f"{name}.boxes.dcm")
                 write_box_seg(boxes, volume.shape, volume.ijk_to_ras, scans.series, written[-1])
             if boxes:
                 written.append(options.output / f"{name}.boxes.mrk.json")
-                write_rois(written[-1], boxes, {n: _description(found[n], options.recall) for n in boxes})
-            rows += [box_row(path, each) for each in found.values()]
+                write_rois(written[-1], boxes, {n: _description(structures[n], options.recall) for n in boxes})
+            rows += [box_row(path, structure) for structure in structures.values()]
             if not options.no_report:
-                pages.append(write_box_report(options.output / f"{name}.html", volume, name, found))
+                pages.append(write_box_report(options.output / f"{name}.html", volume, name, structures))
     written += [*pages, *scans.write_table("boxes", BOX_COLUMNS, rows)]
-    shown = [[scans.names[str(row[0])], *row[1:9]] for row in rows]
-    scans.finish({"boxes": console.as_records(BOX_COLUMNS, rows)}, (BOX_COLUMNS[:9], shown), written)
+    table = [[scans.names[str(row[0])], *row[1:9]] for row in rows]
+    scans.finish({"boxes": console.as_records(BOX_COLUMNS, rows)}, (BOX_COLUMNS[:9], table), written)
 
 
-def _description(found: StructureBox, recall: float) -> str:
-    cut = f", cut at its {' and '.join(found.located.cut)} side" if found.located.cut else ""
-    return f"{found.status}{cut}; box enlarged for a recall of {recall:g}"
+def _description(structure: StructureBox, recall: float) -> str:
+    cut = f", cut at its {' and '.join(structure.located.cut)} side" if structure.located.cut else ""
+    return f"{structure.status}{cut}; box enlarged for a recall of {recall:g}"
 
 
-def box_row(path: str, found: StructureBox) -> list[object]:
+def box_row(path: str, structure: StructureBox) -> list[object]:
     """Return a row of boxes.csv, with the columns BOX_COLUMNS. path: of the scan."""
-    corners = [""] * 6 if found.box_ras is None else [round(float(x), 2) for x in found.box_ras.ravel()]
-    located = found.located
-    about = [round(located.present, 2), " ".join(located.cut), "; ".join(located.remarks)]
-    return [path, found.name, found.status, *corners, *about]
+    corners = [""] * 6 if structure.box_ras is None else [round(float(x), 2) for x in structure.box_ras.ravel()]
+    located = structure.located
+    details = [round(located.present, 2), " ".join(located.cut), "; ".join(located.remarks)]
+    return [path, structure.name, structure.status, *corners, *details]

@@ -33,10 +33,10 @@ class _Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def,override]
         if self._subparsers is None:  # otherwise, some of the words are options of a command
-            known = self._option_string_actions
+            options = self._option_string_actions
             for option in (word.partition("=")[0] for word in args or () if word.startswith("--")):
-                if not any(each.startswith(option) for each in known):
-                    self._suggest(option, "option", known)
+                if not any(name.startswith(option) for name in options):
+                    self._suggest(option, "option", options)
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
@@ -45,8 +45,8 @@ class _Parser(argparse.ArgumentParser):
             self._suggest(wrong[2], wrong[1].lower(), re.findall(r"[\w-]+", wrong[3]))
         super().error(message)
 
-    def _suggest(self, wrong: str, kind: str, known: Iterable[str]) -> NoReturn:
-        text = f"anatemb: {wrong}: no such {kind}{did_you_mean(wrong, known)}; '{self.prog} --help' lists all.\n"
+    def _suggest(self, wrong: str, kind: str, names: Iterable[str]) -> NoReturn:
+        text = f"anatemb: {wrong}: no such {kind}{did_you_mean(wrong, names)}; '{self.prog} --help' lists all.\n"
         self.exit(EXIT_USER_ERROR, text)
 
 

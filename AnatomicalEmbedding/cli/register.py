@@ -45,13 +45,13 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add("moving", type=Path, metavar="MOVING", help="CT file or DICOM folder of the scan that is aligned to FIXED")
     kind = "rigid; affine; deformable (refined with the voxels; default)"
     add("--kind", choices=KINDS, default=DEFORMABLE, help=kind)
-    about = "label map, .seg.nrrd, DICOM SEG or RTSTRUCT of MOVING; it is resampled to FIXED too"
-    add("--labels", type=Path, metavar="FILE", help=about)
-    about = "points of FIXED (.mrk.json, .csv or DICOM SR); they are found in MOVING"
-    add("--points", type=Path, metavar="FILE", help=about)
+    help_text = "label map, .seg.nrrd, DICOM SEG or RTSTRUCT of MOVING; it is resampled to FIXED too"
+    add("--labels", type=Path, metavar="FILE", help=help_text)
+    help_text = "points of FIXED (.mrk.json, .csv or DICOM SR); they are found in MOVING"
+    add("--points", type=Path, metavar="FILE", help=help_text)
     add("--field", action="store_true", help="also write the displacement of every voxel of FIXED")
-    about = "use this registration (DICOM, .h5 or .tfm) instead of a new one; write the resampled results only"
-    add("--transform", type=Path, metavar="FILE", help=about)
+    help_text = "use this registration (DICOM, .h5 or .tfm) instead of a new one; write the resampled results only"
+    add("--transform", type=Path, metavar="FILE", help=help_text)
     console.complete(parser, run, "output", "report", "dicom", series=True)
 
 
@@ -75,9 +75,9 @@ def run(options: argparse.Namespace) -> None:
     if options.transform is not None:
         from ..registration.transform import Registration
 
-        found = Registration.read(options.transform)
+        registration = Registration.read(options.transform)
         console.make_folder(options.output)
-        _print(options, {}, *_resample(options, found, fixed, moving, points, labels))
+        _print(options, {}, *_resample(options.output, registration, fixed, moving, points, labels))
         return
     series = [source_at(path, console.chosen_series(path, options.series)) for path in scans if options.dicom]
     console.check_report(options)
@@ -88,34 +88,38 @@ def run(options: argparse.Namespace) -> None:
 
     start = time.perf_counter()
     with console.progress_bar("registration", options.json) as progress:
-        found = register((maps[0], maps[1]), (fixed, moving), options.kind, model.device, progress)
-    facts = _facts(found, maps[0], time.perf_counter() - start)
+        registration = register((maps[0], maps[1]), (fixed, moving), options.kind, model.device, progress)
+    facts = _facts(registration, maps[0], time.perf_counter() - start)
     folder = options.output
     written = [folder / _TRANSFORM, folder / _INITIAL, folder / _FACTS]
-    found.write(written[0])
-    found.write(written[1], as_initial=True)
-    resampled, beyond = _resample(options, found, fixed, moving, points, labels)
+    registration.write(written[0])
+    registration.write(written[1], as_initial=True)
+    resampled, beyond = _resample(folder, registration, fixed, moving, points, labels)
     written += resampled
     facts["points_outside_moving"] = beyond
     write_text(folder / _FACTS, json.dumps(facts, indent=1) + "\n")
     if options.field:
         written.append(folder / _FIELD)
-        found.write_field(written[-1], fixed)
+        registration.write_field(written[-1], fixed)
     if not options.no_report:
         from ..reports.scan_pages import write_registration_report
 
-        written.append(write_registration_report(folder / _REPORT, fixed, moving, found, _in_words(facts)))
+        written.append(write_registration_report(folder / _REPORT, fixed, moving, registration, _in_words(facts)))
     if series:
         written.append(folder / _DICOM)
-        _write_dicom(found, fixed, series, written[-1])
+        _write_dicom(registration, fixed, series, written[-1])
     console.store(options, written)
     _print(options, facts, written, beyond)
 
 
 def _resample(
-    options: argparse.Namespace, found: Registration, fixed: Volume, moving: Volume, points: PointList | None,
+    folder: Path,
+    registration: Registration,
+    fixed: Volume,
+    moving: Volume,
+    points: PointList | None,
     labels: LabelMap | None,
-) -> tuple[list[Path], list[str]]:  # fmt: skip
+) -> tuple[list[Path], list[str]]:
     """Write the moving scan and its labels on the grid of the fixed scan, and the points in the moving scan.
 
     Returns the paths, and the labels of the points that lie outside the moving scan.
@@ -124,21 +128,21 @@ def _resample(
     from ..scan.image_files import write_image
     from ..segmentation.files import write_segments
 
-    written, outside = [options.output / _MOVING], []
-    found.warp(moving, fixed).write(written[0])
+    written, outside = [folder / _MOVING], []
+    registration.warp(moving, fixed).write(written[0])
     if labels is not None:
-        labels = found.warp_labels(labels, fixed)
-        flat, whole = options.output / _LABELS, options.output / _SEGMENTS
+        labels = registration.warp_labels(labels, fixed)
+        flat, whole = folder / _LABELS, folder / _SEGMENTS
         written += [flat, whole] if labels.values else [flat]
         write_image(to_image(labels.voxels, labels.ijk_to_ras), flat)
         if labels.values:
             write_segments(whole, labels)
             console.report_overlaps(labels, flat, whole)
     if points is not None:
-        carried = PointList(points.labels, found.transform_points(points.points_ras))
+        carried = PointList(points.labels, registration.transform_points(points.points_ras))
         beyond = (~moving.contains(carried.points_ras)).tolist()
         outside = [label for label, gone in zip(points.labels, beyond, strict=True) if gone]
-        written.append(options.output / _POINTS)
+        written.append(folder / _POINTS)
         write_markups(written[-1], carried, missing=beyond)
     return written, outside
 
@@ -155,15 +159,15 @@ def _print(options: argparse.Namespace, facts: dict[str, Any], written: list[Pat
     console.say_written(written)
 
 
-def _write_dicom(found: Registration, fixed: Volume, series: list[SourceSeries], path: Path) -> None:
+def _write_dicom(registration: Registration, fixed: Volume, series: list[SourceSeries], path: Path) -> None:
     from ..dicom.registrations import write_displacements, write_matrix
     from ..registration.transform import coarse_grid
 
-    comment = f"{found.kind}; error: {found.used} matches, median {found.distance_mm:.1f} mm apart"
-    if found.field is None:
-        write_matrix(found.affine, found.kind.upper(), series[0], series[1], comment, path)
+    comment = f"{registration.kind}; error: {registration.used} matches, median {registration.distance_mm:.1f} mm apart"
+    if registration.field is None:
+        write_matrix(registration.affine, registration.kind.upper(), series[0], series[1], comment, path)
     else:
-        write_displacements(found.displacements(coarse_grid(fixed)), series[0], series[1], comment, path)
+        write_displacements(registration.displacements(coarse_grid(fixed)), series[0], series[1], comment, path)
 
 
 def _read_labels(path: Path, moving: Volume) -> LabelMap:
@@ -183,8 +187,8 @@ def _read_labels(path: Path, moving: Volume) -> LabelMap:
         labels = read_dicom_labels(path, moving.shape, moving.ijk_to_ras) if is_dicom else read_segments(path)
         return labels.renamed(labels.texts)
     image, _ = read_image(path)
-    same = image.GetSize() == moving.shape[::-1] and np.allclose(image_affine(image), moving.ijk_to_ras, atol=0.01)
-    if not same:
+    same_grid = image.GetSize() == moving.shape[::-1] and np.allclose(image_affine(image), moving.ijk_to_ras, atol=0.01)
+    if not same_grid:
         raise VolumeError(f"{path}: has another voxel grid than the moving scan; resample this label map to the scan.")
     voxels = sitk.GetArrayFromImage(image)
     if voxels.min() < 0 or (voxels != np.rint(voxels)).any():
@@ -192,23 +196,23 @@ def _read_labels(path: Path, moving: Volume) -> LabelMap:
     return LabelMap(voxels, moving.ijk_to_ras, {})
 
 
-def _facts(found: Registration, fixed_map: EmbeddingMap, seconds: float) -> dict[str, Any]:
-    folding = found.folding(fixed_map)
+def _facts(registration: Registration, fixed_map: EmbeddingMap, seconds: float) -> dict[str, Any]:
+    folding = registration.folding(fixed_map)
     return {
-        "kind": found.kind,
-        "fixed": found.fixed,
-        "moving": found.moving,
+        "kind": registration.kind,
+        "fixed": registration.fixed,
+        "moving": registration.moving,
         "seconds": round(seconds, 2),
-        "matches_used": found.used,
-        "matches_asked": found.tried,
-        "matches_median_distance_mm": round(found.distance_mm, 2),
-        "spines_distance_mm": None if math.isnan(found.spine_mm) else round(found.spine_mm, 2),
-        "affine_ras_fixed_to_moving": found.affine.tolist(),
+        "matches_used": registration.used,
+        "matches_asked": registration.tried,
+        "matches_median_distance_mm": round(registration.distance_mm, 2),
+        "spines_distance_mm": None if math.isnan(registration.spine_mm) else round(registration.spine_mm, 2),
+        "affine_ras_fixed_to_moving": registration.affine.tolist(),
         "jacobian_percentiles_1_99": [round(folding.low, 3), round(folding.high, 3)],
         "jacobian_smallest": round(folding.smallest, 3),
         "folded_share": folding.share,
-        "quality": found.quality,
-        "doubt": " ".join(filter(None, [found.doubt, folding.doubt])),
+        "quality": registration.quality,
+        "doubt": " ".join(filter(None, [registration.doubt, folding.doubt])),
     }
 
 

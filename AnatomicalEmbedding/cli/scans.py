@@ -35,9 +35,9 @@ class Scans:
     ) -> None:
         from ..scan.sources import find_scans
 
-        given, chosen = (options.scans, options.series) if paths is None else (paths, series)
+        scan_paths, series_uids = (options.scans, options.series) if paths is None else (paths, series)
         self._options = options
-        self.sources = find_scans(given, console.warn, chosen, getattr(options, "output", None))
+        self.sources = find_scans(scan_paths, console.warn, series_uids, getattr(options, "output", None))
         self.names = {source.label: name for name, source in self.sources.items()}
         self.failed: list[str] = []
         self.series: SourceSeries | None = None
@@ -102,9 +102,11 @@ class Scans:
         return [path] if rows else []
 
     def finish(
-        self, results: dict[str, Sequence[object]], table: tuple[Sequence[str], Sequence[Sequence[object]]] | None,
+        self,
+        results: dict[str, Sequence[object]],
+        table: tuple[Sequence[str], Sequence[Sequence[object]]] | None,
         written: Sequence[Path],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Print the results of all scans. With --store, send the DICOM files. If a scan was skipped, raise
         AnatomicalEmbeddingError (exit code 2).
 

@@ -17,13 +17,13 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Lists the structures that can be located, or builds a library or an atlas from labelled scans.",
     )
     steps = parser.add_subparsers(title="steps", metavar="STEP", required=True)
-    shown = steps.add_parser(
+    listing = steps.add_parser(
         "list",
         help="list the structures of a library",
         description="Lists the structures of a library, and the number of examples of each structure.",
     )
-    shown.add_argument("--library", type=Path, metavar="FILE", help="library to list (default: the shipped library)")
-    complete(shown, _list)
+    listing.add_argument("--library", type=Path, metavar="FILE", help="library to list (default: the shipped library)")
+    complete(listing, _list)
     build = steps.add_parser(
         "build",
         help="build a library or an atlas from labelled scans",
@@ -62,10 +62,10 @@ def _list(options: argparse.Namespace) -> None:
 
     model = open_model(options)
     library = open_library(model.weights_hash, model.name, options.library, model.path)
-    rows = [
-        {"structure": name, "examples": len(of), "real": sum(not each.scan.startswith(SYNTHETIC) for each in of)}
-        for name, of in sorted(library.examples.items())
-    ]
+    rows = []
+    for name, examples in sorted(library.examples.items()):
+        real = sum(not example.scan.startswith(SYNTHETIC) for example in examples)
+        rows.append({"structure": name, "examples": len(examples), "real": real})
     if options.json:
         print_json(rows)
     else:
@@ -81,9 +81,9 @@ def _build_library(options: argparse.Namespace) -> int:
     count = _LIBRARY_PHANTOMS if options.phantoms is None else options.phantoms
     seeds = range(PHANTOM_SEED, PHANTOM_SEED + count)
     model = open_model(options)
-    about = {"weights": model.name, "scans": [case.id for case in cases if case.structures], "phantoms": list(seeds)}
+    facts = {"weights": model.name, "scans": [case.id for case in cases if case.structures], "phantoms": list(seeds)}
     with progress_bar("library", options.json) as progress:
-        library = build_library([*labelled_boxes(cases), *phantom_boxes(seeds)], model, about, progress)
+        library = build_library([*labelled_boxes(cases), *phantom_boxes(seeds)], model, facts, progress)
     library.save(options.output)
     return len(library.examples)
 

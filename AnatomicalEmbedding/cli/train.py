@@ -87,7 +87,13 @@ def run(options: argparse.Namespace) -> None:
 
 
 def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objective | None = None) -> None:
-    """Prepare the scans and train. objective: training objective of a recipe from a paper; None for other recipes."""
+    """Prepare the scans and train.
+
+    Args:
+        options: options of the command.
+        recipe: the recipe.
+        objective: training objective of a recipe from a paper; None for other recipes.
+    """
     import torch
 
     from ..embedding.device import choose_device
@@ -106,12 +112,12 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
     validation = Validation(options.validate, str(device)) if is_validated else None
     scans = _training_scans(options, recipe)
     if validation is not None:
-        apart = validation.keep_apart(scans)
-        for name in sorted({s.name for s in scans} - {s.name for s in apart}):
+        training_scans = validation.keep_apart(scans)
+        for name in sorted({s.name for s in scans} - {s.name for s in training_scans}):
             _report(f"left out: {name} is a scan of a patient in {options.validate}, which is used for validation")
-        if not apart:
+        if not training_scans:
             raise AnatomicalEmbeddingError(f"{options.validate}: contains all training patients; use other patients.")
-        scans = apart
+        scans = training_scans
     stop = stop_on_signals()
 
     def show(progress: Progress) -> None:
@@ -125,17 +131,33 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
             )
 
     done = train(
-        scans, recipe, options.output, options.steps, objective=objective, seed=options.seed, device=str(device),
-        workers=options.workers, start_from=start_from, minutes=options.minutes, validate=validation,
-        validate_every=options.validate_every, progress=show, cancelled=stop,
-    )  # fmt: skip
+        scans,
+        recipe,
+        options.output,
+        options.steps,
+        objective=objective,
+        seed=options.seed,
+        device=str(device),
+        workers=options.workers,
+        start_from=start_from,
+        minutes=options.minutes,
+        validate=validation,
+        validate_every=options.validate_every,
+        progress=report,
+        cancelled=stop,
+    )
     path = options.output / "weights.safetensors"
-    about = {"recipe": recipe.to_dict(), "steps": done.steps, "minutes": round(done.minutes, 1), "device": str(device)}
-    about["scans"] = [scan.name for scan in scans]
-    sha256 = write_weights(done.network, path, options.name or recipe.name, about)
+    metadata = {
+        "recipe": recipe.to_dict(),
+        "steps": done.steps,
+        "minutes": round(done.minutes, 1),
+        "device": str(device),
+    }
+    metadata["scans"] = [scan.name for scan in scans]
+    sha256 = write_weights(done.network, path, options.name or recipe.name, metadata)
     say(f"wrote {path} (SHA-256 {sha256[:16]}...)", options.json)
     if options.json:
-        result = {"weights": str(path), "sha256": sha256, "steps": done.steps, "minutes": about["minutes"]}
+        result = {"weights": str(path), "sha256": sha256, "steps": done.steps, "minutes": metadata["minutes"]}
         print(json.dumps(result))  # one line of JSON, like the lines of the steps
 
 
@@ -177,7 +199,13 @@ def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[Prepare
 
 
 def prepare_scans(options: argparse.Namespace, folders: list[Path], recipe: Recipe, destination: Path) -> list[Path]:
-    """Prepare the scans of folders with the options of `add_preparation`. Returns the files written to `destination`.
+    """Prepare the scans of folders. Returns the files written to `destination`.
+
+    Args:
+        options: options of the command, with those of `add_preparation`.
+        folders: the folders.
+        recipe: the recipe.
+        destination: folder for the prepared scans.
 
     Raises AnatomicalEmbeddingError if a recipe for films is given without an atlas.
     """
@@ -197,10 +225,15 @@ def prepare_scans(options: argparse.Namespace, folders: list[Path], recipe: Reci
     default = folders[0].parent / "train_levels.json"
     table = options.levels or (default if default.is_file() else None)
     return prepare_set(
-        folders, recipe.network.spacing_mm, destination, levels=LevelTable.read(table) if table else None,
-        model=None if options.place_with == "none" else options.place_with, align=options.align_with,
-        jobs=options.jobs, report=_report,
-    )  # fmt: skip
+        folders,
+        recipe.network.spacing_mm,
+        destination,
+        levels=LevelTable.read(table) if table else None,
+        model=None if options.place_with == "none" else options.place_with,
+        align=options.align_with,
+        jobs=options.jobs,
+        report=_report,
+    )
 
 
 def overrides(pairs: list[str]) -> dict[str, object]:
@@ -209,15 +242,15 @@ def overrides(pairs: list[str]) -> dict[str, object]:
 
     from ..errors import AnatomicalEmbeddingError
 
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         try:
             if not equals or key.count(".") != 1:
                 raise tomllib.TOMLDecodeError("not SECTION.KEY=VALUE")
-            found[key.strip()] = tomllib.loads(f"value = {text}")["value"]
+            values[key.strip()] = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:
             raise AnatomicalEmbeddingError(
                 f"--set {pair}: is not SECTION.KEY=VALUE; write, for example, --set batch.pairs=4."
             ) from None
-    return found
+    return values

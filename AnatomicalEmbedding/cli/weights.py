@@ -47,10 +47,18 @@ def run(options: argparse.Namespace) -> None:
         torch.set_num_threads(options.threads)
     check_folder(options.output)
     build = WeightsBuild(
-        options.data, options.output, options.terms, load_recipe(options.recipe), options.hours, options.seed,
-        str(choose_device(options.device)), options.workers, options.jobs,
-        lambda line: print(line, file=sys.stderr, flush=True), stop_on_signals(),
-    )  # fmt: skip
+        options.data,
+        options.output,
+        options.terms,
+        load_recipe(options.recipe),
+        options.hours,
+        options.seed,
+        str(choose_device(options.device)),
+        options.workers,
+        options.jobs,
+        lambda line: print(line, file=sys.stderr, flush=True),
+        stop_on_signals(),
+    )
     files = build.run()
     say_written(files, options.json)
     if options.json:

@@ -58,8 +58,8 @@ def find_boxes(
             continue
         examples: dict[str, list[Example]] = {}
         for name, sources in chosen.items():
-            outlines = [(case, case.structures[name]) for case in sources]
-            examples[name] = [make_example(maps[c.id], known.box_ras, known.extremes_ras) for c, known in outlines]
+            marked = [(maps[case.id], case.structures[name]) for case in sources]
+            examples[name] = [make_example(scan, shape.box_ras, shape.extremes_ras) for scan, shape in marked]
         start = time.perf_counter()
         boxes = known_boxes(target, maps[target.id], examples)
         seconds.append(time.perf_counter() - start)
