@@ -64,12 +64,12 @@ def _package_problems(needed: list[Requirement]) -> list[str]:
 def _optional_packages(needed: list[Requirement]) -> dict[str, object]:
     """Return for each group of optional packages whether it is installed, or the line to type."""
     states: dict[str, object] = {}
-    for package in filter(lambda each: each.extra, needed):
-        if not package.is_met:
-            states[f"extra {package.extra}"] = (
-                f'{package.name} is missing; type: pip install "{DISTRIBUTION}[{package.extra}]"'
-            )
-        states.setdefault(f"extra {package.extra}", "installed")
+    for package in needed:
+        group = f"extra {package.extra}"
+        if package.extra and not package.is_met:
+            states[group] = f'{package.name} is missing; type: pip install "{DISTRIBUTION}[{package.extra}]"'
+        elif package.extra:
+            states.setdefault(group, "installed")
     return states
 
 

@@ -143,7 +143,7 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
         minutes=options.minutes,
         validate=validation,
         validate_every=options.validate_every,
-        progress=report,
+        progress=show,
         cancelled=stop,
     )
     path = options.output / "weights.safetensors"

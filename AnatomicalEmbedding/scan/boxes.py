@@ -16,10 +16,10 @@ _LARGEST_POSITION_MM = 1e6  # a file with a larger coordinate is refused
 OUTWARD = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
 
 
-def intersection_over_union(one: np.ndarray, other: np.ndarray) -> float:
+def intersection_over_union(first: np.ndarray, second: np.ndarray) -> float:
     """Return the intersection over union of two boxes (2, 3): 1 if they are equal, 0 if they do not overlap."""
-    shared = _volume(np.stack([np.maximum(one[0], other[0]), np.minimum(one[1], other[1])]))
-    return float(shared / (_volume(one) + _volume(other) - shared)) if shared > 0 else 0.0
+    shared = _volume(np.stack([np.maximum(first[0], second[0]), np.minimum(first[1], second[1])]))
+    return float(shared / (_volume(first) + _volume(second) - shared)) if shared > 0 else 0.0
 
 
 def grown(box: np.ndarray, margins_mm: np.ndarray) -> np.ndarray:
@@ -57,10 +57,15 @@ def write_rois(
 ) -> None:
     """Write named boxes into one .mrk.json file of ROI markups (LPS mm), which Slicer >= 5 opens as boxes.
 
+    Args:
+        path: the file.
+        boxes: name -> (2, 3) RAS mm.
+        descriptions: name -> description.
+
     Raises PointsError when the file cannot be written or its name does not end in .json.
     """
-    about = descriptions or {}
-    write_file(Path(path), [_roi(name, box, about.get(name, "")) for name, box in boxes.items()])
+    descriptions = descriptions or {}
+    write_file(Path(path), [_roi(name, box, descriptions.get(name, "")) for name, box in boxes.items()])
 
 
 def _roi(name: str, box: np.ndarray, description: str) -> dict:

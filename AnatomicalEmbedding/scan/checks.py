@@ -33,12 +33,18 @@ _SAMPLES = 500_000
 def check_claimed(shape: Sequence[int], bytes_a_voxel: int, file_bytes: int | None, where: str) -> None:
     """Raise VolumeError if a header states more voxels than a CT has, or than the file can hold even if compressed.
 
-    Without this check a small file could use all memory. file_bytes: file size; None if the voxels are in another file.
+    Without this check a small file could use all memory.
+
+    Args:
+        shape: number of voxels along each axis.
+        bytes_a_voxel: bytes of one voxel.
+        file_bytes: file size; None if the voxels are in another file.
+        where: file or name with which the message starts.
     """
     voxels = math.prod(shape)
     if voxels > _MOST_VOXELS or (file_bytes is not None and voxels * bytes_a_voxel > file_bytes * _MOST_PACKED + 4096):
-        seen = " x ".join(str(n) for n in shape)
-        raise VolumeError(f"{where}: the header states {seen} voxels, too many for this file; export the scan again.")
+        size = " x ".join(str(n) for n in shape)
+        raise VolumeError(f"{where}: the header states {size} voxels, too many for this file; export the scan again.")
 
 
 def as_hu_array(voxels: np.ndarray, where: str) -> np.ndarray:
@@ -90,9 +96,9 @@ def check_spacing(spacing: np.ndarray, where: str) -> None:
     """Raise VolumeError unless the three voxel sizes are finite and between 0.1 and 12 mm."""
     spacing = np.asarray(spacing, dtype=np.float64)
     if not np.all(np.isfinite(spacing) & (spacing >= MIN_SPACING_MM) & (spacing <= MAX_SPACING_MM)):
-        seen = " x ".join(f"{s:.4g}" for s in spacing)
+        sizes = " x ".join(f"{s:.4g}" for s in spacing)
         raise VolumeError(
-            f"{where}: the voxel spacing is {seen} mm, outside {MIN_SPACING_MM:g} to {MAX_SPACING_MM:g} mm;"
+            f"{where}: the voxel spacing is {sizes} mm, outside {MIN_SPACING_MM:g} to {MAX_SPACING_MM:g} mm;"
             " export the scan again with the right spacing."
         )
 
@@ -106,7 +112,12 @@ def worst_shear(affine: np.ndarray) -> tuple[float, int, int]:
 def check_extent(shape: tuple[int, int, int], affine: np.ndarray, where: str) -> None:
     """Raise VolumeError when there are fewer than 16 slices or any axis is shorter than 60 mm.
 
-    shape is (nk,nj,ni). Slices are counted along the axis closest to superior-inferior.
+    Slices are counted along the axis closest to superior-inferior.
+
+    Args:
+        shape: (nk, nj, ni).
+        affine: (4, 4) ijk_to_ras.
+        where: file or name with which the message starts.
     """
     counts = np.array(shape[::-1])
     spacing = np.linalg.norm(affine[:3, :3], axis=0)
@@ -115,9 +126,9 @@ def check_extent(shape: tuple[int, int, int], affine: np.ndarray, where: str) ->
         raise VolumeError(f"{where}: has {slices} axial slices; give a CT with at least {MIN_SLICES} slices.")
     extent = counts * spacing
     if extent.min() < MIN_EXTENT_MM:
-        seen = " x ".join(f"{e:.0f}" for e in extent)
+        sizes = " x ".join(f"{e:.0f}" for e in extent)
         raise VolumeError(
-            f"{where}: the scan covers only {seen} mm; give a scan of at least {MIN_EXTENT_MM:.0f} mm along each axis."
+            f"{where}: the scan covers only {sizes} mm; give a scan of at least {MIN_EXTENT_MM:.0f} mm along each axis."
         )
 
 
@@ -126,6 +137,11 @@ def check_axis_order(voxels: np.ndarray, ijk_to_ras: np.ndarray, where: str) -> 
 
     In a correct scan the body is cut by the upper or lower face, and the four side faces show air. In a scan with
     reversed axes the side faces show tissue, and the upper and lower faces show air.
+
+    Args:
+        voxels: (k, j, i) HU.
+        ijk_to_ras: (4, 4).
+        where: file or name with which the message starts.
     """
     along = slice_axis(ijk_to_ras)
     ends, sides = (
@@ -153,15 +169,15 @@ def check_hounsfield(voxels: np.ndarray, where: str) -> None:
         raise VolumeError(f"{where}: all voxels are {sample[0]:g}, so the image is empty; export the scan again.")
     p1, p50, p99 = np.percentile(inside, (1, 50, 99))
     low, high = float(inside.min()), float(inside.max())
-    seen = f"values {low:g} to {high:g}, percentiles 1/50/99 = {p1:.4g}/{p50:.4g}/{p99:.4g}"
+    summary = f"values {low:g} to {high:g}, percentiles 1/50/99 = {p1:.4g}/{p50:.4g}/{p99:.4g}"
     integral = inside.dtype.kind == "i" or bool(np.all(inside == np.rint(inside)))
     if integral and low >= 0 and high <= 255 and np.unique(inside).size <= _MAX_LABELS:
-        raise VolumeError(f"{where}: looks like a label map, not a CT ({seen}); give the CT of this label map.")
+        raise VolumeError(f"{where}: looks like a label map, not a CT ({summary}); give the CT of this label map.")
     # Without the rescale intercept, all tissue but lung, from fat to vessels with contrast, has values of 850 to 1300.
     dense, shifted = np.count_nonzero(inside > 500), np.count_nonzero((inside > 850) & (inside < 1300))
     if low >= 0 and p1 < 300 and shifted > max(0.6 * dense, 0.005 * inside.size):
         raise VolumeError(
-            f"{where}: looks like a CT without its rescale intercept ({seen}); subtract 1024 from the voxels, or "
+            f"{where}: looks like a CT without its rescale intercept ({summary}); subtract 1024 from the voxels, or "
             "export the scan again."
         )
     has_fat = np.mean(inside < -30) >= 0.005
@@ -172,4 +188,4 @@ def check_hounsfield(voxels: np.ndarray, where: str) -> None:
     is_organ = low < -5 and p10 > -30 and 10 <= p50 <= 90 and p90 < 150
     is_body = has_fat and has_tissue and p99 - p1 >= 150
     if not (is_body or is_organ):
-        raise VolumeError(f"{where}: is not a CT in Hounsfield units ({seen}); give a CT, not MR, PET or a picture.")
+        raise VolumeError(f"{where}: is not a CT in Hounsfield units ({summary}); give a CT, not MR, PET or a picture.")

@@ -19,8 +19,15 @@ def voxel_block(
 ) -> tuple[slice, slice, slice]:
     """Return the index slices (k, j, i) of all voxels that a box (2, 3) RAS mm touches, limited to the scan.
 
-    ijk_to_ras: (4, 4) voxel to RAS mm. shape: (k, j, i). In an oblique scan, the voxels are the smallest block around
-    the box. Raises VolumeError, which names the scan `name`, if the box lies outside the scan.
+    In an oblique scan, the voxels are the smallest block around the box.
+
+    Args:
+        ijk_to_ras: (4, 4) voxel to RAS mm.
+        shape: (k, j, i).
+        box_ras: (2, 3) RAS mm.
+        name: name of the scan, for the message.
+
+    Raises VolumeError if the box lies outside the scan.
     """
     ijk = transform_points(np.linalg.inv(ijk_to_ras), np.array(list(product(*box_ras.T))))
     # a voxel extends 0.5 to both sides of its index; 1e-6 is the tolerance for rounding errors
@@ -46,10 +53,17 @@ def crop_voxels(volume: Volume, box_ras: np.ndarray) -> Volume:
 
 
 def crop_resampled(volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float, float, float]) -> Volume:
-    """Resample the scan in a box (2, 3) RAS mm linearly to a grid parallel to the RAS axes; -1000 HU outside the scan.
+    """Resample the scan in a box linearly to a grid parallel to the RAS axes; -1000 HU outside the scan.
 
-    The grid starts at the box's lowest corner and ends with the last voxel that fits into the box. Raises VolumeError
-    if a spacing is not positive, or if the box is smaller than one voxel or has more than 10^9 voxels.
+    The grid starts at the box's lowest corner and ends with the last voxel that fits into the box.
+
+    Args:
+        volume: the scan.
+        box_ras: (2, 3) RAS mm.
+        spacing_mm: voxel size of the grid.
+
+    Raises VolumeError if a spacing is not positive, or if the box is smaller than one voxel or has more than 10^9
+    voxels.
     """
     spacing = np.asarray(spacing_mm, dtype=np.float64)
     if spacing.shape != (3,) or not (spacing > 0).all():
@@ -72,12 +86,18 @@ def crop_resampled(volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float,
 def paste_back(labels: sitk.Image, volume: Volume, path: str | Path = "the label map") -> sitk.Image:
     """Put the label map of a crop on the voxels of the whole scan; voxels outside the crop become 0.
 
-    The result is exact if the crop was not resampled. Otherwise each voxel gets the nearest label. Raises VolumeError,
-    which names `path`, if crop and scan do not overlap.
+    The result is exact if the crop was not resampled. Otherwise each voxel gets the nearest label.
+
+    Args:
+        labels: the label map of the crop.
+        volume: the whole scan.
+        path: file of the label map, for the message.
+
+    Raises VolumeError if crop and scan do not overlap.
     """
-    own, other = bounds_of(image_affine(labels), labels.GetSize()[::-1]), volume.bounds_ras
-    apart = (np.minimum(own[1], other[1]) <= np.maximum(own[0], other[0])).any()
-    if apart or labels.GetNumberOfComponentsPerPixel() != 1:
+    crop_bounds, scan_bounds = bounds_of(image_affine(labels), labels.GetSize()[::-1]), volume.bounds_ras
+    is_outside = (np.minimum(crop_bounds[1], scan_bounds[1]) <= np.maximum(crop_bounds[0], scan_bounds[0])).any()
+    if is_outside or labels.GetNumberOfComponentsPerPixel() != 1:
         raise VolumeError(
             f"{path}: is not a label map of a part of {volume.name or 'the scan'}; give the label map of a crop."
         )

@@ -23,12 +23,25 @@ from .film import MODALITIES
 
 _CT_STORAGE = b"1.2.840.10008.5.1.4.1.1.2"
 _TAGS = {
-    "series": "0020|000e", "description": "0008|103e", "modality": "0008|0060", "image_type": "0008|0008",
-    "instance": "0008|0018", "position": "0020|0032", "orientation": "0020|0037", "pixel_spacing": "0028|0030",
-    "frames": "0028|0008", "study": "0020|000d", "date": "0008|0020", "patient": "0010|0020",
-    "acquisition": "0020|0012", "temporal": "0020|0100", "kernel": "0018|1210", "acquired": "0008|0032",
-    "created": "0008|0033", "number": "0020|0013",
-}  # fmt: skip
+    "series": "0020|000e",
+    "description": "0008|103e",
+    "modality": "0008|0060",
+    "image_type": "0008|0008",
+    "instance": "0008|0018",
+    "position": "0020|0032",
+    "orientation": "0020|0037",
+    "pixel_spacing": "0028|0030",
+    "frames": "0028|0008",
+    "study": "0020|000d",
+    "date": "0008|0020",
+    "patient": "0010|0020",
+    "acquisition": "0020|0012",
+    "temporal": "0020|0100",
+    "kernel": "0018|1210",
+    "acquired": "0008|0032",
+    "created": "0008|0033",
+    "number": "0020|0013",
+}
 
 
 @dataclass(frozen=True)
@@ -108,10 +121,13 @@ def list_series(folder: str | Path) -> list[SeriesInfo]:
 
 
 def read_series(path: Path, series: str | None = None, files: Sequence[Path] = ()) -> DicomSeries:
-    """Read one CT series. path: a folder, or one file of the series.
+    """Read one CT series.
 
-    series: SeriesInstanceUID; needed when the folder holds more than one CT series of 16 slices or more.
-    files: the slices to read, if they are known; `path` is then used in messages only.
+    Args:
+        path: a folder, or one file of the series.
+        series: SeriesInstanceUID; needed when the folder holds more than one CT series of 16 slices or more.
+        files: the slices to read, if they are known; `path` is then used in messages only.
+
     Raises VolumeError when `series` is needed but not given, or is not in the folder; when the series is not CT; and
     when slices are damaged, when neighbouring slices are missing, or when the slices do not form one stack.
     """
@@ -196,14 +212,14 @@ def _read_headers(files: Iterable[Path]) -> tuple[list[_Slice], list[Path]]:
 
 def _in_phases(group: list[_Slice]) -> list[_Slice]:
     """Give the slices of each phase of a series a series of their own. Slices without a position keep their series."""
-    placed = list({s.tags["instance"] or str(s.path): s for s in _placed(group)}.values())
-    positions = [(*s.position_lps.round(2), *s.orientation_lps.round(3)) for s in placed]
-    normal = np.cross(placed[0].orientation_lps[:3], placed[0].orientation_lps[3:]) if placed else np.zeros(3)
-    heights = [float(s.position_lps @ normal) for s in placed]
-    phases = split_phases(positions, heights, [s.tags for s in placed])
+    images = list({s.tags["instance"] or str(s.path): s for s in _positioned(group)}.values())
+    positions = [(*s.position_lps.round(2), *s.orientation_lps.round(3)) for s in images]
+    normal = np.cross(images[0].orientation_lps[:3], images[0].orientation_lps[3:]) if images else np.zeros(3)
+    heights = [float(s.position_lps @ normal) for s in images]
+    phases = split_phases(positions, heights, [s.tags for s in images])
     if phases is None:
         return group
-    names = dict(zip((s.tags["instance"] for s in placed), phases, strict=True))
+    names = dict(zip((s.tags["instance"] for s in images), phases, strict=True))
     numbers = {name: number for number, name in enumerate(sorted(set(phases), key=_in_natural_order), start=1)}
     parts = []
     for item in group:
@@ -227,10 +243,14 @@ def _read_header(reader: sitk.ImageFileReader, path: Path) -> _Slice:
     scalar = reader.GetNumberOfComponents() == 1
     check_claimed(reader.GetSize(), 2, path.stat().st_size, str(path))
     return _Slice(
-        path, tags, reader.GetSize()[:2], _numbers(tags["position"], 3) if scalar else None,
-        _numbers(tags["orientation"], 6), _numbers(tags["pixel_spacing"], 2),
+        path,
+        tags,
+        reader.GetSize()[:2],
+        _numbers(tags["position"], 3) if scalar else None,
+        _numbers(tags["orientation"], 6),
+        _numbers(tags["pixel_spacing"], 2),
         int(tags["frames"] or 1),
-    )  # fmt: skip
+    )
 
 
 def _numbers(text: str, count: int) -> np.ndarray | None:
@@ -265,34 +285,36 @@ def _by_series(slices: Iterable[_Slice]) -> dict[str, list[_Slice]]:
     return groups
 
 
-def _placed(group: Iterable[_Slice]) -> list[_Slice]:
+def _positioned(group: Iterable[_Slice]) -> list[_Slice]:
     """Return the images of a series that have a position, an orientation and pixel spacing and are no localizers."""
-    return [
-        s
-        for s in group
-        if not ("LOCALIZER" in s.tags["image_type"].upper() or s.position_lps is None or s.orientation_lps is None
-                or s.pixel_spacing is None)
-    ]  # fmt: skip
+
+    def is_usable(item: _Slice) -> bool:
+        has_geometry = not any(
+            values is None for values in (item.position_lps, item.orientation_lps, item.pixel_spacing)
+        )
+        return has_geometry and "LOCALIZER" not in item.tags["image_type"].upper()
+
+    return list(filter(is_usable, group))
 
 
 def _why_unfit(group: list[_Slice]) -> str:
     if group[0].modality != "CT":
         return f"{len(group)} {group[0].modality} images, not a CT"
-    placed = len(_placed(group))
-    return "" if placed >= MIN_SLICES else f"{placed} slices with a position, fewer than {MIN_SLICES}"
+    count = len(_positioned(group))
+    return "" if count >= MIN_SLICES else f"{count} slices with a position, fewer than {MIN_SLICES}"
 
 
 def _info(uid: str, group: list[_Slice]) -> SeriesInfo:
-    placed = _placed(group)
+    images = _positioned(group)
     spacing = None
-    if len(placed) > 1:
-        normal = np.cross(placed[0].orientation_lps[:3], placed[0].orientation_lps[3:])
-        steps = np.diff(np.unique(np.round([s.position_lps @ normal for s in placed], 3)))
-        row, column = placed[0].pixel_spacing
+    if len(images) > 1:
+        normal = np.cross(images[0].orientation_lps[:3], images[0].orientation_lps[3:])
+        steps = np.diff(np.unique(np.round([s.position_lps @ normal for s in images], 3)))
+        row, column = images[0].pixel_spacing
         spacing = (float(column), float(row), float(np.median(steps))) if steps.size else None
     tags = group[0].tags
-    about = (tags["study"], tags["date"], tags["patient"])
-    return SeriesInfo(uid, tags["description"], group[0].modality, len(placed), spacing, *about)
+    study = (tags["study"], tags["date"], tags["patient"])
+    return SeriesInfo(uid, tags["description"], group[0].modality, len(images), spacing, *study)
 
 
 def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> list[_Slice]:
@@ -312,17 +334,17 @@ def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> 
     group = groups[uid]
     if group[0].modality != "CT":
         kinds = Counter(s.modality for g in ([group] if series else groups.values()) for s in g)
-        seen = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
-        raise VolumeError(f"{path}: contains {seen} images, but no CT series; give a CT.")
+        kinds_text = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+        raise VolumeError(f"{path}: contains {kinds_text} images, but no CT series; give a CT.")
     if any(s.frames > 1 for s in group):
         raise VolumeError(f"{path}: is a multi-frame (enhanced) DICOM file; convert it to NIfTI, e.g. with dcm2niix.")
-    placed = _placed(group)
-    if len(placed) < MIN_SLICES:
+    images = _positioned(group)
+    if len(images) < MIN_SLICES:
         raise VolumeError(
-            f"{path}: the CT series has only {len(placed)} slices with a position in the patient;"
+            f"{path}: the CT series has only {len(images)} slices with a position in the patient;"
             f" give a CT with at least {MIN_SLICES} slices."
         )
-    return placed
+    return images
 
 
 def _describe(groups: dict[str, list[_Slice]], uids: Iterable[str]) -> str:

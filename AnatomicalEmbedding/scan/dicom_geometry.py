@@ -44,16 +44,24 @@ def arrange_slices(
 ) -> SliceStack:
     """Find the grid on which N slices lie.
 
-    positions_lps: (N,3) mm; orientations_lps: (N,6) row and column direction; pixel_spacings: (N,2) mm between rows and
-    between columns; sizes: (N,2) columns and rows. Slices whose size or orientation differs from most slices are left
-    out. Of several slices at the same position, one is kept. Raises VolumeError, naming `where`, when more than 10 % of
-    slices share a position, when slice origins do not lie on a straight line, or when steps are too uneven.
+    Slices whose size or orientation differs from most slices are left out. Of several slices at the same position, one
+    is kept.
+
+    Args:
+        positions_lps: (N, 3) mm.
+        orientations_lps: (N, 6) row and column direction.
+        pixel_spacings: (N, 2) mm between rows and between columns.
+        sizes: (N, 2) columns and rows.
+        where: the folder, for the message.
+
+    Raises VolumeError when more than 10 % of slices share a position, when slice origins do not lie on a straight line,
+    or when steps are too uneven.
     """
     keys = [tuple(key) for key in np.round(np.hstack((orientations_lps, pixel_spacings, sizes)), 3)]
     common = Counter(keys).most_common(1)[0][0]
     order = np.array([n for n, key in enumerate(keys) if key == common])
-    others = len(keys) - len(order)
-    notes = [f"{others} slices of another size or orientation were left out"] if others else []
+    unlike = len(keys) - len(order)
+    notes = [f"{unlike} slices of another size or orientation were left out"] if unlike else []
 
     row, column, normal = _axes(orientations_lps[order[0]], where)
     order = order[np.argsort(positions_lps[order] @ normal, kind="stable")]
@@ -72,12 +80,12 @@ def arrange_slices(
     if len(order) < MIN_SLICES:
         raise VolumeError(f"{where}: only {len(order)} slices form a stack; give a CT of at least {MIN_SLICES} slices.")
 
-    placed = positions_lps[order]
-    slices, uneven = _grid_length(placed, distance, normal, where)
+    origins = positions_lps[order]
+    slices, uneven = _grid_length(origins, distance, normal, where)
     notes += uneven
     step = (distance[-1] - distance[0]) / (slices - 1)
     spacing = pixel_spacings[order[0]]
-    origin, along = _line(placed, distance, normal, half_pixel=spacing.min() / 2, where=where)
+    origin, along = _line(origins, distance, normal, half_pixel=spacing.min() / 2, where=where)
     lps = np.eye(4)
     lps[:3, :3] = np.column_stack((row * spacing[1], column * spacing[0], along * step))
     lps[:3, 3] = origin

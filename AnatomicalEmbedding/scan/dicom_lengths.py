@@ -9,9 +9,8 @@ import mmap
 import struct
 from pathlib import Path
 
-_LONG = {b"OB", b"OD", b"OF", b"OL", b"OV", b"OW", b"SQ", b"SV", b"UC", b"UN", b"UR", b"UT", b"UV"}
-_SHORT = {b"AE", b"AS", b"AT", b"CS", b"DA", b"DS", b"DT", b"FD", b"FL", b"IS", b"LO", b"LT", b"PN", b"SH", b"SL",
-          b"SS", b"ST", b"TM", b"UI", b"UL", b"US"}  # fmt: skip
+_LONG = set(b"OB OD OF OL OV OW SQ SV UC UN UR UT UV".split())
+_SHORT = set(b"AE AS AT CS DA DS DT FD FL IS LO LT PN SH SL SS ST TM UI UL US".split())
 _UNDEFINED = 0xFFFFFFFF
 _ITEM, _PIXELS, _SYNTAX = (0xFFFE, 0xE000), (0x7FE0, 0x0010), (0x0002, 0x0010)
 _DELIMITERS = 0xFFFE
@@ -29,36 +28,38 @@ def lengths_fit(path: Path) -> bool:
 
 
 def _fits(data: mmap.mmap) -> bool:
-    at, end = (132 if data[128:132] == b"DICM" else 0), len(data)
-    order, implicit, in_meta, syntax = "<", at == 0 and not data[4:6].isalpha(), at > 0, b""
-    in_pixels = False
-    while at + 12 <= end:
-        tag = struct.unpack_from(f"{order}HH", data, at)
+    end = len(data)
+    offset = 132 if data[128:132] == b"DICM" else 0
+    order, syntax = "<", b""
+    implicit = offset == 0 and not data[4:6].isalpha()
+    in_meta, in_pixels = offset > 0, False
+    while offset + 12 <= end:
+        tag = struct.unpack_from(f"{order}HH", data, offset)
         if in_meta and tag[0] != 2:
             in_meta = False
             if syntax == _DEFLATED:
                 return True
             implicit, order = syntax == _IMPLICIT, ">" if syntax == _BIG_ENDIAN else "<"
             continue
-        kind = bytes(data[at + 4 : at + 6])
+        kind = bytes(data[offset + 4 : offset + 6])
         if tag[0] == _DELIMITERS or implicit:
-            header, length = 8, struct.unpack_from(f"{order}I", data, at + 4)[0]
+            header, length = 8, struct.unpack_from(f"{order}I", data, offset + 4)[0]
         elif kind in _LONG:
-            header, length = 12, struct.unpack_from(f"{order}I", data, at + 8)[0]
+            header, length = 12, struct.unpack_from(f"{order}I", data, offset + 8)[0]
         elif kind in _SHORT:
-            header, length = 8, struct.unpack_from(f"{order}H", data, at + 6)[0]
+            header, length = 8, struct.unpack_from(f"{order}H", data, offset + 6)[0]
         else:
-            return in_pixels and not data[at:].strip(b"\0")  # zero bytes after the pixels are allowed as padding
-        at += header
+            return in_pixels and not data[offset:].strip(b"\0")  # zero bytes after the pixels are allowed as padding
+        offset += header
         if tag == _SYNTAX:
-            syntax = bytes(data[at : at + length]).rstrip(b"\0 ")
+            syntax = bytes(data[offset : offset + length]).rstrip(b"\0 ")
         is_fragment = tag == _ITEM and in_pixels
         in_pixels = in_pixels or tag == _PIXELS
         if length == _UNDEFINED or kind == b"SQ" or (tag == _ITEM and not is_fragment):
             if kind == b"UN":
                 return True  # the items inside may be encoded differently: not checked
             continue  # the elements inside follow directly and are checked next
-        if length > end - at + _HARMLESS:
+        if length > end - offset + _HARMLESS:
             return False
-        at += length
+        offset += length
     return True

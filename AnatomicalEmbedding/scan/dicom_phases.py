@@ -64,14 +64,15 @@ def _is_mixed(positions: Sequence[Hashable]) -> bool:
 def _overlap(heights_mm: Sequence[float], acquisitions: Sequence[str]) -> bool:
     """Return whether two acquisitions that can be volumes have more than half of the shorter one in common."""
     groups = [
-        sorted(height for height, other in zip(heights_mm, acquisitions, strict=True) if other == acquisition)
+        sorted(height for height, value in zip(heights_mm, acquisitions, strict=True) if value == acquisition)
         for acquisition in sorted(set(acquisitions))
     ]
     ranges = [(group[0], group[-1]) for group in groups if len(group) >= MIN_SLICES]
-    return any(
-        min(one[1], two[1]) - max(one[0], two[0]) > _COMMON * min(one[1] - one[0], two[1] - two[0])
-        for one, two in combinations(ranges, 2)
-    )
+    for first, second in combinations(ranges, 2):
+        shorter = min(first[1] - first[0], second[1] - second[0])
+        if min(first[1], second[1]) - max(first[0], second[0]) > _COMMON * shorter:
+            return True
+    return False
 
 
 def _are_phases(positions: Sequence[Hashable], values: Sequence[Hashable]) -> bool:
@@ -87,11 +88,11 @@ def _are_phases(positions: Sequence[Hashable], values: Sequence[Hashable]) -> bo
 def _runs(positions: Sequence[Hashable], order: Sequence[int]) -> list[int]:
     """Return the number of each slice's phase, from 1: a phase ends before a slice that repeats a position of it."""
     numbers, number = [0] * len(positions), 1
-    seen: set[Hashable] = set()
+    phase_positions: set[Hashable] = set()
     for index in order:
-        if positions[index] in seen:
-            number, seen = number + 1, set()
-        seen.add(positions[index])
+        if positions[index] in phase_positions:
+            number, phase_positions = number + 1, set()
+        phase_positions.add(positions[index])
         numbers[index] = number
     return numbers
 

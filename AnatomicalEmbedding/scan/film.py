@@ -22,9 +22,12 @@ _LONGEST_MM = 1500.0
 _FEWEST_PIXELS = 64
 _SIDEWAYS = ("LL", "RL", "LLD", "RLD", "LATERAL", "LLO", "RLO")  # View Position, DICOM PS3.3 C.8.11.5.1.1
 _TAGS = {
-    "modality": "0008|0060", "patient": "0010|0020", "view": "0018|5101",
-    "imager": "0018|1164", "pixel": "0028|0030", "orientation": "0020|0020", "frames": "0028|0008",
-}  # fmt: skip
+    "patient": "0010|0020",
+    "view": "0018|5101",
+    "imager": "0018|1164",
+    "pixel": "0028|0030",
+    "orientation": "0020|0020",
+}
 FilmParts = tuple[np.ndarray, np.ndarray, tuple[str, ...], str]
 """Grey values (1, j, i), which increase with the attenuation; ijk_to_ras (4, 4); notes; and the Patient ID or ""."""
 
@@ -86,10 +89,8 @@ def _from_dicom(values: np.ndarray, tags: dict[str, str], path: Path) -> FilmPar
             f"{path}: is a film from the side (view position {tags['view']}); give a film from the front."
         )
     if tags["orientation"].upper().startswith("R"):
-        values, notes = (
-            values[:, ::-1],
-            ("the film was stored mirrored; it is shown with the patient's right on the left",),
-        )
+        values = values[:, ::-1]
+        notes = ("the film was stored mirrored; it is shown with the patient's right on the left",)
     text = tags["imager"] or tags["pixel"]
     if text:
         try:
@@ -143,7 +144,10 @@ def _checked(values: np.ndarray, pixel_mm: tuple[float, ...], path: Path) -> np.
 def check_film_size(shape: tuple[int, int, int], pixel_mm: tuple[float, ...], where: str) -> None:
     """Raise VolumeError unless a film has at least 64 x 64 pixels and a possible size in mm.
 
-    shape: (1, j, i). pixel_mm: size of a pixel along i and j.
+    Args:
+        shape: (1, j, i).
+        pixel_mm: size of a pixel along i and j.
+        where: the file, for the message.
     """
     if min(shape[1:]) < _FEWEST_PIXELS:
         raise VolumeError(

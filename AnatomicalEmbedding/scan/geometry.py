@@ -32,13 +32,15 @@ def in_grid(ijk: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     return inside
 
 
-def corners_apart(one: np.ndarray, other: np.ndarray, shape: Sequence[int]) -> float:
-    """Return the largest distance, mm, between the corners of two grids of one shape (k, j, i).
+def corners_apart(first: np.ndarray, second: np.ndarray, shape: Sequence[int]) -> float:
+    """Return the largest distance, mm, between the corners of two grids of one shape.
 
-    one, other: (4, 4) ijk_to_ras of the grids.
+    Args:
+        first, second: (4, 4) ijk_to_ras of the grids.
+        shape: (k, j, i).
     """
     corners = np.array([(0, 0, 0), np.array(shape[::-1]) - 1])
-    return float(np.linalg.norm(transform_points(one - other, corners), axis=1).max())
+    return float(np.linalg.norm(transform_points(first - second, corners), axis=1).max())
 
 
 def slice_axis(ijk_to_ras: np.ndarray) -> int:
@@ -47,9 +49,12 @@ def slice_axis(ijk_to_ras: np.ndarray) -> int:
 
 
 def mm_to_sides(ijk: np.ndarray, ijk_to_ras: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
-    """Measure mm (n, 3) from continuous indices i, j, k (n, 3) to the nearer side of a grid along each of its axes.
+    """Measure mm (n, 3) from points to the nearer side of a grid along each of its axes; negative outside the grid.
 
-    ijk_to_ras: (4, 4). shape: (k, j, i) of the grid. A distance is negative outside the grid.
+    Args:
+        ijk: (n, 3) continuous indices i, j, k of the points.
+        ijk_to_ras: (4, 4) of the grid.
+        shape: (k, j, i) of the grid.
     """
     return np.minimum(ijk + 0.5, np.array(shape[::-1]) - 0.5 - ijk) * np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
 
@@ -109,7 +114,14 @@ def resample_upright(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> tuple[np.nda
 
 
 def resample(voxels: np.ndarray, ijk_to_ras: np.ndarray, new_ijk_to_ras: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Resample (k,j,i) HU linearly to a grid of `size` (i, j, k); -1000 HU outside the old grid. The dtype is kept."""
+    """Resample HU linearly to another grid; -1000 HU outside the old grid. The dtype is kept.
+
+    Args:
+        voxels: (k, j, i) HU.
+        ijk_to_ras: (4, 4) of the old grid.
+        new_ijk_to_ras: (4, 4) of the new grid.
+        size: number of voxels (i, j, k) of the new grid.
+    """
     import SimpleITK as sitk
 
     resampler = sitk.ResampleImageFilter()

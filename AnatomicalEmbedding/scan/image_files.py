@@ -140,8 +140,8 @@ def _nifti_notes(geometry: NiftiGeometry, image: sitk.Image) -> tuple[str, ...]:
     if sform is None:
         return ()
     corners = np.array(list(product(*((0, n - 1) for n in image.GetSize()))))
-    apart = transform_points(image_affine(image), corners) - transform_points(sform, corners)
-    distance = np.linalg.norm(apart, axis=1).max()
+    difference = transform_points(image_affine(image), corners) - transform_points(sform, corners)
+    distance = np.linalg.norm(difference, axis=1).max()
     return (f"the qform is used; the sform differs by up to {distance:.1f} mm",) if distance > _FORMS_AGREE_MM else ()
 
 
@@ -160,9 +160,9 @@ def write_image(image: sitk.Image, path: str | Path) -> None:
             with temporary.open("r+b") as file:
                 os.fsync(file.fileno())
             written = sitk.ReadImage(str(temporary))
-            voxels, again = sitk.GetArrayViewFromImage(image), sitk.GetArrayViewFromImage(written)
+            slices = zip(sitk.GetArrayViewFromImage(image), sitk.GetArrayViewFromImage(written), strict=True)
             # slice by slice, which bounds the memory of the comparison
-            if not all(np.array_equal(one, other, equal_nan=True) for one, other in zip(voxels, again, strict=True)):
+            if not all(np.array_equal(plane, stored, equal_nan=True) for plane, stored in slices):
                 raise OSError("the file is not complete")
     except (RuntimeError, OSError) as error:
         raise VolumeError(f"{path}: cannot be written; check that the folder is writable and not full.") from error

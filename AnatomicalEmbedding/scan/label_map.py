@@ -100,8 +100,10 @@ class LabelMap:
         voxel_ml = abs(float(np.linalg.det(self.ijk_to_ras[:3, :3]))) / 1000
         shared = list[Overlap]()
         for first, second in combinations(self.layers, 2):
-            both = (first > 0) & (second > 0)
-            pairs, counts = np.unique(np.sort([first[both], second[both]], axis=0), axis=1, return_counts=True)
+            shared_voxels = (first > 0) & (second > 0)
+            pairs, counts = np.unique(
+                np.sort([first[shared_voxels], second[shared_voxels]], axis=0), axis=1, return_counts=True
+            )
             shared += [(names[a], names[b], n * voxel_ml) for (a, b), n in zip(pairs.T, counts, strict=True)]
         return shared
 
@@ -109,7 +111,7 @@ class LabelMap:
         """Return the labels (n,) of the voxels nearest to points (n, 3) RAS mm; 0 outside the map."""
         ijk = np.rint(transform_points(np.linalg.inv(self.ijk_to_ras), points_ras))
         inside = ((ijk >= 0) & (ijk < self.voxels.shape[::-1])).all(axis=1)  # False for NaN
-        found = np.zeros(len(ijk), dtype=self.voxels.dtype)
+        labels = np.zeros(len(ijk), dtype=self.voxels.dtype)
         i, j, k = ijk[inside].astype(int).T
-        found[inside] = self.voxels[k, j, i]
-        return found
+        labels[inside] = self.voxels[k, j, i]
+        return labels

@@ -19,7 +19,13 @@ _SCHEMA = (
 
 
 def markup(kind: str, name: str, points: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Make one entry of a markups file. kind: "Fiducial" (point list) or "ROI" (box). points: from `control_point`."""
+    """Make one entry of a markups file.
+
+    Args:
+        kind: "Fiducial" (point list) or "ROI" (box).
+        name: name of the entry.
+        points: from `control_point`.
+    """
     return {
         "type": kind,
         "name": name,
@@ -36,7 +42,15 @@ def markup(kind: str, name: str, points: Sequence[dict[str, Any]]) -> dict[str, 
 def control_point(
     number: int, label: str, position_lps: Sequence[float], description: str = "", status: str = "defined"
 ) -> dict[str, Any]:
-    """Make one control point. number: 1 for the first point. status: "defined" or "missing"."""
+    """Make one control point.
+
+    Args:
+        number: 1 for the first point.
+        label: name of the point.
+        position_lps: (3,) LPS mm.
+        description: text for a reader.
+        status: "defined" or "missing".
+    """
     return {
         "id": str(number),
         "label": label,

@@ -25,9 +25,15 @@ _HEADER_BYTES = 348
 _NIFTI2_HEADER_BYTES = 540
 # Fields of the NIfTI-1 header: offset in bytes, struct format.
 _LAYOUT = {
-    "dim": (40, "8h"), "datatype": (70, "h"), "bitpix": (72, "h"), "pixdim": (76, "8f"), "vox_offset": (108, "f"),
-    "codes": (252, "2h"), "srow": (280, "12f"), "magic": (344, "3s"),
-}  # fmt: skip
+    "dim": (40, "8h"),
+    "datatype": (70, "h"),
+    "bitpix": (72, "h"),
+    "pixdim": (76, "8f"),
+    "vox_offset": (108, "f"),
+    "codes": (252, "2h"),
+    "srow": (280, "12f"),
+    "magic": (344, "3s"),
+}
 _FLOAT_CODES = {16: "f4", 64: "f8"}
 
 
@@ -61,11 +67,11 @@ def _read_fields(stream: BufferedIOBase, path: Path) -> dict[str, tuple]:
         length = struct.unpack_from(order + "i", header)[0]
         if length == _NIFTI2_HEADER_BYTES:
             raise VolumeError(f"{path}: is a NIfTI-2 file, which cannot be read; convert it to NIfTI-1 or NRRD.")
-        fields = {name: struct.unpack_from(order + code, header, at) for name, (at, code) in _LAYOUT.items()}
+        fields = {name: struct.unpack_from(order + code, header, start) for name, (start, code) in _LAYOUT.items()}
         dim, offset = fields["dim"], fields["vox_offset"][0]
         # "n+1" means that header and voxels are in one file; other values are refused.
-        known = length == _HEADER_BYTES and fields["magic"][0] == b"n+1"
-        if known and 1 <= dim[0] <= 7 and min(dim[1 : dim[0] + 1]) > 0 and 0 <= offset < 1e9:
+        is_nifti = length == _HEADER_BYTES and fields["magic"][0] == b"n+1"
+        if is_nifti and 1 <= dim[0] <= 7 and min(dim[1 : dim[0] + 1]) > 0 and 0 <= offset < 1e9:
             return fields | {"order": (order,)}
     raise VolumeError(f"{path}: is not a NIfTI file, or its header is damaged; copy or export it again.")
 

@@ -63,13 +63,13 @@ def points_in_ras(points: np.ndarray | PointList, frame: str = "RAS") -> np.ndar
     if frame not in _TO_RAS:
         raise PointsError(f'frame {frame!r}: choose "RAS" or "LPS".')
     try:
-        given = np.array(points, dtype=np.float64)
+        places = np.array(points, dtype=np.float64)
     except (TypeError, ValueError):
         raise PointsError(f"points have type {type(points).__name__}; give an array (N, 3) of numbers in mm.") from None
-    given = given.reshape(-1, 3) if given.size == 0 else np.atleast_2d(given)
-    if given.ndim != 2 or given.shape[1] != 3:
-        raise PointsError(f"points have shape {given.shape}; give an array (N, 3) of x, y, z in mm.")
-    return transform_points(_TO_RAS[frame], given)
+    places = places.reshape(-1, 3) if places.size == 0 else np.atleast_2d(places)
+    if places.ndim != 2 or places.shape[1] != 3:
+        raise PointsError(f"points have shape {places.shape}; give an array (N, 3) of x, y, z in mm.")
+    return transform_points(_TO_RAS[frame], places)
 
 
 def write_points(
@@ -133,8 +133,13 @@ def parse_point(text: str, count: int = 3) -> np.ndarray:
 def write_markups(path: str | Path, points: PointList, name: str = "", missing: Sequence[bool] | None = None) -> None:
     """Write a .mrk.json point list (Fiducial, LPS mm, schema 1.0.3) that Slicer >= 5 opens.
 
-    name: name of the list in Slicer; default: the name of the file. missing: for each point, True if it is not in the
-    scan; Slicer lists these points but does not draw them. Raises PointsError when the file cannot be written.
+    Args:
+        path: the file.
+        points: the points.
+        name: name of the list in Slicer; default: the name of the file.
+        missing: for each point, True if it is not in the scan; Slicer lists these points but does not draw them.
+
+    Raises PointsError when the file cannot be written.
     """
     path = Path(path)
     name = name or path.name.removesuffix(".json").removesuffix(".mrk")
@@ -142,7 +147,11 @@ def write_markups(path: str | Path, points: PointList, name: str = "", missing: 
 
 
 def point_markup(points: PointList, name: str, missing: Sequence[bool] | None = None) -> dict[str, Any]:
-    """Return a point list as an entry of a markups file. Arguments: see `write_markups`."""
+    """Return a point list as an entry of a markups file.
+
+    Args:
+        points, name, missing: as for `write_markups`.
+    """
     descriptions = points.descriptions or ("",) * len(points)
     missing = [False] * len(points) if missing is None else missing
     positions_lps = transform_points(LPS_FROM_RAS, points.points_ras).tolist()
@@ -154,7 +163,7 @@ def point_markup(points: PointList, name: str, missing: Sequence[bool] | None = 
     return markup("Fiducial", name, control_points)
 
 
-_Row = tuple[str, np.ndarray, str]
+_Row = tuple[str, np.ndarray, str]  # label, position (3,) RAS mm, description
 
 
 def _control_points(markup: dict[str, Any], path: Path) -> list[_Row]:

@@ -73,36 +73,46 @@ def list_sources(roots: Sequence[Path], unreadable: Callable[[str], None]) -> It
 
 
 def find_scans(
-    given: Sequence[str | Path], report: Callable[[str], None], series: Sequence[str] = (), output: Path | None = None
+    paths: Sequence[str | Path], report: Callable[[str], None], series: Sequence[str] = (), output: Path | None = None
 ) -> dict[str, Source]:
     """Find the scans in files, folders and their subfolders. Returns each scan once, under a unique short name.
 
     A DICOM series that is not a CT volume is left out if other series under the same path are CT volumes. For a
     path without a scan, a Source is returned too; its `read` raises an error with the reason.
 
-    report: called with a sentence for each series that is left out, and for each folder that cannot be listed. series:
-    UIDs; if a folder holds a series with one of these UIDs, its other series are not used. output: a folder of
-    results, which is not searched. Raises AnatomicalEmbeddingError if one of `series` is in no folder.
+    Args:
+        paths: files and folders.
+        report: called with a sentence for each series that is left out, and for each folder that cannot be listed.
+        series: UIDs; if a folder holds a series with one of these UIDs, its other series are not used.
+        output: a folder of results, which is not searched.
+
+    Raises AnatomicalEmbeddingError if one of `series` is in no folder.
     """
-    found: dict[Path, Source] = {}
-    for scan in given:
-        root = Path(scan)
-        here = list(list_sources([root], report)) if root.is_dir() else []
-        if output is not None and root.resolve() in output.resolve().parents:
-            here = [each for each in here if output.resolve() not in Path(each.path).resolve().parents]
-        chosen = {each.path for each in here if each.series in series}
-        here = [each for each in here if each.series in series or each.path not in chosen]
-        usable = [each for each in here if not each.unfit] or here
-        for each in here:
-            if each not in usable:
-                report(f"left out: {each.label}: {each.unfit}.")
-        for each in usable or [Source(str(scan), "", (), True, 0, 0)]:
-            found.setdefault(Path(each.label).resolve(), each)
-    if unknown := set(series) - {each.series for each in found.values()}:
+    sources: dict[Path, Source] = {}
+    for path in paths:
+        scans = _scans_at(Path(path), series, output, report)
+        usable = [scan for scan in scans if not scan.unfit] or scans
+        for scan in scans:
+            if scan not in usable:
+                report(f"left out: {scan.label}: {scan.unfit}.")
+        for scan in usable or [Source(str(path), "", (), True, 0, 0)]:
+            sources.setdefault(Path(scan.label).resolve(), scan)
+    if unknown := set(series) - {scan.series for scan in sources.values()}:
         raise AnatomicalEmbeddingError(
             f"--series {min(unknown)}: none of the folders contains this series; `anatemb info DIR` lists the series."
         )
-    return dict(zip(distinct_names([each.label for each in found.values()]), found.values(), strict=True))
+    return dict(zip(distinct_names([scan.label for scan in sources.values()]), sources.values(), strict=True))
+
+
+def _scans_at(root: Path, series: Sequence[str], output: Path | None, report: Callable[[str], None]) -> list[Source]:
+    """Return the scans of a folder, without those in `output` and without the series that `series` excludes."""
+    if not root.is_dir():
+        return []
+    scans = list(list_sources([root], report))
+    if output is not None and root.resolve() in output.resolve().parents:
+        scans = [scan for scan in scans if output.resolve() not in Path(scan.path).resolve().parents]
+    chosen = {scan.path for scan in scans if scan.series in series}
+    return [scan for scan in scans if scan.series in series or scan.path not in chosen]
 
 
 def distinct_names(scans: Sequence[str | Path]) -> list[str]:
@@ -122,10 +132,10 @@ def distinct_names(scans: Sequence[str | Path]) -> list[str]:
         after = _telling([parts[n][2] for n in group], above)
         for row, n in enumerate(group):
             names[n] = "_".join(filter(None, [*(c[row] for c in above), names[n], *(c[row] for c in after)]))
-    taken: set[str] = set()
+    used: set[str] = set()
     for number, name in enumerate(names):
-        names[number] = free_name(name, taken)
-        taken.add(names[number].casefold())
+        names[number] = free_name(name, used)
+        used.add(names[number].casefold())
     return names
 
 
@@ -139,15 +149,15 @@ def _parts(scan: str) -> tuple[list[str], str, list[str]]:
     return above, display_name(path), re.split("[.-]", series[2]) if series else []
 
 
-def _telling(rows: list[list[str]], known: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
+def _telling(rows: list[list[str]], earlier: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Return the columns of `rows` that help to tell the scans apart. A column is chosen if two scans differ in this
-    column, but are equal in all columns of `known` and in all columns chosen before.
+    column, but are equal in all columns of `earlier` and in all columns chosen before.
 
-    rows: for each scan, a list of parts of its name. known: columns with other parts of the names.
+    rows: for each scan, a list of parts of its name. earlier: columns with other parts of the names.
     """
     chosen: list[tuple[str, ...]] = []
     for column in zip_longest(*rows, fillvalue=""):
-        before = [*known, *chosen]
+        before = [*earlier, *chosen]
         if len(set(zip(*before, column, strict=True))) > len(set(zip(*before, strict=True)) or {()}):
             chosen.append(column)
     return chosen
@@ -180,14 +190,14 @@ def _walk(root: Path, unreadable: Callable[[str], None]) -> Iterator[tuple[Path,
     def refused(error: OSError) -> None:
         unreadable(f"{error.filename}: cannot be listed ({error.strerror}); check its permissions.")
 
-    seen = set()
+    visited = set()
     for folder, inner, names in os.walk(root, followlinks=True, onerror=refused):
         state = Path(folder).stat()
-        known = (state.st_dev, state.st_ino)
-        if known in seen:
+        identity = (state.st_dev, state.st_ino)
+        if identity in visited:
             inner.clear()
             continue
-        seen.add(known)
+        visited.add(identity)
         inner.sort()
         yield Path(folder), sorted(name for name in names if not name.startswith("."))
 

@@ -107,8 +107,8 @@ class Volume:
             volume = cls.from_sitk(source, name)
             check_ct(volume)
             return volume
-        own = getattr(source, "affine", None)
-        voxels = source if own is None else getattr(source, "dataobj", getattr(source, "data", source))
+        own_affine = getattr(source, "affine", None)
+        voxels = source if own_affine is None else getattr(source, "dataobj", getattr(source, "data", source))
         voxels = voxels.detach().cpu() if hasattr(voxels, "detach") else voxels
         if not hasattr(voxels, "__array__"):
             kinds = "a path, a Volume, an array with affine or spacing, or an image of SimpleITK or nibabel"
@@ -116,8 +116,8 @@ class Volume:
         voxels = np.asarray(voxels)
         if voxels.ndim == 4 and 1 in (voxels.shape[0], voxels.shape[-1]):
             voxels = voxels[0] if voxels.shape[0] == 1 else voxels[..., 0]
-        if own is not None:
-            return cls.from_array(voxels.T, np.asarray(own), name)
+        if own_affine is not None:
+            return cls.from_array(voxels.T, np.asarray(own_affine), name)
         if affine is None and spacing is None:
             raise TypeError("the array has no geometry; give affine (4x4, voxel to mm) or spacing (i, j, k in mm).")
         if frame not in ("RAS", "LPS"):
@@ -130,8 +130,11 @@ class Volume:
     def read(cls, path: str | Path, series: str | None = None, files: Sequence[Path] = ()) -> Volume:
         """Read a CT: .nii, .nii.gz, .nrrd, .nhdr, .mha, .mhd, a DICOM folder, or the series of one DICOM file.
 
-        series: DICOM SeriesInstanceUID, needed when a folder holds several CT volumes (see `dicom.list_series`).
-        files: the DICOM slices to read, if they are known; `path` is then used in messages only.
+        Args:
+            path: the file or folder.
+            series: DICOM SeriesInstanceUID, needed when a folder holds several CT volumes (see `dicom.list_series`).
+            files: the DICOM slices to read, if they are known; `path` is then used in messages only.
+
         Raises VolumeError when the file is missing, damaged or not a CT volume in Hounsfield units.
         """
         path = Path(path)
@@ -163,8 +166,14 @@ class Volume:
     def from_array(cls, voxels: np.ndarray, ijk_to_ras: np.ndarray, name: str = "") -> Volume:
         """Make a Volume from voxels (k,j,i) that another program has read.
 
-        As in `read`, padding is set to -1024 HU, and a sheared grid is resampled to perpendicular axes. Raises
-        VolumeError when the voxels are not a CT volume in Hounsfield units.
+        As in `read`, padding is set to -1024 HU, and a sheared grid is resampled to perpendicular axes.
+
+        Args:
+            voxels: (k, j, i) HU.
+            ijk_to_ras: (4, 4).
+            name: display name in messages and reports.
+
+        Raises VolumeError when the voxels are not a CT volume in Hounsfield units.
         """
         volume = _from_arrays(name, "", voxels, np.asarray(ijk_to_ras, dtype=np.float64))
         check_ct(volume)
@@ -172,7 +181,14 @@ class Volume:
 
     @classmethod
     def from_sitk(cls, image: sitk.Image, name: str = "", path: str | Path = "", notes: tuple[str, ...] = ()) -> Volume:
-        """Convert a SimpleITK image (LPS). A sheared image is resampled to perpendicular axes, and gets a note."""
+        """Convert a SimpleITK image (LPS). A sheared image is resampled to perpendicular axes, and gets a note.
+
+        Args:
+            image: the image.
+            name: display name in messages and reports.
+            path: file or folder of the scan.
+            notes: changes made during reading.
+        """
         where = str(path) or name or "image"
         if image.GetDimension() != 3 or image.GetNumberOfComponentsPerPixel() != 1:
             kind = f"{image.GetDimension()}-D, {image.GetPixelIDTypeAsString()}"
@@ -276,9 +292,13 @@ def check_voxels(volume: Volume) -> None:
 
 
 def _from_arrays(
-    name: str, path: str | Path, voxels: np.ndarray, ijk_to_ras: np.ndarray, notes: tuple[str, ...] = (),
+    name: str,
+    path: str | Path,
+    voxels: np.ndarray,
+    ijk_to_ras: np.ndarray,
+    notes: tuple[str, ...] = (),
     patient_id: str = "",
-) -> Volume:  # fmt: skip
+) -> Volume:
     """Make a Volume from HU `voxels` (k, j, i). Padding becomes -1024 HU, whole numbers become int16, and a scan with a
     small gantry tilt is resampled to perpendicular axes. Raises VolumeError if the tilt is large."""
     where = str(path) or name or "image"
