@@ -51,17 +51,17 @@ def _key(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _codes_by_key() -> dict[str, Code]:
-    found: dict[str, Code] = {}
+    codes: dict[str, Code] = {}
     terms = [term for term in (*load_tissues(), *load_terms().by_name.values()) if term.code]
     for label in ("name", "words", "labels"):  # names first: the words of a structure may be the name of another one
         for term in terms:
             scheme, value = term.code.split(":")
             words = term.words[0].replace("node", _NODE)
             code = value, scheme, words[0].upper() + words[1:]
-            given = getattr(term, label)
-            for each in (given,) if isinstance(given, str) else given:
-                found.setdefault(_key(each), code)
-    return found
+            spellings = getattr(term, label)
+            for spelling in [spellings] if isinstance(spellings, str) else spellings:
+                codes.setdefault(_key(spelling), code)
+    return codes
 
 
 @lru_cache(maxsize=1)

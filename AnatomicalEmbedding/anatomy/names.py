@@ -38,8 +38,8 @@ def spelling_key(label: str) -> str:
     """Return a key that is equal for all spellings of a name: lower case, side last (`Rib, left 5` -> `rib_5_left`)."""
     words = [str(int(word)) if word.isdecimal() else word for word in _WORD.findall(label.lower())]
     sides = [_SIDE_WORDS[word] for word in words if word in _SIDE_WORDS]
-    rest = [_SAME_WORDS.get(word, word) for word in words if word not in _SIDE_WORDS]
-    return "_".join([*rest, *sides]) if rest else "_".join(words)
+    words_without_side = [_SAME_WORDS.get(word, word) for word in words if word not in _SIDE_WORDS]
+    return "_".join([*words_without_side, *sides]) if words_without_side else "_".join(words)
 
 
 @lru_cache(maxsize=4096)
@@ -74,8 +74,8 @@ def other_side(name: str) -> str:
 @lru_cache(maxsize=1)
 def _names_by_key() -> dict[str, str]:
     terms = load_terms().by_name.values()
-    other = {spelling_key(label): term.name for term in terms for label in term.labels}
-    return other | {spelling_key(term.name): term.name for term in terms}
+    spellings = {spelling_key(label): term.name for term in terms for label in term.labels}
+    return spellings | {spelling_key(term.name): term.name for term in terms}
 
 
 @lru_cache(maxsize=1)
@@ -84,38 +84,40 @@ def sums_of_parts() -> dict[str, tuple[str, ...]]:
     return {term.name: term.parts for term in load_terms().by_name.values() if term.parts}
 
 
-def choose_names(wanted: Sequence[str], known: Collection[str], holder: str) -> list[str]:
-    """Find each wanted name, in any spelling, in `known`. Returns the names as `known` writes them, each name once.
+def choose_names(names: Sequence[str], available: Collection[str], holder: str) -> list[str]:
+    """Find names, in any spelling, among the available names. Returns them as they are available, each name once.
 
     Args:
-        holder: what contains the known names, such as "the structure library"; used in the error message.
+        names: the names to find.
+        available: the available names.
+        holder: what contains the available names, such as "the structure library"; used in the error message.
 
     Raises:
-        AnatomicalEmbeddingError: a wanted name is not in `known`; the message suggests similar names.
+        AnatomicalEmbeddingError: a name is not available; the message suggests similar names.
     """
-    by_key = {spelling_key(canonical_name(name)): name for name in known}
+    by_key = {spelling_key(canonical_name(name)): name for name in available}
     chosen = []
-    for name in wanted:
-        found = name if name in known else by_key.get(spelling_key(canonical_name(name)))
-        if found is None:
-            raise AnatomicalEmbeddingError(f"{name}: {holder} has no structure of this name; {_hint(name, known)}")
-        chosen.append(found)
+    for name in names:
+        match = name if name in available else by_key.get(spelling_key(canonical_name(name)))
+        if match is None:
+            raise AnatomicalEmbeddingError(f"{name}: {holder} has no structure of this name; {_hint(name, available)}")
+        chosen.append(match)
     return list(dict.fromkeys(chosen))
 
 
-def _hint(name: str, known: Collection[str]) -> str:
-    """Return the end of the error message about the unknown name: similar names in `known`, or another remedy."""
+def _hint(name: str, available: Collection[str]) -> str:
+    """Return the end of the error message about an unknown name: similar available names, or another remedy."""
     key = spelling_key(canonical_name(name))
-    keys = {spelling_key(each): each for each in sorted(known)}
-    near = [each for other, each in keys.items() if set(key.split("_")) <= set(other.split("_"))]
-    near = near or [keys[other] for other in get_close_matches(key, keys, _SHOWN, 0.75)]
-    if near:
-        return f"did you mean {_listed(near)}?"
+    keys = {spelling_key(candidate): candidate for candidate in sorted(available)}
+    longer = [spelling for spelling in keys if set(key.split("_")) <= set(spelling.split("_"))]
+    similar = [keys[spelling] for spelling in longer or get_close_matches(key, keys, _SHOWN, 0.75)]
+    if similar:
+        return f"did you mean {_listed(similar)}?"
     if known_name(name) is not None:
         return f'to find its place, use: anatemb find "{load_terms()[known_name(name)].title}".'
-    return f"give one of its {len(known)} names."
+    return f"give one of its {len(available)} names."
 
 
 def _listed(names: Sequence[str]) -> str:
-    rest = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -65,8 +65,8 @@ class Terms:
         """Return the names of all structures that contain this place. The parent `lung` stands for both lungs."""
         if name not in self._ancestors:
             parent = self.by_name[name].parent
-            near = {parent, f"{parent}_left", f"{parent}_right"} & self.by_name.keys()
-            self._ancestors[name] = near.union(*map(self.ancestors, near))
+            parents = {parent, f"{parent}_left", f"{parent}_right"} & self.by_name.keys()
+            self._ancestors[name] = parents.union(*map(self.ancestors, parents))
         return self._ancestors[name]
 
 

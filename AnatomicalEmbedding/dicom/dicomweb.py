@@ -64,17 +64,26 @@ class Server:
         """List the CT series of a patient, the newest study first. Raises AnatomicalEmbeddingError: see `check`."""
         with self._asking():
             studies = self._client.search_for_studies(search_filters={"PatientID": patient_id})
-        found = [(_value(each, "00080020"), _value(each, "0020000D")) for each in studies]
-        return [series for _, uid in sorted(found, reverse=True) for series in self.series_of_study(uid, "CT")]
+        dated_uids = [(_value(study, "00080020"), _value(study, "0020000D")) for study in studies]
+        return [series for _, uid in sorted(dated_uids, reverse=True) for series in self.series_of_study(uid, "CT")]
 
     def series_of_study(self, study_uid: str, modality: str) -> list[Series]:
         """List the series of a study with a modality, such as "CT". Raises AnatomicalEmbeddingError: see `check`."""
         with self._asking():
             answers = self._client.search_for_series(study_uid, search_filters={"Modality": modality})
-        return [Series(study_uid, _value(each, "0020000E")) for each in answers if _value(each, "00080060") == modality]
+        return [
+            Series(study_uid, _value(series, "0020000E"))
+            for series in answers
+            if _value(series, "00080060") == modality
+        ]
 
     def download(self, series: Series, folder: Path, instance: str = "") -> Path:
         """Download a series, or one instance of it, to FOLDER/STUDY/SERIES. Files that are there already are kept.
+
+        Args:
+            series: the series.
+            folder: folder for all downloads.
+            instance: UID of the instance; "" for the whole series.
 
         Returns the folder of the series, or the file if the series has one instance or `instance` is given. Raises
         AnatomicalEmbeddingError if the server fails; files that are complete are kept.
@@ -84,7 +93,7 @@ class Server:
         while True:  # a server may list only a part of the images at a time
             with self._asking():
                 answers = self._client.search_for_instances(series.study_uid, series.uid, offset=len(uids) or None)
-            if not (new := [uid for each in answers if (uid := _value(each, "00080018")) not in uids]):
+            if not (new := [uid for image in answers if (uid := _value(image, "00080018")) not in uids]):
                 break
             uids += new
         uids = [uid for uid in uids if instance in ("", uid)]
@@ -97,9 +106,9 @@ class Server:
             if not path.exists():
                 where, kinds = (series.study_uid, series.uid, uid), (("application/dicom", "*"),)
                 with self._asking(f"{count} of {len(uids)} files are kept; to continue, give the same command again"):
-                    found = self._client.retrieve_instance(*where, media_types=kinds)
+                    document = self._client.retrieve_instance(*where, media_types=kinds)
                 with atomic_path(path) as temporary:
-                    found.save_as(temporary, enforce_file_format=True)
+                    document.save_as(temporary, enforce_file_format=True)
         return paths[0] if len(paths) == 1 else target
 
     def store(self, paths: Sequence[Path]) -> None:
@@ -108,12 +117,12 @@ class Server:
         Raises AnatomicalEmbeddingError if the server does not store a file. The message names the files that are left.
         """
         for count, path in enumerate(paths):
-            left = " ".join(map(str, paths[count:]))
-            remedy = f"the files are kept; send them with: anatemb store {self.url} {left}"
+            remaining = " ".join(map(str, paths[count:]))
+            remedy = f"the files are kept; send them with: anatemb store {self.url} {remaining}"
             document = read_whole(path, "give a DICOM file")
             with self._asking(remedy):
                 answer: Dataset = self._client.store_instances([document])
-            stored = {each.ReferencedSOPInstanceUID for each in answer.get("ReferencedSOPSequence") or ()}
+            stored = {item.ReferencedSOPInstanceUID for item in answer.get("ReferencedSOPSequence") or ()}
             if document.SOPInstanceUID not in stored:  # a full server may list the file neither as stored nor as failed
                 failed = answer.get("FailedSOPSequence") or [{}]
                 reason = failed[0].get("FailureReason", 0)

@@ -33,10 +33,10 @@ def outlined_series(path: Path) -> set[str] | None:
     Raises AnatomicalEmbeddingError if pydicom is not installed.
     """
     pydicom = require("pydicom", "pydicom", "DICOM files need", "dicom")
-    wanted = ["Modality", "ReferencedSeriesSequence", "ReferencedFrameOfReferenceSequence"]
+    tags = ["Modality", "ReferencedSeriesSequence", "ReferencedFrameOfReferenceSequence"]
     try:
-        document = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=wanted)
-        referenced = {str(each.value) for each in document.iterall() if each.keyword == "SeriesInstanceUID"}
+        document = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=tags)
+        referenced = {str(element.value) for element in document.iterall() if element.keyword == "SeriesInstanceUID"}
     except Exception:  # pydicom raises exceptions of many classes for damaged files
         return None
     return referenced if document.get("Modality") in _READERS else None
@@ -49,7 +49,9 @@ def read_dicom_labels(path: Path, shape: tuple[int, int, int], ijk_to_ras: np.nd
     is used if it is known.
 
     Args:
-        shape: (k, j, i) of the scan. ijk_to_ras: (4, 4) of the scan.
+        path: the file.
+        shape: (k, j, i) of the scan.
+        ijk_to_ras: (4, 4) of the scan.
 
     Returns:
         The structures on the grid of the scan.
@@ -98,9 +100,9 @@ def _read_seg(document: Dataset, path: Path, shape: tuple[int, int, int], ijk_to
 
     def read(numbers: list[int]) -> np.ndarray:
         volume = segmentation.get_volume(segment_numbers=numbers, combine_segments=True, relabel=True, dtype=np.uint16)
-        own_ras = (RAS_FROM_LPS @ volume.affine)[:, [2, 1, 0, 3]]  # highdicom counts slice, row, column
-        placed = sitk.Resample(to_image(volume.array, own_ras), grid, sitk.Transform(), sitk.sitkNearestNeighbor)
-        return sitk.GetArrayFromImage(placed)
+        to_ras = (RAS_FROM_LPS @ volume.affine)[:, [2, 1, 0, 3]]  # highdicom counts slice, row, column
+        on_grid = sitk.Resample(to_image(volume.array, to_ras), grid, sitk.Transform(), sitk.sitkNearestNeighbor)
+        return sitk.GetArrayFromImage(on_grid)
 
     numbers = list(segmentation.segment_numbers)
     try:
@@ -153,8 +155,8 @@ def _fill(corners_ij: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     columns = np.arange(shape[1])
     for row in range(max(int(np.ceil(j.min())), 0), min(int(np.floor(j.max())) + 1, shape[0])):
         crossed = (j <= row) != (next_j <= row)
-        at = i[crossed] + (row - j[crossed]) / (next_j - j)[crossed] * (next_i - i)[crossed]
-        mask[row] = (np.searchsorted(np.sort(at), columns) % 2).astype(bool)
+        crossings = i[crossed] + (row - j[crossed]) / (next_j - j)[crossed] * (next_i - i)[crossed]
+        mask[row] = (np.searchsorted(np.sort(crossings), columns) % 2).astype(bool)
     return mask
 
 

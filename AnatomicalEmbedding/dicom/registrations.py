@@ -89,17 +89,19 @@ def _document(kind: str, fixed: SourceSeries, moving: SourceSeries) -> Any:
     hd = load_highdicom()
     header = fixed.slices[0]
     document = hd.base.SOPClass(
-        study_instance_uid=header.StudyInstanceUID, sop_class_uid=kind, modality="REG",
+        study_instance_uid=header.StudyInstanceUID,
+        sop_class_uid=kind,
+        modality="REG",
         **result_attributes(hd, _SERIES_NUMBER, "Registration"),
-    )  # fmt: skip
+    )
     document.copy_patient_and_study_information(header)
     document.SpecificCharacterSet = "ISO_IR 192"  # UTF-8: names may be in any language
     document.FrameOfReferenceUID, document.PositionReferenceIndicator = fixed.frame, ""
     document.Laterality = ""
     document.ContentLabel, document.ContentDescription, document.ContentCreatorName = "REGISTRATION", "", PRODUCT
-    own = [series for series in (fixed, moving) if series.study == fixed.study]
-    document.ReferencedSeriesSequence = [*map(_series_item, own)]
-    if moving not in own:
+    in_study = [series for series in (fixed, moving) if series.study == fixed.study]
+    document.ReferencedSeriesSequence = [*map(_series_item, in_study)]
+    if moving not in in_study:
         document.StudiesContainingOtherReferencedInstancesSequence = [
             _item(StudyInstanceUID=moving.study, ReferencedSeriesSequence=[_series_item(moving)])
         ]
@@ -112,8 +114,8 @@ def _series_item(series: SourceSeries) -> Dataset:
 
 def _references(series: SourceSeries) -> list[Dataset]:
     return [
-        _item(ReferencedSOPClassUID=each.SOPClassUID, ReferencedSOPInstanceUID=each.SOPInstanceUID)
-        for each in series.slices
+        _item(ReferencedSOPClassUID=image.SOPClassUID, ReferencedSOPInstanceUID=image.SOPInstanceUID)
+        for image in series.slices
     ]
 
 

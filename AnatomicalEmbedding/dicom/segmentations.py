@@ -32,6 +32,11 @@ def write_label_seg(labels: LabelMap, source: SourceSeries, path: str | Path) ->
     label map does not contain has a description in the SEG, but no frames. If the label map is empty, all structures
     have one empty frame.
 
+    Args:
+        labels: the structures.
+        source: the DICOM images of the scan.
+        path: the file.
+
     Raises:
         AnatomicalEmbeddingError: highdicom is not installed, the file cannot be written, or structures overlap and
             there are too many for the memory.
@@ -45,14 +50,20 @@ def write_label_seg(labels: LabelMap, source: SourceSeries, path: str | Path) ->
 
 
 def write_box_seg(
-    boxes_ras: Mapping[str, np.ndarray], shape: tuple[int, int, int], ijk_to_ras: np.ndarray, source: SourceSeries,
+    boxes_ras: Mapping[str, np.ndarray],
+    shape: tuple[int, int, int],
+    ijk_to_ras: np.ndarray,
+    source: SourceSeries,
     path: Path,
-) -> None:  # fmt: skip
+) -> None:
     """Write boxes as a SEG: the segment "NAME box" contains the voxels whose centre lies in the box.
 
     Args:
         boxes_ras: name of the structure -> (2, 3) lower and upper corner, RAS mm; at least one box.
-        shape: (k, j, i) of the scan. ijk_to_ras: (4, 4) of the scan.
+        shape: (k, j, i) of the scan.
+        ijk_to_ras: (4, 4) of the scan.
+        source: the DICOM images of the scan.
+        path: the file.
 
     Raises:
         AnatomicalEmbeddingError: there are too many boxes for the memory, and the errors of `write_label_seg`.
@@ -101,10 +112,13 @@ def _write(
     with source.writing(path) as temporary:
         volume = hd.Volume(voxels, from_kji, "PATIENT", frame_of_reference_uid=source.frame, **channels)
         segmentation = hd.seg.Segmentation(
-            source_images=source.slices, pixel_array=volume, segmentation_type="BINARY",
+            source_images=source.slices,
+            pixel_array=volume,
+            segmentation_type="BINARY",
             segment_descriptions=[_description(hd, number, name, kind) for number, name in enumerate(names, start=1)],
-            content_label="SEGMENTATION", **result_attributes(hd, _SERIES_NUMBER, title),
-        )  # fmt: skip
+            content_label="SEGMENTATION",
+            **result_attributes(hd, _SERIES_NUMBER, title),
+        )
         segmentation.SpecificCharacterSet = "ISO_IR 192"  # UTF-8: names may be in any language
         segmentation.save_as(temporary)
 

@@ -26,15 +26,16 @@ PRODUCT = "AnatomicalEmbedding"
 _GEOMETRY = ("ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing")
 # Attributes that a result copies from the images. They must exist, but may be empty (DICOM type 2).
 _MAY_BE_EMPTY = (
-    "PatientID", "PatientName", "PatientBirthDate", "PatientSex", "AccessionNumber", "StudyID", "StudyDate",
-    "StudyTime", "ReferringPhysicianName",
-)  # fmt: skip
+    *("PatientID", "PatientName", "PatientBirthDate", "PatientSex"),
+    *("AccessionNumber", "StudyID", "StudyDate", "StudyTime", "ReferringPhysicianName"),
+)
 # Other attributes of the images that results need. Nothing else of the images is read, so nothing else is copied.
 _NEEDED = (
-    *_GEOMETRY, "SpecificCharacterSet", "SOPClassUID", "SOPInstanceUID", "StudyInstanceUID", "SeriesInstanceUID",
-    "FrameOfReferenceUID", "PositionReferenceIndicator", "Modality", "ImageType", "Rows", "Columns", "SliceThickness",
-    "NumberOfFrames", "StudyDescription", "IssuerOfPatientID", "InstanceNumber",
-)  # fmt: skip
+    *_GEOMETRY,
+    *("SOPClassUID", "SOPInstanceUID", "StudyInstanceUID", "SeriesInstanceUID", "FrameOfReferenceUID"),
+    *("PositionReferenceIndicator", "Modality", "ImageType", "Rows", "Columns", "SliceThickness", "NumberOfFrames"),
+    *("SpecificCharacterSet", "StudyDescription", "IssuerOfPatientID", "InstanceNumber"),
+)
 
 
 def load_highdicom(extra: str = "dicom") -> ModuleType:
@@ -63,7 +64,7 @@ class SourceSeries:
     def nearest(self, point_ras: np.ndarray) -> Dataset:
         """Return the header of the slice nearest to a point, (3,) RAS mm."""
         row, column = np.array(self.slices[0].ImageOrientationPatient, dtype=np.float64).reshape(2, 3)
-        origins = np.array([each.ImagePositionPatient for each in self.slices], dtype=np.float64)
+        origins = np.array([image.ImagePositionPatient for image in self.slices], dtype=np.float64)
         away = (origins - transform_points(LPS_FROM_RAS, point_ras)) @ np.cross(row, column)
         return self.slices[int(np.argmin(np.abs(away)))]
 
@@ -100,28 +101,28 @@ def read_source(
     """
     pydicom = require("pydicom", "pydicom", "DICOM results need", "dicom")
     paths = [Path(files)] if isinstance(files, str | Path) else [Path(file) for file in files]
-    every = chain.from_iterable(sorted(path.rglob("*")) if path.is_dir() else [path] for path in paths)
-    series, _damaged = group_series(path for path in every if path.is_file() and is_dicom_file(path))
-    placed: dict[str, list[Dataset]] = {}
+    all_files = chain.from_iterable(sorted(path.rglob("*")) if path.is_dir() else [path] for path in paths)
+    series, _damaged = group_series(path for path in all_files if path.is_file() and is_dicom_file(path))
+    usable: dict[str, list[Dataset]] = {}
     for uid, (slice_paths, _unfit) in series.items():
-        wanted = [*_MAY_BE_EMPTY, *_NEEDED]
-        headers = [pydicom.dcmread(path, stop_before_pixels=True, specific_tags=wanted) for path in slice_paths]
+        tags = [*_MAY_BE_EMPTY, *_NEEDED]
+        headers = [pydicom.dcmread(path, stop_before_pixels=True, specific_tags=tags) for path in slice_paths]
         fit = [header for header in headers if all(map(header.get, _GEOMETRY)) and "NumberOfFrames" not in header]
         fit = [header for header in fit if "LOCALIZER" not in header.get("ImageType", ())]
         if slices := list({header.SOPInstanceUID: header for header in fit}.values()):  # a copy counts once
-            placed[uid] = slices
-    if not placed:
+            usable[uid] = slices
+    if not usable:
         raise AnatomicalEmbeddingError(
             f"{label}: no DICOM slices of this study were given (NIfTI, NRRD, multi-frame files cannot be used)."
             f" A DICOM result refers to the DICOM images of its study; give the DICOM series, or {instead}."
         )
-    uid = series_uid or (next(iter(placed)) if len(placed) == 1 else "")
-    if uid not in placed:  # the slices of one phase alone are a whole series
+    uid = series_uid or (next(iter(usable)) if len(usable) == 1 else "")
+    if uid not in usable:  # the slices of one phase alone are a whole series
         uid = uid.partition("-")[0]
-    if uid not in placed:
-        problem = f"are not of the series {uid}" if uid else f"are of {len(placed)} series"
+    if uid not in usable:
+        problem = f"are not of the series {uid}" if uid else f"are of {len(usable)} series"
         raise AnatomicalEmbeddingError(f"{label}: the DICOM files {problem}; give the slices of this study.")
-    slices = placed[uid]
+    slices = usable[uid]
     if "FrameOfReferenceUID" not in slices[0]:
         raise AnatomicalEmbeddingError(
             f"{label}: its DICOM images have no Frame of Reference UID, so a report cannot refer to places in"
@@ -130,8 +131,8 @@ def read_source(
     for keyword in _MAY_BE_EMPTY:
         if keyword not in slices[0]:
             setattr(slices[0], keyword, "")
-    for each in slices:  # highdicom reads the thickness, which headers may leave empty
-        each.SliceThickness = each.get("SliceThickness") or each.PixelSpacing[0]
+    for image in slices:  # highdicom reads the thickness, which headers may leave empty
+        image.SliceThickness = image.get("SliceThickness") or image.PixelSpacing[0]
     return SourceSeries(label, slices)
 
 
@@ -154,9 +155,21 @@ def source_of(scan: Source) -> SourceSeries:
 
 
 def result_attributes(hd: ModuleType, series_number: int, description: str) -> dict[str, Any]:
-    """Return the arguments that the constructors of highdicom's objects share. hd: the module highdicom."""
+    """Return the arguments that the constructors of highdicom's objects share.
+
+    Args:
+        hd: the module highdicom.
+        series_number: number of the series of the result.
+        description: description of this series.
+    """
     return {
-        "series_instance_uid": hd.UID(), "series_number": series_number, "sop_instance_uid": hd.UID(),
-        "instance_number": 1, "manufacturer": PRODUCT, "manufacturer_model_name": PRODUCT,
-        "software_versions": __version__, "device_serial_number": "1", "series_description": description,
-    }  # fmt: skip
+        "series_instance_uid": hd.UID(),
+        "series_number": series_number,
+        "sop_instance_uid": hd.UID(),
+        "instance_number": 1,
+        "manufacturer": PRODUCT,
+        "manufacturer_model_name": PRODUCT,
+        "software_versions": __version__,
+        "device_serial_number": "1",
+        "series_description": description,
+    }

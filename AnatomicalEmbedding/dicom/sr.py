@@ -27,9 +27,12 @@ _ABOUT = ("121106", "DCM", "Comment")
 
 
 def write_points_report(
-    points: PointList, source: SourceSeries, path: str | Path, error_mm: Sequence[float | None] = (),
+    points: PointList,
+    source: SourceSeries,
+    path: str | Path,
+    error_mm: Sequence[float | None] = (),
     tracking_uids: Sequence[str] = (),
-) -> None:  # fmt: skip
+) -> None:
     """Write points as a structured report that refers to the images of a scan.
 
     Each point is a measurement group with its label as tracking identifier, its place (SCOORD3D), the slice nearest to
@@ -50,11 +53,11 @@ def write_points_report(
         raise PointsError(f"{source.label}: no point lies in this scan, so no DICOM report can be written.")
     errors = list(error_mm) or [None] * len(points)
     uids = tracking_uids or new_uids(len(points))
-    about = points.descriptions or ("",) * len(points)
+    descriptions = points.descriptions or ("",) * len(points)
     images: dict[str, Dataset] = {}
     with source.writing(path) as temporary:
         groups = []
-        for row in zip(points.labels, uids, points.points_ras, about, errors, strict=True):
+        for row in zip(points.labels, uids, points.points_ras, descriptions, errors, strict=True):
             image = source.nearest(row[2])
             images[image.SOPInstanceUID] = image
             groups.append(_group(hd, *row, image))
@@ -67,8 +70,14 @@ def new_uids(count: int) -> list[str]:
 
 
 def _group(
-    hd: ModuleType, label: str, uid: str, place_ras: np.ndarray, described: str, error_mm: float | None, image: Dataset
-) -> Any:  # fmt: skip
+    hd: ModuleType,
+    label: str,
+    uid: str,
+    place_ras: np.ndarray,
+    described: str,
+    error_mm: float | None,
+    image: Dataset,
+) -> Any:
     sr, code = hd.sr, hd.sr.CodedConcept
     errors = [sr.Measurement(code(*_ERROR), round(float(e), 2), code(*tree.MM)) for e in [error_mm] if e is not None]
     group = make_group(hd, label, uid, STRUCTURE, site_codes(label), place_ras, image, measurements=errors)
@@ -79,28 +88,39 @@ def _group(
 
 
 def make_group(
-    hd: ModuleType, label: str, uid: str, finding: Code, site: tuple[Code, Code | None] | None,
-    place_ras: np.ndarray | None, image: Dataset | None, **others: Any,
-) -> Any:  # fmt: skip
+    hd: ModuleType,
+    label: str,
+    uid: str,
+    finding: Code,
+    site: tuple[Code, Code | None] | None,
+    place_ras: np.ndarray | None,
+    image: Dataset | None,
+    **findings: Any,
+) -> Any:
     """Make the measurement group of a place.
 
     Args:
-        hd: the module highdicom. label, uid: tracking identifier, and its UID.
+        hd: the module highdicom.
+        label, uid: tracking identifier, and its UID.
+        finding: code of the kind of finding.
         site: codes of the organ and of its side, or None.
-        place_ras: (3,) RAS mm. image: header of the slice nearest to the place. Both are None if no place is known.
-        others: measurements and qualitative_evaluations, as highdicom takes them.
+        place_ras: (3,) RAS mm, or None if no place is known.
+        image: header of the slice nearest to the place, or None if no place is known.
+        findings: measurements and qualitative_evaluations, as highdicom takes them.
     """
     sr, code = hd.sr, hd.sr.CodedConcept
-    slices = [] if image is None else [image]
+    source_images = None
+    if image is not None:
+        source_images = [sr.SourceImageForMeasurementGroup(image.SOPClassUID, image.SOPInstanceUID)]
     group = sr.MeasurementsAndQualitativeEvaluations(
         tracking_identifier=sr.TrackingIdentifier(uid=uid, identifier=label),
         finding_type=code(*finding),
         finding_sites=None if site is None else [sr.FindingSite(code(*site[0]), site[1] and code(*site[1]))],
-        source_images=[sr.SourceImageForMeasurementGroup(n.SOPClassUID, n.SOPInstanceUID) for n in slices] or None,
-        **others,
+        source_images=source_images,
+        **findings,
     )
-    for each in slices:
-        group[0].ContentSequence.extend(_place_items(hd, place_ras, each))
+    if image is not None:
+        group[0].ContentSequence.extend(_place_items(hd, place_ras, image))
     return group
 
 
@@ -118,10 +138,10 @@ def _place_items(hd: ModuleType, place_ras: np.ndarray, image: Dataset) -> list[
     away_mm = axes @ (place_lps[0] - np.array(image.ImagePositionPatient, dtype=np.float64))
     pixel = away_mm / np.array(image.PixelSpacing[::-1], dtype=np.float64) + 0.5  # 0 is the corner of the first pixel
     if (pixel >= 0).all() and (pixel <= (image.Columns, image.Rows)).all():
-        shown = sr.ScoordContentItem(name, "POINT", pixel[None], **below)
+        pixel_item = sr.ScoordContentItem(name, "POINT", pixel[None], **below)
         source = sr.SourceImageForRegion(image.SOPClassUID, image.SOPInstanceUID)
-        shown.ContentSequence = sr.ContentSequence([source], is_root=False)
-        items.insert(0, shown)
+        pixel_item.ContentSequence = sr.ContentSequence([source], is_root=False)
+        items.insert(0, pixel_item)
     return items
 
 
@@ -143,12 +163,15 @@ def make_report(hd: ModuleType, images: list[Dataset], groups: Iterable, title: 
         imaging_measurements=list(groups),
         title=code("126000", "DCM", "Imaging Measurement Report"),
     )
-    own = {"name": PRODUCT, "responsible_organization": PRODUCT}
-    scheme = hd.coding_schemes.CodingSchemeIdentificationItem(tree.SCHEME, **own)
+    product = {"name": PRODUCT, "responsible_organization": PRODUCT}
+    scheme = hd.coding_schemes.CodingSchemeIdentificationItem(tree.SCHEME, **product)
     document = sr.Comprehensive3DSR(
-        evidence=images, content=report[0], coding_schemes=[scheme], is_complete=is_complete,
+        evidence=images,
+        content=report[0],
+        coding_schemes=[scheme],
+        is_complete=is_complete,
         **result_attributes(hd, _SERIES_NUMBER, title),
-    )  # fmt: skip
+    )
     document.SpecificCharacterSet = "ISO_IR 192"  # UTF-8: names may be in any language
     return document
 
@@ -177,5 +200,5 @@ def read_any_points(path: str | Path, film_to_ras: np.ndarray | None = None) -> 
         raise PointsError(f"{path}: is a damaged structured report ({error}); export the report again.") from error
     if not rows:
         raise PointsError(f"{path}: contains no point with 3-D coordinates; give a report with SCOORD3D (TID 1500).")
-    labels, places, about = zip(*rows, strict=True)
-    return PointList(labels, np.array(places), about if any(about) else ())
+    labels, places, descriptions = zip(*rows, strict=True)
+    return PointList(labels, np.array(places), descriptions if any(descriptions) else ())

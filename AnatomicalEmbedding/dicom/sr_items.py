@@ -77,8 +77,8 @@ def points_in(item: Dataset) -> list[tuple[float, float, float]]:
 def center_in(items: list[Dataset]) -> tuple[float, float, float] | None:
     """Return a place, RAS mm: the center that `items` state, otherwise the mean point of the outline in `items`; None
     if `items` have no 3-D coordinates."""
-    placed = [item for item in items if item.ValueType == "SCOORD3D"]
-    chosen = next(iter([*named(placed, CENTER), *placed]), None)
+    items_with_place = [item for item in items if item.ValueType == "SCOORD3D"]
+    chosen = next(iter([*named(items_with_place, CENTER), *items_with_place]), None)
     return None if chosen is None else mean_point(points_in(chosen))
 
 
@@ -92,6 +92,6 @@ def mean_point(points: list[tuple[float, float, float]]) -> tuple[float, float, 
 def site_in(items: list[Dataset]) -> str:
     """Return the finding site in words, such as "left kidney"; "" if there is no finding site."""
     for item in named(items, _FINDING_SITE):
-        sides = [code_in(each.ConceptCodeSequence[0]) for each in named(children(item), _LATERALITY)]
+        sides = [code_in(modifier.ConceptCodeSequence[0]) for modifier in named(children(item), _LATERALITY)]
         return site_words(code_in(item.ConceptCodeSequence[0]), next(iter(sides), None))
     return ""

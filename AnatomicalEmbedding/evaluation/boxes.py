@@ -31,22 +31,22 @@ def find_by_library(
 
     Examples from the patient of the case are not used. Raises PointsError if no case has a structure of the library.
     """
-    found: list[KnownBox] = []
+    boxes: list[KnownBox] = []
     seconds = []
     for number, case in enumerate(cases):
         progress(number / len(cases), case.id)
         embedding = model.embed(case.volume)
-        examples = {
-            name: of
-            for name in case.structures
-            if (of := [e for e in library.examples.get(name, ()) if patient_of(e.scan) != case.patient])
-        }
+        examples = {}
+        for name in case.structures:
+            independent = [e for e in library.examples.get(name, ()) if patient_of(e.scan) != case.patient]
+            if independent:
+                examples[name] = independent
         start = time.perf_counter()
-        found += known_boxes(case, embedding, examples, library.effort)
+        boxes += known_boxes(case, embedding, examples, library.effort)
         seconds.append(time.perf_counter() - start)
-    if not found:
+    if not boxes:
         raise PointsError("no structure of the library lies completely inside a labelled scan; add labelled scans.")
-    return found, float(np.mean(seconds))
+    return boxes, float(np.mean(seconds))
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,20 +54,20 @@ class BoxResult(Tables):
     """Found boxes, each with the true box. margins: margins learned on other scans. seconds: mean time for one scan."""
 
     model: str
-    found: tuple[KnownBox, ...]
+    boxes: tuple[KnownBox, ...]
     margins: Margins
     seconds: float
 
     def _columns(self) -> list[str]:
-        peers = sorted({peer for box in self.found for peer in box.peers})
+        peers = sorted({peer for box in self.boxes for peer in box.peers})
         stated = [f"{figure} {recall:g}" for recall in _RECALLS for figure in ("recall at", "VR at")]
         return ["structure", "boxes", "IoU", *(f"IoU, {peer}" for peer in peers), *stated, "VR@99, alpha on test"]
 
     def rows(self) -> list[dict[str, float | str | int]]:
         """Return a row for each structure, then a row of means. VR: median of scan volume / box volume."""
-        names = sorted({box.located.name for box in self.found})
-        rows = [self._row(name, [box for box in self.found if box.located.name == name]) for name in names]
-        mean: dict[str, float | str | int] = {"structure": "mean", "boxes": len(self.found)}
+        names = sorted({box.located.name for box in self.boxes})
+        rows = [self._row(name, [box for box in self.boxes if box.located.name == name]) for name in names]
+        mean: dict[str, float | str | int] = {"structure": "mean", "boxes": len(self.boxes)}
         for column in self._columns()[2:]:
             mean[column] = float(np.nanmean([float(row.get(column, np.nan)) for row in rows]))
         return [*rows, mean]
@@ -90,28 +90,32 @@ class BoxResult(Tables):
         return [Section(f"Boxes, {self.model}", rows, (note,))]
 
     def to_json(self) -> str:
-        rows = [
-            {key: None if isinstance(value, float) and not np.isfinite(value) else value for key, value in row.items()}
-            for row in self.rows()
-        ]
+        def cell(value: float | str | int) -> float | str | int | None:
+            return None if isinstance(value, float) and not np.isfinite(value) else value
+
+        rows = [{key: cell(value) for key, value in row.items()} for row in self.rows()]
         return json.dumps({"model": self.model, "seconds": self.seconds, "structures": rows}, indent=1)
 
     def _cells(self, row: dict[str, float | str | int]) -> tuple[str, ...]:
-        values = [row.get(column, float("nan")) for column in self._columns()]
-        forms = [".1f" if column.startswith("VR") else ".3f" for column in self._columns()]
-        return tuple(
-            v if isinstance(v, str) else str(v) if isinstance(v, int) else "-" if v != v else format(v, form)
-            for v, form in zip(values, forms, strict=True)
-        )
+        cells = []
+        for column in self._columns():
+            value = row.get(column, float("nan"))
+            if not isinstance(value, float):
+                cells.append(str(value))
+            elif np.isnan(value):
+                cells.append("-")
+            else:
+                cells.append(format(value, ".1f" if column.startswith("VR") else ".3f"))
+        return tuple(cells)
 
 
 def _papers_volume_ratio(boxes: list[KnownBox]) -> float:
     """Return VR@99: the median volume ratio with all boxes enlarged just so far that the mean recall is 0.99."""
     for alpha in _ALPHAS:
-        enlarged = [
-            grown(b.located.box_ras, np.tile((alpha - 1) / 2 * (b.located.box_ras[1] - b.located.box_ras[0]), 2))
-            for b in boxes
-        ]
+        enlarged = []
+        for box in boxes:
+            low, high = box.located.box_ras
+            enlarged.append(grown(box.located.box_ras, np.tile((alpha - 1) / 2 * (high - low), 2)))
         recall, ratio = _recall_and_ratio(boxes, enlarged)
         if recall >= 0.99:
             return ratio

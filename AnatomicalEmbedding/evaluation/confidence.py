@@ -95,11 +95,20 @@ class ConfidenceResult(Tables):
 
 
 _COLUMNS = {  # field of ConfidenceRow -> (heading, format)
-    "name": ("points", ""), "present": ("present", ""), "absent": ("absent", ""), "auroc_10": ("AUROC >10 mm", ".2f"),
-    "auroc_20": (">20 mm", ".2f"), "auroc_10_all": ("with absent >10", ".2f"), "auroc_20_all": (">20", ".2f"),
-    "ece": ("ECE", ".3f"), "matched": ("matched", ".0%"), "false_matched": ("absent called matched", ".1%"),
-    "absent_found": ("called absent", ".0%"), "expected": ("expected mm", ".1f"), "found": ("true mm", ".1f"),
-}  # fmt: skip
+    "name": ("points", ""),
+    "present": ("present", ""),
+    "absent": ("absent", ""),
+    "auroc_10": ("AUROC >10 mm", ".2f"),
+    "auroc_20": (">20 mm", ".2f"),
+    "auroc_10_all": ("with absent >10", ".2f"),
+    "auroc_20_all": (">20", ".2f"),
+    "ece": ("ECE", ".3f"),
+    "matched": ("matched", ".0%"),
+    "false_matched": ("absent called matched", ".1%"),
+    "absent_found": ("called absent", ".0%"),
+    "expected": ("expected mm", ".1f"),
+    "found": ("true mm", ".1f"),
+}
 
 
 def _cells(row: ConfidenceRow) -> tuple[str, ...]:
@@ -115,14 +124,14 @@ def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
     for trial in trials:
         if not len(trial.template_ras):
             continue
-        found = match(trial.template, trial.template_ras, trial.target, effort)
-        if found.status is None:
+        matches = match(trial.template, trial.template_ras, trial.target, effort)
+        if matches.status is None:
             raise AnatomicalEmbeddingError(
                 f"{trial.template.provenance.model}: these weights have no calibration; run `anatemb calibrate`."
             )
-        errors = trial.errors_mm(found)
+        errors = trial.errors_mm(matches)
         whole = np.full(len(errors), trial.whole)
-        reported = (found.status, found.expected_error_mm, found.probability, found.probability_20)
+        reported = (matches.status, matches.expected_error_mm, matches.probability, matches.probability_20)
         parts.append((errors, np.array(trial.groups), whole, *reported))
     if not parts:
         raise AnatomicalEmbeddingError("no two labelled scans have points in common; add labelled scans.")
@@ -137,36 +146,42 @@ def summarise_confidence(judged: Judged, model: str) -> ConfidenceResult:
     named = whole.select(whole.groups != EXTREME)
     if len(named.status):
         rows.append(_row("  without extreme points", named))
-    rows += [
-        _row(f"  {group}", whole.select(whole.groups == group)) for group in GROUPS if (whole.groups == group).any()
-    ]
+    for group in GROUPS:
+        if (whole.groups == group).any():
+            rows.append(_row(f"  {group}", whole.select(whole.groups == group)))
     return ConfidenceResult(model, tuple(rows), tuple(_risk(judged)))
 
 
 def _row(name: str, judged: Judged) -> ConfidenceRow:
     present = np.isfinite(judged.errors_mm)
-    here, gone = judged.select(present), judged.select(~present)
+    present_answers, absent_answers = judged.select(present), judged.select(~present)
 
-    def share(status: np.ndarray, of: str) -> float | None:
-        return float(np.mean(status == of)) if len(status) else None
+    def mean(values: np.ndarray) -> float | None:
+        return float(values.mean()) if len(values) else None
 
     return ConfidenceRow(
-        name, len(here.status), len(gone.status),
-        auroc(1 - here.probability, here.errors_mm > 10), auroc(1 - here.probability_20, here.errors_mm > 20),
-        auroc(1 - judged.probability, judged.errors_mm > 10), auroc(1 - judged.probability_20, judged.errors_mm > 20),
+        name,
+        len(present_answers.status),
+        len(absent_answers.status),
+        auroc(1 - present_answers.probability, present_answers.errors_mm > 10),
+        auroc(1 - present_answers.probability_20, present_answers.errors_mm > 20),
+        auroc(1 - judged.probability, judged.errors_mm > 10),
+        auroc(1 - judged.probability_20, judged.errors_mm > 20),
         calibration_error(judged.probability, judged.errors_mm < 10),
-        share(here.status, MATCHED), share(gone.status, MATCHED), share(gone.status, ABSENT),
-        float(here.expected_error_mm.mean()) if len(here.status) else None,
-        float(np.minimum(here.errors_mm, 100).mean()) if len(here.status) else None,
-    )  # fmt: skip
+        mean(present_answers.status == MATCHED),
+        mean(absent_answers.status == MATCHED),
+        mean(absent_answers.status == ABSENT),
+        mean(present_answers.expected_error_mm),
+        mean(np.minimum(present_answers.errors_mm, 100)),
+    )
 
 
 def _risk(judged: Judged) -> list[tuple[float, float, float]]:
-    here = judged.select(np.isfinite(judged.errors_mm))
-    errors = here.errors_mm[np.argsort(here.expected_error_mm, kind="stable")]
+    present_answers = judged.select(np.isfinite(judged.errors_mm))
+    errors = present_answers.errors_mm[np.argsort(present_answers.expected_error_mm, kind="stable")]
     shares = [tenths / 10 for tenths in range(10, 0, -1)] if len(errors) else []
-    kept = [(share, errors[: max(1, round(share * len(errors)))]) for share in shares]
-    return [(share, float(np.median(part)), float(np.percentile(part, 90))) for share, part in kept]
+    parts = [(share, errors[: max(1, round(share * len(errors)))]) for share in shares]
+    return [(share, float(np.median(part)), float(np.percentile(part, 90))) for share, part in parts]
 
 
 def auroc(doubt: np.ndarray, wrong: np.ndarray) -> float | None:
@@ -177,8 +192,8 @@ def auroc(doubt: np.ndarray, wrong: np.ndarray) -> float | None:
     many, few = int((~wrong).sum()), int(wrong.sum())
     if not many or not few:
         return None
-    _, at, counts = np.unique(doubt, return_inverse=True, return_counts=True)
-    rank = (np.cumsum(counts) - (counts - 1) / 2)[at]
+    _, group, counts = np.unique(doubt, return_inverse=True, return_counts=True)
+    rank = (np.cumsum(counts) - (counts - 1) / 2)[group]
     return float((rank[wrong].sum() - few * (few + 1) / 2) / (many * few))
 
 
@@ -189,6 +204,9 @@ def calibration_error(probability: np.ndarray, came_true: np.ndarray) -> float:
     """
     if not len(probability):
         return 0.0
-    of = np.minimum((probability * _BINS).astype(int), _BINS - 1)
-    gaps = [abs(probability[of == b].mean() - came_true[of == b].mean()) * (of == b).mean() for b in np.unique(of)]
+    bin_of = np.minimum((probability * _BINS).astype(int), _BINS - 1)
+    gaps = [
+        abs(probability[bin_of == b].mean() - came_true[bin_of == b].mean()) * (bin_of == b).mean()
+        for b in np.unique(bin_of)
+    ]
     return float(sum(gaps))

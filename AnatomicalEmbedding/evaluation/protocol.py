@@ -60,8 +60,12 @@ def evaluate_landmarks(
 ) -> Result:
     """Measure every matcher on every pair of `cases` (labelled scans).
 
-    matchers: display name -> matcher. notes: sentences to print with the result. templates: further cases, which are
-    used as templates only, not as targets.
+    Args:
+        cases: the labelled scans.
+        matchers: display name -> matcher.
+        progress: called with the share of the work that is done, 0 to 1, and the pair that is measured.
+        notes: sentences to print with the result.
+        templates: further cases, which are used as templates only, not as targets.
 
     Raises PointsError when no two cases share a point, or a matcher returns a wrong number of points.
     """

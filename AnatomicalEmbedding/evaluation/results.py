@@ -102,7 +102,13 @@ class Result(Tables):
     notes: tuple[str, ...] = ()
 
     def errors(self, matcher: str, group: str | None = None, name: str | None = None) -> np.ndarray:
-        """Return a matcher's errors, (N,) mm, at the points of this group and name; None for all groups or names."""
+        """Return a matcher's errors, (N,) mm.
+
+        Args:
+            matcher: name of the matcher.
+            group: only errors at points of this group; None for all groups.
+            name: only errors at points of this name; None for all names.
+        """
         chosen = [
             error
             for measured in self.measured
@@ -113,7 +119,11 @@ class Result(Tables):
         return np.array(chosen, dtype=np.float64)
 
     def summary(self, matcher: str, group: str | None = None, name: str | None = None) -> Summary:
-        """Return the summary of the errors that `errors` returns for the same arguments."""
+        """Return the summary of a matcher's errors.
+
+        Args:
+            matcher, group, name: as for `errors`.
+        """
         return summarise(self.errors(matcher, group, name))
 
     def pair_seconds(self, matcher: str) -> float:
@@ -126,14 +136,16 @@ class Result(Tables):
 
     def names(self, group: str) -> list[str]:
         """Return the sorted names of the structures or landmarks that were measured in a group."""
-        found = {name for m in self.measured for name, of in zip(m.names, m.groups, strict=True) if of == group}
-        return sorted(found)
+        names: set[str] = set()
+        for measured in self.measured:
+            names.update(n for n, in_group in zip(measured.names, measured.groups, strict=True) if in_group == group)
+        return sorted(names)
 
     def sections(self) -> list[Section]:
-        found = [_group_section(self, group, heading) for group, heading in GROUPS.items() if self.names(group)]
+        sections = [_group_section(self, group, heading) for group, heading in GROUPS.items() if self.names(group)]
         if self.names("centre"):
-            found.append(_structure_section(self))
-        return [*found, *([Section("Notes", (), self.notes)] if self.notes else [])]
+            sections.append(_structure_section(self))
+        return [*sections, *([Section("Notes", (), self.notes)] if self.notes else [])]
 
     def to_json(self) -> str:
         """Return JSON text with the summaries, and for every pair of scans the error of each point in mm."""
@@ -152,8 +164,8 @@ class Result(Tables):
             for m in self.measured
         ]
         matchers = {name: self._matcher_dict(name) for name in self.matchers}
-        found = {"unit": "mm", "matchers": matchers, "pairs": pairs, "left_out": self.left_out, "notes": self.notes}
-        return json.dumps(found, indent=1, allow_nan=False)
+        values = {"unit": "mm", "matchers": matchers, "pairs": pairs, "left_out": self.left_out, "notes": self.notes}
+        return json.dumps(values, indent=1, allow_nan=False)
 
     def _matcher_dict(self, matcher: str) -> dict[str, Any]:
         groups = [group for group in GROUPS if self.names(group)]
@@ -171,10 +183,10 @@ class Result(Tables):
 def _group_section(result: Result, group: str, heading: str) -> Section:
     rows: list[tuple[str, ...]] = [("mm", "mean", "median", "SD", "90 %", "points", "missing", "s/pair", "s/scan")]
     for matcher in result.matchers:
-        known = result.summary(matcher, group)
-        figures = map(in_mm, (known.mean, known.median, known.sd, known.p90))
+        summary = result.summary(matcher, group)
+        figures = map(in_mm, (summary.mean, summary.median, summary.sd, summary.p90))
         seconds = result.pair_seconds(matcher), result.scan_seconds.get(matcher)
-        rows.append((matcher, *figures, str(known.n), str(known.missing), *map(_seconds, seconds)))
+        rows.append((matcher, *figures, str(summary.n), str(summary.missing), *map(_seconds, seconds)))
     return Section(f"{heading} ({result.pairs(group)} ordered pairs)", tuple(rows))
 
 

@@ -25,9 +25,13 @@ _NUMBERS = ("expected_error_mm", "probability", "score")
 
 
 def write_report(
-    path: str | Path, template: Volume, points: PointList, targets: Sequence[tuple[str, Volume, Matches]],
-    title: str, model: str = "",
-) -> Path:  # fmt: skip
+    path: str | Path,
+    template: Volume,
+    points: PointList,
+    targets: Sequence[tuple[str, Volume, Matches]],
+    title: str,
+    model: str = "",
+) -> Path:
     """Write one self-contained HTML page, without scripts, other files or network access. Returns the path.
 
     Args:
@@ -45,14 +49,21 @@ def write_report(
     scans = [_facts("Template", template.name, template)]
     scans += [_facts("Target", name, volume) for name, volume, _ in targets]
     answers = [answer for row in rows for answer in row["answers"]]
-    known = {key: any(each[key] not in (None, "") for each in answers) for key in ("status", *_NUMBERS)}
+    stated = {key: any(a[key] not in (None, "") for a in answers) for key in ("status", *_NUMBERS)}
     return fill_page(
-        path, "reports/matches.html.j2", title=title, model=model,
+        path,
+        "reports/matches.html.j2",
+        title=title,
+        model=model,
         created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
-        scans=scans, rows=rows, known=known, crop_mm=CROP_MM,
-        pixels=pictures.pixels_across(), half=pictures.pixels_across() * pictures.PIXEL_MM / 2,
+        scans=scans,
+        rows=rows,
+        stated=stated,
+        crop_mm=CROP_MM,
+        pixels=pictures.pixels_across(),
+        half=pictures.pixels_across() * pictures.PIXEL_MM / 2,
         scale_bar_mm=_SCALE_BAR_MM,
-    )  # fmt: skip
+    )
 
 
 def _row(
@@ -64,12 +75,18 @@ def _row(
         _answer(name, volume, matches[[number]], pictures.choose_window(volume, point) if volume.is_film else window)
         for name, volume, matches in targets
     ]
-    worst = next((status for status in _REVIEW_FIRST if any(each["status"] == status for each in answers)), "")
+    worst = next((status for status in _REVIEW_FIRST if any(answer["status"] == status for answer in answers)), "")
     description = points.descriptions[number] if points.descriptions else ""
     return {
-        "number": number + 1, "label": points.labels[number], "description": description, "point_ras": tuple(point),
-        "window": window, "crops": _crops(template, point, window), "answers": answers, "worst": worst,
-    }  # fmt: skip
+        "number": number + 1,
+        "label": points.labels[number],
+        "description": description,
+        "point_ras": tuple(point),
+        "window": window,
+        "crops": _crops(template, point, window),
+        "answers": answers,
+        "worst": worst,
+    }
 
 
 def _answer(name: str, volume: Volume, match: Matches, window: Window) -> dict[str, Any]:
@@ -103,8 +120,11 @@ def _crops(volume: Volume, point: np.ndarray, window: Window) -> list[dict[str, 
 def _facts(role: str, name: str, volume: Volume) -> dict[str, Any]:
     low, high = volume.bounds_ras
     return {
-        "role": role, "name": name or volume.name or volume.path or role.lower(), "path": volume.path,
+        "role": role,
+        "name": name or volume.name or volume.path or role.lower(),
+        "path": volume.path,
         "size": " × ".join(str(n) for n in volume.shape[::-1]),
         "spacing": " × ".join(f"{s:.3g}" for s in volume.spacing) + " mm",
-        "extent": " × ".join(f"{d:.0f}" for d in high - low) + " mm", "notes": volume.notes,
-    }  # fmt: skip
+        "extent": " × ".join(f"{d:.0f}" for d in high - low) + " mm",
+        "notes": volume.notes,
+    }

@@ -97,7 +97,11 @@ def pixels_across(crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM) -> int:
 def slice_points(
     point_ras: np.ndarray, plane: Plane, crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM
 ) -> np.ndarray:
-    """Return the positions (n * n, 3), RAS mm, of all pixels in the picture that `slice_hu` makes, row by row."""
+    """Return the positions (n * n, 3), RAS mm, of all pixels in the picture that `slice_hu` makes, row by row.
+
+    Args:
+        point_ras, plane, crop_mm, pixel_mm: as for `slice_hu`.
+    """
     n = pixels_across(crop_mm, pixel_mm)
     offsets = (np.arange(n) - n // 2) * pixel_mm
     right = offsets[None, :, None] * np.array(plane.right)
@@ -110,8 +114,15 @@ def slice_hu(
 ) -> np.ndarray:
     """Sample HU of a square slice through a point, by linear interpolation.
 
-    point_ras: (3,) RAS mm, the middle of the centre pixel. Returns (n,n) float32, the top row first, with
-    n = `pixels_across(crop_mm, pixel_mm)`. Pixels outside the scan are `OUTSIDE_HU`.
+    Args:
+        volume: the scan.
+        point_ras: (3,) RAS mm, the middle of the centre pixel.
+        plane: plane of the slice.
+        crop_mm: side of the slice.
+        pixel_mm: size of a pixel.
+
+    Returns (n, n) float32, the top row first, with n = `pixels_across(crop_mm, pixel_mm)`. Pixels outside the scan are
+    `OUTSIDE_HU`.
     """
     n = pixels_across(crop_mm, pixel_mm)
     offsets = (np.arange(n) - n // 2) * pixel_mm
@@ -149,10 +160,10 @@ def _interpolate(voxels: np.ndarray, ijk: np.ndarray, inside: np.ndarray) -> np.
 
     box, grid = [], np.empty((*inside.shape, 3), dtype=np.float32)
     for axis, (places, size) in enumerate(zip(ijk, voxels.shape[::-1], strict=True)):
-        held = places[inside]
-        low, high = (int(np.clip(x, 0, size - 1)) for x in (np.floor(held.min()), np.ceil(held.max())))
+        positions = places[inside]
+        low, high = (int(np.clip(x, 0, size - 1)) for x in (np.floor(positions.min()), np.ceil(positions.max())))
         box.append(slice(low, high + 1))
         grid[..., axis] = (places - (low - 0.5)) * (2 / (high + 1 - low)) - 1
     source = torch.from_numpy(np.ascontiguousarray(voxels[tuple(box[::-1])], dtype=np.float32))[None, None]
-    found = F.grid_sample(source, torch.from_numpy(grid)[None, None], padding_mode="border", align_corners=False)
-    return found[0, 0, 0].numpy()
+    values = F.grid_sample(source, torch.from_numpy(grid)[None, None], padding_mode="border", align_corners=False)
+    return values[0, 0, 0].numpy()

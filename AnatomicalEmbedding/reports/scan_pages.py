@@ -33,29 +33,36 @@ _REGIONS = ((0.9, (86, 196, 214), 0.22), (0.5, (255, 216, 77), 0.38))
 _CROSS_PIXELS = np.arange(4, 11)
 
 
-def write_box_report(path: str | Path, volume: Volume, name: str, found: Mapping[str, StructureBox]) -> Path:
-    """Write the page of the structures that were found in one scan. Returns the path."""
-    cards = [_box_card(volume, each) for each in found.values()]
+def write_box_report(path: str | Path, volume: Volume, name: str, structures: Mapping[str, StructureBox]) -> Path:
+    """Write the page of the structures that were found in one scan. Returns the path.
+
+    Args:
+        path: file of the page.
+        volume: the scan.
+        name: name of the scan.
+        structures: name of the structure -> its box.
+    """
+    cards = [_box_card(volume, structure) for structure in structures.values()]
     return fill_page(path, "reports/boxes.html.j2", name=name, cards=cards, path=volume.path, size=_size(volume))
 
 
-def _box_card(volume: Volume, found: StructureBox) -> dict[str, Any]:
-    located, box = found.located, found.box_ras
-    card = {"name": found.name, "status": found.status, "remarks": located.remarks, "size": "", "pictures": []}
+def _box_card(volume: Volume, structure: StructureBox) -> dict[str, Any]:
+    located, box = structure.located, structure.box_ras
+    card = {"name": structure.name, "status": structure.status, "remarks": located.remarks, "size": "", "pictures": []}
     if box is None:
         return card
     likely = located.in_scan(located.box_ras)
     middle = likely.mean(axis=0)
     side_mm = _side_mm(box)
-    shown = []
+    slices = []
     for plane in PLANES:
         hu = pictures.slice_hu(volume, middle, plane, side_mm, side_mm / _PIXELS)
         source = pictures.data_uri(SOFT_TISSUE.to_grey(hu))
         rectangles = {"grown": _rectangle(box - middle, plane), "likely": _rectangle(likely - middle, plane)}
-        shown.append({"plane": plane, "source": source} | rectangles)
+        slices.append({"plane": plane, "source": source} | rectangles)
     remarks = (*(f"cut at its {side} side" for side in located.cut), *located.remarks)
     size = " × ".join(f"{mm:.0f}" for mm in box[1] - box[0]) + " mm"
-    return card | {"remarks": remarks, "size": size, "half_mm": side_mm / 2, "pictures": shown}
+    return card | {"remarks": remarks, "size": size, "half_mm": side_mm / 2, "pictures": slices}
 
 
 def _rectangle(corners: np.ndarray, plane: Plane) -> tuple[float, float, float, float]:
@@ -68,20 +75,28 @@ def _rectangle(corners: np.ndarray, plane: Plane) -> tuple[float, float, float, 
     return float(right[0]), float(down[0]), float(right[1] - right[0]), float(down[1] - down[0])
 
 
-def outline_card(volume: Volume, name: str, found: Outlines) -> dict[str, Any]:
-    """Return the outlines of one scan, with colours and pictures, as input of `write_outline_report`."""
+def outline_card(volume: Volume, name: str, outlines: Outlines) -> dict[str, Any]:
+    """Return the outlines of one scan, with colours and pictures, as input of `write_outline_report`.
+
+    Args:
+        volume: the scan.
+        name: name of the scan.
+        outlines: its outlines.
+    """
     rows = [
-        {"name": one.name, "colour": "rgb({}, {}, {})".format(*_rgb(n)), "outline": one}
-        for n, one in enumerate(found.outlines)
+        {"name": structure.name, "colour": "rgb({}, {}, {})".format(*_rgb(n)), "outline": structure}
+        for n, structure in enumerate(outlines.outlines)
     ]
-    doubts = [(one.doubt, one.name) for one in found.outlines if one.doubt is not None]
+    doubts = [(structure.doubt, structure.name) for structure in outlines.outlines if structure.doubt is not None]
     sources = []
-    voxels = np.argwhere(found.labels.voxels > 0)[:, ::-1]
+    voxels = np.argwhere(outlines.labels.voxels > 0)[:, ::-1]
     if len(voxels):
         ras = transform_points(volume.ijk_to_ras, voxels[:: max(1, len(voxels) // 20_000)])
         box = np.array((ras.min(axis=0), ras.max(axis=0)))
-        middle = _middle(found.labels.mask(max(doubts)[1]), volume) if doubts else box.mean(axis=0)
-        sources = [(plane.name, _draw_outlines(volume, found.labels, middle, plane, _side_mm(box))) for plane in PLANES]
+        middle = _middle(outlines.labels.mask(max(doubts)[1]), volume) if doubts else box.mean(axis=0)
+        sources = [
+            (plane.name, _draw_outlines(volume, outlines.labels, middle, plane, _side_mm(box))) for plane in PLANES
+        ]
     doubt = max(doubts, default=(-math.inf, ""))[0]
     return {"name": name, "path": volume.path, "rows": rows, "sources": sources, "doubt": doubt}
 
@@ -107,21 +122,26 @@ def _draw_outlines(volume: Volume, labels: LabelMap, middle: np.ndarray, plane: 
     points = pictures.slice_points(middle, plane, side_mm, side_mm / _PIXELS)
     picture = np.repeat(SOFT_TISSUE.to_grey(hu)[..., None], 3, axis=2)
     for layer in labels.layers:
-        shown = _read_nearest(layer, transform_points(volume.ras_to_ijk, points)).reshape(hu.shape)
-        edge = np.any([shown != np.roll(shown, way, axis) for axis in (0, 1) for way in (1, -1)], axis=0)
+        label = _read_nearest(layer, transform_points(volume.ras_to_ijk, points)).reshape(hu.shape)
+        edge = np.any([label != np.roll(label, way, axis) for axis in (0, 1) for way in (1, -1)], axis=0)
         for n, value in enumerate(labels.values.values()):
-            picture[edge & (shown == value)] = _rgb(n)
+            picture[edge & (label == value)] = _rgb(n)
     return pictures.data_uri(picture)
 
 
 def write_places_report(
-    path: str | Path, volume: Volume, name: str, found: Sequence[tuple[str, Place]], missed: Sequence[str] = ()
+    path: str | Path, volume: Volume, name: str, places: Sequence[tuple[str, Place]], missed: Sequence[str] = ()
 ) -> Path:
     """Write a page that shows where places lie in one scan. Returns the path of the page.
 
-    found: (words of the user, place that they describe). missed: parts of the user's words that name no known place.
+    Args:
+        path: file of the page.
+        volume: the scan.
+        name: name of the scan.
+        places: (words of the user, place that they describe).
+        missed: parts of the user's words that name no known place.
     """
-    cards = [_place_card(volume, words, place) for words, place in found]
+    cards = [_place_card(volume, words, place) for words, place in places]
     sentences = list(map(not_understood, missed))
     return fill_page(path, "reports/places.html.j2", name=name, cards=cards, size=_size(volume), missed=sentences)
 
@@ -132,10 +152,10 @@ def _place_card(volume: Volume, words: str, place: Place) -> dict[str, Any]:
         side = f" (beyond its {place.side} border)" if place.side else ""
         return card | {"where": f"not in this scan{side}"}
     where = ", ".join(f"{x:.0f}" for x in place.point_ras) + f" mm, probability {place.probability:.0%}"
-    rest = f"a part of the place is beyond the {place.side} border of the scan" if place.side else ""
-    where = "; ".join(part for part in (where, place.doubt, rest, place.remark) if part)
-    shown = [{"plane": plane, "source": _draw_place(volume, place, place.point_ras, plane)} for plane in PLANES]
-    return card | {"where": where, "pictures": shown}
+    border_text = f"a part of the place is beyond the {place.side} border of the scan" if place.side else ""
+    where = "; ".join(part for part in (where, place.doubt, border_text, place.remark) if part)
+    slices = [{"plane": plane, "source": _draw_place(volume, place, place.point_ras, plane)} for plane in PLANES]
+    return card | {"where": where, "pictures": slices}
 
 
 def _draw_place(volume: Volume, place: Place, point_ras: np.ndarray, plane: Plane) -> str:
@@ -154,12 +174,18 @@ def _draw_place(volume: Volume, place: Place, point_ras: np.ndarray, plane: Plan
 
 
 def write_registration_report(
-    path: str | Path, fixed: Volume, moving: Volume, found: Registration, facts: Mapping[str, str]
+    path: str | Path, fixed: Volume, moving: Volume, registration: Registration, facts: Mapping[str, str]
 ) -> Path:
     """Write the page with pictures of two scans before and after registration. Returns the path.
 
     In the pictures before registration, the moving scan is shifted so that the centres of both scans coincide. The
-    moving scan is red and the fixed scan is cyan; pixels are grey where both are equal. facts: name -> text to show.
+    moving scan is red and the fixed scan is cyan; pixels are grey where both are equal.
+
+    Args:
+        path: file of the page.
+        fixed, moving: the scans.
+        registration: from the fixed to the moving scan.
+        facts: name -> text to show.
     """
     middle = fixed.bounds_ras.mean(axis=0)
     shift = moving.bounds_ras.mean(axis=0) - middle
@@ -170,11 +196,18 @@ def write_registration_report(
         cyan = window.to_grey(pictures.slice_hu(fixed, middle, plane, side_mm, side_mm / _PIXELS))
         points = pictures.slice_points(middle, plane, side_mm, side_mm / _PIXELS)
         pair: dict[str, Any] = {"plane": plane}
-        for when, places in (("before", points + shift), ("after", found.transform_points(points))):
+        for when, places in (("before", points + shift), ("after", registration.transform_points(points))):
             red = window.to_grey(moving.sample(places, outside=OUTSIDE_HU)).reshape(cyan.shape)
             pair[when] = pictures.data_uri(np.stack([red, cyan, cyan], axis=-1))
         pairs.append(pair)
-    return fill_page(path, "reports/registration.html.j2", found=found, facts=facts, pairs=pairs, window=window.name)
+    return fill_page(
+        path,
+        "reports/registration.html.j2",
+        registration=registration,
+        facts=facts,
+        pairs=pairs,
+        window=window.name,
+    )
 
 
 def _size(volume: Volume) -> str:
