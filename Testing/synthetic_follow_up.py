@@ -13,7 +13,7 @@ import numpy as np
 from AnatomicalEmbedding.phantom.anatomy import canonical_anatomy
 from AnatomicalEmbedding.phantom.deformation import MAX_BUMP_SLOPE, Bumps, Deformation, rotation_of, solve_displacement
 from AnatomicalEmbedding.phantom.patient import grid_about
-from AnatomicalEmbedding.phantom.render import Grid, add_noise, render
+from AnatomicalEmbedding.phantom.render import ScanGrid, add_noise, render
 from AnatomicalEmbedding.phantom.tissues import LABEL_ID, PHASES, hu_table
 from AnatomicalEmbedding.scan.volume import Volume
 
@@ -138,7 +138,7 @@ class Shape:
 
 
 def draw_lesion(
-    voxels: np.ndarray, grid: Grid, kind: str, phase: str, blobs: Sequence[tuple[np.ndarray, float]], shape: Shape
+    voxels: np.ndarray, grid: ScanGrid, kind: str, phase: str, blobs: Sequence[tuple[np.ndarray, float]], shape: Shape
 ) -> None:
     """Draw one lesion into voxels (k, j, i), float HU: the union of its blobs, each (middle RAS mm, radius mm)."""
     middles = np.array([middle for middle, _ in blobs])
@@ -158,7 +158,7 @@ def draw_lesion(
 
 
 def _share(
-    grid: Grid, low: np.ndarray, high: np.ndarray, blobs: Sequence[tuple[np.ndarray, float]], shape: Shape
+    grid: ScanGrid, low: np.ndarray, high: np.ndarray, blobs: Sequence[tuple[np.ndarray, float]], shape: Shape
 ) -> np.ndarray:
     """Compute the share of the lesion in each voxel (k, j, i) of a box; large voxels are averages over many points."""
     counts = [max(round(spacing / _FINE_MM), 1) for spacing in grid.spacing]

@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from .canvas import Canvas
 from .frame import CAVITY, diaphragm_z
-from .solids import Canvas, Ellipsoid, Piece, Tube, axes_along, branching, curve
+from .solids import Ellipsoid, Piece, Tube, axes_along, branching, curve
 
 KIDNEY = {"right": np.array([65.0, -6.0, 251.0]), "left": np.array([-66.0, -8.0, 263.0])}
 KIDNEY_RADII = (27.0, 25.0, 56.0)
@@ -74,9 +75,12 @@ def _draw_kidney(canvas: Canvas, side: str) -> None:
     canvas.paint(Ellipsoid(center + medial * 24, (14, 9, 18), axes), "visceral_fat", "visceral_fat")
     canvas.paint(Ellipsoid(center + medial * 13, (7, 5.5, 18), axes), "urine_pelvis", label)
     ureter = [
-        center + medial * 12, center + medial * 26 + [0, 4, -26], center * [0.55, 0, 0] + [0, 32, 160],
-        center * [0.6, 0, 0] + [0, 8, 60], center * [0.3, 0, 0] + [0, 22, 4],
-    ]  # fmt: skip
+        center + medial * 12,
+        center + medial * 26 + [0, 4, -26],
+        center * [0.55, 0, 0] + [0, 32, 160],
+        center * [0.6, 0, 0] + [0, 8, 60],
+        center * [0.3, 0, 0] + [0, 22, 4],
+    ]
     canvas.paint(curve(ureter, [5, 3, 2.4, 2.4, 2.4]), "urine_pelvis", "body_other", over=_INSIDE)
 
 
@@ -142,9 +146,11 @@ def _draw_pancreas(canvas: Canvas) -> None:
 def _draw_bowel(canvas: Canvas) -> None:
     rng = np.random.default_rng(21)
     branches = (
-        ((4, 50, 205), (22, 6, -30)), ((2, 50, 190), (-22, 8, -30)), ((6, 52, 170), (24, 4, -34)),
+        ((4, 50, 205), (22, 6, -30)),
+        ((2, 50, 190), (-22, 8, -30)),
+        ((6, 52, 170), (24, 4, -34)),
         ((0, 52, 215), (-34, 10, 4)),
-    )  # fmt: skip
+    )
     for start, step in branches:
         canvas.paint(branching(start, step, 3.6, 5, rng), "vein", None, over=_INSIDE)
     for y, low in ((32, 92), (58, 72), (84, 64)):

@@ -6,10 +6,10 @@ from functools import lru_cache
 import numpy as np
 
 from .abdomen import draw_abdomen
+from .canvas import Canvas
 from .frame import HIGH, LOW
 from .head import draw_head
 from .skeleton import draw_skeleton
-from .solids import Canvas
 from .thorax import draw_thorax, draw_vessels
 from .walls import draw_walls
 
@@ -38,9 +38,9 @@ class Anatomy:
         """Return the values of `grid` at the voxels nearest to i, j, k (..., 3); `beyond` outside the grid."""
         nk, nj, ni = grid.shape
         i, j, k = np.moveaxis(np.rint(index).astype(np.int32), -1, 0)
-        held = (i >= 0) & (i < ni) & (j >= 0) & (j < nj) & (k >= 0) & (k < nk)
-        flat = np.where(held, (k * nj + j) * ni + i, 0)
-        return np.where(held, grid.ravel()[flat], grid.dtype.type(beyond))
+        inside = (i >= 0) & (i < ni) & (j >= 0) & (j < nj) & (k >= 0) & (k < nk)
+        flat = np.where(inside, (k * nj + j) * ni + i, 0)
+        return np.where(inside, grid.ravel()[flat], grid.dtype.type(beyond))
 
 
 @lru_cache(maxsize=2)

@@ -121,11 +121,11 @@ class Bumps:
     def __call__(self, points: np.ndarray) -> np.ndarray:
         total = np.zeros_like(points)
         for center, reach, shift in zip(self.center, self.reach_mm, self.shift_mm, strict=True):
-            near = np.flatnonzero(np.abs(points[:, 2] - center[2]) < reach)
-            away = (points[near] - center) / reach
+            close = np.flatnonzero(np.abs(points[:, 2] - center[2]) < reach)
+            away = (points[close] - center) / reach
             room = 1 - np.einsum("ij,ij->i", away, away)
             active = room > 0
-            total[near[active]] += room[active, None] ** 3 * shift
+            total[close[active]] += room[active, None] ** 3 * shift
         return total
 
 
@@ -145,10 +145,10 @@ class FatLayer:
         """Return three arrays (n,) about n points: y of the body's middle at the point's height; the point's distance
         from this middle, where 1 is the muscle wall; and `change` at this height, which is 0 in neck and head."""
         z = points[:, 2]
-        half, middle, front, back = BODY.section(z)
+        half, middle, front, rear = BODY.section(z)
         inset = fat_mm(z)
         dy = points[:, 1] - middle
-        depth = np.where(dy > 0, front, back) - inset
+        depth = np.where(dy > 0, front, rear) - inset
         fade = 1 / (1 + np.exp(np.clip((z - 545) / 12, -60, 60)))  # no change in neck and head
         return middle, np.hypot(points[:, 0] / (half - inset), dy / depth), self.change * fade
 
@@ -209,8 +209,8 @@ class Filling:
             over = middle * self._factor(middle) > goal
             low, high = np.where(over, low, middle), np.where(over, middle, high)
         inside = goal < self.reach_mm
-        found = np.where(inside, low, goal) / np.maximum(goal, 1e-9)
-        return np.where(inside[:, None], _BLADDER_NECK + away * found[:, None], points)
+        factor = np.where(inside, low, goal) / np.maximum(goal, 1e-9)
+        return np.where(inside[:, None], _BLADDER_NECK + away * factor[:, None], points)
 
     def _factor(self, r: np.ndarray) -> np.ndarray:
         return 1 + self.change * np.maximum(1 - np.square(r / self.reach_mm), 0) ** 3

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from .solids import SIDES, Canvas, Ellipsoid, Piece, curve, mirrored, sheet
+from .canvas import Canvas
+from .solids import SIDES, Ellipsoid, Piece, curve, mirrored, sheet
 
 CRANIUM = np.array([0.0, 36.0, 736.0])
 CRANIUM_RADII = (73.0, 93.0, 83.0)

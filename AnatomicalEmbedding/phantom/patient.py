@@ -5,67 +5,20 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from ..scan.volume import Volume
-from .abdomen import BLADDER, GALLBLADDER_FUNDUS, KIDNEY, SPLEEN_CENTRE, kidney_axis
 from .anatomy import canonical_anatomy
 from .deformation import Deformation
-from .frame import VERTEBRA_Z, diaphragm_z, spine_y
-from .head import BRAINSTEM, CHIN, CRANIUM, EYE
-from .render import Grid, render
-from .skeleton import FEMORAL_HEAD, ILIAC_CREST, PROMONTORY, STERNAL_NOTCH, SYMPHYSIS, XIPHOID
-from .thorax import AORTIC_ARCH_TOP, AORTIC_BIFURCATION, CARINA, HEART_APEX, LV_CENTRE
+from .landmarks import LANDMARKS
+from .render import ScanGrid, render
 from .tissues import LABEL_ID, PHASES, hu_table
 
 BODY_RANGE_MM = (-115.0, 828.0)  # lowest and highest body height that a scan can show
 _PHASE_ODDS = (0.3, 0.18, 0.38, 0.14)
 _MARGIN_MM = (12.0, 12.0, 40.0)  # air at the sides, in front, and behind (room for the couch)
-
-
-def _sided(name: str, right: ArrayLike, label: str) -> dict[str, tuple[ArrayLike, str]]:
-    """Return NAME_right -> (right, label) and NAME_left -> (mirror image, label), with the side inserted in `label`."""
-    sides = (("left", (-1, 1, 1)), ("right", (1, 1, 1)))
-    return {f"{name}_{side}": (np.multiply(right, flip), label.format(side)) for side, flip in sides}
-
-
-def _table() -> dict[str, tuple[ArrayLike, str]]:
-    points: dict[str, tuple[ArrayLike, str]] = {
-        "carina": (np.add(CARINA, (0, 0, 1)), "trachea"), "aortic_arch_top": (AORTIC_ARCH_TOP, "aorta"),
-        "aortic_bifurcation": (AORTIC_BIFURCATION, "aorta"),
-        "heart_apex": (HEART_APEX - [-3, 2, -2], "heart_myocardium"),
-        "left_ventricle_centre": (LV_CENTRE, "heart_ventricle_left"), "liver_dome": ((72, 14, 374), "liver"),
-        "liver_tip": ((104, 8, 212), "liver"), "gallbladder_fundus": (GALLBLADDER_FUNDUS, "gallbladder"),
-        "spleen_centre": (SPLEEN_CENTRE, "spleen"),
-        "portal_vein_bifurcation": ((40, 41, 310), "portal_vein_and_splenic_vein"),
-        "pancreas_head": ((26, 42, 248), "pancreas"), "urinary_bladder_centre": (BLADDER, "urinary_bladder"),
-        "sacral_promontory": (PROMONTORY, "sacrum"),
-        "symphysis": (SYMPHYSIS, "body_other"), "xiphoid": (XIPHOID, "sternum"),
-        "sternal_notch": (STERNAL_NOTCH, "sternum"), "larynx": ((0, 40, 590), "larynx"), "chin": (CHIN, "mandible"),
-        "brainstem": (BRAINSTEM, "brain"), "skull_base": ((0, 46, 677), "skull"),
-        "skull_vertex": ((0, CRANIUM[1], 816.5), "skull"), **_sided("eye", EYE, "eye_{}"),
-        **_sided("lung_apex", (46, -10, 551), "lung_{}"), **_sided("femoral_head", FEMORAL_HEAD, "femur_{}"),
-        **_sided("iliac_crest", ILIAC_CREST - [0, 0, 2], "hip_{}"),
-        **_sided("humeral_head", (161, -16, 508), "humerus_{}"),
-        **_sided("parotid_gland", (55, 24, 646), "parotid_gland_{}"),
-        **_sided("ischial_tuberosity", (58, -26, -62), "hip_{}"),
-    }  # fmt: skip
-    for side, (x, y) in (("right", (72, 14)), ("left", (-76, 10))):
-        points[f"diaphragm_dome_{side}"] = ((x, y, float(diaphragm_z(np.array(x), np.array(y))) - 2), "muscle")
-        centre, axis = KIDNEY[side], kidney_axis(side)
-        lateral = np.array([1.0 if side == "right" else -1.0, 0, 0])
-        points[f"kidney_{side}_centre"] = (centre + 11 * lateral, f"kidney_{side}")
-        points[f"kidney_{side}_upper_pole"] = (centre + 51 * axis, f"kidney_{side}")
-        points[f"kidney_{side}_lower_pole"] = (centre - 51 * axis, f"kidney_{side}")
-    for name, z in VERTEBRA_Z.items():
-        if name not in ("C1", "C2"):
-            points[f"vertebrae_{name}"] = ((0, float(spine_y(z)), z), f"vertebrae_{name}")
-    return points
-
-
-_POINTS = _table()
-LANDMARKS = MappingProxyType({name: np.array(point, float) for name, (point, _) in _POINTS.items()})
-LANDMARK_LABEL = MappingProxyType({name: label for name, (_, label) in _POINTS.items()})
+# lowest and highest body height that a scan shows, mm; None: the whole body
+VIEWS = {"whole": None, "lower half": (-100.0, 330.0), "upper half": (250.0, 620.0)}
+_VIEW_SPACING_MM = (2.0, 2.0, 3.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,21 +84,21 @@ def make_phantom(
     voxels, labels = render(deformation.to_body, grid, hu_table(phase, hu_rng), noise_hu, table, image_rng, female)
     volume = Volume(voxels, grid.ijk_to_ras, name=f"phantom-{seed}")
     places = deformation.from_body(np.stack(list(LANDMARKS.values())))
-    shown = {name: place for name, place, ok in zip(LANDMARKS, places, volume.contains(places), strict=True) if ok}
+    visible = {name: place for name, place, ok in zip(LANDMARKS, places, volume.contains(places), strict=True) if ok}
     names = {number: name for name, number in LABEL_ID.items()}
-    return Phantom(volume, labels, MappingProxyType(names), MappingProxyType(shown), deformation)
+    return Phantom(volume, labels, MappingProxyType(names), MappingProxyType(visible), deformation)
 
 
-def grid_about(deformation: Deformation, spacing: tuple[float, float, float], low: float, high: float) -> Grid:
+def grid_about(deformation: Deformation, spacing: tuple[float, float, float], low: float, high: float) -> ScanGrid:
     """Make the grid of a scan that shows the body between the body heights `low` and `high`, mm."""
     bottom, top = deformation.from_body(np.array([[0, 0, low], [0, 0, high]]))[:, 2]
     outline = deformation.from_body(_body_points(low, high))
-    left, right = outline[:, 0].min() - _MARGIN_MM[0], outline[:, 0].max() + _MARGIN_MM[0]
-    front, back = outline[:, 1].max() + _MARGIN_MM[1], outline[:, 1].min() - _MARGIN_MM[2]
-    size = np.array([top - bottom, front - back, right - left])
+    low_x, high_x = outline[:, 0].min() - _MARGIN_MM[0], outline[:, 0].max() + _MARGIN_MM[0]
+    front, rear = outline[:, 1].max() + _MARGIN_MM[1], outline[:, 1].min() - _MARGIN_MM[2]
+    size = np.array([top - bottom, front - rear, high_x - low_x])
     k, j, i = np.maximum(np.rint(size / np.array(spacing)[::-1]), 2).astype(int).tolist()
-    first = np.array([right - spacing[0] / 2, front - spacing[1] / 2, bottom + spacing[2] / 2])
-    return Grid(first, spacing, (k, j, i))
+    first = np.array([high_x - spacing[0] / 2, front - spacing[1] / 2, bottom + spacing[2] / 2])
+    return ScanGrid(first, spacing, (k, j, i))
 
 
 def _body_points(low: float, high: float, every: int = 7) -> np.ndarray:
@@ -159,10 +112,6 @@ def _body_points(low: float, high: float, every: int = 7) -> np.ndarray:
     return points if len(points) else np.array([[0.0, 0.0, low], [0.0, 0.0, high]])
 
 
-# lowest and highest body height that a scan shows, mm; None: the whole body
-VIEWS = {"whole": None, "lower half": (-100.0, 330.0), "upper half": (250.0, 620.0)}
-_SPACING_MM = (2.0, 2.0, 3.0)
-
-
 def phantom_views(seed: int) -> dict[str, Phantom]:
-    return {view: make_phantom(seed, spacing=_SPACING_MM, coverage_mm=heights) for view, heights in VIEWS.items()}
+    """Make the scans of one synthetic patient that show the heights in VIEWS. Returns name of the view -> scan."""
+    return {view: make_phantom(seed, _VIEW_SPACING_MM, heights) for view, heights in VIEWS.items()}

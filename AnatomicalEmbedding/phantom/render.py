@@ -20,7 +20,7 @@ ToBody = Callable[[np.ndarray], np.ndarray]  # points (N, 3): patient RAS mm to 
 
 
 @dataclass(frozen=True)
-class Grid:
+class ScanGrid:
     """The grid of a scan, as CT scanners store it: i runs to the patient's left, j to the back, k to the head."""
 
     first_ras: np.ndarray  # centre of voxel (0, 0, 0)
@@ -35,7 +35,13 @@ class Grid:
 
 
 def render(
-    to_body: ToBody, grid: Grid, hu: np.ndarray, noise_hu: float, table: bool, rng: np.random.Generator, female: bool
+    to_body: ToBody,
+    grid: ScanGrid,
+    hu: np.ndarray,
+    noise_hu: float,
+    table: bool,
+    rng: np.random.Generator,
+    female: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Make the voxels of one scan, int16 (k, j, i) HU, and its labels, uint8 (k, j, i).
 
@@ -66,7 +72,7 @@ def render(
 class BodyIndex:
     """Computes where voxels lie in the canonical body: exactly on a lattice of points, by interpolation elsewhere."""
 
-    def __init__(self, to_body: ToBody, grid: Grid, anatomy: Anatomy) -> None:
+    def __init__(self, to_body: ToBody, grid: ScanGrid, anatomy: Anatomy) -> None:
         self._lattice = [
             np.linspace(-1, n, max(int(np.ceil((n + 1) * s / _LATTICE_MM)) + 1, 2))
             for n, s in zip(grid.shape[::-1], grid.spacing, strict=True)
@@ -86,9 +92,9 @@ class BodyIndex:
         return np.matmul(lines, self._across.T).transpose(0, 2, 3, 1)
 
 
-def _hat_weights(at: np.ndarray, knots: np.ndarray) -> np.ndarray:
-    """Return weights (len(at), len(knots)) for linear interpolation from evenly spaced `knots` to places `at`."""
-    position = (at - knots[0]) / (knots[1] - knots[0])
+def _hat_weights(places: np.ndarray, knots: np.ndarray) -> np.ndarray:
+    """Return weights (len(places), len(knots)) for linear interpolation from evenly spaced `knots` to `places`."""
+    position = (places - knots[0]) / (knots[1] - knots[0])
     return np.maximum(1 - np.abs(position[:, None] - np.arange(len(knots))), 0).astype(np.float32)
 
 
@@ -153,7 +159,7 @@ def _linear(source: torch.Tensor, index: np.ndarray, first_k: int) -> np.ndarray
     return sampled[0, 0].numpy() + np.float32(_AIR_HU)
 
 
-def draw_table(voxels: np.ndarray, labels: np.ndarray, grid: Grid) -> None:
+def draw_table(voxels: np.ndarray, labels: np.ndarray, grid: ScanGrid) -> None:
     """Draw a curved couch, a thin shell filled with foam, that touches the lowest point of the back."""
     nj, ni = labels.shape[1:]
     covered = labels.max(axis=0) > 0

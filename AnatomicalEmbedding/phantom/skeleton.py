@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .canvas import Canvas
 from .frame import CAVITY, VERTEBRA_Z, spine_axes, spine_y
-from .solids import SIDES, Canvas, Ellipsoid, Piece, Tube, curve, mirrored, sheet
+from .solids import SIDES, Ellipsoid, Piece, Tube, curve, mirrored, sheet
 from .tissues import VERTEBRAE
 
 FEMORAL_HEAD = np.array([89.0, 16.0, 0.0])
@@ -70,18 +71,18 @@ def _draw_spine(canvas: Canvas) -> None:
         label = f"vertebrae_{name}"
         lumbar, neck = name[0] == "L", name[0] == "C"
         canal = 11.0 if lumbar else 10.0
-        back = -ry - canal  # centre of the canal
+        canal_y = -ry - canal  # centre of the canal
         reach, droop = (24, -4) if lumbar else (9, -3) if neck else (13, -16)
         wing = 42 if lumbar else 22 if neck else 31
-        spinous = [(0, back - canal, 0), (0, back - canal - reach, droop)]
+        spinous = [(0, canal_y - canal, 0), (0, canal_y - canal - reach, droop)]
         turns, wide = np.linspace(-2.3, 2.3, 15), canal + 2
-        arch = [_frame_point(name, wide * np.sin(a), back - wide * np.cos(a), 0) for a in turns]
+        arch = [_frame_point(name, wide * np.sin(a), canal_y - wide * np.cos(a), 0) for a in turns]
         parts: list[Tube] = [
             curve(arch, 3.8, squash=(1, 1, 0.42 * below / 4.5)),
             curve([_frame_point(name, *p) for p in spinous], 3.2, squash=(1, 1, 0.35 * below / 3.6)),
         ]
         for side in (1, -1):
-            process = [(side * (canal + 2), back - 2, 1), (side * wing, back - (8 if not neck else -4), 2)]
+            process = [(side * (canal + 2), canal_y - 2, 1), (side * wing, canal_y - (8 if not neck else -4), 2)]
             parts.append(curve([_frame_point(name, *p) for p in process], 4.2 if not neck else 3.2))
         canvas.bone(parts, label, shell=1.9)
         if name != "C1":
@@ -123,10 +124,10 @@ def rib_point(number: int, way: float, side: int, outward: float = 4.5) -> np.nd
     z = start + 6 * np.sin(np.pi * min(way * 4, 1)) * (way < 0.25) - _RIB_FALL[number - 1] * way**1.25
     if way > _BONY and number <= 10:  # the cartilage rises to the sternum
         z += (way - _BONY) * (130 if number > 5 else 50 if number > 2 else 0)
-    half, middle, front, back = (float(v) for v in CAVITY.section(np.array(z)))
+    half, middle, front, rear = (float(v) for v in CAVITY.section(np.array(z)))
     angle = np.pi * (0.075 + 0.90 * way)
     u, v = np.sin(angle), -np.cos(angle)
-    depth = front if v > 0 else back
+    depth = front if v > 0 else rear
     grow = 1 / np.sqrt((1 + np.sqrt(max(1 - CAVITY.squareness * np.sin(2 * angle) ** 2, 0))) / 2)
     return np.array([side * (half + outward) * u * grow, middle + (depth + outward) * v * grow, z])
 

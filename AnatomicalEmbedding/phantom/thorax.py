@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from .solids import SIDES, Canvas, Ellipsoid, axes_along, branching, curve
+from .canvas import Canvas
+from .solids import SIDES, Ellipsoid, axes_along, branching, curve
 
 CARINA = np.array([1.0, 12.0, 469.0])
 HEART_CENTRE = np.array([-24.0, 44.0, 405.0])
@@ -32,13 +33,15 @@ def draw_thorax(canvas: Canvas) -> None:
 
 def _draw_airways(canvas: Canvas) -> None:
     trachea = curve([(0, 36, 580), (1, 28, 545), (2, 18, 505), np.add(CARINA, (0, 0, 2))], [9.5, 9.5, 9.5, 10])
-    right = curve([np.add(CARINA, (2, 0, 2)), (18, 10, 458), (34, 4, 440), (42, -4, 418)], [8.5, 7.5, 6, 4.5])
-    left = curve([np.add(CARINA, (-2, 0, 2)), (-18, 8, 460), (-42, -2, 446), (-50, -10, 422)], [7.5, 6.5, 5.5, 4.0])
+    right_bronchus = curve([np.add(CARINA, (2, 0, 2)), (18, 10, 458), (34, 4, 440), (42, -4, 418)], [8.5, 7.5, 6, 4.5])
+    left_bronchus = curve(
+        [np.add(CARINA, (-2, 0, 2)), (-18, 8, 460), (-42, -2, 446), (-50, -10, 422)], [7.5, 6.5, 5.5, 4.0]
+    )
     upper = [
         curve([(26, 8, 450), (46, 10, 466), (58, 10, 486)], [5, 4, 3]),
         curve([(-42, -2, 448), (-56, 10, 464), (-62, 14, 484)], [5, 4, 3]),
     ]
-    bronchi = [right, left, *upper]
+    bronchi = [right_bronchus, left_bronchus, *upper]
     canvas.paint([b.shrunk(-1.6) for b in bronchi], "airway_wall", "bronchi")
     canvas.paint(trachea.shrunk(-2), "airway_wall", "trachea")
     canvas.paint(bronchi, "airway", "bronchi")
@@ -82,17 +85,35 @@ def draw_vessels(canvas: Canvas) -> None:
 
 def _draw_arteries(canvas: Canvas) -> None:
     aorta = [
-        (-6, 36, 424), (12, 46, 448), (19, 44, 474), (10, 30, 496), AORTIC_ARCH_TOP, (-22, -4, 490), (-27, -10, 466),
-    ]  # fmt: skip
+        (-6, 36, 424),
+        (12, 46, 448),
+        (19, 44, 474),
+        (10, 30, 496),
+        AORTIC_ARCH_TOP,
+        (-22, -4, 490),
+        (-27, -10, 466),
+    ]
     aorta += [
-        (-26, -10, 420), (-20, -4, 370), (-10, 10, 320), (-7, 16, 285), (-6, 24, 250), (-6, 33, 215), (-3, 40, 180),
+        (-26, -10, 420),
+        (-20, -4, 370),
+        (-10, 10, 320),
+        (-7, 16, 285),
+        (-6, 24, 250),
+        (-6, 33, 215),
+        (-3, 40, 180),
         AORTIC_BIFURCATION,
-    ]  # fmt: skip
+    ]
     radii = [15, 16, 15.5, 14, 13.5, 13, 12.5, 12, 12, 11.5, 11, 10.5, 10, 9.5, 9]
     iliac = [
-        AORTIC_BIFURCATION, (16, 36, 132), (36, 22, 104), (48, 28, 76), (58, 50, 40), (62, 74, 10), (62, 76, -30),
+        AORTIC_BIFURCATION,
+        (16, 36, 132),
+        (36, 22, 104),
+        (48, 28, 76),
+        (58, 50, 40),
+        (62, 74, 10),
+        (62, 76, -30),
         (70, 62, -130),
-    ]  # fmt: skip
+    ]
     inner = [(38, 20, 100), (44, -6, 76), (46, -22, 50)]
     for side, flip in SIDES:
         canvas.paint(curve(flip(iliac), [7, 6.5, 6, 5.5, 5, 5, 4.5, 4]), "artery", f"iliac_artery_{side}")
@@ -121,9 +142,15 @@ def _draw_arteries(canvas: Canvas) -> None:
 
 def _draw_veins(canvas: Canvas) -> None:
     cava = [
-        (14, 34, 138), (19, 36, 180), (22, 34, 221), (24, 26, 262), (26, 22, 300), (27, 24, 340), (29, 32, 372),
+        (14, 34, 138),
+        (19, 36, 180),
+        (22, 34, 221),
+        (24, 26, 262),
+        (26, 22, 300),
+        (27, 24, 340),
+        (29, 32, 372),
         (32, 36, 392),
-    ]  # fmt: skip
+    ]
     canvas.paint(curve(cava, [10, 11, 12, 12, 12, 13, 13, 12], squash=(1.15, 0.95, 1)), "vein", "inferior_vena_cava")
     superior = [(20, 32, 512), (27, 30, 480), (31, 32, 440), (33, 36, 420)]
     canvas.paint(curve(superior, [8.5, 10, 10.5, 10]), "heart_blood_right", "superior_vena_cava")
@@ -152,6 +179,6 @@ def _draw_veins(canvas: Canvas) -> None:
 
 def _draw_pulmonary(canvas: Canvas) -> None:
     trunk = curve([(-16, 66, 432), (-20, 54, 452), (-20, 30, 466)], [14, 14, 13])
-    right = curve([(-20, 32, 464), (6, 26, 460), (34, 14, 456), (48, 6, 446)], [12, 11, 10, 7])
-    left = curve([(-20, 30, 466), (-36, 10, 468), (-50, -6, 458)], [12, 10, 7])
-    canvas.paint([trunk, right, left], "pulmonary_blood", "pulmonary_artery")
+    right_artery = curve([(-20, 32, 464), (6, 26, 460), (34, 14, 456), (48, 6, 446)], [12, 11, 10, 7])
+    left_artery = curve([(-20, 30, 466), (-36, 10, 468), (-50, -6, 458)], [12, 10, 7])
+    canvas.paint([trunk, right_artery, left_artery], "pulmonary_blood", "pulmonary_artery")

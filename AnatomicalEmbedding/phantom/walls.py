@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from .canvas import Canvas
 from .frame import BODY, CAVITY, VERTEBRA_Z, diaphragm_z, fat_mm, spine_y
-from .solids import Canvas, Ellipsoid, Loft, Piece, Tube, axes_along, curve, mirrored, sheet
+from .solids import Ellipsoid, Loft, Piece, Tube, axes_along, curve, mirrored, sheet
 
 _SKIN_MM = 2.0
 THIGHS = tuple(
@@ -19,11 +20,16 @@ HEAD: tuple[Ellipsoid | Tube, ...] = (
 )
 _MEDIASTINUM = Loft(
     (
-        (330, 40, 92, -60), (380, 42, 94, -58), (440, 40, 86, -58), (480, 34, 70, -52), (520, 28, 52, -45),
-        (548, 30, 42, -40), (566, 34, 40, -30),
+        (330, 40, 92, -60),
+        (380, 42, 94, -58),
+        (440, 40, 86, -58),
+        (480, 34, 70, -52),
+        (520, 28, 52, -45),
+        (548, 30, 42, -40),
+        (566, 34, 40, -30),
     ),
     squareness=0.3,
-)  # fmt: skip
+)
 
 
 def draw_walls(canvas: Canvas) -> None:
@@ -81,8 +87,8 @@ def _draw_cavities(canvas: Canvas) -> None:
         return np.square(x / 25) + np.square((y - _spine_rows(z)) / 24) < 1
 
     def is_gutter(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-        back = _spine_rows(z) - 22
-        return np.abs(x) < 20 + np.maximum(back - y, 0) * 0.55 - 40 * (y > back)
+        rear_y = _spine_rows(z) - 22
+        return np.abs(x) < 20 + np.maximum(rear_y - y, 0) * 0.55 - 40 * (y > rear_y)
 
     low, high = np.array([-60, -110, 260]), np.array([60, 20, 566])
     canvas.paint(Piece(low, high, is_spine), "visceral_fat", "visceral_fat", over=("lung",))
@@ -98,13 +104,20 @@ def _draw_muscles(canvas: Canvas) -> None:
     _draw_septa(canvas)
     heights = [VERTEBRA_Z[v] for v in ("L5", "L4", "L3", "L2", "L1", "T11", "T9", "T7", "T5", "T3")]
     for name, side in (("right", 1), ("left", -1)):
-        back = [(side * 30, float(spine_y(z)) - 48, z) for z in heights]
-        erector = curve([(side * 22, -68, 70), *back], [14, 22, 24, 24, 24, 22, 20, 17, 15, 14, 14])
+        erector_path = [(side * 30, float(spine_y(z)) - 48, z) for z in heights]
+        erector = curve([(side * 22, -68, 70), *erector_path], [14, 22, 24, 24, 24, 22, 20, 17, 15, 14, 14])
         canvas.paint(erector, "muscle", f"autochthon_{name}", over=("muscle",))
         psoas = [
-            (30, 8, 250), (38, 12, 220), (46, 16, 187), (54, 20, 152), (66, 22, 118), (80, 32, 70), (92, 52, 20),
-            (100, 40, -20), (104, 12, -52),
-        ]  # fmt: skip
+            (30, 8, 250),
+            (38, 12, 220),
+            (46, 16, 187),
+            (54, 20, 152),
+            (66, 22, 118),
+            (80, 32, 70),
+            (92, 52, 20),
+            (100, 40, -20),
+            (104, 12, -52),
+        ]
         path = psoas if side > 0 else mirrored(psoas)
         canvas.paint(curve(path, [7, 14, 20, 24, 25, 22, 19, 16, 11]), "muscle", f"iliopsoas_{name}")
         top = [(side * 62, -30, 128), (side * 104, 0, 142), (side * 110, 40, 124)]
@@ -127,9 +140,9 @@ def _draw_septa(canvas: Canvas) -> None:
 
 def _stretch(field: np.ndarray, axis: int, size: int) -> np.ndarray:
     count = field.shape[axis]
-    at = np.linspace(1, count - 2.001, size)
-    i = at.astype(int)
-    t = (at - i).astype(np.float32)
+    positions = np.linspace(1, count - 2.001, size)
+    i = positions.astype(int)
+    t = (positions - i).astype(np.float32)
     weights = np.zeros((size, count), np.float32)
     cubic = (1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3
     for offset, weight in enumerate(cubic, -1):

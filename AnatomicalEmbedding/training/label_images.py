@@ -22,7 +22,7 @@ from ..errors import VolumeError
 from ..files import parse_json
 from ..phantom.anatomy import canonical_anatomy
 from ..phantom.deformation import FatLayer
-from ..phantom.render import TEXTURE_SIZE, BodyIndex, Grid, add_noise, draw_table, soften, texture
+from ..phantom.render import TEXTURE_SIZE, BodyIndex, ScanGrid, add_noise, draw_table, soften, texture
 from ..phantom.tissues import LABEL_ID, PHASES, TISSUE_ID, hu_table
 from ..scan.label_map import LabelMap
 from ..scan.volume import Volume
@@ -84,7 +84,7 @@ class LabelledBody:
 
     name: str
     labels: np.ndarray = field(repr=False)
-    grid: Grid
+    grid: ScanGrid
     names: tuple[str, ...]
     points: Points = field(repr=False)
 
@@ -113,7 +113,7 @@ class LabelledBody:
                 number[value] = structures.index(structure)
         labels = number[voxels]
         first = np.array(image.GetOrigin()) * (-1, -1, 1)
-        grid = Grid(first, image.GetSpacing(), labels.shape)
+        grid = ScanGrid(first, image.GetSpacing(), labels.shape)
         points, _ = find_structures(labels, grid.ijk_to_ras, dict(enumerate(structures[1:], 1)))
         return cls(path.name.removesuffix(SUFFIX), labels, grid, tuple(structures), points)
 

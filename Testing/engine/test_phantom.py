@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from AnatomicalEmbedding.anatomy.names import canonical_name
 from AnatomicalEmbedding.phantom import BODY_RANGE_MM, make_phantom, map_points
 from AnatomicalEmbedding.phantom.deformation import Deformation
-from AnatomicalEmbedding.phantom.patient import LANDMARK_LABEL
+from AnatomicalEmbedding.phantom.landmarks import LANDMARK_LABEL
 from AnatomicalEmbedding.phantom.tissues import LABEL_ID
 
 TRUNK = (-60.0, 560.0)

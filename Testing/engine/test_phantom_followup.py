@@ -16,7 +16,7 @@ from synthetic_follow_up import (
     make_follow_up,
 )
 
-from AnatomicalEmbedding.phantom.render import Grid
+from AnatomicalEmbedding.phantom.render import ScanGrid
 from AnatomicalEmbedding.phantom.tissues import PHASES
 from AnatomicalEmbedding.scan.geometry import transform_points
 
@@ -69,9 +69,9 @@ def test_every_fate_is_there_and_means_what_it_says(patients: list[PhantomFollow
 # -- drawing ----------------------------------------------------------------------------------------------------------
 
 
-def _grid(spacing: tuple[float, float, float]) -> Grid:
+def _grid(spacing: tuple[float, float, float]) -> ScanGrid:
     shape = tuple(int(60 / s) for s in spacing[::-1])
-    return Grid(np.array([30.0, 30.0, -30.0]) + [-spacing[0] / 2, -spacing[1] / 2, spacing[2] / 2], spacing, shape)
+    return ScanGrid(np.array([30.0, 30.0, -30.0]) + [-spacing[0] / 2, -spacing[1] / 2, spacing[2] / 2], spacing, shape)
 
 
 def _ball() -> Shape:
