@@ -23,7 +23,7 @@ from AnatomicalEmbedding.anatomy.names import SIDES
 from AnatomicalEmbedding.papers.text2atlas.network import words_of
 from AnatomicalEmbedding.papers.text2atlas.organs import Organs, shipped_organs
 from AnatomicalEmbedding.papers.text2atlas.run import FILE, TextRecipe, load_text, train_text
-from AnatomicalEmbedding.papers.text2atlas.sentences import Example, SentenceMaker, sentences_of
+from AnatomicalEmbedding.papers.text2atlas.sentences import NamedSentence, SentenceMaker, sentences_of
 from AnatomicalEmbedding.words import load_terms, parse
 
 # never trained on
@@ -65,7 +65,7 @@ class Score:
     nvd_o: float
 
 
-def score(place: Placer, examples: Sequence[Example], organs: Organs) -> Score:
+def score(place: Placer, examples: Sequence[NamedSentence], organs: Organs) -> Score:
     points = place([example.text for example in examples])
     mm = np.array([organs.distance(p, e.organs) for p, e in zip(points, examples, strict=True)])
     missed = mm[mm > 0]
@@ -87,13 +87,13 @@ def dictionary(organs: Organs) -> Placer:
     return place
 
 
-def most_frequent(organs: Organs, examples: Sequence[Example]) -> Placer:
+def most_frequent(organs: Organs, examples: Sequence[NamedSentence]) -> Placer:
     """Always where the place that most examples name is most often."""
     name, _ = Counter(name for example in examples for name in example.organs).most_common(1)[0]
     return lambda texts: np.repeat(organs.best[[organs.index[name]]], len(texts), axis=0)
 
 
-def misspelt(example: Example, rng: np.random.Generator) -> Example:
+def misspelt(example: NamedSentence, rng: np.random.Generator) -> NamedSentence:
     """With two slips (a letter wrong, missing, added, or two swapped) in the longest word of each place's name."""
     text = example.text
     for start, end in sorted(example.spans, reverse=True):
@@ -111,7 +111,7 @@ def _slip(word: str, rng: np.random.Generator) -> str:
     return changes[rng.integers(len(changes))]
 
 
-def unknown_synonyms(path: Path, organs: Organs) -> list[Example]:
+def unknown_synonyms(path: Path, organs: Organs) -> list[NamedSentence]:
     """Synonyms of an ontology (OBO) of which the dictionary knows the term but not the synonym."""
     known = {w.lower() for term in load_terms().by_name.values() for w in (*term.words, term.title)}
     found = []
@@ -121,11 +121,11 @@ def unknown_synonyms(path: Path, organs: Organs) -> list[Example]:
             continue
         names = tuple(n for mention in parse(name[1]) for n in mention.places if n in organs.index)
         synonyms = dict.fromkeys(re.findall(r'^synonym: "(.*?)" EXACT', block, re.MULTILINE))
-        found += [Example(text, names, ()) for text in synonyms if names and not parse(text)]
+        found += [NamedSentence(text, names, ()) for text in synonyms if names and not parse(text)]
     return found
 
 
-def lesion_phrases(path: Path, organs: Organs) -> list[Example]:
+def lesion_phrases(path: Path, organs: Organs) -> list[NamedSentence]:
     """LesaNet's phrases with the smallest place that readers gave them, as our dictionary reads its name."""
     found = []
     for entry in json.loads(path.read_text(encoding="utf-8")):
@@ -133,7 +133,7 @@ def lesion_phrases(path: Path, organs: Organs) -> list[Example]:
         given = [names for names in given if names]
         if given:
             smallest = min(given, key=lambda names: sum(len(organs.cells[organs.index[n]]) for n in names))
-            found.append(Example(" ".join(entry["text"].split()), tuple(smallest), ()))
+            found.append(NamedSentence(" ".join(entry["text"].split()), tuple(smallest), ()))
     return found
 
 
@@ -161,7 +161,7 @@ def main() -> None:
         missed = [organs.distance(p, e.organs) > 0 for p, e in zip(found, phrases, strict=True)]
         tests["lesion phrases"] = phrases
         tests["of these, missed by the dictionary"] = [e for e, m in zip(phrases, missed, strict=True) if m]
-    own: list[Example] = []
+    own: list[NamedSentence] = []
     if options.reports:
         with options.reports.open(newline="", encoding="utf-8") as file:
             texts = [row["findings"] for row in csv.DictReader(file)]

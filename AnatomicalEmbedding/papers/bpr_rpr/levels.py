@@ -44,20 +44,20 @@ class LevelSampler(BatchSampler):
         return CoordinateBatch(*map(torch.stack, zip(*rows, strict=True)))
 
 
-def level_loss(score: torch.Tensor, height: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
+def level_loss(score: torch.Tensor, height: torch.Tensor, shows_body: torch.Tensor) -> torch.Tensor:
     """Body part regression: L = mean_ij (sigmoid(s_j - s_i) - sigmoid(h_j - h_i))^2 + mean_i l1(s_i+1 - 2 s_i + s_i-1).
 
     The first term is the order loss of Schuhegger 2021. The second term (smooth l1, Yan 2018) penalises unequal
     steps of the score at equal distances. score, height: s and h, (b, n), for n equally spaced slices of b scans, the
-    lowest slice first. Heights are in units of 100 mm, which is beta = 0.01 in Schuhegger 2021. seen: (b, n) bool,
-    slices that show body; pairs and triples with a slice that shows no body are left out.
+    lowest slice first. Heights are in units of 100 mm, which is beta = 0.01 in Schuhegger 2021. shows_body: (b, n)
+    bool; pairs and triples with a slice that shows no body are left out.
     """
     upper = torch.ones(score.shape[1], score.shape[1], dtype=torch.bool, device=score.device).triu(1)
-    pairs = seen[:, :, None] & seen[:, None] & upper
+    pairs = shows_body[:, :, None] & shows_body[:, None] & upper
     rise, true_rise = score[:, None] - score[:, :, None], height[:, None] - height[:, :, None]
     order = (torch.sigmoid(rise) - torch.sigmoid(true_rise)).square() * pairs
     bend = score.diff(n=2, dim=1)
-    triples = seen[:, 2:] & seen[:, 1:-1] & seen[:, :-2]
+    triples = shows_body[:, 2:] & shows_body[:, 1:-1] & shows_body[:, :-2]
     steps = F.smooth_l1_loss(bend, torch.zeros_like(bend), reduction="none") * triples
     return order.sum() / pairs.sum().clamp_min(1) + steps.sum() / triples.sum().clamp_min(1)
 

@@ -75,8 +75,10 @@ def read_scan(path: Path) -> torch.Tensor:
     grey = ((image - low) / (high - low)).clamp(0, 1)
     parts = torch.cat([grey[:, None], F.one_hot(label, _CLASSES).movedim(3, 1)], 1)
     parts = F.pad(parts.float(), [_MIDDLE // 2] * 4)
-    top, left = ((n - _MIDDLE) // 2 for n in parts.shape[2:])
-    return F.avg_pool2d(parts[:, :, top : top + _MIDDLE, left : left + _MIDDLE], _MIDDLE // _SIDE)
+    first_row, first_column = ((n - _MIDDLE) // 2 for n in parts.shape[2:])
+    return F.avg_pool2d(
+        parts[:, :, first_row : first_row + _MIDDLE, first_column : first_column + _MIDDLE], _MIDDLE // _SIDE
+    )
 
 
 def move(x: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
@@ -118,8 +120,9 @@ def train(
 @torch.no_grad()
 def dice(network: UNet, scan: torch.Tensor) -> float:
     """Compute the mean Dice over the three structures of a scan."""
-    own, true = (F.one_hot(of.argmax(1), _CLASSES)[..., 1:] for of in (network(scan[:, :1]), scan[:, 1:]))
-    return float((2 * (own * true).sum((0, 1, 2)) / (own + true).sum((0, 1, 2)).clamp(min=1)).mean())
+    shares = network(scan[:, :1]), scan[:, 1:]
+    predicted, true = (F.one_hot(share.argmax(1), _CLASSES)[..., 1:] for share in shares)
+    return float((2 * (predicted * true).sum((0, 1, 2)) / (predicted + true).sum((0, 1, 2)).clamp(min=1)).mean())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -130,15 +133,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of patient order and first weights (default: 0)")
     options = parser.parse_args(arguments)
     patients = [(options.data / f"{part}.list").read_text().split() for part in ("train", "test")]
-    learnt, tested = ([[*map(read_scan, options.data.glob(f"{n}_frame*.npz"))] for n in sorted(p)] for p in patients)
+
+    def scans_of(name: str) -> list[torch.Tensor]:
+        return list(map(read_scan, options.data.glob(f"{name}_frame*.npz")))
+
+    learnt, tested = (list(map(scans_of, sorted(names))) for names in patients)
     pretrained = train([scan for scans in learnt for scan in scans], options.steps, options.seed, contrast=True)
     order = np.random.default_rng(options.seed).permutation(len(learnt))
     for shots in (2, 6, 10):
         outlined = [scan for n in order[:shots] for scan in learnt[n]]
         for name, start in (("random", None), ("PCL", pretrained)):
             network = train(outlined, options.steps, options.seed, start)
-            found = np.mean([dice(network, scan) for scans in tested for scan in scans])
-            print(f"{shots:2} patients, {name:6} start: Dice {found:.3f}", flush=True)
+            mean_dice = np.mean([dice(network, scan) for scans in tested for scan in scans])
+            print(f"{shots:2} patients, {name:6} start: Dice {mean_dice:.3f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -46,12 +46,12 @@ def _measure(options: argparse.Namespace) -> None:
     matcher = DescriptorMatcher(weights.network)
     errors: dict[str, list[float]] = {group: [] for group in GROUPS}
     for pair in find_pairs(load_cases(options.folder)):
-        found = matcher(pair.template, pair.template_ras, pair.target)
-        for kind, error in zip(pair.kinds, np.linalg.norm(found - pair.target_ras, axis=1), strict=True):
+        answers = matcher(pair.template, pair.template_ras, pair.target)
+        for kind, error in zip(pair.kinds, np.linalg.norm(answers - pair.target_ras, axis=1), strict=True):
             errors[group_of(kind)].append(error)
-    for group, every in errors.items():
-        if every:
-            print(f"{GROUPS[group]}: mean {np.mean(every):.1f}, median {np.median(every):.1f} mm")
+    for group, group_errors in errors.items():
+        if group_errors:
+            print(f"{GROUPS[group]}: mean {np.mean(group_errors):.1f}, median {np.median(group_errors):.1f} mm")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from ...training.recipes import LossSpec
 from ...training.sampler import ViewBatch, ViewSampler
 
 PER_GLOBAL = GLOBAL_STRIDE // LOCAL_STRIDE
-_MOST_LOOKED_AT = 8192  # hard negatives are searched among at most this many cells of the two views
+_MOST_COMPARED = 8192  # hard negatives are searched among at most this many cells of the two views
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class _View:
     global_mm: torch.Tensor
 
 
-def sam_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
+def sam_loss(features: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
     """Algorithm 1 of Yan 2022: global plus local InfoNCE, mean over the pairs of the batch.
 
     Anchors are points of the first view that the second view shows, too.
@@ -34,20 +34,20 @@ def sam_loss(found: Features, batch: ViewBatch, spec: LossSpec, generator: torch
     similarity to the anchor is highest. Cells less than `exclude_mm` from the anchor are not negatives.
     """
     pairs = len(batch.first_cells)
-    local_maps, global_maps = found.local.unbind(), found.global_.unbind()  # once for all pairs
+    local_maps, global_maps = features.local.unbind(), features.global_.unbind()  # once for all pairs
     losses = []
     for pair in range(pairs):
         views = []
         for n in (pair, pairs + pair):
             coarse_mm = F.adaptive_avg_pool3d(batch.position_mm[n], global_maps[n].shape[1:])
-            local_mm, global_mm = (of.flatten(1).T for of in (batch.position_mm[n], coarse_mm))
-            views.append(_View(local_maps[n], local_mm, global_maps[n], global_mm))
+            local_mm = batch.position_mm[n].flatten(1).T
+            views.append(_View(local_maps[n], local_mm, global_maps[n], coarse_mm.flatten(1).T))
         cells = batch.first_cells[pair], batch.second_cells[pair]
         place = read_cells(batch.position_mm[pair], cells[0], unit=False)
         local = [read_cells(view.local, c) for view, c in zip(views, cells, strict=True)]
         coarse = [read_cells(view.global_, global_cells(c)) for view, c in zip(views, cells, strict=True)]
-        others = [g.flatten(1) for n, g in enumerate(global_maps) if n % pairs != pair]
-        losses.append(_global_loss(coarse, place, views, others, spec, generator))
+        distant = [g.flatten(1) for n, g in enumerate(global_maps) if n % pairs != pair]
+        losses.append(_global_loss(coarse, place, views, distant, spec, generator))
         losses.append(_local_loss(local, coarse[0], place, views, spec, generator))
     return torch.stack(losses).sum() / pairs
 
@@ -60,16 +60,16 @@ def _global_loss(
     pair: list[torch.Tensor],
     place: torch.Tensor,
     views: list[_View],
-    others: list[torch.Tensor],
+    distant: list[torch.Tensor],
     spec: LossSpec,
     generator: torch.Generator,
 ) -> torch.Tensor:
     anchor, positive = pair
     similarity = torch.cat([anchor @ view.global_.flatten(1) for view in views], dim=1)
-    own = torch.cat([_close(place, view.global_mm, spec.exclude_mm) for view in views], dim=1)
-    hard = similarity.masked_fill(own, -torch.inf).topk(min(spec.negatives, similarity.shape[1]), dim=1).values
-    if others:
-        pool = torch.cat(others, dim=1)
+    excluded = torch.cat([_close(place, view.global_mm, spec.exclude_mm) for view in views], dim=1)
+    hard = similarity.masked_fill(excluded, -torch.inf).topk(min(spec.negatives, similarity.shape[1]), dim=1).values
+    if distant:
+        pool = torch.cat(distant, dim=1)
         chosen = torch.randint(pool.shape[1], (spec.random_negatives,), generator=generator).to(pool.device)
         hard = torch.cat([hard, anchor @ pool[:, chosen]], dim=1)
     return info_nce(anchor, positive, hard, spec.temperature)
@@ -92,17 +92,17 @@ def _local_loss(
     """
     anchor, positive = pair
     cells = sum(len(view.local_mm) for view in views)
-    looked_at = min(cells, _MOST_LOOKED_AT)
-    some = torch.randperm(cells, generator=generator)[:looked_at].to(anchor.device)
-    similarity, hardness, own = [], [], []
+    compared = min(cells, _MOST_COMPARED)
+    chosen_cells = torch.randperm(cells, generator=generator)[:compared].to(anchor.device)
+    similarity, hardness, close = [], [], []
     for number, view in enumerate(views):
-        mine = some[some // len(views[0].local_mm) == number] - number * len(views[0].local_mm)
-        similarity.append(anchor @ view.local.flatten(1)[:, mine])
+        view_cells = chosen_cells[chosen_cells // len(views[0].local_mm) == number] - number * len(views[0].local_mm)
+        similarity.append(anchor @ view.local.flatten(1)[:, view_cells])
         with torch.no_grad():  # the choice of hard negatives needs no gradient
-            hardness.append(similarity[-1] + _upsampled(global_anchor, view, mine))
-            own.append(_close(place, view.local_mm[mine], spec.exclude_mm))
-    excluded = torch.cat(own, dim=1)
-    candidates = min(-(-spec.candidates * looked_at // cells), looked_at)
+            hardness.append(similarity[-1] + _upsampled(global_anchor, view, view_cells))
+            close.append(_close(place, view.local_mm[view_cells], spec.exclude_mm))
+    excluded = torch.cat(close, dim=1)
+    candidates = min(-(-spec.candidates * compared // cells), compared)
     top = torch.cat(hardness, dim=1).masked_fill(excluded, -torch.inf).topk(candidates, dim=1, sorted=False).indices
     count = min(spec.negatives, candidates)
     chosen = torch.rand(len(anchor), candidates, generator=generator).topk(count, dim=1).indices.to(top.device)
@@ -125,8 +125,8 @@ def _close(place: torch.Tensor, cells_mm: torch.Tensor, exclude_mm: float) -> to
 
 def _loss(network: EmbeddingNetwork, batch: ViewBatch, context: LossContext) -> torch.Tensor:
     with context.precision:
-        found = network(batch.image)
-    return sam_loss(found, batch, context.recipe.loss, context.generator)
+        features = network(batch.image)
+    return sam_loss(features, batch, context.recipe.loss, context.generator)
 
 
 DESCRIPTORS = Objective(ViewSampler, _loss)

@@ -54,11 +54,11 @@ class DescriptorMatcher:
 @torch.no_grad()
 def describe(network: EmbeddingNetwork, volume: Volume) -> DescribedScan:
     grid, body = scan_on_grid(volume, network.spacing_mm, network.lattice, network.size_step)
-    found = network(network.prepare(grid.hu)[None])
+    features = network(network.prepare(grid.hu)[None])
     share = F.avg_pool3d(torch.from_numpy(body).float()[None], LOCAL_STRIDE)[0]
     cell_to_ras = np.diag([*(LOCAL_STRIDE * np.asarray(grid.spacing_mm)), 1.0])
     cell_to_ras[:3, 3] = grid.origin_ras + (LOCAL_STRIDE - 1) / 2 * np.asarray(grid.spacing_mm)
-    return DescribedScan(found.local[0].float(), found.global_[0], share >= _BODY_SHARE, cell_to_ras)
+    return DescribedScan(features.local[0].float(), features.global_[0], share >= _BODY_SHARE, cell_to_ras)
 
 
 def find_points(template: DescribedScan, points_ras: np.ndarray, target: DescribedScan) -> np.ndarray:
@@ -67,13 +67,15 @@ def find_points(template: DescribedScan, points_ras: np.ndarray, target: Describ
     local = F.normalize(read_linear(template.local[None], cells)[0], dim=1)
     coarse = F.normalize(read_linear(template.global_[None], global_cells(cells))[0], dim=1)
     shape, rows = target.body.shape, max(1, _CHUNK_SIMILARITIES // target.body.numel())
-    found = []
-    for one, other in zip(local.split(rows), coarse.split(rows), strict=True):
-        similarity = torch.einsum("ng,gkji->nkji", other, target.global_)
+    places = []
+    for local_part, coarse_part in zip(local.split(rows), coarse.split(rows), strict=True):
+        similarity = torch.einsum("ng,gkji->nkji", coarse_part, target.global_)
         up = F.interpolate(similarity[:, None], scale_factor=PER_GLOBAL, mode="trilinear")[:, 0]
         up = up[:, : shape[0], : shape[1], : shape[2]]
-        total = (torch.einsum("nl,lkji->nkji", one, target.local) + up).masked_fill(~target.body, -2.0).flatten(1)
+        total = (
+            (torch.einsum("nl,lkji->nkji", local_part, target.local) + up).masked_fill(~target.body, -2.0).flatten(1)
+        )
         best = total.argmax(1)
         peaks = np.stack(np.unravel_index(best.numpy(), shape), axis=1) + peak_offsets(total, best, shape).numpy()
-        found.append(transform_points(target.cell_to_ras, peaks[:, ::-1]))
-    return np.concatenate(found)
+        places.append(transform_points(target.cell_to_ras, peaks[:, ::-1]))
+    return np.concatenate(places)

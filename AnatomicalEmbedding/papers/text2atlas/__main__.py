@@ -68,8 +68,11 @@ def run_train(options: argparse.Namespace) -> None:
     with console.progress_lines("training", options.json) as bar:
 
         def show(progress: Progress) -> None:
-            left = (progress.steps - progress.step) * progress.seconds_per_step / 60
-            bar(progress.step / progress.steps, f"step {progress.step}, loss {progress.loss:.3f}, {left:.0f} min to go")
+            minutes = (progress.steps - progress.step) * progress.seconds_per_step / 60
+            bar(
+                progress.step / progress.steps,
+                f"step {progress.step}, loss {progress.loss:.3f}, {minutes:.0f} min to go",
+            )
 
         train_text(recipe, options.output, examples, show, console.stop_on_signals())
     path = options.output / FILE

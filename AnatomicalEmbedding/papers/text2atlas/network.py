@@ -63,17 +63,17 @@ class TextNetwork(nn.Module):
     @torch.no_grad()
     def place(self, texts: Sequence[str]) -> np.ndarray:
         """Return (n, 3) mm in the body frame. Each text gets a point, even if it names no place."""
-        found = torch.cat([self(texts[n : n + 256]) for n in range(0, len(texts), 256)])
-        return found.double().numpy()
+        points = torch.cat([self(texts[n : n + 256]) for n in range(0, len(texts), 256)])
+        return points.double().numpy()
 
     def forward(self, texts: Sequence[str]) -> torch.Tensor:
         words = [words_of(text)[:_LONGEST] for text in texts]
-        pieces = [pieces_of(word) for of in words for word in of]
-        flat = torch.tensor([piece for of in pieces for piece in of], dtype=torch.long)
+        pieces = [pieces_of(word) for text_words in words for word in text_words]
+        flat = torch.tensor([piece for word_pieces in pieces for piece in word_pieces], dtype=torch.long)
         starts = torch.tensor([0, *map(len, pieces)]).cumsum(0)[:-1]
         vectors = self.pieces(flat, starts).split(list(map(len, words)))
         x = pad_sequence([torch.cat([self.front[None], v]) for v in vectors], batch_first=True)
-        lengths = torch.tensor([len(of) + 1 for of in words])
+        lengths = torch.tensor([len(text_words) + 1 for text_words in words])
         beyond = torch.arange(x.shape[1]) >= lengths[:, None]
         x = self.layers(x + self.position[: x.shape[1]], src_key_padding_mask=beyond)
         front = x[:, 0] + self.attention(x[:, :1], x, x, key_padding_mask=beyond, need_weights=False)[0][:, 0]

@@ -26,9 +26,9 @@ class Organs:
     def __init__(self, names: Sequence[str], cells: Sequence[np.ndarray], best: np.ndarray) -> None:
         self.names, self.cells, self.best = tuple(names), tuple(cells), best
         self.index = {name: n for n, name in enumerate(self.names)}
-        middle = np.array([of.mean(axis=0) for of in self.cells])
-        apart = np.linalg.norm(middle[:, None] - middle[None], axis=-1)
-        self._near = apart.argsort(axis=1, kind="stable")[:, 1 : _NEAR + 1]
+        middle = np.array([points.mean(axis=0) for points in self.cells])
+        distance = np.linalg.norm(middle[:, None] - middle[None], axis=-1)
+        self._near = distance.argsort(axis=1, kind="stable")[:, 1 : _NEAR + 1]
 
     def near(self, name: str) -> list[str]:
         """Return the names of the 12 places whose middles are nearest to the middle of the place `name`."""
@@ -44,13 +44,13 @@ class Organs:
         """
         most = max(map(len, named))
         points = np.zeros((len(named), most, count, 3), dtype=np.float32)
-        held = np.zeros((len(named), most), dtype=bool)
+        used = np.zeros((len(named), most), dtype=bool)
         for n, names in enumerate(named):
             for m, name in enumerate(names):
                 cells = self.cells[self.index[name]]
                 points[n, m] = cells[rng.integers(len(cells), size=count)]
-                held[n, m] = True
-        return points, held
+                used[n, m] = True
+        return points, used
 
     def distance(self, point_mm: np.ndarray, names: Sequence[str]) -> float:
         """Return the distance, mm, of a point (3,) from the nearest of the named organs; 0 inside an organ."""

@@ -14,7 +14,7 @@ from ...errors import WeightsError
 from ...training.loop import CHECKPOINT, OptimiserSpec, Progress, TrainingLoop
 from .network import TextNetwork
 from .organs import shipped_organs
-from .sentences import Example, SentenceMaker
+from .sentences import NamedSentence, SentenceMaker
 
 FILE = "text2atlas.safetensors"
 _KEY = "anatomical_text"
@@ -58,8 +58,8 @@ def load_text(folder: Path) -> TextNetwork:
     if not path.is_file():
         raise WeightsError(f"{folder}: the folder holds no trained text network; make a network with `train`.")
     try:
-        about, weights = read_tensor_file(path, _KEY, _VERSION)
-        names = tuple(about["organs"])
+        metadata, weights = read_tensor_file(path, _KEY, _VERSION)
+        names = tuple(metadata["organs"])
         network = made_for(TextNetwork, weights)
         network.load_state_dict(weights)
     except NewerFormatError:
@@ -74,7 +74,7 @@ def load_text(folder: Path) -> TextNetwork:
 def train_text(
     recipe: TextRecipe,
     folder: Path,
-    reports: Sequence[Example] = (),
+    reports: Sequence[NamedSentence] = (),
     progress: Callable[[Progress], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> TextNetwork:
@@ -95,14 +95,14 @@ def train_text(
 
     def loss_of(number: int) -> torch.Tensor:
         rng = np.random.default_rng([recipe.seed, number])
-        own = recipe.batch // 2 if reports else 0
-        batch = [reports[n] for n in rng.integers(len(reports), size=own)] if own else []
-        batch += [maker.draw(rng) for _ in range(recipe.batch - own)]
-        found = network([example.masked(recipe.mask, rng) for example in batch])
-        points, held = organs.sample([example.organs for example in batch], _POINTS, rng)
-        return soft_organ_distance(found / _UNIT_MM, torch.from_numpy(points) / _UNIT_MM, torch.from_numpy(held))
+        report_count = recipe.batch // 2 if reports else 0
+        batch = [reports[n] for n in rng.integers(len(reports), size=report_count)] if report_count else []
+        batch += [maker.draw(rng) for _ in range(recipe.batch - report_count)]
+        predicted = network([example.masked(recipe.mask, rng) for example in batch])
+        points, used = organs.sample([example.organs for example in batch], _POINTS, rng)
+        return soft_organ_distance(predicted / _UNIT_MM, torch.from_numpy(points) / _UNIT_MM, torch.from_numpy(used))
 
     loop.run(loss_of, folder, progress=progress, cancelled=cancelled)
-    about = {"format_version": _VERSION, "recipe": asdict(recipe), "organs": organs.names}
-    write_tensor_file(folder / FILE, network.state_dict(), {_KEY: json.dumps(about)}, WeightsError)
+    metadata = {"format_version": _VERSION, "recipe": asdict(recipe), "organs": organs.names}
+    write_tensor_file(folder / FILE, network.state_dict(), {_KEY: json.dumps(metadata)}, WeightsError)
     return network.eval()

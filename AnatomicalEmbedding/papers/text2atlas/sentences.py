@@ -16,27 +16,31 @@ from .organs import Organs
 FAMILIES: dict[str, tuple[str, ...]] = {
     "name": ("{place}", "the {place}", "{finding} {place}", "{place}, {finding}"),
     "seen": (
-        "there is a {size} {finding} in the {place}", "a {finding} of {size} is seen in the {place}",
-        "{finding} within the {place}, measuring {size}", "new {finding} in the {place}",
+        "there is a {size} {finding} in the {place}",
+        "a {finding} of {size} is seen in the {place}",
+        "{finding} within the {place}, measuring {size}",
+        "new {finding} in the {place}",
     ),
     "near": (
-        "{finding} in the {place}, close to the {near}", "{size} {finding} between the {place} and the {near}",
+        "{finding} in the {place}, close to the {near}",
+        "{size} {finding} between the {place} and the {near}",
         "the {finding} of the {place} reaches the {near}",
     ),
     "normal": ("the {place} is unremarkable", "no {finding} in the {place}", "normal {place} and {near}"),
     "adjective": ("{adjective} {finding}", "a {size} {adjective} {finding}", "{finding}, {adjective}"),
     "change": ("the {finding} in the {place} has grown to {size}", "unchanged {finding} of the {place}"),
-}  # fmt: skip
+}
 _FINDINGS = (
-    "lesion", "mass", "nodule", "abnormality", "metastasis", "swelling", "calcification", "tumour", "collection",
-    "enhancing focus", "asymmetry", "cyst", "abscess", "fracture", "thrombus", "stenosis", "haemorrhage", "thickening",
-)  # fmt: skip
+    *("lesion", "mass", "nodule", "abnormality", "metastasis", "swelling", "calcification", "tumour", "collection"),
+    *("enhancing focus", "asymmetry", "cyst", "abscess", "fracture", "thrombus", "stenosis", "haemorrhage"),
+    "thickening",
+)
 _SLOT = re.compile(r"\{(\w+)\}")
 _SIDE_SAID = 0.75  # probability that the side of a place is named, if it has one
 
 
 @dataclass(frozen=True)
-class Example:
+class NamedSentence:
     """A sentence. organs: the places that the sentence names. spans: first and last + 1 character of each name."""
 
     text: str
@@ -60,15 +64,15 @@ class SentenceMaker:
 
     def __init__(self, organs: Organs, families: dict[str, tuple[str, ...]] = FAMILIES, around: int = 4) -> None:
         self._organs, self._around = organs, around
-        self._templates = [template for of in families.values() for template in of]
+        self._templates = [template for family in families.values() for template in family]
         self._plain = np.array(sorted(plain_words()))
         self._adjectival = [name for name in organs.names if load_terms()[name].adjectives]
 
-    def draw(self, rng: np.random.Generator) -> Example:
+    def draw(self, rng: np.random.Generator) -> NamedSentence:
         template = self._templates[rng.integers(len(self._templates))]
         places = self._adjectival if "{adjective}" in template else self._organs.names
         place = places[rng.integers(len(places))]
-        near = self._organs.near(place)
+        near_places = self._organs.near(place)
         text, organs, spans, after = "", [], [], 0
         for slot in _SLOT.finditer(template):
             text += template[after : slot.start()]
@@ -79,15 +83,15 @@ class SentenceMaker:
             elif kind == "finding":
                 text += _FINDINGS[rng.integers(len(_FINDINGS))]
             else:
-                of = near[rng.integers(len(near))] if kind == "near" else place
-                words = _words_for(of, kind == "adjective", rng)
+                named = near_places[rng.integers(len(near_places))] if kind == "near" else place
+                words = _words_for(named, kind == "adjective", rng)
                 for mention in _read(words):
                     spans.append((len(text) + mention.start, len(text) + mention.end))
                     organs += [name for name in mention.places if name in self._organs.index and name not in organs]
                 text += words
         lead, tail = self._common(rng), f" {self._common(rng)}".rstrip()
         moved = tuple((start + len(lead), end + len(lead)) for start, end in spans)
-        return Example(lead + text + template[after:] + tail, tuple(organs), moved)
+        return NamedSentence(lead + text + template[after:] + tail, tuple(organs), moved)
 
     def _common(self, rng: np.random.Generator) -> str:
         count = max(0, int(rng.integers(-self._around, self._around + 1)))
@@ -107,19 +111,19 @@ def _words_for(name: str, adjective: bool, rng: np.random.Generator) -> str:
 _read = lru_cache(maxsize=20_000)(parse)  # the places that the words mean
 
 
-def sentences_of(reports: Iterable[str], organs: Organs) -> list[Example]:
+def sentences_of(reports: Iterable[str], organs: Organs) -> list[NamedSentence]:
     """Return the sentences of reports that name places. The dictionary of `words` finds the places.
 
     Raises AnatomicalEmbeddingError if a report has more than 30,000 characters.
     """
-    found = []
+    sentences = []
     for report in reports:
         for sentence in parse_report(report):
             names = dict.fromkeys(n for m in sentence.mentions for n in m.places if n in organs.index)
             if names:
                 spans = {(m.start - sentence.start, m.end - sentence.start) for m in sentence.mentions}
-                found.append(Example(sentence.text, tuple(names), _apart(spans)))
-    return found
+                sentences.append(NamedSentence(sentence.text, tuple(names), _apart(spans)))
+    return sentences
 
 
 def _apart(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
