@@ -42,6 +42,7 @@ def run(options: argparse.Namespace) -> None:
     from ..embedding.device import choose_device
     from ..training.recipes import load_recipe
     from ..weights.building import WeightsBuild
+    from ..weights.stages import run_build
 
     if options.threads:
         torch.set_num_threads(options.threads)
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
         lambda line: print(line, file=sys.stderr, flush=True),
         stop_on_signals(),
     )
-    files = build.run()
+    files = run_build(build)
     say_written(files, options.json)
     if options.json:
         print_json({"files": list(map(str, files))})

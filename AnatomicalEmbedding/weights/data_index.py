@@ -33,7 +33,7 @@ _BESIDE = (".seg.nii.gz", ".labels.json", ".landmarks.json")  # files that belon
 
 
 @dataclass(frozen=True)
-class Entry:
+class DataEntry:
     """One row of an index. path: an existing file or folder. patient: "" if the index does not state the patient."""
 
     path: Path
@@ -48,15 +48,20 @@ class Entry:
         return display_name(self.path).removesuffix(".seg")
 
     @property
+    def person(self) -> str:
+        """The patient; if the index does not state the patient, the name without the time point."""
+        return self.patient or patient_of(self.name)
+
+    @property
     def is_open(self) -> bool:
         return is_open(self.licence)
 
     @property
     def label_names(self) -> Path:
         """The file with the names of the labels: NAME.labels.json, or labels.json for all label maps of the folder."""
-        own = self.path.with_name(f"{self.name}.labels.json")
+        names = self.path.with_name(f"{self.name}.labels.json")
         shared = self.path.with_name("labels.json")
-        return shared if shared.is_file() and not own.is_file() else own
+        return shared if shared.is_file() and not names.is_file() else names
 
     @property
     def is_labelled(self) -> bool:
@@ -74,7 +79,7 @@ def is_open(licence: str) -> bool:
     return bool(_OPEN.search(licence)) and not _CLOSED.search(licence)
 
 
-def read_data(data: Path, terms: str) -> tuple[list[Entry], list[Entry]]:
+def read_data(data: Path, terms: str) -> tuple[list[DataEntry], list[DataEntry]]:
     """Return the scans and the label maps for training, sorted by name.
 
     terms: "open" for entries with an open licence only, "all" for all entries. Scans in DATA/dev, and other scans of
@@ -82,22 +87,22 @@ def read_data(data: Path, terms: str) -> tuple[list[Entry], list[Entry]]:
     that does not exist, or if no entry is left.
     """
     listed = _read_index(data / INDEX)
-    held = [each for each in listed if each.path.is_relative_to(data / HELD_OUT)]
-    patients = {each.patient or patient_of(each.name) for each in held}
-    scans = [each for each in listed if each not in held and (each.patient or patient_of(each.name)) not in patients]
+    held_out = [entry for entry in listed if entry.path.is_relative_to(data / HELD_OUT)]
+    patients = {entry.person for entry in held_out}
+    scans = [entry for entry in listed if entry.person not in patients]
     maps = [entry for path in sorted(data.glob(f"{LABEL_MAPS}/{INDEX}")) for entry in _read_index(path)]
     scans, maps = (
-        sorted((each for each in entries if terms == "all" or each.is_open), key=lambda each: each.name)
+        sorted((entry for entry in entries if terms == "all" or entry.is_open), key=lambda entry: entry.name)
         for entries in (scans, maps)
     )
     if not scans and not maps:
         raise AnatomicalEmbeddingError(f"{data / INDEX}: lists no data with open terms; add data, or use --terms all.")
     for entries in (scans, maps):
-        refuse_twins([each.name for each in entries])
+        refuse_twins([entry.name for entry in entries])
     return scans, maps
 
 
-def _read_index(path: Path) -> list[Entry]:
+def _read_index(path: Path) -> list[DataEntry]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
@@ -116,11 +121,11 @@ def _read_index(path: Path) -> list[Entry]:
         entry = path.parent / row["file"]
         if not entry.exists():
             raise AnatomicalEmbeddingError(f"{path}: lists {row['file']}, which does not exist; correct the index.")
-        entries.append(Entry(entry, row["licence"], row["collection"], row["source"], row["patient"]))
+        entries.append(DataEntry(entry, row["licence"], row["collection"], row["source"], row["patient"]))
     return entries
 
 
-def link_label_maps(entries: Iterable[Entry], folder: Path) -> Path:
+def link_label_maps(entries: Iterable[DataEntry], folder: Path) -> Path:
     """Fill a folder with NAME.seg.nii.gz and NAME.labels.json of label maps. Returns the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for entry in entries:
@@ -129,7 +134,7 @@ def link_label_maps(entries: Iterable[Entry], folder: Path) -> Path:
     return folder
 
 
-def link_files(entries: Iterable[Entry], folder: Path) -> Path:
+def link_files(entries: Iterable[DataEntry], folder: Path) -> Path:
     """Fill a folder with links to scans and to their label files. Returns the folder.
 
     Where links are not possible, as on some file systems, the files are copied.
@@ -150,7 +155,7 @@ def _link(path: Path, link: Path) -> None:
             (shutil.copytree if path.is_dir() else shutil.copy)(path, link)
 
 
-def spread(entries: Sequence[Entry], count: int) -> list[Entry]:
+def spread(entries: Sequence[DataEntry], count: int) -> list[DataEntry]:
     """Choose at most `count` entries, evenly spaced, the same ones each time."""
     chosen = min(count, len(entries))
     return [entries[n * len(entries) // chosen] for n in range(chosen)]

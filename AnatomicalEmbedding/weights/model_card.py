@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..files import write_text
-from .data_index import Entry
+from .data_index import DataEntry
 
 NAMES = {"open": "ct-open", "all": "ct-research"}  # terms of the data -> name of the weights
 TERMS_TEXT = {
@@ -35,20 +35,39 @@ class Facts:
     torch: str
 
 
-def write_card(path: Path, facts: Facts, sha256: str, scans: Sequence[Entry], label_maps: Sequence[Entry]) -> None:
-    """Write the card as JSON to `path`, and as Markdown next to it. sha256: of the weights file."""
+def write_card(
+    path: Path, facts: Facts, sha256: str, scans: Sequence[DataEntry], label_maps: Sequence[DataEntry]
+) -> None:
+    """Write the card as JSON to `path`, and as Markdown next to it.
+
+    Args:
+        path: the JSON file.
+        facts: facts about the build.
+        sha256: of the weights file.
+        scans, label_maps: the training data.
+    """
     card = path.with_suffix(".md")
     write_text(card, card_text(facts, scans, label_maps))
-    about = {
-        "name": facts.name, "sha256": sha256, "card": card.name, "terms": TERMS_TEXT[facts.terms],
-        "recipe": facts.recipe, "steps": sum(facts.steps.values()), "core_hours": round(facts.core_hours, 2),
+    values = {
+        "name": facts.name,
+        "sha256": sha256,
+        "card": card.name,
+        "terms": TERMS_TEXT[facts.terms],
+        "recipe": facts.recipe,
+        "steps": sum(facts.steps.values()),
+        "core_hours": round(facts.core_hours, 2),
         "errors_mm": {kind: round(error, 2) for kind, error in facts.errors_mm.items()},
-    }  # fmt: skip
-    write_text(path, json.dumps(about, indent=1) + "\n")
+    }
+    write_text(path, json.dumps(values, indent=1) + "\n")
 
 
-def card_text(facts: Facts, scans: Sequence[Entry], label_maps: Sequence[Entry]) -> str:
-    """Return the model card in Markdown."""
+def card_text(facts: Facts, scans: Sequence[DataEntry], label_maps: Sequence[DataEntry]) -> str:
+    """Return the model card in Markdown.
+
+    Args:
+        facts: facts about the build.
+        scans, label_maps: the training data.
+    """
     steps = ", ".join(f"{name}: {count}" for name, count in facts.steps.items())
     measured = ", ".join(f"{kind} {error:.1f}" for kind, error in facts.errors_mm.items())
     rows = [
@@ -79,8 +98,8 @@ def card_text(facts: Facts, scans: Sequence[Entry], label_maps: Sequence[Entry])
     return "\n".join(lines) + "\n"
 
 
-def _rows(entries: Sequence[Entry]) -> list[str]:
-    counted = Counter((each.collection, each.licence, each.source) for each in entries)
+def _rows(entries: Sequence[DataEntry]) -> list[str]:
+    counted = Counter((entry.collection, entry.licence, entry.source) for entry in entries)
     return [
         "| " + " | ".join(text.replace("|", "/") for text in (collection, str(count), licence, source)) + " |"
         for (collection, licence, source), count in sorted(counted.items())

@@ -17,10 +17,11 @@ from AnatomicalEmbedding.phantom import Phantom, make_phantom
 from AnatomicalEmbedding.resources import default_weights, terms_of
 from AnatomicalEmbedding.structures.library import StructureLibrary
 from AnatomicalEmbedding.training.recipes import load_recipe
-from AnatomicalEmbedding.weights.budget import Plan
+from AnatomicalEmbedding.weights.budget import BuildPlan
 from AnatomicalEmbedding.weights.building import WeightsBuild
-from AnatomicalEmbedding.weights.data_index import Entry, is_open, link_files, link_label_maps, read_data, spread
+from AnatomicalEmbedding.weights.data_index import DataEntry, is_open, link_files, link_label_maps, read_data, spread
 from AnatomicalEmbedding.weights.model_card import Facts, card_text
+from AnatomicalEmbedding.weights.stages import run_build
 from AnatomicalEmbedding.words.atlas import Atlas
 
 COLUMNS = ("file", "patient", "licence", "collection", "source")
@@ -177,8 +178,8 @@ def test_links_hold_the_files_of_an_entry_and_only_them(listed):
 
 
 def test_the_card_is_written_from_the_index():
-    one = Entry(Path("a.nii.gz"), "CC BY 3.0", "First | collection", "here")
-    other = Entry(Path("b.nii.gz"), "CC0", "Second collection", "there")
+    one = DataEntry(Path("a.nii.gz"), "CC BY 3.0", "First | collection", "here")
+    other = DataEntry(Path("b.nii.gz"), "CC0", "Second collection", "there")
     facts = Facts("ct-open", "open", "joint", {"A": 30, "B": 60}, 7, 2.46, {"centre": 6.04}, "cpu", "2.9")
     text = card_text(facts, [one, one, other], [other])
     assert text.startswith("# Model card: ct-open\n")
@@ -229,7 +230,7 @@ def test_the_default_weights_are_the_preferred_ones_that_are_installed(installed
 
 @pytest.mark.parametrize("hours", [0.01, 1.0, 3.9, 4.0, 20.0, 300.0])
 def test_a_plan_uses_the_whole_budget(hours):
-    plan = Plan.make("open", "joint", 0, hours, [], [])
+    plan = BuildPlan.make("open", "joint", 0, hours, [], [])
     assert sum(plan.hours.values()) == pytest.approx(hours, rel=0.02)
     assert min(plan.hours.values()) >= 0
     trained = sum(of for stage, of in plan.hours.items() if stage.startswith("round "))
@@ -240,11 +241,11 @@ def test_a_plan_uses_the_whole_budget(hours):
 
 
 def test_the_hours_left_shrink_from_stage_to_stage():
-    plan = Plan.make("open", "joint", 0, 10.0, [], [])
-    left = [plan.hours_left(stage, share) for stage in plan.hours for share in (0.0, 0.5)]
+    plan = BuildPlan.make("open", "joint", 0, 10.0, [], [])
+    left = [plan.hours_to_end(stage, share) for stage in plan.hours for share in (0.0, 0.5)]
     assert left == sorted(left, reverse=True)
     assert left[0] == pytest.approx(10.0, rel=0.01)
-    assert plan.hours_left("figures", 1.0) == pytest.approx(0.0)
+    assert plan.hours_to_end("figures", 1.0) == pytest.approx(0.0)
 
 
 # -- a whole build
@@ -315,7 +316,7 @@ def build(data: Path, output: Path, recipe: Path, *options: object) -> int:
 def test_a_cancelled_build_makes_nothing(listed, tmp_path):
     stopped = WeightsBuild(listed, tmp_path / "made", "open", load_recipe("joint"), cancelled=lambda: True)
     with pytest.raises(CancelledError, match=r"stopped in the stage scans; give the same command to continue\.$"):
-        stopped.run()
+        run_build(stopped)
     assert [path.name for path in (tmp_path / "made").iterdir()] == ["plan.json"]
 
 
@@ -325,7 +326,7 @@ def test_a_build_makes_files_that_the_commands_use(data, recipe, tmp_path, capsy
     log = made / "build" / "round_A" / "loss.csv"
     quick = {"workers": 0, "report": lambda line: None, "cancelled": log.is_file}  # stopped after the first step
     with pytest.raises(CancelledError, match="stopped at step 1;"):
-        WeightsBuild(data, made, "open", load_recipe(recipe), 0.004, **quick).run()
+        run_build(WeightsBuild(data, made, "open", load_recipe(recipe), 0.004, **quick))
     assert not list(made.glob("*.safetensors"))
     assert build(data, made, recipe, "--terms", "open", "--hours", 0.004, "--json") == 0
     out = capsys.readouterr()
