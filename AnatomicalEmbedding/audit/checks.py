@@ -169,8 +169,11 @@ def check_map(embedding: EmbeddingMap) -> list[AuditFinding]:
     """Report the faults of a scan that its map shows: mirrored, upside down, joined, wrong voxel size."""
     findings = []
     for fault in embedding.faults:
-        problem, score = ("mirrored", _MIRRORED) if fault in FAULTS else ("geometry", _FAULT)
-        findings.append(AuditFinding(problem, score, f"according to the scan's anatomy, {fault}"))
+        text = f"according to the scan's anatomy, {fault}"
+        is_mirrored = fault in FAULTS
+        findings.append(
+            AuditFinding("mirrored", _MIRRORED, text) if is_mirrored else AuditFinding("geometry", _FAULT, text)
+        )
     return findings
 
 

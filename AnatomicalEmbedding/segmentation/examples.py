@@ -205,11 +205,11 @@ def prepare(
         prepared.append(_cut_to_groups(example, maps[example.id], groups))
     for number in range(len(groups)):
         members = [example for example in prepared if number in example.crops]
-        for n, example in enumerate(members):
+        for n, member in enumerate(members):
             sources = [source.outlined(number) for source in (*members[n + 1 :], *members[:n])][:CARRIED]
             if sources:
-                carried = mean_guess(carry(example.embedding, example.crops[number].crop, sources)).half()
-                example.crops[number] = replace(example.crops[number], carried=carried)
+                carried = mean_guess(carry(member.embedding, member.crops[number].crop, sources)).half()
+                member.crops[number] = replace(member.crops[number], carried=carried)
     return groups, prepared
 
 

@@ -184,14 +184,15 @@ class ViewSampler(BatchSampler):
     ) -> tuple[list[dict[str, torch.Tensor]], tuple[torch.Tensor, torch.Tensor]]:
         count = self.recipe.batch.points_per_pair
         while True:
-            first = self.aim(rng)
-            aims = first, self._partner(*first, rng)
+            index, voxel = self.aim(rng)
+            aims = (index, voxel), self._partner(index, voxel, rng)
             for _ in range(_TRIES):
                 crops = self._crops(aims, size, rng)
                 indices = [index for index, _ in aims]
                 in_body = indices[0] != indices[1]
                 positions = [_positions(self.scans[n], crop, in_body) for n, crop in zip(indices, crops, strict=True)]
-                cells, partner_cells = matching_cells(crops[0].hu, *positions, count * _CANDIDATES, rng)
+                first, second = positions
+                cells, partner_cells = matching_cells(crops[0].hu, first, second, count * _CANDIDATES, rng)
                 if len(cells) >= _FEWEST:
                     chosen = torch.arange(count) % len(cells)
                     views = [self._view(*view, rng) for view in zip(indices, crops, positions, strict=True)]
