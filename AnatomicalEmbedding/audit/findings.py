@@ -96,7 +96,7 @@ def judge(
 
 class FindingCanvas:
     """A labelled scan, turned so that its axes run to the left, to the back and downwards. Without a scan, each label
-    gets a grey level."""
+    gets a grey value."""
 
     def __init__(self, labels: LabelMap, volume: Volume | None) -> None:
         layers = [sitk.DICOMOrient(to_image(layer, labels.ijk_to_ras), "LPI") for layer in labels.layers]

@@ -52,8 +52,8 @@ def run(options: argparse.Namespace) -> None:
             calibration = collect(model, options.data, seeds, progress)
     output.parent.mkdir(parents=True, exist_ok=True)
     calibration.save(output)
-    for source, matches in calibration.about["matches"].items():
+    for source, matches in calibration.metadata["matches"].items():
         say(f"{source}: {matches} matches")
-    for sentence in calibration.about["skipped"]:
+    for sentence in calibration.metadata["skipped"]:
         say(f"skipped: {sentence}")
     say(f"wrote {output}")

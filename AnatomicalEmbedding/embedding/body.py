@@ -25,7 +25,7 @@ def patient_on_grid(
     spacing_mm: tuple[float, float, float],
     lattice: int,
     size_step: int,
-    step: Callable[[float, str], None] = lambda share, what: None,
+    step: Callable[[float, str], None] = lambda share, text: None,
 ) -> tuple[WorkingGrid, np.ndarray]:
     """Make the network's input from a scan.
 
@@ -79,10 +79,10 @@ def body_on_grid(grid: WorkingGrid) -> np.ndarray:
         return mask
     coarse = F.avg_pool3d(part[None], 2, ceil_mode=True)[0].numpy()
     x, y, z = (2 * s for s in grid.spacing_mm)
-    found = body_mask(coarse, (x, y, z))
+    doubled = body_mask(coarse, (x, y, z))
     for axis in range(3):
-        found = found.repeat(2, axis)
-    mask[box] = found[tuple(slice(0, n) for n in part.shape)]
+        doubled = doubled.repeat(2, axis)
+    mask[box] = doubled[tuple(slice(0, n) for n in part.shape)]
     return mask
 
 

@@ -22,8 +22,8 @@ _MAPS, _PAIRS = "*.map.safetensors", "*.pair.*"  # names of the files
 
 def default_folder() -> Path:
     """Return the cache folder: $ANATEMB_CACHE, or AnatomicalEmbedding in the user's cache folder."""
-    if given := os.environ.get("ANATEMB_CACHE"):
-        return Path(given)
+    if setting := os.environ.get("ANATEMB_CACHE"):
+        return Path(setting)
     base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
     return Path(base) / "AnatomicalEmbedding"
 
@@ -43,14 +43,14 @@ class MapCache:
         if not path.exists():
             return None
         try:
-            found = replace(EmbeddingMap.load(path), provenance=provenance)  # no name of the scan is kept
+            embedding = replace(EmbeddingMap.load(path), provenance=provenance)  # no name of the scan is kept
         except MapError:
             with suppress(OSError):
                 path.unlink()
             return None
         with suppress(OSError):  # a read-only cache can still be read
             os.utime(path)
-        return found
+        return embedding
 
     def put(self, embedding: EmbeddingMap) -> None:
         """Store a map without the name of its scan, then remove the least recently used maps beyond the limit.
@@ -65,10 +65,10 @@ class MapCache:
         except (MapError, OSError):
             return
 
-    def pair_path(self, one: Provenance, other: Provenance) -> Path:
+    def pair_path(self, first: Provenance, second: Provenance) -> Path:
         """Return the path of the correspondence of two scans, whose maps have these provenances. It may be missing."""
-        scans = f"{one.scan_hash[:24]}-{other.scan_hash[:24]}"
-        return self.folder / f"{scans}-{one.weights_hash[:16]}.pair.safetensors"
+        scans = f"{first.scan_hash[:24]}-{second.scan_hash[:24]}"
+        return self.folder / f"{scans}-{first.weights_hash[:16]}.pair.safetensors"
 
     def size_bytes(self) -> int:
         """Return the size of all files together, in bytes."""
@@ -95,12 +95,12 @@ class MapCache:
         return removed
 
     def _files(self, *patterns: str) -> list[tuple[float, int, Path]]:
-        found = []
+        files = []
         for path in (path for pattern in patterns for path in self.folder.glob(pattern)):
             with suppress(OSError):  # another program may have just removed the file
-                about = path.stat()
-                found.append((about.st_mtime, about.st_size, path))
-        return found
+                stat = path.stat()
+                files.append((stat.st_mtime, stat.st_size, path))
+        return files
 
     def _path(self, provenance: Provenance) -> Path:
         from .map_file import FORMAT_VERSION, SUFFIX  # loads torch

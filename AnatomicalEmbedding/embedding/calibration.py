@@ -79,15 +79,15 @@ class Forest:
         """Predict outcomes (n, len(OUTCOMES)) for rows of evidence (n, f): the mean over all trees."""
         evidence = np.asarray(evidence, dtype=np.float32)
         feature, children, leaf = self._tables
-        found = []
+        predictions = []
         for part in np.split(evidence, range(_CHUNK, len(evidence), _CHUNK)):
             flat, row = part.ravel(), np.arange(len(part))[:, None] * part.shape[1]
             node, following = None, np.repeat(self.roots[None], len(part), axis=0)
             while not np.array_equal(following, node):
                 node = following
                 following = children[2 * node + (flat[row + feature[node]] > self.threshold[node])]
-            found.append(self.outcomes[leaf[node]].mean(axis=1, dtype=np.float64))
-        return np.concatenate(found)
+            predictions.append(self.outcomes[leaf[node]].mean(axis=1, dtype=np.float64))
+        return np.concatenate(predictions)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,13 +98,13 @@ class Calibration:
         weights_hash: SHA-256 of the weights.
         evidence: names of the values in a row of evidence, in order. Matches with other evidence cannot be judged.
         forests: effort of matching -> forest.
-        about: how the calibration was made.
+        metadata: how the calibration was made.
     """
 
     weights_hash: str
     evidence: tuple[str, ...]
     forests: Mapping[str, Forest]
-    about: dict = field(default_factory=dict)
+    metadata: dict = field(default_factory=dict)
 
     def save(self, path: str | Path) -> None:
         """Write one file, complete or not at all. Raises WeightsError if the file cannot be written."""
@@ -117,7 +117,7 @@ class Calibration:
             for effort, forest in self.forests.items()
             for part in fields(forest)
         }
-        text = json.dumps({"weights_sha256": self.weights_hash, "evidence": self.evidence, **self.about})
+        text = json.dumps({"weights_sha256": self.weights_hash, "evidence": self.evidence, **self.metadata})
         write_tensor_file(path, tensors, {_METADATA_KEY: text}, WeightsError)
 
     @classmethod
@@ -126,19 +126,19 @@ class Calibration:
         from .tensor_files import DAMAGED, read_tensor_file  # loads torch, which the command line's help does not need
 
         try:
-            about, tensors = read_tensor_file(path, _METADATA_KEY)
-            weights_hash, evidence = str(about.pop("weights_sha256")), tuple(map(str, about.pop("evidence")))
+            metadata, tensors = read_tensor_file(path, _METADATA_KEY)
+            weights_hash, evidence = str(metadata.pop("weights_sha256")), tuple(map(str, metadata.pop("evidence")))
             if evidence[-2:] == _OLD_EVIDENCE:
                 evidence = evidence[:-1]
-            found: dict[str, dict[str, np.ndarray]] = {}
+            parts: dict[str, dict[str, np.ndarray]] = {}
             for key, values in tensors.items():
                 effort, name = key.split("/")
                 if effort != _OLD_EFFORT:
-                    found.setdefault(effort, {})[name] = values.numpy()
-            forests = {effort: Forest(**arrays) for effort, arrays in found.items()}
+                    parts.setdefault(effort, {})[name] = values.numpy()
+            forests = {effort: Forest(**arrays) for effort, arrays in parts.items()}
             for forest in forests.values():
                 forest.check(len(evidence))
-            return cls(weights_hash, evidence, forests, about)
+            return cls(weights_hash, evidence, forests, metadata)
         except DAMAGED:
             raise WeightsError(
                 f"{path}: is damaged, or is not a calibration; download the calibration again, or delete this file."
@@ -154,7 +154,7 @@ def calibration_file(weights: Path) -> Path:
 def find_calibration(weights_hash: str) -> Calibration | None:
     """Read the shipped calibration of the weights with this SHA-256. Returns None if no such calibration ships."""
     for path in sorted(resource("Models").glob("*" + SUFFIX)):
-        found = Calibration.load(path)
-        if found.weights_hash == weights_hash:
-            return found
+        calibration = Calibration.load(path)
+        if calibration.weights_hash == weights_hash:
+            return calibration
     return None

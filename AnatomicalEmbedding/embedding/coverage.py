@@ -68,7 +68,7 @@ def fit_body(embedding: EmbeddingMap) -> BodyFit:
     affine, _ = robust_affine(ras, body)
     misfit = float(np.median(np.linalg.norm(body - apply_affine(affine, ras), axis=1)))
     radius = float(np.median(np.linalg.norm(body - np.median(body, axis=0), axis=1)))
-    right, front, up = (float(each) for each in np.diag(affine))
+    right, front, up = (float(scale) for scale in np.diag(affine))
     return BodyFit(misfit, radius, (right, front, up), float(np.ptp(ras[:, 2])))
 
 
@@ -89,7 +89,7 @@ def heights_fall(embedding: EmbeddingMap) -> bool:
 
 
 # Mean body heights of landmarks, mm above the centres of the femoral heads, measured in the training scans.
-LEVELS_MM = {
+LANDMARKS_MM = {
     "the symphysis": -33.0, "the femoral heads": 0.0, "the sacral promontory": 102.0, "the iliac crests": 152.0,
     "the kidneys": 252.0, "the diaphragm": 386.0, "the carina": 477.0, "the lung apices": 563.0, "the chin": 626.0,
     "the skull base": 689.0, "the vertex": 840.0,
@@ -131,14 +131,14 @@ def height_at(end: float, z: np.ndarray, body: np.ndarray) -> float:
     Body height changes by about 1 mm per mm of the scan. So each cell's estimate is its own body height `body` plus
     the height of `end` above the cell, `end` - `z`.
     """
-    near = np.abs(z - end) <= END_MM
-    if near.sum() < _FEWEST_CELLS:
-        near = np.ones(len(z), dtype=bool)
-    return float(np.median(body[near] + end - z[near]))
+    nearby = np.abs(z - end) <= END_MM
+    if nearby.sum() < _FEWEST_CELLS:
+        nearby = np.ones(len(z), dtype=bool)
+    return float(np.median(body[nearby] + end - z[nearby]))
 
 
 def _place(height: float) -> str:
-    names, heights = list(LEVELS_MM), np.array(list(LEVELS_MM.values()))
+    names, heights = list(LANDMARKS_MM), np.array(list(LANDMARKS_MM.values()))
     nearest = int(np.abs(heights - height).argmin())
     if abs(heights[nearest] - height) <= _AT_MM:
         return names[nearest]

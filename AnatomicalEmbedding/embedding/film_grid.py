@@ -12,13 +12,13 @@ from .body import patient_on_grid
 from .working_grid import WorkingGrid, axis_matrix, canonical_axes
 
 LAYERS = 4  # a film is one cell of the network thick: this number of equal layers along A
-BEYOND = -1000.0  # level outside the exposed part of the film
-_HIGHEST = 1000.0  # levels of the exposed part are 0 to this level
+BEYOND = -1000.0  # value outside the exposed part of the film
+_HIGHEST = 1000.0  # values of the exposed part are 0 to this value
 _AROUND_MM = 25.0  # the grey values are compared with their mean and standard deviation within about this distance
 _PASSES = 3  # box filters, which together are nearly a Gaussian
 _CLIPPED = (0.005, 0.995)  # quantiles of the grey values that are clipped
 _LEAST_SPREAD = 0.06  # a part of the film with less contrast, relative to the whole range, counts as flat
-_SPREADS = 5.0  # grey values this many standard deviations apart have the levels 0 and 1000
+_SPREADS = 5.0  # grey values this many standard deviations apart have the values 0 and 1000
 _FLAT = 0.01  # an edge row with less contrast than this share of the whole range shows the collimator
 _LEAST_MM = 60.0
 
@@ -28,7 +28,7 @@ def scan_on_grid(
     spacing_mm: tuple[float, float, float],
     lattice: int,
     size_step: int,
-    step: Callable[[float, str], None] = lambda share, what: None,
+    step: Callable[[float, str], None] = lambda share, text: None,
 ) -> tuple[WorkingGrid, np.ndarray]:
     """Make the network's input from a CT or a film; see `body.patient_on_grid` and `film_on_grid`."""
     if volume.is_film:
@@ -54,27 +54,27 @@ def film_on_grid(
     start[1] = (low[1] + high[1] - LAYERS * spacing[1]) / 2
     size = np.ceil((high - start) / (spacing * size_step)).astype(int) * size_step
     origin = start + spacing / 2
-    found, exposed = values, torch.zeros_like(values)
+    means, exposed = values, torch.zeros_like(values)
     exposed[rows, columns] = 1.0
     for axis in (2, 0):
         step = np.linalg.norm(ijk_to_ras[:3, axis])
         bins = max(int(spacing[axis] / step + 0.05), 1)
-        whole = len(found) // bins * bins
-        found, exposed = (each[:whole].unflatten(0, (-1, bins)).mean(1) for each in (found, exposed))
+        whole = len(means) // bins * bins
+        means, exposed = (grid_values[:whole].unflatten(0, (-1, bins)).mean(1) for grid_values in (means, exposed))
         first = ijk_to_ras[axis, 3] + step * (bins - 1) / 2
-        matrix = axis_matrix(len(found), (origin[axis] + spacing[axis] * np.arange(size[axis]) - first) / (step * bins))
-        found, exposed = ((matrix @ each).T for each in (found, exposed))
+        matrix = axis_matrix(len(means), (origin[axis] + spacing[axis] * np.arange(size[axis]) - first) / (step * bins))
+        means, exposed = ((matrix @ grid_values).T for grid_values in (means, exposed))
     inside = exposed > 0.5
     if inside.sum() * spacing[0] * spacing[2] < _LEAST_MM**2:
         raise VolumeError(f"{volume.path or volume.name or 'film'}: the film shows nothing; give an exposed film.")
-    levels = torch.where(inside, _levels(found / exposed.clamp_min(0.5), inside, spacing[0]), BEYOND)
-    grid = WorkingGrid(_layers(levels), origin, spacing_mm)
+    contrast = torch.where(inside, _contrast(means / exposed.clamp_min(0.5), inside, spacing[0]), BEYOND)
+    grid = WorkingGrid(_layers(contrast), origin, spacing_mm)
     return grid, _layers(inside).numpy()
 
 
-def film_levels(levels: torch.Tensor) -> torch.Tensor:
-    """Convert the levels of a film's working grid to grey levels (uint8, 0 to 255)."""
-    return (levels.clamp(0, _HIGHEST) * (255 / _HIGHEST)).round().to(torch.uint8)
+def film_grey_values(contrast: torch.Tensor) -> torch.Tensor:
+    """Convert the contrast in a film's working grid to grey values (uint8, 0 to 255)."""
+    return (contrast.clamp(0, _HIGHEST) * (255 / _HIGHEST)).round().to(torch.uint8)
 
 
 def _layers(plane: torch.Tensor) -> torch.Tensor:
@@ -86,13 +86,13 @@ def _exposed(values: np.ndarray) -> tuple[slice, slice]:
     low, high = np.quantile(values[::4, ::4], _CLIPPED)
     parts = []
     for axis in (1, 0):
-        shown = np.flatnonzero(values.std(axis=axis) > _FLAT * max(high - low, 1e-6))
-        parts.append(slice(shown[0], shown[-1] + 1) if len(shown) else slice(0, 0))
+        uneven = np.flatnonzero(values.std(axis=axis) > _FLAT * max(high - low, 1e-6))
+        parts.append(slice(uneven[0], uneven[-1] + 1) if len(uneven) else slice(0, 0))
     return parts[0], parts[1]
 
 
-def _levels(values: torch.Tensor, inside: torch.Tensor, spacing_mm: float) -> torch.Tensor:
-    """Compare grey values (k, i) with the mean and the spread of their surroundings. Returns levels, 0 to 1000."""
+def _contrast(values: torch.Tensor, inside: torch.Tensor, spacing_mm: float) -> torch.Tensor:
+    """Compare grey values (k, i) with the mean and the spread of their surroundings. Returns 0 to 1000."""
     low, high = np.quantile(values[inside].numpy(), _CLIPPED)
     values = ((values - low) / max(float(high - low), 1e-6)).clamp(0, 1)
     weight = inside.float()

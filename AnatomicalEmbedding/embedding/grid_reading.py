@@ -14,9 +14,17 @@ import torch.nn.functional as F
 
 def read_linear(grids: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
     """Interpolate grids (b, c, k, j, i) linearly. cells: (b, n, 3) fractional i, j, k. Returns values (b, n, c)."""
-    at = (cells + 0.5) * (2 / torch.tensor(grids.shape[:1:-1], device=cells.device)) - 1
-    read = F.grid_sample(grids, at[:, :, None, None], padding_mode="border", align_corners=False)
-    return read[..., 0, 0].transpose(1, 2)
+    positions = sample_positions(cells, grids.shape)[:, :, None, None]
+    values = F.grid_sample(grids, positions, padding_mode="border", align_corners=False)
+    return values[..., 0, 0].transpose(1, 2)
+
+
+def sample_positions(cells: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """Convert cells to positions for `F.grid_sample` with `align_corners=False`: -1 and 1 at the grid's outer edges.
+
+    cells: (..., 3) fractional i, j, k. shape: of the grid (b, c, k, j, i).
+    """
+    return (cells + 0.5) * (2 / torch.tensor(shape[:1:-1], device=cells.device)) - 1
 
 
 def smoothed(grids: torch.Tensor, sigma_cells: Sequence[float]) -> torch.Tensor:
@@ -40,13 +48,13 @@ def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> tor
     place = torch.minimum(cells.clamp(min=0), last)
     low = torch.minimum(place.floor().long(), (last - 1).clamp(min=0))
     part = (place - low).to(torch.float32)
-    found = torch.zeros(*cells.shape[:-1], rows.shape[1], device=rows.device)
+    values = torch.zeros(*cells.shape[:-1], rows.shape[1], device=rows.device)
     for corner in product((0, 1), repeat=3):
         step = torch.tensor(corner, device=cells.device)
         weight = torch.where(step == 1, part, 1 - part).prod(-1)
         index, _ = flat_index(low + step, shape)
-        found += rows[index] * weight[..., None]
-    return found
+        values += rows[index] * weight[..., None]
+    return values
 
 
 def flat_index(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, torch.Tensor]:
@@ -103,8 +111,8 @@ def peak_offsets(scores: torch.Tensor, best: torch.Tensor, shape: Sequence[int])
     middle = scores[row, best]
     for size in shape:
         stride //= size
-        at = best // stride % size
-        free = (at > 0) & (at < size - 1)
+        position = best // stride % size
+        free = (position > 0) & (position < size - 1)
         low, high = (scores[row, torch.where(free, best + step, best)] for step in (-stride, stride))
         bend = low + high - 2 * middle
         usable = free & torch.isfinite(bend) & (bend < -1e-9)

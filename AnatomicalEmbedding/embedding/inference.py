@@ -20,7 +20,7 @@ from .cache import MapCache
 from .calibration import Calibration
 from .device import choose_device, is_out_of_memory, memory_budget, mixed_precision
 from .film_check import check_film
-from .film_grid import film_levels, scan_on_grid
+from .film_grid import film_grey_values, scan_on_grid
 from .grid_reading import in_rows
 from .map import EmbeddingMap, Provenance
 from .models.convolution import fold_norms
@@ -29,10 +29,10 @@ from .models.registry import find_weights
 from .organs import anchored, organ_boxes
 from .orientation import doubtful_axes, find_faults, orientation_of, turn_over
 from .spine_reading import read_spine
-from .working_grid import axis_matrix, levels_of
+from .working_grid import axis_matrix, grey_values_of
 
 _BODY_SHARE = 0.3  # least share of body voxels in a body cell
-_FINE_REACH_CELLS = 2  # reach of two 3x3x3 convolutions of the finest level
+_FINE_REACH_CELLS = 2  # reach of two 3x3x3 convolutions of the finest resolution
 
 
 ProgressCallback = Callable[[float, str], None]
@@ -53,12 +53,14 @@ def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None 
         WeightsError: the weights are unknown, damaged, or without coordinates.
         AnatomicalEmbeddingError: the device is not available.
     """
-    found = find_weights(name)
-    if not found.network.spec.coordinates:
-        raise WeightsError(f"{found.name}: these weights give no coordinates for a map; choose other weights.")
-    network, on = fold_norms(found.network), choose_device(device)
+    weights = find_weights(name)
+    if not weights.network.spec.coordinates:
+        raise WeightsError(f"{weights.name}: these weights give no coordinates for a map; choose other weights.")
+    network, on = fold_norms(weights.network), choose_device(device)
     path = weights_file(name)
-    return Model(network, found.name, found.sha256, on, found.card, cache, calibration=found.calibration, path=path)
+    return Model(
+        network, weights.name, weights.sha256, on, weights.card, cache, calibration=weights.calibration, path=path
+    )
 
 
 @dataclass(eq=False)
@@ -108,26 +110,26 @@ class Model:
         """
         volume = Volume.of(scan)
 
-        def step(share: float, what: str) -> None:
+        def step(share: float, text: str) -> None:
             if cancelled is not None and cancelled():
                 raise CancelledError(f"embedding of {volume.name or 'the scan'} was cancelled; no map was stored.")
             if progress is not None:
-                progress(share, what)
+                progress(share, text)
 
         step(0.0, "reading the cache")
         scan_hash = volume_hash(volume)
         provenance = Provenance(self.name, self.weights_hash, volume.name, scan_hash, self.network.metric)
-        kept = self.cache.get(provenance) if self.cache is not None else None
-        if kept is None and only_kept:
+        embedding = self.cache.get(provenance) if self.cache is not None else None
+        if embedding is None and only_kept:
             raise CancelledError(f"{volume.name or 'the scan'}: the cache contains no map of it.")
-        if kept is None:
-            kept = self._compute(volume, provenance, step)
+        if embedding is None:
+            embedding = self._compute(volume, provenance, step)
             if self.cache is not None:
-                self.cache.put(kept)
+                self.cache.put(embedding)
                 # a file stores fewer bits per value. Read the map back, so that the first answers equal later answers.
-                kept = self.cache.get(provenance) or kept
+                embedding = self.cache.get(provenance) or embedding
         # the cache may hold the map of a scan with the same voxels but another name
-        result = replace(kept, provenance=provenance, notes=volume.notes, calibration=self.calibration)
+        result = replace(embedding, provenance=provenance, notes=volume.notes, calibration=self.calibration)
         if progress is not None:
             progress(1.0, "done")
         return result
@@ -136,18 +138,18 @@ class Model:
         if not volume.path:  # a file was checked when it was read
             check_voxels(volume)
         check_kind(volume, self.network.spec.planar, self.name)
-        found, log_odds = self._run_network(volume, provenance, step)
+        embedding, log_odds = self._run_network(volume, provenance, step)
 
         def embed_copy(copy: Volume) -> EmbeddingMap:
-            return self._run_network(copy, provenance, lambda share, what: step(0.95, "checking the orientation"))[0]
+            return self._run_network(copy, provenance, lambda share, text: step(0.95, "checking the orientation"))[0]
 
         if volume.is_film:
             if not volume.is_projection:
-                check_film(found, volume, embed_copy)
-            return found
-        mirrored = {axis: embed_copy(turn_over(volume, axis)) for axis in doubtful_axes(found, log_odds)}
-        found = replace(found, faults=find_faults(found, log_odds, mirrored))
-        return found.with_spine(read_spine(found, volume))
+                check_film(embedding, volume, embed_copy)
+            return embedding
+        mirrored = {axis: embed_copy(turn_over(volume, axis)) for axis in doubtful_axes(embedding, log_odds)}
+        embedding = replace(embedding, faults=find_faults(embedding, log_odds, mirrored))
+        return embedding.with_spine(read_spine(embedding, volume))
 
     @torch.no_grad()
     def _run_network(
@@ -160,10 +162,10 @@ class Model:
             network.spacing_mm,
             network.lattice,
             network.size_step,
-            lambda share, what: step(0.05 + 0.45 * share, what),
+            lambda share, text: step(0.05 + 0.45 * share, text),
         )
         step(0.5, "embedding")
-        found = self._run_scales(network.prepare(grid.hu), lambda share: step(0.5 + 0.45 * share, "embedding"))
+        features = self._run_scales(network.prepare(grid.hu), lambda share: step(0.5 + 0.45 * share, "embedding"))
         cell_mm = np.asarray(grid.spacing_mm) * network.stride
         cell_to_ras = np.diag([*cell_mm, 1.0])
         cell_to_ras[:3, 3] = grid.origin_ras + (network.stride - 1) / 2 * np.asarray(grid.spacing_mm)
@@ -171,17 +173,17 @@ class Model:
         cells = (share >= _BODY_SHARE) & _centres_inside(volume, cell_to_ras, share.shape)
         if not cells.any():
             raise no_patient(volume)
-        coordinate, boxes = found.coordinate, {}
-        if found.organs is not None:
-            organs = found.organs * cells
+        coordinate, boxes = features.coordinate, {}
+        if features.organs is not None:
+            organs = features.organs * cells
             coordinate = anchored(coordinate, organs, network.organs.places, cells, cell_mm)
             boxes = organ_boxes(organs, network.organ_names, cell_to_ras)
-        found_map = EmbeddingMap(
+        embedding = EmbeddingMap(
             coordinate * (network.unit_mm or 1.0), cells, cell_to_ras, volume.ijk_to_ras, volume.shape, provenance,
-            volume.notes, found.local, self.calibration, boxes,
-            image=film_levels(grid.hu) if volume.is_film else levels_of(grid.hu),
+            volume.notes, features.local, self.calibration, boxes,
+            image=film_grey_values(grid.hu) if volume.is_film else grey_values_of(grid.hu),
         )  # fmt: skip
-        return found_map, (0.0, 0.0, 0.0) if volume.is_film else orientation_of(grid, body)
+        return embedding, (0.0, 0.0, 0.0) if volume.is_film else orientation_of(grid, body)
 
     def _run_scales(self, x: torch.Tensor, step: Callable[[float], None]) -> Features:
         """Run the network on one scan at each of its scales. Returns the features, with averaged coordinates.
@@ -189,7 +191,7 @@ class Model:
         The network was trained to give the same coordinate at any scale, so the average has a smaller error. The
         features have no batch axis. x: (1, k, j, i), input of the network.
         """
-        scales, found = self.network.scales, Features()
+        scales, features = self.network.scales, Features()
         coordinates = []
         for number, scale in enumerate(scales):
 
@@ -197,12 +199,12 @@ class Model:
                 step((done + share) / len(scales))
 
             if scale == 1.0:
-                found = self._run(x, True, step_of_scale)
-                coordinates.append(found.coordinate)
+                features = self._run(x, True, step_of_scale)
+                coordinates.append(features.coordinate)
             else:
                 part = self._run(_resized(x, scale, self.network.size_step), False, step_of_scale)
                 coordinates.append(_resampled(part.coordinate, x.shape, scale, self.network.stride))
-        return found._replace(coordinate=sum(coordinates) / len(scales))
+        return features._replace(coordinate=sum(coordinates) / len(scales))
 
     def _run(self, x: torch.Tensor, descriptors: bool, step: Callable[[float], None]) -> Features:
         """Run the network on `x` (1, k, j, i); in slabs along k if the whole `x` needs too much memory."""
@@ -223,11 +225,11 @@ class Model:
                 # on a CPU, `Convolution` chooses the number type
                 with mixed_precision(self.device, torch.float16 if self.device.type == "cuda" else torch.float32):
                     if need > budget:
-                        found = run_in_slabs(network, x, slab_cells, self.device, step, descriptors)
+                        features = run_in_slabs(network, x, slab_cells, self.device, step, descriptors)
                     else:
-                        found = network(x[None].to(self.device), descriptors)
+                        features = network(x[None].to(self.device), descriptors)
                 step(1.0)
-                return _without_batch(found)
+                return _without_batch(features)
             except (MemoryError, RuntimeError) as error:
                 if not is_out_of_memory(error):
                     raise
@@ -248,11 +250,12 @@ def run_in_slabs(
     """Compute the features of input (1, k, j, i) slab by slab. Returns them on the CPU, as a batch of one.
 
     The coordinate of a cell depends on the whole body. So independent tiles would give other coordinates than the whole
-    scan (measured: up to 17 mm with 20 cm of overlap, 3 mm with 30 cm). But only the finest level of the U-Net and the
-    local descriptors need much memory, and they depend on a few cells only. So slabs along k are computed one by
-    one, in two passes: first the finest level of the encoder, then the finest level of the decoder and the descriptors.
-    Between the passes, the coarser levels, with an eighth of the cells, are computed for the whole scan at once. Apart
-    from rounding, the result is the same as without slabs. The global descriptor is left out; only training needs it.
+    scan (measured: up to 17 mm with 20 cm of overlap, 3 mm with 30 cm). But only the finest resolution of the U-Net and
+    the local descriptors need much memory, and they depend on a few cells only. So slabs along k are computed one by
+    one, in two passes: first the finest resolution of the encoder, then the finest resolution of the decoder and the
+    descriptors. Between the passes, the coarser resolutions, with an eighth of the cells, are computed for the whole
+    scan at once. Apart from rounding, the result is the same as without slabs. The global descriptor is left out; only
+    training needs it.
 
     slab_cells: thickness of a slab in cells along k; even, so that no 2 x 2 x 2 block of the pooling is split.
     step: called after each slab with the fraction of the work done.
@@ -277,20 +280,22 @@ def run_in_slabs(
     for number, (low, high) in enumerate(slabs):
         a, b = max(low - reach, 0), min(high + reach, cells)
         part = x[None, :, a * stride : b * stride].to(device)
-        found = network.finish(coarse[:, :, a // 2 : -(-b // 2)], fine(a, b), part, descriptors)
+        slab_features = network.finish(coarse[:, :, a // 2 : -(-b // 2)], fine(a, b), part, descriptors)
         steps = (1, 1, STRIDE // LOCAL_STRIDE, 1)
         parts.append(
             [
                 None if part is None else part[:, :, (low - a) * n : (high - a) * n].cpu()
-                for part, n in zip(found, steps, strict=True)
+                for part, n in zip(slab_features, steps, strict=True)
             ]
         )
         step(0.5 + 0.5 * (number + 1) / len(slabs))
-    return Features(*(None if of[0] is None else torch.cat(of, dim=2) for of in zip(*parts, strict=True)))
+    return Features(
+        *(None if slab_values[0] is None else torch.cat(slab_values, dim=2) for slab_values in zip(*parts, strict=True))
+    )
 
 
-def _without_batch(found: Features) -> Features:
-    coordinate, _, local, organs = (None if value is None else value[0].cpu() for value in found)
+def _without_batch(features: Features) -> Features:
+    coordinate, _, local, organs = (None if value is None else value[0].cpu() for value in features)
     return Features(coordinate.float(), None, None if local is None else in_rows(local.half()), organs)
 
 
@@ -319,13 +324,13 @@ def _read_along_axes(x: torch.Tensor, places: list[np.ndarray]) -> torch.Tensor:
 def check_kind(volume: Volume, planar: bool, name: str) -> None:
     """Raise VolumeError unless the weights `name` embed scans of this kind. planar: True for weights for films."""
     if volume.is_film != planar:
-        kind, other, remedy = (
+        kind, required, remedy = (
             ("film", "CTs", "find points in films with `match` and film-open; boxes, words and registration need a CT.")
             if volume.is_film
             else ("CT", "films", "choose weights for CTs.")
         )
         who = volume.path or volume.name or "the scan"
-        raise VolumeError(f"{who}: is a {kind}, but the weights {name} are for {other}; {remedy}")
+        raise VolumeError(f"{who}: is a {kind}, but the weights {name} are for {required}; {remedy}")
 
 
 def volume_hash(volume: Volume) -> str:

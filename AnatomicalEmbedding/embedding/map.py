@@ -41,8 +41,8 @@ class EmbeddingMap:
         calibration: predicts the errors of matches made with the weights, or None; not stored in the map's file.
         organ_boxes: organ -> (2, 3) lowest and highest corner, RAS mm, for the organs that the network finds.
         faults: signs that the scan is stored wrongly, such as "left and right are swapped"; usually empty.
-        image: uint8, the scan as grey levels 0 to 255 (`working_grid.levels_of`), with `voxels_per_cell` voxels along
-            each axis of a cell; or None.
+        image: uint8, the scan as grey values 0 to 255 (`working_grid.grey_values_of`), with `voxels_per_cell` voxels
+            along each axis of a cell; or None.
         spine: the vertebrae of the scan, by which `coordinate` is corrected; None if the scan shows no spine.
     """
 
@@ -99,9 +99,9 @@ class EmbeddingMap:
     def with_spine(self, spine: Spine | None) -> EmbeddingMap:
         """Return the map with coordinates that are corrected by a spine; None: as the network computed them."""
         coordinate = self.coordinate
-        for each, sign in ((self.spine, -1), (spine, 1)):
-            if each is not None:
-                coordinate = coordinate + sign * self._correction(each)
+        for corrected_spine, sign in ((self.spine, -1), (spine, 1)):
+            if corrected_spine is not None:
+                coordinate = coordinate + sign * self._correction(corrected_spine)
         return replace(self, coordinate=coordinate, spine=spine)
 
     def _correction(self, spine: Spine) -> torch.Tensor:
@@ -130,8 +130,8 @@ class EmbeddingMap:
         return self.image.shape[0] // self.body.shape[0]
 
     @cached_property
-    def levels(self) -> torch.Tensor:
-        """The grey levels of `image` divided by 255: float32 (1, 1, *image.shape)."""
+    def grey_values(self) -> torch.Tensor:
+        """The grey values of `image` divided by 255: float32 (1, 1, *image.shape)."""
         return self.image[None, None].float() / 255
 
     @cached_property
@@ -170,7 +170,7 @@ class EmbeddingMap:
         if self.local is not None:
             _ = self.local_rows, self.local_body
         if self.image is not None:
-            _ = self.levels
+            _ = self.grey_values
 
     @property
     def body_bounds_ras(self) -> np.ndarray:

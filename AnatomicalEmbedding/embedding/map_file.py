@@ -24,7 +24,7 @@ from safetensors import safe_open
 from ..errors import MapError
 from ..scan.boxes import boxes_from_json, boxes_to_json
 from ..spine.vertebrae import spine_from_json, spine_to_json
-from .tensor_files import DAMAGED, NewerFormatError, about_in, check_fields, check_size, write_tensor_file
+from .tensor_files import DAMAGED, NewerFormatError, check_fields, check_size, metadata_in, write_tensor_file
 
 SUFFIX = ".map.safetensors"
 FORMAT_VERSION = 6  # versions 1 to 4 stored every cell, uncompressed; version 5 stored no spine
@@ -68,7 +68,7 @@ def write_map_file(path: str | Path, fields: Mapping[str, Any]) -> None:
         "cell_to_ras": torch.from_numpy(np.ascontiguousarray(fields["cell_to_ras"])),
         "scan_to_ras": torch.from_numpy(np.ascontiguousarray(fields["scan_to_ras"])),
     }
-    about = {
+    metadata = {
         "format_version": FORMAT_VERSION,
         "body_shape": list(body.shape),
         "scan_shape": list(fields["scan_shape"]),
@@ -78,12 +78,12 @@ def write_map_file(path: str | Path, fields: Mapping[str, Any]) -> None:
         "organ_boxes": boxes_to_json(fields["organ_boxes"]),
         "spine": spine_to_json(fields["spine"]),
     }
-    tensors["coordinate"], about["coordinate_range"] = _encode_coordinates(fields["coordinate"][:, body].T)
+    tensors["coordinate"], metadata["coordinate_range"] = _encode_coordinates(fields["coordinate"][:, body].T)
     if fields["image"] is not None:
         tensors["image"] = fields["image"]
     if fields["local"] is not None:
         tensors |= _encode_descriptors(fields["local"], body)
-    write_tensor_file(path, tensors, {_METADATA_KEY: json.dumps(about, sort_keys=True)}, MapError)
+    write_tensor_file(path, tensors, {_METADATA_KEY: json.dumps(metadata, sort_keys=True)}, MapError)
 
 
 def read_map_file(path: str | Path, descriptors: bool = True) -> dict[str, Any]:
@@ -95,15 +95,15 @@ def read_map_file(path: str | Path, descriptors: bool = True) -> dict[str, Any]:
     Raises:
         MapError: the file is missing, damaged, not a map, or of another version of this program.
     """
-    with _opened(path) as (file, about):
-        body = _unpack(file.get_tensor("body"), about["body_shape"])
-        found = _read_fields(file, about, body)
+    with _opened(path) as (file, metadata):
+        body = _unpack(file.get_tensor("body"), metadata["body_shape"])
+        fields = _read_fields(file, metadata, body)
         if descriptors:
             k, j, i = body.shape
             everywhere = slice(0, k), slice(0, j), slice(0, i)
-            found["local"] = _decode_descriptors(file, body, everywhere)
-            found["image"] = _read_image(file, body)
-        return found
+            fields["local"] = _decode_descriptors(file, body, everywhere)
+            fields["image"] = _read_image(file, body)
+        return fields
 
 
 def read_descriptors(path: str | Path, body: torch.Tensor, box: CellBox) -> torch.Tensor | None:
@@ -127,38 +127,38 @@ def _opened(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
         raise MapError(f"{path}: no such file; check the path.")
     try:
         with safe_open(str(path), "pt") as file:
-            about = about_in(file, _METADATA_KEY, FORMAT_VERSION)
-            if about["format_version"] < FORMAT_VERSION:
+            metadata = metadata_in(file, _METADATA_KEY, FORMAT_VERSION)
+            if metadata["format_version"] < FORMAT_VERSION:
                 raise MapError(f"{path}: was written by an older version of this program; embed the scan again.")
-            yield file, about
+            yield file, metadata
     except NewerFormatError:
         raise MapError(f"{path}: was written by a newer version; update the program or embed the scan again.") from None
     except DAMAGED:
         raise MapError(f"{path}: is damaged, or is not an embedding map; embed the scan again.") from None
 
 
-def _read_fields(file: Any, about: dict[str, Any], body: torch.Tensor) -> dict[str, Any]:
-    check_fields(Provenance, about["provenance"])
+def _read_fields(file: Any, metadata: dict[str, Any], body: torch.Tensor) -> dict[str, Any]:
+    check_fields(Provenance, metadata["provenance"])
     matrices = [file.get_tensor(name) for name in ("cell_to_ras", "scan_to_ras")]
     check_matrices(*(matrix[None] for matrix in matrices))
-    shape = about["scan_shape"]
+    shape = metadata["scan_shape"]
     if len(shape) != 3 or not all(isinstance(n, int) and 0 < n < _LARGEST_SCAN_VOXELS for n in shape):
         raise ValueError("a scan cannot have this size")
     steps = file.get_tensor("coordinate")
     check_size(steps, (int(body.sum()), 3), torch.int16)
     coordinate = torch.zeros(3, *body.shape)
-    coordinate[:, body] = _decode_coordinates(steps, about["coordinate_range"]).T
+    coordinate[:, body] = _decode_coordinates(steps, metadata["coordinate_range"]).T
     return {
         "coordinate": coordinate,
         "body": body,
         "cell_to_ras": matrices[0].numpy(),
         "scan_to_ras": matrices[1].numpy(),
         "scan_shape": tuple(shape),
-        "provenance": Provenance(**about["provenance"]),
-        "notes": tuple(map(str, about["notes"])),
-        "faults": tuple(map(str, about["faults"])),
-        "organ_boxes": boxes_from_json(about["organ_boxes"]),
-        "spine": spine_from_json(about["spine"]),
+        "provenance": Provenance(**metadata["provenance"]),
+        "notes": tuple(map(str, metadata["notes"])),
+        "faults": tuple(map(str, metadata["faults"])),
+        "organ_boxes": boxes_from_json(metadata["organ_boxes"]),
+        "spine": spine_from_json(metadata["spine"]),
     }
 
 
@@ -181,12 +181,12 @@ def _encode_coordinates(coordinates: torch.Tensor) -> tuple[torch.Tensor, dict[s
     return steps.short(), {"middle": middle.tolist(), "step": step}
 
 
-def _decode_coordinates(steps: torch.Tensor, about: Mapping[str, Any]) -> torch.Tensor:
-    middle, step = torch.tensor(about["middle"], dtype=torch.float64), float(about["step"])
-    found = middle + step * steps.double()
-    if middle.shape != (3,) or not bool((found.abs() <= _LARGEST_COORDINATE).all()):
+def _decode_coordinates(steps: torch.Tensor, metadata: Mapping[str, Any]) -> torch.Tensor:
+    middle, step = torch.tensor(metadata["middle"], dtype=torch.float64), float(metadata["step"])
+    coordinates = middle + step * steps.double()
+    if middle.shape != (3,) or not bool((coordinates.abs() <= _LARGEST_COORDINATE).all()):
         raise ValueError("a coordinate lies beyond any body")
-    return found.float()
+    return coordinates.float()
 
 
 def _encode_descriptors(local: torch.Tensor, body: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -211,9 +211,9 @@ def _decode_descriptors(file: Any, body: torch.Tensor, box: CellBox) -> torch.Te
     described = _with_neighbours(body)
     count, channels = int(described.sum()), file.get_slice("local").get_shape()[-1]
     row = (described.flatten().cumsum(0) - 1).view(described.shape)[box]
-    here = described[box]
-    wanted = row[here]
-    first, last = (int(wanted[0]), int(wanted[-1]) + 1) if len(wanted) else (0, 0)
+    in_box = described[box]
+    rows_in_box = row[in_box]
+    first, last = (int(rows_in_box[0]), int(rows_in_box[-1]) + 1) if len(rows_in_box) else (0, 0)
     shapes = {"local": (8, channels), "local_low": (4, channels), "local_scale": (8,)}
     dtypes = {"local": torch.int8, "local_low": torch.uint8, "local_scale": torch.float32}
     parts = []
@@ -223,14 +223,14 @@ def _decode_descriptors(file: Any, body: torch.Tensor, box: CellBox) -> torch.Te
         part = file.get_slice(name)[first:last]
         if part.dtype != dtypes[name]:
             raise ValueError(f"{name} is of another type")
-        parts.append(part if last - first == len(wanted) else part[wanted - first])
+        parts.append(part if last - first == len(rows_in_box) else part[rows_in_box - first])
     high, low, scale = parts
     if not bool(((scale >= 0) & (scale <= 1)).all()):
         raise ValueError("the descriptors have no length")
     steps = high.short() * 16 + torch.cat([low & 15, low >> 4], dim=1)
-    k, j, i = here.shape
+    k, j, i = in_box.shape
     cells = torch.zeros(k, j, i, 8, channels, dtype=torch.half)
-    cells[here] = (steps * scale[..., None]).half()
+    cells[in_box] = (steps * scale[..., None]).half()
     fine = cells.view(k, j, i, 2, 2, 2, channels).permute(0, 3, 1, 4, 2, 5, 6)
     return fine.reshape(2 * k, 2 * j, 2 * i, channels).movedim(-1, 0)
 

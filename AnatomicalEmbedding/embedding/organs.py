@@ -28,11 +28,11 @@ def organ_boxes(organs: torch.Tensor, names: Sequence[str], cell_to_ras: np.ndar
     organs: (n, k, j, i) share of each cell that each organ of `names` fills. cell_to_ras: (4, 4), without rotation.
     """
     boxes: dict[str, np.ndarray] = {}
-    seen = torch.nonzero(organs.amax((1, 2, 3)) > _INSIDE).flatten()
-    if not len(seen):
+    visible = torch.nonzero(organs.amax((1, 2, 3)) > _INSIDE).flatten()
+    if not len(visible):
         return boxes
-    shares = organs[seen].numpy()
-    for number, share, parts in zip(seen.tolist(), shares, _connected_parts(shares > _CONNECTED), strict=True):
+    shares = organs[visible].numpy()
+    for number, share, parts in zip(visible.tolist(), shares, _connected_parts(shares > _CONNECTED), strict=True):
         cells = _box_in_cells(share, parts)
         if cells is not None:
             boxes[names[number]] = np.round(cells * np.diag(cell_to_ras)[:3] + cell_to_ras[:3, 3], 2)
@@ -43,8 +43,8 @@ def _connected_parts(masks: np.ndarray) -> np.ndarray:
     """Return (n, k, j, i): the number of the connected part that contains each cell, from 1; 0 outside the masks."""
     # The masks are stacked along k with empty layers between them: one call of SimpleITK is faster than n calls.
     picture = np.pad(masks, ((0, 0), (0, 1), (0, 0), (0, 0))).astype(np.uint8)
-    found = sitk.ConnectedComponent(sitk.GetImageFromArray(picture.reshape(-1, *picture.shape[2:])), True)
-    return sitk.GetArrayFromImage(found).reshape(picture.shape)[:, :-1]
+    labels = sitk.ConnectedComponent(sitk.GetImageFromArray(picture.reshape(-1, *picture.shape[2:])), True)
+    return sitk.GetArrayFromImage(labels).reshape(picture.shape)[:, :-1]
 
 
 def _box_in_cells(share: np.ndarray, parts: np.ndarray) -> np.ndarray | None:
@@ -54,17 +54,17 @@ def _box_in_cells(share: np.ndarray, parts: np.ndarray) -> np.ndarray | None:
     weight = np.bincount(parts.ravel(), weights=share.ravel())
     weight[0] = 0
     part = parts == weight.argmax()
-    near = part.copy()  # the part and its neighbours; SimpleITK would need 20 times as long for so few cells
+    neighbourhood = part.copy()  # the part and its neighbours; SimpleITK would need 20 times as long for so few cells
     for axis in range(3):
-        inner, along = np.swapaxes(part, 0, axis), np.swapaxes(near, 0, axis)
+        inner, along = np.swapaxes(part, 0, axis), np.swapaxes(neighbourhood, 0, axis)
         along[1:] |= inner[:-1]
         along[:-1] |= inner[1:]
-    share = share * near
+    share = share * neighbourhood
     if share.max() <= _INSIDE:
         return None
     faces = []
     for axis in (2, 1, 0):
-        across = share.max(axis=tuple(other for other in range(3) if other != axis))
+        across = share.max(axis=tuple(across_axis for across_axis in range(3) if across_axis != axis))
         first, last = np.flatnonzero(across > _INSIDE)[[0, -1]]
         low, high = first - 0.5, last + 0.5
         if first > 0:

@@ -54,7 +54,7 @@ def orientation_of(grid: WorkingGrid, body: np.ndarray) -> tuple[float, float, f
         grid: working grid with air outside the body.
         body: bool (k, j, i).
     """
-    right, front, up = (round(float(each), 2) for each in log_odds_of(_network(), in_cells(grid, body)))
+    right, front, up = (round(float(odds), 2) for odds in log_odds_of(_network(), in_cells(grid, body)))
     return right, front, up
 
 
@@ -101,30 +101,33 @@ def find_faults(
     turned = [log_odds[0] < -_SURE]
     for axis, odds in enumerate(log_odds[1:], 1):
         turned.append(times.get(axis, 0.0) > (1 / _MUCH if odds < -_SURE else _MUCH))
-    found = [fault for fault, is_turned in zip(FAULTS, turned, strict=True) if is_turned]
-    if not found:
+    faults = [fault for fault, is_turned in zip(FAULTS, turned, strict=True) if is_turned]
+    if not faults:
         if heights_fall(embedding):
-            found.append(JOINED)
+            faults.append(JOINED)
         if measured and fit.misfit_mm > _UNLIKE * fit.radius_mm:
-            found.append(UNLIKE)
+            faults.append(UNLIKE)
         elif measured and not all(low < scale < high for scale, (low, high) in zip(fit.scales, _SIZES, strict=True)):
-            found.append(UNUSUAL_SIZE)
-    return tuple(found)
+            faults.append(UNUSUAL_SIZE)
+    return tuple(faults)
 
 
 def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
-    """Return (3, k, j, i) for 12 mm cells: mean and standard deviation of grey levels (0 to 1), share of body voxels.
+    """Return (3, k, j, i) for 12 mm cells: mean and standard deviation of grey values (0 to 1), share of body voxels.
 
     The result is cropped to the body, so that the network does not see on which side a working grid has more air.
     """
     window = [max(1, round(cell / step)) for cell, step in zip(_CELL_MM, grid.spacing_mm, strict=True)][::-1]
     image = piecewise_linear(grid.hu, _HU, _LEVELS)
-    both = F.avg_pool3d(torch.stack([image, image.square()]), window)
+    moments = F.avg_pool3d(torch.stack([image, image.square()]), window)
     share = F.avg_pool3d(torch.from_numpy(body)[None].float(), window)
-    spread = (both[1] - both[0].square()).clamp_min(0).sqrt()
-    cells = torch.cat([both[:1], spread[None], share])
-    held = [torch.nonzero(share[0].amax([other for other in range(3) if other != axis])) for axis in range(3)]
-    return cells[(slice(None), *(slice(int(at[0]), int(at[-1]) + 1) for at in held))]
+    spread = (moments[1] - moments[0].square()).clamp_min(0).sqrt()
+    cells = torch.cat([moments[:1], spread[None], share])
+    rows = [
+        torch.nonzero(share[0].amax([across_axis for across_axis in range(3) if across_axis != axis]))
+        for axis in range(3)
+    ]
+    return cells[(slice(None), *(slice(int(row[0]), int(row[-1]) + 1) for row in rows))]
 
 
 def _padded(cells: torch.Tensor, shift: tuple[int, int, int]) -> torch.Tensor:
@@ -143,9 +146,9 @@ def _padded(cells: torch.Tensor, shift: tuple[int, int, int]) -> torch.Tensor:
 def _network() -> MirrorNetwork:
     path = resource("Orientation") / "ct.safetensors"
     try:
-        about, state = read_tensor_file(path, METADATA_KEY, FORMAT_VERSION)
-        first, second, third = map(int, about["widths"])
-        network = made_for(lambda: MirrorNetwork((first, second, third), int(about["members"])), state)
+        metadata, state = read_tensor_file(path, METADATA_KEY, FORMAT_VERSION)
+        first, second, third = map(int, metadata["widths"])
+        network = made_for(lambda: MirrorNetwork((first, second, third), int(metadata["members"])), state)
         network.load_state_dict(state)
         return network.eval()
     except DAMAGED:

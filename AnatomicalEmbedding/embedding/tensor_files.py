@@ -41,25 +41,25 @@ def read_tensor_file(
         One of the errors in DAMAGED: the file is missing or damaged, or a tensor holds NaN or infinity.
     """
     with safe_open(str(path), "pt") as file:
-        about = about_in(file, key, newest)
+        metadata = metadata_in(file, key, newest)
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
     for name, values in tensors.items():
         if values.is_floating_point() and not math.isfinite(values.sum(dtype=torch.float64)):
             raise ValueError(f"{name} holds NaN or infinity")
-    return about, tensors
+    return metadata, tensors
 
 
-def about_in(file: Any, key: str, newest: int | None = None) -> dict[str, Any]:
+def metadata_in(file: Any, key: str, newest: int | None = None) -> dict[str, Any]:
     """Read the JSON object under `key` in a file's metadata. Raises NewerFormatError for versions above `newest`."""
-    about = parse_json((file.metadata() or {})[key])
-    if not isinstance(about, dict):
+    metadata = parse_json((file.metadata() or {})[key])
+    if not isinstance(metadata, dict):
         raise ValueError("no facts")
     if newest is not None:
-        if not isinstance(about["format_version"], int):
+        if not isinstance(metadata["format_version"], int):
             raise ValueError("no version")
-        if about["format_version"] > newest:
+        if metadata["format_version"] > newest:
             raise NewerFormatError
-    return about
+    return metadata
 
 
 def check_fields(kind: type, values: Mapping[str, Any]) -> None:
@@ -76,9 +76,9 @@ def check_fields(kind: type, values: Mapping[str, Any]) -> None:
 def _is_of(hint: Any, value: Any) -> bool:
     origin, inner = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return any(_is_of(one, value) for one in inner)
+        return any(_is_of(alternative, value) for alternative in inner)
     if origin is list or (origin is tuple and inner[1:] == (...,)):
-        return isinstance(value, list | tuple) and all(_is_of(inner[0], each) for each in value)
+        return isinstance(value, list | tuple) and all(_is_of(inner[0], item) for item in value)
     if origin is tuple:
         return isinstance(value, list | tuple) and len(value) == len(inner) and all(map(_is_of, inner, value))
     if hint is float:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from ..scan.volume import Volume
 
 AIR_HU = -1000.0
-# CT numbers and their levels (0 to 255), linear in between
+# CT numbers and their grey values (0 to 255), linear in between
 _KNOTS_HU = (-1000, -800, -400, -100, 100, 400, 1300)
 _KNOTS = (0.0, 25.5, 127.5, 158.1, 183.6, 204.0, 255.0)
 _SLAB = 32  # layers of an oblique scan that are interpolated at a time, which bounds the memory of their points
@@ -46,8 +46,8 @@ class WorkingGrid:
         return matrix
 
 
-def levels_of(hu: torch.Tensor) -> torch.Tensor:
-    """Convert HU to grey levels (uint8, 0 to 255). Matching compares the grey levels of two scans."""
+def grey_values_of(hu: torch.Tensor) -> torch.Tensor:
+    """Convert HU to grey values (uint8, 0 to 255). Matching compares the grey values of two scans."""
     whole = hu.round().clamp(_KNOTS_HU[0], _KNOTS_HU[-1]).long() - _KNOTS_HU[0]
     table = np.interp(np.arange(_KNOTS_HU[0], _KNOTS_HU[-1] + 1), _KNOTS_HU, _KNOTS)
     return torch.from_numpy(np.rint(table).astype(np.uint8))[whole]
@@ -171,14 +171,14 @@ def _sample_oblique(array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray
     bi, bj, bk = (int(b) for b in bins)
     source = torch.from_numpy(_sum_of_bins(array, (bk, bj, bi))).float().div_(bi * bj * bk).sub_(AIR_HU)
     to_source = _normalising(np.array(source.shape[::-1])) @ grid_to_ijk
-    found = torch.empty(*(int(n) for n in size_ijk[::-1]))
-    for k in range(0, len(found), _SLAB):
-        part, shift = found[k : k + _SLAB], np.eye(4)
+    grid = torch.empty(*(int(n) for n in size_ijk[::-1]))
+    for k in range(0, len(grid), _SLAB):
+        part, shift = grid[k : k + _SLAB], np.eye(4)
         shift[2, 3] = k
         theta = to_source @ shift @ np.linalg.inv(_normalising(np.array(part.shape[::-1])))
         points = F.affine_grid(torch.from_numpy(theta[None, :3]).float(), [1, 1, *part.shape], align_corners=False)
         part.copy_(F.grid_sample(source[None, None], points, align_corners=False)[0, 0])
-    return found.add_(AIR_HU)
+    return grid.add_(AIR_HU)
 
 
 def _normalising(size_ijk: np.ndarray) -> np.ndarray:

@@ -46,17 +46,17 @@ _CHUNK_POINTS = 128
 class Blocks:
     """The tissue at m places (nodes) around each of n template points.
 
-    descriptors: (n, m, l), l numbers for each node. seen: (n, m) bool, whether the node lies in the body.
+    descriptors: (n, m, l), l numbers for each node. in_body: (n, m) bool, whether the node lies in the body.
     """
 
     descriptors: torch.Tensor
-    seen: torch.Tensor
+    in_body: torch.Tensor
 
     def repeat(self, times: int) -> Blocks:
-        return Blocks(self.descriptors.repeat(times, 1, 1), self.seen.repeat(times, 1))
+        return Blocks(self.descriptors.repeat(times, 1, 1), self.in_body.repeat(times, 1))
 
     def select(self, index: torch.Tensor) -> Blocks:
-        return Blocks(self.descriptors[index], self.seen[index])
+        return Blocks(self.descriptors[index], self.in_body[index])
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ class _Layout:
         self.dither = (torch.arange(1, len(nodes) + 1)[:, None] * _DITHER % 1 - 0.5).float() * ~self.flat
         place = nodes * mm
         self.answering = torch.nonzero(place.norm(dim=1) <= _NODE_MM).flatten()
-        apart = torch.cdist(place[self.answering], place)
-        block = torch.exp(-apart.square() / (2 * _BLOCK_SIGMA_MM**2)) * (apart <= _BLOCK_MM)
+        distance = torch.cdist(place[self.answering], place)
+        block = torch.exp(-distance.square() / (2 * _BLOCK_SIGMA_MM**2)) * (distance <= _BLOCK_MM)
         self.block = block / block.sum(1, keepdim=True)
         reach = torch.from_numpy(reach_of(_SEARCH_MM, np.array(local_mm)) * thin)
         k, j, i = (torch.arange(-int(r), int(r) + 1) for r in reach.flip(0))
@@ -126,36 +126,36 @@ def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
     layout = _Layout(_local_mm(template))
     place = (cells.double() + 0.5) * 2 - 0.5  # in local cells
     around = place[:, None] + layout.nodes + layout.dither
-    found = read_rows(template.local_rows, template.local.shape[1:], around)
+    descriptors = read_rows(template.local_rows, template.local.shape[1:], around)
     index, on_grid = flat_index(around.round().long(), template.local_body.shape)
-    return Blocks(F.normalize(found, dim=2), on_grid & template.local_body.flatten()[index])
+    return Blocks(F.normalize(descriptors, dim=2), on_grid & template.local_body.flatten()[index])
 
 
 def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) -> BlockAnswers:
     """Improve first answers by comparing descriptors. first_cells: (n, 3) i, j, k of these answers in the target."""
     layout = _Layout(_local_mm(rows.maps[0]))
     first = (first_cells.double() + 0.5) * 2 - 0.5
-    found = _in_parts(blocks, rows, first, first, layout)
+    answers = _in_parts(blocks, rows, first, first, layout)
     # an answer far from the first answer may lie at the border of the box: search again around the new answer
-    far = torch.nonzero(found.moved_mm > _AGAIN_MM).flatten()
-    if len(far):
-        again = _in_parts(blocks.select(far), rows.select(far), found.cells[far], first[far], layout)
+    moved = torch.nonzero(answers.moved_mm > _AGAIN_MM).flatten()
+    if len(moved):
+        again = _in_parts(blocks.select(moved), rows.select(moved), answers.cells[moved], first[moved], layout)
         for name in ("cells", "similarity", "spread_mm", "moved_mm"):
-            getattr(found, name)[far] = getattr(again, name)
-    return replace(found, cells=(found.cells + 0.5) / 2 - 0.5)
+            getattr(answers, name)[moved] = getattr(again, name)
+    return replace(answers, cells=(answers.cells + 0.5) / 2 - 0.5)
 
 
 def _in_parts(
-    blocks: Blocks, rows: TargetRows, about: torch.Tensor, first: torch.Tensor, layout: _Layout
+    blocks: Blocks, rows: TargetRows, centres: torch.Tensor, first: torch.Tensor, layout: _Layout
 ) -> BlockAnswers:
     """Match n points in batches, to save memory. about, first: (n, 3), in half cells of the target: the place around
     which a point is searched for, and the first answer, found by body coordinates."""
-    if blocks.seen.shape[1] != len(layout.nodes):
+    if blocks.in_body.shape[1] != len(layout.nodes):
         raise MapError(
             "the maps have cells of different sizes, or the points were prepared by another version of this program; "
             "embed both scans again with the same weights."
         )
-    every = (blocks.descriptors, blocks.seen, about, first)
+    every = (blocks.descriptors, blocks.in_body, centres, first)
     parts = [
         _match(Blocks(d, s), part, a, f, layout)
         for part, d, s, a, f in zip(
@@ -166,39 +166,39 @@ def _in_parts(
 
 
 def _match(
-    blocks: Blocks, rows: TargetRows, about: torch.Tensor, first: torch.Tensor, layout: _Layout
+    blocks: Blocks, rows: TargetRows, centres: torch.Tensor, first: torch.Tensor, layout: _Layout
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     local_mm = torch.tensor(_local_mm(rows.maps[0]))
-    start = about.round().long()
+    start = centres.round().long()
     similarity, body = _similarities(blocks.descriptors, rows, start + layout.low, layout)
-    similarity, held = (
+    similarity, in_body = (
         x.view(len(start), len(layout.nodes), -1) for x in (similarity, body.index_select(1, layout.cell).float())
     )
-    held = held * blocks.seen[..., None]
+    in_body = in_body * blocks.in_body[..., None]
     # the mean over the block of each node, at each displacement
-    similarity = layout.block @ (similarity * held)
-    share, seen = layout.block @ held, (layout.block @ blocks.seen[..., None].float())
-    score = (1 + _UNSEEN) * similarity / (share + _UNSEEN * seen).clamp_min(1e-6)
+    similarity = layout.block @ (similarity * in_body)
+    share, template_share = layout.block @ in_body, (layout.block @ blocks.in_body[..., None].float())
+    score = (1 + _UNSEEN) * similarity / (share + _UNSEEN * template_share).clamp_min(1e-6)
     begin = torch.where(layout.flat, first, start)
     away = (layout.displacements + (begin - first)[:, None]) * local_mm
     prior = _PRIOR_WEIGHT * away.square().sum(-1).float() / _PRIOR_MM**2
-    possible = held[:, layout.answering] > 0
+    possible = in_body[:, layout.answering] > 0
     score = score.masked_fill(~possible, -torch.inf)
     best = (score - prior[:, None]).argmax(2)
     # The prior prefers places near the first answer. It is used only to choose the cell; within the cell, it would
     # shift the answer towards the first answer.
     step = peak_offsets(score.flatten(0, 1), best.flatten(), layout.shape).flip(1).view(*best.shape, 3)
     # subtract the mean dither of the block, because the template was read at the dithered places
-    offset = layout.block @ (layout.dither * blocks.seen[..., None]) / seen.clamp_min(1e-6)
+    offset = layout.block @ (layout.dither * blocks.in_body[..., None]) / template_share.clamp_min(1e-6)
     displaced = (layout.displacements[best] + step - offset) * local_mm
     answers = possible.any(2)
     peak = score.gather(2, best[..., None])[..., 0].masked_fill(~answers, 0.0)
     place = (layout.nodes[layout.answering] * local_mm).double()
     trust = torch.exp(-place.square().sum(1) / (2 * _FIT_SIGMA_MM**2)) * peak.clamp_min(0.02).square() * answers
     moved, spread = _agree(place, displaced.double(), trust.double())
-    found = torch.where(answers.any(1, keepdim=True), begin + moved / local_mm, first)
+    answer = torch.where(answers.any(1, keepdim=True), begin + moved / local_mm, first)
     mean = (peak * trust).sum(1) / trust.sum(1).clamp_min(1e-9)
-    return found, mean, spread.float(), ((found - first) * local_mm).norm(dim=1).float()
+    return answer, mean, spread.float(), ((answer - first) * local_mm).norm(dim=1).float()
 
 
 def _similarities(
@@ -211,22 +211,22 @@ def _similarities(
     """
     shape, cells, length = layout.size.tolist()[::-1], int(layout.size.prod()), descriptors.shape[2]
     # buffers are reused: allocating memory for each point takes longer than filling it
-    near = torch.empty(*shape, length)
+    box = torch.empty(*shape, length)
     sizes = [(end - begin, last - first) for first, last, begin, end in layout.groups]
     every = torch.empty(sum(cells * nodes for cells, nodes in sizes))
     parts = every.split([cells * nodes for cells, nodes in sizes])
-    products = [part.view(of) for part, of in zip(parts, sizes, strict=True)]
-    found = torch.empty(len(descriptors), len(layout.pick))
+    products = [part.view(size) for part, size in zip(parts, sizes, strict=True)]
+    similarities = torch.empty(len(descriptors), len(layout.pick))
     body = torch.empty(len(descriptors), *shape, dtype=torch.bool)
     batch = zip(rows, descriptors.transpose(1, 2), corners.tolist(), strict=True)
     for n, (target, nodes, corner) in enumerate(batch):
-        _copy_box(target.local_rows.view(*target.local_body.shape, length), corner[::-1], near)
+        _copy_box(target.local_rows.view(*target.local_body.shape, length), corner[::-1], box)
         _copy_box(target.local_body, corner[::-1], body[n])
         # the product nodes x cells would take three times as long as cells x nodes
         for (first, last, begin, end), product in zip(layout.groups, products, strict=True):
-            torch.mm(near.view(cells, length)[begin:end], nodes[:, first:last], out=product)
-        torch.index_select(every, 0, layout.pick, out=found[n])
-    return found, body.flatten(1)
+            torch.mm(box.view(cells, length)[begin:end], nodes[:, first:last], out=product)
+        torch.index_select(every, 0, layout.pick, out=similarities[n])
+    return similarities, body.flatten(1)
 
 
 def _copy_box(grid: torch.Tensor, corner: list[int], box: torch.Tensor) -> None:

@@ -44,11 +44,11 @@ class Evidence:
 
     def table(self, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
         """Make the table of evidence, (n, len(EVIDENCE)), for answers at `cells` (n, 3), in target cells i, j, k."""
-        found = rows.read(_coordinate_and_edges, cells)
+        values = rows.read(_coordinate_and_edges, cells)
         cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
         moved = ((cells - self.first.cells) * cell_mm).norm(dim=1)
-        gap = (found[:, :3] - self.query).norm(dim=1)
-        first = (self.first.residual, gap, moved, found[:, 3], found[:, 4], self.template_size, self.first.size)
+        gap = (values[:, :3] - self.query).norm(dim=1)
+        first = (self.first.residual, gap, moved, values[:, 3], values[:, 4], self.template_size, self.first.size)
         columns = [*first, *self.query.unbind(1), self.similarity, self.spread_mm]
         return torch.stack([column.double() for column in columns], dim=1).float().numpy()
 
@@ -60,8 +60,8 @@ def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Te
     coordinate = mixed[:, :3] / mixed[:, 3:].clamp_min(1e-6)
     voxel = transform_points(target.cell_to_scan, cells.numpy())
     axes = target.scan_to_ras[:3, :3]
-    left = np.minimum(mm_to_sides(voxel, target.scan_to_ras, target.scan_shape), _FAR_MM)
-    ends = np.stack([left.min(axis=1), left[:, np.abs(axes[2]).argmax()]], axis=1)
+    distance_mm = np.minimum(mm_to_sides(voxel, target.scan_to_ras, target.scan_shape), _FAR_MM)
+    ends = np.stack([distance_mm.min(axis=1), distance_mm[:, np.abs(axes[2]).argmax()]], axis=1)
     return torch.cat([coordinate.double(), torch.from_numpy(ends)], dim=1)
 
 
@@ -73,13 +73,13 @@ def judge(evidence: np.ndarray, calibration: Calibration | None, effort: str) ->
     """
     if calibration is None or calibration.evidence != EVIDENCE or effort not in calibration.forests:
         return {}
-    present, within, near, error = calibration.forests[effort].predict(evidence).T
+    present, within, within_20, error = calibration.forests[effort].predict(evidence).T
     expected = error / np.maximum(present, 1e-3)
-    stated, within, near = (np.clip(share, 1 - _HIGHEST, _HIGHEST) for share in (present, within, near))
+    stated, within, within_20 = (np.clip(share, 1 - _HIGHEST, _HIGHEST) for share in (present, within, within_20))
     return {
         "status": decide(present, expected),
         "present": stated,
         "expected_error_mm": expected,
         "probability": within,
-        "probability_20": near,
+        "probability_20": within_20,
     }

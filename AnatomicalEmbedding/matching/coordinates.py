@@ -24,13 +24,13 @@ _ENOUGH = 4.0  # least sum of the cells' weights, because the fit has four unkno
 
 @dataclass(frozen=True)
 class LocalAffine:
-    """Affine functions that give the body coordinate near n places: coordinate(place + d mm) = level + slope @ d.
+    """Affine functions that give the body coordinate near n places: coordinate(place + d mm) = value + slope @ d.
 
-    level: (n, 3) body coordinate at the place. slope: (n, 3, 3) change of the body coordinate per mm along R, A, S.
+    value: (n, 3) body coordinate at the place. slope: (n, 3, 3) change of the body coordinate per mm along R, A, S.
     supported: (n,) bool, False if too few body cells lie around a place.
     """
 
-    level: torch.Tensor
+    value: torch.Tensor
     slope: torch.Tensor
     supported: torch.Tensor
 
@@ -40,14 +40,14 @@ def fit_around(rows: TargetRows, cells: torch.Tensor) -> LocalAffine:
     cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
     cells = cells.double()
     around = cells.round().long()[:, None] + box_offsets(reach_of(_RADIUS_MM, rows.maps[0].cell_mm))
-    found = rows.read(_coordinates_and_body, around).double()
+    values = rows.read(_coordinates_and_body, around).double()
     distance_mm = (around - cells[:, None]) * cell_mm
-    weight = torch.exp(-distance_mm.square().sum(-1) / (2 * _SIGMA_MM**2)) * found[..., 3]
+    weight = torch.exp(-distance_mm.square().sum(-1) / (2 * _SIGMA_MM**2)) * values[..., 3]
     design = torch.cat([distance_mm, torch.ones_like(distance_mm[..., :1])], dim=-1)
     weighted = (design * weight[..., None]).transpose(1, 2)
     # Along A, a film has only one cell. There, and only there, this small prior decides: 1 mm of coordinate per mm.
     prior = _LEAST * torch.eye(4, dtype=torch.double)
-    solution = torch.linalg.solve(weighted @ design + prior, weighted @ found[..., :3] + prior[:, :3])  # (n, 4, 3)
+    solution = torch.linalg.solve(weighted @ design + prior, weighted @ values[..., :3] + prior[:, :3])  # (n, 4, 3)
     return LocalAffine(solution[:, 3], solution[:, :3].transpose(1, 2), weight.sum(1) > _ENOUGH)
 
 
@@ -88,7 +88,7 @@ def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[to
     sampled = torch.from_numpy(template.sample(points_ras))
     cells = torch.from_numpy(transform_points(template.ras_to_cell, points_ras))
     fit = fit_around(TargetRows((template,), (len(cells),)), cells)
-    return torch.where(fit.supported[:, None], fit.level, sampled), torch.linalg.det(fit.slope)
+    return torch.where(fit.supported[:, None], fit.value, sampled), torch.linalg.det(fit.slope)
 
 
 def find_coordinates(coordinates: torch.Tensor, rows: TargetRows) -> CoordinateAnswers:
@@ -120,7 +120,7 @@ def _step(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Move each place `start` (n, 3), in cells, to where the body coordinate equals the same row of `query` (n, 3).
 
-    Solves level + slope @ d = query for the move d. Damping keeps d short where the coordinate hardly changes. Returns
+    Solves value + slope @ d = query for the move d. Damping keeps d short where the coordinate hardly changes. Returns
     the moved places (n, 3), in cells and always in the body; the remaining distances (n,), mm, from `query`; and the
     determinants (n,) of the slopes.
     """
@@ -129,12 +129,12 @@ def _step(
     square = fit.slope.transpose(1, 2) @ fit.slope
     ridge = _RIDGE * square.diagonal(dim1=1, dim2=2).mean(1) + 1e-12
     damped = square + ridge[:, None, None] * torch.eye(3, dtype=torch.double)
-    difference = query - fit.level
+    difference = query - fit.value
     move = torch.linalg.solve(damped, (fit.slope.transpose(1, 2) @ difference[..., None]))[..., 0]
     move = move * (_MAX_MOVE_MM / move.norm(dim=1, keepdim=True).clamp_min(_MAX_MOVE_MM))
     place = rows.read(into_body, start + move / cell_mm)
-    left = difference - (fit.slope @ ((place - start) * cell_mm)[..., None])[..., 0]
-    return place, left.norm(dim=1), torch.linalg.det(fit.slope)
+    residual = difference - (fit.slope @ ((place - start) * cell_mm)[..., None])[..., 0]
+    return place, residual.norm(dim=1), torch.linalg.det(fit.slope)
 
 
 def into_body(target: EmbeddingMap, place: torch.Tensor) -> torch.Tensor:

@@ -44,9 +44,9 @@ def _peak_near(
     score = (similarity - _PRIOR_WEIGHT * distance).masked_fill(~inside, -torch.inf)
     best = score.argmax(1)
     row = torch.arange(len(query))
-    found = around[row, best] + peak_offsets(score, best, (2 * reach + 1).tolist())
+    places = around[row, best] + peak_offsets(score, best, (2 * reach + 1).tolist())
     lost = ~inside.any(1)  # no body in the box: the first answer stays
-    return torch.where(lost[:, None], first, found.double()), similarity[row, best].masked_fill(lost, 0.0)
+    return torch.where(lost[:, None], first, places.double()), similarity[row, best].masked_fill(lost, 0.0)
 
 
 def _similarity(target: EmbeddingMap, around: torch.Tensor, query: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -23,7 +23,7 @@ _PRIOR_MM, _PRIOR_WEIGHT = 8.0, 0.05  # a displacement of _PRIOR_MM lowers the c
 _APART_MM = 8.0  # displacements farther than this from the best displacement are its competitors
 _UNCLEAR, _CLEAR = 0.1, 0.14  # lead over competitors: up to the first the answer stays, from the second it moves fully
 _ALIKE = 0.4  # least correlation at which the answer moves
-_FLAT = 1e-4  # variance of a window without structure, for levels of 0 to 1
+_FLAT = 1e-4  # variance of a window without structure, for grey values of 0 to 1
 
 
 @cache
@@ -50,8 +50,8 @@ class _Layout:
         size = (2 * reach + 1).long()
         axes = [torch.arange(-int(r), int(r) + 1) for r in reach.flip(0)]
         self.box = torch.cartesian_prod(*axes).flip(1)
-        at = (self.moves[:, None] + self.window + reach).long()
-        self.cell = (at[..., 0] + size[0] * (at[..., 1] + size[1] * at[..., 2])).flatten()
+        voxels = (self.moves[:, None] + self.window + reach).long()
+        self.cell = (voxels[..., 0] + size[0] * (voxels[..., 1] + size[1] * voxels[..., 2])).flatten()
         farthest = self.moves.amax(0).long()
         self.shape = (2 * farthest + 1).tolist()
         i, j, k = (self.moves.long() + farthest).unbind(1)
@@ -72,27 +72,27 @@ def read_windows(template: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
     target window, is the correlation of the two windows.
     """
     layout = _Layout(_voxel_mm(template))
-    shown = _read(template, cells, layout.window)
-    shown = shown - (shown @ layout.weight)[:, None]
-    return shown * layout.weight / (shown.square() @ layout.weight + _FLAT).sqrt()[:, None]
+    window = _read(template, cells, layout.window)
+    window = window - (window @ layout.weight)[:, None]
+    return window * layout.weight / (window.square() @ layout.weight + _FLAT).sqrt()[:, None]
 
 
 def sharpen(windows: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> torch.Tensor:
     """Move answers (n, 3), in target cells, to where the images agree best. windows: (n, m), from `read_windows`."""
     layout = _Layout(_voxel_mm(rows.maps[0]))
     correlation = torch.empty(len(cells), len(layout.moves))
-    shown = torch.empty(len(layout.cell))
+    values = torch.empty(len(layout.cell))
     for n, (target, window, cell) in enumerate(zip(rows, windows, cells.split(1), strict=True)):
-        torch.index_select(_read(target, cell, layout.box)[0], 0, layout.cell, out=shown)
-        moved = shown.view(len(layout.moves), -1)
-        found, mean = (moved @ torch.stack([window, layout.weight], dim=1)).unbind(1)
+        torch.index_select(_read(target, cell, layout.box)[0], 0, layout.cell, out=values)
+        moved = values.view(len(layout.moves), -1)
+        product, mean = (moved @ torch.stack([window, layout.weight], dim=1)).unbind(1)
         spread = moved.square() @ layout.weight - mean.square()
-        correlation[n] = found / (spread.clamp_min(0) + _FLAT).sqrt()
+        correlation[n] = product / (spread.clamp_min(0) + _FLAT).sqrt()
     judged = correlation - layout.cost
     best = judged.argmax(1)
     row = torch.arange(len(best))
-    other = judged.masked_fill(~layout.far[best], -torch.inf).amax(1)
-    clear = ((judged[row, best] - other - _UNCLEAR) / (_CLEAR - _UNCLEAR)).clamp(0, 1)
+    competitor = judged.masked_fill(~layout.far[best], -torch.inf).amax(1)
+    clear = ((judged[row, best] - competitor - _UNCLEAR) / (_CLEAR - _UNCLEAR)).clamp(0, 1)
     clear = clear * (correlation[row, best] >= _ALIKE)
     in_box = torch.full((len(best), math.prod(layout.shape)), -torch.inf)
     in_box[:, layout.place] = judged
@@ -105,7 +105,7 @@ def _read(embedding: EmbeddingMap, cells: torch.Tensor, offsets: torch.Tensor) -
     places, in cells of the map. offsets: (m, 3) voxels, from a place to the voxels that are read."""
     every = embedding.voxels_per_cell
     voxels = ((cells.double() + 0.5) * every - 0.5).float()[:, None] + offsets
-    return read_linear(embedding.levels, voxels.view(1, -1, 3)).view(voxels.shape[:2])
+    return read_linear(embedding.grey_values, voxels.view(1, -1, 3)).view(voxels.shape[:2])
 
 
 def _voxel_mm(embedding: EmbeddingMap) -> tuple[float, float, float]:

@@ -75,11 +75,13 @@ class Matches:
         if isinstance(index, int | np.integer):
             return self[[range(len(self))[index]]].table()[0]
         values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Matches(**{name: None if each is None else np.asarray(each)[index] for name, each in values.items()})
+        return Matches(
+            **{name: None if column is None else np.asarray(column)[index] for name, column in values.items()}
+        )
 
     def __repr__(self) -> str:
-        found = {} if self.status is None else dict(zip(*np.unique(self.status, return_counts=True), strict=True))
-        return f"Matches({len(self)} points{''.join(f', {count} {name}' for name, count in found.items())})"
+        counts = {} if self.status is None else dict(zip(*np.unique(self.status, return_counts=True), strict=True))
+        return f"Matches({len(self)} points{''.join(f', {count} {name}' for name, count in counts.items())})"
 
     @property
     def points_lps(self) -> np.ndarray:
@@ -92,7 +94,7 @@ class Matches:
         The expected error of an absent point is also None.
         """
         columns = [*self.points_ras.T, self.status, self.expected_error_mm, self.probability, self.score, self.levels]
-        values = [[None] * len(self) if each is None else each.tolist() for each in columns]
+        values = [[None] * len(self) if column is None else column.tolist() for column in columns]
         rows = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*values, strict=True)]
         return [row | {"expected_error_mm": None} if row["status"] == ABSENT else row for row in rows]
 
@@ -125,14 +127,14 @@ def match_all(
     points_ras = as_points(points_ras)
     size = max(1, min(len(points_ras), _BATCH_POINTS))
     together = max(1, _BATCH_POINTS // size)
-    found = []
+    matches = []
     for first in range(0, len(targets), together):
         group = targets[first : first + together]
         parts = [
             _match(template, part, group, effort) for part in np.split(points_ras, range(size, len(points_ras), size))
         ]
-        found += [_joined(of_target) for of_target in zip(*parts, strict=True)]
-    return found
+        matches += [_joined(of_target) for of_target in zip(*parts, strict=True)]
+    return matches
 
 
 def _match(
@@ -146,12 +148,12 @@ def _match(
     rows = TargetRows.each(targets, len(points_ras))
     query = read_query(template, points_ras, effort)
     cells, score, evidence = _find(query, rows, effort)
-    placed = cells
-    seen = not template.is_film and all(each.image is not None for each in (template, *targets))
-    if seen and effort == "standard":
+    answers = cells
+    has_images = not template.is_film and all(embedding.image is not None for embedding in (template, *targets))
+    if has_images and effort == "standard":
         windows = read_windows(template, torch.from_numpy(transform_points(template.ras_to_cell, points_ras)))
-        placed = rows.read(into_body, sharpen(windows.repeat(len(targets), 1), rows, cells))
-    return _judged(query, cells, score, evidence, rows, template.calibration, effort, placed)
+        answers = rows.read(into_body, sharpen(windows.repeat(len(targets), 1), rows, cells))
+    return _judged(query, cells, score, evidence, rows, template.calibration, effort, answers)
 
 
 def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "standard") -> list[Matches]:
@@ -193,9 +195,9 @@ def _find(query: Query, rows: TargetRows, effort: str) -> tuple[torch.Tensor, to
         cells, score = descriptors.refine(query.descriptors.repeat(times, 1), rows, first.cells)
         evidence.similarity = score
         return rows.read(into_body, cells), score, evidence
-    found = match_blocks(query.blocks.repeat(times), rows, first.cells)
-    evidence.similarity, evidence.spread_mm = found.similarity, found.spread_mm
-    return rows.read(into_body, found.cells), found.similarity, evidence
+    answers = match_blocks(query.blocks.repeat(times), rows, first.cells)
+    evidence.similarity, evidence.spread_mm = answers.similarity, answers.spread_mm
+    return rows.read(into_body, answers.cells), answers.similarity, evidence
 
 
 def _judged(
@@ -206,19 +208,19 @@ def _judged(
     rows: TargetRows,
     calibration: Calibration | None,
     effort: str,
-    placed: torch.Tensor,
+    answers: torch.Tensor,
 ) -> list[Matches]:
     """Return the Matches of each target. cells: answers before the CT numbers were compared, at which the evidence is
     read. placed: final answers."""
     table = evidence.table(cells, rows)
-    parts = zip(rows.maps, placed.split(rows.counts), strict=True)
+    parts = zip(rows.maps, answers.split(rows.counts), strict=True)
     places = np.concatenate([transform_points(target.cell_to_ras, part.numpy()) for target, part in parts])
-    known = {"points_ras": places, "score": score.clamp(0, 1).double().numpy(), "evidence": table}
-    known["levels"] = _levels(query, places, known["score"], table[:, PLACE], rows, effort)
-    known |= judge(table, calibration, effort)
-    if "status" in known:
-        known["status"] = at_most_uncertain(known["status"], known["levels"] != "")
-    split = {name: np.split(values, len(rows.maps)) for name, values in known.items()}
+    columns = {"points_ras": places, "score": score.clamp(0, 1).double().numpy(), "evidence": table}
+    columns["levels"] = _levels(query, places, columns["score"], table[:, PLACE], rows, effort)
+    columns |= judge(table, calibration, effort)
+    if "status" in columns:
+        columns["status"] = at_most_uncertain(columns["status"], columns["levels"] != "")
+    split = {name: np.split(values, len(rows.maps)) for name, values in columns.items()}
     return [Matches(**dict(zip(split, values, strict=True))) for values in zip(*split.values(), strict=True)]
 
 
@@ -258,11 +260,11 @@ def _check(effort: str, targets: Sequence[EmbeddingMap], weights_hash: str) -> N
     if effort not in EFFORTS:
         raise AnatomicalEmbeddingError(f"effort {effort!r} is unknown; choose one of {', '.join(EFFORTS)}.")
     for target in targets:
-        made = target.provenance
-        if made.weights_hash != weights_hash:
+        provenance = target.provenance
+        if provenance.weights_hash != weights_hash:
             raise MapError(
-                f"{made.scan or 'target'}: the map of this scan was made with other weights ({made.model}) than"
-                " the template's map; embed both scans with the same weights."
+                f"{provenance.scan or 'target'}: the map of this scan was made with other weights "
+                f"({provenance.model}) than the template's map; embed both scans with the same weights."
             )
         target.check_body()
 

@@ -67,7 +67,7 @@ def query_to_text(query: Query) -> str:
     tensors = {"coordinates": query.coordinates, "sizes": query.sizes}
     if query.blocks is not None:
         tensors["blocks"] = (query.blocks.descriptors * 127).round().to(torch.int8)
-        tensors["seen"] = query.blocks.seen
+        tensors["seen"] = query.blocks.in_body
     if query.levels is not None:
         tensors["above_ends_mm"] = torch.from_numpy(query.levels.above_ends_mm)
         tensors["level_chances"] = torch.from_numpy(query.levels.chance)
@@ -107,8 +107,8 @@ def join_queries(parts: list[Query]) -> Query:
     first = parts[0]
     blocks = None
     if first.blocks is not None:
-        described, seen = zip(*((part.blocks.descriptors, part.blocks.seen) for part in parts), strict=True)
-        blocks = Blocks(torch.cat(described), torch.cat(seen))
+        described, in_body = zip(*((part.blocks.descriptors, part.blocks.in_body) for part in parts), strict=True)
+        blocks = Blocks(torch.cat(described), torch.cat(in_body))
     return Query(
         first.weights_hash,
         torch.cat([part.coordinates for part in parts]),

@@ -34,13 +34,13 @@ class TargetRows:
         """For each map, call `function` with the map and with the rows of each tensor that belong to this map.
         Returns the joined results of all calls."""
         parts = zip(self.maps, *(values.split(self.counts) for values in rows), strict=True)
-        found: list[Any] = [function(*part) for part in parts if len(part[1])]
-        if len(found) == 1:
-            return found[0]
-        if isinstance(found[0], tuple):
-            joined: Any = tuple(torch.cat(values) for values in zip(*found, strict=True))
+        results: list[Any] = [function(*part) for part in parts if len(part[1])]
+        if len(results) == 1:
+            return results[0]
+        if isinstance(results[0], tuple):
+            joined: Any = tuple(torch.cat(values) for values in zip(*results, strict=True))
             return joined
-        return torch.cat(found)
+        return torch.cat(results)
 
     def select(self, index: torch.Tensor) -> TargetRows:
         """Return a batch of the rows with the numbers in `index`. The numbers must be ascending."""

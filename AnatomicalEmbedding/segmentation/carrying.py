@@ -7,6 +7,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from ..embedding.grid_reading import sample_positions
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
 from ..registration import AFFINE
@@ -14,7 +15,7 @@ from ..registration.affine import fit_affine, match_grid
 from ..registration.register import fit_field
 from ..registration.spline import Lattice
 from ..scan.geometry import bounds_of
-from .grids import GroupCrop, grid_positions
+from .grids import GroupCrop
 
 CARRIED = 3  # number of examples from which labels are carried over
 _UNSHOWN, _SHARES = 0.7, (0.0, 0.6)  # the weight of carried labels is 0.7 minus the contrast, limited to this range
@@ -62,7 +63,9 @@ def carry(target: EmbeddingMap, crop: GroupCrop, examples: Sequence[LabelSource]
         moved = lattice.through(affine) + field.on(lattice)
         ijk = _transform(np.linalg.inv(example.to_ras), moved)
         source = example.labels.float()[None]
-        values = F.grid_sample(source, grid_positions(ijk, source.shape), padding_mode="zeros", align_corners=False)[0]
+        values = F.grid_sample(
+            source, sample_positions(ijk, source.shape)[None], padding_mode="zeros", align_corners=False
+        )[0]
         in_scan = _transform(np.linalg.inv(example.embedding.scan_to_ras), moved)
         last = torch.tensor(example.embedding.scan_shape[::-1]) - 0.5
         values[:, ~((in_scan >= -0.5) & (in_scan <= last)).all(-1)] = float("nan")

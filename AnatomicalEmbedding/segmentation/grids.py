@@ -96,11 +96,6 @@ class GroupCrop:
         return np.stack([i, j, k], axis=-1).reshape(-1, 3) * self.spacing_mm + self.origin_ras
 
 
-def grid_positions(ijk: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-    """Convert positions (k, j, i, 3), in voxels i, j, k of an array of this shape, to F.grid_sample's coordinates."""
-    return ((ijk + 0.5) * 2 / torch.tensor(shape[:1:-1]) - 1)[None]
-
-
 def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
     """Choose the voxel size, mm, at which the network outlines a structure. Thin structures get small voxels.
 

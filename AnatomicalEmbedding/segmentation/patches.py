@@ -9,9 +9,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from ..embedding.grid_reading import sample_positions
 from ..embedding.working_grid import AIR_HU
 from ..scan.geometry import rotations
-from .grids import UNIT_MM, GroupCrop, grid_positions
+from .grids import UNIT_MM, GroupCrop
 from .voxels import network_input, read_features
 
 _TURN_DEG = 12.0
@@ -66,9 +67,9 @@ class PatchSampler:
         example = self._examples[n]
         where = self._grid(self._centre(n), example.crop.spacing_mm)  # (k, j, i, 3) voxels, axes i, j, k
         source = self._sources[n]
-        values = F.grid_sample(source, grid_positions(where, source.shape), padding_mode="border", align_corners=False)[
-            0
-        ]
+        values = F.grid_sample(
+            source, sample_positions(where, source.shape)[None], padding_mode="border", align_corners=False
+        )[0]
         size = torch.tensor(example.crop.shape[::-1])
         outside = ((where < -0.5) | (where > size - 0.5)).any(-1)
         hu, coordinate, labels = values[0], values[1:4], values[4:]
@@ -96,7 +97,9 @@ class PatchSampler:
             size = float(rng.uniform(*_DISPLACED_MM)) / example.crop.spacing_mm
             bend = self._knots(size) + torch.from_numpy(rng.normal(0, size / 2, (1, 3, 1, 1, 1))).float()
             halved = halved + _smooth_field(bend, halved.shape[:3])
-        guess = F.grid_sample(source, grid_positions(halved, source.shape), padding_mode="zeros", align_corners=False)
+        guess = F.grid_sample(
+            source, sample_positions(halved, source.shape)[None], padding_mode="zeros", align_corners=False
+        )
         if rng.random() < 0.5:  # smooth, like the mean of labels from several examples
             guess = F.avg_pool3d(guess, 3, 1, 1)
         return F.interpolate(guess, self._size, mode="trilinear", align_corners=False)[0]

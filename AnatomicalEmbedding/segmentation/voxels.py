@@ -14,8 +14,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..embedding.device import fast_dtype, mixed_precision
+from ..embedding.grid_reading import sample_positions
 from ..embedding.working_grid import AIR_HU
-from .grids import UNIT_MM, GroupCrop, grid_positions
+from .grids import UNIT_MM, GroupCrop
 
 WINDOWS = ((-150.0, 250.0), (-1000.0, 200.0), (50.0, 1250.0))  # HU: soft tissue, lung, bone; one channel each
 INPUTS = len(WINDOWS) + 3
@@ -140,7 +141,9 @@ def read_features(crop: GroupCrop, where: torch.Tensor) -> torch.Tensor:
     ras = where * crop.spacing_mm + torch.from_numpy(crop.origin_ras).float()
     cells = (ras - torch.from_numpy(crop.feature_low).float()) / torch.from_numpy(crop.feature_mm).float()
     source = crop.features[None]
-    return F.grid_sample(source, grid_positions(cells, source.shape), padding_mode="border", align_corners=False)
+    return F.grid_sample(
+        source, sample_positions(cells, source.shape)[None], padding_mode="border", align_corners=False
+    )
 
 
 @torch.no_grad()

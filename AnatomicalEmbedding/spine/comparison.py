@@ -90,7 +90,7 @@ def differing_levels(
     if possible & possible_there:
         return None
     at_spine = np.hypot(*(point_ras - source.at_height(point_ras[2]))[:2]) < _NEAR_SPINE_MM
-    difference = min(abs(number - there) for number in likely for there in likely_there)
+    difference = min(abs(number - second) for number in likely for second in likely_there)
     return texts if difference >= (1 if at_spine else 2) else None
 
 

@@ -96,10 +96,10 @@ def _cells_near(grid: np.ndarray, usual: np.ndarray) -> tuple[slice, slice, slic
     """
     index = np.argwhere(grid[3] > 0)
     x, y, z = (values[tuple(index.T)] for values in grid[:3])
-    near = (np.hypot(x, y - ahead_at(z, usual)) < _REACH_MM) & _along_spine(z, usual)
-    if not near.any():
+    nearby = (np.hypot(x, y - ahead_at(z, usual)) < _REACH_MM) & _along_spine(z, usual)
+    if not nearby.any():
         return None
-    low, high = np.maximum(index[near].min(axis=0) - 1, 0), index[near].max(axis=0) + 2
+    low, high = np.maximum(index[nearby].min(axis=0) - 1, 0), index[nearby].max(axis=0) + 2
     return slice(low[0], high[0]), slice(low[1], high[1]), slice(low[2], high[2])
 
 

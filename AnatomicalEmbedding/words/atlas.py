@@ -56,22 +56,24 @@ class Occupancy:
 @dataclass(frozen=True, eq=False)
 class Atlas:
     """The occupancy of each structure, by canonical name. weights_hash: SHA-256 of the weights that computed the
-    coordinates. about: the name of these weights, and the names of the bodies in the atlas.
+    coordinates. metadata: the name of these weights, and the names of the bodies in the atlas.
     """
 
     weights_hash: str
     occupancies: dict[str, Occupancy]
-    about: dict = field(default_factory=dict)
+    metadata: dict = field(default_factory=dict)
 
     def save(self, path: str | Path) -> None:
         """Write the atlas to one file, completely or not at all. Raises WeightsError if the file cannot be written."""
-        held = sorted(self.occupancies.items())
-        facts = [{"name": name, "first": of.first, "real": of.real} for name, of in held]
-        about = {"format_version": FORMAT_VERSION, "weights_sha256": self.weights_hash, "structures": facts}
-        content = json.dumps(about | {"about": self.about}).encode()
-        arrays: dict[str, Any] = {f"share_{n}": of.share for n, (_, of) in enumerate(held)}
+        structures = sorted(self.occupancies.items())
+        facts = [{"name": name, "first": occupancy.first, "real": occupancy.real} for name, occupancy in structures]
+        metadata = {"format_version": FORMAT_VERSION, "weights_sha256": self.weights_hash, "structures": facts}
+        content = json.dumps(metadata | {"about": self.metadata}).encode()
+        arrays: dict[str, Any] = {f"share_{n}": occupancy.share for n, (_, occupancy) in enumerate(structures)}
         arrays |= {
-            f"discriminant_{n}": of.discriminant for n, (_, of) in enumerate(held) if of.discriminant is not None
+            f"discriminant_{n}": occupancy.discriminant
+            for n, (_, occupancy) in enumerate(structures)
+            if occupancy.discriminant is not None
         }
         try:
             with atomic_path(Path(path)) as temporary, temporary.open("wb") as file:
@@ -89,23 +91,23 @@ class Atlas:
                 if sum(entry.file_size for entry in archive.infolist()) > _BYTES_LIMIT:
                     raise ValueError("more than an atlas holds")
             with np.load(path, allow_pickle=False) as file:
-                about = parse_json(file["about"].tobytes())
-                if about["format_version"] > FORMAT_VERSION:
+                metadata = parse_json(file["about"].tobytes())
+                if metadata["format_version"] > FORMAT_VERSION:
                     raise WeightsError(f"{path}: was written by a newer version of this program; update the program.")
-                found = {
-                    str(of["name"]): _occupancy(of, file[f"share_{n}"], file.get(f"discriminant_{n}"))
-                    for n, of in enumerate(about["structures"])
+                occupancies = {
+                    str(facts["name"]): _occupancy(facts, file[f"share_{n}"], file.get(f"discriminant_{n}"))
+                    for n, facts in enumerate(metadata["structures"])
                 }
-            return cls(str(about["weights_sha256"]), found, dict(about["about"]))
+            return cls(str(metadata["weights_sha256"]), occupancies, dict(metadata["about"]))
         except WeightsError:
             raise
         except Exception:  # zipfile and numpy raise errors of many types for damaged files
             raise WeightsError(f"{path}: the file is damaged or is not an atlas; download the atlas again.") from None
 
 
-def _occupancy(of: dict[str, Any], share: np.ndarray, discriminant: np.ndarray | None) -> Occupancy:
+def _occupancy(facts: dict[str, Any], share: np.ndarray, discriminant: np.ndarray | None) -> Occupancy:
     """Make an Occupancy. of: a dict read from JSON, with `first` and `real`. Raises ValueError if a value is wrong."""
-    first, real = of["first"], of["real"]
+    first, real = facts["first"], facts["real"]
     if any(type(n) is not int for n in (*first, real)) or share.dtype != np.uint8 or not share.any():
         raise ValueError("no occupancy")
     if any(n < 0 or n + size > most for n, size, most in zip(first[::-1], share.shape, SHAPE, strict=True)):
@@ -126,7 +128,7 @@ def shipped_atlas(weights_hash: str, weights: Path | None = None) -> Atlas:
 
     Raises WeightsError if no atlas is installed.
     """
-    found = [_loaded(path) for path in companions("Atlas", SUFFIX, weights)]
-    if not found:
+    atlases = [_loaded(path) for path in companions("Atlas", SUFFIX, weights)]
+    if not atlases:
         raise WeightsError("this installation has no atlas, so no named place can be found; install the package again.")
-    return next((atlas for atlas in found if atlas.weights_hash == weights_hash), found[0])
+    return next((atlas for atlas in atlases if atlas.weights_hash == weights_hash), atlases[0])

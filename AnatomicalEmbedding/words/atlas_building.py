@@ -66,7 +66,7 @@ def build_atlas(
     folders: Iterable[Path],
     model: Model,
     phantoms: int = 18,
-    progress: Callable[[float, str], None] = lambda share, what: None,
+    progress: Callable[[float, str], None] = lambda share, text: None,
 ) -> Atlas:
     """Build an atlas from the label maps in `folders` and from synthetic patients.
 
@@ -97,9 +97,9 @@ def build_atlas(
         bodies.append(_sampled(name, voxels, ijk_to_ras, names, model.embed(volume), kind))
     for number in range(phantoms):
         progress(0.7 + 0.2 * number / phantoms, f"synthetic patient {number + 1}")
-        made = make_phantom(PHANTOM_SEED + number, (3.0, 3.0, 3.0))
-        volume, names = made.volume, dict(made.label_names)
-        bodies.append(_sampled(volume.name, made.labels, volume.ijk_to_ras, names, model.embed(volume), "synthetic"))
+        phantom = make_phantom(PHANTOM_SEED + number, (3.0, 3.0, 3.0))
+        volume, names = phantom.volume, dict(phantom.label_names)
+        bodies.append(_sampled(volume.name, phantom.labels, volume.ijk_to_ras, names, model.embed(volume), "synthetic"))
     progress(0.92, "counting the structures in each cell")
     named = {kind: [body.name for body in bodies if body.kind == kind] for kind in ("real", "drawn", "synthetic")}
     occupancies = with_discriminants(count_occupancy(bodies), bodies)
@@ -111,10 +111,10 @@ def list_label_files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise PointsError(f"{folder}: no such folder; give a folder of label maps.")
     files = sorted(folder.glob("*" + label_images.SUFFIX))
-    found = [path for path in files if _beside(path, [".labels.json"])[0].exists()]
-    if not found:
+    label_files = [path for path in files if _beside(path, [".labels.json"])[0].exists()]
+    if not label_files:
         raise PointsError(f"{folder}: the folder holds no label map; add NAME.seg.nii.gz and NAME.labels.json.")
-    return found
+    return label_files
 
 
 def _beside(path: Path, suffixes: Iterable[str]) -> list[Path]:
@@ -161,14 +161,16 @@ def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
     """
     counted: dict[str, list[_Counted]] = {}
     for body in bodies:
-        index, held = _frame_index(body)
-        flat, label = np.ravel_multi_index(index[held].T[::-1], SHAPE), body.label[held]
-        shown = np.bincount(flat, minlength=np.prod(SHAPE)).astype(np.float32).reshape(SHAPE)
+        index, in_frame = _frame_index(body)
+        flat, label = np.ravel_multi_index(index[in_frame].T[::-1], SHAPE), body.label[in_frame]
+        cell_counts = np.bincount(flat, minlength=np.prod(SHAPE)).astype(np.float32).reshape(SHAPE)
         for name, values in _labels_of(body).items():
             cells, number = np.unique(flat[np.isin(label, values)], return_counts=True)
             if len(cells):
-                counted.setdefault(name, []).append(_Counted(body.kind, shown, cells, number.astype(np.float32)))
-    return {name: found for name, of in sorted(counted.items()) if (found := _occupancy(of)) is not None}
+                counted.setdefault(name, []).append(_Counted(body.kind, cell_counts, cells, number.astype(np.float32)))
+    return {
+        name: occupancy for name, counts in sorted(counted.items()) if (occupancy := _occupancy(counts)) is not None
+    }
 
 
 def _frame_index(body: SampledBody) -> tuple[np.ndarray, np.ndarray]:
@@ -188,18 +190,20 @@ def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBo
             if name not in occupancies:
                 continue
             first, share = occupancies[name].first, occupancies[name].share
-            near = ((index >= first) & (index < np.add(first, share.shape[::-1]))).all(axis=1)
-            i, j, k = (index[near] - first).T
-            label, descriptor = body.label[near], body.descriptor[near].astype(np.float32)
+            in_box = ((index >= first) & (index < np.add(first, share.shape[::-1]))).all(axis=1)
+            i, j, k = (index[in_box] - first).T
+            label, descriptor = body.label[in_box], body.descriptor[in_box].astype(np.float32)
             inside = np.isin(label, values)
             # unlabelled points have the weight 2, because `_sampled` kept only every second unlabelled point
             weight = np.where(label == 0, 2, 1) * (share[k, j, i] / 255.0) * ~inside
-            chosen = [_thinned(np.flatnonzero(of)) for of in (inside, weight > 0)]
+            chosen = [_thinned(np.flatnonzero(members)) for members in (inside, weight > 0)]
             if min(map(len, chosen)) >= _FEWEST_POINTS:
-                about = chosen[1]
-                patients.setdefault(name, []).append((descriptor[chosen[0]], descriptor[about], weight[about]))
-    learnt = {name: _discriminant(of) for name, of in patients.items() if len(of) >= _FEWEST_DESCRIBED}
-    return {name: replace(of, discriminant=learnt.get(name)) for name, of in occupancies.items()}
+                surroundings = chosen[1]
+                patients.setdefault(name, []).append(
+                    (descriptor[chosen[0]], descriptor[surroundings], weight[surroundings])
+                )
+    learnt = {name: _discriminant(members) for name, members in patients.items() if len(members) >= _FEWEST_DESCRIBED}
+    return {name: replace(members, discriminant=learnt.get(name)) for name, members in occupancies.items()}
 
 
 def _discriminant(patients: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
@@ -208,13 +212,16 @@ def _discriminant(patients: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> 
     They are Fisher's linear discriminant (1936). All patients count equally. patients: for each patient, descriptors
     (n, d) in the structure, descriptors (m, d) around it, and weights (m,) of the descriptors around it.
     """
-    means = [(inside.mean(axis=0), np.average(about, axis=0, weights=weight)) for inside, about, weight in patients]
-    one, other = np.mean(means, axis=0)
+    means = [
+        (inside.mean(axis=0), np.average(surroundings, axis=0, weights=weight))
+        for inside, surroundings, weight in patients
+    ]
+    inside_mean, outside_mean = np.mean(means, axis=0)
     covariances = [np.cov(inside.T, bias=True) for inside, _, _ in patients]
-    covariances += [np.cov(about.T, bias=True, aweights=weight) for _, about, weight in patients]
-    covariance = np.mean(covariances, axis=0) + _RIDGE * np.eye(len(one))
-    weights = np.linalg.solve(covariance, one - other)
-    return np.append(weights, -weights @ (one + other) / 2).astype(np.float32)
+    covariances += [np.cov(surroundings.T, bias=True, aweights=weight) for _, surroundings, weight in patients]
+    covariance = np.mean(covariances, axis=0) + _RIDGE * np.eye(len(inside_mean))
+    weights = np.linalg.solve(covariance, inside_mean - outside_mean)
+    return np.append(weights, -weights @ (inside_mean + outside_mean) / 2).astype(np.float32)
 
 
 def _thinned(index: np.ndarray) -> np.ndarray:
@@ -225,59 +232,67 @@ def _labels_of(body: SampledBody) -> dict[str, list[int]]:
     """Return {structure: its label values}. A structure without a label of its own but with labels for its parts, such
     as a lung, gets the label values of its parts."""
     parts = set(body.names.values())
-    wanted: dict[str, tuple[str, ...]] = {name: (name,) for name in parts}
-    wanted |= {name: of for name, of in sums_of_parts().items() if name not in parts and not parts.isdisjoint(of)}
-    return {name: [value for value, n in body.names.items() if n in of] for name, of in wanted.items()}
+    labels: dict[str, tuple[str, ...]] = {name: (name,) for name in parts}
+    labels |= {
+        name: parts_of_sum
+        for name, parts_of_sum in sums_of_parts().items()
+        if name not in parts and not parts.isdisjoint(parts_of_sum)
+    }
+    return {
+        name: [value for value, n in body.names.items() if n in parts_of_sum] for name, parts_of_sum in labels.items()
+    }
 
 
 @dataclass(frozen=True, eq=False)
 class _Counted:
-    """Counted points of one body. shown: (k, j, i), number of all points of the body in each cell of the body frame.
+    """Counted points of one body. total: (k, j, i), number of all points of the body in each cell of the body frame.
     cells: (n,) flat indices of the cells with points of one structure. number: (n,) number of points of this structure
     in each of these cells."""
 
     kind: str
-    shown: np.ndarray
+    total: np.ndarray
     cells: np.ndarray
     number: np.ndarray
 
 
-def _occupancy(of: list[_Counted]) -> Occupancy | None:
-    real, synthetic = ([one for one in of if (one.kind == "synthetic") == is_synthetic] for is_synthetic in (0, 1))
-    index = np.stack(np.unravel_index(np.unique(np.concatenate([one.cells for one in of])), SHAPE))
+def _occupancy(counts: list[_Counted]) -> Occupancy | None:
+    real, synthetic = (
+        [count for count in counts if (count.kind == "synthetic") == is_synthetic] for is_synthetic in (0, 1)
+    )
+    index = np.stack(np.unravel_index(np.unique(np.concatenate([count.cells for count in counts])), SHAPE))
     reach = int(np.ceil(2.5 * _blur_of(1) / STEP_MM)) + 1
     low = np.maximum(index.min(axis=1) - reach, 0)
     size = np.minimum(index.max(axis=1) + reach + 1, SHAPE) - low
     if len(real) < _FEWEST_REAL or not synthetic:
-        share = _share(of, low, size)
+        share = _share(counts, low, size)
     else:
         share = (1 - _SYNTHETIC_SHARE) * _share(real, low, size) + _SYNTHETIC_SHARE * _share(synthetic, low, size)
     share[share < _LEAST_SHARE] = 0
     if not share.any():
         return None
-    kept = np.argwhere(share > 0)
-    first, last = kept.min(axis=0), kept.max(axis=0) + 1
+    occupied = np.argwhere(share > 0)
+    first, last = occupied.min(axis=0), occupied.max(axis=0) + 1
     share = share[tuple(slice(a, b) for a, b in zip(first, last, strict=True))]
     share = np.rint(np.clip(share, 0, 1) * 255).astype(np.uint8)
     return Occupancy(as_cell((low + first)[::-1]), share, len(real))
 
 
-def _share(of: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:
+def _share(counts: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Return for each cell (k, j, i) of a box in the body frame the share (0 to 1) of the bodies whose structure fills
     the cell. low: first cell k, j, i of the box. size: number of cells of the box along k, j and i."""
     crop = tuple(slice(a, a + n) for a, n in zip(low, size, strict=True))
-    inside, seen = np.zeros(tuple(size), dtype=np.float32), np.zeros(tuple(size), dtype=np.float32)
-    for one in of:
+    inside, seen_by = np.zeros(tuple(size), dtype=np.float32), np.zeros(tuple(size), dtype=np.float32)
+    for count in counts:
         grid = np.zeros_like(inside)
-        grid[tuple(np.array(np.unravel_index(one.cells, SHAPE)) - low[:, None])] = one.number
-        density = _blurred(one.shown[crop], _BLUR_MM)
+        grid[tuple(np.array(np.unravel_index(count.cells, SHAPE)) - low[:, None])] = count.number
+        density = _blurred(count.total[crop], _BLUR_MM)
         # divided by the density, so that each body counts the same, however densely it was sampled
         share = _blurred(grid, _BLUR_MM) / np.maximum(density, 1e-3)
-        known = np.minimum(density / max(float(np.median(density[density > 0.05])), 1e-3), 1.0)
-        inside += np.clip(share, 0, 1) * known
-        seen += known
-    rest = float(np.sqrt(max(_blur_of(len(of)) ** 2 - _BLUR_MM**2, 0.0)))
-    return _blurred(inside, rest) / np.maximum(_blurred(seen, rest), 0.2)
+        visibility = np.minimum(density / max(float(np.median(density[density > 0.05])), 1e-3), 1.0)
+        inside += np.clip(share, 0, 1) * visibility
+        seen_by += visibility
+    blur_mm = float(np.sqrt(max(_blur_of(len(counts)) ** 2 - _BLUR_MM**2, 0.0)))
+    return _blurred(inside, blur_mm) / np.maximum(_blurred(seen_by, blur_mm), 0.2)
 
 
 def _blur_of(bodies: int) -> float:

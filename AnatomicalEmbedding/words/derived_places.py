@@ -64,16 +64,16 @@ def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -
         return _body_box(grid, np.array(values).reshape(3, 2))
     if kind == "union":
         return grid.joined([field_of(name) for name in names])
-    of = field_of(names[0])
+    first_field = field_of(names[0])
     if kind == "part":
-        return part_of(grid, of, np.array(values).reshape(3, 2), side)
+        return part_of(grid, first_field, np.array(values).reshape(3, 2), side)
     if kind == "shell":
-        return _shell(grid, of, values[0])
+        return _shell(grid, first_field, values[0])
     if kind == "between":
-        return _between(grid, of, field_of(names[1]))
+        return _between(grid, first_field, field_of(names[1]))
     if kind == "shift":
-        return blob(grid, grid.mean(of) + np.array([values[0] * outward, *values[1:3]]), values[3])
-    return blob(grid, _end_of(grid, of, *_ALONG[names[1]]), values[0])  # "end"
+        return blob(grid, grid.mean(first_field) + np.array([values[0] * outward, *values[1:3]]), values[3])
+    return blob(grid, _end_of(grid, first_field, *_ALONG[names[1]]), values[0])  # "end"
 
 
 def surety(recipe: str) -> float | None:
@@ -107,9 +107,9 @@ def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str) -> Field:
     low, high = grid.span(field, 0.1, 0.9)
     beyond = sign * (grid.position(wide, axis) - (high if sign > 0 else low)[axis])
     values = values / (1 + np.exp(-beyond / _BEYOND_MM))
-    for other in {0, 1, 2} - {axis}:
-        at = grid.position(wide, other)
-        off = np.maximum(np.maximum(low[other] - at, at - high[other]), 0)
+    for across_axis in {0, 1, 2} - {axis}:
+        position = grid.position(wide, across_axis)
+        off = np.maximum(np.maximum(low[across_axis] - position, position - high[across_axis]), 0)
         values = values * np.exp(-((off / _ACROSS_MM) ** 2) / 2)
     return grid.with_values(wide, values)
 
@@ -127,26 +127,26 @@ def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
             a, b = 1 - b, 1 - a
         if (a, b) == (0, 1):
             continue
-        at = (grid.position(field, axis) - low[axis]) / max(high[axis] - low[axis], 1.0)
+        position = (grid.position(field, axis) - low[axis]) / max(high[axis] - low[axis], 1.0)
         if a > 0:
-            values = values / (1 + np.exp(-(at - a) / (_SOFT_SHARE / 2)))
+            values = values / (1 + np.exp(-(position - a) / (_SOFT_SHARE / 2)))
         if b < 1:
-            values = values / (1 + np.exp((at - b) / (_SOFT_SHARE / 2)))
+            values = values / (1 + np.exp((position - b) / (_SOFT_SHARE / 2)))
     return grid.with_values(field, values)
 
 
-def _between(grid: Grid, one: Field, other: Field) -> Field:
-    if one.total < 0.5 or other.total < 0.5:
+def _between(grid: Grid, first: Field, second: Field) -> Field:
+    if first.total < 0.5 or second.total < 0.5:
         return NOWHERE
-    near = grid.grown(grid.joined([one, other]), 4.0)
-    far = []
-    for field in (one, other):
-        held = grid.with_values(near, grid.values_over(field, near))
-        far.append(np.maximum(grid.distance(held, _LEVEL * float(field.values.max())), 0))
-    gap = float((far[0] + far[1]).min())
-    values = np.exp(-(((far[0] - far[1]) / _BETWEEN_MM) ** 2) / 2)
-    values = values * np.exp(-((far[0] + far[1] - gap) / _BETWEEN_MM))
-    return grid.trimmed(grid.with_values(near, values * grid.tissue[grid.crop(near)]))
+    box = grid.grown(grid.joined([first, second]), 4.0)
+    distances = []
+    for field in (first, second):
+        box_values = grid.with_values(box, grid.values_over(field, box))
+        distances.append(np.maximum(grid.distance(box_values, _LEVEL * float(field.values.max())), 0))
+    gap = float((distances[0] + distances[1]).min())
+    values = np.exp(-(((distances[0] - distances[1]) / _BETWEEN_MM) ** 2) / 2)
+    values = values * np.exp(-((distances[0] + distances[1] - gap) / _BETWEEN_MM))
+    return grid.trimmed(grid.with_values(box, values * grid.tissue[grid.crop(box)]))
 
 
 def _shell(grid: Grid, field: Field, mm: float) -> Field:
@@ -168,10 +168,10 @@ def _body_box(grid: Grid, limits: np.ndarray) -> Field:
     whole = grid.zeros()
     values = grid.tissue.astype(np.float32)
     for axis in range(3):
-        at = grid.position(whole, axis) if grid.body is None else grid.body[axis]
+        position = grid.position(whole, axis) if grid.body is None else grid.body[axis]
         low, high = limits[axis]
         middle, half = (low + high) / 2, (high - low) / 2
-        values = values / (1 + np.exp(np.clip((np.abs(at - middle) - half) / 4.0, -30, 30)))
+        values = values / (1 + np.exp(np.clip((np.abs(position - middle) - half) / 4.0, -30, 30)))
     return grid.trimmed(grid.with_values(whole, np.where(values < 0.02, 0, values)))
 
 
@@ -186,8 +186,8 @@ def _end_of(grid: Grid, field: Field, axis: int, sign: int) -> np.ndarray:
     """Return the mean position (3,), mm, of the outermost cells of `field` in the direction of `axis` (0, 1 or 2) if
     `sign` is 1, or against this direction if `sign` is -1."""
     low, high = grid.span(field, _END_SHARE, 1 - _END_SHARE)
-    at = grid.position(field, axis)
-    outer = field.values * (at >= high[axis] if sign > 0 else at <= low[axis])
+    position = grid.position(field, axis)
+    outer = field.values * (position >= high[axis] if sign > 0 else position <= low[axis])
     return grid.mean(grid.with_values(field, outer)) if outer.sum() > 0 else grid.mean(field)
 
 

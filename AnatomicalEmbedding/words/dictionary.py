@@ -64,14 +64,14 @@ class Dictionary:
             return single
         if not typed or word in self._right or not word.isalpha() or not _SHORTEST <= len(word) <= _LONGEST:
             return word
-        alike = [each for each in self._slips if each[0] == word[0]]
+        alike = [slip for slip in self._slips if slip[0] == word[0]]
         return next(iter(get_close_matches(word, alike, 1, _ALIKE)), word)
 
     def is_unknown(self, word: str) -> bool:
         """Return whether a word of three letters or more is neither in the name of a place nor usual in reports."""
-        known = self.vocabulary | self._right | PARTS | SILENT
+        vocabulary = self.vocabulary | self._right | PARTS | SILENT
         usual = len(word) < 3 or not word.isalpha() or word.endswith(_USUAL_ENDINGS)
-        return not usual and known.isdisjoint((word, singular(word)))
+        return not usual and vocabulary.isdisjoint((word, singular(word)))
 
     def entries_of(self, name: str) -> tuple[Entry, ...]:
         """Return the dictionary entries for the name of a place; empty for an unknown name.
@@ -80,7 +80,7 @@ class Dictionary:
         """
         terms = self.terms.by_name
         names = dict.fromkeys(name.replace("{s}", side) for side in SIDES)
-        return tuple(Entry(each, terms[each].side, False) for each in names if each in terms)
+        return tuple(Entry(term_name, terms[term_name].side, False) for term_name in names if term_name in terms)
 
     def _read_parts(self) -> dict[str, dict[str, list[Entry]]]:
         """Return, for words such as "neck", the part that the word means in each place.
@@ -92,24 +92,29 @@ class Dictionary:
             for entry in entries:
                 phrases.setdefault(entry.name, []).append(frozenset(phrase))
         parts: dict[str, dict[str, list[Entry]]] = {}
-        for name, own in phrases.items():
+        for name, part_phrases in phrases.items():
             for whole in self.terms.ancestors(name):
-                rests = {one - other for one in own for other in phrases[whole] if other < one}
+                rests = {
+                    part_phrase - whole_phrase
+                    for part_phrase in part_phrases
+                    for whole_phrase in phrases[whole]
+                    if whole_phrase < part_phrase
+                }
                 for word in (word for word in PARTS if {word} in rests):
                     parts.setdefault(word, {}).setdefault(whole, []).extend(self.entries_of(name))
         return parts
 
     def _add(self, term: Term, words: str, adjective: bool = False) -> None:
         tokens = [singular(token.word) for token in tokenise(words)]
-        said = [word for word in tokens if word in SIDES]
+        sides = [word for word in tokens if word in SIDES]
         phrase = tuple(word for word in tokens if word not in SILENT and word != "-")
         if not phrase:
             return
-        side = said[0] if said and not term.side else term.side
-        entry = Entry(term.name, side, bool(said) and not term.side, adjective)
-        held = self.phrases.setdefault(phrase, [])
-        if all(other.name != term.name for other in held):
-            held.append(entry)
+        side = sides[0] if sides and not term.side else term.side
+        entry = Entry(term.name, side, bool(sides) and not term.side, adjective)
+        entries = self.phrases.setdefault(phrase, [])
+        if all(present.name != term.name for present in entries):
+            entries.append(entry)
 
 
 @lru_cache(maxsize=1)
@@ -130,18 +135,18 @@ def singular(word: str) -> str:
 
 def suggestions(beginning: str, most: int = 8) -> list[str]:
     """Find places by the `beginning` of a word in their names. Returns the titles of the places, short names first."""
-    wanted = [token.word for token in tokenise(beginning[:TYPED_LENGTH])]
-    sides = [word for word in wanted if word in SIDES]
-    plain = " ".join(word for word in wanted if word not in SIDES)
-    found: dict[str, int] = {}
+    typed_words = [token.word for token in tokenise(beginning[:TYPED_LENGTH])]
+    sides = [word for word in typed_words if word in SIDES]
+    plain = " ".join(word for word in typed_words if word not in SIDES)
+    ranks: dict[str, int] = {}
     for term in load_terms().by_name.values() if plain else ():
         if sides and term.side not in sides:
             continue
         for words in (*term.words, term.title):
-            at = f" {words.lower()}".find(f" {plain}")
-            if at >= 0:
-                found[term.title] = min(found.get(term.title, 999), at * 5 + len(words))
-    return sorted(found, key=lambda title: (found[title], title))[:most]
+            position = f" {words.lower()}".find(f" {plain}")
+            if position >= 0:
+                ranks[term.title] = min(ranks.get(term.title, 999), position * 5 + len(words))
+    return sorted(ranks, key=lambda title: (ranks[title], title))[:most]
 
 
 def completions(typed: str, most: int = 8) -> list[str]:
@@ -152,19 +157,18 @@ def completions(typed: str, most: int = 8) -> list[str]:
     """
     if len(typed) > TYPED_LENGTH or not typed.strip() or typed != typed.rstrip():
         return []
-    starts = [found.start() for found in re.finditer(r"[^\s,;]+", typed)]
+    starts = [match.start() for match in re.finditer(r"[^\s,;]+", typed)]
     for start in starts[-_COMPLETED_WORDS:]:
-        found = suggestions(typed[start:], most) if len(typed) - start > 1 else []
-        if found:
-            return [typed[:start] + title for title in found]
+        titles = suggestions(typed[start:], most) if len(typed) - start > 1 else []
+        if titles:
+            return [typed[:start] + title for title in titles]
     return []
 
 
 def not_understood(text: str) -> str:
     """Return an error message for words that name no place. The message suggests places that the words may mean."""
-    near = [title for word in text[:TYPED_LENGTH].split()[:8] if len(word) > 2 for title in suggestions(word[:4], 2)][
-        :4
-    ]
-    hint = f"; did you mean {', '.join(dict.fromkeys(near))}?" if near else "; name an organ, a bone or a region."
-    shown = "".join(letter for letter in " ".join(text[:TYPED_LENGTH].split()) if letter.isprintable())[:_SHOWN]
-    return f"'{shown}' names no place that is known{hint}"
+    words = text[:TYPED_LENGTH].split()
+    titles = [title for word in words[:8] if len(word) > 2 for title in suggestions(word[:4], 2)][:4]
+    hint = f"; did you mean {', '.join(dict.fromkeys(titles))}?" if titles else "; name an organ, a bone or a region."
+    excerpt = "".join(letter for letter in " ".join(words) if letter.isprintable())[:_SHOWN]
+    return f"'{excerpt}' names no place that is known{hint}"

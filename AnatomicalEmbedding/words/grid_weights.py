@@ -87,10 +87,10 @@ class Grid:
     def span(self, field: Field, low: float, high: float) -> np.ndarray:
         """Return (2, 3) mm: the places along R, A, S below which the shares `low` and `high` of the field's sum lie."""
         result = np.zeros((2, 3))
-        for axis, others in enumerate(((0, 1), (0, 2), (1, 2))):
-            share = np.cumsum(field.values.sum(axis=others, dtype=np.float64))
-            at = np.searchsorted(share, np.array([low, high]) * share[-1]).clip(0, len(share) - 1)
-            result[:, axis] = self.position(field, axis).ravel()[at]
+        for axis, across_axes in enumerate(((0, 1), (0, 2), (1, 2))):
+            share = np.cumsum(field.values.sum(axis=across_axes, dtype=np.float64))
+            ends = np.searchsorted(share, np.array([low, high]) * share[-1]).clip(0, len(share) - 1)
+            result[:, axis] = self.position(field, axis).ravel()[ends]
         return result
 
     def around(self, low_mm: np.ndarray, high_mm: np.ndarray) -> Field:
@@ -120,12 +120,12 @@ class Grid:
         begin = np.concatenate([[0], np.bincount(flat, minlength=int(np.prod(SHAPE))).cumsum()])
         return cells[np.argsort(flat, kind="stable")], begin
 
-    def cells_in(self, first: np.ndarray, held: np.ndarray) -> np.ndarray:
+    def cells_in(self, first: np.ndarray, mask: np.ndarray) -> np.ndarray:
         """Return (n,) flat indices of the grid cells with tissue that lie in chosen cells of the body frame.
 
         held: bool (k, j, i), True for a chosen frame cell; first: frame index i, j, k of the first cell of `held`.
         """
-        index = np.argwhere(held) + np.asarray(first)[::-1]
+        index = np.argwhere(mask) + np.asarray(first)[::-1]
         index = index[((index >= 0) & (index < SHAPE)).all(axis=1)]
         flat = np.ravel_multi_index(index.T, SHAPE)
         cells, begin = self._by_place
@@ -159,10 +159,12 @@ class Grid:
     def trimmed(self, field: Field) -> Field:
         """Return the field in the smallest box that holds its values above 0.001; smaller values become 0."""
         values = np.where(field.values > _LEAST, field.values, 0)
-        held = [np.flatnonzero(values.any(axis=others)) for others in ((0, 1), (0, 2), (1, 2))]  # along i, j, k
-        if not len(held[0]):
+        rows = [
+            np.flatnonzero(values.any(axis=across_axes)) for across_axes in ((0, 1), (0, 2), (1, 2))
+        ]  # along i, j, k
+        if not len(rows[0]):
             return Field(field.first, NOWHERE.values)
-        low, high = np.array([(cells[0], cells[-1]) for cells in held]).T
+        low, high = np.array([(cells[0], cells[-1]) for cells in rows]).T
         return Field(as_cell(low + field.first), values[_box(low, high + 1 - low)])
 
     def joined(self, fields: list[Field]) -> Field:
@@ -242,8 +244,8 @@ def _clear_beyond_scan(grid: Grid, embedding: EmbeddingMap) -> None:
     """Set `grid.tissue` to False in each cell of the grid whose centre lies outside the scan of the map."""
     x, y, z = grid.axes
     for row, size in zip(np.linalg.inv(embedding.scan_to_ras)[:3], embedding.scan_shape[::-1], strict=True):
-        at = (row[0] * x)[None, None] + (row[1] * y)[None, :, None] + (row[2] * z)[:, None, None] + row[3]
-        grid.tissue[(at <= -0.501) | (at >= size - 0.499)] = False
+        voxel = (row[0] * x)[None, None] + (row[1] * y)[None, :, None] + (row[2] * z)[:, None, None] + row[3]
+        grid.tissue[(voxel <= -0.501) | (voxel >= size - 0.499)] = False
 
 
 def _fine_hu(volume: Volume, grid: Grid) -> np.ndarray:

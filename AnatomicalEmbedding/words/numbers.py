@@ -23,53 +23,53 @@ _RIBS = 12
 Item = Callable[[str, str], str | None]  # (word, item before it or "") -> item, or None if the word is no item
 
 
-def read(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
+def read(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
     """Read numbered places that begin at word `at`.
 
     Returns the names of the places and the index of the next word; None if no numbered place begins there. A name may
     contain "{s}" in place of the side; the side comes from other words of the text.
     """
     for reader in (_discs_between, _vertebrae, _ribs, _segments, _stations):
-        found = reader(words, at)
-        if found is not None and found[0]:
-            return found[0][:_LIMIT], found[1]
+        result = reader(words, start)
+        if result is not None and result[0]:
+            return result[0][:_LIMIT], result[1]
     return None
 
 
-def _items(words: Sequence[str], at: int, item: Item) -> tuple[list[tuple[str, str]], int]:
+def _items(words: Sequence[str], start: int, item: Item) -> tuple[list[tuple[str, str]], int]:
     """Read a list such as "3 to 5" that begins at word number `at`. Returns (word before the item, item) for each item,
     here [("", "3"), ("to", "5")], and the number of the word after the list."""
-    found: list[tuple[str, str]] = []
-    n, link, after = at, "", at
-    while n < len(words) and len(found) < _LIMIT:
-        value = item(words[n], found[-1][1] if found else "")
+    items: list[tuple[str, str]] = []
+    n, link, after = start, "", start
+    while n < len(words) and len(items) < _LIMIT:
+        value = item(words[n], items[-1][1] if items else "")
         if value is None or (words[n].isdigit() and words[n + 1 : n + 2] and words[n + 1] in _SIZES):
             break
-        found.append((link, value))
+        items.append((link, value))
         after = n + 1
         n = _skip(words, after, SIDES)
         if n >= len(words) or words[n] not in (*_RANGE, *_LIST):
             break
         link, n = words[n], _skip(words, n + 1, ("and", "the", *SIDES))
-    return found, after
+    return items, after
 
 
-def _skip(words: Sequence[str], at: int, skipped: Sequence[str]) -> int:
+def _skip(words: Sequence[str], start: int, skipped: Sequence[str]) -> int:
     """Return the index of the first word, from index `at` on, that is not in `skipped`; len(words) if all words are."""
-    while at < len(words) and words[at] in skipped:
-        at += 1
-    return at
+    while start < len(words) and words[start] in skipped:
+        start += 1
+    return start
 
 
 def _counted(items: list[tuple[str, str]], every: Sequence[str]) -> list[str]:
     """Return the values that `items` name: ("", "3"), ("to", "5") give 3, 4, 5. every: all possible values in order."""
-    found: list[str] = []
+    names: list[str] = []
     for link, value in items:
-        first = every.index(found[-1]) + 1 if found and found[-1] in every else 0
+        first = every.index(names[-1]) + 1 if names and names[-1] in every else 0
         stop = every.index(value) if value in every else 0
-        found += every[first:stop] if link in _RANGE and found else ()
-        found.append(value)
-    return found
+        names += every[first:stop] if link in _RANGE and names else ()
+        names.append(value)
+    return names
 
 
 def _vertebra(word: str, before: str) -> str | None:
@@ -78,11 +78,11 @@ def _vertebra(word: str, before: str) -> str | None:
     return name if number.isdigit() and name in VERTEBRAE else None
 
 
-def _vertebrae(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
-    if words[at] in ("c", "t", "l") and words[at + 1 : at + 2] and words[at + 1].isdigit():  # "T 12"
-        words = [*words[:at], "", words[at] + words[at + 1], *words[at + 2 :]]
-        at += 1
-    items, after = _items(words, at, _vertebra)
+def _vertebrae(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
+    if words[start] in ("c", "t", "l") and words[start + 1 : start + 2] and words[start + 1].isdigit():  # "T 12"
+        words = [*words[:start], "", words[start] + words[start + 1], *words[start + 2 :]]
+        start += 1
+    items, after = _items(words, start, _vertebra)
     discs, levels = [], items[:1]
     for (_, last), (link, level) in pairwise(items):
         if link in ("-", "/") and VERTEBRAE.index(level) == VERTEBRAE.index(last) + 1:
@@ -93,17 +93,17 @@ def _vertebrae(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
     return [*discs, *(f"vertebrae_{level}" for level in _counted(levels, VERTEBRAE))], after
 
 
-def _discs_between(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
+def _discs_between(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
     """Read "disc between L4 and L5" or "between L4 and L5". If other vertebrae lie between the two, the text must say
     "disc"."""
-    begin = _skip(words, at, _DISC)
+    begin = _skip(words, start, _DISC)
     if words[begin : begin + 1] != ["between"]:
         return None
     items, after = _items(words, _skip(words, begin + 1, ("the", *_VERTEBRA)), _vertebra)
     if len(items) != 2:
         return None
     first, last = (VERTEBRAE.index(level) for _, level in items)
-    if not 0 < first < last or (begin == at and last > first + 1):
+    if not 0 < first < last or (begin == start and last > first + 1):
         return None
     discs = [f"disc_{above}_{below}" for above, below in pairwise(VERTEBRAE[first : last + 1])]
     return discs, _skip(words, after, _VERTEBRA)
@@ -115,13 +115,13 @@ def _rib(word: str, _: str) -> str | None:
     return str(number) if 1 <= number <= _RIBS else None
 
 
-def _ribs(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
+def _ribs(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
     """Read names of ribs, such as "ribs 3 to 5" or "fifth and sixth left ribs", at word number `at`. Returns the ribs,
     with {s} in place of the side, and the number of the word after them; None if there is no rib."""
-    if words[at] == "rib":
-        items, after = _items(words, _skip(words, at + 1, _SILENT), _rib)
+    if words[start] == "rib":
+        items, after = _items(words, _skip(words, start + 1, _SILENT), _rib)
     else:
-        items, after = _items(words, at, _rib)
+        items, after = _items(words, start, _rib)
         after = _skip(words, after, (*_SILENT, ".", "anterior", "posterior", "lateral")) + 1
         if words[after - 1 : after] != ["rib"]:
             return None
@@ -129,10 +129,10 @@ def _ribs(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
     return [f"rib_{{s}}_{number}" for number in numbers], after
 
 
-def _segments(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
+def _segments(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
     """Read names of liver segments, such as "segments 5 and 6" or "hepatic segment 7", at word number `at`. Returns the
     segments, and the number of the word after them; None if there is no segment."""
-    begin = at + 1 if words[at] in _LIVER else at
+    begin = start + 1 if words[start] in _LIVER else start
     if words[begin : begin + 1] != ["segment"]:
         return None
     items, after = _items(words, begin + 1, lambda word, _: word if re.fullmatch("[1-8]|4[ab]", word) else None)
@@ -153,10 +153,10 @@ def _station(word: str, _: str) -> str | None:
     return f"node_station_{unpaired}" if unpaired else f"node_station_{match[1]}{_STATION_SIDES.get(match[2], '_{s}')}"
 
 
-def _stations(words: Sequence[str], at: int) -> tuple[list[str], int] | None:
+def _stations(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
     """Return the lymph node stations listed after the word "station" at index `at`, as in "station 2R, 4R and 7", and
     the index of the word after the list. Return None if the word at `at` is not "station"."""
-    if words[at] != "station":
+    if words[start] != "station":
         return None
-    items, after = _items(words, at + 1, _station)
+    items, after = _items(words, start + 1, _station)
     return [name for _, name in items], _skip(words, after, ("node",))

@@ -51,25 +51,25 @@ _DESCRIPTOR_WORTH = 0.6
 _DESCRIPTOR_LIMIT = 3.0  # largest log ratio
 
 
-def read_occupancy(grid: Grid, found: Occupancy, shift_mm: float = 0.0, fading: bool = False) -> Field:
+def read_occupancy(grid: Grid, occupancy: Occupancy, shift_mm: float = 0.0, fading: bool = False) -> Field:
     """Return for each grid cell the fraction of patients in whom the structure lies at the cell's body coordinate.
 
     shift_mm: added to the body height of each cell. fading: True for ribs; their front parts are shifted less.
     """
     if grid.body is None:
-        return Field(found.first, found.share.astype(np.float32) / 255)
+        return Field(occupancy.first, occupancy.share.astype(np.float32) / 255)
     # near: the frame cells with a share above 0, their neighbours, and the cells that the shift can reach
     reach = [1, 1, 1 + int(np.ceil(abs(shift_mm) / STEP_MM))]
-    held = np.pad((found.share > 0).astype(np.uint8), [(n, n) for n in reach[::-1]])
-    near = sitk.GetArrayFromImage(sitk.BinaryDilate(sitk.GetImageFromArray(held), reach, sitk.sitkBox)) > 0
-    cells = grid.cells_in(np.subtract(found.first, reach), near)
+    occupied = np.pad((occupancy.share > 0).astype(np.uint8), [(n, n) for n in reach[::-1]])
+    reachable = sitk.GetArrayFromImage(sitk.BinaryDilate(sitk.GetImageFromArray(occupied), reach, sitk.sitkBox)) > 0
+    cells = grid.cells_in(np.subtract(occupancy.first, reach), reachable)
     place = grid.body.reshape(3, -1)[:, cells]
     if shift_mm:
         place[2] += faded(shift_mm, place[1]) if fading else shift_mm
-    place -= (LOW_MM + STEP_MM * (np.array(found.first) - 1)).astype(np.float32)[:, None]
-    share = torch.from_numpy(np.pad(found.share, 1)).float() / 255  # padded with zeros
-    read = read_linear(share[None, None], torch.from_numpy((place / STEP_MM).T)[None])
-    return grid.field_of(cells, read.numpy().ravel())
+    place -= (LOW_MM + STEP_MM * (np.array(occupancy.first) - 1)).astype(np.float32)[:, None]
+    share = torch.from_numpy(np.pad(occupancy.share, 1)).float() / 255  # padded with zeros
+    values = read_linear(share[None, None], torch.from_numpy((place / STEP_MM).T)[None])
+    return grid.field_of(cells, values.numpy().ravel())
 
 
 def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
@@ -112,8 +112,8 @@ def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.
     local = embedding.local
     if local is None or discriminant is None or len(discriminant) != len(local) + 1:
         return prior
-    held = prior.values > 0
-    if not held.any():
+    possible = prior.values > 0
+    if not possible.any():
         return prior
     # log ratio at the map's local descriptors around the prior's box, interpolated at the cells with a chance above 0
     first, local_mm = embedding.cell_to_ras[:3, 3] - embedding.cell_mm / 4, embedding.cell_mm / 2
@@ -124,11 +124,13 @@ def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.
     crop = local[(slice(None), *(slice(a, b) for a, b in zip(start[::-1], stop[::-1], strict=True)))].float()
     weights = torch.from_numpy(discriminant[:-1])
     ratio = torch.tensordot(weights, crop, dims=1) / crop.norm(dim=0).clamp_min(1e-3) + float(discriminant[-1])
-    cells = low - start + np.argwhere(held)[:, ::-1] * (grid.step / local_mm)
-    read = read_linear(ratio[None, None], torch.from_numpy(cells).float()[None]).numpy().ravel()
-    likelier = odds(prior.values[held]) * np.exp(_DESCRIPTOR_WORTH * read.clip(-_DESCRIPTOR_LIMIT, _DESCRIPTOR_LIMIT))
+    cells = low - start + np.argwhere(possible)[:, ::-1] * (grid.step / local_mm)
+    log_ratio = read_linear(ratio[None, None], torch.from_numpy(cells).float()[None]).numpy().ravel()
+    likelier = odds(prior.values[possible]) * np.exp(
+        _DESCRIPTOR_WORTH * log_ratio.clip(-_DESCRIPTOR_LIMIT, _DESCRIPTOR_LIMIT)
+    )
     values = np.zeros_like(prior.values)
-    values[held] = likelier / (1 + likelier)
+    values[possible] = likelier / (1 + likelier)
     return grid.with_values(prior, values)
 
 
@@ -232,8 +234,8 @@ def among_others(grid: Grid, field: Field, total: Field, sharing: list[Field]) -
     total: `total_odds` of all structures, including this structure. sharing: fields of the structures that contain this
     structure or are parts of it; these structures are ignored.
     """
-    own = odds(field.values)
-    rivals = total.values[grid.crop(field)] - own
-    for other in sharing:
-        rivals = rivals - grid.values_over(grid.with_values(other, odds(other.values)), field)
-    return grid.with_values(field, own / (1 + own + np.maximum(rivals, 0)))
+    structure_odds = odds(field.values)
+    rivals = total.values[grid.crop(field)] - structure_odds
+    for sharing_field in sharing:
+        rivals = rivals - grid.values_over(grid.with_values(sharing_field, odds(sharing_field.values)), field)
+    return grid.with_values(field, structure_odds / (1 + structure_odds + np.maximum(rivals, 0)))

@@ -115,7 +115,7 @@ def parse_query(text: str) -> list[Sentence]:
     parts: list[Sentence] = []
     for sentence, strange in _read(text):
         parts += [sentence] if sentence.mentions else []
-        parts += [Sentence(text[of.start : of.end], of.start, of.end, ()) for of in strange]
+        parts += [Sentence(text[word.start : word.end], word.start, word.end, ()) for word in strange]
     return parts
 
 
@@ -127,7 +127,7 @@ def _read(text: str) -> list[tuple[Sentence, list[Span]]]:
             f"the text has {len(text):,} characters; give a text of at most {MOST_CHARACTERS:,} characters."
         )
     typed = len(text) <= TYPED_LENGTH
-    read = []
+    sentences = []
     for span in split_sentences(text):
         tokens = [
             replace(token, word=load_dictionary().known(token.word, typed))
@@ -135,14 +135,14 @@ def _read(text: str) -> list[tuple[Sentence, list[Span]]]:
         ]
         words = [token.word for token in tokens]
         names = find_names(words)
-        named = {n for each in names for n in each.tokens}
-        found = give_qualifiers(words, give_sides(words, names), named, typed)
-        found = drop_vaguer(words, found)
-        mentions = tuple(_mention(text, tokens, words, each) for each in found)
+        named = {n for name in names for n in name.tokens}
+        qualified = give_qualifiers(words, give_sides(words, names), named, typed)
+        qualified = drop_vaguer(words, qualified)
+        mentions = tuple(_mention(text, tokens, words, name) for name in qualified)
         sentence = Sentence(text[span.start : span.end], span.start, span.end, mentions)
-        named |= {n for each in found for n in each.tokens}
-        read.append((sentence, _unread(tokens, words, named)))
-    return read
+        named |= {n for name in qualified for n in name.tokens}
+        sentences.append((sentence, _unread(tokens, words, named)))
+    return sentences
 
 
 @dataclass(frozen=True)
@@ -182,19 +182,19 @@ class Name:
 
 def find_names(words: Sequence[str]) -> list[Name]:
     """Find the names of places in a sentence, in order. If several names begin at a word, the longest name is used."""
-    found: list[Name] = []
-    at = 0
-    while at < len(words) and len(found) < _PLACES_LIMIT:
-        listed, longest = numbers.read(words, at), _longest(words, at)
+    names: list[Name] = []
+    position = 0
+    while position < len(words) and len(names) < _PLACES_LIMIT:
+        listed, longest = numbers.read(words, position), _longest(words, position)
         if listed is not None and (longest is None or longest.last < listed[1]):
-            found += [Name(load_dictionary().entries_of(name), at, listed[1] - 1) for name in listed[0]]
-            at = listed[1]
+            names += [Name(load_dictionary().entries_of(name), position, listed[1] - 1) for name in listed[0]]
+            position = listed[1]
         elif longest is not None:
-            found.append(longest)
-            at = longest.last + 1
+            names.append(longest)
+            position = longest.last + 1
         else:
-            at += 1
-    return _bind_parts(words, _share_words(words, [each for each in found if each.places]))
+            position += 1
+    return _bind_parts(words, _share_words(words, [candidate for candidate in names if candidate.places]))
 
 
 def _share_words(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
@@ -207,7 +207,7 @@ def _share_words(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
         group = [*_sharing(words, name, names, -1), name, *_sharing(words, name, names, 1)]
         if len(group) > 1:
             first, covered = group[0].first, group[-1].last
-            result = [each for each in result if each.last < first]
+            result = [result_name for result_name in result if result_name.last < first]
             between = set(range(first, covered)).difference(*(member.tokens for member in group))
             if not any(words[n] in SIDES for n in between):  # else each member has a side of its own
                 group = [replace(member, first=first, last=covered) for member in group]
@@ -218,24 +218,28 @@ def _share_words(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
 def _sharing(words: Sequence[str], name: Name, names: Sequence[Name], step: int) -> list[Name]:
     """Return the members of a list that share words with a name: before it if step is -1, after it if step is 1."""
     phrases, phrase = load_dictionary().phrases, tuple(words[n] for n in name.tokens if words[n] not in SILENT)
-    taken = {n for each in names if each.last > each.first for n in range(each.first, each.last + 2)}
+    name_tokens = {
+        n for candidate in names if candidate.last > candidate.first for n in range(candidate.first, candidate.last + 2)
+    }
     wholes = name.names | _wholes(name)
     members: list[Name] = []
     edge = name.last if step > 0 else name.first
     while len(phrase) > 1 and phrase in phrases:
         further = range(edge + step, len(words) if step > 0 else -1, step)
-        at = next((n for n in further if words[n] not in _BETWEEN_ENTRIES | SILENT), edge)
-        if at in taken or _BETWEEN_ENTRIES.isdisjoint(words[min(at, edge) + 1 : max(at, edge)]):
+        position = next((n for n in further if words[n] not in _BETWEEN_ENTRIES | SILENT), edge)
+        if position in name_tokens or _BETWEEN_ENTRIES.isdisjoint(words[min(position, edge) + 1 : max(position, edge)]):
             break
-        word = (words[at],)
+        word = (words[position],)
         joined = [phrase[:-n] + word if step > 0 else word + phrase[n:] for n in range(1, len(phrase))]
-        entries = next((phrases[each] for each in joined if each in phrases), [])
-        shared = Name(tuple(entry for entry in entries if not entry.demanded or entry.side in words), at, at)
-        alone = {place for each in names if at in each.tokens for place in each.names}
+        entries = next((phrases[candidate] for candidate in joined if candidate in phrases), [])
+        shared = Name(
+            tuple(entry for entry in entries if not entry.demanded or entry.side in words), position, position
+        )
+        alone = {place for candidate in names if position in candidate.tokens for place in candidate.names}
         if shared.names <= alone or not wholes.isdisjoint(shared.names | alone):
             break
         members.append(shared)
-        edge = at
+        edge = position
     return members[::step]
 
 
@@ -256,17 +260,21 @@ def _bind_parts(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
     return sorted(result, key=lambda name: name.first)
 
 
-def _organ_of(words: Sequence[str], at: int, names: Sequence[Name]) -> tuple[Name | None, bool]:
+def _organ_of(words: Sequence[str], position: int, names: Sequence[Name]) -> tuple[Name | None, bool]:
     """Return the place of which word `at`, such as "neck", may be a part; and whether it is a part of something.
 
     In "kidney in the pelvis", the pelvis is no part of the kidney. In "neck of the aneurysm", the place has no name.
     """
-    if words[at + 1 : at + 2] == ["of"] and words[at + 2 : at + 3] != ["patient"]:
-        after = next((name for name in names if name.first > at), None)
-        near = after is not None and after.first - at <= _NEAR and _CLAUSE_ENDS.isdisjoint(words[at : after.first])
-        return after if near else None, True
-    organ = next((name for name in reversed(names) if name.last < at), None)
-    between = [] if organ is None else words[organ.last + 1 : at]
+    if words[position + 1 : position + 2] == ["of"] and words[position + 2 : position + 3] != ["patient"]:
+        after = next((name for name in names if name.first > position), None)
+        is_near = (
+            after is not None
+            and after.first - position <= _NEAR
+            and _CLAUSE_ENDS.isdisjoint(words[position : after.first])
+        )
+        return after if is_near else None, True
+    organ = next((name for name in reversed(names) if name.last < position), None)
+    between = [] if organ is None else words[organ.last + 1 : position]
     if organ is None or len(between) > _PART_REACH or not _NOT_BEFORE_A_PART.isdisjoint(between):
         return None, False
     lead = next((word for word in reversed(words[: organ.first]) if word not in SILENT or word in LEADING), "")
@@ -276,78 +284,78 @@ def _organ_of(words: Sequence[str], at: int, names: Sequence[Name]) -> tuple[Nam
     return organ, organ.is_adjective and not between and not organ.is_region
 
 
-def _longest(words: Sequence[str], at: int) -> Name | None:
+def _longest(words: Sequence[str], start: int) -> Name | None:
     """Return the longest name that begins at word `at`; None if no name does. Words such as "of" are skipped."""
     dictionary = load_dictionary()
-    if words[at] not in dictionary.firsts:
+    if words[start] not in dictionary.firsts:
         return None
     best, phrase, skipped = None, [], 0
-    for n in range(at, len(words)):
+    for n in range(start, len(words)):
         if words[n] in SILENT or words[n] == "-":
             skipped += 1
         else:
             phrase.append(words[n])
         if skipped > 5 or len(phrase) > _LONGEST_PHRASE:
             break
-        said = {word for word in words[max(at - 2, 0) : n + 3] if word in SIDES}
+        sides = {word for word in words[max(start - 2, 0) : n + 3] if word in SIDES}
         entries = () if words[n] != phrase[-1] else dictionary.phrases.get(tuple(phrase), ())
-        kept = tuple(entry for entry in entries if not entry.demanded or entry.side in said)
-        best = Name(kept, at, n) if kept else best
+        fitting = tuple(entry for entry in entries if not entry.demanded or entry.side in sides)
+        best = Name(fitting, start, n) if fitting else best
     return best
 
 
 def give_sides(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
     """Stage 2: give the names their sides. A name is dropped if it would get a side that its place does not have."""
     sides: dict[range, str] = {}  # by tokens, because all names of a list such as "ribs 3 to 5" have one side
-    for at, word in enumerate(words):
-        owner = _owner(words, at, names) if word in SIDES or word in BOTH else None
+    for position, word in enumerate(words):
+        owner = _owner(words, position, names) if word in SIDES or word in BOTH else None
         if owner is not None:
             side = "both" if word in BOTH else word
             sides[owner.tokens] = "both" if sides.get(owner.tokens, side) != side else side
     result: list[Name] = []
-    for n, each in enumerate(names):
-        side = sides.get(each.tokens, "")
-        if not side and each.has_sides:
-            side = _shared_side(words, result[-1], each) if result else ""
-            following = names[n + 1] if n + 1 < len(names) else each
-            if not side and following.first - each.last <= _CHAIN_REACH and _is_part(each, following):
+    for n, name in enumerate(names):
+        side = sides.get(name.tokens, "")
+        if not side and name.has_sides:
+            side = _shared_side(words, result[-1], name) if result else ""
+            following = names[n + 1] if n + 1 < len(names) else name
+            if not side and following.first - name.last <= _CHAIN_REACH and _is_part(name, following):
                 side = sides.get(following.tokens, "")
         if side in SIDES:
-            kept = tuple(entry for entry in each.places if entry.side in ("", side))
-            if not kept and each.tokens not in sides:
+            on_side = tuple(entry for entry in name.places if entry.side in ("", side))
+            if not on_side and name.tokens not in sides:
                 continue  # the place does not exist on this side
-            each = replace(each, places=kept or each.places)
-        result.append(replace(each, side=side))
+            name = replace(name, places=on_side or name.places)
+        result.append(replace(name, side=side))
     return result
 
 
-def _owner(words: Sequence[str], at: int, names: Sequence[Name]) -> Name | None:
+def _owner(words: Sequence[str], position: int, names: Sequence[Name]) -> Name | None:
     """Return the name to which word number `at`, a side such as "left", belongs: the name that contains the word, or
     else the next name if it is near, or else the former name if it is near, or else the next name at any distance."""
     before = after = None
-    for each in names:
-        if at in each.tokens:
-            return each
-        before = each if each.last < at else before
-        after = each if each.first > at and after is None else after
-    following = [] if after is None else words[at + 1 : after.first]
+    for name in names:
+        if position in name.tokens:
+            return name
+        before = name if name.last < position else before
+        after = name if name.first > position and after is None else after
+    following = [] if after is None else words[position + 1 : after.first]
     if after is not None and len(following) <= _SIDE_REACH and (_BREAKS | _AFTER_A_SIDE).isdisjoint(following):
         return after
-    return before if before is not None and at - before.last <= 2 * _SIDE_REACH else after
+    return before if before is not None and position - before.last <= 2 * _SIDE_REACH else after
 
 
-def _shared_side(words: Sequence[str], last: Name, each: Name) -> str:
-    between = words[last.last + 1 : each.first]
+def _shared_side(words: Sequence[str], last: Name, name: Name) -> str:
+    between = words[last.last + 1 : name.first]
     return last.side if len(between) < _SAME_SIDE_REACH and (TURNS | {"on", "to"}).isdisjoint(between) else ""
 
 
-def _is_part(one: Name, other: Name) -> bool:
+def _is_part(part: Name, whole: Name) -> bool:
     """Return whether `one` means a part of the place that `other` means, or `other` a part of the place of `one`."""
-    return not (_wholes(one).isdisjoint(other.names) and _wholes(other).isdisjoint(one.names))
+    return not (_wholes(part).isdisjoint(whole.names) and _wholes(whole).isdisjoint(part.names))
 
 
-def _wholes(each: Name) -> set[str]:
-    return {whole for name in each.names for whole in load_terms().ancestors(name)}
+def _wholes(owner: Name) -> set[str]:
+    return {whole for name in owner.names for whole in load_terms().ancestors(name)}
 
 
 def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int], typed: bool) -> list[Name]:
@@ -355,79 +363,86 @@ def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int]
     Parts and sides that the search cannot use become `unused`; in a typed text, unknown words next to the name, too.
     named: indices of the tokens that are in a name."""
     result = []
-    for each in names:
-        before = _before(words, each.first, named)
-        relation = next((kind for said, kind in RELATIONS.items() if tuple(before[-len(said) :]) == said), "")
-        zones, last = ([], each.last) if relation else _zones(words, each, before, named)
-        usable = [zone for zone in zones if each.has_sides or zone not in ("medial", "lateral")]
+    for name in names:
+        before = _before(words, name.first, named)
+        relation = next(
+            (
+                kind
+                for words_of_kind, kind in RELATIONS.items()
+                if tuple(before[-len(words_of_kind) :]) == words_of_kind
+            ),
+            "",
+        )
+        zones, last = ([], name.last) if relation else _zones(words, name, before, named)
+        usable = [zone for zone in zones if name.has_sides or zone not in ("medial", "lateral")]
         unused = [zone for zone in zones if zone not in usable]
-        if each.side in SIDES and not each.has_sides:
-            unused.insert(0, each.side)
+        if name.side in SIDES and not name.has_sides:
+            unused.insert(0, name.side)
         qualifier = Qualifier("zone", " ".join(usable)) if usable else Qualifier(relation) if relation else None
         behind = [n for n in range(last + 1, len(words)) if words[n] not in SILENT | {",", ":"}][:1]
         next_to = [*before[-1:], *(words[n] for n in behind if n not in named)]
         unused += [word for word in next_to if qualifier is None and word in PARTS]
         unused += [word for word in next_to if typed and load_dictionary().is_unknown(word)]
-        result.append(replace(each, last=last, qualifier=qualifier, unused=tuple(unused)))
+        result.append(replace(name, last=last, qualifier=qualifier, unused=tuple(unused)))
     return result
 
 
 def _before(words: Sequence[str], first: int, named: set[int]) -> list[str]:
     """Return up to five words that stand directly before word number `first`, in the order of the text. The search
     stops at a comma, a bracket or a colon, and at a word whose number is in `named`. Words in SILENT are left out."""
-    found: list[str] = []
+    words_before: list[str] = []
     for n in range(first - 1, max(first - 9, -1), -1):
-        if n in named or words[n] in _BREAKS or len(found) >= 5:
+        if n in named or words[n] in _BREAKS or len(words_before) >= 5:
             break
         if words[n] not in SILENT:
-            found.append(words[n])
-    return found[::-1]
+            words_before.append(words[n])
+    return words_before[::-1]
 
 
-def _zones(words: Sequence[str], each: Name, before: list[str], named: set[int]) -> tuple[list[str], int]:
-    """Return the zones (such as "upper" in "upper pole of") that words near a name add to the name `each`, and the
+def _zones(words: Sequence[str], name: Name, before: list[str], named: set[int]) -> tuple[list[str], int]:
+    """Return the zones (such as "upper" in "upper pole of") that words near a name add to `name`, and the
     index of the last word that belongs to the name or to its zones."""
     leading = before[: -1 if before and before[-1] in ZONE_NOUNS else None]
     zones: list[str] = []
     while leading and leading[-1] in ZONES:
         zones.append(ZONES[leading.pop()])
     if zones:
-        return zones, each.last
-    behind = [words[n] for n in range(each.last + 1, min(each.last + 4, len(words))) if n not in named]
+        return zones, name.last
+    behind = [words[n] for n in range(name.last + 1, min(name.last + 4, len(words))) if n not in named]
     count = next((n for n, word in enumerate(behind) if word not in ZONES), 0)
     if count and behind[count] in ZONE_NOUNS:
-        return [ZONES[word] for word in behind[:count]], each.last + count + 1
-    return [], each.last
+        return [ZONES[word] for word in behind[:count]], name.last + count + 1
+    return [], name.last
 
 
 def drop_vaguer(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
     """Stage 4: drop the name of a place if another name means a part of this place. Drop repeated names."""
-    wholes = [_wholes(each) for each in names]
-    kept = []
-    for n, each in enumerate(names):
+    wholes = [_wholes(name) for name in names]
+    precise = []
+    for n, name in enumerate(names):
         dropped = False
-        for m, other in enumerate(names):
-            near = abs(m - n) == 1 and each.tokens != other.tokens and _are_near(words, each, other)
-            if m < n and near and other.names == each.names and other.qualifier == each.qualifier:
+        for m, rival in enumerate(names):
+            are_near = abs(m - n) == 1 and name.tokens != rival.tokens and _are_near(words, name, rival)
+            if m < n and are_near and rival.names == name.names and rival.qualifier == name.qualifier:
                 dropped = True
-            elif wholes[m] & each.names and not other.names & each.names:
-                dropped |= each.is_region or (near and each.qualifier is None)
+            elif wholes[m] & name.names and not rival.names & name.names:
+                dropped |= name.is_region or (are_near and name.qualifier is None)
         if not dropped:
-            kept.append(each)
-    return kept
+            precise.append(name)
+    return precise
 
 
-def _are_near(words: Sequence[str], one: Name, other: Name) -> bool:
-    first, second = sorted((one, other), key=lambda name: name.first)
+def _are_near(words: Sequence[str], *names: Name) -> bool:
+    first, second = sorted(names, key=lambda name: name.first)
     between = words[first.last + 1 : second.first]
     return {"and", "or"}.isdisjoint(between) and len([word for word in between if word not in SILENT]) <= _NEAR
 
 
-def _mention(text: str, tokens: Sequence[Token], words: Sequence[str], each: Name) -> Mention:
-    start, end = tokens[each.first].start, tokens[each.last].end
-    denial = denied(words, each.first, each.last, not each.is_adjective)
-    places = tuple(entry.name for entry in each.places)
-    return Mention(places, text[start:end], start, end, each.qualifier, denial, each.unused)
+def _mention(text: str, tokens: Sequence[Token], words: Sequence[str], name: Name) -> Mention:
+    start, end = tokens[name.first].start, tokens[name.last].end
+    denial = denied(words, name.first, name.last, not name.is_adjective)
+    places = tuple(entry.name for entry in name.places)
+    return Mention(places, text[start:end], start, end, name.qualifier, denial, name.unused)
 
 
 def _unread(tokens: Sequence[Token], words: Sequence[str], named: set[int]) -> list[Span]:
@@ -442,11 +457,11 @@ def _unread(tokens: Sequence[Token], words: Sequence[str], named: set[int]) -> l
     plain = {*SILENT, *SEEN, *ZONES, *ZONE_NOUNS, *PARTS, *plain_words()}
     strange = []
     for entry in entries:
-        rest = [n for n in entry if n not in named and words[n] not in plain]
+        unread = [n for n in entry if n not in named and words[n] not in plain]
         if not named.isdisjoint(entry):
-            if rest:
+            if unread:
                 return []
-        elif any(len(words[n]) > 2 and words[n].isalpha() for n in rest):
+        elif any(len(words[n]) > 2 and words[n].isalpha() for n in unread):
             written = [n for n in entry if words[n][0].isalnum()]
             strange.append(Span(tokens[written[0]].start, tokens[written[-1]].end))
     return strange

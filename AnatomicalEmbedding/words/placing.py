@@ -87,15 +87,15 @@ class Place:
         return max(float(values[min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)]), 1e-6)
 
 
-def points_of(found: Sequence[tuple[str, Place]]) -> PointList:
+def points_of(places: Sequence[tuple[str, Place]]) -> PointList:
     """Return the places that a scan shows as points with descriptions. found: (text about the place, place)."""
-    shown = [(text, place) for text, place in found if place.point_ras is not None]
-    about = tuple(
+    located = [(text, place) for text, place in places if place.point_ras is not None]
+    descriptions = tuple(
         f"{text}: {place.status}, {place.probability:.0%}" + (f"; {place.doubt}" if place.doubt else "")
-        for text, place in shown
+        for text, place in located
     )
-    points = np.array([place.point_ras for _, place in shown]).reshape(-1, 3)
-    return PointList(tuple(place.title for _, place in shown), points, about)
+    points = np.array([place.point_ras for _, place in located]).reshape(-1, 3)
+    return PointList(tuple(place.title for _, place in located), points, descriptions)
 
 
 @dataclass(frozen=True)
@@ -151,15 +151,17 @@ class PlaceFinder:
         Raises:
             AnatomicalEmbeddingError: no place has this name.
         """
-        found = dataclasses.replace(self._place(name, qualifier), negated=negated, remark=remark)
-        if found.point_ras is None or name not in _OTHER_SEX:
-            return found
+        place = dataclasses.replace(self._place(name, qualifier), negated=negated, remark=remark)
+        if place.point_ras is None or name not in _OTHER_SEX:
+            return place
         leads = [self._place(lead) for lead in _OTHER_SEX[name]]
-        own, other = (0.0 if lead.point_ras is None else lead.probability for lead in leads)
-        chance = found.probability * (own / (own + other) if own > 0 and other > 0 else _EITHER)
+        same_sex, opposite_sex = (0.0 if lead.point_ras is None else lead.probability for lead in leads)
+        chance = place.probability * (
+            same_sex / (same_sex + opposite_sex) if same_sex > 0 and opposite_sex > 0 else _EITHER
+        )
         remark = f"{remark}; {_SEX_REMARK}" if remark else _SEX_REMARK
-        status = found.status if chance >= CERTAIN_PLACE else UNCERTAIN
-        return dataclasses.replace(found, status=status, probability=chance, remark=remark)
+        status = place.status if chance >= CERTAIN_PLACE else UNCERTAIN
+        return dataclasses.replace(place, status=status, probability=chance, remark=remark)
 
     def _place(self, name: str, qualifier: Qualifier | None = None) -> Place:
         term = self._terms[name]
@@ -202,21 +204,21 @@ class PlaceFinder:
         """
         point = as_points(point_ras)[0]
         if not self.embedding.contains(point[None])[0]:
-            shown = ", ".join(f"{x:g}" for x in np.round(point, 1))
-            raise PointsError(f"point {shown} lies outside the scan; choose a point inside the scan.")
+            numbers = ", ".join(f"{x:g}" for x in np.round(point, 1))
+            raise PointsError(f"point {numbers} lies outside the scan; choose a point inside the scan.")
         i, j, k = self.grid.nearest(point)
         index = np.rint((self.grid.body[:, k, j, i] - LOW_MM) / STEP_MM).astype(int)
-        found = []
+        answers = []
         for name, occupancy in self._atlas.occupancies.items() if self.grid.tissue[k, j, i] else ():
             term = self._terms.by_name.get(name)
             if term is None or _value_at(Field(occupancy.first, occupancy.share), index) < 255 * _NAMED:
                 continue
             chance = _value_at(self._field(name), (i, j, k)) * (_EITHER if name in _OTHER_SEX else 1.0)
             if chance >= _NAMED:
-                found.append(Named(name, term.title, round(_TRUST * chance, 3)))
-        parents = {n for each in found for n in self._terms.ancestors(each.name)}
-        found.sort(key=lambda each: (each.probability < 0.3, each.name in parents, -each.probability))
-        return found[:most]
+                answers.append(Named(name, term.title, round(_TRUST * chance, 3)))
+        parents = {n for answer in answers for n in self._terms.ancestors(answer.name)}
+        answers.sort(key=lambda answer: (answer.probability < 0.3, answer.name in parents, -answer.probability))
+        return answers[:most]
 
     def _doubtful_levels(self, name: str, point: np.ndarray) -> str:
         """Return the two possible levels, such as "L3 or L4", of the vertebra, disc or rib `name` at a point (3,), RAS
@@ -236,8 +238,8 @@ class PlaceFinder:
     def _field(self, name: str) -> Field:
         """Return for each grid cell the chance that the cell belongs to the place `name`."""
         if name not in self._fields:
-            made = self._from_recipe(name) if occupancy_of(name, self._atlas) is None else self._among_others(name)
-            self._fields[name] = self.grid.trimmed(made)
+            field = self._from_recipe(name) if occupancy_of(name, self._atlas) is None else self._among_others(name)
+            self._fields[name] = self.grid.trimmed(field)
         return self._fields[name]
 
     def _among_others(self, name: str) -> Field:

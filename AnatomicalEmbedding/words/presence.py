@@ -37,9 +37,9 @@ class FrameFields:
         return self._fields[name]
 
     def _read(self, name: str) -> Field:
-        term, found = load_terms()[name], occupancy_of(name, self._atlas)
-        if found is not None:
-            return Field(found.first, found.share.astype(np.float32) / 255)
+        term, occupancy = load_terms()[name], occupancy_of(name, self._atlas)
+        if occupancy is not None:
+            return Field(occupancy.first, occupancy.share.astype(np.float32) / 255)
         return field_by_recipe(term.recipe, self.grid, self.field, term.side) if term.recipe else NOWHERE
 
 
@@ -48,8 +48,8 @@ def occupancy_of(name: str, atlas: Atlas) -> Occupancy | None:
 
     A recipe, see `derived_places`, is better than an occupancy that was counted in fewer than three real patients.
     """
-    found = atlas.occupancies.get(name)
-    return found if found is not None and (found.real >= 3 or not load_terms()[name].recipe) else None
+    occupancy = atlas.occupancies.get(name)
+    return occupancy if occupancy is not None and (occupancy.real >= 3 or not load_terms()[name].recipe) else None
 
 
 frame_fields = lru_cache(maxsize=2)(FrameFields)  # cached, because all scans share these fields
@@ -70,9 +70,9 @@ class Presence:
 
     def _to_ras(self, places: np.ndarray) -> np.ndarray:
         """Convert places (n, 3) of the body frame, mm, to places (n, 3) in the scan, RAS mm."""
-        wanted = torch.from_numpy(places - self._middle).float()
+        query = torch.from_numpy(places - self._middle).float()
         nearest = torch.cat(
-            [torch.addmm(self._half_squares, part, self._blocks.T, alpha=-1).argmin(1) for part in wanted.split(_CHUNK)]
+            [torch.addmm(self._half_squares, part, self._blocks.T, alpha=-1).argmin(1) for part in query.split(_CHUNK)]
         ).numpy()
         return self._ras[nearest] + (places - self._body[nearest]) @ self._back
 
@@ -90,23 +90,23 @@ class Presence:
             ahead = LOW_MM[1] + STEP_MM * (j + field.first[1])
             shift = faded(shift_mm, ahead) if fading else shift_mm
             k = np.maximum(k - np.rint(shift / STEP_MM).astype(int), -field.first[2])
-        at = [
+        cells = [
             np.minimum((n + f) // _EVERY, -(-size // _EVERY) - 1)
             for n, f, size in zip((k, j, i), field.first[::-1], SHAPE, strict=True)
         ]
-        flat, of = np.unique(np.ravel_multi_index(at, SHAPE), return_inverse=True)
+        flat, group = np.unique(np.ravel_multi_index(cells, SHAPE), return_inverse=True)
         index = np.stack(np.unravel_index(flat, SHAPE)[::-1], axis=1)
         laid = self._to_ras(LOW_MM + STEP_MM * _EVERY * index)
-        inside = self._embedding.contains(laid)[of]
-        laid = laid[of]
+        inside = self._embedding.contains(laid)[group]
+        laid = laid[group]
         total = weight.sum()
         share = float((weight * inside).sum() / total)
-        rest = weight * ~inside
-        if rest.sum() <= 0:
+        outside = weight * ~inside
+        if outside.sum() <= 0:
             return 1.0, ""
         low, high = self._bounds
         beyond = np.concatenate([low - laid, laid - high], axis=1)[:, [0, 3, 1, 4, 2, 5]]
-        side = (rest[:, None] * np.maximum(beyond, 0)).sum(axis=0).argmax()
+        side = (outside[:, None] * np.maximum(beyond, 0)).sum(axis=0).argmax()
         return share, _DIRECTIONS[int(side)]
 
 
@@ -114,9 +114,9 @@ def _blocks(embedding: EmbeddingMap, ras: np.ndarray, body: np.ndarray) -> tuple
     """Return the means (n, 3) of `ras` and of `body` in blocks of neighbouring body cells; at most 2,000 blocks."""
     block = embedding.body_index.numpy() // _BLOCK
     flat = np.ravel_multi_index(tuple(block.T), tuple(embedding.body.shape[::-1]))
-    _, of, count = np.unique(flat, return_inverse=True, return_counts=True)
+    _, group, count = np.unique(flat, return_inverse=True, return_counts=True)
     means = [
-        np.stack([np.bincount(of, values[:, axis]) / count for axis in range(3)], axis=1) for values in (ras, body)
+        np.stack([np.bincount(group, values[:, axis]) / count for axis in range(3)], axis=1) for values in (ras, body)
     ]
     every = -(-len(count) // _BLOCKS_LIMIT)
     return means[0][::every], means[1][::every]

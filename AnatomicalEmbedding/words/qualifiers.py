@@ -28,8 +28,8 @@ class Qualifier:
         """The words to show before the name of the place, such as "upper part of"."""
         if self.kind == "zone":
             return f"{self.detail} part of"
-        said = {"before": "anterior to", "behind": "posterior to", "medial": "medial to", "lateral": "lateral to"}
-        return said.get(self.kind, self.kind)
+        phrases = {"before": "anterior to", "behind": "posterior to", "medial": "medial to", "lateral": "lateral to"}
+        return phrases.get(self.kind, self.kind)
 
 
 ZONES = {

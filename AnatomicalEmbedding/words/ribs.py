@@ -62,19 +62,19 @@ class Ribs:
     def prior(self, grid: Grid, name: str, usual: Field) -> Field | None:
         """Make the field of rib `name`; None if the rib has under 6 cells. usual: the rib's field in the atlas."""
         _, side, number = name.split("_")
-        own = (self.side == SIDES.index(side)) & (self.number == int(number))
-        if own.sum() < _FEWEST:
+        is_rib = (self.side == SIDES.index(side)) & (self.number == int(number))
+        if is_rib.sum() < _FEWEST:
             return None
-        low, high = self.index[own].min(axis=0) - 2, self.index[own].max(axis=0) + 2
+        low, high = self.index[is_rib].min(axis=0) - 2, self.index[is_rib].max(axis=0) + 2
         box = grid.around(grid.origin + grid.step * low, grid.origin + grid.step * high)
-        at = self.index[own] - box.first
+        cells = self.index[is_rib] - box.first
         for offset in _OFFSETS[np.linalg.norm(_OFFSETS * grid.step, axis=1) < _NEXT_CELLS * grid.step.max()]:
-            _put(box.values, at + offset, _SURE * _NEXT_TO)
-        _put(box.values, at, _SURE)
+            _put(box.values, cells + offset, _SURE * _NEXT_TO)
+        _put(box.values, cells, _SURE)
         expected = grid.values_over(usual, box)
-        expected = np.minimum(expected / max(float(expected[tuple(at.T[::-1])].max()), 0.05), 1)
+        expected = np.minimum(expected / max(float(expected[tuple(cells.T[::-1])].max()), 0.05), 1)
         values = box.values * (_ELSEWHERE + (1 - _ELSEWHERE) * expected)
-        _put(values, self.index[~own] - box.first, 0.0)
+        _put(values, self.index[~is_rib] - box.first, 0.0)
         return grid.with_values(box, values)
 
 
@@ -94,8 +94,10 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
     aside, ahead = (
         place[:, axis] - np.interp(place[:, 2], spine.course[:, 2], spine.course[:, axis]) for axis in (0, 1)
     )
-    kept = (np.abs(aside) > _VERTEBRA_MM[0]) | (ahead > _VERTEBRA_MM[1])
-    index, body, place, aside, ahead, among = (of[kept] for of in (index, body, place, aside, ahead, among))
+    beside = (np.abs(aside) > _VERTEBRA_MM[0]) | (ahead > _VERTEBRA_MM[1])
+    index, body, place, aside, ahead, among = (
+        half_cells[beside] for half_cells in (index, body, place, aside, ahead, among)
+    )
     if len(index) < _FEWEST:
         return None
     side = (aside > 0).astype(int)
@@ -103,10 +105,15 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
     shift = np.stack([faded(spine.shift_of(f"T{max(n, 1)}"), body[:, 1]) for n in range(RIBS + 1)], axis=1)
     number = np.full(len(index), -1)
     for half in (0, 1):
-        of = np.flatnonzero(side == half)
-        height, error = place[of, 2], body[of, 2, None] - usual.heights[half][:, _sectors(body[of])].T
-        found = _followed(index[of], _begun(height, begins[of], spine), error, grid.shape)
-        number[of] = number_pieces(index[of], found, error + shift[of], among[of], grid.shape)
+        half_cells = np.flatnonzero(side == half)
+        height, error = (
+            place[half_cells, 2],
+            body[half_cells, 2, None] - usual.heights[half][:, _sectors(body[half_cells])].T,
+        )
+        known_number = _followed(index[half_cells], _begun(height, begins[half_cells], spine), error, grid.shape)
+        number[half_cells] = number_pieces(
+            index[half_cells], known_number, error + shift[half_cells], among[half_cells], grid.shape
+        )
     return Ribs(index, side, number)
 
 
@@ -123,17 +130,17 @@ def number_pieces(
         among: (n,) bool, True where the atlas has ribs more often than other bones.
         shape: (k, j, i) of the grid.
     """
-    free, known = np.flatnonzero(number < 0), np.flatnonzero(number > 0)
+    free, numbered = np.flatnonzero(number < 0), np.flatnonzero(number > 0)
     if not len(free):
         return number
-    common = np.nan_to_num(error[known, number[known]]).sum() / (len(known) + _HALF_CORRECTED)
+    common = np.nan_to_num(error[numbered, number[numbered]]).sum() / (len(numbered) + _HALF_CORRECTED)
     off = np.nan_to_num(np.abs(error[free] - common), nan=_NOT_THERE_MM).clip(max=_NOT_THERE_MM)
     mask = np.zeros(shape, dtype=np.uint8)
     mask[tuple(index[free, ::-1].T)] = 1
     pieces = sitk.GetArrayFromImage(sitk.ConnectedComponent(sitk.GetImageFromArray(mask), True))
     piece = pieces[tuple(index[free, ::-1].T)] - 1
     size = np.bincount(piece)
-    cost = np.stack([np.bincount(piece, each) for each in off.T], axis=1) / size[:, None]
+    cost = np.stack([np.bincount(piece, errors) for errors in off.T], axis=1) / size[:, None]
     cost[:, 0] = _FARTHEST_PIECE_MM
     best = cost.argmin(axis=1)
     best[(size < _FEWEST) | (np.bincount(piece, among[free]) <= _AMONG_SHARE * size)] = 0
@@ -143,42 +150,42 @@ def number_pieces(
 
 
 def _known_median(values: np.ndarray) -> float:
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else np.nan
+    numbers = values[~np.isnan(values)]
+    return float(np.median(numbers)) if len(numbers) else np.nan
 
 
 @dataclass(frozen=True, eq=False)
 class _Usual:
     """Ribs in the atlas. places: bool (k, j, i), True for each cell that belongs more often to a rib than to another
-    bone. near: bool (k, j, i), True for each cell in or near a rib that does not belong more often to another bone.
+    bone. nearby: bool (k, j, i), True for each cell in or near a rib that does not belong more often to another bone.
     heights: (2, 13, SECTORS), mean body height, mm, of a rib, by side, rib number and sector; NaN without a rib."""
 
     places: np.ndarray
-    near: np.ndarray
+    nearby: np.ndarray
     heights: np.ndarray
 
 
 @lru_cache(maxsize=2)
 def _usual_ribs(atlas: Atlas) -> _Usual | None:
-    ribs, others = np.zeros(SHAPE, dtype=np.uint16), np.zeros(SHAPE, dtype=np.uint16)
+    ribs, other_bones = np.zeros(SHAPE, dtype=np.uint16), np.zeros(SHAPE, dtype=np.uint16)
     heights = np.full((2, RIBS + 1, SECTORS), np.nan)
     numbered = {f"rib_{side}_{n}": (half, n) for half, side in enumerate(SIDES) for n in range(1, RIBS + 1)}
-    for name, found in atlas.occupancies.items():
-        box = tuple(slice(a, a + n) for a, n in zip(found.first[::-1], found.share.shape, strict=True))
+    for name, occupancy in atlas.occupancies.items():
+        box = tuple(slice(a, a + n) for a, n in zip(occupancy.first[::-1], occupancy.share.shape, strict=True))
         if name in numbered:
-            ribs[box] += found.share
-            points, weight = found.points_mm()
+            ribs[box] += occupancy.share
+            points, weight = occupancy.points_mm()
             sector = _sectors(points)
             total = np.bincount(sector, weight, SECTORS)
             mean = np.bincount(sector, weight * points[:, 2], SECTORS) / np.maximum(total, 1e-9)
             heights[numbered[name]] = np.where(total > 0.01, mean, np.nan)
         elif name.startswith(("scapula", "clavicula", "sternum", "humerus", "hip")):
-            others[box] += found.share
+            other_bones[box] += occupancy.share
     if not ribs.any():
         return None
     image = sitk.GetImageFromArray((ribs > 0).astype(np.uint8))
-    near = sitk.GetArrayFromImage(sitk.BinaryDilate(image, [_REACH] * 3, sitk.sitkBox)) > 0
-    return _Usual(ribs > others, near & (others <= ribs), heights)
+    reachable = sitk.GetArrayFromImage(sitk.BinaryDilate(image, [_REACH] * 3, sitk.sitkBox)) > 0
+    return _Usual(ribs > other_bones, reachable & (other_bones <= ribs), heights)
 
 
 def _bone_of_ribs(grid: Grid, usual: _Usual) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -186,11 +193,11 @@ def _bone_of_ribs(grid: Grid, usual: _Usual) -> tuple[np.ndarray, np.ndarray, np
     bool: True where the atlas has ribs more often than other bones."""
     k, j, i = np.nonzero(grid.tissue & (grid.hu > _BONE_HU))
     body = grid.body[:, k, j, i].T.astype(np.float64)
-    at = np.rint((body - LOW_MM) / STEP_MM).astype(int)
-    kept = ((at >= 0) & (at < SHAPE[::-1])).all(axis=1)
-    kept[kept] = usual.near[at[kept, 2], at[kept, 1], at[kept, 0]]
-    at = at[kept]
-    return np.stack([i, j, k], axis=1)[kept], body[kept], usual.places[at[:, 2], at[:, 1], at[:, 0]]
+    index = np.rint((body - LOW_MM) / STEP_MM).astype(int)
+    near_ribs = ((index >= 0) & (index < SHAPE[::-1])).all(axis=1)
+    near_ribs[near_ribs] = usual.nearby[index[near_ribs, 2], index[near_ribs, 1], index[near_ribs, 0]]
+    index = index[near_ribs]
+    return np.stack([i, j, k], axis=1)[near_ribs], body[near_ribs], usual.places[index[:, 2], index[:, 1], index[:, 0]]
 
 
 def _sectors(body: np.ndarray) -> np.ndarray:
@@ -202,8 +209,8 @@ def _sectors(body: np.ndarray) -> np.ndarray:
 def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
     """Return for each of n cells the number (1 to 12) of the rib that begins there, 0 if a bone that is no rib
     begins there, or -1 if no rib begins there or its number is unknown. height: (n,) RAS S, mm. begins: (n,) bool."""
-    number, here = np.full(len(height), -1), np.flatnonzero(begins)
-    groups = [here[group] for group in _groups(height[here])]
+    number, beginning = np.full(len(height), -1), np.flatnonzero(begins)
+    groups = [beginning[group] for group in _groups(height[beginning])]
     levels = _levels(np.array([height[group].mean() for group in groups]), spine)
     for group, level in zip(groups, levels, strict=True):
         number[group] = level
@@ -214,15 +221,15 @@ def _groups(height: np.ndarray) -> list[np.ndarray]:
     """Return the cell indices of each rib, highest rib first. A rib is a peak in the histogram of `height` (n,), mm."""
     if len(height) < _FEWEST_BEGIN:
         return []
-    at = np.arange(height.min() - 5, height.max() + 6)
-    amount = np.exp(-np.square((at[:, None] - height) / _PROFILE_MM) / 2).sum(axis=1)
+    places = np.arange(height.min() - 5, height.max() + 6)
+    amount = np.exp(-np.square((places[:, None] - height) / _PROFILE_MM) / 2).sum(axis=1)
     peaks = np.flatnonzero((amount[1:-1] > amount[:-2]) & (amount[1:-1] >= amount[2:])) + 1
-    kept: list[int] = []
+    chosen: list[int] = []
     for peak in peaks[np.argsort(-amount[peaks])]:
-        apart = all(amount[min(peak, p) : max(peak, p)].min() < _VALLEY * amount[peak] for p in kept)
-        if apart and (np.abs(height - at[peak]) < _ONE_RIB_MM / 2).sum() >= _FEWEST_BEGIN:
-            kept.append(int(peak))
-    return [np.flatnonzero(np.abs(height - at[peak]) < _ONE_RIB_MM / 2) for peak in sorted(kept, reverse=True)]
+        is_separate = all(amount[min(peak, p) : max(peak, p)].min() < _VALLEY * amount[peak] for p in chosen)
+        if is_separate and (np.abs(height - places[peak]) < _ONE_RIB_MM / 2).sum() >= _FEWEST_BEGIN:
+            chosen.append(int(peak))
+    return [np.flatnonzero(np.abs(height - places[peak]) < _ONE_RIB_MM / 2) for peak in sorted(chosen, reverse=True)]
 
 
 def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
@@ -237,7 +244,7 @@ def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
         cost, pairs = _aligned(np.square((heights[:, None] - usual - common) / _ERROR_MM) / 2)
         alignments.append((cost + (common / _COMMON_MM) ** 2 / 2, pairs))
     levels = [-1] * len(heights)
-    for a, b in min(alignments, key=lambda each: each[0])[1]:
+    for a, b in min(alignments, key=lambda alignment: alignment[0])[1]:
         levels[a] = int(names[b][1:]) if names[b][0] == "T" else 0
     return levels
 
@@ -272,22 +279,22 @@ def _followed(index: np.ndarray, number: np.ndarray, error: np.ndarray, shape: t
     changes slowly; between two ribs that touch, the error jumps. A number does not spread across a jump.
     """
     row = np.full(tuple(n + 2 for n in shape), -1, dtype=np.int32)
-    at = index[:, ::-1] + 1
-    row[tuple(at.T)] = np.arange(len(index))
+    padded = index[:, ::-1] + 1
+    row[tuple(padded.T)] = np.arange(len(index))
     number, front = number.copy(), np.flatnonzero(number >= 0)
     learnt = np.zeros(len(index))
-    for each in np.unique(number[front]):
-        begin = front[number[front] == each]
-        learnt[begin] = np.nan_to_num(_known_median(error[begin, each]))
+    for rib in np.unique(number[front]):
+        begin = front[number[front] == rib]
+        learnt[begin] = np.nan_to_num(_known_median(error[begin, rib]))
     while len(front):
-        near = row[tuple((at[front][:, None] + _TOUCHING).reshape(-1, 3).T)]
+        neighbour = row[tuple((padded[front][:, None] + _TOUCHING).reshape(-1, 3).T)]
         source = np.repeat(front, len(_TOUCHING))
-        free = (near >= 0) & (number[near] < 0)
-        near, first = np.unique(near[free], return_index=True)
+        free = (neighbour >= 0) & (number[neighbour] < 0)
+        neighbour, first = np.unique(neighbour[free], return_index=True)
         source = source[free][first]
-        change = np.nan_to_num(error[near, number[source]] - learnt[source])
-        kept = np.abs(change) < _DRIFT_MM
-        front, source = near[kept], source[kept]
+        change = np.nan_to_num(error[neighbour, number[source]] - learnt[source])
+        steady = np.abs(change) < _DRIFT_MM
+        front, source = neighbour[steady], source[steady]
         number[front] = number[source]
-        learnt[front] = learnt[source] + _DRIFT_SHARE * change[kept]
+        learnt[front] = learnt[source] + _DRIFT_SHARE * change[steady]
     return number

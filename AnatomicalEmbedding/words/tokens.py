@@ -77,30 +77,30 @@ def _stripped(text: str, start: int, end: int) -> list[Span]:
 def tokenise(text: str, offset: int = 0) -> list[Token]:
     """Return the words of a sentence. All words for lymph nodes become "node". offset: added to each start and end."""
     plain, origin = _plain(text)
-    found: list[Token] = []
+    tokens: list[Token] = []
     for match in _WORD.finditer(plain):
         word = match.group()
         if word == "'s":
             continue
         start, end = origin[match.start()] + offset, origin[match.end() - 1] + 1 + offset
-        if word in _ROMAN and found and _before_a_number(found):
+        if word in _ROMAN and tokens and _before_a_number(tokens):
             word = _ROMAN[word]
         word = word[0] + word[2:] if word[:2] == "th" and word[2:].isdigit() else _SAME.get(word, word)
         if word in _NODE:
-            if found and found[-1].word == "node":
-                found[-1] = Token("node", found[-1].start, end)
+            if tokens and tokens[-1].word == "node":
+                tokens[-1] = Token("node", tokens[-1].start, end)
                 continue
             word = "node"
-        found.append(Token(word, start, end))
-    return found
+        tokens.append(Token(word, start, end))
+    return tokens
 
 
-def _before_a_number(found: list[Token]) -> bool:
+def _before_a_number(tokens: list[Token]) -> bool:
     """Return whether the next word may be a Roman numeral, because `found` ends like "segment" or "segments 5 and"."""
-    if found[-1].word in _NUMBERED:
+    if tokens[-1].word in _NUMBERED:
         return True
-    listed = found[-1].word in ("-", "/", "and", ",") and len(found) > 2 and found[-2].word[:1].isdigit()
-    return listed and any(token.word in _NUMBERED for token in found[-5:])
+    listed = tokens[-1].word in ("-", "/", "and", ",") and len(tokens) > 2 and tokens[-2].word[:1].isdigit()
+    return listed and any(token.word in _NUMBERED for token in tokens[-5:])
 
 
 def _plain(text: str) -> tuple[str, list[int]]:

@@ -57,7 +57,7 @@ def test_it_is_read_back_as_it_was_written(calibration, tmp_path):
     back = Calibration.load(path)
     new = outcomes(300, 6).evidence
     np.testing.assert_array_equal(back.forests["standard"].predict(new), calibration.forests["standard"].predict(new))
-    assert (back.weights_hash, back.evidence, back.about) == ("ab" * 32, EVIDENCE, {"note": "made for a test"})
+    assert (back.weights_hash, back.evidence, back.metadata) == ("ab" * 32, EVIDENCE, {"note": "made for a test"})
 
 
 def test_a_damaged_file_is_refused(calibration, tmp_path):
@@ -101,7 +101,7 @@ class TestBesideWeights:
         weights = read_weights(small_weights)
         assert weights.calibration is None
         replace(calibration, weights_hash=weights.sha256).save(calibration_file(small_weights))
-        assert read_weights(small_weights).calibration.about == {"note": "made for a test"}
+        assert read_weights(small_weights).calibration.metadata == {"note": "made for a test"}
 
     @pytest.mark.parametrize("name", list_weights())
     def test_shipped_weights_have_one(self, name):

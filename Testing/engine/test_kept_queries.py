@@ -46,10 +46,10 @@ def test_a_text_restores_the_query(maps, points):
     back = query_from_text(text)
     assert back.weights_hash == query.weights_hash
     assert torch.equal(back.coordinates, query.coordinates)
-    assert torch.equal(back.blocks.seen, query.blocks.seen)
+    assert torch.equal(back.blocks.in_body, query.blocks.in_body)
     np.testing.assert_array_equal(back.levels.above_ends_mm, query.levels.above_ends_mm)
     np.testing.assert_array_equal(back.levels.chance, query.levels.chance)
-    likeness = (back.blocks.descriptors * query.blocks.descriptors).sum(2)[query.blocks.seen]
+    likeness = (back.blocks.descriptors * query.blocks.descriptors).sum(2)[query.blocks.in_body]
     assert likeness.min() > 0.99
     (found,), (expected,) = match_query(back, [maps["b"]]), match_query(query, [maps["b"]])
     assert np.linalg.norm(found.points_ras - expected.points_ras, axis=1).max() < 0.5

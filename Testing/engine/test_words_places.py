@@ -151,7 +151,7 @@ def test_an_atlas_is_read_as_it_was_written(atlas, tmp_path):
     assert np.array_equal(read.occupancies["liver"].discriminant, weights)
     assert read.occupancies["spleen"].discriminant is None
     assert np.array_equal(read.occupancies["liver"].share, atlas.occupancies["liver"].share)
-    assert (read.weights_hash, read.about) == (atlas.weights_hash, atlas.about)
+    assert (read.weights_hash, read.metadata) == (atlas.weights_hash, atlas.metadata)
 
 
 @pytest.mark.parametrize("value", [np.nan, 1e30])
@@ -248,7 +248,7 @@ def test_an_atlas_is_built_of_scans_and_of_label_maps_alone(tmp_path):
         sitk.WriteImage(labels, str(tmp_path / f"{stem}.seg.nii.gz"))
         (tmp_path / f"{stem}.labels.json").write_text(json.dumps(names))
     atlas = build_atlas([tmp_path], load_model("auto", "cpu"), phantoms=0)
-    assert atlas.about["bodies"] == {"real": ["scan"], "drawn": ["map"], "synthetic": []}
+    assert atlas.metadata["bodies"] == {"real": ["scan"], "drawn": ["map"], "synthetic": []}
     for name in ("liver", "spleen", "vertebrae_L2"):
         (points, weight), (usual, often) = (each.occupancies[name].points_mm() for each in (atlas, shipped_atlas("")))
         assert np.linalg.norm(weight @ points - often @ usual) < 40

@@ -37,9 +37,9 @@ class MirrorNetwork(nn.Module):
     def _of_member(member: nn.Module, turned: list[torch.Tensor]) -> torch.Tensor:
         """Return one network's log odds (b, 3) that scans are stored correctly along R, A and S. turned: the scans,
         then their mirror images along R, A and S."""
-        seen = torch.cat(turned)
-        weight = F.avg_pool3d(seen[:, _CHANNELS:], STRIDE)
-        mean = (member(seen[:, :_CHANNELS]) * weight).sum((2, 3, 4)) / weight.sum((2, 3, 4)).clamp_min(1e-3)
+        views = torch.cat(turned)
+        weight = F.avg_pool3d(views[:, _CHANNELS:], STRIDE)
+        mean = (member(views[:, :_CHANNELS]) * weight).sum((2, 3, 4)) / weight.sum((2, 3, 4)).clamp_min(1e-3)
         stored, *mirrored = mean.chunk(4)
         return 4 * torch.stack([stored[:, n] - mirrored[n][:, n] for n in range(3)], dim=1)
 

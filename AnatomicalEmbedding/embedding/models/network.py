@@ -1,9 +1,9 @@
 """The network and its heads: coordinate (Goncharov 2024, section 2.1), global and local descriptor (Yan 2022), organs.
 
-All heads share a strided stem and a 3-D U-Net on the stride-4 grid. The coordinate is computed from the finest level of
-the U-Net. The global descriptor is computed from the next coarser level and has a wide context. The local descriptor is
-computed from the finest level and from the image at stride 2, and shows fine detail. The organ head reads the image,
-both levels, the coordinate and the local descriptor.
+All heads share a strided stem and a 3-D U-Net on the stride-4 grid. The coordinate is computed from the finest
+resolution of the U-Net. The global descriptor is computed from the next coarser resolution and has a wide context. The
+local descriptor is computed from the finest resolution and from the image at stride 2, and shows fine detail. The organ
+head reads the image, both resolutions, the coordinate and the local descriptor.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ class NetworkSpec:
     """Everything needed to rebuild the network around its weights.
 
     Args:
-        widths: channels of the U-Net levels (two or more), finest (stride 4) first.
+        widths: channels of the U-Net resolutions (two or more), finest (stride 4) first.
         spacing_mm: (x, y, z) spacing of the working grid with which the network was trained.
         hu_knots, level_knots: HU and network input at the knots of a piecewise-linear function, constant beyond knots.
         unit_mm: mm in one unit of the coordinate; None if the coordinate has no metric unit (as in papers).
@@ -123,7 +123,7 @@ class EmbeddingNetwork(nn.Module):
         self.stem = Convolution(1, widths[0], STRIDE, stride=STRIDE)
         planar = spec.planar
         self.encoder = nn.ModuleList(
-            _DoubleConvolution(widths[max(level - 1, 0)], width, planar) for level, width in enumerate(widths)
+            _DoubleConvolution(widths[max(depth - 1, 0)], width, planar) for depth, width in enumerate(widths)
         )
         two = (2, 1, 2) if planar else (2, 2, 2)
         self.pool = nn.MaxPool3d(two, ceil_mode=True)
@@ -160,7 +160,7 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def fixed_bytes_per_voxel(self) -> float:
-        """Memory, bytes per input voxel, that the division into slabs cannot reduce: grid, input and coarser levels."""
+        """Bytes per input voxel that the division into slabs cannot reduce: grid, input and coarser resolutions."""
         return 16.0 + 4.0 * 8 * self.spec.widths[1] / (2 * STRIDE) ** 3
 
     @property
@@ -185,24 +185,27 @@ class EmbeddingNetwork(nn.Module):
 
     @property
     def reach_cells(self) -> int:
-        """Even number of cells (stride 4) that the last decoder level and the heads read on each side of a cell."""
+        """Even number of cells (stride 4) that the last decoder step and the heads read on each side of a cell."""
         return 6 if self.spec.organs else 4 if self.spec.local_channels else 2
 
     def forward(self, x: torch.Tensor, descriptors: bool = True) -> Features:
         fine = self.fine(x)
         coarse = self.coarse(self.pool(fine))
-        found = self.finish(coarse, fine, x, descriptors)
-        return found._replace(global_=self.describe(coarse)) if descriptors else found
+        features = self.finish(coarse, fine, x, descriptors)
+        return features._replace(global_=self.describe(coarse)) if descriptors else features
 
     def fine(self, x: torch.Tensor) -> torch.Tensor:
-        """Run the stem and the first encoder level, which has the finest cells. Returns (b, c, k/4, j/4, i/4)."""
+        """Run the stem and the first encoder resolution, which has the finest cells. Returns (b, c, k/4, j/4, i/4)."""
         return self.encoder[0](self.stem(x))
 
     def coarse(self, pooled: torch.Tensor) -> torch.Tensor:
-        """Run all coarser levels, encoder and decoder, on pooled output of `fine`. Returns (b, c, k/8, j/8, i/8)."""
+        """Run all coarser resolutions, encoder and decoder, on pooled output of `fine`.
+
+        Returns (b, c, k/8, j/8, i/8).
+        """
         x, skips = pooled, []
-        for level, block in enumerate(self.encoder[1:]):
-            x = block(x if level == 0 else self.pool(x))
+        for depth, block in enumerate(self.encoder[1:]):
+            x = block(x if depth == 0 else self.pool(x))
             skips.append(x)
         skips.pop()
         for up, block in zip(self.up[:-1], self.decoder[:-1], strict=True):
@@ -216,7 +219,7 @@ class EmbeddingNetwork(nn.Module):
         return _UnitLength.apply(_in_safe_precision(self.global_, coarse).float())
 
     def finish(self, coarse: torch.Tensor, fine: torch.Tensor, x: torch.Tensor, descriptors: bool = True) -> Features:
-        """Run the last decoder level, then compute coordinate, local descriptor and organs.
+        """Run the last decoder resolution, then compute coordinate, local descriptor and organs.
 
         coarse, fine: outputs of the methods `coarse` and `fine`. x: network input. descriptors: if False, only the
         coordinate is computed.
@@ -259,7 +262,7 @@ class _LocalHead(nn.Module):
             Convolution(width, width, kernel, padding=padding, bias=False),
             nn.BatchNorm3d(width),
         )
-        scale = tuple(STRIDE // each for each in step)
+        scale = tuple(STRIDE // size for size in step)
         self.up = nn.ConvTranspose3d(width, width, scale, stride=scale)
         self.mix = nn.Sequential(
             nn.ReLU(inplace=True),
@@ -270,9 +273,12 @@ class _LocalHead(nn.Module):
         )
 
     def forward(self, x: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
-        """Compute the descriptor. x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4) U-Net's finest level."""
-        found = _UnitLength.apply(self.mix(self.stem(x) + self.up(up)).float())
-        return found if self.layers == 1 else found.repeat_interleave(self.layers, dim=3)
+        """Compute the descriptor.
+
+        x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4) U-Net's finest resolution.
+        """
+        descriptors = _UnitLength.apply(self.mix(self.stem(x) + self.up(up)).float())
+        return descriptors if self.layers == 1 else descriptors.repeat_interleave(self.layers, dim=3)
 
 
 class _Content:
@@ -280,7 +286,7 @@ class _Content:
     side. Descriptors and organs are computed only in this box."""
 
     def __init__(self, x: torch.Tensor, up: torch.Tensor) -> None:
-        """Find the box. x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4) U-Net's finest level."""
+        """Find the box. x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4) U-Net's finest resolution."""
         self.size = tuple(up.shape[2:])  # of the whole scan: k, j, i
         self.cells = [_filled(x, axis, cells) for axis, cells in enumerate(self.size, 2)]
 
@@ -297,7 +303,7 @@ class _Content:
         return whole
 
     def _where(self, steps: int) -> tuple[Any, ...]:
-        return (..., *(slice(each.start * steps, each.stop * steps) for each in self.cells))
+        return (..., *(slice(cell_range.start * steps, cell_range.stop * steps) for cell_range in self.cells))
 
 
 def _filled(x: torch.Tensor, axis: int, cells: int) -> slice:

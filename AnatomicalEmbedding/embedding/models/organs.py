@@ -87,13 +87,13 @@ class OrganHead(nn.Module):
         where = cells or [slice(n) for n in fine.shape[2:]]
         context = F.interpolate(self.context(coarse), scale_factor=2, mode="trilinear")[(..., *where)]
         # the first layer, computed in parts, so that stride-2 cells need not be rearranged into channels
-        layer, rest = self.mix[0], self.mix[1:]
+        layer, further_layers = self.mix[0], self.mix[1:]
         sizes = [fine.shape[1], _CELLS * (local.shape[1] + 1), _CONTEXT, coordinate.shape[1]]
-        of_fine, within, *others = layer.weight.split(sizes, dim=1)
+        of_fine, within, *further_weights = layer.weight.split(sizes, dim=1)
         within = within.reshape(_WIDTH, -1, 2, 2, 2)
-        mixed = convolve(torch.cat([fine, context, coordinate], dim=1), torch.cat([of_fine, *others], dim=1))
+        mixed = convolve(torch.cat([fine, context, coordinate], dim=1), torch.cat([of_fine, *further_weights], dim=1))
         mixed = mixed + convolve(local, within[:, :-1], layer.bias, (2, 2, 2))
-        mixed = rest(mixed + convolve(image, within[:, -1:], None, (2, 2, 2)))
+        mixed = further_layers(mixed + convolve(image, within[:, -1:], None, (2, 2, 2)))
         return self.out(mixed + self.around(mixed))
 
 

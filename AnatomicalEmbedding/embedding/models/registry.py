@@ -58,8 +58,8 @@ def read_weights(path: Path) -> Weights:
     if card_path.exists() and _stated_sha256(card_path) not in (None, sha256):
         raise WeightsError(f"{path}: is not the file that the card {card_path.name} describes; download both files.")
     try:
-        about, state = read_tensor_file(path, _METADATA_KEY)
-        name, spec = str(about["name"]), NetworkSpec.from_dict(about["network"])
+        metadata, state = read_tensor_file(path, _METADATA_KEY)
+        name, spec = str(metadata["name"]), NetworkSpec.from_dict(metadata["network"])
     except DAMAGED:
         raise WeightsError(
             f"{path}: is damaged, has a newer format, or does not contain weights; download the file again."
@@ -69,26 +69,26 @@ def read_weights(path: Path) -> Weights:
         network.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in state.items()})
     except DAMAGED:
         raise WeightsError(f"{path}: the tensors do not fit the network; download the file again.") from None
-    return Weights(network.eval(), name, sha256, about, _calibration(path, sha256))
+    return Weights(network.eval(), name, sha256, metadata, _calibration(path, sha256))
 
 
 def _calibration(weights: Path, sha256: str) -> Calibration | None:
     """Return the calibration next to a weights file, or else the shipped calibration of these weights, or else None."""
     path = calibration_file(weights)
-    found = Calibration.load(path) if path.exists() else None
-    return found if found is not None and found.weights_hash == sha256 else find_calibration(sha256)
+    calibration = Calibration.load(path) if path.exists() else None
+    return calibration if calibration is not None and calibration.weights_hash == sha256 else find_calibration(sha256)
 
 
-def write_weights(network: EmbeddingNetwork, path: Path, name: str, about: dict) -> str:
+def write_weights(network: EmbeddingNetwork, path: Path, name: str, card: dict) -> str:
     """Write weights in float16. Returns the SHA-256 of the file.
 
-    about: content of the model card, as JSON values: recipe, data, steps, figures.
+    card: content of the model card, as JSON values: recipe, data, steps, figures.
     """
     state = {
         key: (value.half() if value.is_floating_point() and "running" not in key else value).cpu()
         for key, value in network.state_dict().items()
     }
-    metadata = {_METADATA_KEY: json.dumps({"name": name, "network": asdict(network.spec), **about})}
+    metadata = {_METADATA_KEY: json.dumps({"name": name, "network": asdict(network.spec), **card})}
     write_tensor_file(path, state, metadata, WeightsError)
     return file_sha256(path)
 

@@ -48,10 +48,10 @@ class Gallery:
 
         Each entry of `places` is a dict about one scan, in which `place` is the middle of the body, (3,) RAS mm.
         """
-        from AnatomicalEmbedding.embedding.coverage import LEVELS_MM
+        from AnatomicalEmbedding.embedding.coverage import LANDMARKS_MM
 
         cards = [self._card(row) | {"odd": why, "place": self._middle(row)} for row, _, why in self._rows.values()]
-        return {"name": self.name, "levels": LEVELS_MM, "places": cards}
+        return {"name": self.name, "levels": LANDMARKS_MM, "places": cards}
 
     def find_words(self, words: str) -> list[dict]:
         """Find, in every scan, the place that `words` describe. Returns all answers, the most probable answer first."""
