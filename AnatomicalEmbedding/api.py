@@ -21,9 +21,10 @@ from .embedding.map import EmbeddingMap
 from .errors import AnatomicalEmbeddingError, VolumeError
 from .matching.match import Matches
 from .registration import DEFORMABLE
-from .registration.patient_scans import MappedScan, Refusal, match_scans
 from .registration.register import register as register_volumes
 from .registration.transform import Registration
+from .relations.relate import RelatedScan, map_scan, relate
+from .relations.relation import matches_in_all
 from .resources import weights_for
 from .scan.boxes import enclosing, grown
 from .scan.cropping import crop_resampled, crop_voxels
@@ -76,10 +77,11 @@ def match_all(
     places = points_in_ras(points, frame)
     first, *others = (_mapped(scan, model) for scan in (template, *targets))
     cache = None if model is None else model.cache
-    found = match_scans(first, places, others, same_patient=same_patient, effort=effort, cache=cache)
-    for pair in (pair for _, pair in found if isinstance(pair, Refusal)):
-        warnings.warn(f"same_patient: {pair.reason} The points are matched, and uncertain.", stacklevel=2)
-    return [matches for matches, _ in found]
+    relations = [relate(first, other, same_patient=same_patient, effort=effort, cache=cache) for other in others]
+    for relation in relations:
+        if relation.refusal:
+            warnings.warn(f"same_patient: {relation.refusal} The points are matched, and uncertain.", stacklevel=2)
+    return matches_in_all(relations, places)
 
 
 def locate(
@@ -222,11 +224,8 @@ def _model_for(scans: Sequence[EmbeddingMap | Scan | None]) -> Model | None:
     return load_model(weights_for("auto", films))
 
 
-def _mapped(scan: EmbeddingMap | Scan, model: Model | None) -> EmbeddingMap | MappedScan:
-    if isinstance(scan, EmbeddingMap):
-        return scan
-    volume = Volume.of(scan)
-    return MappedScan(volume, _map(volume, model))
+def _mapped(scan: EmbeddingMap | Scan, model: Model | None) -> EmbeddingMap | RelatedScan:
+    return scan if isinstance(scan, EmbeddingMap) else map_scan(Volume.of(scan), model.embed, model.for_films)
 
 
 def _map(scan: EmbeddingMap | Scan, model: Model | None) -> EmbeddingMap:

@@ -262,7 +262,7 @@ def find(search: Search, mention: Mention | None, options: argparse.Namespace) -
         if volume is None:
             return found
         from ..embedding.cache import MapCache, default_folder
-        from ..registration.patient_scans import MappedScan
+        from ..relations.one_patient import MappedScan
 
         cache = MapCache(default_folder())
         return search.registered(found, MappedScan(volume, template), point, cache, options.refine)

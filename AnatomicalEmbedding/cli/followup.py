@@ -16,8 +16,7 @@ from ..followup.record import FollowUp
 from . import console
 
 if TYPE_CHECKING:
-    from ..registration.correspondence import Correspondence
-    from ..registration.patient_scans import Refusal
+    from ..relations.relation import Relation
     from ..scan.volume import Volume
 
 _NAME = "patient"
@@ -61,7 +60,8 @@ def run(options: argparse.Namespace) -> None:
     from ..followup.proposing import find_places
     from ..followup.record_file import SUFFIX, read_record, to_json
     from ..followup.study_inputs import in_order, recognize
-    from ..registration.patient_scans import MappedScan, Refusal, find_correspondence
+    from ..relations.one_patient import MappedScan
+    from ..relations.relate import relate
     from ..scan.volume import Volume
 
     paths = [options.prior, *options.current]
@@ -99,14 +99,15 @@ def run(options: argparse.Namespace) -> None:
     maps = {key: console.embed(model, volume, options) for key, volume in volumes.items()}
     refused: dict[str, None] = {}
 
-    def correspondence(source: str, target: str) -> Correspondence | Refusal | None:
-        one, other = (MappedScan(volumes[key], maps[key]) for key in (source, target))
-        field = find_correspondence(one, other, same_patient=True, cache=model.cache)
-        if isinstance(field, Refusal):
-            refused[f"{shown[source]} and {shown[target]}: {field.reason} Lesions are matched, and uncertain."] = None
-        return field
+    def relation_of(source: str, target: str) -> Relation:
+        pair = (MappedScan(volumes[key], maps[key]) for key in (source, target))
+        relation = relate(*pair, same_patient=True, effort=options.effort, cache=model.cache)
+        if relation.refusal:
+            scan_names = f"{shown[source]} and {shown[target]}"
+            refused[f"{scan_names}: {relation.refusal} Lesions are matched, and uncertain."] = None
+        return relation
 
-    record, missing = find_places(marked, others, maps, options.effort, correspondence)
+    record, missing = find_places(marked, others, maps, options.effort, relation_of)
     notes += refused
     kinds = {CSV, RECORD, *([] if options.no_report else [HTML]), *([SR] if options.dicom else [])}
     folders = [path if path.is_dir() else path.parent for path in paths]

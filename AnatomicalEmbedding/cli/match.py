@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..errors import PointsError, VolumeError
+from ..errors import PointsError
 from ..matching.status import ABSENT
-from ..registration import BY_MATCH, BY_REGISTRATION
+from ..registration import BY_MATCH
 from ..scan.geometry import transform_points
 from ..scan.markups import write_file
 from ..scan.points import PointList, parse_point, write_markups
@@ -22,13 +22,24 @@ from .scans import Scans
 
 if TYPE_CHECKING:
     from ..embedding.inference import Model
-    from ..embedding.map import EmbeddingMap
     from ..matching.match import Matches
+    from ..relations.relate import RelatedScan
+    from ..relations.relation import Relation
     from ..scan.volume import Volume
 
 COLUMNS = (
-    "label", "target", "r", "a", "s", "status", "expected_error_mm", "probability", "score", "levels", "found_by",
-)  # fmt: skip
+    "label",
+    "target",
+    "r",
+    "a",
+    "s",
+    "status",
+    "expected_error_mm",
+    "probability",
+    "score",
+    "levels",
+    "found_by",
+)
 _REPORT_TARGETS = 8
 _TABLE_NAME = "matches.csv"
 
@@ -70,22 +81,23 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add("--point", action="append", default=[], metavar="X,Y,Z", help="a point in RAS mm; may be repeated")
     console.add_film_width(parser)
     add = parser.add_mutually_exclusive_group().add_argument
-    about = "register the scans, which show one patient (default: only if they have the same DICOM Patient ID)"
-    add("--same-patient", action="store_true", default=None, help=about)
-    about = "do not register the scans, even if they have the same DICOM Patient ID"
-    add("--different-patients", action="store_false", dest="same_patient", default=None, help=about)
+    same_help = "register the scans, which show one patient (default: only if they have the same DICOM Patient ID)"
+    add("--same-patient", action="store_true", default=None, help=same_help)
+    different_help = "do not register the scans, even if they have the same DICOM Patient ID"
+    add("--different-patients", action="store_false", dest="same_patient", default=None, help=different_help)
     console.complete(parser, run, "output", "report", "dicom", "effort", series=True)
 
 
 def run(options: argparse.Namespace) -> None:
+    from ..relations.relate import relate
     from ..scan.sources import distinct_names
     from ..scan.volume import is_film_file
 
     of_film = is_film_file(options.template)
     film = console.read_scan(options.template, ()).with_width(options.film_width_mm) if of_film else None
     points, targets = _points_and_targets(options, None if film is None else film.ijk_to_ras)
-    held = console.held_series(options.template) if options.series else set()
-    scans = Scans(options, targets, [uid for uid in options.series if uid not in held])
+    template_series = console.held_series(options.template) if options.series else set()
+    scans = Scans(options, targets, [uid for uid in options.series if uid not in template_series])
     inputs = [] if options.point else [Path(options.files[0])]
     results = [f"{name}.mrk.json" for name in scans.sources]
     console.check_kept(inputs, [options.output / name for name in (*results, _TABLE_NAME)])
@@ -96,93 +108,67 @@ def run(options: argparse.Namespace) -> None:
     console.check_folder(options.output)
     films = of_film or any(is_film_file(source.path) for source in scans.sources.values())
     model = console.open_model(options, films=films)
-    with_template = (_FilmMatcher if films else _Matcher)(template, points, model, options)
-    found: list[Answer] = []
+    mapped = _map_scan(template, model, options)
+    choice = {"same_patient": options.same_patient, "effort": options.effort, "cache": model.cache}
+    answers: list[Answer] = []
     reports, uids = _report_template(options, points)
     for path, name, volume in scans.read():
         with scans.skipping():
-            answer = with_template.find(path, name, volume)
-            shown = not options.no_report and len(found) < _REPORT_TARGETS
-            found.append(answer if shown else answer._replace(volume=None))
-            reports += scans.write_points_report(name, *_shown(points, answer.matches, uids))
-    if not found:
+            target = _map_scan(volume, model, options)
+            relation = relate(mapped, target, **choice)
+            if relation.refusal:
+                console.warn(
+                    f"{options.template} and {path}: {relation.refusal} The points are matched, and uncertain."
+                )
+            answer = _answer(path, name, points, target, relation)
+            is_pictured = not options.no_report and len(answers) < _REPORT_TARGETS
+            answers.append(answer if is_pictured else answer._replace(volume=None))
+            reports += scans.write_points_report(name, *_present_points(points, answer.matches, uids))
+    if not answers:
         scans.check()
     written = write_answers(
-        options.output, with_template.template, points, found, model.name, report=not options.no_report
+        options.output, _with_faults(mapped), points, answers, model.name, report=not options.no_report
     )
     written += reports
-    rows = csv_rows(points, found)
+    rows = csv_rows(points, answers)
     table = [[row[0], scans.names[row[1]], *row[2:6], row[6] and f"{row[6]:.0f}", row[9]] for row in rows]
     header = ["label", "target", "R mm", "A mm", "S mm", "status", "error mm", "levels"]
-    scans.finish({"matches": console.as_records(_columns(found), rows)}, (header, table), written)
+    scans.finish({"matches": console.as_records(_columns(answers), rows)}, (header, table), written)
 
 
-class _Matcher:
-    """Finds the points of one template in one target after another."""
+def _map_scan(volume: Volume, model: Model, options: argparse.Namespace) -> RelatedScan:
+    from ..relations.relate import map_scan
 
-    def __init__(self, template: Volume, points: PointList, model: Model, options: argparse.Namespace) -> None:
-        self.points_ras, self._model, self._options = points.points_ras, model, options
-        self.map = console.embed(model, template, options)
-        self.template = _with_faults(template, self.map)
-
-    def find(self, path: str, name: str, volume: Volume) -> Answer:
-        from ..registration.patient_scans import MappedScan, Refusal, match_scans
-
-        target = console.embed(self._model, volume, self._options)
-        scans = MappedScan(self.template, self.map), MappedScan(volume, target)
-        choice = {"same_patient": self._options.same_patient, "effort": self._options.effort}
-        ((matches, pair),) = match_scans(scans[0], self.points_ras, scans[1:], cache=self._model.cache, **choice)
-        if isinstance(pair, Refusal):
-            console.warn(f"{self._options.template} and {path}: {pair.reason} The points are matched, and uncertain.")
-        found_by = BY_MATCH if pair is None or isinstance(pair, Refusal) else BY_REGISTRATION
-        pixels = transform_points(volume.ras_to_ijk, matches.points_ras)[:, :2] if volume.is_film else None
-        return Answer(path, name, matches, _with_faults(volume, target), found_by, pixels)
+    return map_scan(volume, lambda scan: console.embed(model, scan, options), model.for_films)
 
 
-class _FilmMatcher:
-    """Finds the points of a film or a CT in films, or of a film in CTs of the patient."""
+def _answer(path: str, name: str, points: PointList, target: RelatedScan, relation: Relation) -> Answer:
+    from ..films.patient import FilmInCT
 
-    def __init__(self, template: Volume, points: PointList, model: Model, options: argparse.Namespace) -> None:
-        from ..films.patient import ProjectedCT
-
-        self._points, self._model, self._options = points, model, options
-        self.template = template
-        self._projected = None if template.is_film else ProjectedCT.of(template)
-        if self._projected is None:
-            self._films = _Matcher(template, points, model, options)
-            self.template = self._films.template
-        else:
-            self._own = model.embed(self._projected.film)
-
-    def find(self, path: str, name: str, volume: Volume) -> Answer:
-        from ..films.patient import ProjectedCT
-
-        if self._projected is None and volume.is_film:
-            return self._films.find(path, name, volume)
-        if self._projected is not None:
-            if not volume.is_film:
-                raise VolumeError(f"{path}: is a CT, but other targets are films; match CTs in a command of their own.")
-            target = console.embed(self._model, volume, self._options)
-            matches = self._projected.find_in_film(self._points.points_ras, self._own, target, self._options.effort)
-            pixels = transform_points(volume.ras_to_ijk, matches.points_ras)[:, :2]
-            return Answer(path, name, matches, _with_faults(volume, target), pixels=pixels)
-        points, effort = self._points.points_ras, self._options.effort
-        projected = ProjectedCT.of(volume)
-        matches, rays = projected.find_lines(self._films.map, points, self._model.embed(projected.film), effort)
-        return Answer(path, name, matches, volume, lines=rays.markups(self._points.labels))
+    matches = relation.points(points.points_ras)
+    volume = target.volume
+    pixels = transform_points(volume.ras_to_ijk, matches.points_ras)[:, :2] if volume.is_film else None
+    lines = relation.rays(matches).markups(points.labels) if isinstance(relation, FilmInCT) else ()
+    return Answer(path, name, matches, _with_faults(target), relation.found_by, pixels, lines)
 
 
 def write_answers(
-    folder: Path, template: Volume, points: PointList, answers: list[Answer], model_name: str, report: bool = True,
-) -> list[Path]:  # fmt: skip
+    folder: Path,
+    template: Volume,
+    points: PointList,
+    answers: list[Answer],
+    model_name: str,
+    report: bool = True,
+) -> list[Path]:
     """Write matches.csv, report.html and, for each target, a .mrk.json file into `folder`. Returns the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / f"{answer.name}.mrk.json" for answer in answers]
     for path, answer in zip(written, answers, strict=True):
-        found, absent = answer.matches, None if answer.matches.status is None else answer.matches.status == ABSENT
-        listed = PointList(points.labels, found.points_ras, descriptions(found))
-        write_markups(path, listed, answer.name, None if absent is None else absent.tolist())
-    for answer in filter(lambda each: len(each.lines), answers):
+        matches = answer.matches
+        absent = None if matches.status is None else (matches.status == ABSENT).tolist()
+        answer_points = PointList(points.labels, matches.points_ras, descriptions(matches))
+        write_markups(path, answer_points, answer.name, absent)
+    for answer in (answer for answer in answers if len(answer.lines)):
         written.append(folder / f"{answer.name}.lines.mrk.json")
         write_file(written[-1], answer.lines)
     written.append(folder / _TABLE_NAME)
@@ -190,10 +176,10 @@ def write_answers(
     if report:
         from ..reports.matches import write_report
 
-        shown = [(a.name, a.volume, a.matches) for a in answers if a.volume is not None]
-        title = f"Points of {template.name or 'the template'} in {len(shown)} scan{'s' if len(shown) > 1 else ''}"
-        page = folder / "report.html"
-        written.append(write_report(page, template, points, shown, title, model_name))
+        pictured = [(answer.name, answer.volume, answer.matches) for answer in answers if answer.volume is not None]
+        plural = "s" if len(pictured) > 1 else ""
+        title = f"Points of {template.name or 'the template'} in {len(pictured)} scan{plural}"
+        written.append(write_report(folder / "report.html", template, points, pictured, title, model_name))
     return written
 
 
@@ -224,11 +210,12 @@ def csv_rows(points: PointList, answers: list[Answer]) -> list[list[Any]]:
             return []
         return ["", ""] if answer.pixels is None else answer.pixels[number].round(2).tolist()
 
-    return [
-        [label, answer.path, *(cell(name, found[name]) for name in COLUMNS[2:-1]), answer.found_by, *pixels(answer, n)]
-        for answer in answers
-        for n, (label, found) in enumerate(zip(points.labels, answer.matches.table(), strict=True))
-    ]
+    rows = []
+    for answer in answers:
+        for n, (label, match) in enumerate(zip(points.labels, answer.matches.table(), strict=True)):
+            values = [cell(name, match[name]) for name in COLUMNS[2:-1]]
+            rows.append([label, answer.path, *values, answer.found_by, *pixels(answer, n)])
+    return rows
 
 
 def _columns(answers: list[Answer]) -> tuple[str, ...]:
@@ -236,8 +223,8 @@ def _columns(answers: list[Answer]) -> tuple[str, ...]:
     return COLUMNS if all(answer.pixels is None for answer in answers) else (*COLUMNS, "x", "y")
 
 
-def _with_faults(volume: Volume, embedding: EmbeddingMap) -> Volume:
-    return replace(volume, notes=(*volume.notes, *embedding.faults))
+def _with_faults(scan: RelatedScan) -> Volume:
+    return replace(scan.volume, notes=(*scan.volume.notes, *scan.map.faults))
 
 
 def _report_template(options: argparse.Namespace, points: PointList) -> tuple[list[Path], list[str]]:
@@ -258,12 +245,15 @@ def _report_template(options: argparse.Namespace, points: PointList) -> tuple[li
     return [path], uids
 
 
-def _shown(points: PointList, matches: Matches, uids: list[str]) -> tuple[PointList, list[float | None], list[str]]:
+def _present_points(
+    points: PointList, matches: Matches, uids: list[str]
+) -> tuple[PointList, list[float | None], list[str]]:
     """Return the points that the target shows, with their expected errors in mm and their tracking UIDs."""
-    kept = [n for n, row in enumerate(matches.table()) if row["status"] != ABSENT]
-    found = matches[kept]
-    points = PointList(tuple(points.labels[n] for n in kept), found.points_ras, descriptions(found))
-    return points, [row["expected_error_mm"] for row in found.table()], [uids[n] for n in kept if uids]
+    present = [n for n, row in enumerate(matches.table()) if row["status"] != ABSENT]
+    matches = matches[present]
+    points = PointList(tuple(points.labels[n] for n in present), matches.points_ras, descriptions(matches))
+    errors_mm = [row["expected_error_mm"] for row in matches.table()]
+    return points, errors_mm, [uids[n] for n in present if uids]
 
 
 def _points_and_targets(options: argparse.Namespace, film_to_ras: np.ndarray | None) -> tuple[PointList, list[str]]:

@@ -20,8 +20,9 @@ from ..errors import AnatomicalEmbeddingError, MapError
 from ..matching.match import Matches, match_query
 from ..matching.query import Query
 from ..matching.status import ABSENT, MATCHED, UNCERTAIN, decide
-from ..registration.correspondence import Correspondence
-from ..registration.patient_scans import MappedScan, find_correspondence
+from ..registration import BY_REGISTRATION
+from ..relations.one_patient import MappedScan
+from ..relations.relate import relate
 from ..scan.sources import distinct_names
 from ..scan.volume import Volume
 from ..structures.locating import Example, locate
@@ -133,10 +134,11 @@ class Search:
         for number, each in enumerate(answers[:refined]):
             if each.row.scan_hash != own and each.row.source.patient_id == example.volume.patient_id != "":
                 volume = self.read_volume(each.row)
-                other = None if volume is None else MappedScan(volume, self.map_of(each.row))
-                field = None if other is None else find_correspondence(example, other, cache=cache)
-                if isinstance(field, Correspondence):
-                    answers[number] = _of_match(each.row, field.points(point_ras[None]))
+                if volume is None:
+                    continue
+                relation = relate(example, MappedScan(volume, self.map_of(each.row)), cache=cache)
+                if relation.found_by == BY_REGISTRATION:
+                    answers[number] = _of_match(each.row, relation.points(point_ras[None]))
         return sorted(answers, key=_order)
 
     def _match(self, query: Query, hits: Sequence[Hit], effort: str, step: Step) -> list[Found]:

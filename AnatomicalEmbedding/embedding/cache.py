@@ -1,6 +1,6 @@
 """Cache of maps on disk, of limited size. A map is found by the hashes of its scan and of its weights.
 
-The cache also keeps the correspondences of pairs of scans (`registration.patient_scans`) next to the maps.
+The cache also keeps the correspondences of pairs of scans (`relations.one_patient`) next to the maps.
 """
 
 from __future__ import annotations

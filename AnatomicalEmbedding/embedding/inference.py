@@ -89,6 +89,11 @@ class Model:
     def __post_init__(self) -> None:
         self.network.to(self.device).eval()
 
+    @property
+    def for_films(self) -> bool:
+        """Whether the weights embed films, not CTs."""
+        return self.network.spec.planar
+
     def embed(
         self,
         scan: Volume | str | Path,
@@ -137,7 +142,7 @@ class Model:
     def _compute(self, volume: Volume, provenance: Provenance, step: ProgressCallback) -> EmbeddingMap:
         if not volume.path:  # a file was checked when it was read
             check_voxels(volume)
-        check_kind(volume, self.network.spec.planar, self.name)
+        check_kind(volume, self.for_films, self.name)
         embedding, log_odds = self._run_network(volume, provenance, step)
 
         def embed_copy(copy: Volume) -> EmbeddingMap:

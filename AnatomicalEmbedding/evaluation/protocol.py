@@ -14,7 +14,7 @@ import numpy as np
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
-from ..registration.patient_scans import answers
+from ..relations.relate import relate
 from ..structures.labelled_scans import Case, Pair, find_pairs
 from .results import Measured, Result
 
@@ -48,7 +48,8 @@ class EmbeddingMatcher:
         return self._maps[case.id]
 
     def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
-        return answers(self.map_of(template), points_ras, [self.map_of(target)], [None], self.effort)[0].points_ras
+        relation = relate(self.map_of(template), self.map_of(target), effort=self.effort)
+        return relation.points(points_ras).points_ras
 
 
 def evaluate_landmarks(

@@ -19,7 +19,7 @@ from ..embedding.inference import Model, load_model
 from ..embedding.map import EmbeddingMap
 from ..matching.match import Matches
 from ..phantom import make_phantom
-from ..registration.patient_scans import answers
+from ..registration.films import FilmPair
 from ..scan.geometry import transform_points
 from ..scan.sources import find_scans
 from ..scan.volume import Volume
@@ -98,7 +98,7 @@ def calibrate_films(
 
 
 def _find(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, effort: str) -> Matches:
-    return answers(template, points_ras, [target], [None], effort)[0]
+    return FilmPair(template, target, effort).points(points_ras)
 
 
 @dataclass(frozen=True, eq=False)

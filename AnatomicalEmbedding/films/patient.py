@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..embedding.map import EmbeddingMap
-from ..matching.match import Matches, match_all
-from ..registration.films import FilmPair, film_answers
+from ..matching.match import Matches
+from ..registration import BY_MATCH
+from ..registration.films import FilmPair
 from ..scan.geometry import LPS_FROM_RAS, transform_points
 from ..scan.markups import control_point, markup
 from ..scan.volume import Volume
@@ -43,21 +43,6 @@ class Rays:
 
 
 @dataclass(frozen=True, eq=False)
-class CTAndFilm:
-    """A CT and a film of the patient, registered once. films: the film of the CT, and the patient's film."""
-
-    projected: ProjectedCT
-    films: FilmPair
-
-    def points(self, points_ras: np.ndarray) -> Matches:
-        """Find points (n, 3), RAS mm of the CT, in the film."""
-        return self.films.points(self.projected.beam.to_film(points_ras))
-
-    def inverse(self) -> None:
-        """Return None: a place of a film has no single place in a CT."""
-
-
-@dataclass(frozen=True, eq=False)
 class ProjectedCT:
     """A CT, its film, and the rays between both."""
 
@@ -73,24 +58,6 @@ class ProjectedCT:
         beam = straight_beam(tissue)
         return cls(volume, tissue, beam, replace(film_of(tissue, beam, volume.name), path=volume.path))
 
-    def find_in_film(self, points_ras: np.ndarray, own: EmbeddingMap, film: EmbeddingMap, effort: str) -> Matches:
-        """Find points (n, 3) RAS mm of the CT in a film of the patient. Returns matches in RAS mm of the film.
-
-        own: map of the projected film, `self.film`.
-        """
-        return _answers(own, self.beam.to_film(points_ras), film, effort)
-
-    def find_lines(
-        self, film: EmbeddingMap, points_ras: np.ndarray, own: EmbeddingMap, effort: str
-    ) -> tuple[Matches, Rays]:
-        """Find places (n, 3), RAS mm of a film of the patient, in the CT. own: as for `find_in_film`.
-
-        Returns matches whose points are the likeliest points of the lines, RAS mm of the CT; and the lines.
-        """
-        found = _answers(film, points_ras, own, effort)
-        rays = self.rays(found.points_ras)
-        return replace(found, points_ras=rays.likeliest_ras), rays
-
     def rays(self, film_ras: np.ndarray) -> Rays:
         """Return the lines that places (n, 3), RAS mm of the projected film, show."""
         depths, _ = self.tissue.depths(self.beam)
@@ -105,7 +72,45 @@ class ProjectedCT:
         return Rays(places[middle, row], np.stack([places[first, row], places[last, row]], axis=1))
 
 
-def _answers(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, effort: str) -> Matches:
-    """Find points (n, 3), RAS mm, of a film in another film of the patient."""
-    found = match_all(template, points_ras, [target], effort)[0]
-    return film_answers(template, points_ras, target, found, effort, same_patient=True)
+@dataclass(frozen=True, eq=False)
+class CTInFilm:
+    """The relation of a CT to a film of the patient. films: from the film of the CT to the patient's film."""
+
+    projection: ProjectedCT
+    films: FilmPair
+    found_by = BY_MATCH
+    refusal = ""
+
+    def points(self, points_ras: np.ndarray) -> Matches:
+        """Find points (n, 3), RAS mm of the CT, in the film."""
+        return self.films.points(self.projection.beam.to_film(points_ras))
+
+    def inverse(self) -> FilmInCT:
+        """Return the relation of the film to the CT."""
+        return FilmInCT(self.projection, self.films.inverse())
+
+
+@dataclass(frozen=True, eq=False)
+class FilmInCT:
+    """The relation of a film to a CT of the patient. films: from the patient's film to the film of the CT.
+
+    A place of a film is a line through the CT. The answer is the likeliest point of this line.
+    """
+
+    projection: ProjectedCT
+    films: FilmPair
+    found_by = BY_MATCH
+    refusal = ""
+
+    def points(self, points_ras: np.ndarray) -> Matches:
+        """Find the likeliest points of places (n, 3), RAS mm of the film, in the CT."""
+        matches = self.films.points(points_ras)
+        return replace(matches, points_ras=self.projection.rays(matches.points_ras).likeliest_ras)
+
+    def rays(self, matches: Matches) -> Rays:
+        """Return the lines on which answers in the CT lie."""
+        return self.projection.rays(self.projection.beam.to_film(matches.points_ras))
+
+    def inverse(self) -> CTInFilm:
+        """Return the relation of the CT to the film."""
+        return CTInFilm(self.projection, self.films.inverse())

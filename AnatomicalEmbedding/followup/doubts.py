@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..matching.status import MATCHED_MM, SHOWN, UNCERTAIN
+from ..registration import BY_REGISTRATION
 from ..scan.geometry import transform_points
 
 if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
     from ..matching.match import Matches
-    from ..registration.correspondence import Correspondence
-    from ..registration.patient_scans import Refusal
+    from ..relations.relation import Relation
 
 NOT_ONE_PATIENT = "two patients"
 NOT_IN_BODY = "not in the body"
@@ -27,7 +27,7 @@ def doubt_of(
     point_ras: np.ndarray,
     source: EmbeddingMap | None,
     target: EmbeddingMap,
-    field: Correspondence | Refusal | None,
+    relation: Relation | None,
 ) -> str:
     """Return what speaks against a match: a few words, and after a colon the details; "" for nothing.
 
@@ -35,13 +35,12 @@ def doubt_of(
         matches: of one point.
         point_ras: (3,) the point, RAS mm in the source.
         source, target: maps of the two scans. The source is None if only the query of the point was kept.
-        field: the correspondence of the two scans, or why there is none.
+        relation: the relation that gave the match; None if a kept query gave it.
     """
-    from ..registration.patient_scans import Refusal
     from ..spine.comparison import differing_levels
 
-    if isinstance(field, Refusal):
-        return f"{NOT_ONE_PATIENT}: {field.reason}"
+    if relation is not None and relation.refusal:
+        return f"{NOT_ONE_PATIENT}: {relation.refusal}"
     if not on_body(target, matches.points_ras)[0]:
         return NOT_IN_BODY
     error_mm = 0.0 if matches.expected_error_mm is None else matches.expected_error_mm[0]
@@ -54,7 +53,8 @@ def doubt_of(
     by_error = error_mm > MATCHED_MM and (matches.present is None or matches.present[0] >= SHOWN)
     if matches.status is None or matches.status[0] != UNCERTAIN or by_error:
         return ""
-    return NOT_SHOWN if field is None else TISSUE_CHANGED
+    is_registered = relation is not None and relation.found_by == BY_REGISTRATION
+    return TISSUE_CHANGED if is_registered else NOT_SHOWN
 
 
 def on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:

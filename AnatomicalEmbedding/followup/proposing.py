@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import PointsError
 from ..matching.status import MATCHED, UNCERTAIN
+from ..registration import BY_REGISTRATION
 from .doubts import doubt_of, on_body
 from .lesions import PROPOSED, Finding, Guess, Lesion, Measurement
 from .record import FollowUp
@@ -17,8 +18,7 @@ from .record import FollowUp
 if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
     from ..matching.match import Matches
-    from ..registration.correspondence import Correspondence
-    from ..registration.patient_scans import Refusal
+    from ..relations.relation import Relation
 
 
 def find_places(
@@ -26,7 +26,7 @@ def find_places(
     studies: Iterable[str],
     maps: Mapping[str, EmbeddingMap],
     effort: str = "standard",
-    correspondence: Callable[[str, str], Correspondence | Refusal | None] = lambda source, target: None,
+    relation_of: Callable[[str, str], Relation] | None = None,
 ) -> tuple[FollowUp, dict[str, dict[str, str]]]:
     """Propose the place of each lesion in the given studies, except where a person has reviewed the lesion.
 
@@ -35,14 +35,13 @@ def find_places(
 
     The place is found from a study that has a map and in which a person saw the lesion. If there are several such
     studies, the nearest in time is used. If there is no such study, the lesion's kept query is matched. A
-    correspondence carries both ends of each axis of that study. Otherwise, the axes move with the place.
+    registration carries both ends of each axis of that study. Otherwise, the axes move with the place.
 
     Args:
         studies: keys of the studies to search.
         maps: by study key, the maps of these studies and of the studies in which a person saw lesions.
         effort: how many steps matching uses, such as "fast" or "standard".
-        correspondence: returns the correspondence from one study to another, given their keys; None or a Refusal to
-            match the lesions, see `registration.patient_scans.answers`.
+        relation_of: returns the relation of one study to another, given their keys; default: by their maps.
 
     Returns:
         The record with the proposals and the queries that `keep_queries` added; and the reasons for missing proposals:
@@ -52,8 +51,9 @@ def find_places(
         AnatomicalEmbeddingError: a study is not in the record.
         MapError: the maps were made with different weights.
     """
-    from ..registration.patient_scans import answers
+    from ..relations.relation import MapRelation, matches_in_all
 
+    relate = relation_of or (lambda source, target: MapRelation(maps[source], maps[target], effort))
     record = keep_queries(record, maps)
     reasons: dict[str, dict[str, str]] = {key: {} for key in studies}
     wanted: dict[str, list[tuple[str, str]]] = defaultdict(list)  # key of the source -> (key of the target, lesion id)
@@ -74,20 +74,20 @@ def find_places(
         targets, names = (list(dict.fromkeys(values)) for values in zip(*pairs, strict=True))
         points = np.array([record.finding(name, source).point_ras for name in names])
         readable = on_body(maps[source], points)
-        fields = [correspondence(source, key) for key in targets]
-        found = answers(maps[source], points[readable], [maps[key] for key in targets], fields, effort)
+        relations = [relate(source, key) for key in targets]
+        found = matches_in_all(relations, points[readable])
         row = {name: n for n, name in enumerate(np.array(names)[readable])}
         for key, name in pairs:
             if name in row:
                 n, seen = targets.index(key), record.finding(name, source)
                 match = found[n][[row[name]]]
-                doubt = doubt_of(match, points[names.index(name)], maps[source], maps[key], fields[n])
-                size = _carried(seen, match.points_ras[0], fields[n], maps[source])
+                doubt = doubt_of(match, points[names.index(name)], maps[source], maps[key], relations[n])
+                size = _carried(seen, match.points_ras[0], relations[n], maps[source])
                 record = record.propose(key, {name: _proposal(match, source, doubt, size)})
             else:
                 reasons[key][name] = outside_patient(name, record.study(source).label)
     for key in reasons:
-        record = _with_offered_sizes(record, key, maps, correspondence)
+        record = _with_offered_sizes(record, key, maps, relate)
     return record, reasons
 
 
@@ -95,7 +95,7 @@ def _with_offered_sizes(
     record: FollowUp,
     key: str,
     maps: Mapping[str, EmbeddingMap],
-    correspondence: Callable[[str, str], Correspondence | Refusal | None],
+    relate: Callable[[str, str], Relation],
 ) -> FollowUp:
     """Copy axes into each finding of the study `key` in which a person saw the lesion but did not measure it."""
     for lesion in record.lesions:
@@ -103,8 +103,8 @@ def _with_offered_sizes(
         measured = {study for study, each in lesion.findings.items() if each.size.confirmed and each.size.axes}
         source = _nearest_source(record, lesion.findings, key, measured)
         if source is not None and known is not None and known.visible and not known.size.confirmed:
-            field = correspondence(source, key) if source in maps else None
-            size = _carried(lesion.findings[source], known.point_ras, field, maps.get(source))
+            relation = relate(source, key) if source in maps else None
+            size = _carried(lesion.findings[source], known.point_ras, relation, maps.get(source))
             record = record.offer_size(lesion.id, key, size)
     return record
 
@@ -197,24 +197,20 @@ def _proposal(matches: Matches, source: str, doubt: str, size: Measurement) -> F
     return Finding(PROPOSED, place, guess, size)
 
 
-def _carried(
-    seen: Finding, place: Any, field: Correspondence | Refusal | None, source: EmbeddingMap | None
-) -> Measurement:
+def _carried(seen: Finding, place: Any, relation: Relation | None, source: EmbeddingMap | None) -> Measurement:
     """Carry the axes of a lesion to its place in another study. The volume is left out.
 
     Args:
         place: (3,) RAS mm in the other study.
-        field: the correspondence carries both ends of each axis. Without it, or if an end lies outside the source, the
+        relation: a registration carries both ends of each axis. Without it, or if an end lies outside the source, the
             axes move with the place.
-        source: map of the study in which the lesion was seen; None if there is no correspondence.
+        source: map of the study in which the lesion was seen; None if there is no relation.
     """
-    from ..registration.patient_scans import Refusal
-
     size = Measurement(seen.size.long_axis, seen.size.short_axis)
     ends = np.array([seen.point_ras, *(end for axis in size.axes.values() for end in axis)])
-    if field is None or isinstance(field, Refusal) or not source.contains(ends).all():
+    if relation is None or relation.found_by != BY_REGISTRATION or not source.contains(ends).all():
         return size.moved(seen.point_ras, place)
-    middle, *carried = map(tuple, field.points(ends).points_ras.tolist())
+    middle, *carried = map(tuple, relation.points(ends).points_ras.tolist())
     axes: Any = zip(carried[::2], carried[1::2], strict=True)
     kinds = (f"{kind}_axis" for kind in size.axes)
     return Measurement(**dict(zip(kinds, axes, strict=True))).moved(middle, place)

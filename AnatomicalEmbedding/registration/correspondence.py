@@ -28,6 +28,7 @@ from ..matching.status import ABSENT, UNCERTAIN, decide
 from ..resources import resource
 from ..scan.geometry import in_grid, mm_to_sides, transform_points
 from ..scan.volume import Volume
+from . import BY_REGISTRATION
 from .affine import match_grid
 from .agreement import EVIDENCE, STORED, Picture, check_matches, check_measures, evidence_at_nodes, measure
 from .pairing import STEPS_MM, Coarse, Places, join_directions
@@ -105,6 +106,8 @@ class Correspondence:
 
     forward: Direction
     backward: Direction
+    found_by = BY_REGISTRATION
+    refusal = ""
 
     def points(self, points_ras: np.ndarray) -> Matches:
         """Find points of the template in the target.

@@ -10,6 +10,7 @@ here, the target is first moved onto the template, so that one shift of the whol
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Self
 
@@ -24,6 +25,7 @@ from ..errors import AnatomicalEmbeddingError
 from ..matching.match import Matches, match_all
 from ..matching.status import ABSENT, at_most_uncertain
 from ..scan.geometry import bounds_of, transform_points
+from . import BY_MATCH
 from .affine import GridMatches, fit_affine
 from .register import KNOT_MM, fit_field
 from .spline import Lattice, SplineField
@@ -60,84 +62,70 @@ class FilmTransform:
 
 @dataclass(frozen=True, eq=False)
 class FilmPair:
-    """Two films that were registered once. The answers are those of `film_answers`.
+    """A relation of two films. No answer is "matched", because the expected errors were learned from projected films.
 
-    there, back: from the template to the target, and back; None if the films have too few places in common.
-    same_patient: as in `film_answers`.
+    With the effort "standard", the answers follow the displacement of the whole film, if the films have enough in
+    common; the films are registered at the first use. If the films are not alike, such as films of a chest and of
+    another part of the body, all points are absent.
+
+    Args:
+        template, target: maps of the films.
+        effort: see `match_all`.
+        same_patient: the films are known to show one patient's chest, so they are not tested for being alike. Projected
+            films and radiographs of one patient are less alike than radiographs of two patients.
     """
 
     template: EmbeddingMap
     target: EmbeddingMap
-    there: FilmTransform | None
-    back: FilmTransform | None
+    effort: str = "standard"
     same_patient: bool = False
-
-    @classmethod
-    def of(cls, template: EmbeddingMap, target: EmbeddingMap, same_patient: bool = False) -> Self:
-        """Register two films in both directions."""
-        return cls(template, target, _transform(template, target), _transform(target, template), same_patient)
+    found_by = BY_MATCH
+    refusal = ""
 
     def points(self, points_ras: np.ndarray) -> Matches:
         """Find points (n, 3), RAS mm of the template, in the target."""
-        found = match_all(self.template, points_ras, [self.target])[0]
-        return _following(self.there, points_ras, self.target, found, self.same_patient)
+        matches = match_all(self.template, points_ras, [self.target], self.effort)[0]
+        if matches.status is not None:
+            matches = replace(matches, status=at_most_uncertain(matches.status, np.full(len(matches), True)))
+        if self.transform is None:
+            return matches
+        places = self.transform.transform_points(points_ras)
+        places[:, 1] = matches.points_ras[:, 1]
+        if matches.status is None:
+            return replace(matches, points_ras=places)
+        beyond = ~self.target.in_body(places)  # outside the film, or behind the collimator
+        if not self.same_patient and self.transform.similarity < _LEAST_ALIKE:
+            beyond[:] = True
+        return replace(
+            matches,
+            points_ras=np.where(beyond[:, None], matches.points_ras, places),
+            status=np.where(beyond, ABSENT, matches.status),
+            probability=np.where(beyond, 0.0, matches.probability),
+            probability_20=np.where(beyond, 0.0, matches.probability_20),
+            present=np.where(beyond, 0.0, matches.present),
+        )
+
+    @cached_property
+    def transform(self) -> FilmTransform | None:
+        """The displacement of the whole film; None if it is not used, or if the films have too few places in common."""
+        if self.effort != "standard":
+            return None
+        try:
+            return register_films(self.template, self.target)
+        except AnatomicalEmbeddingError:
+            return None
+
+    @cached_property
+    def _inverse(self) -> Self:
+        return replace(self, template=self.target, target=self.template)
 
     def inverse(self) -> Self:
         """Return the pair with template and target exchanged."""
-        return type(self)(self.target, self.template, self.back, self.there, self.same_patient)
+        return self._inverse
 
-
-def film_answers(
-    template: EmbeddingMap,
-    points_ras: np.ndarray,
-    target: EmbeddingMap,
-    found: Matches,
-    effort: str,
-    same_patient: bool = False,
-) -> Matches:
-    """Return the answers for points (n, 3), RAS mm of a film, from their matches `found`.
-
-    With the effort "standard", the answers follow the displacement of the whole film, if the films have enough in
-    common. If the films are not alike, such as films of a chest and of another part of the body, all points
-    are absent. No answer is "matched", because the expected errors were learned from projected films.
-
-    same_patient: the films are known to show one patient's chest, so they are not tested for being alike. Projected
-    films and radiographs of one patient are less alike than radiographs of two patients.
-    """
-    transform = None if effort != "standard" else _transform(template, target)
-    return _following(transform, points_ras, target, found, same_patient)
-
-
-def _transform(template: EmbeddingMap, target: EmbeddingMap) -> FilmTransform | None:
-    try:
-        return register_films(template, target)
-    except AnatomicalEmbeddingError:
-        return None
-
-
-def _following(
-    transform: FilmTransform | None, points_ras: np.ndarray, target: EmbeddingMap, found: Matches, same_patient: bool
-) -> Matches:
-    """Return the matches `found`, moved to where `transform` leads; at their places if it is None."""
-    if found.status is not None:
-        found = replace(found, status=at_most_uncertain(found.status, np.full(len(found), True)))
-    if transform is None:
-        return found
-    places = transform.transform_points(points_ras)
-    places[:, 1] = found.points_ras[:, 1]
-    if found.status is None:
-        return replace(found, points_ras=places)
-    beyond = ~target.in_body(places)  # outside the film, or behind the collimator
-    if not same_patient and transform.similarity < _LEAST_ALIKE:
-        beyond[:] = True
-    return replace(
-        found,
-        points_ras=np.where(beyond[:, None], found.points_ras, places),
-        status=np.where(beyond, ABSENT, found.status),
-        probability=np.where(beyond, 0.0, found.probability),
-        probability_20=np.where(beyond, 0.0, found.probability_20),
-        present=np.where(beyond, 0.0, found.present),
-    )
+    def of_one_patient(self) -> Self:
+        """Return the pair for films that are known to show one patient's chest."""
+        return replace(self, same_patient=True)
 
 
 def register_films(template: EmbeddingMap, target: EmbeddingMap) -> FilmTransform:

@@ -24,7 +24,7 @@ from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.films.projection import Beam, Tissue, film_of, straight_beam
 from AnatomicalEmbedding.matching.status import ABSENT
 from AnatomicalEmbedding.phantom import make_phantom
-from AnatomicalEmbedding.registration.patient_scans import answers
+from AnatomicalEmbedding.registration.films import FilmPair
 from AnatomicalEmbedding.scan.film import film_matrix
 from AnatomicalEmbedding.scan.geometry import rotations
 from AnatomicalEmbedding.scan.volume import Volume
@@ -188,7 +188,7 @@ def main() -> None:
         for kind, film in sources[source]():
             try:
                 target = model.embed(replace(film, is_projection=False))  # projections would not be checked
-                found = answers(template, points, [target], [None])[0]
+                found = FilmPair(template, target).points(points)
                 refused.setdefault(kind, []).append(False)
                 silent.setdefault(kind, []).append((found.status == ABSENT).all())
             except VolumeError:

@@ -26,7 +26,9 @@ from AnatomicalEmbedding.films.projection import Tissue, film_of, random_beam
 from AnatomicalEmbedding.matching.status import ABSENT
 from AnatomicalEmbedding.papers.sam.matching import describe, find_points
 from AnatomicalEmbedding.phantom import make_phantom
-from AnatomicalEmbedding.registration.patient_scans import answers
+from AnatomicalEmbedding.registration.films import FilmPair
+from AnatomicalEmbedding.relations.one_patient import MappedScan
+from AnatomicalEmbedding.relations.relate import ProjectedScan, relate
 from AnatomicalEmbedding.scan.film import film_matrix
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Volume
@@ -105,7 +107,7 @@ def embedding_finder(data: Jsrt, embed: Callable, find: Callable) -> tuple[Finde
 
 def ours(data: Jsrt, model: Model) -> tuple[Finder, Callable[[], str]]:
     return embedding_finder(
-        data, model.embed, lambda one, points, other: answers(one, points, [other], [None])[0].points_ras
+        data, model.embed, lambda one, points, other: FilmPair(one, other).points(points).points_ras
     )
 
 
@@ -210,12 +212,13 @@ def measure_projections(options: argparse.Namespace) -> None:
         target = model.embed(film)
         shown = film.contains(truth)
         shown[shown] = target.in_body(truth[shown])
-        own = model.embed(projected.film)
-        found = projected.find_in_film(points, own, target, "standard")
+        relation = relate(ProjectedScan(projected, model.embed(projected.film)), MappedScan(film, target))
+        found = relation.points(points)
         errors = np.linalg.norm(found.points_ras - truth, axis=1)[shown]
         absent.append(found.status[~shown] == ABSENT)
         beyond_mm.append(distance_outside(target, truth[~shown]))
-        _, rays = projected.find_lines(target, truth[shown], own, "standard")
+        inverse = relation.inverse()
+        rays = inverse.rays(inverse.points(truth[shown]))
         along = rays.ends_ras[:, 1] - rays.ends_ras[:, 0]
         along /= np.linalg.norm(along, axis=1, keepdims=True)
         off = np.linalg.norm(np.cross(points[shown] - rays.ends_ras[:, 0], along), axis=1)

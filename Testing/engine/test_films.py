@@ -32,8 +32,7 @@ from AnatomicalEmbedding.matching.status import ABSENT
 from AnatomicalEmbedding.papers.sam.__main__ import RECIPES as SAM
 from AnatomicalEmbedding.papers.sam.descriptors import sam_loss
 from AnatomicalEmbedding.phantom import make_phantom
-from AnatomicalEmbedding.registration.films import register_films
-from AnatomicalEmbedding.registration.patient_scans import answers
+from AnatomicalEmbedding.registration.films import FilmPair, register_films
 from AnatomicalEmbedding.scan.film import film_matrix
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Volume
@@ -340,7 +339,7 @@ def test_a_moved_film_shows_the_same_places(model, chest, places):
     matrix = film.ijk_to_ras.copy()
     matrix[:3, 3] += shift
     target = model.embed(Volume(film.voxels, matrix, "moved"))
-    found = answers(model.embed(film), places, [target], [None])[0]
+    found = FilmPair(model.embed(film), target).points(places)
     np.testing.assert_allclose(found.points_ras, places + shift, atol=1.0)
 
 
@@ -375,7 +374,7 @@ def test_points_below_a_cut_film_are_absent(model, chest):
     places = chest.beam.to_film(np.column_stack([across.ravel(), np.full(across.size, middle[1]), along.ravel()]))
     border = transform_points(film.ijk_to_ras, np.array([[0, rows, 0]]))[0, 2]
     below, above = places[:, 2] < border - 5, places[:, 2] > border + 5
-    found = answers(model.embed(film), places, [model.embed(cut)], [None])[0]
+    found = FilmPair(model.embed(film), model.embed(cut)).points(places)
     check_probabilities(found)
     absent = found.status == ABSENT
     assert min(below.sum(), above.sum()) >= 15
@@ -387,7 +386,7 @@ def test_another_exposure_shows_the_same_places(model, chest, places):
     turned = random_beam(chest.tissue, np.random.default_rng(5))
     film = film_of(chest.tissue, turned, "another", np.random.default_rng(5))
     middle = chest.beam.at_depth(places, np.zeros(len(places)))
-    found = answers(model.embed(chest.film), places, [model.embed(film)], [None])[0]
+    found = FilmPair(model.embed(chest.film), model.embed(film)).points(places)
     assert np.linalg.norm(found.points_ras - turned.to_film(middle), axis=1).mean() < 8.0
 
 
@@ -466,14 +465,14 @@ def test_points_of_a_chest_are_absent_in_films_of_an_abdomen(model, real_data):
     template, *chests = (model.embed(Volume(of[None].astype(np.float32), matrix, "chest")) for of in images)
     points = np.array([[0.0, 0, 0], [60, 0, 20], [-60, 0, 20]])
     for target in chests:
-        assert ABSENT not in answers(template, points, [target], [None])[0].status
+        assert ABSENT not in FilmPair(template, target).points(points).status
     answered = 0
     for seed in range(91_000, 91_004):
         tissue = Tissue.of(make_phantom(seed, (3.0, 3.0, 3.0), (110.0, 375.0)).volume)
         for rng in (None, np.random.default_rng(seed)):
             film = replace(film_of(tissue, straight_beam(tissue), "abdomen", rng, 2.0), is_projection=False)
             with suppress(VolumeError):
-                assert (answers(template, points, [model.embed(film)], [None])[0].status == ABSENT).all()
+                assert (FilmPair(template, model.embed(film)).points(points).status == ABSENT).all()
                 answered += 1
     assert answered  # otherwise, this test says nothing about answers
 

@@ -13,7 +13,8 @@ from AnatomicalEmbedding.followup.lesions import CONFIRMED, MOVED, PROPOSED, Mea
 from AnatomicalEmbedding.followup.proposing import find_places
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.matching.match import Matches
-from AnatomicalEmbedding.registration.patient_scans import Refusal
+from AnatomicalEmbedding.registration import BY_REGISTRATION
+from AnatomicalEmbedding.relations.relation import MapRelation
 
 MAPS = {key: moved_map(key) for key in STEPS}
 PLACES = MIDDLE + np.array([[0.0, 0.0, 0.0], [20.0, -15.0, 25.0], [-30.0, 10.0, -20.0]])
@@ -87,6 +88,9 @@ def test_axes_keep_their_lengths_and_go_along_unconfirmed() -> None:
 class Grown:
     """A true field: tissue grows by a quarter along R and moves by 7 mm along S, which `match` cannot know."""
 
+    found_by = BY_REGISTRATION
+    refusal = ""
+
     @staticmethod
     def carry(points_ras: np.ndarray) -> np.ndarray:
         return (points_ras - MIDDLE) * [1.25, 1.0, 1.0] + MIDDLE + [0.0, 0.0, 7.0]
@@ -100,8 +104,8 @@ class Grown:
 def test_a_correspondence_carries_the_place_and_both_ends_of_each_axis() -> None:
     axis = np.array([PLACES[1] - [8, 0, 0], PLACES[1] + [8, 2, 0]])
     record = _marked().measure("L2", "a", tuple(axis), None)
-    fields = {("a", "b"): Grown(), ("a", "c"): None}
-    found, _ = find_places(record, ["b", "c"], MAPS, correspondence=lambda *pair: fields[pair])
+    relations = {("a", "b"): Grown(), ("a", "c"): MapRelation(MAPS["a"], MAPS["c"])}
+    found, _ = find_places(record, ["b", "c"], MAPS, relation_of=lambda *pair: relations[pair])
     for number, place in enumerate(PLACES, start=1):
         np.testing.assert_allclose(found.finding(f"L{number}", "b").point_ras, Grown.carry(place))
         _assert_at(found, f"L{number}", "c", place + STEPS["c"])
@@ -115,7 +119,7 @@ def test_a_correspondence_carries_the_place_and_both_ends_of_each_axis() -> None
 def test_an_axis_that_leaves_the_scan_moves_with_the_place() -> None:
     axis = np.array([PLACES[0] - [8, 0, 0], PLACES[0] + [500, 0, 0]])
     record = _marked().measure("L1", "a", tuple(axis), None)
-    found, _ = find_places(record, ["b"], MAPS, correspondence=lambda *_: Grown())
+    found, _ = find_places(record, ["b"], MAPS, relation_of=lambda *_: Grown())
     moved = Grown.carry(PLACES[0]) - PLACES[0]
     np.testing.assert_allclose(found.finding("L1", "b").size.long_axis, axis + moved)
 
@@ -130,16 +134,16 @@ class Changed(Grown):
         return replace(found, status=np.full(len(found), "uncertain"), present=np.full(len(found), 0.97))
 
 
-def guess_in_b(maps, field=None):
+def guess_in_b(maps, relation):
     """What is said of the first lesion, which was marked in study "a", in study "b"."""
     record = EMPTY.mark("a", PLACES[0])
-    return find_places(record, ["b"], maps, correspondence=lambda *_: field)[0].finding("L1", "b").guess
+    return find_places(record, ["b"], maps, relation_of=lambda *_: relation)[0].finding("L1", "b").guess
 
 
 def test_an_uncertain_proposal_says_why() -> None:
     assert (guess_in_b(MAPS, Grown()).status, guess_in_b(MAPS, Grown()).doubt) == ("matched", "")
     assert (guess_in_b(MAPS, Changed()).status, guess_in_b(MAPS, Changed()).doubt) == ("uncertain", "tissue changed")
-    refused = guess_in_b(MAPS, Refusal("the scans seem to show two people."))
+    refused = guess_in_b(MAPS, MapRelation(MAPS["a"], MAPS["b"], refusal="the scans seem to show two people."))
     assert (refused.status, refused.doubt) == ("uncertain", "two patients: the scans seem to show two people.")
     air = np.ones((16, 20, 24), dtype=bool)
     air[6:] = False  # no body from S = 372 mm on, where the lesion would lie
@@ -162,8 +166,8 @@ def test_axes_drawn_after_a_place_was_confirmed_are_offered_there() -> None:
     record = record.confirm("L1", "b").move("L1", "b", PLACES[0] + [3.0, 0, 0])
     axis = PLACES[0] - [8, 0, 0], PLACES[0] + [8, 2, 0]
     measured = record.measure("L1", "a", axis, None)
-    for field, stretch in ((None, [1, 1, 1]), (Grown(), [1.25, 1, 1])):
-        found, _ = find_places(measured, ["b"], MAPS, correspondence=lambda *_, field=field: field)
+    for relation, stretch in ((MapRelation(MAPS["a"], MAPS["b"]), [1, 1, 1]), (Grown(), [1.25, 1, 1])):
+        found, _ = find_places(measured, ["b"], MAPS, relation_of=lambda *_, relation=relation: relation)
         finding = found.finding("L1", "b")
         assert (finding.state, finding.point_ras) == (MOVED, record.finding("L1", "b").point_ras)
         ends = (np.array(axis) - PLACES[0]) * stretch + finding.point_ras

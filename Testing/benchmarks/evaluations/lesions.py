@@ -23,8 +23,8 @@ from AnatomicalEmbedding.followup.lesions import OUTSIDE, Study
 from AnatomicalEmbedding.followup.proposing import find_places
 from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.status import DISAPPEARED, NEW
-from AnatomicalEmbedding.registration.correspondence import Correspondence
-from AnatomicalEmbedding.registration.patient_scans import MappedScan, correspondence_of
+from AnatomicalEmbedding.relations.one_patient import MappedScan, correspondence_of
+from AnatomicalEmbedding.relations.relation import MapRelation, Relation
 
 _CLOSE_MM = 10.0
 SAME = "same"
@@ -105,9 +105,10 @@ def evaluate_follow_ups(
         maps = {key: model.embed(volume) for key, volume in zip(_KEYS, patient.volumes, strict=True)}
         rng = np.random.default_rng([seed, 9])
         marked = [_marked(patient, n, rng) for n in range(2)]
-        correspondence = _correspondence(patient, maps, model) if same_patient else _no_correspondence
+        there = _relation(patient, maps, model, effort, same_patient)
+        relations = {_KEYS[0]: there, _KEYS[1]: there.inverse()}
         for one in range(2):
-            rows += _places(marked[one], patient, one, maps, effort, correspondence)
+            rows += _places(marked[one], patient, one, maps, relations[_KEYS[one]])
         found, words = _assigned(marked, maps, effort)
         true = _true_links(patient)
         known = [{link[side] for link in found & true} for side in range(2)]
@@ -128,17 +129,14 @@ def evaluate_follow_ups(
 _Marks = Mapping[str, tuple[np.ndarray, float]]  # of a study: lesion -> the place that a person marks, its radius
 
 
-_Find = Callable[[str, str], Correspondence | None]
-
-
-def _no_correspondence(_source: str, _target: str) -> None:
-    return None
-
-
-def _correspondence(patient: PhantomFollowUp, maps: Mapping[str, EmbeddingMap], model: Model) -> _Find:
-    scans = {key: MappedScan(volume, maps[key]) for key, volume in zip(_KEYS, patient.volumes, strict=True)}
-    found = correspondence_of(*scans.values(), model.cache)
-    return lambda source, _target: found if source == _KEYS[0] else found.inverse()
+def _relation(
+    patient: PhantomFollowUp, maps: Mapping[str, EmbeddingMap], model: Model, effort: str, same_patient: bool
+) -> Relation:
+    """Return the relation of the first study to the second."""
+    if not same_patient:
+        return MapRelation(*(maps[key] for key in _KEYS), effort)
+    scans = (MappedScan(volume, maps[key]) for key, volume in zip(_KEYS, patient.volumes, strict=True))
+    return correspondence_of(*scans, model.cache)
 
 
 def _marked(patient: PhantomFollowUp, study: int, rng: np.random.Generator) -> _Marks:
@@ -167,14 +165,13 @@ def _places(
     patient: PhantomFollowUp,
     one: int,
     maps: Mapping[str, EmbeddingMap],
-    effort: str,
-    correspondence: _Find,
+    relation: Relation,
 ) -> list[tuple[float, float, str]]:
     """Return error, radius and group of each lesion of study `one` whose place the other study shows."""
     other = 1 - one
     record = FollowUp().with_studies([Study(_KEYS[one], ""), Study(_KEYS[other], "")])
     record, names = _mark_all(record, _KEYS[one], marks)
-    proposed, _reasons = find_places(record, [_KEYS[other]], maps, effort, correspondence)
+    proposed, _reasons = find_places(record, [_KEYS[other]], maps, relation_of=lambda *_: relation)
     found = {each.id: each.findings[_KEYS[other]] for each in proposed.lesions if _KEYS[other] in each.findings}
     lesions = {lesion.id: lesion for lesion in patient.lesions}
     reshaped = _reshaped(_true_links(patient))

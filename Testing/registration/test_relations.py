@@ -1,4 +1,4 @@
-"""Test who answers for two scans of one patient: the correspondence, or `match`; and what the cache keeps."""
+"""Test which relation two scans get: by registration or by their maps; and what the cache keeps."""
 
 from dataclasses import replace
 
@@ -10,14 +10,11 @@ from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.errors import CancelledError
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.matching.status import MATCHED, UNCERTAIN
+from AnatomicalEmbedding.registration import BY_MATCH, BY_REGISTRATION
 from AnatomicalEmbedding.registration.correspondence import Correspondence
-from AnatomicalEmbedding.registration.patient_scans import (
-    MappedScan,
-    Refusal,
-    answers,
-    correspondence_of,
-    find_correspondence,
-)
+from AnatomicalEmbedding.relations.one_patient import MappedScan, correspondence_of
+from AnatomicalEmbedding.relations.relate import relate
+from AnatomicalEmbedding.relations.relation import MapRelation, matches_in_all
 
 
 @pytest.fixture(scope="session")
@@ -60,22 +57,25 @@ def truth(bent_pair) -> tuple[np.ndarray, np.ndarray]:
 
 def test_the_correspondence_answers_in_both_directions(scans, field, pair_cache, bent_pair):
     points, places = truth(bent_pair)
-    for known, asked, true in (
+    back = relate(*scans[::-1], cache=pair_cache)
+    for relation, template_points, truth_ras in (
         (field, points, places),
-        (correspondence_of(*scans[::-1], pair_cache), places, points),
+        (back, places, points),
+        (back.inverse(), points, places),
     ):
-        (found,) = answers(scans[0].map, asked, [scans[1].map], [known])
-        assert np.median(np.linalg.norm(found.points_ras - true, axis=1)) < 2.0  # half of a voxel of 4 mm
+        assert relation.found_by == BY_REGISTRATION
+        matches = relation.points(template_points)
+        assert np.median(np.linalg.norm(matches.points_ras - truth_ras, axis=1)) < 2.0  # half of a voxel of 4 mm
 
 
 def test_a_target_without_a_correspondence_is_matched_as_ever(scans, field, bent_pair):
     points = bent_pair.points_ras[:5]
-    targets = [scans[1].map, scans[0].map, scans[1].map]
-    found = answers(scans[0].map, points, targets, [None, field, None])
-    expected = match(scans[0].map, points, scans[1].map)
-    for each in (found[0], found[2]):
-        np.testing.assert_allclose(each.points_ras, expected.points_ras, atol=1e-3)
-    np.testing.assert_array_equal(found[1].points_ras, field.points(points).points_ras)
+    by_maps = [MapRelation(scans[0].map, target.map) for target in scans]
+    answers = matches_in_all([by_maps[1], field, by_maps[0]], points)
+    for answer, target in ((answers[0], scans[1]), (answers[2], scans[0])):
+        expected = match(scans[0].map, points, target.map)
+        np.testing.assert_allclose(answer.points_ras, expected.points_ras, atol=1e-3)
+    np.testing.assert_array_equal(answers[1].points_ras, field.points(points).points_ras)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,9 @@ def test_a_target_without_a_correspondence_is_matched_as_ever(scans, field, bent
 )
 def test_the_patient_id_decides_unless_the_user_does(scans, field, pair_cache, ids, same_patient, is_paired):
     one, other = map(named, scans, ids)
-    found = find_correspondence(one, other, same_patient, pair_cache)
-    assert (found is not None) == is_paired
+    relation = relate(one, other, same_patient=same_patient, cache=pair_cache)
+    assert relation.found_by == (BY_REGISTRATION if is_paired else BY_MATCH)
+    assert relation.refusal == ""
 
 
 @pytest.fixture
@@ -104,21 +105,21 @@ def strangers(scans, phantom_pair, map_folder) -> tuple[MappedScan, MappedScan]:
 
 def test_a_refusal_is_kept_and_the_points_are_matched(strangers, tmp_path):
     cache = MapCache(tmp_path)
-    assert find_correspondence(*strangers, cache=cache) is None
+    assert relate(*strangers, cache=cache) == MapRelation(*(scan.map for scan in strangers))
     (kept,) = tmp_path.iterdir()
     kept.write_text("Different bones; kept for the test.")  # the second answer comes from this file
-    refusal = find_correspondence(*strangers[::-1], same_patient=True, cache=cache)
-    assert refusal == Refusal("Different bones; kept for the test.")
+    relation = relate(*strangers[::-1], same_patient=True, cache=cache)
+    assert relation.refusal == "Different bones; kept for the test."
     assert (cache.count(), cache.size_bytes()) == (0, kept.stat().st_size)
     assert cache.shrink(0) == 1
 
 
 def test_a_user_who_calls_two_people_one_patient_gets_uncertain_matches(strangers, pair_cache):
     one, other = strangers
-    refusal = find_correspondence(one, other, same_patient=True, cache=pair_cache)
-    assert "one patient" in refusal.reason
+    relation = relate(one, other, same_patient=True, cache=pair_cache)
+    assert "one patient" in relation.refusal
     points = one.map.body_index.numpy()[::17] @ one.map.cell_to_ras[:3, :3].T + one.map.cell_to_ras[:3, 3]
-    doubted, plain = answers(one.map, points, [other.map] * 2, [refusal, None])
+    doubted, plain = relation.points(points), MapRelation(one.map, other.map).points(points)
     np.testing.assert_allclose(doubted.points_ras, plain.points_ras, atol=1e-3)
     was_matched = plain.status == MATCHED
     assert was_matched.any()
@@ -134,7 +135,7 @@ def test_nothing_on_disk_holds_the_name_of_a_scan(scans, strangers, tmp_path, pa
     stranger = MappedScan(replace(strangers[1].volume, name="Smith"), _renamed(strangers[1].map, "Smith"))
     made = sorted((identified[1].map.provenance, stranger.map.provenance), key=lambda each: each.scan_hash)
     (tmp_path / f"{cache.pair_path(*made).stem}.refused2").write_text("Miller and Smith do not show one patient.")
-    assert isinstance(find_correspondence(identified[1], stranger, same_patient=True, cache=cache), Refusal)
+    assert relate(identified[1], stranger, same_patient=True, cache=cache).refusal
     cache.put(identified[0].map)
     kept = list(tmp_path.iterdir())
     assert len(kept) == 3
