@@ -89,8 +89,8 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         ScriptedLoadableModuleWidget.setup(self)
         uiWidget = self.openPanel(self.resourcePath("UI/AnatomicalLandmarks.ui"))
         scene, store = slicer.mrmlScene, self.session.store
-        self.logic = self.closing(LandmarkLogic(scene, store))
-        self.crosshair = self.closing(AnatomicalCrosshair(scene, store))
+        self.logic = self.closing(LandmarkLogic(scene, self.session.relations))
+        self.crosshair = self.closing(AnatomicalCrosshair(scene, self.session.relations))
         self.words = self.closing(WordSearch(scene, store))
         self.findPanel = self.closing(FindPanel(self.ui, self.words, self.session))
         self.hits = self.closing(CohortHits(scene))
@@ -259,7 +259,7 @@ def _ifHere(node):
 
 
 class AnatomicalLandmarksLogic(ScriptedLoadableModuleLogic):
-    """Provides the parameter node. Scripts use `LandmarkLogic(scene, MapStore(scene))` instead."""
+    """Provides the parameter node. Scripts use `LandmarkLogic(scene, SceneRelations(scene, MapStore(scene)))`."""
 
     def getParameterNode(self):
         return AnatomicalLandmarksParameterNode(super().getParameterNode())

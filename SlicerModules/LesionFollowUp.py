@@ -82,7 +82,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         ScriptedLoadableModuleWidget.setup(self)
         uiWidget = self.openPanel(self.resourcePath("UI/LesionFollowUp.ui"))
         ui = self.ui
-        self.logic = logic = self.closing(FollowUpLogic(slicer.mrmlScene, self.session.store))
+        self.logic = logic = self.closing(FollowUpLogic(slicer.mrmlScene, self.session.relations))
         self.choice = self.closing(LesionActions(logic))
         self.studies = StudyPanel(ui, slicer.mrmlScene, self.say)
         self.patientForm = self.closing(PatientForm(ui.patientCheckBox, self.session, lambda: scans(slicer.mrmlScene)))
@@ -235,8 +235,8 @@ class LesionFollowUpLogic(ScriptedLoadableModuleLogic):
 
     Import `patients` from AnatomicalEmbeddingLib.followup.StudyOrder. `patients(slicer.mrmlScene)` returns the patients
     with their studies in order of date. Import `FollowUpLogic` from AnatomicalEmbeddingLib.followup.FollowUpLogic.
-    `FollowUpLogic(slicer.mrmlScene, MapStore(slicer.mrmlScene))` keeps the record of one patient, proposes places of
-    lesions and shows the lesions in the scene.
+    `FollowUpLogic(scene, SceneRelations(scene, MapStore(scene)))`, with `scene = slicer.mrmlScene`, keeps the record of
+    one patient, proposes places of lesions and shows the lesions in the scene.
     """
 
     def getParameterNode(self):

@@ -14,6 +14,7 @@ from AnatomicalEmbedding.phantom import Phantom, make_phantom
 from AnatomicalEmbedding.training.warped_scans import WarpedScan, warp_scan
 from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine
 from AnatomicalEmbeddingLib.shared.maps.MapStore import MapStore
+from AnatomicalEmbeddingLib.shared.maps.SceneRelations import SceneRelations
 from AnatomicalEmbeddingLib.shared.SceneNodes import itemOf
 
 SEEDS = (71, 72, 73)  # no weights were trained on them
@@ -83,10 +84,20 @@ def make_store(scene, folder: Path, **choice: object) -> MapStore:
     return MapStore(scene, Engine(Choice(device="cpu", cacheFolder=str(folder), **choice)))
 
 
-def finish(store: MapStore, seconds: float = 60.0, correspondences: bool = False) -> None:
-    """Poll until all maps are made. correspondences: True to wait until all correspondences are computed, too."""
+def finish(store: MapStore, seconds: float = 60.0) -> None:
+    """Poll until all maps are made."""
     end = time.monotonic() + seconds
-    while store.busy or (correspondences and store.correspondences.busy):
+    while store.busy:
         assert time.monotonic() < end, "the store did not finish"
         store.poll()
+        time.sleep(0.005)
+
+
+def relate(relations: SceneRelations, seconds: float = 60.0) -> None:
+    """Poll until all maps are made and all relations are computed."""
+    end = time.monotonic() + seconds
+    while relations.store.busy or relations.busy:
+        assert time.monotonic() < end, "the relations were not computed"
+        relations.store.poll()
+        relations.poll()
         time.sleep(0.005)

@@ -76,7 +76,7 @@ def _clicks(kit, folder: str) -> list[float]:
 def _one_patient(kit, folder: str) -> None:
     """The crosshair in four scans of one patient: by matching, and by the correspondences."""
     import slicer
-    from scans import add_bent_copy, add_patient, finish, patient, put_under_one_patient
+    from scans import add_bent_copy, add_patient, finish, patient, put_under_one_patient, relate
 
     from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
@@ -85,7 +85,7 @@ def _one_patient(kit, folder: str) -> None:
     volumes = [add_patient(0), *(add_bent_copy(f"copy {seed}", seed) for seed in (5, 6, 7))]
     put_under_one_patient(slicer.mrmlScene, *volumes)
     panel = kit.open("AnatomicalLandmarks")
-    crosshair, store = panel.crosshair, panel.session.store
+    crosshair, store, relations = panel.crosshair, panel.session.store, panel.session.relations
     store.request(crosshair.volumes)
     finish(store, 600)
     known = list(patient(0).points_ras.values())
@@ -96,9 +96,9 @@ def _one_patient(kit, folder: str) -> None:
             crosshair.follow(volumes[0], known[n % len(known)])
             moves.append(1000 * (time.perf_counter() - started))
         _show(f"crosshair, one move followed in 4 scans of one patient, {name}", moves)
-        finish(store, 600, correspondences=True)
-    ready = [store.correspondences.get(volumes[0], target) is not None for target in volumes[1:]]
-    print(f"correspondences: {sum(ready)} of {len(ready)}")
+        relate(relations, 600)
+    ready = [relations.computed(volumes[0], target) is not None for target in volumes[1:]]
+    print(f"registered: {sum(ready)} of {len(ready)}")
     kit.close(panel)
 
 

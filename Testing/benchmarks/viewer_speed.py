@@ -152,9 +152,10 @@ def _measure_module() -> None:
     from mouse_views import MouseView, make_application
 
     application = make_application()
-    from scans import add_bent_copy, add_patient, finish, make_store, patient, put_under_one_patient
+    from scans import add_bent_copy, add_patient, finish, make_store, patient, put_under_one_patient, relate
 
     from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
+    from AnatomicalEmbeddingLib.shared.maps.SceneRelations import SceneRelations
 
     scene = application.scene
     volumes = [add_patient(0), add_bent_copy()]
@@ -168,7 +169,8 @@ def _measure_module() -> None:
         ]
     with tempfile.TemporaryDirectory() as folder:
         store = make_store(scene, Path(folder))
-        crosshair = AnatomicalCrosshair(scene, store)
+        relations = SceneRelations(scene, store)
+        crosshair = AnatomicalCrosshair(scene, relations)
         crosshair.volumes = volumes
         store.request(volumes)
         finish(store, 600.0)
@@ -181,8 +183,9 @@ def _measure_module() -> None:
                     view.view.render()
             rate = _DRAWN / (time.monotonic() - start)
             print(f"module, 2 scans of one patient in 6 views, {what}: {rate:.1f} places drawn a second", flush=True)
-            finish(store, 600.0, correspondences=True)
+            relate(relations, 600.0)
         crosshair.close()
+        relations.close()
         store.close()
 
 

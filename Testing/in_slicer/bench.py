@@ -33,9 +33,9 @@ def run_one_patient(user):
     panel = user.open("AnatomicalLandmarks")
     user.prepare(panel)
     user.click(panel.ui.gridButton)
-    panel.session.store.correspondences.request(scans[0], scans[1:])
+    panel.session.relations.request(scans[0], scans[1:])
     started = time.perf_counter()
-    user.wait(lambda: not panel.session.store.correspondences.busy, 600, "all correspondences are found")
+    user.wait(lambda: not panel.session.relations.busy, 600, "all correspondences are found")
     user.figures["correspondences of 4 scans of one patient"] = f"{time.perf_counter() - started:.0f} s"
     user.tick(panel.ui.crosshairCheckBox)
     view, middle = user.views.nodes(scans[0])[0], _middle(scans[0])

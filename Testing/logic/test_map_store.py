@@ -113,13 +113,14 @@ scene = shared_core().scene
 from scans import add_patient, finish, make_store, patient
 from view_nodes import add_view
 from AnatomicalEmbeddingLib.shared.LevelTexts import levelText
+from AnatomicalEmbeddingLib.shared.maps.SceneRelations import SceneRelations
 store = make_store(scene, Path({str(map_folder)!r}))
 nodes = [add_patient(0), add_patient(1)]
 view = add_view(scene, "Red", nodes[0])
 store.request(nodes)
 finish(store)
 before = set(sys.modules)
-store.match(nodes[0], patient(0).points_ras["liver_dome"][None], nodes[1:])
+SceneRelations(scene, store).match(nodes[0], patient(0).points_ras["liver_dome"][None], nodes[1:])
 levelText(nodes[0], view, store)
 print("loaded:", [name for name in set(sys.modules) - before if name.startswith("AnatomicalEmbedding.")])
 store.close()

@@ -11,6 +11,7 @@ from view_nodes import add_view
 from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
 from AnatomicalEmbeddingLib.landmarks.AnswerList import AnswerList
 from AnatomicalEmbeddingLib.shared import SideBySide, Views
+from AnatomicalEmbeddingLib.shared.maps.SceneRelations import SceneRelations
 from slicer_kit.scene import read_mrb, write_mrb
 
 
@@ -249,11 +250,13 @@ def crosshair(scene, views, map_folder):
     store = make_store(scene, map_folder)
     store.request(views[:2])
     finish(store)
-    made = AnatomicalCrosshair(scene, store, Clock())
+    relations = SceneRelations(scene, store)
+    made = AnatomicalCrosshair(scene, relations, Clock())
     made.volumes = list(views[:2])
     made.setEnabled(True)
     yield made
     made.close()
+    relations.close()
     store.close()
 
 

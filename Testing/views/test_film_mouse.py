@@ -7,9 +7,10 @@ pytest.importorskip("trame_slicer", reason="runs in an environment with trame-sl
 
 from film_nodes import add_film, places_in
 from mouse_views import MouseView
-from scans import add_points, finish, make_store
+from scans import add_points, finish, make_store, relate
 
 from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.shared.maps.SceneRelations import SceneRelations
 
 
 @pytest.mark.parametrize("colours", [1, 3])
@@ -19,7 +20,8 @@ def test_a_click_in_a_film_marks_the_place_in_the_other_film(application, scene,
         film.CreateDefaultDisplayNodes()
     views = [MouseView(application, f"Film{n}-{colours}", film) for n, film in enumerate(films)]
     store = make_store(scene, map_folder)
-    logic = LandmarkLogic(scene, store)
+    relations = SceneRelations(scene, store)
+    logic = LandmarkLogic(scene, relations)
     logic.setScans(films[0], films[1:])
     logic.prepare()
     finish(store)
@@ -29,7 +31,7 @@ def test_a_click_in_a_film_marks_the_place_in_the_other_film(application, scene,
     views[0].click(places_in(films[0], 0)[1])
     (row,) = logic.rows()
     assert row.inside
-    finish(store, 300.0, correspondences=True)
+    relate(relations, 300.0)
     answers = logic.answersIn(films[1])
     found = answers.worldOf(answers.answers[row.pointId])
     assert np.linalg.norm(found - places_in(films[1], 1)[1]) < 12.0
@@ -37,4 +39,5 @@ def test_a_click_in_a_film_marks_the_place_in_the_other_film(application, scene,
     for number, view in enumerate(views):
         view.picture(pictures / f"film-{colours}-{number}.png")
     logic.close()
+    relations.close()
     store.close()

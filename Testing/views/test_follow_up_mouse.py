@@ -12,6 +12,7 @@ from AnatomicalEmbedding.followup.lesions import CONFIRMED, LONG, MARKED, MOVED,
 from AnatomicalEmbeddingLib.followup.FollowUpLogic import FollowUpLogic
 from AnatomicalEmbeddingLib.followup.LesionNodes import axisLines
 from AnatomicalEmbeddingLib.followup.StudyOrder import patients, setDate
+from AnatomicalEmbeddingLib.shared.maps.SceneRelations import SceneRelations
 from AnatomicalEmbeddingLib.shared.Views import isPlacing
 
 PLACE = patient(0).points_ras["carina"]
@@ -31,7 +32,8 @@ class Reading:
             volume.GetDisplayNode().SetWindowLevel(500, 40)
         self.views = [MouseView(application, tag, v) for tag, v in zip(("Prior", "Current"), volumes, strict=True)]
         self.store = make_store(self.scene, folder)
-        self.logic = FollowUpLogic(self.scene, self.store)
+        self.relations = SceneRelations(self.scene, self.store)
+        self.logic = FollowUpLogic(self.scene, self.relations)
         self.logic.setPatient(patients(self.scene)[0])
         self.logic.setShown(volumes)
         self.prior, self.current = self.logic.volumes
@@ -57,6 +59,7 @@ def reading(application, scene, map_folder):
     made = Reading(application, map_folder)
     yield made
     made.logic.close()
+    made.relations.close()
     made.store.close()
 
 

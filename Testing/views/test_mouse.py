@@ -12,6 +12,7 @@ from AnatomicalEmbedding.matching.status import MATCHED
 from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
 from AnatomicalEmbeddingLib.landmarks.AnswerList import MOVED
 from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.shared.maps.SceneRelations import SceneRelations
 
 
 class Bench:
@@ -28,7 +29,8 @@ class Bench:
             display.SetWindowLevel(500, 40)
         self.views = [MouseView(application, tag, v) for tag, v in zip(("Prior", "Current"), self.volumes, strict=True)]
         self.store = make_store(self.scene, folder)
-        self.logic = LandmarkLogic(self.scene, self.store)
+        self.relations = SceneRelations(self.scene, self.store)
+        self.logic = LandmarkLogic(self.scene, self.relations)
         self.logic.setScans(self.volumes[0], self.volumes[1:])
         self.logic.prepare()
         finish(self.store)
@@ -48,6 +50,7 @@ class Bench:
 
     def close(self) -> None:
         self.logic.close()
+        self.relations.close()
         self.store.close()
 
 
@@ -98,7 +101,7 @@ def test_dragging_an_answer_with_the_mouse_is_a_correction(bench):
 
 
 def test_the_anatomical_crosshair_follows_the_mouse(bench):
-    crosshair = AnatomicalCrosshair(bench.scene, bench.store)
+    crosshair = AnatomicalCrosshair(bench.scene, bench.relations)
     crosshair.volumes = bench.volumes
     crosshair.setEnabled(True)
     try:

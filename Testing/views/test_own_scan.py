@@ -12,6 +12,7 @@ from AnatomicalEmbeddingLib.boxes.BoxNodes import WHOLE, BoxNode, FoundBox
 from AnatomicalEmbeddingLib.followup.LesionClicks import LesionClicks
 from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.shared import Views
+from AnatomicalEmbeddingLib.shared.maps.SceneRelations import SceneRelations
 
 PLACE = patient(0).points_ras["liver_dome"] - (0, 0, 20)
 ASIDE = PLACE + (30, 20, 0)
@@ -30,7 +31,8 @@ class Bench:
         for view in self.views:
             view.node.JumpSlice(*PLACE)
         self.store = make_store(self.scene, folder)
-        self.logic = LandmarkLogic(self.scene, self.store)
+        self.relations = SceneRelations(self.scene, self.store)
+        self.logic = LandmarkLogic(self.scene, self.relations)
         self.logic.jumps = False
 
     def place(self) -> None:
@@ -49,6 +51,7 @@ def bench(application, scene, map_folder):
     yield made
     application.markups_logic.disable_place_mode()
     made.logic.close()
+    made.relations.close()
     made.store.close()
 
 

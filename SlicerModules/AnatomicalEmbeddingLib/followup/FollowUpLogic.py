@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import permutations
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from AnatomicalEmbedding.followup.lesions import LONG, PROPOSED, SHORT, WITH_PLA
 from AnatomicalEmbedding.followup.record import FollowUp
 
 from ..shared import Views
-from ..shared.maps.MapStore import READY, MapStore
+from ..shared.maps.MapStore import READY
+from ..shared.maps.SceneRelations import SceneRelations
 from ..shared.Signal import Listener, Signal
 from ..shared.UndoStack import UndoStack
 from ..shared.VolumeNodes import fromWorld, toWorld
@@ -22,6 +24,10 @@ from .LesionClicks import LesionClicks
 from .LesionMirror import LesionMirror
 from .StudyNodes import createRecord, findRecord, inStudies, keyedVolumes, studiesOf, writeRecord
 from .StudyOrder import Patient
+
+if TYPE_CHECKING:
+    from AnatomicalEmbedding.embedding.map import EmbeddingMap
+    from AnatomicalEmbedding.relations.relation import Relation
 
 _LESION_MM = 150.0  # a view that shows a greater width or height is zoomed in when it moves to a lesion
 
@@ -39,8 +45,8 @@ class FollowUpLogic(Listener):
     mirror: shows the record in the views.
     """
 
-    def __init__(self, scene, store: MapStore) -> None:
-        self.scene, self.store = scene, store
+    def __init__(self, scene, relations: SceneRelations) -> None:
+        self.scene, self.store, self._relations = scene, relations.store, relations
         self.changed, self.reported, self.touched, self.proposed = Signal(), Signal(), Signal(), Signal()
         self.patient: Patient | None = None
         self.volumes: dict[str, object] = {}
@@ -54,8 +60,8 @@ class FollowUpLogic(Listener):
         self.mirror.measured.connect(self._onMeasured)
         self.mirror.reported.connect(self.reported.emit)
         self._asked: dict[str, dict[str, tuple]] = {}  # study key -> `_question(...)` at the last proposal
-        self.listen(store.changed, self._onMap)
-        self.listen(store.correspondences.changed, self._onCorrespondence)
+        self.listen(self.store.changed, self._onMap)
+        self.listen(relations.changed, self._onRelation)
         self.observe(scene, scene.NodeRemovedEvent, lambda *_: self._onNodeRemoved())
         self.observe(scene, scene.StartCloseEvent, lambda *_: self.setPatient(None))
         self.atEnd(self.placing.poll, self._release)
@@ -245,8 +251,8 @@ class FollowUpLogic(Listener):
     def _withProposals(self, record: FollowUp) -> FollowUp:
         """Return `record` with new proposals in each study whose map or lesions have changed since the last call."""
         maps = {study: found for study, node in self.volumes.items() if (found := self.store.map(node)) is not None}
-        known = {pair: self._correspondence(*pair) for pair in permutations(maps, 2)}
-        questions = {study: _question(record, study, maps, known) for study in maps}
+        relations = {pair: self._relation(*pair) for pair in permutations(maps, 2)}
+        questions = {study: _question(record, study, maps, relations) for study in maps}
         changed = [study for study, question in questions.items() if question != self._asked.get(study, {})]
         if maps:
             from AnatomicalEmbedding.followup.proposing import find_places, keep_queries
@@ -254,7 +260,7 @@ class FollowUpLogic(Listener):
             record = keep_queries(record, maps)
         if changed:
             try:
-                record, reasons = find_places(record, changed, maps, correspondence=lambda *pair: known[pair])
+                record, reasons = find_places(record, changed, maps, relation_of=lambda *pair: relations[pair])
             except AnatomicalEmbeddingError as error:
                 self.reported.emit(str(error))
                 reasons = {}
@@ -266,20 +272,20 @@ class FollowUpLogic(Listener):
             guess = lesion.findings[study.key].guess
             if guess is not None and {guess.source, study.key} <= maps.keys():
                 volumes = self.volumes[guess.source], [self.volumes[study.key]]
-                self.store.correspondences.request(*volumes, ofOnePatient=True)
-        self._asked = {study: _question(record, study, maps, known) for study in maps}
+                self._relations.request(*volumes, ofOnePatient=True)
+        self._asked = {study: _question(record, study, maps, relations) for study in maps}
         return record
 
-    def _correspondence(self, source: str, target: str) -> object:
-        """Return the Correspondence of two studies, a Refusal, or None if it is not ready."""
-        return self.store.correspondences.result(self.volumes[source], self.volumes[target])
+    def _relation(self, source: str, target: str) -> Relation:
+        """Return the relation of two studies, given their keys."""
+        return self._relations.relation(self.volumes[source], self.volumes[target], isOnePatient=True)
 
     def _onMap(self, volumeId: str) -> None:
         node = next((node for node in self.volumes.values() if node.GetID() == volumeId), None)
         if node is not None and self.store.state(node).status == READY:
             self._show()
 
-    def _onCorrespondence(self) -> None:
+    def _onRelation(self) -> None:
         if self.patient is not None:
             self._show()
 
@@ -329,13 +335,17 @@ def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> F
 
 
 def _question(
-    record: FollowUp, study: str, maps: Mapping[str, object], known: Mapping[tuple[str, str], object]
+    record: FollowUp, study: str, maps: Mapping[str, EmbeddingMap], relations: Mapping[tuple[str, str], Relation]
 ) -> dict[str, tuple]:
     """Return, for each lesion whose place or axes may be proposed in the study, the lesion's id and all values that
-    determine the proposal. known: the correspondence from one study to another, a Refusal or None, by their keys."""
+    determine the proposal. relations: from one study to another, by their keys."""
 
     def scanOf(key: str) -> str:
         return maps[key].provenance.scan_hash if key in maps else ""
+
+    def kindOf(key: str) -> tuple[str, str]:
+        relation = relations.get((key, study))
+        return ("", "") if relation is None else (relation.found_by, relation.refusal)
 
     question, order = {}, tuple((each.key, each.date) for each in record.studies)
     weights = maps[study].provenance.weights_hash
@@ -345,8 +355,7 @@ def _question(
         seen = {key: each for key, each in visible.items() if key in maps or each.query.startswith(weights)}
         if seen and (found is None or not found.reviewed or (found.visible and not found.size.confirmed)):
             sources = (
-                (key, scanOf(key), known.get((key, study)), each.point_ras, str(each.size))
-                for key, each in sorted(seen.items())
+                (key, scanOf(key), *kindOf(key), each.point_ras, str(each.size)) for key, each in sorted(seen.items())
             )
             question[lesion.id] = (weights, scanOf(study), order, found is None, *sources)
     return question

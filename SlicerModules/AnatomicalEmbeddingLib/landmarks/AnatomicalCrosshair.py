@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from ..shared import Views
-from ..shared.maps.MapStore import MapStore
+from ..shared.maps.SceneRelations import SceneRelations
 from ..shared.Markers import Markers
 from ..shared.Signal import Listener, Signal
 from ..shared.VolumeNodes import fromWorld, holds, toWorld
@@ -22,8 +22,8 @@ class AnatomicalCrosshair(Listener):
     when the mouse points to another place in a scan. If the mouse moves fast, only its latest position is shown.
     """
 
-    def __init__(self, scene, store: MapStore, clock: Callable[[], float] = time.monotonic) -> None:
-        self.scene, self.store = scene, store
+    def __init__(self, scene, relations: SceneRelations, clock: Callable[[], float] = time.monotonic) -> None:
+        self.scene, self.store, self._relations = scene, relations.store, relations
         self.volumes: list = []
         self.moved = Signal()
         self._clock, self._next = clock, -1.0
@@ -65,9 +65,9 @@ class AnatomicalCrosshair(Listener):
         place = fromWorld(volumeNode, [pointWorld])
         if self.store.map(volumeNode) is None or not holds(volumeNode, place)[0]:
             return
-        self.store.correspondences.request(volumeNode, others, retry=False)
-        others = self.store.reachable(volumeNode, others)
-        found = self.store.match(volumeNode, place, others, "fast")
+        self._relations.request(volumeNode, others, retry=False)
+        others = self._relations.reachable(volumeNode, others)
+        found = self._relations.match(volumeNode, place, others, "fast")
         self.markers.hide(volumeNode)
         for node, matches in zip(others, found, strict=True):
             if matches.status is not None and matches.status[0] == "absent":

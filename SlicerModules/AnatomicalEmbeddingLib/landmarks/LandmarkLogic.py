@@ -17,7 +17,8 @@ import numpy as np
 from AnatomicalEmbedding.matching.status import ABSENT
 
 from ..shared import Views
-from ..shared.maps.MapStore import READY, MapStore
+from ..shared.maps.MapStore import READY
+from ..shared.maps.SceneRelations import SceneRelations
 from ..shared.Signal import Flag, Listener, Signal
 from ..shared.VolumeNodes import fromWorld, holds, toWorld
 from .AnswerList import MOVED, REMOVED, AnswerList
@@ -40,15 +41,15 @@ class LandmarkLogic(Listener):
     this scan is found.
     """
 
-    def __init__(self, scene, store: MapStore) -> None:
-        self.scene, self.store = scene, store
+    def __init__(self, scene, relations: SceneRelations) -> None:
+        self.scene, self.store, self._relations = scene, relations.store, relations
         self.changed, self.reported, self.shown = Signal(), Signal(), Signal()
         self.template = self.points = None
         self.targets: list = []
         self.jumps = True
         self.history = LandmarkHistory(scene)
         self._answers = AnswerLists(scene)
-        self._matcher = LandmarkMatcher(store, self._answers)
+        self._matcher = LandmarkMatcher(relations, self._answers)
         self._ownViews = Views.OwnViews(scene)
         self._observer: ListObserver | None = None  # of the template's list
         self._answerObservers: dict[str, ListObserver] = {}  # of the answers, by ID of the target
@@ -57,8 +58,8 @@ class LandmarkLogic(Listener):
         self._awaited = ""  # ID of the point placed or moved last, until all scans have an answer to this point
         self._refused: list[str] = []  # IDs of points placed where they cannot be matched; `poll` deletes them
         self.atEnd(self._forgetAll)
-        self.listen(store.changed, self._onMap)
-        self.listen(store.correspondences.changed, self._updateLate)
+        self.listen(self.store.changed, self._onMap)
+        self.listen(relations.changed, self._updateLate)
         self.observe(scene, scene.NodeRemovedEvent, self._onNodeRemoved)
         self.observe(scene, scene.StartCloseEvent, lambda *_: self._forgetAll())
         self.observe(scene, scene.EndUndoEvent, lambda *_: self._updateAnswers())
@@ -209,8 +210,8 @@ class LandmarkLogic(Listener):
         place. Then `poll` deletes the point later, because the view still uses the point during the click.
         """
         label, inClicked = labelOf(self.points, pointId), fromWorld(clicked, [worldOf(self.points, pointId)])
-        canMatch = self.store.reachable(clicked, [self.template]) and holds(clicked, inClicked)[0]
-        back = self.store.match(clicked, inClicked, [self.template])[0] if canMatch else None
+        canMatch = self._relations.reachable(clicked, [self.template]) and holds(clicked, inClicked)[0]
+        back = self._relations.match(clicked, inClicked, [self.template])[0] if canMatch else None
         if back is None or (back.status is not None and back.status[0] == ABSENT):
             self._refused.append(pointId)
             self.points.SetNthControlPointVisibility(index, False)

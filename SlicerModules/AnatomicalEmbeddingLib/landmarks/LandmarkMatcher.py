@@ -11,7 +11,7 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.matching.status import MATCHED, UNCERTAIN
 from AnatomicalEmbedding.registration import BY_REGISTRATION
 
-from ..shared.maps.MapStore import MapStore
+from ..shared.maps.SceneRelations import SceneRelations
 from ..shared.VolumeNodes import fromWorld, holds, isFilm
 from .AnswerList import Answer
 from .AnswerLists import AnswerLists
@@ -21,8 +21,8 @@ from .ControlPoints import definedIds, labelOf, worldOf
 class LandmarkMatcher:
     """Finds the template's points in the targets. outside: IDs of the points that lie outside the template."""
 
-    def __init__(self, store: MapStore, answers: AnswerLists) -> None:
-        self.store, self._answers = store, answers
+    def __init__(self, relations: SceneRelations, answers: AnswerLists) -> None:
+        self.store, self._relations, self._answers = relations.store, relations, answers
         self.outside: set[str] = set()
         self._refusals: set[str] = set()
 
@@ -30,7 +30,7 @@ class LandmarkMatcher:
         """Match points in all targets that have a map. Returns messages for the user.
 
         A point is matched in a target without an answer, or if the answer was made with other weights or voxels.
-        It is matched again when the correspondence of the two scans has become ready.
+        It is matched again when a better relation of the two scans has become ready.
         moved: ID of a new or moved point, or "". This point is matched again. The user's own answers to this point stay
         and are marked as outdated.
         """
@@ -44,14 +44,14 @@ class LandmarkMatcher:
         targets = [target for target in self._answers.targets if self.store.map(target) is not None]
         # answers that are overwritten below are not removed here: otherwise they would flicker in the views
         self._answers.retract(moved, keptFor=() if moved in self.outside else targets)
-        self.store.correspondences.request(template, targets)
+        self._relations.request(template, targets)
         if cts := [node.GetName() for node in targets if isFilm(template) and not isFilm(node)]:
             sentences.append(f"{', '.join(cts)}: points of a film are not found in a CT; make the CT the template.")
-        targets = self.store.reachable(template, targets)
+        targets = self._relations.reachable(template, targets)
         sentences += self._noteRefusals(template, targets)
         groups: dict[tuple[int, ...], list] = {}
         for target in targets:
-            source, isApart = self._source(template, target), self.store.correspondences.areApart(template, target)
+            source, isApart = self._source(template, target), self._relations.areApart(template, target)
             known = self._answers.answersIn(target)
             missing = tuple(
                 n for n in np.flatnonzero(inside) if not _isCurrent(known.get(ids[n]), source, ids[n] == moved, isApart)
@@ -64,27 +64,29 @@ class LandmarkMatcher:
 
     def _match(self, template, ids: list[str], places: np.ndarray, targets: list) -> list[str]:
         try:
-            found = self.store.match(template, places, targets)
+            found = self._relations.match(template, places, targets)
         except AnatomicalEmbeddingError as error:
             return [str(error)]
         for target, matches in zip(targets, found, strict=True):
-            source, doubts = self._source(template, target), self.store.doubts(template, places, target, matches)
+            source, doubts = self._source(template, target), self._relations.doubts(template, places, target, matches)
             answers = [judgement(matches, n, source, doubts[n]) for n in range(len(ids))]
             self._answers.write(target, ids, matches.points_ras, answers)
         return []
 
     def _source(self, template, target) -> str:
-        """Return `madeFrom` of two volumes. The text is longer if their correspondence gives the answers, or if they
-        seem not to show the one patient that the user has named."""
-        source, pairs = madeFrom(self.store.map(template), self.store.map(target)), self.store.correspondences
-        if pairs.refusal(template, target):
+        """Return `madeFrom` of two volumes. The text is longer if their relation was computed in the background, or if
+        they seem not to show the one patient that the user has named."""
+        source = madeFrom(self.store.map(template), self.store.map(target))
+        relation = self._relations.relation(template, target)
+        if relation.refusal:
             return f"{source}-doubted"
-        return source if pairs.get(template, target) is None else f"{source}-{BY_REGISTRATION}"
+        isComputed = relation is self._relations.computed(template, target)
+        return f"{source}-{BY_REGISTRATION}" if isComputed else source
 
     def _noteRefusals(self, template, targets: list) -> list[str]:
         """Return a sentence, once for each target, if the template and the target seem not to show the one patient that
         the user has named."""
-        reasons = {target: self.store.correspondences.refusal(template, target) for target in targets}
+        reasons = {target: self._relations.relation(template, target).refusal for target in targets}
         refused = {
             target: f"{template.GetName()} and {target.GetName()}: {why}" for target, why in reasons.items() if why
         }

@@ -27,7 +27,7 @@ class Landmarks:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.logic = LandmarkLogic(session.scene, session.store)
+        self.logic = LandmarkLogic(session.scene, session.relations)
         self._selected: str | None = None
         self._known: set[str] = set()
         self._changed = True

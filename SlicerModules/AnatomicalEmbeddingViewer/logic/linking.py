@@ -48,16 +48,16 @@ class Linking:
 
     def _move_others(self, tag: str) -> None:
         scan, view, others = self._views.same_orientation(tag)
-        store = self._session.store
-        source = None if scan is None else store.map(scan)
-        reachable = store.reachable(scan, [node for node, _ in others])
+        relations = self._session.relations
+        source = None if scan is None else self._session.store.map(scan)
+        reachable = relations.reachable(scan, [node for node, _ in others])
         others = [(node, other) for node, other in others if node in reachable]
         if source is None or not others:
             return
         places = _places_in(view.get_view_node(), scan, source)
         if not len(places):
             return
-        found = store.match(scan, places, [node for node, _ in others], "fast")
+        found = relations.match(scan, places, [node for node, _ in others], "fast")
         for (node, other), matches in zip(others, found, strict=True):
             shown = slice(None) if matches.status is None else matches.status != ABSENT
             if len(matches.points_ras[shown]) >= len(places) / 2:  # if fewer, the scan shows another part of the body
@@ -87,7 +87,7 @@ class Crosshair(AnatomicalCrosshair):
     """
 
     def __init__(self, session: Session, views: Views) -> None:
-        super().__init__(session.scene, session.store)
+        super().__init__(session.scene, session.relations)
         self._session, self._views = session, views
         views.painter.idle.connect(self.poll)
         session.scans_changed.connect(self._follow_scans)

@@ -134,6 +134,7 @@ class Scans:
             finally:
                 done()
         self._session.store.poll()
+        self._session.relations.poll()
 
     def publish(self, state) -> None:
         session = self._session

@@ -15,6 +15,7 @@ from trame_slicer.core import SlicerApp
 
 from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine
 from AnatomicalEmbeddingLib.shared.maps.MapStore import MapStore
+from AnatomicalEmbeddingLib.shared.maps.SceneRelations import SceneRelations
 from AnatomicalEmbeddingLib.shared.Signal import Signal
 
 _SENTENCE_LIMIT = 6
@@ -49,6 +50,7 @@ class Session:
         _log_vtk_errors()
         self.scene = slicer.mrmlScene = self.app.scene  # slicer.util uses slicer.mrmlScene
         self.store = MapStore(self.scene, ThreadedEngine(choice))
+        self.relations = SceneRelations(self.scene, self.store)
         self.scans_changed, self.scan_leaves = Signal(), Signal()
         self.scans: list = []
         self.template = None
@@ -57,6 +59,7 @@ class Session:
         self.on_close = self._closing.callback
         self.folder = Path(self._closing.enter_context(tempfile.TemporaryDirectory(prefix="anatemb-view-")))
         self.on_close(self.store.close)
+        self.on_close(self.relations.close)
 
     def scan(self, scan_id: object):
         """Return the volume node with an ID that the page has sent; None if no scan has this ID."""

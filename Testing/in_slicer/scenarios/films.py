@@ -68,7 +68,7 @@ def _click_and_check(user, panel, scans, number: int) -> None:
     new_list(panel)
     place_point(user, panel, scans[0], place)
     user.wait(lambda: answer(panel, scans[1]) is not None, 120, "the other scan has an answer")
-    user.wait(lambda: not panel.session.store.correspondences.busy, 300, "the correspondence is found")
+    user.wait(lambda: not panel.session.relations.busy, 300, "the correspondence is found")
     true = places_in(scans[1], 1)[POINT]
     found = answer_place(panel, scans[1])
     assert distance(found, true) < NEAR, f"{found}, but the truth is {true}"

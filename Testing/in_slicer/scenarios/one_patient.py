@@ -20,15 +20,17 @@ def run(user):
     here, there = visible_lesions()[0]
     place_point(user, panel, earlier, here)
     user.wait(lambda: answer(panel, later) is not None)
-    pairs = panel.session.store.correspondences
-    assert not pairs.busy
+    relations = panel.session.relations
+    assert not relations.busy
     assert panel.ui.patientCheckBox.checkState() == qt.Qt.PartiallyChecked, "nobody has said it yet"
     user.click(panel.ui.patientCheckBox)
-    user.wait(lambda: pairs.get(earlier, later) is not None, REGISTRATION_SECONDS, "the two scans are registered")
+    user.wait(
+        lambda: relations.computed(earlier, later) is not None, REGISTRATION_SECONDS, "the two scans are registered"
+    )
     assert distance(answer_place(panel, later), there) < 10.0
     user.picture("one-patient")
     user.click(panel.ui.patientCheckBox)
-    assert pairs.get(earlier, later) is None
+    assert relations.computed(earlier, later) is None
     user.save_scene("apart.mrb")
 
 
@@ -36,4 +38,4 @@ def run_after_restart(user):
     user.load_scene("apart.mrb")
     panel = user.open("AnatomicalLandmarks")
     assert not panel.ui.patientCheckBox.checked
-    assert panel.session.store.correspondences.areApart(panel.logic.template, panel.logic.targets[0])
+    assert panel.session.relations.areApart(panel.logic.template, panel.logic.targets[0])

@@ -10,6 +10,7 @@ from AnatomicalEmbeddingLib.followup.FollowUpLogic import FollowUpLogic
 from AnatomicalEmbeddingLib.followup.StudyOrder import patients
 from AnatomicalEmbeddingLib.shared.maps.Engine import Engine
 from AnatomicalEmbeddingLib.shared.maps.MapStore import MapStore
+from AnatomicalEmbeddingLib.shared.maps.SceneRelations import SceneRelations
 from AnatomicalEmbeddingLib.shared.SceneNodes import removeNode
 
 LISTS, LINES = "vtkMRMLMarkupsFiducialNode", "vtkMRMLMarkupsLineNode"
@@ -30,7 +31,8 @@ class FollowUpBench:
     def __init__(self, scene, store=None) -> None:
         self.scene = scene
         self.store = store or MapStore(scene, NoEngine())
-        self.logic = FollowUpLogic(scene, self.store)
+        self.relations = SceneRelations(scene, self.store)
+        self.logic = FollowUpLogic(scene, self.relations)
         self.reported: list[str] = []
         self.logic.reported.connect(self.reported.append)
 
@@ -103,6 +105,7 @@ class FollowUpBench:
 
     def close(self):
         self.logic.close()
+        self.relations.close()
         self.store.close()
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from follow_up_bench import FollowUpBench
-from scans import add_bent_copy, add_patient, bent_copy, finish, make_store, patient
+from scans import add_bent_copy, add_patient, bent_copy, finish, make_store, patient, relate
 
 from AnatomicalEmbedding.followup.export import CSV, HTML, RECORD, export
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, PROPOSED
@@ -45,7 +45,7 @@ def test_a_proposal_settles_when_the_correspondence_is_ready_unless_a_person_has
     assert reading.finding(earlier, "L1").state == PROPOSED
     reading.logic.apply(FollowUp.confirm, "L2", earlier)
     confirmed = reading.finding(earlier, "L2").point_ras
-    finish(reading.store, 300.0, correspondences=True)
+    relate(reading.relations, 300.0)
     assert off_mm(reading, "L1", inside(PLACES[0])) < 3.0
     assert reading.finding(earlier, "L2").state == CONFIRMED
     assert reading.finding(earlier, "L2").point_ras == confirmed
@@ -60,7 +60,7 @@ def test_both_ends_of_an_axis_are_carried(reading):
     axis = np.array([point - [9.0, 0.0, 0.0], point + [9.0, 0.0, 0.0]])
     reading.logic.mark(later, tuple(point))
     reading.logic.measure("L1", later, tuple(map(tuple, axis)), None)
-    finish(reading.store, 300.0, correspondences=True)
+    relate(reading.relations, 300.0)
     size = reading.finding(earlier, "L1").size
     apart = np.linalg.norm(np.array(size.long_axis) - bent_copy().to_original(axis), axis=1)
     assert apart.max() < 3.0
@@ -86,7 +86,7 @@ def test_views_are_told_when_the_correspondence_moves_a_proposal(reading):
     reading.logic.proposed.connect(told.append)
     reading.logic.mark(later, tuple(inside(PLACES[0])))
     matched = reading.finding(earlier, "L1").point_ras
-    finish(reading.store, 300.0, correspondences=True)
+    relate(reading.relations, 300.0)
     assert reading.finding(earlier, "L1").point_ras != matched
     assert told == [{("L1", earlier)}] * 2
 
@@ -135,7 +135,7 @@ def strangers(scene, map_folder):
 def test_two_people_are_not_followed_as_one_in_silence(strangers, scene, tmp_path):
     one, other = strangers.keys
     strangers.logic.mark(one, tuple(patient(0).points_ras["carina"]))
-    finish(strangers.store, 300.0, correspondences=True)
+    relate(strangers.relations, 300.0)
     guess = strangers.finding(other).guess
     assert guess.status == "uncertain"
     assert guess.doubt.startswith("two patients: ")
@@ -144,6 +144,6 @@ def test_two_people_are_not_followed_as_one_in_silence(strangers, scene, tmp_pat
     assert all(guess.doubt.partition(";")[0] in path.read_text() for path in files)
     points = strangers.list_in(other)
     assert guess.doubt in points.GetNthControlPointDescription(0)
-    strangers.store.correspondences.say(list(strangers.logic.volumes.values()), isOne=False)
+    strangers.relations.say(list(strangers.logic.volumes.values()), isOne=False)
     strangers.open()
     assert list(strangers.logic.volumes) == [one], "each of them is a patient of their own"

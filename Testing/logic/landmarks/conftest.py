@@ -10,6 +10,7 @@ def bench(scene, map_folder):
     made = LandmarkBench(scene, map_folder)
     yield made
     made.logic.close()
+    made.relations.close()
     made.store.close()
 
 

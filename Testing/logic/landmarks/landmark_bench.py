@@ -6,6 +6,7 @@ import vtk
 from scans import add_points, finish, make_store, patient
 
 from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.shared.maps.SceneRelations import SceneRelations
 
 NAMES = ("liver_dome", "diaphragm_dome_right", "kidney_left_lower_pole")
 
@@ -22,7 +23,8 @@ class LandmarkBench:
     def __init__(self, scene, folder) -> None:
         self.scene = scene
         self.store = make_store(scene, folder)
-        self.logic = LandmarkLogic(scene, self.store)
+        self.relations = SceneRelations(scene, self.store)
+        self.logic = LandmarkLogic(scene, self.relations)
         self.reported: list[str] = []
         self.logic.reported.connect(self.reported.append)
 

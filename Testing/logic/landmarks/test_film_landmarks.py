@@ -7,7 +7,7 @@ import pytest
 import slicer
 import slicer.util
 from film_nodes import add_film, add_picture, filmed, places_in
-from scans import add_patient, finish
+from scans import add_patient, finish, relate
 
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.matching.status import UNCERTAIN
@@ -100,7 +100,7 @@ def test_a_click_in_a_film_is_answered_in_the_other_film(bench, colours):
     bench.ready(template, target)
     assert bench.store.map(template).provenance.model == "film-open"
     ids = [bench.place("P", node=place) for place in places_in(template, 0)]
-    finish(bench.store, 300.0, correspondences=True)
+    relate(bench.relations, 300.0)
     assert errors_mm(bench, target, ids).mean() < 8.0
     answer = bench.answer(ids[0], target)
     assert answer.status == UNCERTAIN
@@ -113,7 +113,7 @@ def test_a_click_in_a_ct_is_answered_in_the_film_but_not_the_other_way(bench, sc
     film = add_film(1, "Film")
     bench.ready(ct, film)
     ids = [bench.place("P", node=point) for point in filmed().points_ras]
-    finish(bench.store, 300.0, correspondences=True)
+    relate(bench.relations, 300.0)
     assert errors_mm(bench, film, ids).mean() < 8.0
     assert bench.reported == []
     bench.logic.setPoints(None)
@@ -126,10 +126,10 @@ def test_a_click_in_a_ct_is_answered_in_the_film_but_not_the_other_way(bench, sc
 def test_the_crosshair_of_a_film_follows_in_the_other_film(bench, scene):
     template, target = add_film(0, "Prior"), add_film(1, "Current")
     bench.ready(template, target)
-    crosshair = AnatomicalCrosshair(scene, bench.store)
+    crosshair = AnatomicalCrosshair(scene, bench.relations)
     crosshair.volumes = [template, target]
     crosshair.follow(template, places_in(template, 0)[0])
-    finish(bench.store, 300.0, correspondences=True)
+    relate(bench.relations, 300.0)
     crosshair.follow(template, places_in(template, 0)[0])
     marker = crosshair.markers.of(target).GetNthControlPointPositionWorld(0)
     assert np.linalg.norm(marker - places_in(target, 1)[0]) < 10.0

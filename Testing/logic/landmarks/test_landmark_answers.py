@@ -104,7 +104,7 @@ def test_placeholders_without_a_place_are_no_question(bench, pair, scene):
 
 def test_the_two_possible_vertebrae_are_named_wherever_the_answer_is_shown(bench, pair, monkeypatch):
     """The matches are those of the engine, with two levels that a scan without an end of the spine would give."""
-    match = bench.store.match
+    match = bench.relations.match
 
     def doubtful(*arguments):
         return [
@@ -112,7 +112,7 @@ def test_the_two_possible_vertebrae_are_named_wherever_the_answer_is_shown(bench
             for each in match(*arguments)
         ]
 
-    monkeypatch.setattr(bench.store, "match", doubtful)
+    monkeypatch.setattr(bench.relations, "match", doubtful)
     point_id = bench.place("liver_dome")
     answer = bench.answer(point_id, pair[1])
     assert answer.text.endswith("; T12 or L1: the level of the spine is not certain")

@@ -7,7 +7,7 @@ import pytest
 import slicer
 import vtk
 from landmark_bench import NAMES
-from scans import add_bent_copy, add_patient, bent_copy, finish, patient, put_under_one_patient
+from scans import add_bent_copy, add_patient, bent_copy, patient, put_under_one_patient, relate
 from view_nodes import add_view
 
 from AnatomicalEmbedding.anatomy.names import VERTEBRAE
@@ -39,7 +39,7 @@ def off_mm(bench, target, ids, places) -> np.ndarray:
 
 
 def settle(bench) -> None:
-    finish(bench.store, 300.0, correspondences=True)
+    relate(bench.relations, 300.0)
 
 
 def test_answers_come_at_once_and_settle_when_the_correspondence_is_ready(bench, studies):
@@ -76,8 +76,8 @@ def test_views_that_show_an_answer_follow_it_when_the_correspondence_moves_it(be
     assert np.allclose(Views.placeShown(views), second, atol=0.01)
     views[0].JumpSliceByOffsetting(*(second + [0, 0, 40]))  # the user looks elsewhere
     elsewhere = Views.placeShown(views)
-    bench.store.correspondences.say(studies, False)
-    bench.store.correspondences.changed.emit()
+    bench.relations.say(studies, False)
+    bench.relations.changed.emit()
     assert np.allclose(Views.placeShown(views), elsewhere)
 
 
@@ -86,13 +86,13 @@ def test_a_click_in_the_target_also_reads_the_correspondence(bench, studies):
     points, places = points_of_bent_copy()
     bench.place("first", node=points[0])
     settle(bench)
-    (found,) = bench.store.match(target, places, [template])
+    (found,) = bench.relations.match(target, places, [template])
     assert np.median(np.linalg.norm(found.points_ras - points, axis=1)) < 2.0
 
 
 def test_the_crosshair_reads_the_correspondence(bench, studies, scene):
     template, target = studies
-    crosshair = AnatomicalCrosshair(scene, bench.store)
+    crosshair = AnatomicalCrosshair(scene, bench.relations)
     crosshair.volumes = [template, target]
     points, places = points_of_bent_copy()
     shown = []
@@ -110,7 +110,7 @@ def test_scans_that_no_patient_holds_together_are_not_registered(bench):
     template, target = add_bent_copy(), add_patient(0, "Earlier")
     bench.ready(template, target)
     bench.place("P", node=points_of_bent_copy()[0][0])
-    assert not bench.store.correspondences.busy
+    assert not bench.relations.busy
 
 
 @pytest.mark.parametrize("said", [True, False], ids=["the user says one patient", "nobody says it"])
@@ -118,7 +118,7 @@ def test_two_people_whom_the_user_calls_one_patient_get_uncertain_answers(bench,
     template, target = add_patient(0), add_patient(1, "Other")
     bench.ready(template, target)
     if said:
-        bench.store.correspondences.say([template, target], True)
+        bench.relations.say([template, target], True)
     ids = [bench.place(f"P{n}", node=patient(0).points_ras[name]) for n, name in enumerate(NAMES)]
     settle(bench)
     answers = [bench.answer(point_id, target) for point_id in ids]
@@ -151,12 +151,12 @@ def test_a_changed_scan_loses_its_correspondence(bench, studies):
     template, target = studies
     bench.place("P", node=points_of_bent_copy()[0][0])
     settle(bench)
-    assert bench.store.correspondences.get(template, target) is not None
+    assert bench.relations.computed(template, target) is not None
     target.GetImageData().Modified()
-    assert bench.store.correspondences.get(template, target) is None
+    assert bench.relations.computed(template, target) is None
     bench.store.clear()
-    assert bench.store.correspondences.get(template, target) is None
-    assert not bench.store.correspondences.busy
+    assert bench.relations.computed(template, target) is None
+    assert not bench.relations.busy
 
 
 class FailingOnce(Engine):
@@ -164,17 +164,17 @@ class FailingOnce(Engine):
 
     tried = 0
 
-    def pair(self, *given):
+    def relate(self, *arguments):
         self.tried += 1
         if self.tried == 1:
             raise MemoryError
-        return super().pair(*given)
+        return super().relate(*arguments)
 
 
 def test_a_failure_is_tried_again_by_a_click_but_not_by_each_move_of_the_mouse(bench, studies, scene):
     template, target = studies
     bench.store.engine = engine = FailingOnce(bench.store.engine.choice)
-    crosshair = AnatomicalCrosshair(scene, bench.store)
+    crosshair = AnatomicalCrosshair(scene, bench.relations)
     crosshair.volumes = [template, target]
     points, _ = points_of_bent_copy()
     for point in points[:3]:
@@ -184,7 +184,7 @@ def test_a_failure_is_tried_again_by_a_click_but_not_by_each_move_of_the_mouse(b
     assert engine.tried == 1
     bench.place("P", node=points[0])
     settle(bench)
-    assert bench.store.correspondences.get(template, target) is not None
+    assert bench.relations.computed(template, target) is not None
 
 
 def test_a_refusal_is_kept(bench, scene):
@@ -194,7 +194,7 @@ def test_a_refusal_is_kept(bench, scene):
     bench.place("liver_dome")
     settle(bench)
     bench.place("kidney_left_lower_pole")
-    assert not bench.store.correspondences.busy
+    assert not bench.relations.busy
 
 
 def test_another_person_under_the_same_patient_is_matched(bench, scene):
@@ -282,14 +282,14 @@ def test_answers_follow_what_the_user_says_about_the_patient(bench, scene):
     points, places = points_of_bent_copy()
     ids = [bench.place(f"P{n}", node=point) for n, point in enumerate(points)]
     matched = off_mm(bench, target, ids, places)
-    bench.store.correspondences.say([template, target], True)
+    bench.relations.say([template, target], True)
     settle(bench)
     assert np.median(off_mm(bench, target, ids, places)) < 2.0
-    bench.store.correspondences.say([template, target], False)
+    bench.relations.say([template, target], False)
     np.testing.assert_allclose(off_mm(bench, target, ids, places), matched, atol=0.01)
-    assert bench.store.correspondences.get(template, target) is None
-    bench.store.correspondences.request(template, [target], ofOnePatient=True)
-    assert not bench.store.correspondences.busy
-    bench.store.correspondences.say([template, target], True)
+    assert bench.relations.computed(template, target) is None
+    bench.relations.request(template, [target], ofOnePatient=True)
+    assert not bench.relations.busy
+    bench.relations.say([template, target], True)
     settle(bench)
     assert np.median(off_mm(bench, target, ids, places)) < 2.0

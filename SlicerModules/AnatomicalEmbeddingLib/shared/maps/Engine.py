@@ -8,22 +8,20 @@ import sys
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError, MemoryLimitError
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MemoryLimitError
 from AnatomicalEmbedding.installation.packages import NUMPY_1, OLDEST_TORCH, numpy_is_too_new, release_of
 from AnatomicalEmbedding.resources import list_weights, weights_file, weights_for
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.embedding.inference import Model
     from AnatomicalEmbedding.embedding.map import EmbeddingMap
-    from AnatomicalEmbedding.films.patient import CTAndFilm
-    from AnatomicalEmbedding.registration.correspondence import Correspondence
-    from AnatomicalEmbedding.registration.films import FilmPair
-    from AnatomicalEmbedding.registration.patient_scans import Refusal
+    from AnatomicalEmbedding.relations.relation import Relation
     from AnatomicalEmbedding.scan.volume import Volume
 
     from .Worker import Progress
@@ -116,52 +114,56 @@ class Engine:
         from AnatomicalEmbedding.embedding.device import choose_device
 
         try:
-            found = model.embed(volume, progress, cancelled, onlyKept)
+            embedding = model.embed(volume, progress, cancelled, onlyKept)
         except (MemoryLimitError, torch.cuda.OutOfMemoryError):
             if model.device.type == "cpu":
                 raise
             onCpu = replace(model, network=deepcopy(model.network), device=choose_device("cpu"))
-            found = onCpu.embed(volume, progress, cancelled)
+            embedding = onCpu.embed(volume, progress, cancelled)
             note = f"too large for the memory of {model.device}, embedded on the CPU"
-            found = replace(found, notes=(*found.notes, note))
-        found.check_body()
-        found.precompute()
+            embedding = replace(embedding, notes=(*embedding.notes, note))
+        embedding.check_body()
+        embedding.precompute()
         # what the first click needs is loaded now, because loading would block the main thread
         from AnatomicalEmbedding.followup.doubts import doubt_of
-        from AnatomicalEmbedding.registration.patient_scans import answers
+        from AnatomicalEmbedding.relations.relate import relate
 
-        corner = found.scan_to_ras[:3, 3:].T
-        (matches,) = answers(found, corner, [found], [None])
-        if not found.is_film:
-            doubt_of(matches, corner[0], found, found, None)
-        return found
+        corner = embedding.scan_to_ras[:3, 3:].T
+        matches = relate(embedding, embedding).points(corner)
+        if not embedding.is_film:
+            doubt_of(matches, corner[0], embedding, embedding, None)
+        return embedding
 
-    def pair(
-        self, volumes: Sequence[Volume], maps: Sequence[EmbeddingMap], progress: Callable[[float, str], None],
+    def relate(
+        self,
+        volumes: Sequence[Volume],
+        maps: Sequence[EmbeddingMap],
+        progress: Callable[[float, str], None],
         cancelled: Callable[[], bool],
-    ) -> Correspondence | FilmPair | CTAndFilm | Refusal:  # fmt: skip
-        """Return the correspondence of two scans; a Refusal if they seem not to show one patient and one region.
+    ) -> Relation:
+        """Return the relation of two scans of one patient, of two films, or of a CT and a film.
 
-        Two films, and a CT and a film, always have a correspondence. Otherwise, see
-        `AnatomicalEmbedding.registration.patient_scans.correspondence_of`.
+        Args:
+            volumes, maps: the template and the target, and their maps.
+            progress, cancelled: as in `embed`.
+
+        Raises:
+            CancelledError: `cancelled()` returned True.
         """
-        from AnatomicalEmbedding.films.patient import CTAndFilm, ProjectedCT
-        from AnatomicalEmbedding.registration.films import FilmPair
-        from AnatomicalEmbedding.registration.patient_scans import MappedScan, Refusal, correspondence_of
+        import numpy as np
+
+        from AnatomicalEmbedding.relations.relate import MappedScan, map_scan, relate
 
         template, target = map(MappedScan, volumes, maps)
-        if template.map.is_film:
-            return FilmPair.of(*maps)
-        if target.map.is_film:
-            projected = ProjectedCT.of(template.volume)
-            own = self.load(film=True).embed(projected.film, progress, cancelled)
-            return CTAndFilm(projected, FilmPair.of(own, target.map, same_patient=True))
-        try:
-            return correspondence_of(template, target, self._cache(), progress, cancelled)
-        except CancelledError:
-            raise
-        except AnatomicalEmbeddingError as error:
-            return Refusal(str(error))
+        if target.map.is_film and not template.map.is_film:
+            model = self.load(film=True)
+            template = map_scan(volumes[0], partial(model.embed, progress=progress, cancelled=cancelled), True)
+        relation = relate(
+            template, target, same_patient=True, cache=self._cache(), progress=progress, cancelled=cancelled
+        )
+        for direction in (relation, relation.inverse()):
+            direction.points(np.empty((0, 3)))  # films are registered now, not at the first click
+        return relation
 
     def release(self) -> None:
         """Release the memory of the model. The next use loads the model again."""

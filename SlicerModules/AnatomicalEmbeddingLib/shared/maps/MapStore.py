@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,16 +11,12 @@ import vtk
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
 from ..Signal import Listener, Signal
-from ..VolumeNodes import contentKey, films, fromEngine, isFilm, scans, snapshot, toEngine
-from .Correspondences import Correspondences
+from ..VolumeNodes import contentKey, films, scans, snapshot
 from .Engine import Choice, Engine
 from .Worker import Worker, waitForEnded
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from AnatomicalEmbedding.embedding.map import EmbeddingMap
-    from AnatomicalEmbedding.matching.match import Matches
 
 EMPTY, WAITING, WORKING, READY, FAILED = "empty", "waiting", "working", "ready", "failed"
 
@@ -45,7 +41,6 @@ class MapStore(Listener):
 
     A map is removed, and the work on the map cancelled, if the volume is removed from the scene, if the voxels or the
     geometry of the volume change, or if other weights are chosen. While `busy`, call `poll` a few times a second.
-    correspondences: the correspondences of scans of one patient.
     """
 
     def __init__(self, scene, engine: Engine | None = None) -> None:
@@ -57,7 +52,6 @@ class MapStore(Listener):
         self._waiting: list[str] = []
         self._kept: set[str] = set()  # IDs of volumes whose maps are only read from the disk
         self._wasLoaded = bool(scene.GetURL())  # True until the maps of a loaded scene have been requested
-        self.correspondences = Correspondences(scene, self)
         self.observe(scene, scene.NodeRemovedEvent, self._onScene)
         self.observe(scene, scene.StartCloseEvent, self._onScene)
         self.observe(scene, scene.EndImportEvent, lambda *_: setattr(self, "_wasLoaded", True))
@@ -77,50 +71,6 @@ class MapStore(Listener):
     def map(self, volumeNode) -> EmbeddingMap | None:
         """Return the map of a volume; None if the map is not ready."""
         return None if volumeNode is None else self.state(volumeNode).embedding
-
-    def match(self, template, pointsRas: np.ndarray, targets: Sequence, effort: str = "standard") -> list[Matches]:
-        """Find points of the template in targets; all volumes must have a map. Returns one `Matches` for each target.
-
-        A target whose correspondence with the template is ready is not matched: the correspondence gives the answers.
-        If the user says that two scans show one patient and they seem not to, the answers are at most "uncertain".
-        pointsRas: (N, 3) in the template's own RAS mm; the answers are in each target's own RAS mm. effort: see
-        `AnatomicalEmbedding.matching.match.match_all`. Films are matched with the effort "fast", because their
-        correspondence takes seconds.
-        """
-        from AnatomicalEmbedding.registration.patient_scans import answers
-
-        fields = [self._field(template, target) for target in targets]
-        maps, effort = list(map(self.map, targets)), "fast" if isFilm(template) else effort
-        found = answers(self.map(template), toEngine(template, pointsRas), maps, fields, effort)
-        places = [fromEngine(*each) for each in zip(targets, (of.points_ras for of in found), strict=True)]
-        return [replace(of, points_ras=place) for of, place in zip(found, places, strict=True)]
-
-    def doubts(self, template, pointsRas: np.ndarray, target, matches: Matches) -> list[str]:
-        """Return what speaks against each answer of `match` in one target, as `doubt_of` says it; "" for nothing.
-
-        The levels of the spine of two different people are not compared.
-        """
-        from AnatomicalEmbedding.followup.doubts import doubt_of
-
-        if isFilm(target):
-            return [""] * len(matches)
-        found, field = replace(matches, points_ras=toEngine(target, matches.points_ras)), self._field(template, target)
-        maps = None if field is None else self.map(template), self.map(target)
-        return [doubt_of(found[[n]], point, *maps, field) for n, point in enumerate(toEngine(template, pointsRas))]
-
-    def _field(self, template, target):
-        """Return the correspondence of two scans, their refusal if the user calls them one patient, or None."""
-        pairs = self.correspondences
-        return pairs.result(template, target) if pairs.refusal(template, target) else pairs.get(template, target)
-
-    def reachable(self, template, targets: Sequence) -> list:
-        """Return the targets in which points of the template can be found now.
-
-        Both have a map. If only one of them is a film, their correspondence is ready.
-        """
-        ready = [node for node in targets if None not in (self.map(template), self.map(node))]
-        kind, pairs = isFilm(template), self.correspondences
-        return [node for node in ready if isFilm(node) == kind or pairs.get(template, node) is not None]
 
     def request(self, volumeNodes: Iterable, retry: bool = True, onlyKept: bool = False) -> list:
         """Start to embed the volumes that have no map. retry: True to also embed volumes whose embedding failed before.
@@ -192,7 +142,6 @@ class MapStore(Listener):
             self._wasLoaded = False
             self.request([*scans(self.scene), *films(self.scene)], onlyKept=True)
         self._advance()
-        self.correspondences.poll()
 
     def choose(self, choice: Choice) -> None:
         """Use other weights, another device or another cache from now on, and cancel the current work.
@@ -225,7 +174,6 @@ class MapStore(Listener):
         """
         self._waiting.clear()
         self._worker.end()
-        self.correspondences.close()
         waitForEnded()
         self._states.clear()
         super().close()

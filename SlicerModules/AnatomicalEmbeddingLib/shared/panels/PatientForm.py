@@ -34,5 +34,5 @@ class PatientForm(Listener):
             self._box.setCheckState(state)
 
     def _onClicked(self) -> None:
-        self._session.store.correspondences.say(self._volumes(), self._isOne is not True)
+        self._session.relations.say(self._volumes(), self._isOne is not True)
         self.update()

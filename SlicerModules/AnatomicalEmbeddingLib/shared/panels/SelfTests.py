@@ -11,6 +11,7 @@ import slicer.util
 
 from ..maps.Engine import Choice, Engine
 from ..maps.MapStore import MapStore
+from ..maps.SceneRelations import SceneRelations
 
 _READING_MS = 4000
 
@@ -46,5 +47,6 @@ class SelfTest:
         while store.busy:
             store.poll()
             time.sleep(0.05)
-        (found,) = store.match(nodes[0], scans[0].points_ras["carina"][None], nodes[1:])
-        self.assertLess(np.linalg.norm(found.points_ras[0] - scans[1].points_ras["carina"]), 10.0)
+        relations = SceneRelations(slicer.mrmlScene, store)
+        (matches,) = relations.match(nodes[0], scans[0].points_ras["carina"][None], nodes[1:])
+        self.assertLess(np.linalg.norm(matches.points_ras[0] - scans[1].points_ras["carina"]), 10.0)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from ..maps.Engine import Engine
 from ..maps.MapStore import MapStore
+from ..maps.SceneRelations import SceneRelations
 from ..Signal import Signal
 from . import ModuleSettings
 
@@ -33,6 +34,7 @@ class Session:
         self.ticked, self.chosen = Signal(), Signal()
         self._engineClass = engineClass
         self._store: MapStore | None = None
+        self._relations: SceneRelations | None = None
         self._panels: list[tuple[object, Callable[[], bool]]] = []
         self._others: list[Callable[[], bool]] = []
         self._timer = timer
@@ -45,6 +47,13 @@ class Session:
         if self._store is None:
             self._store = MapStore(self.scene, self._engineClass(ModuleSettings.choice()))
         return self._store
+
+    @property
+    def relations(self) -> SceneRelations:
+        """The relations between the scene's volumes; as new as `store`."""
+        if self._relations is None:
+            self._relations = SceneRelations(self.scene, self.store)
+        return self._relations
 
     def attach(self, panel, isEntered: Callable[[], bool] = lambda: True) -> None:
         """Keep the session running for a panel. isEntered(): returns True while the panel is open.
@@ -80,17 +89,21 @@ class Session:
         Slicer's main thread may keep Python's lock (GIL) while it waits for events. The background thread then cannot
         run. So while work is running, a short sleep in this method releases the lock.
         """
-        busy = self.store.busy or self.store.correspondences.busy or any(isWorking() for isWorking in self._others)
+        busy = self.store.busy or self.relations.busy or any(isWorking() for isWorking in self._others)
         if busy:
             time.sleep(_YIELD_SECONDS)
         idle = not any(isEntered() for _panel, isEntered in self._panels)
         self._timer.setInterval(_BUSY_INTERVAL_MS if busy else _IDLE_INTERVAL_MS if idle else _INTERVAL_MS)
         self.store.poll()
+        self.relations.poll()
         self.ticked.emit()
 
     def _end(self) -> None:
         self._timer.stop()
         ModuleSettings.changed.disconnect(self._onSettings)
+        if self._relations is not None:
+            relations, self._relations = self._relations, None
+            relations.close()
         if self._store is not None:
             store, self._store = self._store, None
             store.close()
