@@ -30,8 +30,17 @@ def patient_on_grid(
     """Make the network's input from a scan.
 
     Returns the working grid and the body mask (k, j, i), both cropped to the body's box. Outside the body, the grid is
-    air. The grid starts at a multiple of `lattice` voxels, and its sizes are multiples of `size_step`. step: called
-    with (fraction of the work done, text of the step). Raises VolumeError if no patient is found.
+    air.
+
+    Args:
+        volume: the scan.
+        spacing_mm: voxel size of the grid along R, A, S.
+        lattice: the grid starts at a multiple of this number of voxels.
+        size_step: its sizes are multiples of this number of voxels.
+        step: called with (fraction of the work done, text of the step).
+
+    Raises:
+        VolumeError: the scan shows no patient.
     """
     step(0.0, "resampling")
     grid = resample(volume, spacing_mm, lattice, size_step)

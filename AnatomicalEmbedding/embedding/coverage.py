@@ -90,10 +90,18 @@ def heights_fall(embedding: EmbeddingMap) -> bool:
 
 # Mean body heights of landmarks, mm above the centres of the femoral heads, measured in the training scans.
 LANDMARKS_MM = {
-    "the symphysis": -33.0, "the femoral heads": 0.0, "the sacral promontory": 102.0, "the iliac crests": 152.0,
-    "the kidneys": 252.0, "the diaphragm": 386.0, "the carina": 477.0, "the lung apices": 563.0, "the chin": 626.0,
-    "the skull base": 689.0, "the vertex": 840.0,
-}  # fmt: skip
+    "the symphysis": -33.0,
+    "the femoral heads": 0.0,
+    "the sacral promontory": 102.0,
+    "the iliac crests": 152.0,
+    "the kidneys": 252.0,
+    "the diaphragm": 386.0,
+    "the carina": 477.0,
+    "the lung apices": 563.0,
+    "the chin": 626.0,
+    "the skull base": 689.0,
+    "the vertex": 840.0,
+}
 END_MM = 80.0  # the body height at an end of the scan is estimated from the cells within this distance
 _AT_MM = 20.0  # an end of the scan within this distance of a landmark gets the name of the landmark
 _FEWEST_CELLS = 20
@@ -126,10 +134,15 @@ def find_coverage(embedding: EmbeddingMap) -> Coverage:
 
 
 def height_at(end: float, z: np.ndarray, body: np.ndarray) -> float:
-    """Estimate the body height (mm) at the S coordinate `end` (mm): the median of the estimates from cells near `end`.
+    """Estimate a body height, mm, at one height of a scan: the median of the estimates from cells near it.
 
-    Body height changes by about 1 mm per mm of the scan. So each cell's estimate is its own body height `body` plus
-    the height of `end` above the cell, `end` - `z`.
+    Body height changes by about 1 mm per mm of the scan. So each cell's estimate is its own body height plus the height
+    of `end` above the cell.
+
+    Args:
+        end: S of the height, mm.
+        z: (n,) S of the cells, mm.
+        body: (n,) their body heights, mm.
     """
     nearby = np.abs(z - end) <= END_MM
     if nearby.sum() < _FEWEST_CELLS:

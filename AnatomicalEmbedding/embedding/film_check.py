@@ -54,7 +54,10 @@ class _Fit:
 def check_film(embedding: EmbeddingMap, film: Volume, embed: Callable[[Volume], EmbeddingMap]) -> None:
     """Raise VolumeError if a film does not look like a chest film from the front.
 
-    embedding: the map of the film. embed: computes the maps of changed copies of the film.
+    Args:
+        embedding: the map of the film.
+        film: the film.
+        embed: computes the maps of changed copies of the film.
     """
     fit = _Fit.of(embedding)
     copies = _COPIES if fit.misfit_mm > _DOUBTFUL_MM else ()

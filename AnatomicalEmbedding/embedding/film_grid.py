@@ -30,7 +30,11 @@ def scan_on_grid(
     size_step: int,
     step: Callable[[float, str], None] = lambda share, text: None,
 ) -> tuple[WorkingGrid, np.ndarray]:
-    """Make the network's input from a CT or a film; see `body.patient_on_grid` and `film_on_grid`."""
+    """Make the network's input from a CT or a film.
+
+    Args:
+        volume, spacing_mm, lattice, size_step, step: see `body.patient_on_grid` and `film_on_grid`.
+    """
     if volume.is_film:
         return film_on_grid(volume, spacing_mm, lattice, size_step)
     return patient_on_grid(volume, spacing_mm, lattice, size_step, step)
@@ -42,8 +46,15 @@ def film_on_grid(
     """Make the network's input from a film. Its grey values are made independent of exposure and processing.
 
     Returns the working grid, with LAYERS equal layers along A, and the mask (k, j, i) of the exposed part of the film.
-    Along R and S, the grid starts at a multiple of `lattice` voxels, and its sizes are multiples of `size_step`.
-    Raises VolumeError if the film shows nothing.
+
+    Args:
+        volume: the film.
+        spacing_mm: voxel size of the grid along R, A, S.
+        lattice: along R and S, the grid starts at a multiple of this number of voxels.
+        size_step: its sizes along R and S are multiples of this number of voxels.
+
+    Raises:
+        VolumeError: the film shows nothing.
     """
     array, ijk_to_ras = canonical_axes(volume)
     values = torch.from_numpy(array[:, 0].astype(np.float32))

@@ -40,9 +40,12 @@ def smoothed(grids: torch.Tensor, sigma_cells: Sequence[float]) -> torch.Tensor:
 
 
 def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> torch.Tensor:
-    """Interpolate the values of a grid at positions. Reads only the 8 rows around each position.
+    """Interpolate the values of a grid at positions. Reads only the 8 rows around each position. Returns (..., c).
 
-    rows: (k * j * i, c), c values of each cell. shape: k, j, i. cells: (..., 3) fractional i, j, k. Returns (..., c).
+    Args:
+        rows: (k * j * i, c), c values of each cell.
+        shape: k, j, i.
+        cells: (..., 3) fractional i, j, k.
     """
     last = _last_cell(tuple(shape), cells.device)
     place = torch.minimum(cells.clamp(min=0), last)

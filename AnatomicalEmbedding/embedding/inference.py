@@ -184,10 +184,18 @@ class Model:
             coordinate = anchored(coordinate, organs, network.organs.places, cells, cell_mm)
             boxes = organ_boxes(organs, network.organ_names, cell_to_ras)
         embedding = EmbeddingMap(
-            coordinate * (network.unit_mm or 1.0), cells, cell_to_ras, volume.ijk_to_ras, volume.shape, provenance,
-            volume.notes, features.local, self.calibration, boxes,
+            coordinate * (network.unit_mm or 1.0),
+            cells,
+            cell_to_ras,
+            volume.ijk_to_ras,
+            volume.shape,
+            provenance,
+            volume.notes,
+            features.local,
+            self.calibration,
+            boxes,
             image=film_grey_values(grid.hu) if volume.is_film else grey_values_of(grid.hu),
-        )  # fmt: skip
+        )
         return embedding, (0.0, 0.0, 0.0) if volume.is_film else orientation_of(grid, body)
 
     def _run_scales(self, x: torch.Tensor, step: Callable[[float], None]) -> Features:
@@ -252,7 +260,7 @@ def run_in_slabs(
     step: Callable[[float], None],
     descriptors: bool = True,
 ) -> Features:
-    """Compute the features of input (1, k, j, i) slab by slab. Returns them on the CPU, as a batch of one.
+    """Compute the features of a scan slab by slab. Returns them on the CPU, as a batch of one.
 
     The coordinate of a cell depends on the whole body. So independent tiles would give other coordinates than the whole
     scan (measured: up to 17 mm with 20 cm of overlap, 3 mm with 30 cm). But only the finest resolution of the U-Net and
@@ -262,8 +270,13 @@ def run_in_slabs(
     scan at once. Apart from rounding, the result is the same as without slabs. The global descriptor is left out; only
     training needs it.
 
-    slab_cells: thickness of a slab in cells along k; even, so that no 2 x 2 x 2 block of the pooling is split.
-    step: called after each slab with the fraction of the work done.
+    Args:
+        network: the network.
+        x: (1, k, j, i) its input.
+        slab_cells: thickness of a slab in cells along k; even, so that no 2 x 2 x 2 block of the pooling is split.
+        device: the device of the network.
+        step: called after each slab with the fraction of the work done.
+        descriptors: if False, only the coordinate is computed.
     """
     stride, cells = network.stride, x.shape[1] // network.stride
     reach = network.reach_cells if descriptors else _FINE_REACH_CELLS
@@ -327,7 +340,13 @@ def _read_along_axes(x: torch.Tensor, places: list[np.ndarray]) -> torch.Tensor:
 
 
 def check_kind(volume: Volume, planar: bool, name: str) -> None:
-    """Raise VolumeError unless the weights `name` embed scans of this kind. planar: True for weights for films."""
+    """Raise VolumeError unless weights embed scans of this kind.
+
+    Args:
+        volume: the scan.
+        planar: True for weights for films.
+        name: name of the weights.
+    """
     if volume.is_film != planar:
         kind, required, remedy = (
             ("film", "CTs", "find points in films with `match` and film-open; boxes, words and registration need a CT.")

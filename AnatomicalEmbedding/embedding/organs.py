@@ -25,7 +25,10 @@ _THINNEST = 0.1  # cells; a thinner box is a single cell whose share is close to
 def organ_boxes(organs: torch.Tensor, names: Sequence[str], cell_to_ras: np.ndarray) -> dict[str, np.ndarray]:
     """Find the box, (2, 3) RAS mm, around the largest connected part of each organ that the scan shows.
 
-    organs: (n, k, j, i) share of each cell that each organ of `names` fills. cell_to_ras: (4, 4), without rotation.
+    Args:
+        organs: (n, k, j, i) share of each cell that each organ fills.
+        names: names of the n organs.
+        cell_to_ras: (4, 4), without rotation.
     """
     boxes: dict[str, np.ndarray] = {}
     visible = torch.nonzero(organs.amax((1, 2, 3)) > _INSIDE).flatten()
@@ -93,8 +96,13 @@ def anchored(
 ) -> torch.Tensor:
     """Shift and scale the coordinates of organs that the scan shows completely. Returns new coordinates (3, k, j, i).
 
-    organs: (n, k, j, i) share of each organ in each cell. places: (n, 7), usual values of each organ: mean (3) and
-    standard deviation (3) of its coordinates, volume in ml. body: bool (k, j, i). cell_mm: (3,) size along R, A, S.
+    Args:
+        coordinate: (3, k, j, i), in the unit of the network.
+        organs: (n, k, j, i) share of each organ in each cell.
+        places: (n, 7), usual values of each organ: mean (3) and standard deviation (3) of its coordinates, volume in
+            ml.
+        body: bool (k, j, i).
+        cell_mm: (3,) size along R, A, S.
     """
     weight = organs * (organs > _LEAST_PROBABILITY)
     share = weight / weight.sum((1, 2, 3), keepdim=True).clamp_min(1e-9)

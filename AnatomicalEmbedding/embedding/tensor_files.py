@@ -17,8 +17,16 @@ from ..files import atomic_path, parse_json
 
 # errors that reading a damaged file may raise
 DAMAGED = (
-    SafetensorError, OSError, KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RuntimeError,
-)  # fmt: skip
+    SafetensorError,
+    OSError,
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RuntimeError,
+)
 
 
 _Network = TypeVar("_Network", bound=torch.nn.Module)
@@ -50,7 +58,16 @@ def read_tensor_file(
 
 
 def metadata_in(file: Any, key: str, newest: int | None = None) -> dict[str, Any]:
-    """Read the JSON object under `key` in a file's metadata. Raises NewerFormatError for versions above `newest`."""
+    """Read a JSON object in a file's metadata.
+
+    Args:
+        file: the open file.
+        key: key of the object.
+        newest: newest version that this program can read.
+
+    Raises:
+        NewerFormatError: the file has a newer version.
+    """
     metadata = parse_json((file.metadata() or {})[key])
     if not isinstance(metadata, dict):
         raise ValueError("no facts")
@@ -89,7 +106,13 @@ def _is_of(hint: Any, value: Any) -> bool:
 
 
 def check_size(grid: torch.Tensor, shape: tuple[int | None, ...], dtype: torch.dtype) -> None:
-    """Raise ValueError unless a tensor has this type and shape. None in the shape stands for any length except 0."""
+    """Raise ValueError unless a tensor has this type and shape.
+
+    Args:
+        grid: the tensor.
+        shape: its sizes; None stands for any length except 0.
+        dtype: its type.
+    """
     fits = grid.ndim == len(shape) and all(
         n == m or (m is None and n > 0) for n, m in zip(grid.shape, shape, strict=True)
     )
@@ -118,7 +141,13 @@ def write_tensor_file(
     metadata: dict[str, str],
     error: type[AnatomicalEmbeddingError],
 ) -> None:
-    """Write tensors and metadata as safetensors, complete or not at all. Raises `error` if this is not possible."""
+    """Write tensors and metadata as safetensors, complete or not at all.
+
+    Args:
+        path: the file.
+        tensors, metadata: its content.
+        error: type of the error that is raised if this is not possible.
+    """
     if not str(path).endswith(".safetensors"):
         raise error(f"{path}: the file name does not end in .safetensors; add this ending.")
     try:

@@ -77,11 +77,17 @@ def canonical_axes(volume: Volume) -> tuple[np.ndarray, np.ndarray]:
 
 
 def resample(volume: Volume, spacing_mm: tuple[float, float, float], lattice: int, step: int) -> WorkingGrid:
-    """Resample a scan to a working grid.
+    """Resample a scan to a working grid that covers the scan.
 
     If the scan's voxels are smaller than the grid's, groups of voxels (bins) are averaged first, which avoids aliasing.
-    Then values are interpolated linearly. The grid covers the scan. Along each axis, it
-    starts at a RAS coordinate that is a multiple of `lattice` times `spacing_mm`, and has a multiple of `step` voxels.
+    Then values are interpolated linearly.
+
+    Args:
+        volume: the scan.
+        spacing_mm: voxel size of the grid along R, A, S.
+        lattice: along each axis, the grid starts at a RAS coordinate that is a multiple of `lattice` times
+            `spacing_mm`.
+        step: its sizes are multiples of this number of voxels.
     """
     array, ijk_to_ras = canonical_axes(volume)
     spacing = np.asarray(spacing_mm)
@@ -106,9 +112,13 @@ def resample(volume: Volume, spacing_mm: tuple[float, float, float], lattice: in
 
 
 def crop(grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int) -> tuple[WorkingGrid, np.ndarray]:
-    """Crop a working grid and its mask `inside` to the box of the mask.
+    """Crop a working grid and its mask to the box of the mask.
 
-    The box is extended to start at a multiple of `lattice` voxels and to end at a multiple of `step` voxels.
+    Args:
+        grid: the working grid.
+        inside: bool (k, j, i), the mask.
+        lattice: the box is extended to start at a multiple of this number of voxels.
+        step: its sizes become multiples of this number of voxels.
     """
     if not inside.any():
         return grid, inside

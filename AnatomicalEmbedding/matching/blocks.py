@@ -132,7 +132,13 @@ def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
 
 
 def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) -> BlockAnswers:
-    """Improve first answers by comparing descriptors. first_cells: (n, 3) i, j, k of these answers in the target."""
+    """Improve first answers by comparing descriptors.
+
+    Args:
+        blocks: the tissue around the n points.
+        rows: the target of each point.
+        first_cells: (n, 3) i, j, k of the first answers in the target.
+    """
     layout = _Layout(_local_mm(rows.maps[0]))
     first = (first_cells.double() + 0.5) * 2 - 0.5
     answers = _in_parts(blocks, rows, first, first, layout)
@@ -148,8 +154,12 @@ def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) ->
 def _in_parts(
     blocks: Blocks, rows: TargetRows, centres: torch.Tensor, first: torch.Tensor, layout: _Layout
 ) -> BlockAnswers:
-    """Match n points in batches, to save memory. about, first: (n, 3), in half cells of the target: the place around
-    which a point is searched for, and the first answer, found by body coordinates."""
+    """Match n points in batches, to save memory.
+
+    Args:
+        centres: (n, 3), in half cells of the target, the places around which the points are searched for.
+        first: (n, 3), in half cells, the first answers, found by body coordinates.
+    """
     if blocks.in_body.shape[1] != len(layout.nodes):
         raise MapError(
             "the maps have cells of different sizes, or the points were prepared by another version of this program; "

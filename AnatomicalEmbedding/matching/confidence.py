@@ -20,8 +20,19 @@ from .target_batch import TargetRows
 # moved: mm from the first answer. edge, end: mm to the target's nearest edge, and to its nearest end along S. sizes:
 # mm^3 of body frame per mm^3 of scan. r, a, s: body coordinate of the point. similarity, spread: see `Evidence`.
 EVIDENCE = (
-    "residual", "gap", "moved", "edge", "end", "template size", "target size", "r", "a", "s", "similarity", "spread",
-)  # fmt: skip
+    "residual",
+    "gap",
+    "moved",
+    "edge",
+    "end",
+    "template size",
+    "target size",
+    "r",
+    "a",
+    "s",
+    "similarity",
+    "spread",
+)
 _HIGHEST = 0.99  # highest probability that is stated: a thousand similar matches cannot prove a higher one
 PLACE = [EVIDENCE.index(axis) for axis in "ras"]  # columns of the point's body coordinate (r, a, s)
 _FAR_MM = 60.0  # larger distances to an edge are reduced to this distance
@@ -66,10 +77,15 @@ def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Te
 
 
 def judge(evidence: np.ndarray, calibration: Calibration | None, effort: str) -> dict[str, np.ndarray]:
-    """Estimate the reliability of n matches from their evidence (n, len(EVIDENCE)).
+    """Estimate the reliability of n matches from their evidence.
 
     Returns a dict of arrays (n,), named as in `matching.match.Matches`: status, present, expected_error_mm, probability
     and probability_20. The dict is empty if there is no calibration for this effort.
+
+    Args:
+        evidence: (n, len(EVIDENCE)).
+        calibration: of the weights, or None.
+        effort: effort of the matches.
     """
     if calibration is None or calibration.evidence != EVIDENCE or effort not in calibration.forests:
         return {}

@@ -20,8 +20,12 @@ _CHUNK_SIMILARITIES = 4_000_000
 def refine(query: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Find places with similar descriptors near first answers.
 
-    query: (n, l) local descriptors of the template's points. cells: (n, 3) first answers, in target cells i, j, k.
     Returns the better places (n, 3), in cells, and their similarities (n,), -1..1.
+
+    Args:
+        query: (n, l) local descriptors of the template's points.
+        rows: the target of each point.
+        cells: (n, 3) first answers, in target cells i, j, k.
     """
     local_mm = rows.maps[0].cell_mm / 2
     reach = reach_of(_RADIUS_MM, local_mm)

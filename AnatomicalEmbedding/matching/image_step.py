@@ -78,7 +78,13 @@ def read_windows(template: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
 
 
 def sharpen(windows: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> torch.Tensor:
-    """Move answers (n, 3), in target cells, to where the images agree best. windows: (n, m), from `read_windows`."""
+    """Move answers to where the images agree best. Returns (n, 3), in target cells.
+
+    Args:
+        windows: (n, m), from `read_windows`.
+        rows: the target of each answer.
+        cells: (n, 3) answers, in target cells.
+    """
     layout = _Layout(_voxel_mm(rows.maps[0]))
     correlation = torch.empty(len(cells), len(layout.moves))
     values = torch.empty(len(layout.cell))

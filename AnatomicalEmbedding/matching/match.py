@@ -100,7 +100,12 @@ class Matches:
 
 
 def match(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, effort: str = "standard") -> Matches:
-    """Find points of one scan in another scan; see `match_all`."""
+    """Find points of one scan in another scan.
+
+    Args:
+        template, points_ras, effort: see `match_all`.
+        target: map of the other scan.
+    """
     return match_all(template, points_ras, [target], effort)[0]
 
 

@@ -43,7 +43,12 @@ class Query:
 
 
 def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "standard") -> Query:
-    """Read from a template, at points (n, 3) RAS mm, the values that an effort of matching needs.
+    """Read from a template the values that an effort of matching needs.
+
+    Args:
+        template: map of the scan.
+        points_ras: (n, 3) RAS mm.
+        effort: see `matching.match.match_all`.
 
     Raises:
         PointsError: a point lies outside the template.

@@ -50,7 +50,13 @@ class PointLevels:
 
 
 def read_levels(spine: Spine | None, ends: Mapping[str, float], points_ras: np.ndarray) -> PointLevels:
-    """Read the levels at points (n, 3) RAS mm of a scan. ends: the ends that the scan shows, `ends.find_ends`."""
+    """Read the levels at points of a scan.
+
+    Args:
+        spine: the spine of the scan, or None.
+        ends: the ends that the scan shows, `ends.find_ends`.
+        points_ras: (n, 3) RAS mm.
+    """
     heights = points_ras[:, 2]
     chance = np.zeros(len(heights))
     if spine is not None and spine.is_counted:
@@ -59,9 +65,12 @@ def read_levels(spine: Spine | None, ends: Mapping[str, float], points_ras: np.n
 
 
 def read_candidates(spine: Spine | None, points_ras: np.ndarray, coordinates: np.ndarray) -> np.ndarray:
-    """Name the two likely levels at points (n, 3) RAS mm near the spine: (n,) texts such as "L3 or L4".
+    """Name the two likely levels at points near the spine: (n,) texts such as "L3 or L4".
 
-    coordinates: (n, 3) body coordinates, mm; used if the scan has no spine.
+    Args:
+        spine: the spine of the scan, or None.
+        points_ras: (n, 3) RAS mm.
+        coordinates: (n, 3) body coordinates, mm; used if the scan has no spine.
     """
     if spine is None:
         return candidates_at(coordinates[:, 2])

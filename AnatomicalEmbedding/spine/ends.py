@@ -93,7 +93,13 @@ def counted_alike(heights: np.ndarray, answers: np.ndarray) -> np.ndarray:
 
 
 def is_counted(level: str, height: float, ends: Mapping[str, float]) -> bool:
-    """Whether a vertebra (middle at S = `height` mm) has its usual distance from a nearby end of the spine."""
+    """Whether a vertebra has its usual distance from a nearby end of the spine.
+
+    Args:
+        level: its level.
+        height: S of its middle, mm.
+        ends: the ends that the scan shows, `find_ends`.
+    """
     usual = np.array([[height_of(level) - end.height_mm for end in ENDS.values()]])
     return bool(counted_alike(usual, above_ends(np.array([height]), ends))[0])
 

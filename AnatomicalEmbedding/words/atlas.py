@@ -106,7 +106,10 @@ class Atlas:
 
 
 def _occupancy(facts: dict[str, Any], share: np.ndarray, discriminant: np.ndarray | None) -> Occupancy:
-    """Make an Occupancy. of: a dict read from JSON, with `first` and `real`. Raises ValueError if a value is wrong."""
+    """Make an Occupancy.
+
+    facts: a dict read from JSON, with `first` and `real`. Raises ValueError if a value is wrong.
+    """
     first, real = facts["first"], facts["real"]
     if any(type(n) is not int for n in (*first, real)) or share.dtype != np.uint8 or not share.any():
         raise ValueError("no occupancy")

@@ -41,8 +41,13 @@ _FEWEST_DESCRIBED = 2  # bodies needed to learn a discriminant of descriptors
 _RIDGE = 0.005  # added to each variance of the descriptors, which have length 1
 _FEWEST_POINTS, _POINTS_LIMIT = 5, 2000  # number of points of one body, inside or around a structure
 _SPREAD_OUT = (
-    "body_other", "subcutaneous_fat", "visceral_fat", "torso_fat", "vertebrae_unspecified", "stomach_and_duodenum",
-)  # fmt: skip
+    "body_other",
+    "subcutaneous_fat",
+    "visceral_fat",
+    "torso_fat",
+    "vertebrae_unspecified",
+    "stomach_and_duodenum",
+)
 # A structure is counted if its `reason_left_out` is None or that of the spinal cord, which has a place but no centre.
 _KEPT = (None, reason_left_out("spinal_cord"))
 

@@ -32,15 +32,26 @@ _END_SHARE = 0.06
 _BETWEEN_MM = 7.0
 _AROUND_MM, _AROUND_SOFT_MM = 8.0, 7.0
 _BEYOND_MM, _ACROSS_MM = 3.0, 8.0  # width of the soft limits of a relation, along its direction and across it
-_LEVEL = 0.5  # the border of a field lies where its values are this fraction of the largest value
+_BORDER_SHARE = 0.5  # the border of a field lies where its values are this fraction of the largest value
 _ALONG = {
-    "left": (0, -1), "right": (0, 1), "posterior": (1, -1), "anterior": (1, 1), "inferior": (2, -1), "superior": (2, 1),
-}  # fmt: skip
+    "left": (0, -1),
+    "right": (0, 1),
+    "posterior": (1, -1),
+    "anterior": (1, 1),
+    "inferior": (2, -1),
+    "superior": (2, 1),
+}
 _ZONES = {
-    "upper": (2, 0.64, 1.0), "proximal": (2, 0.64, 1.0), "lower": (2, 0.0, 0.36), "distal": (2, 0.0, 0.36),
-    "middle": (2, 0.3, 0.7), "anterior": (1, 0.62, 1.0), "posterior": (1, 0.0, 0.38),
-    "medial": (0, 0.0, 0.38), "lateral": (0, 0.62, 1.0),
-}  # fmt: skip
+    "upper": (2, 0.64, 1.0),
+    "proximal": (2, 0.64, 1.0),
+    "lower": (2, 0.0, 0.36),
+    "distal": (2, 0.0, 0.36),
+    "middle": (2, 0.3, 0.7),
+    "anterior": (1, 0.62, 1.0),
+    "posterior": (1, 0.0, 0.38),
+    "medial": (0, 0.0, 0.38),
+    "lateral": (0, 0.62, 1.0),
+}
 _RELATIONS = {"above": "superior", "below": "inferior", "before": "anterior", "behind": "posterior"}
 
 # A person set the points of `at` recipes. This is their error along each axis, measured with 95 points at 10 places
@@ -52,9 +63,13 @@ Finder = Callable[[str], Field]
 
 
 def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -> Field:
-    """Return the field of the rule `recipe`: for each cell of the grid, its chance to belong to the place, 0 to 1.
+    """Return the field of a rule: for each cell of the grid, its chance to belong to the place, 0 to 1.
 
-    field_of: returns the field of another place, by name. side: "left" or "right" if the place has a side, else "".
+    Args:
+        recipe: the rule.
+        grid: the grid.
+        field_of: returns the field of another place, by name.
+        side: "left" or "right" if the place has a side, else "".
     """
     kind, names, values = _parsed(recipe)
     outward = -1.0 if side == "left" else 1.0
@@ -88,14 +103,20 @@ def surety(recipe: str) -> float | None:
 
 
 def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str) -> Field:
-    """Return, as a field, a part of a place ("upper part of"), or the space next to the place ("above")."""
+    """Return, as a field, a part of a place ("upper part of"), or the space next to the place ("above").
+
+    Args:
+        grid, field: the place.
+        qualifier: the part or the relation.
+        side: "left" or "right" if the place has a side, else "".
+    """
     if qualifier.kind == "zone":
         shares = np.tile([0.0, 1.0], (3, 1))
         for word in qualifier.detail.split():
             axis, *shares[axis] = _ZONES[word]
         return part_of(grid, field, shares, side)
     wide = grid.grown(field, 3 * _AROUND_MM)
-    distance = grid.distance(wide, _LEVEL * float(field.values.max()))
+    distance = grid.distance(wide, _BORDER_SHARE * float(field.values.max()))
     values = np.exp(-(((distance - _AROUND_MM) / _AROUND_SOFT_MM) ** 2) / 2) * grid.tissue[grid.crop(wide)]
     if qualifier.kind == "around":
         return grid.with_values(wide, values)
@@ -115,9 +136,12 @@ def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str) -> Field:
 
 
 def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
-    """Return a part of a field. shares: (3, 2), begin and end of the part along R, A, S, as fractions of the field.
+    """Return a part of a field.
 
-    If the place has a `side`, the fractions along R run from the midline outwards.
+    Args:
+        grid, field: the place.
+        shares: (3, 2), begin and end of the part along R, A, S, as fractions of the field.
+        side: if "left" or "right", the fractions along R run from the midline outwards.
     """
     low, high = grid.span(field, *_EXTENT)
     values = field.values
@@ -142,7 +166,7 @@ def _between(grid: Grid, first: Field, second: Field) -> Field:
     distances = []
     for field in (first, second):
         box_values = grid.with_values(box, grid.values_over(field, box))
-        distances.append(np.maximum(grid.distance(box_values, _LEVEL * float(field.values.max())), 0))
+        distances.append(np.maximum(grid.distance(box_values, _BORDER_SHARE * float(field.values.max())), 0))
     gap = float((distances[0] + distances[1]).min())
     values = np.exp(-(((distances[0] - distances[1]) / _BETWEEN_MM) ** 2) / 2)
     values = values * np.exp(-((distances[0] + distances[1] - gap) / _BETWEEN_MM))
@@ -151,7 +175,7 @@ def _between(grid: Grid, first: Field, second: Field) -> Field:
 
 def _shell(grid: Grid, field: Field, mm: float) -> Field:
     wide = grid.grown(field, mm + 6)
-    distance = grid.distance(wide, _LEVEL * float(max(field.values.max(), 1e-3)))
+    distance = grid.distance(wide, _BORDER_SHARE * float(max(field.values.max(), 1e-3)))
     values = np.exp(-(((distance - mm / 2) / mm) ** 2) * 2)
     return grid.with_values(wide, values * grid.tissue[grid.crop(wide)])
 
@@ -176,7 +200,13 @@ def _body_box(grid: Grid, limits: np.ndarray) -> Field:
 
 
 def blob(grid: Grid, centre: np.ndarray, sd: float) -> Field:
-    """Return a Gaussian field around a point (3,), mm. sd: its standard deviation, mm."""
+    """Return a Gaussian field around a point.
+
+    Args:
+        grid: the grid of the field.
+        centre: (3,), mm.
+        sd: standard deviation, mm.
+    """
     box = grid.around(centre - 3 * sd, centre + 3 * sd)
     square = sum(np.square(grid.position(box, axis) - centre[axis]) for axis in range(3))
     return grid.with_values(box, np.exp(-square / (2 * sd**2)) * grid.tissue[grid.crop(box)])

@@ -10,7 +10,7 @@ from functools import lru_cache
 from ..anatomy.names import SIDES
 from ..anatomy.terms import Term, Terms, load_terms, plain_words
 from .qualifiers import PARTS, RELATIONS, SEEN, VERBS, ZONE_NOUNS, ZONES
-from .tokens import tokenise
+from .tokens import tokenise, word_set
 
 _SHORTEST, _LONGEST = 5, 24  # letters; spelling is corrected only in words of 5 to 24 letters
 _ALIKE = 0.85  # least ratio of difflib: allows one mistake in 7 letters, or two in 14
@@ -21,9 +21,7 @@ _SHOWN = 60  # characters of the text that a message shows
 BOTH = frozenset(("both", "bilateral"))
 SILENT = frozenset(("of", "the", "a", "an", "in", "its", "this", "that", *BOTH, *SIDES))
 
-_NOT_PLURAL = frozenset(
-    ["pancreas", "ascites", "biceps", "triceps", "quadriceps", "psoas", "iliopsoas", "pons", "lens", "atlas", "teres"]
-)
+_NOT_PLURAL = word_set("pancreas ascites biceps triceps quadriceps psoas iliopsoas pons lens atlas teres")
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,12 @@ class Grid:
         return np.array([float((field.values * self.position(field, axis)).sum() / total) for axis in range(3)])
 
     def span(self, field: Field, low: float, high: float) -> np.ndarray:
-        """Return (2, 3) mm: the places along R, A, S below which the shares `low` and `high` of the field's sum lie."""
+        """Return (2, 3) mm: the places along R, A, S below which two shares of a field's sum lie.
+
+        Args:
+            field: the field.
+            low, high: the shares, 0 to 1.
+        """
         result = np.zeros((2, 3))
         for axis, across_axes in enumerate(((0, 1), (0, 2), (1, 2))):
             share = np.cumsum(field.values.sum(axis=across_axes, dtype=np.float64))
@@ -123,7 +128,9 @@ class Grid:
     def cells_in(self, first: np.ndarray, mask: np.ndarray) -> np.ndarray:
         """Return (n,) flat indices of the grid cells with tissue that lie in chosen cells of the body frame.
 
-        held: bool (k, j, i), True for a chosen frame cell; first: frame index i, j, k of the first cell of `held`.
+        Args:
+            first: frame index i, j, k of the first cell of `mask`.
+            mask: bool (k, j, i), True for a chosen frame cell.
         """
         index = np.argwhere(mask) + np.asarray(first)[::-1]
         index = index[((index >= 0) & (index < SHAPE)).all(axis=1)]

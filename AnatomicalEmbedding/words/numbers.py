@@ -8,8 +8,20 @@ from itertools import pairwise
 
 from ..anatomy.names import SIDES, VERTEBRAE
 
-_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
-             "twelfth")  # fmt: skip
+_ORDINALS = (
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+    "twelfth",
+)
 _RANGE = ("-", "to", "through", "thru", "until")
 _LIST = (",", "and", "&", "/", "or", "with")
 _SIZES = ("mm", "cm", "x", "%", "m")  # a number before one of these words is a size
@@ -24,7 +36,7 @@ Item = Callable[[str, str], str | None]  # (word, item before it or "") -> item,
 
 
 def read(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
-    """Read numbered places that begin at word `at`.
+    """Read numbered places that begin at word `start`.
 
     Returns the names of the places and the index of the next word; None if no numbered place begins there. A name may
     contain "{s}" in place of the side; the side comes from other words of the text.
@@ -37,8 +49,8 @@ def read(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
 
 
 def _items(words: Sequence[str], start: int, item: Item) -> tuple[list[tuple[str, str]], int]:
-    """Read a list such as "3 to 5" that begins at word number `at`. Returns (word before the item, item) for each item,
-    here [("", "3"), ("to", "5")], and the number of the word after the list."""
+    """Read a list such as "3 to 5" that begins at word number `start`. Returns (word before the item, item) for each
+    item, here [("", "3"), ("to", "5")], and the number of the word after the list."""
     items: list[tuple[str, str]] = []
     n, link, after = start, "", start
     while n < len(words) and len(items) < _LIMIT:
@@ -55,7 +67,7 @@ def _items(words: Sequence[str], start: int, item: Item) -> tuple[list[tuple[str
 
 
 def _skip(words: Sequence[str], start: int, skipped: Sequence[str]) -> int:
-    """Return the index of the first word, from index `at` on, that is not in `skipped`; len(words) if all words are."""
+    """Return the index of the first word, from index `start` on, that is not in `skipped`; len(words) if all are."""
     while start < len(words) and words[start] in skipped:
         start += 1
     return start
@@ -116,8 +128,8 @@ def _rib(word: str, _: str) -> str | None:
 
 
 def _ribs(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
-    """Read names of ribs, such as "ribs 3 to 5" or "fifth and sixth left ribs", at word number `at`. Returns the ribs,
-    with {s} in place of the side, and the number of the word after them; None if there is no rib."""
+    """Read names of ribs, such as "ribs 3 to 5" or "fifth and sixth left ribs", at word number `start`. Returns the
+    ribs, with {s} in place of the side, and the number of the word after them; None if there is no rib."""
     if words[start] == "rib":
         items, after = _items(words, _skip(words, start + 1, _SILENT), _rib)
     else:
@@ -130,8 +142,8 @@ def _ribs(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
 
 
 def _segments(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
-    """Read names of liver segments, such as "segments 5 and 6" or "hepatic segment 7", at word number `at`. Returns the
-    segments, and the number of the word after them; None if there is no segment."""
+    """Read names of liver segments, such as "segments 5 and 6" or "hepatic segment 7", at word number `start`. Returns
+    the segments, and the number of the word after them; None if there is no segment."""
     begin = start + 1 if words[start] in _LIVER else start
     if words[begin : begin + 1] != ["segment"]:
         return None
@@ -154,8 +166,8 @@ def _station(word: str, _: str) -> str | None:
 
 
 def _stations(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
-    """Return the lymph node stations listed after the word "station" at index `at`, as in "station 2R, 4R and 7", and
-    the index of the word after the list. Return None if the word at `at` is not "station"."""
+    """Return the lymph node stations listed after the word "station" at index `start`, as in "station 2R, 4R and 7",
+    and the index of the word after the list. Return None if the word at `start` is not "station"."""
     if words[start] != "station":
         return None
     items, after = _items(words, start + 1, _station)

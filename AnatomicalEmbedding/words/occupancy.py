@@ -27,18 +27,29 @@ _TO_ARCH_MM = 16.0  # from the middle of a vertebra's body to its arch
 _BELOW_FADE_MM, _ABOVE_FADE_MM = 8.0, 4.0  # fading of a vertebra's values below and above its boundaries
 _BACK_MM, _FRONT_MM, _LEAST_PART = -40.0, 60.0, 0.1  # see `faded`
 # Wide bins for enhanced vessels, because cells that a thin vessel fills in part are darker. Narrow bins find fewer.
-_EDGES = np.array([
-    *(-2000, -950, -900, -800, -600, -400, -250, -160, -120, -90, -60, -30, -10, 0), *range(10, 110, 10),
-    *(120, 140, 160, 180, 200, 250, 300, 400, 600, 1000, 4000),
-], dtype=np.float32)  # fmt: skip
+_EDGES = np.array(
+    [
+        *(-2000, -950, -900, -800, -600, -400, -250, -160, -120, -90, -60, -30, -10, 0),
+        *range(10, 110, 10),
+        *(120, 140, 160, 180, 200, 250, 300, 400, 600, 1000, 4000),
+    ],
+    dtype=np.float32,
+)
 _MIDDLES = ((_EDGES[:-1] + _EDGES[1:]) / 2).clip(-1000, 1500)
 _WIDTHS = np.diff(_EDGES).clip(10, 200)
 # For each tissue: lowest and highest mean HU of a cell, and the softness of these limits in HU
 _TISSUES: dict[str, tuple[float, float, float]] = {
-    "bone": (110, 900, 60), "lung": (-960, -500, 80), "air": (-1100, -550, 150), "fat": (-150, -30, 30),
-    "soft": (-5, 200, 25), "vessel": (10, 420, 20), "artery": (10, 420, 20), "muscle": (5, 130, 25),
-    "fluid": (-20, 130, 20), "brain": (0, 90, 20),
-}  # fmt: skip
+    "bone": (110, 900, 60),
+    "lung": (-960, -500, 80),
+    "air": (-1100, -550, 150),
+    "fat": (-150, -30, 30),
+    "soft": (-5, 200, 25),
+    "vessel": (10, 420, 20),
+    "artery": (10, 420, 20),
+    "muscle": (5, 130, 25),
+    "fluid": (-20, 130, 20),
+    "brain": (0, 90, 20),
+}
 _ROUNDS = 3
 _CELLS_LIMIT = 30_000  # CT numbers are learnt from about this number of cells
 _LEAST, _SUREST = 0.004, 0.98
@@ -54,7 +65,11 @@ _DESCRIPTOR_LIMIT = 3.0  # largest log ratio
 def read_occupancy(grid: Grid, occupancy: Occupancy, shift_mm: float = 0.0, fading: bool = False) -> Field:
     """Return for each grid cell the fraction of patients in whom the structure lies at the cell's body coordinate.
 
-    shift_mm: added to the body height of each cell. fading: True for ribs; their front parts are shifted less.
+    Args:
+        grid: the grid.
+        occupancy: the structure in the atlas.
+        shift_mm: added to the body height of each cell.
+        fading: True for ribs; their front parts are shifted less.
     """
     if grid.body is None:
         return Field(occupancy.first, occupancy.share.astype(np.float32) / 255)
@@ -108,7 +123,14 @@ def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Fie
 
 
 def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.ndarray | None) -> Field:
-    """Correct `prior`, each cell's chance to belong to a structure, by the map's descriptors, if it has any."""
+    """Correct each cell's chance to belong to a structure by the map's descriptors, if it has any.
+
+    Args:
+        grid: the grid.
+        prior: the chances.
+        embedding: the map of the scan.
+        discriminant: (d + 1,) of the structure, or None.
+    """
     local = embedding.local
     if local is None or discriminant is None or len(discriminant) != len(local) + 1:
         return prior
@@ -229,10 +251,13 @@ def total_odds(grid: Grid, fields: list[Field]) -> Field:
 
 
 def among_others(grid: Grid, field: Field, total: Field, sharing: list[Field]) -> Field:
-    """Correct `field`, each cell's chance to belong to a structure, by the chances of the other structures.
+    """Correct each cell's chance to belong to a structure by the chances of the other structures.
 
-    total: `total_odds` of all structures, including this structure. sharing: fields of the structures that contain this
-    structure or are parts of it; these structures are ignored.
+    Args:
+        grid: the grid.
+        field: the chances.
+        total: `total_odds` of all structures, including this structure.
+        sharing: fields of the structures that contain this structure or are parts of it; these structures are ignored.
     """
     structure_odds = odds(field.values)
     rivals = total.values[grid.crop(field)] - structure_odds

@@ -34,7 +34,7 @@ from .qualifiers import (
     ZONES,
     Qualifier,
     denied,
-)  # fmt: skip
+)
 from .tokens import MOST_CHARACTERS, Span, Token, split_sentences, tokenise
 
 _BREAKS = frozenset(",:()[]")
@@ -261,7 +261,7 @@ def _bind_parts(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
 
 
 def _organ_of(words: Sequence[str], position: int, names: Sequence[Name]) -> tuple[Name | None, bool]:
-    """Return the place of which word `at`, such as "neck", may be a part; and whether it is a part of something.
+    """Return the place of which word `position`, such as "neck", may be a part; and whether it is a part of something.
 
     In "kidney in the pelvis", the pelvis is no part of the kidney. In "neck of the aneurysm", the place has no name.
     """
@@ -285,7 +285,7 @@ def _organ_of(words: Sequence[str], position: int, names: Sequence[Name]) -> tup
 
 
 def _longest(words: Sequence[str], start: int) -> Name | None:
-    """Return the longest name that begins at word `at`; None if no name does. Words such as "of" are skipped."""
+    """Return the longest name that begins at word `start`; None if no name does. Words such as "of" are skipped."""
     dictionary = load_dictionary()
     if words[start] not in dictionary.firsts:
         return None
@@ -330,8 +330,9 @@ def give_sides(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
 
 
 def _owner(words: Sequence[str], position: int, names: Sequence[Name]) -> Name | None:
-    """Return the name to which word number `at`, a side such as "left", belongs: the name that contains the word, or
-    else the next name if it is near, or else the former name if it is near, or else the next name at any distance."""
+    """Return the name to which word number `position`, a side such as "left", belongs: the name that contains the word,
+    or else the next name if it is near, or else the former name if it is near, or else the next name at any
+    distance."""
     before = after = None
     for name in names:
         if position in name.tokens:
@@ -350,7 +351,7 @@ def _shared_side(words: Sequence[str], last: Name, name: Name) -> str:
 
 
 def _is_part(part: Name, whole: Name) -> bool:
-    """Return whether `one` means a part of the place that `other` means, or `other` a part of the place of `one`."""
+    """Return whether `part` means a part of the place that `whole` means, or `whole` a part of the place of `part`."""
     return not (_wholes(part).isdisjoint(whole.names) and _wholes(whole).isdisjoint(part.names))
 
 
@@ -360,8 +361,15 @@ def _wholes(owner: Name) -> set[str]:
 
 def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int], typed: bool) -> list[Name]:
     """Stage 3: store with each name the part ("upper pole") or the relation ("behind") that the text states for it.
+
     Parts and sides that the search cannot use become `unused`; in a typed text, unknown words next to the name, too.
-    named: indices of the tokens that are in a name."""
+
+    Args:
+        words: the words of the sentence.
+        names: the names in these words.
+        named: indices of the tokens that are in a name.
+        typed: whether a user typed the text.
+    """
     result = []
     for name in names:
         before = _before(words, name.first, named)

@@ -88,7 +88,7 @@ class Place:
 
 
 def points_of(places: Sequence[tuple[str, Place]]) -> PointList:
-    """Return the places that a scan shows as points with descriptions. found: (text about the place, place)."""
+    """Return the places that a scan shows as points with descriptions. places: (text about the place, place)."""
     located = [(text, place) for text, place in places if place.point_ras is not None]
     descriptions = tuple(
         f"{text}: {place.status}, {place.probability:.0%}" + (f"; {place.doubt}" if place.doubt else "")

@@ -79,8 +79,10 @@ class Presence:
     def share(self, field: Field, shift_mm: float = 0.0, fading: bool = False) -> tuple[float, str]:
         """Return the fraction (0 to 1) of a field in the scan, and the side of the scan beyond which the rest lies.
 
-        field: field on the grid of the body frame. shift_mm: mm to add to this patient's body heights at the field.
-        fading: True for ribs, whose front ends are shifted less than their back ends.
+        Args:
+            field: field on the grid of the body frame.
+            shift_mm: mm to add to this patient's body heights at the field.
+            fading: True for ribs, whose front ends are shifted less than their back ends.
         """
         k, j, i = np.nonzero(field.values > 0.05 * max(float(field.values.max()), 1e-6))
         if not len(k):

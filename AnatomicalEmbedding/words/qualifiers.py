@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from .tokens import word_set
+
 
 @dataclass(frozen=True)
 class Qualifier:
@@ -32,27 +34,28 @@ class Qualifier:
         return phrases.get(self.kind, self.kind)
 
 
-ZONES = {
-    "upper": "upper", "superior": "upper", "cranial": "upper", "apical": "upper", "top": "upper", "high": "upper",
-    "lower": "lower", "inferior": "lower", "caudal": "lower", "basal": "lower", "low": "lower", "bottom": "lower",
-    "mid": "middle", "middle": "middle", "central": "middle", "interpolar": "middle",
-    "anterior": "anterior", "ventral": "anterior", "front": "anterior",
-    "posterior": "posterior", "dorsal": "posterior", "rear": "posterior",
-    "medial": "medial", "inner": "medial", "lateral": "lateral", "outer": "lateral",
-    "proximal": "proximal", "distal": "distal",
-}  # fmt: skip
-ZONE_NOUNS = frozenset([
-    "pole", "third", "half", "part", "portion", "aspect", "zone", "region", "end", "tip", "wall", "surface",
-    "margin", "border", "limb", "quarter", "segment", "side", "area", "level", "section", "edge"
-])  # fmt: skip
+_ZONE_WORDS = {
+    "upper": "upper superior cranial apical top high",
+    "lower": "lower inferior caudal basal low bottom",
+    "middle": "mid middle central interpolar",
+    "anterior": "anterior ventral front",
+    "posterior": "posterior dorsal rear",
+    "medial": "medial inner",
+    "lateral": "lateral outer",
+    "proximal": "proximal",
+    "distal": "distal",
+}
+ZONES = {word: zone for zone, words in _ZONE_WORDS.items() for word in words.split()}
+ZONE_NOUNS = word_set(
+    "pole third half part portion aspect zone region end tip wall surface margin border limb quarter segment side "
+    "area level section edge"
+)
 # Parts that the search cannot find. For "origin of the aorta" the answer is the aorta, with a remark on "origin".
-PARTS = frozenset([
-    "origin", "ostium", "orifice", "apex", "base", "tip", "root", "bifurcation", "confluence", "junction",
-    "insertion", "trunk", "branch", "artery", "vein", "duct", "nerve", "valve", "cusp", "leaflet", "septum", "wall",
-    "arch", "hilum", "isthmus", "head", "neck", "body", "tail", "dome", "cortex", "medulla", "capsule", "lobe",
-    "segment", "process", "crest", "shaft", "pedicle", "lamina", "tubercle", "condyle", "epicondyle", "stump", "pole",
-    "corner", "fundus", "pelvis",
-])  # fmt: skip
+PARTS = word_set(
+    "origin ostium orifice apex base tip root bifurcation confluence junction insertion trunk branch artery vein duct "
+    "nerve valve cusp leaflet septum wall arch hilum isthmus head neck body tail dome cortex medulla capsule lobe "
+    "segment process crest shaft pedicle lamina tubercle condyle epicondyle stump pole corner fundus pelvis"
+)
 # Phrases before a name that mean the space next to the named place; the phrases of two words come first.
 RELATIONS: dict[tuple[str, ...], str] = {
     **{(word, "to"): "above" for word in ("superior", "cranial", "cephalad")},
@@ -66,40 +69,40 @@ RELATIONS: dict[tuple[str, ...], str] = {
     **{(word,): "around" for word in ("near", "surrounding", "abutting")},
 }
 FINDING, PLACE = "finding", "place"
-SEEN = frozenset([
-    "detected", "observed", "seen", "found", "identified", "distinguished", "noted", "present", "demonstrated",
-    "visualized", "visualised", "evident", "selected", "encountered", "monitored", "followed",
-])  # fmt: skip
-_NO = frozenset(("no", "without", "not", "absent", "absence", "denies", "negative", "free", "neither", "nor"))
+SEEN = word_set(
+    "detected observed seen found identified distinguished noted present demonstrated visualized visualised evident "
+    "selected encountered monitored followed"
+)
+_NO = word_set("no without not absent absence denies negative free neither nor")
 _NEEDS = {"free": ("of", "from"), "negative": ("for",)}  # "free of" denies a finding, "free fluid" does not
 _NOT_ONLY = ("only", "just", "merely", "solely")  # "not only the liver" denies nothing
-_NOT = frozenset(("not", "n't"))
-_MISSING = frozenset(("absent", "missing", "removed", "resected"))
-TURNS = frozenset(("but", "however", "although", "except", "though", "while", "whereas", ";"))
-VERBS = frozenset([
-    "is", "are", "was", "were", "has", "have", "had", "does", "do", "can", "cannot", "could", "may", "show", "shows",
-    "showed", "demonstrate", "demonstrates", "contain", "contains", "contained", "reveal", "reveals", "revealed",
-    "appear", "appears", "appeared", "remain", "remains", "measure", "measures", "measured", "exhibit", "exhibits",
-    "seem", "seems", "lie", "lies", "harbors", "harbours",
-])  # fmt: skip
-_BEFORE_A_DENIAL = VERBS | {"be", "been", "there", "surgically", "congenitally"}
-_RELATIVE = frozenset(("which", "that", "who", "where", "as"))
-_NEW_SUBJECT = frozenset(("a", "an", "there", "one", "another"))
-_CONTRASTS = frozenset(("with", "only", "instead", "rather", "yet"))  # after a comma
-_SILENT = frozenset(
-    ["of", "the", "a", "an", "its", "this", "that", "left", "right", "both", "any", "evidence", "visible", "definite"]
+_NOT = word_set("not n't")
+_MISSING = word_set("absent missing removed resected")
+TURNS = word_set("but however although except though while whereas ;")
+VERBS = word_set(
+    "is are was were has have had does do can cannot could may show shows showed demonstrate demonstrates contain "
+    "contains contained reveal reveals revealed appear appears appeared remain remains measure measures measured "
+    "exhibit exhibits seem seems lie lies harbors harbours"
 )
+_BEFORE_A_DENIAL = VERBS | {"be", "been", "there", "surgically", "congenitally"}
+_RELATIVE = word_set("which that who where as")
+_NEW_SUBJECT = word_set("a an there one another")
+_CONTRASTS = word_set("with only instead rather yet")  # after a comma
+_SILENT = word_set("of the a an its this that left right both any evidence visible definite")
 # A place that follows one of these words is not the subject of the clause.
-LEADING = frozenset(("of", "in", "within", "at", "on", "to", "from", "near", "around"))
+LEADING = word_set("of in within at on to from near around")
 _FOLLOWING = frozenset(",:().;") | _BEFORE_A_DENIAL | SEEN | {"in", "on", "at"}
 # Findings that are part of place names: "no pleural effusion" does not mean that a place is missing.
-_FINDINGS = frozenset(("effusion", "hydrothorax", "pneumothorax", "hernia", "node"))
+_FINDINGS = word_set("effusion hydrothorax pneumothorax hernia node")
 
 
 def denied(words: Sequence[str], first: int, last: int, noun: bool = True) -> str:
     """Return PLACE if a clause denies a place, FINDING if the clause denies a finding in this place; else "".
 
-    The name of the place is words `first` to `last`. noun: False if the name is an adjective ("hepatic").
+    Args:
+        words: the words of the sentence.
+        first, last: indices of the first and the last word of the place's name.
+        noun: False if the name is an adjective ("hepatic").
     """
     start, end = _clause(words, first, last)
     words, first, last = words[start:end], first - start, last - start

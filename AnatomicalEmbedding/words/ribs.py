@@ -60,7 +60,13 @@ class Ribs:
     number: np.ndarray
 
     def prior(self, grid: Grid, name: str, usual: Field) -> Field | None:
-        """Make the field of rib `name`; None if the rib has under 6 cells. usual: the rib's field in the atlas."""
+        """Make the field of a rib; None if the rib has under 6 cells.
+
+        Args:
+            grid: the grid of the scan.
+            name: such as "rib_left_5".
+            usual: the rib's field in the atlas.
+        """
         _, side, number = name.split("_")
         is_rib = (self.side == SIDES.index(side)) & (self.number == int(number))
         if is_rib.sum() < _FEWEST:
@@ -85,7 +91,13 @@ def _put(values: np.ndarray, cells: np.ndarray, value: float) -> None:
 
 
 def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
-    """Find the ribs of a scan. Return None if the spine, the CT numbers, bone or the ribs of the atlas are missing."""
+    """Find the ribs of a scan. Return None if the spine, the CT numbers, bone or the ribs of the atlas are missing.
+
+    Args:
+        grid: the grid of the scan.
+        atlas: where ribs lie in the average body.
+        spine: the vertebrae of the scan, or None.
+    """
     usual = None if spine is None or grid.hu is None else _usual_ribs(atlas)
     if usual is None:
         return None

@@ -6,6 +6,12 @@ import re
 import unicodedata
 from dataclasses import dataclass
 
+
+def word_set(words: str) -> frozenset[str]:
+    """Return the words of a text, which spaces separate."""
+    return frozenset(words.split())
+
+
 MOST_CHARACTERS = 30_000  # ten times a long report; read within a second
 _LONGEST_SENTENCE = 800  # characters; longer sentences are read in pieces, to limit the time
 _SENTENCE_END = re.compile(r"(?<![0-9])[.!?](?=\s|$)|[.!?](?=\s+[A-Z]|\s*$)|[;\n\r]+")
@@ -17,21 +23,40 @@ _WORD = re.compile(
     r"|[0-9]+|[a-z]+|[^\s_]"
 )
 _ROMAN = {
-    "i": "1", "ii": "2", "iii": "3", "iv": "4", "v": "5", "vi": "6", "vii": "7", "viii": "8", "iva": "4a", "ivb": "4b",
-}  # fmt: skip
+    "i": "1",
+    "ii": "2",
+    "iii": "3",
+    "iv": "4",
+    "v": "5",
+    "vi": "6",
+    "vii": "7",
+    "viii": "8",
+    "iva": "4a",
+    "ivb": "4b",
+}
 _NUMBERED = ("segment", "level", "station")
-_NODE = {
-    "lymph", "node", "nodes", "nodal", "lymphadenopathy", "lymphadenopathies", "adenopathy", "adenopathies", "lap",
-    "laps", "ln", "lns", "lymphnode", "lymphnodes", "lymphonodus",
-}  # fmt: skip
-_SAME = {
-    "oesophagus": "esophagus", "oesophageal": "esophageal", "caecum": "cecum", "coeliac": "celiac", "rt": "right",
-    "lt": "left", "abdominopelvic": "abdomen", "hiler": "hilar",
-    "seg": "segment", "sg": "segment", "segments": "segment", "stations": "station",
-    "levels": "level", "ribs": "rib", "vertebrae": "vertebra", "vertebras": "vertebra", "bilaterally": "bilateral",
-    "dextra": "right", "dexter": "right", "dextrum": "right", "sinistra": "left", "sinister": "left",
-    "sinistrum": "left", "lobi": "lobe", "lobus": "lobe", "lobes": "lobe",
-}  # fmt: skip
+_NODE = word_set(
+    "lymph node nodes nodal lymphadenopathy lymphadenopathies adenopathy adenopathies lap laps ln lns lymphnode "
+    "lymphnodes lymphonodus"
+)
+_OTHER_FORMS = {
+    "esophagus": "oesophagus",
+    "esophageal": "oesophageal",
+    "cecum": "caecum",
+    "celiac": "coeliac",
+    "abdomen": "abdominopelvic",
+    "hilar": "hiler",
+    "right": "rt dextra dexter dextrum",
+    "left": "lt sinistra sinister sinistrum",
+    "bilateral": "bilaterally",
+    "segment": "seg sg segments",
+    "station": "stations",
+    "level": "levels",
+    "rib": "ribs",
+    "vertebra": "vertebrae vertebras",
+    "lobe": "lobi lobus lobes",
+}
+_SAME = {form: word for word, forms in _OTHER_FORMS.items() for form in forms.split()}
 
 
 @dataclass(frozen=True)
@@ -96,7 +121,7 @@ def tokenise(text: str, offset: int = 0) -> list[Token]:
 
 
 def _before_a_number(tokens: list[Token]) -> bool:
-    """Return whether the next word may be a Roman numeral, because `found` ends like "segment" or "segments 5 and"."""
+    """Return whether the next word may be a Roman numeral, because `tokens` ends like "segment" or "segments 5 and"."""
     if tokens[-1].word in _NUMBERED:
         return True
     listed = tokens[-1].word in ("-", "/", "and", ",") and len(tokens) > 2 and tokens[-2].word[:1].isdigit()

@@ -32,7 +32,12 @@ def convolve(
     stride: Sequence[int] = (1, 1, 1),
     padding: Sequence[int] = (0, 0, 0),
 ) -> torch.Tensor:
-    """Compute F.conv3d of x (b, c, k, j, i). Like `Convolution`, it uses oneDNN on a CPU without gradients."""
+    """Compute F.conv3d. Like `Convolution`, it uses oneDNN on a CPU without gradients.
+
+    Args:
+        x: (b, c, k, j, i).
+        weight, bias, stride, padding: as in F.conv3d.
+    """
     if not _by_onednn(x):
         return F.conv3d(x, weight, bias, stride, padding)
     kind = fast_dtype(x.device) if max(stride) < weight.shape[-1] else torch.float32

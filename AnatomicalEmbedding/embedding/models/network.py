@@ -219,10 +219,12 @@ class EmbeddingNetwork(nn.Module):
         return _UnitLength.apply(_in_safe_precision(self.global_, coarse).float())
 
     def finish(self, coarse: torch.Tensor, fine: torch.Tensor, x: torch.Tensor, descriptors: bool = True) -> Features:
-        """Run the last decoder resolution, then compute coordinate, local descriptor and organs.
+        """Run the last decoder step, then compute coordinate, local descriptor and organs.
 
-        coarse, fine: outputs of the methods `coarse` and `fine`. x: network input. descriptors: if False, only the
-        coordinate is computed.
+        Args:
+            coarse, fine: outputs of the methods `coarse` and `fine`.
+            x: network input.
+            descriptors: if False, only the coordinate is computed.
         """
         up = self.decoder[-1](_join(self.up[-1](coarse), fine))
         coordinate = None
@@ -324,7 +326,12 @@ def _join(upsampled: torch.Tensor, skip: torch.Tensor) -> torch.Tensor:
 
 
 def piecewise_linear(x: torch.Tensor, knots: tuple[float, ...], values: tuple[float, ...]) -> torch.Tensor:
-    """Apply the piecewise-linear function through the points (knots, values). Beyond the end knots, it is constant."""
+    """Apply a piecewise-linear function. Beyond the end knots, it is constant.
+
+    Args:
+        x: places at which the function is computed.
+        knots, values: the points through which it runs.
+    """
     y = torch.full_like(x, values[0])
     for k0, k1, v0, v1 in zip(knots[:-1], knots[1:], values[:-1], values[1:], strict=True):
         y.add_(x.clamp(k0, k1).sub_(k0), alpha=(v1 - v0) / (k1 - k0))

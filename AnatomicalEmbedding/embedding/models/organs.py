@@ -55,9 +55,13 @@ class OrganHead(nn.Module):
     ) -> torch.Tensor:
         """Compute probabilities (b, n, k/4, j/4, i/4) of n organs; 1 minus their sum is the probability of "no organ".
 
-        x: (b, 1, k, j, i) network input. coordinate, fine: stride 4. coarse: stride 8, always of the whole scan.
-        local: stride 2. cells: the part of the scan that all inputs except `coarse` show, as slices k, j, i in cells
-        of stride 4; default: the part starts at cell 0.
+        Args:
+            x: (b, 1, k, j, i) network input.
+            coordinate, fine: stride 4.
+            coarse: stride 8, always of the whole scan.
+            local: stride 2.
+            cells: the part of the scan that all inputs except `coarse` show, as slices k, j, i in cells of stride 4;
+                default: the part starts at cell 0.
         """
         return self.logits(F.avg_pool3d(x, 2), coordinate, fine, coarse, local, cells).float().softmax(1)[:, 1:]
 
@@ -83,7 +87,12 @@ class OrganHead(nn.Module):
         local: torch.Tensor,
         cells: Sequence[slice] = (),
     ) -> torch.Tensor:
-        """Compute logits for `forward`, (b, 1 + n, ...); channel 0: "no organ". image: input averaged to stride 2."""
+        """Compute logits for `forward`, (b, 1 + n, ...); channel 0: "no organ".
+
+        Args:
+            image: network input, averaged to stride 2.
+            coordinate, fine, coarse, local, cells: as in `forward`.
+        """
         where = cells or [slice(n) for n in fine.shape[2:]]
         context = F.interpolate(self.context(coarse), scale_factor=2, mode="trilinear")[(..., *where)]
         # the first layer, computed in parts, so that stride-2 cells need not be rearranged into channels

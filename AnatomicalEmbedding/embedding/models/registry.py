@@ -82,7 +82,11 @@ def _calibration(weights: Path, sha256: str) -> Calibration | None:
 def write_weights(network: EmbeddingNetwork, path: Path, name: str, card: dict) -> str:
     """Write weights in float16. Returns the SHA-256 of the file.
 
-    card: content of the model card, as JSON values: recipe, data, steps, figures.
+    Args:
+        network: the network with its weights.
+        path: the file.
+        name: name of the weights.
+        card: content of the model card, as JSON values: recipe, data, steps, figures.
     """
     state = {
         key: (value.half() if value.is_floating_point() and "running" not in key else value).cpu()
