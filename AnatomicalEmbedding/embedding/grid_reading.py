@@ -11,6 +11,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+_CHUNK_DISTANCES = 30_000_000  # distances in memory at a time: 120 MB
+
 
 def read_linear(grids: torch.Tensor, cells: torch.Tensor) -> torch.Tensor:
     """Interpolate grids (b, c, k, j, i) linearly. cells: (b, n, 3) fractional i, j, k. Returns values (b, n, c)."""
@@ -60,7 +62,7 @@ def read_rows(rows: torch.Tensor, shape: torch.Size, cells: torch.Tensor) -> tor
     return values
 
 
-def flat_index(cells: torch.Tensor, shape: torch.Size) -> tuple[torch.Tensor, torch.Tensor]:
+def flat_index(cells: torch.Tensor, shape: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the row number (...) of each integer cell (..., 3), and whether the cell is inside a grid of size `shape`.
 
     A cell outside the grid gets the row of the nearest border cell.
@@ -83,6 +85,28 @@ def rows_of(grid: torch.Tensor) -> torch.Tensor:
 def in_rows(grid: torch.Tensor) -> torch.Tensor:
     """Store the c values of each cell of a grid (c, k, j, i) adjacent in memory. This makes `rows_of` fast."""
     return grid.movedim(0, -1).contiguous().movedim(-1, 0)
+
+
+def to_parts(cells: torch.Tensor, parts: int) -> torch.Tensor:
+    """Convert places in cells to places in the parts of cells. parts: number of parts of a cell along each axis."""
+    return (cells + 0.5) * parts - 0.5
+
+
+def to_cells(places: torch.Tensor, parts: int) -> torch.Tensor:
+    """Convert places in the parts of cells to places in cells; see `to_parts`."""
+    return (places + 0.5) / parts - 0.5
+
+
+def nearest_rows(query: torch.Tensor, rows: torch.Tensor, half_squares: torch.Tensor) -> torch.Tensor:
+    """Return the index (n,) of the nearest row for each row of a query.
+
+    Args:
+        query: (n, c).
+        rows: (m, c).
+        half_squares: (m,) half of the squared length of each of `rows`.
+    """
+    chunk = max(1, _CHUNK_DISTANCES // len(rows))
+    return torch.cat([torch.addmm(half_squares, part, rows.T, alpha=-1).argmin(1) for part in query.split(chunk)])
 
 
 def reach_of(radius_mm: float, cell_mm: np.ndarray) -> np.ndarray:

@@ -26,7 +26,8 @@ from .map import EmbeddingMap, Provenance
 from .models.convolution import fold_norms
 from .models.network import LOCAL_STRIDE, STRIDE, EmbeddingNetwork, Features
 from .models.registry import find_weights
-from .organs import anchored, organ_boxes
+from .organ_anchors import anchored
+from .organ_boxes import organ_boxes
 from .orientation import doubtful_axes, find_faults, orientation_of, turn_over
 from .spine_reading import read_spine
 from .working_grid import axis_matrix, grey_values_of

@@ -19,7 +19,7 @@ from ..errors import MapError, PointsError
 from ..scan.geometry import in_grid, transform_points
 from ..spine.vertebrae import Spine
 from .calibration import Calibration, find_calibration
-from .grid_reading import read_linear, read_rows, rows_of
+from .grid_reading import read_linear, read_rows, rows_of, to_parts
 from .map_file import Provenance, read_map_file, write_map_file
 
 _CHUNK_POINTS = 512  # number of points whose distances to all body cells are computed at a time
@@ -69,6 +69,11 @@ class EmbeddingMap:
     def cell_mm(self) -> np.ndarray:
         """(3,) size of a cell along R, A, S, in mm."""
         return np.diag(self.cell_to_ras)[:3]
+
+    def part_mm(self, parts: int) -> tuple[float, float, float]:
+        """Return the size of each part of a cell, mm, if every cell is divided into `parts` along each axis."""
+        x, y, z = (float(size) / parts for size in self.cell_mm)
+        return x, y, z
 
     @cached_property
     def ras_to_cell(self) -> np.ndarray:
@@ -226,7 +231,7 @@ class EmbeddingMap:
         if self.local is None:
             raise MapError(f"{self.provenance.scan or 'the scan'}: the map has no descriptors; use other weights.")
         place = torch.from_numpy(transform_points(self.ras_to_cell, points))
-        return F.normalize(read_rows(self.local_rows, self.local.shape[1:], (place + 0.5) * 2 - 0.5), dim=1)
+        return F.normalize(read_rows(self.local_rows, self.local.shape[1:], to_parts(place, 2)), dim=1)
 
     def save(self, path: str | Path) -> None:
         """Write the map as one file, see `map_file`. Raises MapError if the file cannot be written."""

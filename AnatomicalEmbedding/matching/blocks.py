@@ -17,7 +17,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..embedding.grid_reading import box_offsets, flat_index, peak_offsets, reach_of, read_rows
+from ..embedding.grid_reading import box_offsets, flat_index, peak_offsets, reach_of, read_rows, to_cells, to_parts
 from ..embedding.map import EmbeddingMap
 from ..errors import MapError
 from .target_batch import TargetRows
@@ -109,7 +109,7 @@ class _Layout:
         self.size = size = nodes.amax(0) + reach - self.low + 1
         reached = nodes[:, None] + self.displacements - self.low
         # (m, d): for each node and displacement, the number of the reached cell in the box
-        cells = reached[..., 0] + size[0] * (reached[..., 1] + size[1] * reached[..., 2])
+        cells, _ = flat_index(reached, size.tolist()[::-1])
         plane, self.groups, pick, done = int(size[0] * size[1]), [], torch.empty_like(cells), 0
         for members in torch.arange(len(nodes)).tensor_split(_GROUPS):
             first, last = int(members[0]), int(members[-1]) + 1
@@ -123,8 +123,8 @@ class _Layout:
 
 def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
     """Read the template's descriptors on a lattice around each of n points. cells: (n, 3) i, j, k of the points."""
-    layout = _Layout(_local_mm(template))
-    place = (cells.double() + 0.5) * 2 - 0.5  # in local cells
+    layout = _Layout(template.part_mm(2))
+    place = to_parts(cells.double(), 2)
     around = place[:, None] + layout.nodes + layout.dither
     descriptors = read_rows(template.local_rows, template.local.shape[1:], around)
     index, on_grid = flat_index(around.round().long(), template.local_body.shape)
@@ -139,8 +139,8 @@ def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) ->
         rows: the target of each point.
         first_cells: (n, 3) i, j, k of the first answers in the target.
     """
-    layout = _Layout(_local_mm(rows.maps[0]))
-    first = (first_cells.double() + 0.5) * 2 - 0.5
+    layout = _Layout(rows.maps[0].part_mm(2))
+    first = to_parts(first_cells.double(), 2)
     answers = _in_parts(blocks, rows, first, first, layout)
     # an answer far from the first answer may lie at the border of the box: search again around the new answer
     moved = torch.nonzero(answers.moved_mm > _AGAIN_MM).flatten()
@@ -148,7 +148,7 @@ def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) ->
         again = _in_parts(blocks.select(moved), rows.select(moved), answers.cells[moved], first[moved], layout)
         for name in ("cells", "similarity", "spread_mm", "moved_mm"):
             getattr(answers, name)[moved] = getattr(again, name)
-    return replace(answers, cells=(answers.cells + 0.5) / 2 - 0.5)
+    return replace(answers, cells=to_cells(answers.cells, 2))
 
 
 def _in_parts(
@@ -178,7 +178,7 @@ def _in_parts(
 def _match(
     blocks: Blocks, rows: TargetRows, centres: torch.Tensor, first: torch.Tensor, layout: _Layout
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    local_mm = torch.tensor(_local_mm(rows.maps[0]))
+    local_mm = torch.tensor(rows.maps[0].part_mm(2))
     start = centres.round().long()
     similarity, body = _similarities(blocks.descriptors, rows, start + layout.low, layout)
     similarity, in_body = (
@@ -269,8 +269,3 @@ def _agree(place: torch.Tensor, displaced: torch.Tensor, trust: torch.Tensor) ->
         weight = trust / (1 + (error / knee.clamp_min(_FIT_KNEE_MM)).square())
     spread = ((error.square() * trust).sum(1) / trust.sum(1).clamp_min(1e-12)).sqrt()
     return fit[:, 3], spread
-
-
-def _local_mm(embedding: EmbeddingMap) -> tuple[float, float, float]:
-    x, y, z = (float(s) / 2 for s in embedding.cell_mm)
-    return x, y, z

@@ -7,7 +7,7 @@ was found by body coordinates. Similar places far away lie outside the box.
 import numpy as np
 import torch
 
-from ..embedding.grid_reading import box_offsets, flat_index, peak_offsets, reach_of
+from ..embedding.grid_reading import box_offsets, flat_index, peak_offsets, reach_of, to_cells, to_parts
 from ..embedding.map import EmbeddingMap
 from .target_batch import TargetRows
 
@@ -30,13 +30,13 @@ def refine(query: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tuple[
     local_mm = rows.maps[0].cell_mm / 2
     reach = reach_of(_RADIUS_MM, local_mm)
     size = max(1, _CHUNK_SIMILARITIES // (int(np.prod(2 * reach + 1)) * query.shape[1]))
-    first = (cells.double() + 0.5) * 2 - 0.5  # in local cells (half cells)
+    first = to_parts(cells.double(), 2)  # in half cells
     parts = [
         _peak_near(q, f, reach, torch.from_numpy(local_mm), part)
         for q, f, part in zip(query.split(size), first.split(size), rows.split(size), strict=True)
     ]
     places, similarity = (torch.cat(values) for values in zip(*parts, strict=True))
-    return (places + 0.5) / 2 - 0.5, similarity
+    return to_cells(places, 2), similarity
 
 
 def _peak_near(

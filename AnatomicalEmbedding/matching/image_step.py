@@ -13,7 +13,7 @@ from functools import cache
 
 import torch
 
-from ..embedding.grid_reading import peak_offsets, read_linear
+from ..embedding.grid_reading import flat_index, peak_offsets, read_linear, to_parts
 from ..embedding.map import EmbeddingMap
 from .target_batch import TargetRows
 
@@ -51,7 +51,7 @@ class _Layout:
         axes = [torch.arange(-int(r), int(r) + 1) for r in reach.flip(0)]
         self.box = torch.cartesian_prod(*axes).flip(1)
         voxels = (self.moves[:, None] + self.window + reach).long()
-        self.cell = (voxels[..., 0] + size[0] * (voxels[..., 1] + size[1] * voxels[..., 2])).flatten()
+        self.cell = flat_index(voxels, size.tolist()[::-1])[0].flatten()
         farthest = self.moves.amax(0).long()
         self.shape = (2 * farthest + 1).tolist()
         i, j, k = (self.moves.long() + farthest).unbind(1)
@@ -71,7 +71,7 @@ def read_windows(template: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
     window's standard deviation. The scalar product with a target window, divided by the standard deviation of the
     target window, is the correlation of the two windows.
     """
-    layout = _Layout(_voxel_mm(template))
+    layout = _Layout(template.part_mm(template.voxels_per_cell))
     window = _read(template, cells, layout.window)
     window = window - (window @ layout.weight)[:, None]
     return window * layout.weight / (window.square() @ layout.weight + _FLAT).sqrt()[:, None]
@@ -85,7 +85,8 @@ def sharpen(windows: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tor
         rows: the target of each answer.
         cells: (n, 3) answers, in target cells.
     """
-    layout = _Layout(_voxel_mm(rows.maps[0]))
+    voxels_per_cell = rows.maps[0].voxels_per_cell
+    layout = _Layout(rows.maps[0].part_mm(voxels_per_cell))
     correlation = torch.empty(len(cells), len(layout.moves))
     values = torch.empty(len(layout.cell))
     for n, (target, window, cell) in enumerate(zip(rows, windows, cells.split(1), strict=True)):
@@ -103,17 +104,11 @@ def sharpen(windows: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tor
     in_box = torch.full((len(best), math.prod(layout.shape)), -torch.inf)
     in_box[:, layout.place] = judged
     move = (layout.moves[best] + peak_offsets(in_box, layout.place[best], layout.shape)) * clear[:, None]
-    return cells + move.double() / rows.maps[0].voxels_per_cell
+    return cells + move.double() / voxels_per_cell
 
 
 def _read(embedding: EmbeddingMap, cells: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
     """Return the grey values (n, m) of m voxels around each of n places in an image. cells: (n, 3) i, j, k of the
     places, in cells of the map. offsets: (m, 3) voxels, from a place to the voxels that are read."""
-    every = embedding.voxels_per_cell
-    voxels = ((cells.double() + 0.5) * every - 0.5).float()[:, None] + offsets
+    voxels = to_parts(cells.double(), embedding.voxels_per_cell).float()[:, None] + offsets
     return read_linear(embedding.grey_values, voxels.view(1, -1, 3)).view(voxels.shape[:2])
-
-
-def _voxel_mm(embedding: EmbeddingMap) -> tuple[float, float, float]:
-    x, y, z = (float(s) / embedding.voxels_per_cell for s in embedding.cell_mm)
-    return x, y, z

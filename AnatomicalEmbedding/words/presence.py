@@ -9,6 +9,7 @@ import torch
 
 from ..anatomy.terms import load_terms
 from ..embedding.coverage import body_points, robust_affine
+from ..embedding.grid_reading import nearest_rows
 from ..embedding.map import EmbeddingMap
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas, Occupancy
 from .derived_places import field_by_recipe
@@ -19,7 +20,6 @@ _EVERY = 3  # every third frame cell along each axis is mapped into the scan
 _BLOCK = 2  # map cells along each side of a block; the mean of a block is a reference point
 _BLOCKS_LIMIT = 2000
 _DIRECTIONS = ("left", "right", "posterior", "anterior", "inferior", "superior")
-_CHUNK = 8192
 
 
 class FrameFields:
@@ -71,9 +71,7 @@ class Presence:
     def _to_ras(self, places: np.ndarray) -> np.ndarray:
         """Convert places (n, 3) of the body frame, mm, to places (n, 3) in the scan, RAS mm."""
         query = torch.from_numpy(places - self._middle).float()
-        nearest = torch.cat(
-            [torch.addmm(self._half_squares, part, self._blocks.T, alpha=-1).argmin(1) for part in query.split(_CHUNK)]
-        ).numpy()
+        nearest = nearest_rows(query, self._blocks, self._half_squares).numpy()
         return self._ras[nearest] + (places - self._body[nearest]) @ self._back
 
     def share(self, field: Field, shift_mm: float = 0.0, fading: bool = False) -> tuple[float, str]:

@@ -103,9 +103,8 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
         return None
     index, body, among = _bone_of_ribs(grid, usual)
     place = grid.origin + grid.step * index
-    aside, ahead = (
-        place[:, axis] - np.interp(place[:, 2], spine.course[:, 2], spine.course[:, axis]) for axis in (0, 1)
-    )
+    right, front = spine.middle_at(place[:, 2])
+    aside, ahead = place[:, 0] - right, place[:, 1] - front
     beside = (np.abs(aside) > _VERTEBRA_MM[0]) | (ahead > _VERTEBRA_MM[1])
     index, body, place, aside, ahead, among = (
         half_cells[beside] for half_cells in (index, body, place, aside, ahead, among)

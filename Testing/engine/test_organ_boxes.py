@@ -7,7 +7,7 @@ import pytest
 import torch
 from small_models import analytic_map
 
-from AnatomicalEmbedding.embedding.organs import organ_boxes
+from AnatomicalEmbedding.embedding.organ_boxes import organ_boxes
 from AnatomicalEmbedding.structures.locating import locate, make_example
 from AnatomicalEmbedding.structures.organ_evidence import near_organs, sides_by_organ
 

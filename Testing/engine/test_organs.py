@@ -11,7 +11,7 @@ from small_models import small_network
 from training_scans import SPACING_MM, make_sampler, tiny_recipe
 
 from AnatomicalEmbedding.embedding.inference import Model
-from AnatomicalEmbedding.embedding.organs import anchored
+from AnatomicalEmbedding.embedding.organ_anchors import anchored
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
 from AnatomicalEmbedding.training.frames import STILL
 from AnatomicalEmbedding.training.organs import (

@@ -1,0 +1,71 @@
+"""Finds the boxes of organs in the output of the organ head."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import SimpleITK as sitk
+import torch
+
+# A **share** is the fraction of a cell that an organ fills. A side of the organ's box lies where the largest share in a
+# layer of cells passes this value.
+_INSIDE = 0.5
+_CONNECTED = 0.35  # an organ's connected part consists of cells that the organ fills to at least this share
+_THINNEST = 0.1  # cells; a thinner box is a single cell whose share is close to _INSIDE
+
+
+def organ_boxes(organs: torch.Tensor, names: Sequence[str], cell_to_ras: np.ndarray) -> dict[str, np.ndarray]:
+    """Find the box, (2, 3) RAS mm, around the largest connected part of each organ that the scan shows.
+
+    Args:
+        organs: (n, k, j, i) share of each cell that each organ fills.
+        names: names of the n organs.
+        cell_to_ras: (4, 4), without rotation.
+    """
+    boxes: dict[str, np.ndarray] = {}
+    visible = torch.nonzero(organs.amax((1, 2, 3)) > _INSIDE).flatten()
+    if not len(visible):
+        return boxes
+    shares = organs[visible].numpy()
+    for number, share, parts in zip(visible.tolist(), shares, _connected_parts(shares > _CONNECTED), strict=True):
+        cells = _box_in_cells(share, parts)
+        if cells is not None:
+            boxes[names[number]] = np.round(cells * np.diag(cell_to_ras)[:3] + cell_to_ras[:3, 3], 2)
+    return boxes
+
+
+def _connected_parts(masks: np.ndarray) -> np.ndarray:
+    """Return (n, k, j, i): the number of the connected part that contains each cell, from 1; 0 outside the masks."""
+    # The masks are stacked along k with empty layers between them: one call of SimpleITK is faster than n calls.
+    picture = np.pad(masks, ((0, 0), (0, 1), (0, 0), (0, 0))).astype(np.uint8)
+    labels = sitk.ConnectedComponent(sitk.GetImageFromArray(picture.reshape(-1, *picture.shape[2:])), True)
+    return sitk.GetArrayFromImage(labels).reshape(picture.shape)[:, :-1]
+
+
+def _box_in_cells(share: np.ndarray, parts: np.ndarray) -> np.ndarray | None:
+    """Return the lowest and the highest i, j, k (2, 3), as decimal numbers, of an organ's largest connected part; None
+    if no share is above 0.5 or the part is too thin. share: (k, j, i), share of each cell that the organ fills. parts:
+    (k, j, i), number of each cell's connected part, or 0."""
+    weight = np.bincount(parts.ravel(), weights=share.ravel())
+    weight[0] = 0
+    part = parts == weight.argmax()
+    neighbourhood = part.copy()  # the part and its neighbours; SimpleITK would need 20 times as long for so few cells
+    for axis in range(3):
+        inner, along = np.swapaxes(part, 0, axis), np.swapaxes(neighbourhood, 0, axis)
+        along[1:] |= inner[:-1]
+        along[:-1] |= inner[1:]
+    share = share * neighbourhood
+    if share.max() <= _INSIDE:
+        return None
+    faces = []
+    for axis in (2, 1, 0):
+        across = share.max(axis=tuple(across_axis for across_axis in range(3) if across_axis != axis))
+        first, last = np.flatnonzero(across > _INSIDE)[[0, -1]]
+        low, high = first - 0.5, last + 0.5
+        if first > 0:
+            low = first - 1 + (_INSIDE - across[first - 1]) / (across[first] - across[first - 1])
+        if last < len(across) - 1:
+            high = last + (across[last] - _INSIDE) / (across[last] - across[last + 1])
+        if high - low < _THINNEST:
+            return None
+        faces.append((low, high))
+    return np.array(faces).T

@@ -1,0 +1,49 @@
+"""Fits affine functions to the body coordinates around places of a map, which averages out errors of the map."""
+
+from dataclasses import dataclass
+
+import torch
+
+from ..embedding.grid_reading import box_offsets, flat_index, reach_of
+from ..embedding.map import EmbeddingMap
+from .target_batch import TargetRows
+
+_RADIUS_MM = 24.0  # cells within this distance of a place take part in the fit
+_SIGMA_MM = 14.0
+_LEAST = 1e-6
+_ENOUGH = 4.0  # least sum of the cells' weights, because the fit has four unknowns for each coordinate
+
+
+@dataclass(frozen=True)
+class LocalAffine:
+    """Affine functions that give the body coordinate near n places: coordinate(place + d mm) = value + slope @ d.
+
+    value: (n, 3) body coordinate at the place. slope: (n, 3, 3) change of the body coordinate per mm along R, A, S.
+    supported: (n,) bool, False if too few body cells lie around a place.
+    """
+
+    value: torch.Tensor
+    slope: torch.Tensor
+    supported: torch.Tensor
+
+
+def fit_around(rows: TargetRows, cells: torch.Tensor) -> LocalAffine:
+    """Fit an affine function to the body coordinates around each place. cells: (n, 3) places, in cell indices."""
+    cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
+    cells = cells.double()
+    around = cells.round().long()[:, None] + box_offsets(reach_of(_RADIUS_MM, rows.maps[0].cell_mm))
+    values = rows.read(_coordinates_and_body, around).double()
+    distance_mm = (around - cells[:, None]) * cell_mm
+    weight = torch.exp(-distance_mm.square().sum(-1) / (2 * _SIGMA_MM**2)) * values[..., 3]
+    design = torch.cat([distance_mm, torch.ones_like(distance_mm[..., :1])], dim=-1)
+    weighted = (design * weight[..., None]).transpose(1, 2)
+    # Along A, a film has only one cell. There, and only there, this small prior decides: 1 mm of coordinate per mm.
+    prior = _LEAST * torch.eye(4, dtype=torch.double)
+    solution = torch.linalg.solve(weighted @ design + prior, weighted @ values[..., :3] + prior[:, :3])  # (n, 4, 3)
+    return LocalAffine(solution[:, 3], solution[:, :3].transpose(1, 2), weight.sum(1) > _ENOUGH)
+
+
+def _coordinates_and_body(embedding: EmbeddingMap, cells: torch.Tensor) -> torch.Tensor:
+    """Return (n, m, 4) for cells i, j, k (n, m, 3): the body coordinate and 1 in a body cell, otherwise four zeros."""
+    index, inside = flat_index(cells, embedding.body.shape)
+    return embedding.coordinate_rows[index] * inside[..., None]
