@@ -35,7 +35,7 @@ class Tables:
         return "\n\n".join(blocks)
 
     def markdown(self) -> str:
-        """Return the result as Markdown tables, each with a heading of level 3."""
+        """Return the result as Markdown tables, each with a heading "###"."""
         blocks = []
         for heading, rows, notes in self.sections():
             lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]

@@ -50,15 +50,15 @@ PLANES = (AXIAL, CORONAL, SAGITTAL)
 
 @dataclass(frozen=True)
 class Window:
-    """Display window. level: HU shown as mid-grey. width: HU between black and white."""
+    """Display window. centre: HU shown as mid-grey. width: HU between black and white."""
 
     name: str
-    level: float
+    centre: float
     width: float
 
     def to_grey(self, hu: np.ndarray) -> np.ndarray:
         """Convert HU to grey values, uint8 of the same shape."""
-        scaled = (np.asarray(hu, dtype=np.float32) - self.level) / self.width + 0.5
+        scaled = (np.asarray(hu, dtype=np.float32) - self.centre) / self.width + 0.5
         return np.rint(np.clip(scaled, 0.0, 1.0) * 255.0).astype(np.uint8)
 
 

@@ -18,9 +18,9 @@ _CUT_SHARE = 0.4
 
 def augment(hu: torch.Tensor, spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator) -> torch.Tensor:
     """Convert a crop from HU (k, j, i) to network input 0..1 (k, j, i), with the random changes of the recipe."""
-    table = torch.from_numpy(_level_table(spec, network, rng)).to(hu.device)
-    level = (hu - (_LOWEST_HU - 0.5)).clamp_(0, len(table) - 1).to(torch.int32)  # to the nearest integer HU
-    x = table.index_select(0, level.flatten()).view(hu.shape)
+    table = torch.from_numpy(_input_table(spec, network, rng)).to(hu.device)
+    row = (hu - (_LOWEST_HU - 0.5)).clamp_(0, len(table) - 1).to(torch.int32)  # to the nearest integer HU
+    x = table.index_select(0, row.flatten()).view(hu.shape)
     if rng.random() < spec.filter_probability:
         smooth = _mean_of_27(x)
         x = smooth if rng.random() < 0.5 else x + (x - smooth) * rng.uniform(0, 1.5)
@@ -52,7 +52,7 @@ def _mean_of_27(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def _level_table(spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator) -> np.ndarray:
+def _input_table(spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator) -> np.ndarray:
     """Return the network input of each integer HU from _LOWEST_HU to _HIGHEST_HU, with random changes of contrast."""
     hu = np.arange(_LOWEST_HU, _HIGHEST_HU + 1, dtype=np.float64)
     if rng.random() < spec.hu_remap_probability:
@@ -60,11 +60,11 @@ def _level_table(spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Ge
     if rng.random() < spec.window_probability:
         low, high = (rng.uniform(ends[0], ends[1]) for ends in (spec.window_low, spec.window_high))
         if network.normalise_output:  # as in the paper of APE, the window is stretched over the whole input range
-            level = (hu.clip(low, high) - low) / (high - low)
+            grey = (hu.clip(low, high) - low) / (high - low)
         else:
-            level = np.interp(hu.clip(low, high), network.hu_knots, network.level_knots)
+            grey = np.interp(hu.clip(low, high), network.hu_knots, network.level_knots)
     else:
-        level = np.interp(hu, network.hu_knots, network.level_knots)
+        grey = np.interp(hu, network.hu_knots, network.level_knots)
     if rng.random() < spec.gamma_probability:
-        level = level ** rng.uniform(spec.gamma[0], spec.gamma[1])
-    return level.astype(np.float32)
+        grey = grey ** rng.uniform(spec.gamma[0], spec.gamma[1])
+    return grey.astype(np.float32)

@@ -222,8 +222,8 @@ def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng
     for number, name in enumerate(body.names):
         where = (labels == number) & ~shell
         if name in _FILLED and where.any():  # gas is at the front, because the patient lies on the back
-            level = np.quantile(np.nonzero(where)[1], rng.uniform(*_GAS_SHARE))
-            front = np.arange(where.shape[1]) < level
+            gas_border = np.quantile(np.nonzero(where)[1], rng.uniform(*_GAS_SHARE))
+            front = np.arange(where.shape[1]) < gas_border
             drawn[where & front[:, None]] = TISSUE_ID["gut_gas"]
     return drawn
 

@@ -306,8 +306,8 @@ def matching_cells(
         return torch.zeros(0, 3, device=device), torch.zeros(0, 3, device=device)
     kji = tissue[torch.from_numpy(rng.integers(len(tissue), size=candidates)).to(device)]
     goals_mm = first[kji.unbind(1)]
-    inverse, level = _inverse_affine(second)
-    guess = ((goals_mm - level)[:, None] * inverse).sum(-1).round().long()
+    inverse, offset = _inverse_affine(second)
+    guess = ((goals_mm - offset)[:, None] * inverse).sum(-1).round().long()
     axis = torch.arange(-_SEARCH, _SEARCH + 1, device=device)
     along_a = axis if second.shape[1] > LOCAL_STRIDE else axis[_SEARCH : _SEARCH + 1]  # a film has equal layers
     around = guess[:, None] + torch.cartesian_prod(axis, along_a, axis)

@@ -20,12 +20,12 @@ from ..embedding.grid_reading import smoothed
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
-from ..files import parse_json
 from ..phantom import make_phantom
 from ..scan.geometry import image_affine
 from ..scan.image_files import IMAGE_SUFFIXES, read_image
 from ..scan.volume import Volume, transform_points
 from ..structures.label_names import reason_left_out
+from ..structures.labelled_scans import read_texts
 from ..training import label_images
 from ..training.label_frames import place
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas, Occupancy
@@ -84,7 +84,7 @@ def build_atlas(
         PointsError: a folder holds no label map.
     """
     paths = [path for folder in folders for path in list_label_files(folder)]
-    scans = {path: next(filter(Path.exists, _beside(path, IMAGE_SUFFIXES)), None) for path in paths}
+    scans = {path: next(filter(Path.exists, (_beside(path, end) for end in IMAGE_SUFFIXES)), None) for path in paths}
     alone = {path: label_images.LabelledBody.read(path) for path in paths if scans[path] is None}
     placement = place({body.name: body.points for body in alone.values()}) if alone else None
     bodies: list[SampledBody] = []
@@ -116,26 +116,22 @@ def list_label_files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise PointsError(f"{folder}: no such folder; give a folder of label maps.")
     files = sorted(folder.glob("*" + label_images.SUFFIX))
-    label_files = [path for path in files if _beside(path, [".labels.json"])[0].exists()]
+    label_files = [path for path in files if _beside(path, ".labels.json").exists()]
     if not label_files:
         raise PointsError(f"{folder}: the folder holds no label map; add NAME.seg.nii.gz and NAME.labels.json.")
     return label_files
 
 
-def _beside(path: Path, suffixes: Iterable[str]) -> list[Path]:
-    """Return, for a label map NAME.seg.nii.gz, the path NAME + suffix in the same folder for each of `suffixes`."""
-    return [path.with_name(path.name.removesuffix(label_images.SUFFIX) + suffix) for suffix in suffixes]
+def _beside(path: Path, suffix: str) -> Path:
+    """Return, for a label map NAME.seg.nii.gz, the path NAME + suffix in the same folder."""
+    return path.with_name(path.name.removesuffix(label_images.SUFFIX) + suffix)
 
 
 def _read_labels(path: Path) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
     """Read a label map file. Returns the voxels (k, j, i), ijk_to_ras (4, 4) and {label value: name in the file}."""
     image = sitk.DICOMOrient(read_image(path)[0], "LPS")
-    (listed,) = _beside(path, [".labels.json"])
-    try:
-        names = {int(value): str(label) for value, label in parse_json(listed.read_text("utf-8")).items()}
-    except (OSError, ValueError, AttributeError):
-        raise PointsError(f'{listed}: is not a list of label names; write {{"1": "liver", ...}}.') from None
-    return sitk.GetArrayFromImage(image).astype(np.int32), image_affine(image), names
+    voxels = sitk.GetArrayFromImage(image).astype(np.int32)
+    return voxels, image_affine(image), read_texts(_beside(path, ".labels.json"))
 
 
 def _sampled(
@@ -201,14 +197,11 @@ def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBo
             inside = np.isin(label, values)
             # unlabelled points have the weight 2, because `_sampled` kept only every second unlabelled point
             weight = np.where(label == 0, 2, 1) * (share[k, j, i] / 255.0) * ~inside
-            chosen = [_thinned(np.flatnonzero(members)) for members in (inside, weight > 0)]
-            if min(map(len, chosen)) >= _FEWEST_POINTS:
-                surroundings = chosen[1]
-                patients.setdefault(name, []).append(
-                    (descriptor[chosen[0]], descriptor[surroundings], weight[surroundings])
-                )
-    learnt = {name: _discriminant(members) for name, members in patients.items() if len(members) >= _FEWEST_DESCRIBED}
-    return {name: replace(members, discriminant=learnt.get(name)) for name, members in occupancies.items()}
+            members, around = _thinned(np.flatnonzero(inside)), _thinned(np.flatnonzero(weight > 0))
+            if min(len(members), len(around)) >= _FEWEST_POINTS:
+                patients.setdefault(name, []).append((descriptor[members], descriptor[around], weight[around]))
+    learnt = {name: _discriminant(values) for name, values in patients.items() if len(values) >= _FEWEST_DESCRIBED}
+    return {name: replace(value, discriminant=learnt.get(name)) for name, value in occupancies.items()}
 
 
 def _discriminant(patients: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:

@@ -45,10 +45,10 @@ class UNet(nn.Module):
 
     def encode(self, x: torch.Tensor) -> list[torch.Tensor]:
         """Compute the features at each resolution, the finest resolution first."""
-        levels = [self.encoder[0](x)]
+        features = [self.encoder[0](x)]
         for block in self.encoder[1:]:
-            levels.append(block(F.max_pool2d(levels[-1], 2)))
-        return levels
+            features.append(block(F.max_pool2d(features[-1], 2)))
+        return features
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         *skips, x = self.encode(x)

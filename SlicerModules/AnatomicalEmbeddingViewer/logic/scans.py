@@ -74,7 +74,7 @@ class Scans:
             from AnatomicalEmbedding.reports.pictures import choose_window
 
             window = choose_window(volume, np.zeros(3))
-            setWindow([node], window.width, window.level)
+            setWindow([node], window.width, window.centre)
         for note in volume.notes:
             session.report(f"{name}: {note}.")
         session.scans.append(node)
