@@ -99,7 +99,8 @@ def _dilate(mask: np.ndarray, reach: int) -> np.ndarray:
     """Grow a mask (k, j, i) by `reach` voxels along i and j, but not along k, because the table is long along k."""
     for axis in (1, 2):
         grown = mask.copy()
-        along, before = np.moveaxis(grown, axis, 0), np.moveaxis(mask, axis, 0)
+        along = np.moveaxis(grown, axis, 0)
+        before = np.moveaxis(mask, axis, 0)
         for n in range(1, reach + 1):
             along[n:] |= before[:-n]
             along[:-n] |= before[n:]

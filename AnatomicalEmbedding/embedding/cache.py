@@ -84,7 +84,8 @@ class MapCache:
         A file that another program has open may stay. Returns the number of removed files.
         """
         files = sorted(self._files(_MAPS, _PAIRS))
-        excess, removed = sum(size for _, size, _ in files) - limit_bytes, 0
+        excess = sum(size for _, size, _ in files) - limit_bytes
+        removed = 0
         for _, size, path in files:
             if excess <= 0:
                 break
@@ -105,5 +106,6 @@ class MapCache:
     def _path(self, provenance: Provenance) -> Path:
         from .map_file import FORMAT_VERSION, SUFFIX  # loads torch
 
-        scan, weights = provenance.scan_hash[:24], provenance.weights_hash[:16]
+        scan = provenance.scan_hash[:24]
+        weights = provenance.weights_hash[:16]
         return self.folder / f"{scan}-{weights}.{FORMAT_VERSION}{SUFFIX}"

@@ -51,13 +51,15 @@ class Forest:
         """Return three arrays about the m nodes of all trees: (m,) index of the feature that the node compares; (2 m,)
         indices of both children, first the child for features up to the threshold; and (m,) row in `outcomes`, valid
         only for leaves. Both children of a leaf are the leaf itself."""
-        leaf, node = self.feature < 0, np.arange(len(self.feature))
+        leaf = self.feature < 0
+        node = np.arange(len(self.feature))
         children = np.stack([np.where(leaf, node, node + 1), np.where(leaf, node, self.otherwise)], axis=1)
         return np.maximum(self.feature, 0).astype(np.int64), children.ravel(), np.cumsum(leaf) - 1
 
     def check(self, width: int) -> None:
         """Raise ValueError unless every path through the trees ends in a leaf. width: length of a row of evidence."""
-        nodes, leaf = len(self.feature), self.feature < 0
+        nodes = len(self.feature)
+        leaf = self.feature < 0
         inner = np.flatnonzero(~leaf)
         whole = all(part.dtype.kind == "i" for part in (self.roots, self.feature, self.otherwise))
         fits = (
@@ -81,8 +83,10 @@ class Forest:
         feature, children, leaf = self._tables
         predictions = []
         for part in np.split(evidence, range(_CHUNK, len(evidence), _CHUNK)):
-            flat, row = part.ravel(), np.arange(len(part))[:, None] * part.shape[1]
-            node, following = None, np.repeat(self.roots[None], len(part), axis=0)
+            flat = part.ravel()
+            row = np.arange(len(part))[:, None] * part.shape[1]
+            node = None
+            following = np.repeat(self.roots[None], len(part), axis=0)
             while not np.array_equal(following, node):
                 node = following
                 following = children[2 * node + (flat[row + feature[node]] > self.threshold[node])]
@@ -127,7 +131,8 @@ class Calibration:
 
         try:
             metadata, tensors = read_tensor_file(path, _METADATA_KEY)
-            weights_hash, evidence = str(metadata.pop("weights_sha256")), tuple(map(str, metadata.pop("evidence")))
+            weights_hash = str(metadata.pop("weights_sha256"))
+            evidence = tuple(map(str, metadata.pop("evidence")))
             if evidence[-2:] == _OLD_EVIDENCE:
                 evidence = evidence[:-1]
             parts: dict[str, dict[str, np.ndarray]] = {}

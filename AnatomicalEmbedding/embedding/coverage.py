@@ -151,7 +151,8 @@ def height_at(end: float, z: np.ndarray, body: np.ndarray) -> float:
 
 
 def _place(height: float) -> str:
-    names, heights = list(LANDMARKS_MM), np.array(list(LANDMARKS_MM.values()))
+    names = list(LANDMARKS_MM)
+    heights = np.array(list(LANDMARKS_MM.values()))
     nearest = int(np.abs(heights - height).argmin())
     if abs(heights[nearest] - height) <= _AT_MM:
         return names[nearest]

@@ -65,7 +65,8 @@ def film_on_grid(
     start[1] = (low[1] + high[1] - LAYERS * spacing[1]) / 2
     size = np.ceil((high - start) / (spacing * size_step)).astype(int) * size_step
     origin = start + spacing / 2
-    means, exposed = values, torch.zeros_like(values)
+    means = values
+    exposed = torch.zeros_like(values)
     exposed[rows, columns] = 1.0
     for axis in (2, 0):
         step = np.linalg.norm(ijk_to_ras[:3, axis])

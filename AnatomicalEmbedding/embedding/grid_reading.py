@@ -35,7 +35,8 @@ def smoothed(grids: torch.Tensor, sigma_cells: Sequence[float]) -> torch.Tensor:
     for axis, sigma in zip((2, 3, 4), reversed([float(sigma) for sigma in sigma_cells]), strict=True):
         reach = int(np.ceil(2.5 * sigma))
         kernel = torch.exp(-torch.arange(-reach, reach + 1.0).square() / (2 * sigma**2))
-        shape, padding = [1] * 5, [0] * 3
+        shape = [1] * 5
+        padding = [0] * 3
         shape[axis], padding[axis - 2] = len(kernel), reach
         grids = F.conv3d(grids, (kernel / kernel.sum()).reshape(shape), padding=tuple(padding))
     return grids[:, 0]
@@ -134,7 +135,9 @@ def peak_offsets(scores: torch.Tensor, best: torch.Tensor, shape: Sequence[int])
         scores: (n, cells) scores in n boxes of shape `shape`, whose last axis is the fastest.
         best: (n,) index of each peak cell in its box.
     """
-    row, offsets, stride = torch.arange(len(best)), [], int(np.prod(shape))
+    row = torch.arange(len(best))
+    offsets = []
+    stride = int(np.prod(shape))
     middle = scores[row, best]
     for size in shape:
         stride //= size

@@ -57,7 +57,8 @@ def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None 
     weights = find_weights(name)
     if not weights.network.spec.coordinates:
         raise WeightsError(f"{weights.name}: these weights give no coordinates for a map; choose other weights.")
-    network, on = fold_norms(weights.network), choose_device(device)
+    network = fold_norms(weights.network)
+    on = choose_device(device)
     path = weights_file(name)
     return Model(
         network, weights.name, weights.sha256, on, weights.card, cache, calibration=weights.calibration, path=path
@@ -179,7 +180,8 @@ class Model:
         cells = (share >= _BODY_SHARE) & _centres_inside(volume, cell_to_ras, share.shape)
         if not cells.any():
             raise no_patient(volume)
-        coordinate, boxes = features.coordinate, {}
+        coordinate = features.coordinate
+        boxes = {}
         if features.organs is not None:
             organs = features.organs * cells
             coordinate = anchored(coordinate, organs, network.organs.places, cells, cell_mm)
@@ -205,7 +207,8 @@ class Model:
         The network was trained to give the same coordinate at any scale, so the average has a smaller error. The
         features have no batch axis. x: (1, k, j, i), input of the network.
         """
-        scales, features = self.network.scales, Features()
+        scales = self.network.scales
+        features = Features()
         coordinates = []
         for number, scale in enumerate(scales):
 
@@ -222,9 +225,11 @@ class Model:
 
     def _run(self, x: torch.Tensor, descriptors: bool, step: Callable[[float], None]) -> Features:
         """Run the network on `x` (1, k, j, i); in slabs along k if the whole `x` needs too much memory."""
-        network, voxels = self.network, x[0].numel()
+        network = self.network
+        voxels = x[0].numel()
         of_voxel = network.bytes_per_voxel + (network.descriptor_bytes_per_voxel if descriptors else 0.0)
-        fixed, need = voxels * network.fixed_bytes_per_voxel, voxels * of_voxel
+        fixed = voxels * network.fixed_bytes_per_voxel
+        need = voxels * of_voxel
         budget = memory_budget(self.device) if self.budget_bytes is None else self.budget_bytes
         layer = x[0, 0].numel() * network.stride * (of_voxel - network.fixed_bytes_per_voxel)
         reach = (network.reach_cells if descriptors else _FINE_REACH_CELLS) + _FINE_REACH_CELLS
@@ -279,13 +284,15 @@ def run_in_slabs(
         step: called after each slab with the fraction of the work done.
         descriptors: if False, only the coordinate is computed.
     """
-    stride, cells = network.stride, x.shape[1] // network.stride
+    stride = network.stride
+    cells = x.shape[1] // network.stride
     reach = network.reach_cells if descriptors else _FINE_REACH_CELLS
     slabs = [(k, min(k + slab_cells, cells)) for k in range(0, cells, slab_cells)]
 
     def fine(low: int, high: int) -> torch.Tensor:
         """Return the U-Net's finest features of the cells low..high along k. Slabs do not change the features."""
-        a, b = max(low - _FINE_REACH_CELLS, 0), min(high + _FINE_REACH_CELLS, cells)
+        a = max(low - _FINE_REACH_CELLS, 0)
+        b = min(high + _FINE_REACH_CELLS, cells)
         features = network.fine(x[None, :, a * stride : b * stride].to(device))
         return features[:, :, low - a : high - a]
 
@@ -297,7 +304,8 @@ def run_in_slabs(
     step(0.5)
     parts = []
     for number, (low, high) in enumerate(slabs):
-        a, b = max(low - reach, 0), min(high + reach, cells)
+        a = max(low - reach, 0)
+        b = min(high + reach, cells)
         part = x[None, :, a * stride : b * stride].to(device)
         slab_features = network.finish(coarse[:, :, a // 2 : -(-b // 2)], fine(a, b), part, descriptors)
         steps = (1, 1, STRIDE // LOCAL_STRIDE, 1)

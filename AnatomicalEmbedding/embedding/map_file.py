@@ -176,13 +176,15 @@ def _encode_coordinates(coordinates: torch.Tensor) -> tuple[torch.Tensor, dict[s
     if not len(coordinates):
         return torch.zeros(0, 3, dtype=torch.int16), {"middle": [0.0, 0.0, 0.0], "step": 1.0}
     low, high = coordinates.double().aminmax(dim=0)
-    middle, step = (low + high) / 2, max(float((high - low).max()) / 2 / _COORDINATE_STEPS, 1e-9)
+    middle = (low + high) / 2
+    step = max(float((high - low).max()) / 2 / _COORDINATE_STEPS, 1e-9)
     steps = ((coordinates - middle) / step).round().clamp(-_COORDINATE_STEPS, _COORDINATE_STEPS)
     return steps.short(), {"middle": middle.tolist(), "step": step}
 
 
 def _decode_coordinates(steps: torch.Tensor, metadata: Mapping[str, Any]) -> torch.Tensor:
-    middle, step = torch.tensor(metadata["middle"], dtype=torch.float64), float(metadata["step"])
+    middle = torch.tensor(metadata["middle"], dtype=torch.float64)
+    step = float(metadata["step"])
     coordinates = middle + step * steps.double()
     if middle.shape != (3,) or not bool((coordinates.abs() <= _LARGEST_COORDINATE).all()):
         raise ValueError("a coordinate lies beyond any body")
@@ -209,7 +211,8 @@ def _decode_descriptors(file: Any, body: torch.Tensor, box: CellBox) -> torch.Te
     if "local" not in file.keys():  # noqa: SIM118 - not a dict
         return None
     described = _with_neighbours(body)
-    count, channels = int(described.sum()), file.get_slice("local").get_shape()[-1]
+    count = int(described.sum())
+    channels = file.get_slice("local").get_shape()[-1]
     row = (described.flatten().cumsum(0) - 1).view(described.shape)[box]
     in_box = described[box]
     rows_in_box = row[in_box]

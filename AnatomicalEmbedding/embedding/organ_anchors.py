@@ -41,7 +41,9 @@ def anchored(
     mean = torch.einsum("nkji,ckji->nc", share, coordinate)
     square = torch.einsum("nkji,ckji->nc", share, coordinate.square())
     spread = (square - mean.square()).clamp_min(0).sqrt()
-    usual, usual_spread, usual_ml = places[:, :3], places[:, 3:6], places[:, 6]
+    usual = places[:, :3]
+    usual_spread = places[:, 3:6]
+    usual_ml = places[:, 6]
     scale = (usual_spread / spread.clamp_min(_LEAST_SPREAD)).clamp(*_SCALES)
     scale = torch.where((usual_ml > _SCALED_ML)[:, None], scale, 1.0)
     layers = torch.nonzero(body.flatten(1).any(1)).flatten()
@@ -51,7 +53,10 @@ def anchored(
     sure &= (usual - mean).norm(dim=1) <= _FARTHEST
     if not sure.any():
         return coordinate
-    weight, mean, usual, scale = weight[sure], mean[sure], usual[sure], scale[sure]
+    weight = weight[sure]
+    mean = mean[sure]
+    usual = usual[sure]
+    scale = scale[sure]
     # shift = usual - mean + (scale - 1) (coordinate - mean), an affine function of the coordinate in each organ
     shift = torch.einsum("nkji,nc->ckji", weight, usual - scale * mean)
     shift += torch.einsum("nkji,nc->ckji", weight, scale - 1) * coordinate

@@ -50,7 +50,8 @@ def _box_in_cells(share: np.ndarray, parts: np.ndarray) -> np.ndarray | None:
     part = parts == weight.argmax()
     neighbourhood = part.copy()  # the part and its neighbours; SimpleITK would need 20 times as long for so few cells
     for axis in range(3):
-        inner, along = np.swapaxes(part, 0, axis), np.swapaxes(neighbourhood, 0, axis)
+        inner = np.swapaxes(part, 0, axis)
+        along = np.swapaxes(neighbourhood, 0, axis)
         along[1:] |= inner[:-1]
         along[:-1] |= inner[1:]
     share = share * neighbourhood
@@ -60,7 +61,8 @@ def _box_in_cells(share: np.ndarray, parts: np.ndarray) -> np.ndarray | None:
     for axis in (2, 1, 0):
         across = share.max(axis=tuple(across_axis for across_axis in range(3) if across_axis != axis))
         first, last = np.flatnonzero(across > _INSIDE)[[0, -1]]
-        low, high = first - 0.5, last + 0.5
+        low = first - 0.5
+        high = last + 0.5
         if first > 0:
             low = first - 1 + (_INSIDE - across[first - 1]) / (across[first] - across[first - 1])
         if last < len(across) - 1:

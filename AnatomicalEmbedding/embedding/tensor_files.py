@@ -91,7 +91,8 @@ def check_fields(kind: type, values: Mapping[str, Any]) -> None:
 
 
 def _is_of(hint: Any, value: Any) -> bool:
-    origin, inner = get_origin(hint), get_args(hint)
+    origin = get_origin(hint)
+    inner = get_args(hint)
     if origin in (Union, types.UnionType):
         return any(_is_of(alternative, value) for alternative in inner)
     if origin is list or (origin is tuple and inner[1:] == (...,)):

@@ -183,7 +183,8 @@ def _sample_oblique(array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray
     to_source = _normalising(np.array(source.shape[::-1])) @ grid_to_ijk
     grid = torch.empty(*(int(n) for n in size_ijk[::-1]))
     for k in range(0, len(grid), _SLAB):
-        part, shift = grid[k : k + _SLAB], np.eye(4)
+        part = grid[k : k + _SLAB]
+        shift = np.eye(4)
         shift[2, 3] = k
         theta = to_source @ shift @ np.linalg.inv(_normalising(np.array(part.shape[::-1])))
         points = F.affine_grid(torch.from_numpy(theta[None, :3]).float(), [1, 1, *part.shape], align_corners=False)

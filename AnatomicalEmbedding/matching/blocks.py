@@ -104,21 +104,28 @@ class _Layout:
         self.block = block / block.sum(1, keepdim=True)
         reach = torch.from_numpy(reach_of(_SEARCH_MM, np.array(local_mm)) * thin)
         k, j, i = (torch.arange(-int(r), int(r) + 1) for r in reach.flip(0))
-        self.displacements, self.shape = torch.cartesian_prod(k, j, i).flip(1), (len(k), len(j), len(i))
+        self.displacements = torch.cartesian_prod(k, j, i).flip(1)
+        self.shape = (len(k), len(j), len(i))
         self.low = nodes.amin(0) - reach
         self.size = size = nodes.amax(0) + reach - self.low + 1
         reached = nodes[:, None] + self.displacements - self.low
         # (m, d): for each node and displacement, the number of the reached cell in the box
         cells, _ = flat_index(reached, size.tolist()[::-1])
-        plane, self.groups, pick, done = int(size[0] * size[1]), [], torch.empty_like(cells), 0
+        plane = int(size[0] * size[1])
+        self.groups = []
+        pick = torch.empty_like(cells)
+        done = 0
         for members in torch.arange(len(nodes)).tensor_split(_GROUPS):
-            first, last = int(members[0]), int(members[-1]) + 1
-            begin, end = int(reached[members, :, 2].min()) * plane, (int(reached[members, :, 2].max()) + 1) * plane
+            first = int(members[0])
+            last = int(members[-1]) + 1
+            begin = int(reached[members, :, 2].min()) * plane
+            end = (int(reached[members, :, 2].max()) + 1) * plane
             # index of the similarity of node and reached cell in the flat list of all groups' (cells, nodes) products
             pick[members] = done + (cells[members] - begin) * (last - first) + (members - first)[:, None]
             self.groups.append((first, last, begin, end))  # nodes first to last - 1 reach cells begin to end - 1
             done += (end - begin) * (last - first)
-        self.cell, self.pick = cells.flatten(), pick.flatten()
+        self.cell = cells.flatten()
+        self.pick = pick.flatten()
 
 
 def describe_blocks(template: EmbeddingMap, cells: torch.Tensor) -> Blocks:
@@ -187,7 +194,8 @@ def _match(
     in_body = in_body * blocks.in_body[..., None]
     # the mean over the block of each node, at each displacement
     similarity = layout.block @ (similarity * in_body)
-    share, template_share = layout.block @ in_body, (layout.block @ blocks.in_body[..., None].float())
+    share = layout.block @ in_body
+    template_share = layout.block @ blocks.in_body[..., None].float()
     score = (1 + _UNSEEN) * similarity / (share + _UNSEEN * template_share).clamp_min(1e-6)
     begin = torch.where(layout.flat, first, start)
     away = (layout.displacements + (begin - first)[:, None]) * local_mm
@@ -219,7 +227,9 @@ def _similarities(
     descriptors: (n, m, l), l numbers for each node. corners: (n, 3), lowest corner of each point's box of b target
     cells. Returns similarities (n, m * d); and bool (n, b), True for each cell of a box that lies in the body.
     """
-    shape, cells, length = layout.size.tolist()[::-1], int(layout.size.prod()), descriptors.shape[2]
+    shape = layout.size.tolist()[::-1]
+    cells = int(layout.size.prod())
+    length = descriptors.shape[2]
     # buffers are reused: allocating memory for each point takes longer than filling it
     box = torch.empty(*shape, length)
     sizes = [(end - begin, last - first) for first, last, begin, end in layout.groups]
@@ -259,7 +269,8 @@ def _agree(place: torch.Tensor, displaced: torch.Tensor, trust: torch.Tensor) ->
     """
     design = torch.cat([place, torch.ones(len(place), 1, dtype=place.dtype)], dim=1)
     damping = torch.diag(torch.tensor([_SLOPE_PRIOR] * 3 + [1e-9], dtype=place.dtype))
-    weight, fit = trust, torch.zeros(len(displaced), 4, 3, dtype=place.dtype)
+    weight = trust
+    fit = torch.zeros(len(displaced), 4, 3, dtype=place.dtype)
     error = torch.zeros_like(trust)
     for _ in range(_FIT_ROUNDS):
         weighted = design * weight[..., None]

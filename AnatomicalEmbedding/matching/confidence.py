@@ -50,7 +50,9 @@ class Evidence:
     """
 
     def __init__(self, first: CoordinateAnswers, query: torch.Tensor, template_size: torch.Tensor) -> None:
-        self.first, self.query, self.template_size = first, query, template_size
+        self.first = first
+        self.query = query
+        self.template_size = template_size
         self.similarity = self.spread_mm = torch.zeros(len(query))
 
     def table(self, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:

@@ -39,7 +39,8 @@ class _Layout:
 
     def __init__(self, voxel_mm: tuple[float, float, float]) -> None:
         mm = torch.tensor(voxel_mm)
-        self.moves, every = _ball(mm, _SEARCH_MM), _ball(mm, _WINDOW_MM)
+        self.moves = _ball(mm, _SEARCH_MM)
+        every = _ball(mm, _WINDOW_MM)
         self.window = every[every.sum(1) % 2 == 0]  # half of the voxels suffice, in half of the time
         square = (self.window * mm).square().sum(1)
         self.weight = torch.exp(-square / (2 * _SIGMA_MM**2))

@@ -201,7 +201,8 @@ def _find(query: Query, rows: TargetRows, effort: str) -> tuple[torch.Tensor, to
         evidence.similarity = score
         return rows.read(into_body, cells), score, evidence
     answers = match_blocks(query.blocks.repeat(times), rows, first.cells)
-    evidence.similarity, evidence.spread_mm = answers.similarity, answers.spread_mm
+    evidence.similarity = answers.similarity
+    evidence.spread_mm = answers.spread_mm
     return rows.read(into_body, answers.cells), answers.similarity, evidence
 
 

@@ -82,7 +82,8 @@ def find_course(
     if len(slices) < _FEWEST_SLICES:
         return None
     slices = np.arange(slices[0], slices[-1] + 1)
-    weight, total = weight[slices], np.maximum(total[slices], 1e-6)
+    weight = weight[slices]
+    total = np.maximum(total[slices], 1e-6)
     middle = np.stack([(weight * right).sum(axis=(1, 2)), (weight * ahead[:, None]).sum(axis=(1, 2))], axis=1)
     body_z = (weight * z[slices]).sum(axis=(1, 2)) / total
     path = smoothed_rows(middle / total[:, None], _PATH_BLUR_MM / step[2])
@@ -99,7 +100,8 @@ def _cells_near(grid: np.ndarray, usual: np.ndarray) -> tuple[slice, slice, slic
     nearby = (np.hypot(x, y - ahead_at(z, usual)) < _REACH_MM) & _along_spine(z, usual)
     if not nearby.any():
         return None
-    low, high = np.maximum(index[nearby].min(axis=0) - 1, 0), index[nearby].max(axis=0) + 2
+    low = np.maximum(index[nearby].min(axis=0) - 1, 0)
+    high = index[nearby].max(axis=0) + 2
     return slice(low[0], high[0]), slice(low[1], high[1]), slice(low[2], high[2])
 
 

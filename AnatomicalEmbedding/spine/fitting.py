@@ -79,11 +79,13 @@ def fit_levels(
     places = _places(course, usual)
     boundaries = place_boundaries(_costs(course, places, discs, ends, ribs, usual), SIZE_MM[1:-1])
     edges = places[boundaries.place]
-    low, high = course.heights[0], course.heights[-1]
+    low = course.heights[0]
+    high = course.heights[-1]
     rows = np.flatnonzero(np.minimum(edges[:-1], high) - np.maximum(edges[1:], low) >= _LEAST_SHOWN_MM)
     if not len(rows):
         return None
-    upper, lower = edges[rows], edges[rows + 1]
+    upper = edges[rows]
+    lower = edges[rows + 1]
     middle = (upper + lower) / 2
     whole = (middle >= low) & (middle <= high)
     centres = course.points_at(np.clip(middle, low, high))
@@ -129,7 +131,8 @@ def _costs(
     usual: np.ndarray,
 ) -> np.ndarray:
     """Return the cost (boundaries, p) of each boundary at each place."""
-    first, last = course.heights[0], course.heights[-1]
+    first = course.heights[0]
+    last = course.heights[-1]
     beyond = np.minimum(places - first, 0) + np.maximum(places - last, 0)
     body_heights = np.interp(places, course.heights, course.body_z) + beyond * _slope(course)
     inside = (places >= first - STEP_MM) & (places <= last + STEP_MM)  # coordinates count only inside the scan

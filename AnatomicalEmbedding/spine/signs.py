@@ -62,7 +62,8 @@ def disc_signs(volume: Volume, course: Course) -> Signs:
     ahead = _unit(np.cross(tangent, [1.0, 0.0, 0.0]))
     side = np.cross(ahead, tangent)
     angle = np.linspace(0, 2 * np.pi, _DIRECTIONS, endpoint=False)[:, None]
-    sideways, forward = (_RADIUS_MM * np.cos(angle)).ravel(), (_RADIUS_MM * np.sin(angle)).ravel()
+    sideways = (_RADIUS_MM * np.cos(angle)).ravel()
+    forward = (_RADIUS_MM * np.sin(angle)).ravel()
     is_lumbar = np.interp(heights, course.heights, course.body_z) < _LUMBAR_MM
     darkness = []
     for tilt in np.radians(_TILTS):
@@ -91,11 +92,13 @@ def _darkness(mean: np.ndarray, plates_mm: tuple[float, ...]) -> np.ndarray:
 
     A disc is darker than its end plates, and the end plates are brighter than the bone around.
     """
-    plates, bright = np.zeros_like(mean), np.zeros_like(mean)
+    plates = np.zeros_like(mean)
+    bright = np.zeros_like(mean)
     for distance_mm in plates_mm:
         steps = round(distance_mm / _STEP_MM)
         padded = np.pad(mean, steps, mode="edge")
-        below, above = padded[: len(mean)], padded[-len(mean) :]
+        below = padded[: len(mean)]
+        above = padded[-len(mean) :]
         plates = np.maximum(plates, np.minimum(below, above))
         bright = np.maximum(bright, (below + above) / 2)
     return plates - mean + _BRIGHT_WORTH * (bright - smoothed(mean, _AROUND_MM / _STEP_MM))

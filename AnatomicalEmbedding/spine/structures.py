@@ -85,11 +85,13 @@ def spine_place(spine: Spine | None, structure: str) -> SpinePlace | None:
         return SpinePlace(0.0, None, 0.0)
     row = spine.names.index(level)
     chance = float(spine.chance[row])
-    low, high = spine.course[0, 2], spine.course[-1, 2]
+    low = spine.course[0, 2]
+    high = spine.course[-1, 2]
     bottom, top = spine.bounds_s[row]
     if kind == "disc":
         is_inside = low <= bottom <= high
         return SpinePlace(float(is_inside), spine.at_height(bottom) if is_inside else None, chance)
-    shown_bottom, shown_top = max(bottom, low), min(top, high)
+    shown_bottom = max(bottom, low)
+    shown_top = min(top, high)
     middle = spine.centres_ras[row] if spine.whole[row] else spine.at_height((shown_bottom + shown_top) / 2)
     return SpinePlace(float((shown_top - shown_bottom) / (top - bottom)), middle, chance)

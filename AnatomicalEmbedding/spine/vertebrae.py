@@ -109,7 +109,8 @@ class Spine:
         right, front = self.middle_at(s)
         ahead = a - front
         distance = np.hypot(r - right, np.maximum(ahead, np.maximum(-_BEHIND_MM - ahead, 0)))
-        low, high = self.bounds_s.min(), self.bounds_s.max()
+        low = self.bounds_s.min()
+        high = self.bounds_s.max()
         beyond = np.maximum(s - high, np.maximum(low - s, 0)) / _END_FADE_MM
         weight = np.exp(-np.square(np.maximum(distance - _FULL_MM, 0) / _FADE_MM) / 2) * np.clip(1 - beyond, 0, 1)
         shift = [np.interp(s, self.course[:, 2], values) for values in self.course_shift_mm.T]
@@ -138,7 +139,8 @@ def spine_from_json(values: Mapping[str, Any] | None) -> Spine | None:
     if values is None:
         return None
     names = tuple(values["names"])
-    n, m = len(names), len(values["course"])
+    n = len(names)
+    m = len(values["course"])
     shapes = {
         "centres_ras": (n, 3),
         "bounds_s": (n, 2),

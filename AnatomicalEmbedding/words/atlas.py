@@ -110,7 +110,8 @@ def _occupancy(facts: dict[str, Any], share: np.ndarray, discriminant: np.ndarra
 
     facts: a dict read from JSON, with `first` and `real`. Raises ValueError if a value is wrong.
     """
-    first, real = facts["first"], facts["real"]
+    first = facts["first"]
+    real = facts["real"]
     if any(type(n) is not int for n in (*first, real)) or share.dtype != np.uint8 or not share.any():
         raise ValueError("no occupancy")
     if any(n < 0 or n + size > most for n, size, most in zip(first[::-1], share.shape, SHAPE, strict=True)):

@@ -91,11 +91,13 @@ def build_atlas(
     for number, path in enumerate(paths):
         progress(0.7 * number / len(paths), path.name)
         voxels, ijk_to_ras, names = _read_labels(path)
-        kind, name = "real", path.name.removesuffix(label_images.SUFFIX)
+        kind = "real"
+        name = path.name.removesuffix(label_images.SUFFIX)
         if path not in alone:
             volume = Volume.read(scans[path])
         elif name in placement.maps:
-            kind, ijk_to_ras = "drawn", alone[path].grid.ijk_to_ras
+            kind = "drawn"
+            ijk_to_ras = alone[path].grid.ijk_to_ras
             volume = label_images.make_label_image(alone[path], placement, 0).volume
         else:
             continue
@@ -103,7 +105,8 @@ def build_atlas(
     for number in range(phantoms):
         progress(0.7 + 0.2 * number / phantoms, f"synthetic patient {number + 1}")
         phantom = make_phantom(PHANTOM_SEED + number, (3.0, 3.0, 3.0))
-        volume, names = phantom.volume, dict(phantom.label_names)
+        volume = phantom.volume
+        names = dict(phantom.label_names)
         bodies.append(_sampled(volume.name, phantom.labels, volume.ijk_to_ras, names, model.embed(volume), "synthetic"))
     progress(0.92, "counting the structures in each cell")
     named = {kind: [body.name for body in bodies if body.kind == kind] for kind in ("real", "drawn", "synthetic")}
@@ -163,7 +166,8 @@ def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
     counted: dict[str, list[_Counted]] = {}
     for body in bodies:
         index, in_frame = _frame_index(body)
-        flat, label = np.ravel_multi_index(index[in_frame].T[::-1], SHAPE), body.label[in_frame]
+        flat = np.ravel_multi_index(index[in_frame].T[::-1], SHAPE)
+        label = body.label[in_frame]
         cell_counts = np.bincount(flat, minlength=np.prod(SHAPE)).astype(np.float32).reshape(SHAPE)
         for name, values in _labels_of(body).items():
             cells, number = np.unique(flat[np.isin(label, values)], return_counts=True)
@@ -190,14 +194,17 @@ def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBo
         for name, values in _labels_of(body).items():
             if name not in occupancies:
                 continue
-            first, share = occupancies[name].first, occupancies[name].share
+            first = occupancies[name].first
+            share = occupancies[name].share
             in_box = ((index >= first) & (index < np.add(first, share.shape[::-1]))).all(axis=1)
             i, j, k = (index[in_box] - first).T
-            label, descriptor = body.label[in_box], body.descriptor[in_box].astype(np.float32)
+            label = body.label[in_box]
+            descriptor = body.descriptor[in_box].astype(np.float32)
             inside = np.isin(label, values)
             # unlabelled points have the weight 2, because `_sampled` kept only every second unlabelled point
             weight = np.where(label == 0, 2, 1) * (share[k, j, i] / 255.0) * ~inside
-            members, around = _thinned(np.flatnonzero(inside)), _thinned(np.flatnonzero(weight > 0))
+            members = _thinned(np.flatnonzero(inside))
+            around = _thinned(np.flatnonzero(weight > 0))
             if min(len(members), len(around)) >= _FEWEST_POINTS:
                 patients.setdefault(name, []).append((descriptor[members], descriptor[around], weight[around]))
     learnt = {name: _discriminant(values) for name, values in patients.items() if len(values) >= _FEWEST_DESCRIBED}
@@ -269,7 +276,8 @@ def _occupancy(counts: list[_Counted]) -> Occupancy | None:
     if not share.any():
         return None
     occupied = np.argwhere(share > 0)
-    first, last = occupied.min(axis=0), occupied.max(axis=0) + 1
+    first = occupied.min(axis=0)
+    last = occupied.max(axis=0) + 1
     share = share[tuple(slice(a, b) for a, b in zip(first, last, strict=True))]
     share = np.rint(np.clip(share, 0, 1) * 255).astype(np.uint8)
     return Occupancy(as_cell((low + first)[::-1]), share, len(real))
@@ -279,7 +287,8 @@ def _share(counts: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndar
     """Return for each cell (k, j, i) of a box in the body frame the share (0 to 1) of the bodies whose structure fills
     the cell. low: first cell k, j, i of the box. size: number of cells of the box along k, j and i."""
     crop = tuple(slice(a, a + n) for a, n in zip(low, size, strict=True))
-    inside, seen_by = np.zeros(tuple(size), dtype=np.float32), np.zeros(tuple(size), dtype=np.float32)
+    inside = np.zeros(tuple(size), dtype=np.float32)
+    seen_by = np.zeros(tuple(size), dtype=np.float32)
     for count in counts:
         grid = np.zeros_like(inside)
         grid[tuple(np.array(np.unravel_index(count.cells, SHAPE)) - low[:, None])] = count.number

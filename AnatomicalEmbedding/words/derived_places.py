@@ -194,7 +194,8 @@ def _body_box(grid: Grid, limits: np.ndarray) -> Field:
     for axis in range(3):
         position = grid.position(whole, axis) if grid.body is None else grid.body[axis]
         low, high = limits[axis]
-        middle, half = (low + high) / 2, (high - low) / 2
+        middle = (low + high) / 2
+        half = (high - low) / 2
         values = values / (1 + np.exp(np.clip((np.abs(position - middle) - half) / 4.0, -30, 30)))
     return grid.trimmed(grid.with_values(whole, np.where(values < 0.02, 0, values)))
 

@@ -52,7 +52,9 @@ def _items(words: Sequence[str], start: int, item: Item) -> tuple[list[tuple[str
     """Read a list such as "3 to 5" that begins at word number `start`. Returns (word before the item, item) for each
     item, here [("", "3"), ("to", "5")], and the number of the word after the list."""
     items: list[tuple[str, str]] = []
-    n, link, after = start, "", start
+    n = start
+    link = ""
+    after = start
     while n < len(words) and len(items) < _LIMIT:
         value = item(words[n], items[-1][1] if items else "")
         if value is None or (words[n].isdigit() and words[n + 1 : n + 2] and words[n + 1] in _SIZES):
@@ -62,7 +64,8 @@ def _items(words: Sequence[str], start: int, item: Item) -> tuple[list[tuple[str
         n = _skip(words, after, SIDES)
         if n >= len(words) or words[n] not in (*_RANGE, *_LIST):
             break
-        link, n = words[n], _skip(words, n + 1, ("and", "the", *SIDES))
+        link = words[n]
+        n = _skip(words, n + 1, ("and", "the", *SIDES))
     return items, after
 
 
@@ -95,7 +98,8 @@ def _vertebrae(words: Sequence[str], start: int) -> tuple[list[str], int] | None
         words = [*words[:start], "", words[start] + words[start + 1], *words[start + 2 :]]
         start += 1
     items, after = _items(words, start, _vertebra)
-    discs, levels = [], items[:1]
+    discs = []
+    levels = items[:1]
     for (_, last), (link, level) in pairwise(items):
         if link in ("-", "/") and VERTEBRAE.index(level) == VERTEBRAE.index(last) + 1:
             discs.append(f"disc_{last}_{level}")

@@ -106,15 +106,18 @@ def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Fie
         vertebra: its level, such as "L3".
     """
     number = VERTEBRAE.index(vertebra)
-    height, behind = grid.position(field, 2), 1.0
+    height = grid.position(field, 2)
+    behind = 1.0
     if vertebra in spine.names:
         bottom, top = spine.bounds_s[spine.names.index(vertebra)]
     elif number == VERTEBRAE.index(spine.names[0]) - 1:
-        bottom, top = spine.bounds_s[0, 1], np.inf
+        bottom = spine.bounds_s[0, 1]
+        top = np.inf
         _, middle = spine.middle_at(height)
         behind = (height > bottom) | (grid.position(field, 1) < middle - _TO_ARCH_MM)
     elif number == VERTEBRAE.index(spine.names[-1]) + 1:
-        bottom, top = -np.inf, spine.bounds_s[-1, 0]
+        bottom = -np.inf
+        top = spine.bounds_s[-1, 0]
     else:
         return grid.with_values(field, np.zeros_like(field.values))
     below = np.maximum(bottom - height, 0) / _BELOW_FADE_MM
@@ -138,7 +141,8 @@ def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.
     if not possible.any():
         return prior
     # log ratio at the map's local descriptors around the prior's box, interpolated at the cells with a chance above 0
-    first, local_mm = embedding.cell_to_ras[:3, 3] - embedding.cell_mm / 4, embedding.cell_mm / 2
+    first = embedding.cell_to_ras[:3, 3] - embedding.cell_mm / 4
+    local_mm = embedding.cell_mm / 2
     low = (grid.origin + grid.step * prior.first - first) / local_mm
     high = low + (np.array(prior.values.shape[::-1]) - 1) * grid.step / local_mm
     start = np.clip(np.floor(low).astype(int), 0, np.array(local.shape[:0:-1]) - 1)
@@ -169,11 +173,14 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
     counted = grid.tissue[grid.crop(share)] & (share.values > _LEAST)
     if not counted.any():
         return share
-    all_hu, all_prior = grid.hu[grid.crop(share)][counted], share.values[counted].clip(0, _SUREST)
+    all_hu = grid.hu[grid.crop(share)][counted]
+    all_prior = share.values[counted].clip(0, _SUREST)
     every = max(len(all_hu) // _CELLS_LIMIT, 1)
     order = np.argsort(all_hu[::every])  # sorted by CT number, for quick medians
-    hu, prior = all_hu[::every][order], all_prior[::every][order]
-    bins, likely = _bins_of(hu), tissue_likelihood(_MIDDLES, tissue)
+    hu = all_hu[::every][order]
+    prior = all_prior[::every][order]
+    bins = _bins_of(hu)
+    likely = tissue_likelihood(_MIDDLES, tissue)
     usual = None if alike is None else _density_where_sure(grid, alike)
 
     def log_ratio(inside: np.ndarray) -> np.ndarray:

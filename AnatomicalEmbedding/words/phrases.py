@@ -185,7 +185,8 @@ def find_names(words: Sequence[str]) -> list[Name]:
     names: list[Name] = []
     position = 0
     while position < len(words) and len(names) < _PLACES_LIMIT:
-        listed, longest = numbers.read(words, position), _longest(words, position)
+        listed = numbers.read(words, position)
+        longest = _longest(words, position)
         if listed is not None and (longest is None or longest.last < listed[1]):
             names += [Name(load_dictionary().entries_of(name), position, listed[1] - 1) for name in listed[0]]
             position = listed[1]
@@ -206,7 +207,8 @@ def _share_words(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
             continue
         group = [*_sharing(words, name, names, -1), name, *_sharing(words, name, names, 1)]
         if len(group) > 1:
-            first, covered = group[0].first, group[-1].last
+            first = group[0].first
+            covered = group[-1].last
             result = [result_name for result_name in result if result_name.last < first]
             between = set(range(first, covered)).difference(*(member.tokens for member in group))
             if not any(words[n] in SIDES for n in between):  # else each member has a side of its own
@@ -217,7 +219,8 @@ def _share_words(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
 
 def _sharing(words: Sequence[str], name: Name, names: Sequence[Name], step: int) -> list[Name]:
     """Return the members of a list that share words with a name: before it if step is -1, after it if step is 1."""
-    phrases, phrase = load_dictionary().phrases, tuple(words[n] for n in name.tokens if words[n] not in SILENT)
+    phrases = load_dictionary().phrases
+    phrase = tuple(words[n] for n in name.tokens if words[n] not in SILENT)
     name_tokens = {
         n for candidate in names if candidate.last > candidate.first for n in range(candidate.first, candidate.last + 2)
     }
@@ -289,7 +292,9 @@ def _longest(words: Sequence[str], start: int) -> Name | None:
     dictionary = load_dictionary()
     if words[start] not in dictionary.firsts:
         return None
-    best, phrase, skipped = None, [], 0
+    best = None
+    phrase = []
+    skipped = 0
     for n in range(start, len(words)):
         if words[n] in SILENT or words[n] == "-":
             skipped += 1
@@ -447,7 +452,8 @@ def _are_near(words: Sequence[str], *names: Name) -> bool:
 
 
 def _mention(text: str, tokens: Sequence[Token], words: Sequence[str], name: Name) -> Mention:
-    start, end = tokens[name.first].start, tokens[name.last].end
+    start = tokens[name.first].start
+    end = tokens[name.last].end
     denial = denied(words, name.first, name.last, not name.is_adjective)
     places = tuple(entry.name for entry in name.places)
     return Mention(places, text[start:end], start, end, name.qualifier, denial, name.unused)

@@ -165,8 +165,10 @@ class PlaceFinder:
 
     def _place(self, name: str, qualifier: Qualifier | None = None) -> Place:
         term = self._terms[name]
-        field, frame = self._field(name), self._frame.field(name)
-        title, alone = term.title, qualifier is None
+        field = self._field(name)
+        frame = self._frame.field(name)
+        title = term.title
+        alone = qualifier is None
         if qualifier is not None:
             field = qualify(self.grid, field, qualifier, term.side)
             frame = qualify(self._frame.grid, frame, qualifier, term.side)
@@ -179,7 +181,8 @@ class PlaceFinder:
         if level is not None:
             share = level.share
             if level.point_ras is not None:
-                point, chance = level.point_ras, level.chance
+                point = level.point_ras
+                chance = level.chance
         status = OUTSIDE if point is None else decide_place(share, largest, level is not None)
         region = self._blurred(field)
         if status == OUTSIDE:
@@ -191,10 +194,12 @@ class PlaceFinder:
             chance = float(np.interp(chance, _CHANCE, _RIGHT))
         else:
             chance = _TRUST * chance if sure is None else sure * min(chance / _PEAK, 1.0)
-        side, levels = "" if status == INSIDE else side, self._doubtful_levels(name, point)
+        side = "" if status == INSIDE else side
+        levels = self._doubtful_levels(name, point)
         chance = min(chance, _EITHER) if levels else chance
         if levels or chance < CERTAIN_PLACE:
-            status, side = UNCERTAIN, ""
+            status = UNCERTAIN
+            side = ""
         return Place(name, title, status, side, chance, point, region, self.grid, levels=levels)
 
     def name_at(self, point_ras: np.ndarray, most: int = 3) -> list[Named]:

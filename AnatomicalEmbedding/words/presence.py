@@ -37,7 +37,8 @@ class FrameFields:
         return self._fields[name]
 
     def _read(self, name: str) -> Field:
-        term, occupancy = load_terms()[name], occupancy_of(name, self._atlas)
+        term = load_terms()[name]
+        occupancy = occupancy_of(name, self._atlas)
         if occupancy is not None:
             return Field(occupancy.first, occupancy.share.astype(np.float32) / 255)
         return field_by_recipe(term.recipe, self.grid, self.field, term.side) if term.recipe else NOWHERE
@@ -61,7 +62,8 @@ class Presence:
     def __init__(self, embedding: EmbeddingMap) -> None:
         ras, body = body_points(embedding)
         affine, _ = robust_affine(ras, body)
-        self._embedding, self._back = embedding, np.linalg.pinv(affine[:3])
+        self._embedding = embedding
+        self._back = np.linalg.pinv(affine[:3])
         self._ras, self._body = _blocks(embedding, ras, body)
         self._middle = self._body.mean(axis=0)
         self._blocks = torch.from_numpy(self._body - self._middle).float()

@@ -105,7 +105,9 @@ def denied(words: Sequence[str], first: int, last: int, noun: bool = True) -> st
         noun: False if the name is an adjective ("hepatic").
     """
     start, end = _clause(words, first, last)
-    words, first, last = words[start:end], first - start, last - start
+    words = words[start:end]
+    first = first - start
+    last = last - start
     names_place = noun and _FINDINGS.isdisjoint(words[first : last + 1])
     before = next((word for word in reversed(words[:first]) if word not in _SILENT or word == "of"), "")
     for n in range(first - 1, -1, -1):

@@ -71,7 +71,8 @@ class Ribs:
         is_rib = (self.side == SIDES.index(side)) & (self.number == int(number))
         if is_rib.sum() < _FEWEST:
             return None
-        low, high = self.index[is_rib].min(axis=0) - 2, self.index[is_rib].max(axis=0) + 2
+        low = self.index[is_rib].min(axis=0) - 2
+        high = self.index[is_rib].max(axis=0) + 2
         box = grid.around(grid.origin + grid.step * low, grid.origin + grid.step * high)
         cells = self.index[is_rib] - box.first
         for offset in _OFFSETS[np.linalg.norm(_OFFSETS * grid.step, axis=1) < _NEXT_CELLS * grid.step.max()]:
@@ -104,7 +105,8 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
     index, body, among = _bone_of_ribs(grid, usual)
     place = grid.origin + grid.step * index
     right, front = spine.middle_at(place[:, 2])
-    aside, ahead = place[:, 0] - right, place[:, 1] - front
+    aside = place[:, 0] - right
+    ahead = place[:, 1] - front
     beside = (np.abs(aside) > _VERTEBRA_MM[0]) | (ahead > _VERTEBRA_MM[1])
     index, body, place, aside, ahead, among = (
         half_cells[beside] for half_cells in (index, body, place, aside, ahead, among)
@@ -117,10 +119,8 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
     number = np.full(len(index), -1)
     for half in (0, 1):
         half_cells = np.flatnonzero(side == half)
-        height, error = (
-            place[half_cells, 2],
-            body[half_cells, 2, None] - usual.heights[half][:, _sectors(body[half_cells])].T,
-        )
+        height = place[half_cells, 2]
+        error = body[half_cells, 2, None] - usual.heights[half][:, _sectors(body[half_cells])].T
         known_number = _followed(index[half_cells], _begun(height, begins[half_cells], spine), error, grid.shape)
         number[half_cells] = number_pieces(
             index[half_cells], known_number, error + shift[half_cells], among[half_cells], grid.shape
@@ -141,7 +141,8 @@ def number_pieces(
         among: (n,) bool, True where the atlas has ribs more often than other bones.
         shape: (k, j, i) of the grid.
     """
-    free, numbered = np.flatnonzero(number < 0), np.flatnonzero(number > 0)
+    free = np.flatnonzero(number < 0)
+    numbered = np.flatnonzero(number > 0)
     if not len(free):
         return number
     common = np.nan_to_num(error[numbered, number[numbered]]).sum() / (len(numbered) + _HALF_CORRECTED)
@@ -178,7 +179,8 @@ class _Usual:
 
 @lru_cache(maxsize=2)
 def _usual_ribs(atlas: Atlas) -> _Usual | None:
-    ribs, other_bones = np.zeros(SHAPE, dtype=np.uint16), np.zeros(SHAPE, dtype=np.uint16)
+    ribs = np.zeros(SHAPE, dtype=np.uint16)
+    other_bones = np.zeros(SHAPE, dtype=np.uint16)
     heights = np.full((2, RIBS + 1, SECTORS), np.nan)
     numbered = {f"rib_{side}_{n}": (half, n) for half, side in enumerate(SIDES) for n in range(1, RIBS + 1)}
     for name, occupancy in atlas.occupancies.items():
@@ -220,7 +222,8 @@ def _sectors(body: np.ndarray) -> np.ndarray:
 def _begun(height: np.ndarray, begins: np.ndarray, spine: Spine) -> np.ndarray:
     """Return for each of n cells the number (1 to 12) of the rib that begins there, 0 if a bone that is no rib
     begins there, or -1 if no rib begins there or its number is unknown. height: (n,) RAS S, mm. begins: (n,) bool."""
-    number, beginning = np.full(len(height), -1), np.flatnonzero(begins)
+    number = np.full(len(height), -1)
+    beginning = np.flatnonzero(begins)
     groups = [beginning[group] for group in _groups(height[beginning])]
     levels = _levels(np.array([height[group].mean() for group in groups]), spine)
     for group, level in zip(groups, levels, strict=True):
@@ -271,10 +274,13 @@ def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
     for a in range(rows):
         for b in range(columns):
             cost[a + 1, b + 1] = min(cost[a, b] + price[a, b], cost[a, b + 1] + _SKIPPED, cost[a + 1, b] + _SKIPPED)
-    pairs, a, b = [], rows, columns
+    pairs = []
+    a = rows
+    b = columns
     while a and b:
         if cost[a, b] == cost[a - 1, b - 1] + price[a - 1, b - 1]:
-            a, b = a - 1, b - 1
+            a = a - 1
+            b = b - 1
             pairs.append((a, b))
         elif cost[a, b] == cost[a - 1, b] + _SKIPPED:
             a -= 1
@@ -305,7 +311,8 @@ def _followed(index: np.ndarray, number: np.ndarray, error: np.ndarray, shape: t
         source = source[free][first]
         change = np.nan_to_num(error[neighbour, number[source]] - learnt[source])
         steady = np.abs(change) < _DRIFT_MM
-        front, source = neighbour[steady], source[steady]
+        front = neighbour[steady]
+        source = source[steady]
         number[front] = number[source]
         learnt[front] = learnt[source] + _DRIFT_SHARE * change[steady]
     return number

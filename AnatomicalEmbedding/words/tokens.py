@@ -79,7 +79,8 @@ class Span:
 def split_sentences(text: str) -> list[Span]:
     """Return the sentences of a text, without empty sentences."""
     ends = [*(match.end() for match in _SENTENCE_END.finditer(text)), len(text)]
-    spans, start = [], 0
+    spans = []
+    start = 0
     for end in ends:
         while end - start > _LONGEST_SENTENCE:
             cut = text.rfind(" ", start + 1, start + _LONGEST_SENTENCE)
@@ -107,7 +108,8 @@ def tokenise(text: str, offset: int = 0) -> list[Token]:
         word = match.group()
         if word == "'s":
             continue
-        start, end = origin[match.start()] + offset, origin[match.end() - 1] + 1 + offset
+        start = origin[match.start()] + offset
+        end = origin[match.end() - 1] + 1 + offset
         if word in _ROMAN and tokens and _before_a_number(tokens):
             word = _ROMAN[word]
         word = word[0] + word[2:] if word[:2] == "th" and word[2:].isdigit() else _SAME.get(word, word)
@@ -130,7 +132,8 @@ def _before_a_number(tokens: list[Token]) -> bool:
 
 def _plain(text: str) -> tuple[str, list[int]]:
     """Return `text` in lower case without accents, and the position in `text` of each character of this result."""
-    letters, origin = [], []
+    letters = []
+    origin = []
     for position, letter in enumerate(text):
         if letter < "\x80":
             letters.append(letter.lower())

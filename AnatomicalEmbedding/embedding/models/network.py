@@ -118,7 +118,9 @@ class EmbeddingNetwork(nn.Module):
     def __init__(self, spec: NetworkSpec):
         super().__init__()
         self.spec = spec
-        self.spacing_mm, self.scales, self.unit_mm = spec.spacing_mm, spec.scales, spec.unit_mm
+        self.spacing_mm = spec.spacing_mm
+        self.scales = spec.scales
+        self.unit_mm = spec.unit_mm
         widths = spec.widths
         self.stem = Convolution(1, widths[0], STRIDE, stride=STRIDE)
         planar = spec.planar
@@ -203,7 +205,8 @@ class EmbeddingNetwork(nn.Module):
 
         Returns (b, c, k/8, j/8, i/8).
         """
-        x, skips = pooled, []
+        x = pooled
+        skips = []
         for depth, block in enumerate(self.encoder[1:]):
             x = block(x if depth == 0 else self.pool(x))
             skips.append(x)
@@ -234,13 +237,16 @@ class EmbeddingNetwork(nn.Module):
         if not descriptors or not self.spec.local_channels:
             return Features(coordinate)
         if self.training:
-            local, logits = self.local(x, up), None
+            local = self.local(x, up)
+            logits = None
             if self.spec.organs and coordinate is not None:
                 logits = self.organs.logits(F.avg_pool3d(x, 2), coordinate.detach(), up, coarse, local)
             return Features(coordinate, None, local, logits)
         content = _Content(x, up)
-        part, fine_part = content.cut(x), content.cut(up)
-        local, organs = self.local(part, fine_part), None
+        part = content.cut(x)
+        fine_part = content.cut(up)
+        local = self.local(part, fine_part)
+        organs = None
         if self.spec.organs and coordinate is not None:
             organs = self.organs(part, content.cut(coordinate), fine_part, coarse, local, content.cells)
             if self.spec.organ_channels:
@@ -315,7 +321,8 @@ def _filled(x: torch.Tensor, axis: int, cells: int) -> slice:
     where = torch.nonzero(filled).flatten()
     if not len(where):
         return slice(0, 1)
-    first, last = int(where[0]) // STRIDE, int(where[-1]) // STRIDE
+    first = int(where[0]) // STRIDE
+    last = int(where[-1]) // STRIDE
     return slice(max(first - _RIM_CELLS, 0), min(last + _RIM_CELLS + 1, cells))
 
 

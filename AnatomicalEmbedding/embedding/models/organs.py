@@ -96,7 +96,8 @@ class OrganHead(nn.Module):
         where = cells or [slice(n) for n in fine.shape[2:]]
         context = F.interpolate(self.context(coarse), scale_factor=2, mode="trilinear")[(..., *where)]
         # the first layer, computed in parts, so that stride-2 cells need not be rearranged into channels
-        layer, further_layers = self.mix[0], self.mix[1:]
+        layer = self.mix[0]
+        further_layers = self.mix[1:]
         sizes = [fine.shape[1], _CELLS * (local.shape[1] + 1), _CONTEXT, coordinate.shape[1]]
         of_fine, within, *further_weights = layer.weight.split(sizes, dim=1)
         within = within.reshape(_WIDTH, -1, 2, 2, 2)

@@ -59,7 +59,8 @@ def read_weights(path: Path) -> Weights:
         raise WeightsError(f"{path}: is not the file that the card {card_path.name} describes; download both files.")
     try:
         metadata, state = read_tensor_file(path, _METADATA_KEY)
-        name, spec = str(metadata["name"]), NetworkSpec.from_dict(metadata["network"])
+        name = str(metadata["name"])
+        spec = NetworkSpec.from_dict(metadata["network"])
     except DAMAGED:
         raise WeightsError(
             f"{path}: is damaged, has a newer format, or does not contain weights; download the file again."
