@@ -31,7 +31,7 @@ JOINED = "body heights decrease upwards, as if two scans were joined, or head an
 UNLIKE = "the scan looks like no part of a body; it may be noise, or have its axes in another order"
 UNUSUAL_SIZE = "the body has an unusual size, as if the voxel size were wrong"
 _CELL_MM = (12.0, 12.0, 16.0)  # along R, A, S
-_HU, _LEVELS = (-1000.0, -150.0, 250.0, 1300.0), (0.0, 0.25, 0.85, 1.0)
+_HU, _GREY_VALUES = (-1000.0, -150.0, 250.0, 1300.0), (0.0, 0.25, 0.85, 1.0)
 _SHIFTS = ((0, 0, 0), (1, 1, 1))  # two paddings, so that a scan and its mirror image give the same result
 _SURE = 3.0  # above these log odds an axis counts as swapped; but see _MUCH
 _DOUBTFUL = 0.7  # above these log odds of a swapped axis, the mirror image is embedded; see RESULTS.md
@@ -118,7 +118,7 @@ def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
     The result is cropped to the body, so that the network does not see on which side a working grid has more air.
     """
     window = [max(1, round(cell / step)) for cell, step in zip(_CELL_MM, grid.spacing_mm, strict=True)][::-1]
-    image = piecewise_linear(grid.hu, _HU, _LEVELS)
+    image = piecewise_linear(grid.hu, _HU, _GREY_VALUES)
     moments = F.avg_pool3d(torch.stack([image, image.square()]), window)
     share = F.avg_pool3d(torch.from_numpy(body)[None].float(), window)
     spread = (moments[1] - moments[0].square()).clamp_min(0).sqrt()

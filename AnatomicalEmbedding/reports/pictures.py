@@ -156,14 +156,15 @@ def data_uri(pixels: np.ndarray) -> str:
 def _interpolate(voxels: np.ndarray, ijk: np.ndarray, inside: np.ndarray) -> np.ndarray:
     """Return the HU (n, n) at voxel indices `ijk` (3, n, n). Pixels where `inside` (n, n) is False are not valid."""
     import torch
-    import torch.nn.functional as F
 
-    box, grid = [], np.empty((*inside.shape, 3), dtype=np.float32)
+    from ..embedding.grid_reading import read_linear
+
+    box = []
+    cells = np.empty((*inside.shape, 3), dtype=np.float32)
     for axis, (places, size) in enumerate(zip(ijk, voxels.shape[::-1], strict=True)):
         positions = places[inside]
         low, high = (int(np.clip(x, 0, size - 1)) for x in (np.floor(positions.min()), np.ceil(positions.max())))
         box.append(slice(low, high + 1))
-        grid[..., axis] = (places - (low - 0.5)) * (2 / (high + 1 - low)) - 1
+        cells[..., axis] = places - low
     source = torch.from_numpy(np.ascontiguousarray(voxels[tuple(box[::-1])], dtype=np.float32))[None, None]
-    values = F.grid_sample(source, torch.from_numpy(grid)[None, None], padding_mode="border", align_corners=False)
-    return values[0, 0, 0].numpy()
+    return read_linear(source, torch.from_numpy(cells).view(1, -1, 3)).view(inside.shape).numpy()

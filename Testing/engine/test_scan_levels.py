@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -100,6 +101,26 @@ def test_a_scan_without_a_spine_is_refused(anatemb, place, tmp_path):
 
 def with_spine(*names: str, chances: float = 0.99):
     return spine_of(names, chances)
+
+
+def test_the_level_at_a_height_names_its_vertebra_its_chance_and_the_two_candidates():
+    spine = spine_of(("L1", "L2", "L3"))  # 390 to 300 mm
+    level = spine.level_at(345.0)
+    assert (level.vertebra, level.chance, level.text, level.doubt) == ("L2", pytest.approx(0.99), "L2", "")
+    assert spine.level_at(299.0) is None
+    assert spine.level_at(390.0) is None, "the upper boundary belongs to the vertebra above"
+    lower = np.array([[0.0, 0.6, 0.4]] * 3)  # perhaps one level nearer the feet
+    doubtful = replace(spine, chances=lower).level_at(345.0)
+    assert (doubtful.vertebra, doubtful.text, doubtful.possible) == ("L2", "L2 or L3", ["L2", "L3"])
+    assert replace(spine, chances=lower[:, [2, 1, 0]]).level_at(345.0).text == "L1 or L2"
+
+
+def test_no_level_is_certain_if_the_scan_shows_no_end_of_the_spine():
+    """The lowest ribs are no end: some people have one pair of ribs more or fewer."""
+    for anchors in ((), ("ribs",)):
+        level = replace(spine_of(("L1", "L2", "L3")), anchors=anchors).level_at(345.0)
+        assert level.vertebra == "L2"
+        assert " or " in level.text
 
 
 def test_levels_of_one_point_in_two_scans_contradict_each_other():
