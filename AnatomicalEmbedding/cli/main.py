@@ -23,7 +23,7 @@ EXIT_USER_ERROR = 2
 EXIT_INTERRUPTED = 130
 _DISK_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _COMMANDS = (
-    "demo doctor info bundle embed match followup register view locate find levels audit crop segment cohort "
+    "demo doctor info bundle embed match landmarks followup register view locate find levels audit crop segment cohort "
     "structures prepare train weights evaluate calibrate dicomweb"
 )
 

@@ -138,7 +138,7 @@ def match_all(
         parts = [
             _match(template, part, group, effort) for part in np.split(points_ras, range(size, len(points_ras), size))
         ]
-        matches += [_joined(of_target) for of_target in zip(*parts, strict=True)]
+        matches += [join_matches(target_parts) for target_parts in zip(*parts, strict=True)]
     return matches
 
 
@@ -275,7 +275,8 @@ def _check(effort: str, targets: Sequence[EmbeddingMap], weights_hash: str) -> N
         target.check_body()
 
 
-def _joined(parts: Sequence[Matches]) -> Matches:
+def join_matches(parts: Sequence[Matches]) -> Matches:
+    """Join matches in one target."""
     if len(parts) == 1:
         return parts[0]
     values = {field.name: [getattr(part, field.name) for part in parts] for field in fields(Matches)}

@@ -1,0 +1,1 @@
+"""Landmark sets: named points that are known by examples in several scans, and found in other scans."""

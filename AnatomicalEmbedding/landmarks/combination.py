@@ -1,0 +1,73 @@
+"""Combines the answers of several examples of one landmark in a scan."""
+
+from __future__ import annotations
+
+from math import erf, log, sqrt
+
+import numpy as np
+
+from ..matching.match import Matches
+from ..matching.status import at_most_uncertain, decide
+
+# Median error of a combined answer: sqrt(_OWN e^2 / k + _COMMON e^2 + _SPREAD s^2) mm, with the expected error e of one
+# answer, the number k of examples and the spread s of their answers; errors are log-normal with the deviation _SIGMA.
+# Fitted to 75 labelled scans of 9 sources with ct-open, 1 to 10 examples a landmark.
+_OWN, _COMMON, _SPREAD, _SIGMA = 0.74, 0.18, 0.26, 0.69
+_LEAST_MM = 1.0  # smallest expected error of one answer: no answer outweighs all others
+_HIGHEST = 0.99  # highest probability that is stated
+
+
+def combine(matches: Matches, weights: np.ndarray, error_factor: float = 1.0) -> Matches:
+    """Combine the answers of k examples of one landmark in one scan.
+
+    Answers are averaged with weights 1 / expected error squared.
+
+    Args:
+        matches: k answers, one of each example.
+        weights: (k,) 0 for examples that have no say, else 1. At least one is 1.
+        error_factor: true errors of this landmark relative to the stated ones, see `landmark_set.Landmark`.
+
+    Returns:
+        One answer, without evidence. Without a calibration, it has only a place and a score.
+    """
+    matches = matches[np.flatnonzero(weights)]
+    count = len(matches)
+    if count == 1:
+        return matches
+    errors_mm = (
+        np.ones(count) if matches.expected_error_mm is None else np.maximum(matches.expected_error_mm, _LEAST_MM)
+    )
+    share = errors_mm**-2.0
+    share /= share.sum()
+    place = share @ matches.points_ras
+    score = share @ matches.score
+    if matches.status is None:
+        return Matches(place[None], np.array([score]))
+    squares = np.square(matches.points_ras - place).sum(axis=1)
+    spread_mm = sqrt(share @ squares * count / (count - 1))
+    single_mm = sqrt(1 / np.mean(errors_mm**-2.0))
+    median_mm = error_factor * sqrt((_OWN / count + _COMMON) * single_mm**2 + _SPREAD * spread_mm**2)
+    present = share @ matches.present
+    expected_mm = np.array([median_mm * np.exp(_SIGMA**2 / 2)])
+    doubtful = matches.levels != ""
+    is_doubtful = np.array([share @ doubtful > 0.5])
+    return Matches(
+        place[None],
+        np.array([score]),
+        at_most_uncertain(decide(np.array([present]), expected_mm), is_doubtful),
+        expected_mm,
+        np.array([present * _share_within(10.0, median_mm)]),
+        np.array([present * _share_within(20.0, median_mm)]),
+        np.array([present]),
+        levels=np.array([matches.levels[doubtful][0] if is_doubtful[0] else ""]),
+    )
+
+
+def median_error_mm(matches: Matches) -> float:
+    """Return the median error, mm, that belongs to the expected (mean) error of one combined answer."""
+    return float(matches.expected_error_mm[0]) / np.exp(_SIGMA**2 / 2)
+
+
+def _share_within(distance_mm: float, median_mm: float) -> float:
+    share = 0.5 * (1 + erf(log(distance_mm / median_mm) / (_SIGMA * sqrt(2))))
+    return float(np.clip(share, 1 - _HIGHEST, _HIGHEST))

@@ -1,0 +1,278 @@
+"""Landmark sets: named points with examples, in one file NAME.landmarks.json.
+
+An example is one marked point of one scan: its place, and the query by which it is found in other scans. It holds no
+picture of the patient, no name, and not who marked it. The format:
+
+{"format": "anatomical-embedding landmark set", "version": 1, "model": name of the weights, "weights_hash", "terms",
+ "landmarks": [{"name", "examples": [{"scan", "point_ras", "query", "errors_mm": {scan: mm}, "left_out_mm"}]}]}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..embedding.map import EmbeddingMap
+from ..embedding.tensor_files import DAMAGED
+from ..errors import MapError, PointsError
+from ..files import parse_json, write_text
+from ..matching.match import Matches, join_matches, match_query
+from ..matching.query import join_queries, query_from_text, query_to_text, read_query
+from ..scan.points import PointList
+from .combination import combine, median_error_mm
+
+SUFFIX = ".landmarks.json"
+FORMAT, VERSION = "anatomical-embedding landmark set", 1
+_FEWEST = 3  # with fewer examples nobody can say which one is wrong
+_CONTRADICTS = 3.0  # an example contradicts the others if its deviation is this many times the median deviation,
+_CONTRADICTS_MM = 15.0  # and at least this
+_PRIOR_EXAMPLES = 5.0  # the error factor of a landmark counts as 1 in this many examples
+_HIGHEST_FACTOR = 3.0
+
+
+@dataclass(frozen=True)
+class LandmarkExample:
+    """One marked point of one scan.
+
+    Args:
+        scan: hash of the scan's voxels, the same for all its landmarks.
+        point_ras: (3,) RAS mm in its scan.
+        query: the query of the point as text, see `matching.query.query_to_text`.
+        errors_mm: scan -> error, mm, of this example's answer in the scan of another example.
+        left_out_mm: error, mm, of the answer of the other examples in this scan, and the median error that was stated;
+            empty if it is not known.
+    """
+
+    scan: str
+    point_ras: tuple[float, float, float]
+    query: str
+    errors_mm: dict[str, float] = field(default_factory=dict)
+    left_out_mm: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Landmark:
+    """A named point, known by its examples."""
+
+    name: str
+    examples: tuple[LandmarkExample, ...]
+
+    def deviations_mm(self) -> np.ndarray:
+        """Return how far each example is from the others, (k,) mm; NaN where it is not known.
+
+        This is the lower median of the errors of its answers in the others' scans, and of theirs in its scan: at least
+        half of the others agree with a correct example.
+        """
+        deviations = []
+        for example in self.examples:
+            errors = list(example.errors_mm.values())
+            errors += [other.errors_mm[example.scan] for other in self.examples if example.scan in other.errors_mm]
+            deviations.append(sorted(errors)[(len(errors) - 1) // 2] if errors else np.nan)
+        return np.array(deviations)
+
+    def weights(self) -> np.ndarray:
+        """Return the weight of each example, (k,): 0 for an example that contradicts the others, else 1."""
+        deviations = self.deviations_mm()
+        known = deviations[np.isfinite(deviations)]
+        if len(known) < _FEWEST:
+            return np.ones(len(self.examples))
+        limit = max(_CONTRADICTS * np.sort(known)[(len(known) - 1) // 2], _CONTRADICTS_MM)
+        return np.where(deviations > limit, 0.0, 1.0)
+
+    @property
+    def error_factor(self) -> float:
+        """True errors relative to stated errors, learned from the examples that were left out one by one."""
+        weights = self.weights()
+        pairs = [e.left_out_mm for e, weight in zip(self.examples, weights, strict=True) if weight and e.left_out_mm]
+        ratios = [np.log(max(error, 0.5) / stated) for error, stated in pairs]
+        factor = np.exp(sum(ratios) / (len(ratios) + _PRIOR_EXAMPLES))
+        return float(np.clip(factor, 1 / _HIGHEST_FACTOR, _HIGHEST_FACTOR))
+
+    def without(self, scan: str) -> Landmark:
+        """Return the landmark without the example of a scan."""
+        return replace(self, examples=tuple(example for example in self.examples if example.scan != scan))
+
+
+@dataclass(frozen=True)
+class LandmarkSet:
+    """Landmarks that were made with the same weights.
+
+    Args:
+        weights_hash: SHA-256 of the weights. model: their name.
+        landmarks: landmarks with at least one example each.
+        terms: under which the set may be shared; "" if nothing is said.
+    """
+
+    weights_hash: str = ""
+    model: str = ""
+    landmarks: tuple[Landmark, ...] = ()
+    terms: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the landmarks."""
+        return tuple(landmark.name for landmark in self.landmarks)
+
+    def with_examples(self, embedding: EmbeddingMap, points: PointList) -> LandmarkSet:
+        """Add the marked points of one scan. Points that the scan gave before are replaced.
+
+        Args:
+            embedding: the map of the scan.
+            points: one point for each label.
+
+        Raises:
+            PointsError: two points have one label, or a point lies outside the scan.
+            MapError: the map was made with other weights than the set.
+        """
+        double = {label for label in points.labels if points.labels.count(label) > 1}
+        if double:
+            raise PointsError(
+                f"{embedding.provenance.scan}: two points are called {min(double)!r}; rename one of them."
+            )
+        weights_hash, model = embedding.provenance.weights_hash, embedding.provenance.model
+        if self.landmarks:
+            self.check(weights_hash, model)
+        scan = embedding.provenance.scan_hash
+        landmarks = {landmark.name: landmark for landmark in self.landmarks}
+        for label, point in zip(points.labels, points.points_ras, strict=True):
+            query = query_to_text(read_query(embedding, point[None]))
+            example = LandmarkExample(scan, tuple(point.tolist()), query)
+            others = landmarks.get(label, Landmark(label, ())).without(scan).examples
+            kept = (replace(e, errors_mm={s: mm for s, mm in e.errors_mm.items() if s != scan}) for e in others)
+            landmarks[label] = Landmark(label, (*kept, example))
+        return replace(self, weights_hash=weights_hash, model=model, landmarks=tuple(landmarks.values()))
+
+    def measured(self, embedding: EmbeddingMap) -> LandmarkSet:
+        """Measure the other examples in a scan that gave examples. Returns the set with their errors.
+
+        embedding: the map of the scan. The errors decide which examples contradict the others, and what is stated.
+        """
+        scan = embedding.provenance.scan_hash
+        chosen = [
+            landmark for landmark in self.landmarks if len(landmark.examples) > len(landmark.without(scan).examples)
+        ]
+        others = [landmark.without(scan) for landmark in chosen]
+        answers = self._match([landmark for landmark in others if landmark.examples], embedding)
+        measured = {}
+        for landmark, rest in zip(chosen, others, strict=True):
+            if not rest.examples:
+                continue
+            matches = answers[landmark.name]
+            (own,) = (example for example in landmark.examples if example.scan == scan)
+            errors = np.linalg.norm(matches.points_ras - own.point_ras, axis=1)
+            known = {
+                e.scan: replace(e, errors_mm={**e.errors_mm, scan: round(float(mm), 2)})
+                for e, mm in zip(rest.examples, errors, strict=True)
+            }
+            combined = combine(matches, rest.weights())
+            left_out: tuple[float, ...] = ()
+            if combined.expected_error_mm is not None:
+                error = float(np.linalg.norm(combined.points_ras[0] - own.point_ras))
+                left_out = round(error, 2), round(median_error_mm(combined), 2)
+            known[scan] = replace(own, left_out_mm=left_out)
+            measured[landmark.name] = replace(landmark, examples=tuple(known[e.scan] for e in landmark.examples))
+        return replace(self, landmarks=tuple(measured.get(landmark.name, landmark) for landmark in self.landmarks))
+
+    def find(self, embedding: EmbeddingMap) -> Matches:
+        """Find the landmarks in a scan. Returns one answer for each landmark, in the order of `names`.
+
+        embedding: the map of the scan. Raises MapError if it was made with other weights than the set.
+        """
+        self.check(embedding.provenance.weights_hash, embedding.provenance.model)
+        answers = self._match(self.landmarks, embedding)
+        rows = [
+            combine(answers[landmark.name], landmark.weights(), landmark.error_factor) for landmark in self.landmarks
+        ]
+        return join_matches([replace(row, evidence=None) for row in rows])
+
+    def _match(self, landmarks: Sequence[Landmark], embedding: EmbeddingMap) -> dict[str, Matches]:
+        """Match all examples of landmarks in one call. Returns, by name, one answer for each example."""
+        if not landmarks:
+            return {}
+        try:
+            queries = [query_from_text(example.query) for landmark in landmarks for example in landmark.examples]
+        except DAMAGED as error:
+            raise PointsError("a query of the landmark set is damaged; make the set again from its scans.") from error
+        (matches,) = match_query(join_queries(queries), [embedding])
+        starts = np.cumsum([0, *(len(landmark.examples) for landmark in landmarks)])
+        return {
+            landmark.name: matches[np.arange(first, last)]
+            for landmark, first, last in zip(landmarks, starts[:-1], starts[1:], strict=True)
+        }
+
+    def check(self, weights_hash: str, model: str) -> None:
+        """Raise MapError if the set was made with other weights, PointsError if it has no landmark."""
+        if not self.landmarks:
+            raise PointsError("the landmark set has no landmark; add scans with points to it.")
+        if weights_hash != self.weights_hash:
+            raise MapError(
+                f"the landmark set was made with other weights ({self.model}) than {model}; choose these weights, or "
+                "make the set again from its scans."
+            )
+
+    def write(self, path: str | Path) -> None:
+        """Write the set to one file NAME.landmarks.json, complete or not at all."""
+        document = {"format": FORMAT, "version": VERSION, **asdict(self)}
+        write_text(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n", PointsError)
+
+
+def read_landmark_set(path: str | Path) -> LandmarkSet:
+    """Read a file that `LandmarkSet.write` wrote.
+
+    Raises PointsError if the file is missing or damaged, is no landmark set, or was written by a newer version.
+    """
+    try:
+        document = parse_json(Path(path).read_text(encoding="utf-8-sig"))
+    except FileNotFoundError as error:
+        raise PointsError(f"{path}: no such file; check the path.") from error
+    except (OSError, ValueError) as error:
+        raise PointsError(f"{path}: is not JSON; give a {SUFFIX} file that this program wrote.") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise PointsError(f"{path}: is not a landmark set; give a {SUFFIX} file that this program wrote.")
+    if not isinstance(document.get("version"), int) or document["version"] > VERSION:
+        raise PointsError(f"{path}: was written by a newer version of this program; update the program.")
+    try:
+        landmarks = tuple(map(_read_landmark, document["landmarks"]))
+        texts = [str(document[name]) for name in ("weights_hash", "model", "terms")]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise PointsError(f"{path}: is damaged ({error}); make the set again from its scans.") from error
+    weights_hash, model, terms = texts
+    return LandmarkSet(weights_hash, model, landmarks, terms)
+
+
+def _read_landmark(document: dict[str, Any]) -> Landmark:
+    examples = []
+    for entry in document["examples"]:
+        r, a, s = map(float, entry["point_ras"])
+        errors_mm = {str(scan): float(mm) for scan, mm in entry["errors_mm"].items()}
+        left_out_mm = tuple(map(float, entry["left_out_mm"]))
+        examples.append(LandmarkExample(str(entry["scan"]), (r, a, s), str(entry["query"]), errors_mm, left_out_mm))
+    if not examples:
+        raise ValueError(f"landmark {document['name']!r} has no example")
+    return Landmark(str(document["name"]), tuple(examples))
+
+
+def make_landmark_set(
+    scans: Iterable[tuple[EmbeddingMap, PointList]], landmark_set: LandmarkSet | None = None
+) -> LandmarkSet:
+    """Make a landmark set from scans with marked points, or add scans to a set.
+
+    Args:
+        scans: the map of each scan and its points; they are read twice, so a generator must be a list.
+        landmark_set: a set to which the scans are added; default: a new set.
+
+    Example:
+        scans = [(model.embed(path), read_points(points)) for path, points in files]
+        make_landmark_set(scans).write("pelvis.landmarks.json")
+    """
+    result = landmark_set or LandmarkSet()
+    for embedding, points in scans:
+        result = result.with_examples(embedding, points)
+    for embedding, _points in scans:
+        result = result.measured(embedding)
+    return result

@@ -1,0 +1,117 @@
+"""Measure answers from 1, 3, 5 and 10 examples of a landmark: organ centres, with scans of other patients as examples.
+
+python Testing/benchmarks/landmark_sets.py DIR [--model ct-open] [--draws 4]
+
+DIR is a folder of labelled scans. For each structure of each scan, examples are drawn from the other scans at random.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from regions import REGIONS, region_of
+
+from AnatomicalEmbedding import load_model
+from AnatomicalEmbedding.evaluation.confidence import auroc, calibration_error
+from AnatomicalEmbedding.landmarks.combination import combine, median_error_mm
+from AnatomicalEmbedding.landmarks.landmark_set import Landmark, LandmarkExample
+from AnatomicalEmbedding.matching.match import Matches, join_matches, match_query
+from AnatomicalEmbedding.matching.query import query_from_text, query_to_text, read_query
+from AnatomicalEmbedding.structures.labelled_scans import Case, load_cases, source_of
+
+COUNTS = (1, 3, 5, 10)
+Pairs = dict[str, dict[tuple[str, str], Matches]]  # structure -> (example, target) -> the answer
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--model", default="ct-open")
+    parser.add_argument("--draws", type=int, default=4, help="draws of examples for each structure of each scan")
+    options = parser.parse_args()
+    cases = {case.id: case for case in load_cases(options.folder) if case.structures}
+    pairs = match_pairs(cases, options.model)
+    rng = np.random.default_rng(0)
+    print(
+        "| examples | region | answers | error, mean / median | stated | within 10 mm | stated | AUROC > 10 mm | ECE |"
+    )
+    for count in COUNTS:
+        answers = defaultdict(list)
+        for structure, matches in pairs.items():
+            for target in sorted({pair[1] for pair in matches}):
+                examples = sorted(example for example, other in matches if other == target)
+                for _ in range(options.draws if len(examples) >= count else 0):
+                    drawn = rng.choice(examples, count, replace=False).tolist()
+                    answers[region_of(structure)].append(answer(structure, drawn, target, cases, matches))
+        for region in (*REGIONS, "all"):
+            values = np.array([row for name, rows in answers.items() if region in (name, "all") for row in rows])
+            if len(values):
+                print(f"| {count} | {region} | {len(values)} | {summary(values)} |", flush=True)
+
+
+def match_pairs(cases: dict[str, Case], model_name: str) -> Pairs:
+    """Find the centres of each scan's structures in all other scans."""
+    model = load_model(model_name, "cpu")
+    maps = {name: model.embed(case.volume) for name, case in cases.items()}
+    pairs: Pairs = defaultdict(dict)
+    for name, case in cases.items():
+        structures = list(case.structures)
+        centres = np.array([case.structures[structure][0] for structure in structures])
+        query = query_from_text(query_to_text(read_query(maps[name], centres)))
+        others = [other for other in cases if cases[other].patient != case.patient]
+        for other, matches in zip(others, match_query(query, [maps[other] for other in others]), strict=True):
+            for n, structure in enumerate(structures):
+                drawn_alike = structure != "esophagus" or source_of(name) == source_of(other)
+                if structure in cases[other].structures and drawn_alike:
+                    pairs[structure][name, other] = matches[[n]]
+    return pairs
+
+
+def answer(
+    structure: str, examples: list[str], target: str, cases: dict[str, Case], matches: dict[tuple[str, str], Matches]
+) -> tuple[float, float, float]:
+    """Return error, mm, stated error, mm, and probability of an error below 10 mm of the answer in one target."""
+
+    def error_mm(found: Matches, scan: str) -> float:
+        return float(np.linalg.norm(found.points_ras[0] - cases[scan].structures[structure][0]))
+
+    made = []
+    for example in examples:
+        errors = {other: error_mm(matches[example, other], other) for other in examples if (example, other) in matches}
+        made.append(LandmarkExample(example, tuple(cases[example].structures[structure][0]), "", errors))
+    landmark = Landmark(structure, tuple(made))
+    left_out = []
+    for example in made:
+        others = landmark.without(example.scan)
+        known = [other for other in others.examples if (other.scan, example.scan) in matches]
+        if not known:
+            left_out.append(example)
+            continue
+        others = replace(others, examples=tuple(known))
+        rows = join_matches([matches[other.scan, example.scan] for other in known])
+        combined = combine(rows, others.weights())
+        pair = error_mm(combined, example.scan), median_error_mm(combined)
+        left_out.append(replace(example, left_out_mm=pair))
+    landmark = Landmark(structure, tuple(left_out))
+    rows = join_matches([matches[example, target] for example in examples])
+    combined = combine(rows, landmark.weights(), landmark.error_factor)
+    return error_mm(combined, target), float(combined.expected_error_mm[0]), float(combined.probability[0])
+
+
+def summary(values: np.ndarray) -> str:
+    errors, stated, probability = values.T
+    wrong = errors > 10
+    area = auroc(stated, wrong)
+    return (
+        f"{errors.mean():.1f} / {np.median(errors):.1f} | {stated.mean():.1f} | {(~wrong).mean():.2f} | "
+        f"{probability.mean():.2f} | {'' if area is None else f'{area:.2f}'} | "
+        f"{calibration_error(probability, ~wrong):.3f}"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""Test landmark sets on synthetic patients, whose landmarks are known exactly."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from AnatomicalEmbedding import load_model
+from AnatomicalEmbedding.embedding.cache import MapCache
+from AnatomicalEmbedding.errors import MapError, PointsError
+from AnatomicalEmbedding.landmarks.landmark_set import LandmarkSet, make_landmark_set, read_landmark_set
+from AnatomicalEmbedding.matching.match import match_all
+from AnatomicalEmbedding.matching.status import ABSENT
+from AnatomicalEmbedding.phantom import make_phantom
+from AnatomicalEmbedding.scan.points import PointList, read_points, write_points
+
+SEEDS = (71, 72, 73, 74, 75)
+NAMES = ("carina", "liver_dome", "kidney_left_lower_pole", "kidney_right_lower_pole", "diaphragm_dome_right")
+
+
+@pytest.fixture(scope="module")
+def phantoms():
+    return [make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in SEEDS]
+
+
+@pytest.fixture(scope="module")
+def maps(phantoms, map_folder):
+    model = load_model(cache=MapCache(map_folder))
+    return [model.embed(replace(phantom.volume, name=f"patient {n}")) for n, phantom in enumerate(phantoms)]
+
+
+def marks(phantom, names=NAMES) -> PointList:
+    return PointList(names, np.array([phantom.points_ras[name] for name in names]))
+
+
+def errors_mm(matches, phantom) -> np.ndarray:
+    return np.linalg.norm(matches.points_ras - marks(phantom).points_ras, axis=1)
+
+
+@pytest.fixture(scope="module")
+def landmark_set(phantoms, maps) -> LandmarkSet:
+    """Made of four patients; the fifth is new."""
+    return make_landmark_set(
+        [(embedding, marks(phantom)) for embedding, phantom in zip(maps[:4], phantoms, strict=False)]
+    )
+
+
+def test_four_examples_are_better_than_one_and_say_so(landmark_set, phantoms, maps):
+    matches = landmark_set.find(maps[4])
+    single = [match_all(maps[n], marks(phantoms[n]).points_ras, [maps[4]])[0] for n in range(4)]
+    assert errors_mm(matches, phantoms[4]).mean() < np.mean([errors_mm(one, phantoms[4]) for one in single])
+    assert np.median(errors_mm(matches, phantoms[4])) < 8.0  # two voxels of 4 mm
+    assert matches.expected_error_mm.mean() < np.mean([one.expected_error_mm for one in single])
+    assert (matches.probability <= matches.probability_20).all()
+    assert (matches.probability_20 <= matches.present + 1e-9).all()
+
+
+def test_one_example_gives_the_answer_of_match_without_the_image(landmark_set, phantoms, maps):
+    one = make_landmark_set([(maps[0], marks(phantoms[0]))])
+    (matches,) = match_all(maps[0], marks(phantoms[0]).points_ras, [maps[4]])
+    found = one.find(maps[4])
+    # kept descriptors are rounded, and the CT numbers are not compared
+    assert np.linalg.norm(found.points_ras - matches.points_ras, axis=1).max() < 4.0
+    np.testing.assert_allclose(found.expected_error_mm, matches.expected_error_mm, rtol=0.2)
+
+
+def test_a_set_is_the_same_after_writing_and_reading_and_holds_no_name(landmark_set, maps, tmp_path):
+    path = tmp_path / "trunk.landmarks.json"
+    landmark_set.write(path)
+    assert "patient" not in path.read_text()
+    again = read_landmark_set(path)
+    assert again == landmark_set
+    np.testing.assert_array_equal(again.find(maps[4]).points_ras, landmark_set.find(maps[4]).points_ras)
+
+
+@pytest.mark.parametrize("wrong", range(4))
+def test_an_example_that_was_marked_wrongly_has_no_say(phantoms, maps, landmark_set, wrong):
+    """In one scan, the lower poles of the kidneys are exchanged."""
+    exchanged = (NAMES[0], NAMES[1], NAMES[3], NAMES[2], NAMES[4])
+    scans = []
+    for n in range(4):
+        points = marks(phantoms[n])
+        scans.append((maps[n], replace(points, labels=exchanged) if n == wrong else points))
+    wrong_set = make_landmark_set(scans)
+    right = make_landmark_set([scan for n, scan in enumerate(scans) if n != wrong])
+    for landmark in wrong_set.landmarks:
+        is_exchanged = landmark.name in (NAMES[2], NAMES[3])
+        expected = [
+            0.0 if is_exchanged and e.scan == maps[wrong].provenance.scan_hash else 1.0 for e in landmark.examples
+        ]
+        assert landmark.weights().tolist() == expected, landmark.name
+    answers, expected_answers = wrong_set.find(maps[4]), right.find(maps[4])
+    for name in (NAMES[2], NAMES[3]):
+        n, m = wrong_set.names.index(name), right.names.index(name)
+        assert np.linalg.norm(answers.points_ras[n] - expected_answers.points_ras[m]) < 1.0
+
+
+def test_marks_of_a_scan_are_replaced_when_it_is_added_again(landmark_set, phantoms, maps):
+    moved = replace(marks(phantoms[0]), points_ras=marks(phantoms[0]).points_ras + 2.0)
+    again = make_landmark_set([(maps[0], moved)], landmark_set)
+    for before, after in zip(landmark_set.landmarks, again.landmarks, strict=True):
+        assert len(after.examples) == len(before.examples)
+        (example,) = (e for e in after.examples if e.scan == maps[0].provenance.scan_hash)
+        (old,) = (e for e in before.examples if e.scan == maps[0].provenance.scan_hash)
+        np.testing.assert_allclose(np.subtract(example.point_ras, old.point_ras), 2.0)
+
+
+def test_points_that_a_scan_does_not_show_are_absent(landmark_set, map_folder):
+    pelvis = make_phantom(76, spacing=(4.0, 4.0, 4.0), coverage_mm=(0.0, 180.0)).volume
+    embedding = load_model(cache=MapCache(map_folder)).embed(pelvis)
+    matches = landmark_set.find(embedding)
+    assert matches.status[landmark_set.names.index("carina")] == ABSENT
+
+
+def test_sets_that_cannot_be_used_say_why(landmark_set, phantoms, maps, tmp_path):
+    path = tmp_path / "a.landmarks.json"
+    with pytest.raises(PointsError, match="no such file"):
+        read_landmark_set(path)
+    for text, sentence in (
+        ("{", "is not JSON"),
+        ("[]", "is not a landmark set"),
+        ('{"format": "x"}', "is not a landmark"),
+    ):
+        path.write_text(text)
+        with pytest.raises(PointsError, match=sentence):
+            read_landmark_set(path)
+    landmark_set.write(path)
+    document = json.loads(path.read_text())
+    for change, sentence in (
+        ({"version": 2}, "newer version"),
+        ({"landmarks": [{"name": "carina", "examples": []}]}, "has no example"),
+        ({"landmarks": [{"name": "carina"}]}, "is damaged"),
+    ):
+        path.write_text(json.dumps(document | change))
+        with pytest.raises(PointsError, match=sentence):
+            read_landmark_set(path)
+    document["landmarks"][0]["examples"][0]["query"] = "abc:def"
+    path.write_text(json.dumps(document))
+    with pytest.raises(PointsError, match="damaged; make the set again"):
+        read_landmark_set(path).find(maps[4])
+    with pytest.raises(MapError, match="made with other weights"):
+        replace(landmark_set, weights_hash="0" * 64).find(maps[4])
+    with pytest.raises(PointsError, match="has no landmark"):
+        LandmarkSet().find(maps[4])
+    twice = PointList(("carina", "carina"), marks(phantoms[0]).points_ras[:2])
+    with pytest.raises(PointsError, match="two points are called 'carina'"):
+        LandmarkSet().with_examples(maps[0], twice)
+
+
+@pytest.fixture
+def folder(phantoms, tmp_path):
+    """Three marked scans, one of them with a table; a fourth without points."""
+    for n, phantom in enumerate(phantoms[:4]):
+        phantom.volume.write(tmp_path / "marked" / f"scan{n}.nii.gz")
+        if n < 3:
+            write_points(tmp_path / "marked" / f"scan{n}{'.csv' if n == 2 else '.mrk.json'}", marks(phantom))
+    return tmp_path
+
+
+def test_the_commands_make_a_set_add_to_it_check_it_and_run_it(folder, phantoms, anatemb):
+    path = folder / "trunk.landmarks.json"
+    made = anatemb("landmarks", "make", folder / "marked", "-o", path, "--terms", "CC BY 4.0")
+    assert made.code == 0, made.err
+    assert "scan3.nii.gz: has no points beside it" in made.err
+    assert read_landmark_set(path).terms == "CC BY 4.0"
+    assert [len(landmark.examples) for landmark in read_landmark_set(path).landmarks] == [3] * len(NAMES)
+    write_points(folder / "marked" / "scan3.mrk.json", marks(phantoms[3]))
+    added = anatemb("landmarks", "add", path, folder / "marked" / "scan3.nii.gz")
+    assert added.code == 0, added.err
+    checked = anatemb("landmarks", "check", path, "--json")
+    rows = json.loads(checked.out)["landmarks"]
+    assert [(row["label"], row["examples"], row["contradicts"]) for row in rows] == [(name, 4, None) for name in NAMES]
+    phantoms[4].volume.write(folder / "new.nii.gz")
+    run = anatemb("landmarks", "run", path, folder / "new.nii.gz", "-o", folder / "out")
+    assert run.code == 0, run.err
+    with (folder / "out" / "landmarks.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["label"], row["examples"]) for row in rows] == [(name, "4") for name in NAMES]
+    answers = read_points(folder / "out" / "new.mrk.json")
+    places = np.array([[float(row[axis]) for axis in "ras"] for row in rows])
+    np.testing.assert_allclose(answers.points_ras, places, atol=0.01)
+    assert np.median(np.linalg.norm(places - marks(phantoms[4]).points_ras, axis=1)) < 8.0
+
+
+def test_the_commands_refuse_what_they_cannot_use(folder, anatemb):
+    assert "call it NAME.landmarks.json" in anatemb("landmarks", "make", folder / "marked", "-o", folder / "a.json").err
+    (folder / "empty").mkdir()
+    scan = folder / "marked" / "scan3.nii.gz"
+    refused = anatemb("landmarks", "make", scan, "-o", folder / "a.landmarks.json")
+    assert refused.code == 2
+    assert "no scan has points beside it" in refused.err
+    assert not (folder / "a.landmarks.json").exists()
