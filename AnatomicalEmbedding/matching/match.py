@@ -150,15 +150,12 @@ def _match(
         return [Matches(np.empty((0, 3)), np.empty(0)) for _ in targets]
     if template.local is None or any(target.local is None for target in targets):
         effort = "coordinates"
-    rows = TargetRows.each(targets, len(points_ras))
     query = read_query(template, points_ras, effort)
-    cells, score, evidence = _find(query, rows, effort)
-    answers = cells
+    windows = None
     has_images = not template.is_film and all(embedding.image is not None for embedding in (template, *targets))
     if has_images and effort == "standard":
         windows = read_windows(template, torch.from_numpy(transform_points(template.ras_to_cell, points_ras)))
-        answers = rows.read(into_body, sharpen(windows.repeat(len(targets), 1), rows, cells))
-    return _judged(query, cells, score, evidence, rows, template.calibration, effort, answers)
+    return _answers(query, targets, effort, template.calibration, windows)
 
 
 def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "standard") -> list[Matches]:
@@ -180,9 +177,31 @@ def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "st
         effort = "fast"
     if effort == "fast" and query.descriptors is None:
         effort = "coordinates"
+    return _answers(query, targets, effort, targets[0].calibration)
+
+
+def _answers(
+    query: Query,
+    targets: Sequence[EmbeddingMap],
+    effort: str,
+    calibration: Calibration | None,
+    windows: torch.Tensor | None = None,
+) -> list[Matches]:
+    """Return the Matches of each target. windows: (n, m), from `read_windows`; None if no images are compared."""
     rows = TargetRows.each(targets, len(query.coordinates))
     cells, score, evidence = _find(query, rows, effort)
-    return _judged(query, cells, score, evidence, rows, targets[0].calibration, effort, cells)
+    table = evidence.table(cells, rows)  # of the answers before the images are compared
+    if windows is not None:
+        cells = rows.read(into_body, sharpen(windows.repeat(len(targets), 1), rows, cells))
+    parts = zip(targets, cells.split(rows.counts), strict=True)
+    places = np.concatenate([transform_points(target.cell_to_ras, part.numpy()) for target, part in parts])
+    columns = {"points_ras": places, "score": score.clamp(0, 1).double().numpy(), "evidence": table}
+    columns["levels"] = _levels(query, places, columns["score"], table[:, PLACE], rows, effort)
+    columns |= judge(table, calibration, effort)
+    if "status" in columns:
+        columns["status"] = at_most_uncertain(columns["status"], columns["levels"] != "")
+    split = {name: np.split(values, len(targets)) for name, values in columns.items()}
+    return [Matches(**dict(zip(split, values, strict=True))) for values in zip(*split.values(), strict=True)]
 
 
 def _find(query: Query, rows: TargetRows, effort: str) -> tuple[torch.Tensor, torch.Tensor, Evidence]:
@@ -204,30 +223,6 @@ def _find(query: Query, rows: TargetRows, effort: str) -> tuple[torch.Tensor, to
     evidence.similarity = answers.similarity
     evidence.spread_mm = answers.spread_mm
     return rows.read(into_body, answers.cells), answers.similarity, evidence
-
-
-def _judged(
-    query: Query,
-    cells: torch.Tensor,
-    score: torch.Tensor,
-    evidence: Evidence,
-    rows: TargetRows,
-    calibration: Calibration | None,
-    effort: str,
-    answers: torch.Tensor,
-) -> list[Matches]:
-    """Return the Matches of each target. cells: answers before the CT numbers were compared, at which the evidence is
-    read. placed: final answers."""
-    table = evidence.table(cells, rows)
-    parts = zip(rows.maps, answers.split(rows.counts), strict=True)
-    places = np.concatenate([transform_points(target.cell_to_ras, part.numpy()) for target, part in parts])
-    columns = {"points_ras": places, "score": score.clamp(0, 1).double().numpy(), "evidence": table}
-    columns["levels"] = _levels(query, places, columns["score"], table[:, PLACE], rows, effort)
-    columns |= judge(table, calibration, effort)
-    if "status" in columns:
-        columns["status"] = at_most_uncertain(columns["status"], columns["levels"] != "")
-    split = {name: np.split(values, len(rows.maps)) for name, values in columns.items()}
-    return [Matches(**dict(zip(split, values, strict=True))) for values in zip(*split.values(), strict=True)]
 
 
 def _levels(
