@@ -13,7 +13,7 @@ from ..anatomy.terms import load_terms
 from ..embedding.map import EmbeddingMap, as_points
 from ..embedding.spine_reading import spine_ends
 from ..errors import PointsError
-from ..matching.status import CERTAIN_PLACE, INSIDE, OUTSIDE, UNCERTAIN, decide_place
+from ..matching.status import CERTAIN_PLACE, OUTSIDE, PARTLY, UNCERTAIN, decide_place
 from ..scan.points import PointList
 from ..scan.volume import Volume
 from ..spine.levels import level_sentence
@@ -156,9 +156,8 @@ class PlaceFinder:
             return place
         leads = [self._place(lead) for lead in _OTHER_SEX[name]]
         same_sex, opposite_sex = (0.0 if lead.point_ras is None else lead.probability for lead in leads)
-        chance = place.probability * (
-            same_sex / (same_sex + opposite_sex) if same_sex > 0 and opposite_sex > 0 else _EITHER
-        )
+        is_known = same_sex > 0 and opposite_sex > 0
+        chance = place.probability * (same_sex / (same_sex + opposite_sex) if is_known else _EITHER)
         remark = f"{remark}; {_SEX_REMARK}" if remark else _SEX_REMARK
         status = place.status if chance >= CERTAIN_PLACE else UNCERTAIN
         return dataclasses.replace(place, status=status, probability=chance, remark=remark)
@@ -177,28 +176,28 @@ class PlaceFinder:
         point, chance = self._best_point(field)
         from_atlas = alone and occupancy_of(name, self._atlas) is not None
         largest = float(self._field_alone(name).values.max()) if from_atlas else 0.0
-        level = spine_place(self._spine, name) if alone else None
-        if level is not None:
-            share = level.share
-            if level.point_ras is not None:
-                point = level.point_ras
-                chance = level.chance
-        status = OUTSIDE if point is None else decide_place(share, largest, level is not None)
+        numbered = spine_place(self._spine, name) if alone else None
+        if numbered is not None:
+            share = numbered.share
+            if numbered.point_ras is not None:
+                point = numbered.point_ras
+                chance = numbered.chance
+        status = OUTSIDE if point is None else decide_place(share, largest, numbered is not None)
         region = self._blurred(field)
         if status == OUTSIDE:
             return Place(name, title, OUTSIDE, side, max(1 - share, 0.5), None, region, self.grid)
         if alone and term.tissue == "bone":
             point = self._firmest(point)
-        sure = surety(term.recipe) if term.recipe and alone and not from_atlas and level is None else None
         if from_atlas:
             chance = float(np.interp(chance, _CHANCE, _RIGHT))
         else:
-            chance = _TRUST * chance if sure is None else sure * min(chance / _PEAK, 1.0)
-        side = "" if status == INSIDE else side
+            chance = _trusted(chance, term.recipe if alone and numbered is None else "")
         levels = self._doubtful_levels(name, point)
-        chance = min(chance, _EITHER) if levels else chance
+        if levels:
+            chance = min(chance, _EITHER)
         if levels or chance < CERTAIN_PLACE:
             status = UNCERTAIN
+        if status != PARTLY:
             side = ""
         return Place(name, title, status, side, chance, point, region, self.grid, levels=levels)
 
@@ -276,9 +275,9 @@ class PlaceFinder:
     def _from_recipe(self, name: str) -> Field:
         term = self._terms[name]
         if name.startswith("disc_") and self._spine is not None:
-            level = spine_place(self._spine, name)
-            if level.point_ras is not None:
-                return blob(self.grid, level.point_ras, _DISC_MM)
+            disc = spine_place(self._spine, name)
+            if disc.point_ras is not None:
+                return blob(self.grid, disc.point_ras, _DISC_MM)
         if not term.recipe:
             return NOWHERE
         field = field_by_recipe(term.recipe, self.grid, self._field, term.side)
@@ -337,6 +336,12 @@ class PlaceFinder:
         k, j, i = middle_of_likeliest(smooth)
         point = self.grid.origin + self.grid.step * (np.array([i, j, k]) + field.first)
         return point, float(np.clip((smooth[k, j, i] + field.values[k, j, i]) / 2, 0, 1))
+
+
+def _trusted(chance: float, recipe: str) -> float:
+    """Return the probability that a place outside the atlas is right. chance: as computed. recipe: its rule, or ""."""
+    sure = surety(recipe) if recipe else None
+    return _TRUST * chance if sure is None else sure * min(chance / _PEAK, 1.0)
 
 
 def _value_at(field: Field, cell: tuple[int, int, int] | np.ndarray) -> float:
