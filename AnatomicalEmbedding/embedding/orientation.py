@@ -16,6 +16,7 @@ import torch.nn.functional as F
 
 from ..errors import WeightsError
 from ..resources import resource
+from ..scan.geometry import mask_box
 from ..scan.volume import Volume
 from .coverage import fit_body, heights_fall
 from .map import EmbeddingMap
@@ -123,11 +124,7 @@ def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
     share = F.avg_pool3d(torch.from_numpy(body)[None].float(), window)
     spread = (moments[1] - moments[0].square()).clamp_min(0).sqrt()
     cells = torch.cat([moments[:1], spread[None], share])
-    rows = [
-        torch.nonzero(share[0].amax([across_axis for across_axis in range(3) if across_axis != axis]))
-        for axis in range(3)
-    ]
-    return cells[(slice(None), *(slice(int(row[0]), int(row[-1]) + 1) for row in rows))]
+    return cells[(slice(None), *mask_box(share[0].numpy() > 0))]
 
 
 def _padded(cells: torch.Tensor, shift: tuple[int, int, int]) -> torch.Tensor:

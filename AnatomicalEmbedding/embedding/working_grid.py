@@ -13,6 +13,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from ..scan.geometry import mask_box
 from ..scan.volume import Volume
 
 AIR_HU = -1000.0
@@ -122,14 +123,11 @@ def crop(grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int) -> tupl
     """
     if not inside.any():
         return grid, inside
-    slices = []
-    for axis in range(3):
-        hit = np.flatnonzero(inside.any(axis=tuple(a for a in range(3) if a != axis)))
-        slices.append(slice(hit[0] // lattice * lattice, -(-(hit[-1] + 1) // step) * step))
+    slices = tuple(slice(s.start // lattice * lattice, -(-s.stop // step) * step) for s in mask_box(inside))
     start_ijk = np.array([s.start for s in reversed(slices)])
     origin = grid.origin_ras + start_ijk * np.asarray(grid.spacing_mm)
-    cut = np.ascontiguousarray(inside[tuple(slices)])
-    return WorkingGrid(grid.hu[tuple(slices)].contiguous(), origin, grid.spacing_mm), cut
+    cut = np.ascontiguousarray(inside[slices])
+    return WorkingGrid(grid.hu[slices].contiguous(), origin, grid.spacing_mm), cut
 
 
 def _sample_aligned(

@@ -67,6 +67,15 @@ def bounds_of(ijk_to_ras: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray
     return np.array((corners_ras.min(axis=0), corners_ras.max(axis=0)))
 
 
+def mask_box(mask: np.ndarray) -> tuple[slice, ...]:
+    """Return the slices of the smallest box that holds all True values of a mask, which must have at least one."""
+    slices = []
+    for axis in range(mask.ndim):
+        rows = np.flatnonzero(mask.any(axis=tuple(across for across in range(mask.ndim) if across != axis)))
+        slices.append(slice(int(rows[0]), int(rows[-1]) + 1))
+    return tuple(slices)
+
+
 OUTSIDE_HU = -1000.0
 
 

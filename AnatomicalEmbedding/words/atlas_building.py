@@ -21,7 +21,7 @@ from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
 from ..phantom import make_phantom
-from ..scan.geometry import image_affine
+from ..scan.geometry import image_affine, mask_box
 from ..scan.image_files import IMAGE_SUFFIXES, read_image
 from ..scan.volume import Volume, transform_points
 from ..structures.label_names import reason_left_out
@@ -275,12 +275,9 @@ def _occupancy(counts: list[_Counted]) -> Occupancy | None:
     share[share < _LEAST_SHARE] = 0
     if not share.any():
         return None
-    occupied = np.argwhere(share > 0)
-    first = occupied.min(axis=0)
-    last = occupied.max(axis=0) + 1
-    share = share[tuple(slice(a, b) for a, b in zip(first, last, strict=True))]
-    share = np.rint(np.clip(share, 0, 1) * 255).astype(np.uint8)
-    return Occupancy(as_cell((low + first)[::-1]), share, len(real))
+    box = mask_box(share > 0)
+    first = low + [part.start for part in box]
+    return Occupancy(as_cell(first[::-1]), np.rint(np.clip(share[box], 0, 1) * 255).astype(np.uint8), len(real))
 
 
 def _share(counts: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:

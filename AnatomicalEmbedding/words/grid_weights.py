@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from ..embedding.grid_reading import smoothed
 from ..embedding.map import EmbeddingMap
 from ..errors import MapError
+from ..scan.geometry import mask_box
 from ..scan.volume import Volume
 from .atlas import LOW_MM, SHAPE, STEP_MM
 
@@ -166,13 +167,10 @@ class Grid:
     def trimmed(self, field: Field) -> Field:
         """Return the field in the smallest box that holds its values above 0.001; smaller values become 0."""
         values = np.where(field.values > _LEAST, field.values, 0)
-        rows = [
-            np.flatnonzero(values.any(axis=across_axes)) for across_axes in ((0, 1), (0, 2), (1, 2))
-        ]  # along i, j, k
-        if not len(rows[0]):
+        if not values.any():
             return Field(field.first, NOWHERE.values)
-        low, high = np.array([(cells[0], cells[-1]) for cells in rows]).T
-        return Field(as_cell(low + field.first), values[_box(low, high + 1 - low)])
+        box = mask_box(values > 0)
+        return Field(as_cell(np.add(field.first, [part.start for part in box[::-1]])), values[box])
 
     def joined(self, fields: list[Field]) -> Field:
         """Return a field whose value at each cell is the largest value of the given fields at this cell."""
