@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from slicer.util import NodeModify
@@ -20,6 +21,13 @@ class Row:
     label: str
     answers: dict[str, Answer]
     inside: bool
+
+
+class Correction(NamedTuple):
+    """The place (3,) of an answer that the user has placed in a target, in the target's own RAS mm."""
+
+    volumeNode: object
+    place: np.ndarray
 
 
 class AnswerLists:
@@ -55,6 +63,19 @@ class AnswerLists:
     def answersIn(self, target) -> dict[str, Answer]:
         """Return the answers in one target: ID of the template's point -> answer. Without answers, return {}."""
         return self.lists[target.GetID()].answers if target.GetID() in self.lists else {}
+
+    def corrections(self) -> dict[str, list[Correction]]:
+        """Return the answers that the user has placed, by the ID of the template's point.
+
+        Answers that the user placed before the point of the template was moved are left out.
+        """
+        corrections: dict[str, list[Correction]] = {}
+        for answerList in self.lists.values():
+            for pointId, answer in answerList.answers.items():
+                if answer.status == MOVED and not answer.outdated:
+                    place = fromNode(answerList.node, answer.pointId)
+                    corrections.setdefault(pointId, []).append(Correction(answerList.volumeNode, place))
+        return corrections
 
     def write(self, target, ids: Sequence[str], places: np.ndarray, answers: Sequence[Answer]) -> None:
         """Write n answers in one target. ids: IDs of the template points. places: (n, 3) in the target's own RAS mm."""

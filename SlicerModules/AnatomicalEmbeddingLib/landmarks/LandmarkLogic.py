@@ -32,6 +32,8 @@ from .ListObserver import ListObserver
 class LandmarkLogic(Listener):
     """The landmarks, their answers and the views that show them.
 
+    An answer that the user has placed is one more example of its point: the point is found again in the other targets.
+
     Signal changed(): emitted when points, answers or undo steps have changed. Signal reported(sentence): a message for
     the user. Signal shown(pointId): all views have moved to this point and its answers.
 
@@ -320,7 +322,8 @@ class LandmarkLogic(Listener):
     def _answerByHand(self, pointId: str, volumeNode, status: str, position: Sequence[float] | None) -> None:
         with self._writing:
             self._answers.setByHand(pointId, volumeNode, status, position)
-        self._showAnswers([])
+            sentences = self._matcher.match(self.template)  # the place is one more example for the other targets
+        self._showAnswers(sentences)
         self._record()
 
     def _onAnswerMoved(self, each: AnswerList, index: int) -> None:

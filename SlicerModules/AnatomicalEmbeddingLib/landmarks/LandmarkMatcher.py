@@ -5,6 +5,10 @@ Each answer is stored under the control point ID of its template point. `AnswerL
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
@@ -14,8 +18,11 @@ from AnatomicalEmbedding.registration import BY_REGISTRATION
 from ..shared.maps.SceneRelations import SceneRelations
 from ..shared.VolumeNodes import fromWorld, holds, isFilm
 from .AnswerList import Answer
-from .AnswerLists import AnswerLists
+from .AnswerLists import AnswerLists, Correction
 from .ControlPoints import definedIds, labelOf, worldOf
+
+if TYPE_CHECKING:
+    from AnatomicalEmbedding.matching.match import Matches
 
 
 class LandmarkMatcher:
@@ -30,7 +37,8 @@ class LandmarkMatcher:
         """Match points in all targets that have a map. Returns messages for the user.
 
         A point is matched in a target without an answer, or if the answer was made with other weights or voxels.
-        It is matched again when a better relation of the two scans has become ready.
+        It is matched again when a better relation of the two scans has become ready, and when the user has placed its
+        answer in another target: this place is then one more example of the point.
         moved: ID of a new or moved point, or "". This point is matched again. The user's own answers to this point stay
         and are marked as outdated.
         """
@@ -49,39 +57,98 @@ class LandmarkMatcher:
             sentences.append(f"{', '.join(cts)}: points of a film are not found in a CT; make the CT the template.")
         targets = self._relations.reachable(template, targets)
         sentences += self._noteRefusals(template, targets)
+        corrections = self._answers.corrections()
         groups: dict[tuple[int, ...], list] = {}
         for target in targets:
-            source, isApart = self._source(template, target), self._relations.areApart(template, target)
-            known = self._answers.answersIn(target)
+            isApart, answers = self._relations.areApart(template, target), self._answers.answersIn(target)
+            sources = self._sources(template, target, ids, corrections)
             missing = tuple(
-                n for n in np.flatnonzero(inside) if not _isCurrent(known.get(ids[n]), source, ids[n] == moved, isApart)
+                n
+                for n in np.flatnonzero(inside)
+                if not _isCurrent(answers.get(ids[n]), sources[n], ids[n] == moved, isApart)
             )
             if missing:
                 groups.setdefault(missing, []).append(target)
         for missing, group in groups.items():  # targets that lack the same answers are matched together
-            sentences += self._match(template, [ids[n] for n in missing], places[list(missing)], group)
+            missingIds = [ids[n] for n in missing]
+            sentences += self._match(template, missingIds, places[list(missing)], group, corrections)
         return sentences
 
-    def _match(self, template, ids: list[str], places: np.ndarray, targets: list) -> list[str]:
+    def _match(
+        self,
+        template,
+        ids: list[str],
+        places: np.ndarray,
+        targets: list,
+        corrections: Mapping[str, Sequence[Correction]],
+    ) -> list[str]:
         try:
-            found = self._relations.match(template, places, targets)
+            targetMatches = self._relations.match(template, places, targets)
+            for n, pointId in enumerate(ids):
+                if pointId in corrections:
+                    targetMatches = self._withExamples(targets, targetMatches, n, corrections[pointId])
         except AnatomicalEmbeddingError as error:
             return [str(error)]
-        for target, matches in zip(targets, found, strict=True):
-            source, doubts = self._source(template, target), self._relations.doubts(template, places, target, matches)
-            answers = [judgement(matches, n, source, doubts[n]) for n in range(len(ids))]
+        for target, matches in zip(targets, targetMatches, strict=True):
+            sources = self._sources(template, target, ids, corrections)
+            doubts = self._relations.doubts(template, places, target, matches)
+            answers = [judgement(matches, n, sources[n], doubts[n]) for n in range(len(ids))]
             self._answers.write(target, ids, matches.points_ras, answers)
         return []
 
-    def _source(self, template, target) -> str:
-        """Return `madeFrom` of two volumes. The text is longer if their relation was computed in the background, or if
-        they seem not to show the one patient that the user has named."""
+    def _withExamples(
+        self, targets: list, targetMatches: list[Matches], n: int, corrections: Sequence[Correction]
+    ) -> list[Matches]:
+        """Combine the answers to point `n` with those that the user's corrections in other targets give.
+
+        targetMatches: the matches of all points in each target.
+        """
+        from AnatomicalEmbedding.landmarks.combination import combine
+        from AnatomicalEmbedding.matching.match import join_matches
+
+        rows = [[matches[[n]]] for matches in targetMatches]
+        for correction in corrections:
+            numbers = [m for m, target in enumerate(targets) if self._isExample(correction, target)]
+            examples = [targets[m] for m in numbers]
+            answers = self._relations.match(correction.volumeNode, correction.place[None], examples)
+            for m, answer in zip(numbers, answers, strict=True):
+                rows[m].append(answer)
+        result = []
+        for matches, answers in zip(targetMatches, rows, strict=True):
+            if len(answers) > 1:
+                points = [matches[[i]] for i in range(len(matches))]
+                points[n] = combine(
+                    join_matches([replace(answer, evidence=None) for answer in answers]), np.ones(len(answers))
+                )
+                matches = join_matches([replace(point, evidence=None) for point in points])
+            result.append(matches)
+        return result
+
+    def _isExample(self, correction: Correction, target) -> bool:
+        """Return True if the place of a correction can be found in a target."""
+        volume = correction.volumeNode
+        return volume is not target and self._relations.relation(volume, target) is not None
+
+    def _sources(
+        self, template, target, ids: Sequence[str], corrections: Mapping[str, Sequence[Correction]]
+    ) -> list[str]:
+        """Return `madeFrom` of the answers to points in a target. The text begins with the user's corrections of the
+        point in other targets. It is longer if the relation of the scans was computed in the background, or if they
+        seem not to show the one patient that the user has named."""
         source = madeFrom(self.store.map(template), self.store.map(target))
         relation = self._relations.relation(template, target)
         if relation.refusal:
-            return f"{source}-doubted"
-        isComputed = relation is self._relations.computed(template, target)
-        return f"{source}-{BY_REGISTRATION}" if isComputed else source
+            source = f"{source}-doubted"
+        elif relation is self._relations.computed(template, target):
+            source = f"{source}-{BY_REGISTRATION}"
+        sources = []
+        for pointId in ids:
+            examples = [c for c in corrections.get(pointId, ()) if self._isExample(c, target)]
+            places = (
+                f"{self.store.map(c.volumeNode).provenance.scan_hash[:12]} {np.round(c.place, 1)}+" for c in examples
+            )
+            sources.append("".join(places) + source)
+        return sources
 
     def _noteRefusals(self, template, targets: list) -> list[str]:
         """Return a sentence, once for each target, if the template and the target seem not to show the one patient that
