@@ -123,10 +123,10 @@ def centred(volume: Volume, course: Course) -> Course:
     blur = _ALONG_MM / np.diff(course.heights).mean()
     bone = smoothed_rows(np.clip(hu, *_BONE_HU).mean(axis=2), blur)
     total = np.cumsum(bone, axis=1)
-    back, front = (
+    rear, front = (
         np.rint((moves + sign * depth[:, None] / 2 - ahead[0]) / _AHEAD_STEP_MM).astype(int) for sign in (-1, 1)
     )
-    mean = (np.take_along_axis(total, front, axis=1) - np.take_along_axis(total, back, axis=1)) / (front - back)
+    mean = (np.take_along_axis(total, front, axis=1) - np.take_along_axis(total, rear, axis=1)) / (front - rear)
     usual = _AHEAD_SHARE * depth[:, None]  # the average body's course is the middle of the bone with the arches
     best = moves[(mean - _MOVED_HU * np.square(moves - usual)).argmax(axis=1)]
     moved = course.path[:, 1] + smoothed(best, blur)
