@@ -3,12 +3,15 @@
 python Testing/benchmarks/landmark_sets.py DIR [--model ct-open] [--draws 4]
 
 DIR is a folder of labelled scans. For each structure of each scan, examples are drawn from the other scans at random.
+Then one of the examples is another structure, at least 20 mm away, as if its name were wrong: how often does it lose
+its say, and how far does it move the answer?
 """
 
 from __future__ import annotations
 
 import argparse
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +27,7 @@ from AnatomicalEmbedding.matching.query import query_from_text, query_to_text, r
 from AnatomicalEmbedding.structures.labelled_scans import Case, load_cases, source_of
 
 COUNTS = (1, 3, 5, 10)
+_EXCHANGES, _APART_MM = 200, 20.0
 Pairs = dict[str, dict[tuple[str, str], Matches]]  # structure -> (example, target) -> the answer
 
 
@@ -51,6 +55,14 @@ def main() -> None:
             values = np.array([row for name, rows in answers.items() if region in (name, "all") for row in rows])
             if len(values):
                 print(f"| {count} | {region} | {len(values)} | {summary(values)} |", flush=True)
+    print("| examples | scans like | wrong examples | named | right ones named | answer moved, mean / 95 % |")
+    for source in sorted({source_of(name) for name in cases}):
+        for count in COUNTS[1:]:
+            trials = np.array(list(exchanges(source, count, cases, pairs, rng)))
+            if len(trials):
+                named, wrong, moved_mm = trials.T
+                moved = f"{moved_mm.mean():.1f} / {np.percentile(moved_mm, 95):.1f}"
+                print(f"| {count} | {source} | {len(trials)} | {named.mean():.2f} | {wrong.mean():.3f} | {moved} |")
 
 
 def match_pairs(cases: dict[str, Case], model_name: str) -> Pairs:
@@ -100,6 +112,41 @@ def answer(
     rows = join_matches([matches[example, target] for example in examples])
     combined = combine(rows, landmark.weights(), landmark.error_factor)
     return error_mm(combined, target), float(combined.expected_error_mm[0]), float(combined.probability[0])
+
+
+def exchanges(
+    source: str, count: int, cases: dict[str, Case], pairs: Pairs, rng: np.random.Generator
+) -> Iterator[tuple[float, float, float]]:
+    """Give, for each landmark with one wrong example: whether it was named, the share of right examples that were
+    named, and how far it moved the answer in another scan, mm."""
+    scans = [name for name in cases if source_of(name) == source]
+    structures = sorted({structure for name in scans for structure in cases[name].structures})
+    for _ in range(_EXCHANGES if len(structures) > 1 else 0):
+        right, wrong = rng.choice(structures, 2, replace=False)
+        usable = [name for name in scans if {right, wrong} <= cases[name].structures.keys()]
+        if len(usable) <= count:
+            continue
+        first, *others, target = rng.choice(usable, count + 1, replace=False).tolist()
+        places = {name: cases[name].structures[right][0] for name in others}
+        places[first] = cases[first].structures[wrong][0]
+        if np.linalg.norm(places[first] - cases[first].structures[right][0]) < _APART_MM:
+            continue
+        drawn = {name: pairs[wrong if name == first else right] for name in places}
+        made = []
+        for example in places:
+            errors = {
+                other: float(np.linalg.norm(drawn[example][example, other].points_ras[0] - places[other]))
+                for other in places
+                if other != example
+            }
+            made.append(LandmarkExample(example, tuple(places[example]), "", errors))
+        landmark = Landmark(right, tuple(made))
+        weights = landmark.weights()
+        rows = join_matches([drawn[name][name, target] for name in places])
+        number = list(places).index(first)
+        clean = combine(rows, np.arange(len(places)) != number)
+        moved = np.linalg.norm(combine(rows, weights).points_ras[0] - clean.points_ras[0])
+        yield float(weights[number] == 0), float((np.delete(weights, number) == 0).mean()), float(moved)
 
 
 def summary(values: np.ndarray) -> str:
