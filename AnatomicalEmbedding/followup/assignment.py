@@ -73,8 +73,8 @@ class Assignment:
         """Return a copy of `record` that states which lesions of this assignment are the same.
 
         Raises AnatomicalEmbeddingError if a lesion of this assignment is not in `record`."""
-        for one, other in self.same:
-            record = record.unite(one, other)
+        for earlier_id, later_id in self.same:
+            record = record.unite(earlier_id, later_id)
         return record
 
 
@@ -86,46 +86,45 @@ def assign_lesions(earlier: Listed, later: Listed) -> Assignment:
     prices. Whether a lesion has split or merged is for a person to say.
     """
     pairs = _pairs(earlier, later)
-    gone, new = (
-        sorted(set(range(len(each.ids))) - {pair[side] for pair in pairs}) for side, each in enumerate((earlier, later))
-    )
-    same = {(i, j): ids for i, j in pairs if len(set(ids := (earlier.ids[i], later.ids[j]))) == 2}
+    gone = sorted(set(range(len(earlier.ids))) - {i for i, _ in pairs})
+    new = sorted(set(range(len(later.ids))) - {j for _, j in pairs})
+    id_pairs = {(i, j): (earlier.ids[i], later.ids[j]) for i, j in pairs if earlier.ids[i] != later.ids[j]}
     distance, expected = _distances(earlier, later)
     return Assignment(
-        tuple(same.values()),
+        tuple(id_pairs.values()),
         {earlier.ids[i]: OUTSIDE if earlier.absent[i] else DISAPPEARED for i in gone},
         {later.ids[j]: OUTSIDE if later.absent[j] else NEW for j in new},
-        {ids: (float(distance[at]), float(expected[at])) for at, ids in same.items()},
+        {ids: (float(distance[index]), float(expected[index])) for index, ids in id_pairs.items()},
     )
 
 
 def _pairs(earlier: Listed, later: Listed) -> list[tuple[int, int]]:
     optimize = require("scipy.optimize", "scipy", "pairing lesions needs", "followup")
-    count, others = len(earlier.ids), len(later.ids)
-    price = np.zeros((count + others, count + others))
+    count, later_count = len(earlier.ids), len(later.ids)
+    price = np.zeros((count + later_count, count + later_count))
     distance, expected = _distances(earlier, later)
-    radii = [np.log(np.maximum(each.radius_mm, 1.0)) for each in (earlier, later)]
-    price[:count, :others] = distance / expected + _SIZE_PRICE * np.abs(radii[0][:, None] - radii[1][None])
-    price[:count, :others] += _ABSENT_PRICE * (earlier.absent[:, None] + later.absent[None].astype(float))
+    radii = [np.log(np.maximum(lesions.radius_mm, 1.0)) for lesions in (earlier, later)]
+    price[:count, :later_count] = distance / expected + _SIZE_PRICE * np.abs(radii[0][:, None] - radii[1][None])
+    price[:count, :later_count] += _ABSENT_PRICE * (earlier.absent[:, None] + later.absent[None].astype(float))
     for i, j in ((i, later.ids.index(name)) for i, name in enumerate(earlier.ids) if name in later.ids):
-        price[i, :others] = price[:count, j] = _FORBIDDEN_PRICE
+        price[i, :later_count] = price[:count, j] = _FORBIDDEN_PRICE
         price[i, j] = -_FORBIDDEN_PRICE
-    price[:count, others:] = price[count:, :others] = _ALONE_PRICE / 2
+    price[:count, later_count:] = price[count:, :later_count] = _ALONE_PRICE / 2
     rows, columns = optimize.linear_sum_assignment(price)
-    return [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if i < count and j < others]
+    return [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if i < count and j < later_count]
 
 
 def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
     """Return two arrays (n, m), mm, for n earlier and m later lesions: the measured distance of each pair of lesions,
     and the distance to be expected if both are the same lesion."""
     forth = np.linalg.norm(earlier.carried_ras[:, None] - later.points_ras[None], axis=2)
-    back = np.linalg.norm(later.carried_ras[None] - earlier.points_ras[:, None], axis=2)
-    one, other = earlier.error_mm[:, None], later.error_mm[None]
+    backward = np.linalg.norm(later.carried_ras[None] - earlier.points_ras[:, None], axis=2)
+    earlier_error, later_error = earlier.error_mm[:, None], later.error_mm[None]
     # the direction with the smaller matching error has the larger weight
-    weight = other**2 / (one**2 + other**2)
-    distance = weight * forth + (1 - weight) * back
+    weight = later_error**2 / (earlier_error**2 + later_error**2)
+    distance = weight * forth + (1 - weight) * backward
     size = np.maximum(earlier.radius_mm[:, None], later.radius_mm[None])
-    return distance, np.hypot(np.minimum(one, other), _MIDDLE_ERROR * size)
+    return distance, np.hypot(np.minimum(earlier_error, later_error), _MIDDLE_ERROR * size)
 
 
 # -- lesions of a record ----------------------------------------------------------------------------------------------
@@ -144,19 +143,19 @@ def assign_in_record(
         effort: see `matching.match.match_all`.
     """
     unread: dict[str, str] = {}
-    found = assign_lesions(
+    assignment = assign_lesions(
         _listed(record, earlier, later, maps, effort, unread), _listed(record, later, earlier, maps, effort, unread)
     )
-    united, apart = record, []
-    for pair in found.same:
+    united, separate = record, []
+    for pair in assignment.same:
         try:
             united = united.unite(*pair)
         except AnatomicalEmbeddingError:
-            apart.append(pair)
+            separate.append(pair)
     return replace(
-        found,
-        same=tuple(pair for pair in found.same if pair not in apart),
-        apart=tuple(apart),
+        assignment,
+        same=tuple(pair for pair in assignment.same if pair not in separate),
+        apart=tuple(separate),
         unread=unread,
         earlier_study=earlier,
         later_study=later,
@@ -164,17 +163,19 @@ def assign_in_record(
 
 
 def _listed(
-    record: FollowUp, key: str, other: str, maps: Mapping[str, EmbeddingMap], effort: str, unread: dict[str, str]
+    record: FollowUp, key: str, other_key: str, maps: Mapping[str, EmbeddingMap], effort: str, unread: dict[str, str]
 ) -> Listed:
-    """Match the lesions that a person saw in study `key` and may still find in study `other`. If a lesion's point lies
+    """Match the lesions that a person saw in study `key` and may still find in `other_key`. If a lesion's point lies
     outside the patient, the lesion is left out, and `unread` gets the reason under the lesion's id."""
-    lesions = [lesion for lesion in record.lesions if _is_open(lesion, key, other)]
+    lesions = [lesion for lesion in record.lesions if _is_open(lesion, key, other_key)]
     points = np.array([lesion.findings[key].point_ras for lesion in lesions]).reshape(-1, 3)
     lengths = [lesion.findings[key].size.long_mm for lesion in lesions]
     radii = np.array([_UNMEASURED_MM if length is None else max(length / 2, 1.0) for length in lengths])
-    (matches,), on_body = carry_points(maps[key], points, [maps[other]], effort)
+    (matches,), on_body = carry_points(maps[key], points, [maps[other_key]], effort)
     label = record.study(key).label
-    unread |= {each.id: outside_patient(each.id, label) for each, ok in zip(lesions, on_body, strict=True) if not ok}
+    for lesion, is_readable in zip(lesions, on_body, strict=True):
+        if not is_readable:
+            unread[lesion.id] = outside_patient(lesion.id, label)
     names = [lesion.id for lesion, ok in zip(lesions, on_body, strict=True) if ok]
     absent = np.zeros(len(names), bool) if matches.status is None else matches.status == ABSENT
     error = np.full(len(names), np.nan) if matches.expected_error_mm is None else matches.expected_error_mm
@@ -182,8 +183,12 @@ def _listed(
     return Listed(names, points[on_body], radii[on_body], matches.points_ras, error, absent)
 
 
-def _is_open(lesion: Lesion, key: str, other: str) -> bool:
-    """Return True if a person saw the lesion in the study `key`, and no person has entered for the study `other` that
+def _is_open(lesion: Lesion, key: str, other_key: str) -> bool:
+    """Return True if a person saw the lesion in the study `key`, and no person has entered for `other_key` that
     the lesion is not visible, outside or merged."""
-    here, there = lesion.findings.get(key), lesion.findings.get(other)
-    return here is not None and here.visible and (there is None or there.visible or not there.reviewed)
+    finding, other_finding = lesion.findings.get(key), lesion.findings.get(other_key)
+    return (
+        finding is not None
+        and finding.visible
+        and (other_finding is None or other_finding.visible or not other_finding.reviewed)
+    )

@@ -55,9 +55,9 @@ def write_sr(
     report = _Report(hd, record, study, source)
     groups = []
     for lesion in record.lesions:
-        found = lesion.findings.get(study_key)
-        if found is not None and found.reviewed:
-            groups.append(report.group(lesion, found))
+        finding = lesion.findings.get(study_key)
+        if finding is not None and finding.reviewed:
+            groups.append(report.group(lesion, finding))
         else:
             report.left_out.append(f"{lesion.id}: was not reviewed in {study.label}, so it is not in the report.")
     if not groups:
@@ -80,32 +80,32 @@ class _Report:
         self.images: dict[str, Dataset] = {source.slices[0].SOPInstanceUID: source.slices[0]}
         self.left_out: list[str] = []
 
-    def group(self, lesion: Lesion, found: Finding) -> Any:
-        """Make the measurement group of a lesion. found: the finding of this lesion in the study of the report."""
+    def group(self, lesion: Lesion, finding: Finding) -> Any:
+        """Make the measurement group of a lesion. finding: of this lesion in the study of the report."""
         sr, code, site = self.hd.sr, self._code, site_codes(lesion.site)
         if lesion.site and site is None:
             self.left_out.append(f"{lesion.id}: its site {lesion.site!r} has no code and is not in the report.")
-        place = None if found.point_ras is None else np.array(found.point_ras)
+        place = None if finding.point_ras is None else np.array(finding.point_ras)
         image = None if place is None else self._image(place)
         evaluations = [
-            sr.QualitativeEvaluation(code(codes.STATE), code(codes.STATE_CODES[found.state])),
+            sr.QualitativeEvaluation(code(codes.STATE), code(codes.STATE_CODES[finding.state])),
             sr.QualitativeEvaluation(code(codes.ROLE), code(codes.ROLE_CODES[lesion.target, lesion.nodal])),
         ]
         group = make_group(
             self.hd, lesion.label, lesion.tracking_uid, codes.LESION, site, place, image,
-            measurements=self._measurements(lesion, found), qualitative_evaluations=evaluations,
+            measurements=self._measurements(lesion, finding), qualitative_evaluations=evaluations,
         )  # fmt: skip
         below = sr.RelationshipTypeValues.CONTAINS
-        for name, other in ((codes.MERGED_WITH, found.into), (codes.SPLIT_FROM, lesion.split_from)):
-            if other:
-                uid = self.record.lesion(other).tracking_uid
+        for name, lesion_id in ((codes.MERGED_WITH, finding.into), (codes.SPLIT_FROM, lesion.split_from)):
+            if lesion_id:
+                uid = self.record.lesion(lesion_id).tracking_uid
                 group[0].ContentSequence.append(sr.UIDRefContentItem(code(name), uid, relationship_type=below))
         return group
 
-    def _measurements(self, lesion: Lesion, found: Finding) -> list[Any]:
-        sr, code, size = self.hd.sr, self._code, found.size
-        if not (found.visible and size.confirmed):
-            if found.visible and size.axes:
+    def _measurements(self, lesion: Lesion, finding: Finding) -> list[Any]:
+        sr, code, size = self.hd.sr, self._code, finding.size
+        if not (finding.visible and size.confirmed):
+            if finding.visible and size.axes:
                 axes = f"its axes in {self.study.label} are not confirmed"
                 self.left_out.append(f"{lesion.id}: {axes}, so the report does not contain these axes.")
             return []

@@ -75,5 +75,5 @@ def sr_names(record: FollowUp, name: str) -> dict[str, str]:
     names: dict[str, str] = {}
     for study in record.studies:
         label = re.sub(r"[^\w.-]+", "-", study.label).strip(".-") or "study"
-        names[study.key] = free_name(f"{name}-{label}", {taken.casefold() for taken in names.values()})
-    return {key: f"{each}.sr.dcm" for key, each in names.items()}
+        names[study.key] = free_name(f"{name}-{label}", {used_name.casefold() for used_name in names.values()})
+    return {key: f"{file_name}.sr.dcm" for key, file_name in names.items()}

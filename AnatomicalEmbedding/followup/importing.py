@@ -9,21 +9,21 @@ from .record import FollowUp
 from .study_inputs import in_order, same_studies
 
 
-def adopt_record(here: FollowUp, earlier: FollowUp) -> FollowUp:
+def adopt_record(record: FollowUp, earlier: FollowUp) -> FollowUp:
     """Return the lesions and studies of both records.
 
-    A study that both records contain has its key in `here`, and a date in `here` is kept.
+    A study that both records contain has its key in `record`, and a date in `record` is kept.
 
     Raises:
-        AnatomicalEmbeddingError: `here` already has lesions.
+        AnatomicalEmbeddingError: `record` already has lesions.
     """
-    if here.lesions:
+    if record.lesions:
         raise AnatomicalEmbeddingError(
             "this follow-up already has lesions; import the record before you mark lesions, or remove the lesions."
         )
-    keys = same_studies(here.studies, earlier.studies)
+    keys = same_studies(record.studies, earlier.studies)
     dates = {keys[study.key]: study.date for study in earlier.studies if study.key in keys}
-    studies = [replace(study, date=study.date or dates.get(study.key)) for study in here.studies]
+    studies = [replace(study, date=study.date or dates.get(study.key)) for study in record.studies]
     absent = (study for study in earlier.studies if study.key not in keys)
     lesions = tuple(_with_keys(lesion, keys) for lesion in earlier.lesions)
     return FollowUp(lesions=lesions).with_studies(in_order(studies, absent)[0])

@@ -36,22 +36,22 @@ def read_lesions(path: str | Path) -> list[MarkedLesion]:
 
     points = read_any_points(path)
     places = zip(points.labels, points.points_ras.tolist(), strict=True)
-    left = [MarkedLesion(label, (x, y, z)) for label, (x, y, z) in places]
+    unmeasured = [MarkedLesion(label, (x, y, z)) for label, (x, y, z) in places]
     if Path(path).suffix.lower() != ".json":
-        return left
-    found: list[MarkedLesion] = []
+        return unmeasured
+    lesions: list[MarkedLesion] = []
     for markup in parse_json(Path(path).read_text(encoding="utf-8-sig"))["markups"]:
-        name, placed = str(markup.get("name") or ""), markup.get("controlPoints") or ()
-        count = sum(point.get("positionStatus", "defined") == "defined" for point in placed)
-        mine, left = left[:count], left[count:]
+        name, control_points = str(markup.get("name") or ""), markup.get("controlPoints") or ()
+        count = sum(point.get("positionStatus", "defined") == "defined" for point in control_points)
+        mine, unmeasured = unmeasured[:count], unmeasured[count:]
         if markup.get("type") != "Line":
-            found += mine
+            lesions += mine
         elif count == 2:
             (a, b, c), (d, e, f) = axis = mine[0].point_ras, mine[1].point_ras
-            found.append(MarkedLesion(name, ((a + d) / 2, (b + e) / 2, (c + f) / 2), axis))
+            lesions.append(MarkedLesion(name, ((a + d) / 2, (b + e) / 2, (c + f) / 2), axis))
         elif count:
             raise PointsError(f"{path}: the line {name!r} has only one end; place the second end, or delete the line.")
-    return found
+    return lesions
 
 
 def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) -> tuple[FollowUp, list[str]]:
@@ -76,16 +76,16 @@ def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) 
             lesion = record.lesion(lesion_id)
             away = math.dist(lesion.findings[study].point_ras, marked.point_ras)
             if away >= _SAME_MM:
-                there = f"{away:.0f} mm from its place in the list"
-                notes.append(f"{lesion.label}: is already marked in {label}, {there}; the mark was not moved.")
+                distance_text = f"{away:.0f} mm from its place in the list"
+                notes.append(f"{lesion.label}: is already marked in {label}, {distance_text}; the mark was not moved.")
         elif (namesake := _namesake(record, study, marked.name)) is None:
             lesion_id, away = record.free_id(), 0.0
             record = record.mark(study, marked.point_ras).describe(lesion_id, name=marked.name)
         else:
             lesion_id, away = namesake.id, 0.0
-            found = namesake.findings.get(study)
-            if found is not None and found.reviewed:
-                reason = f"{namesake.label}: was reviewed as {found.state} in {label}"
+            finding = namesake.findings.get(study)
+            if finding is not None and finding.reviewed:
+                reason = f"{namesake.label}: was reviewed as {finding.state} in {label}"
                 notes.append(f"{reason}; the place in the list was not used.")
                 continue
             record = record.mark(study, marked.point_ras, lesion_id)
@@ -103,10 +103,10 @@ def is_automatic(name: str) -> bool:
 
 def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
     """Return the id of a lesion that a person saw in `study` less than 1 mm from `point_ras` (RAS mm), or None."""
-    for each in record.lesions:
-        found = each.findings.get(study)
-        if found is not None and found.visible and math.dist(found.point_ras, point_ras) < _SAME_MM:
-            return each.id
+    for lesion in record.lesions:
+        finding = lesion.findings.get(study)
+        if finding is not None and finding.visible and math.dist(finding.point_ras, point_ras) < _SAME_MM:
+            return lesion.id
     return None
 
 
@@ -117,19 +117,25 @@ def _seen_as(record: FollowUp, study: str, marked: MarkedLesion, claimed: Contai
     only if a person marked it without a proposal. claimed: ids of the lesions of other marks, which are not chosen.
     """
     places = {}
-    for each in record.lesions:
-        found = each.findings.get(study)
-        if not marked.name or each.name != marked.name or each.id in claimed or found is None or not found.visible:
+    for lesion in record.lesions:
+        finding = lesion.findings.get(study)
+        if (
+            not marked.name
+            or lesion.name != marked.name
+            or lesion.id in claimed
+            or finding is None
+            or not finding.visible
+        ):
             continue
-        is_carried = found.state != MARKED or found.guess is not None
+        is_carried = finding.state != MARKED or finding.guess is not None
         if not (is_automatic(marked.name) and is_carried):
-            places[each.id] = math.dist(found.point_ras, marked.point_ras)
+            places[lesion.id] = math.dist(finding.point_ras, marked.point_ras)
     return min(places, key=places.__getitem__, default=None)
 
 
 def _namesake(record: FollowUp, study: str, name: str) -> Lesion | None:
     """Return the only lesion that has this name and is not seen in the study. Return None if no lesion or several
     lesions fit, or if a program gave the name."""
-    named = [each for each in record.lesions if each.name == name]
-    named = [each for each in named if study not in each.findings or not each.findings[study].visible]
+    named = [lesion for lesion in record.lesions if lesion.name == name]
+    named = [lesion for lesion in named if study not in lesion.findings or not lesion.findings[study].visible]
     return named[0] if name and not is_automatic(name) and len(named) == 1 else None

@@ -99,7 +99,7 @@ class Measurement:
 
     def moved(self, start: Point, place: Point) -> Measurement:
         """Return the measurement with both axes moved by the vector from `start` to `place`, RAS mm."""
-        dx, dy, dz = (to - at for at, to in zip(start, place, strict=True))
+        dx, dy, dz = (to_mm - from_mm for from_mm, to_mm in zip(start, place, strict=True))
         moved: dict[str, Any] = {}
         for kind, ((a, b, c), (d, e, f)) in self.axes.items():
             moved[f"{kind}_axis"] = (a + dx, b + dy, c + dz), (d + dx, e + dy, f + dz)
@@ -159,7 +159,7 @@ class Lesion:
     @property
     def reviewed(self) -> dict[str, Finding]:
         """The findings that a person has reviewed, by study key."""
-        return {key: found for key, found in self.findings.items() if found.reviewed}
+        return {key: finding for key, finding in self.findings.items() if finding.reviewed}
 
     @property
     def label(self) -> str:

@@ -56,33 +56,35 @@ def find_places(
     relate = relation_of or (lambda source, target: MapRelation(maps[source], maps[target], effort))
     record = keep_queries(record, maps)
     reasons: dict[str, dict[str, str]] = {key: {} for key in studies}
-    wanted: dict[str, list[tuple[str, str]]] = defaultdict(list)  # key of the source -> (key of the target, lesion id)
+    requests: dict[str, list[tuple[str, str]]] = defaultdict(
+        list
+    )  # key of the source -> (key of the target, lesion id)
     for key in reasons:
         for lesion in record.lesions:
-            known = lesion.findings.get(key)
-            if known is not None and known.reviewed:
+            finding = lesion.findings.get(key)
+            if finding is not None and finding.reviewed:
                 continue
             source = _nearest_source(record, lesion.findings, key, maps)
             if source is not None:
-                wanted[source].append((key, lesion.id))
+                requests[source].append((key, lesion.id))
                 continue
             try:
                 record = record.propose(key, {lesion.id: _from_query(record, lesion, key, maps[key], effort)})
             except PointsError as error:
                 reasons[key][lesion.id] = f"{lesion.id}: {error}"
-    for source, pairs in wanted.items():
+    for source, pairs in requests.items():
         targets, names = (list(dict.fromkeys(values)) for values in zip(*pairs, strict=True))
         points = np.array([record.finding(name, source).point_ras for name in names])
         readable = on_body(maps[source], points)
         relations = [relate(source, key) for key in targets]
-        found = matches_in_all(relations, points[readable])
+        answers = matches_in_all(relations, points[readable])
         row = {name: n for n, name in enumerate(np.array(names)[readable])}
         for key, name in pairs:
             if name in row:
-                n, seen = targets.index(key), record.finding(name, source)
-                match = found[n][[row[name]]]
+                n, source_finding = targets.index(key), record.finding(name, source)
+                match = answers[n][[row[name]]]
                 doubt = doubt_of(match, points[names.index(name)], maps[source], maps[key], relations[n])
-                size = _carried(seen, match.points_ras[0], relations[n], maps[source])
+                size = _carried(source_finding, match.points_ras[0], relations[n], maps[source])
                 record = record.propose(key, {name: _proposal(match, source, doubt, size)})
             else:
                 reasons[key][name] = outside_patient(name, record.study(source).label)
@@ -99,12 +101,16 @@ def _with_offered_sizes(
 ) -> FollowUp:
     """Copy axes into each finding of the study `key` in which a person saw the lesion but did not measure it."""
     for lesion in record.lesions:
-        known = lesion.findings.get(key)
-        measured = {study for study, each in lesion.findings.items() if each.size.confirmed and each.size.axes}
+        finding = lesion.findings.get(key)
+        measured = {
+            study
+            for study, study_finding in lesion.findings.items()
+            if study_finding.size.confirmed and study_finding.size.axes
+        }
         source = _nearest_source(record, lesion.findings, key, measured)
-        if source is not None and known is not None and known.visible and not known.size.confirmed:
+        if source is not None and finding is not None and finding.visible and not finding.size.confirmed:
             relation = relate(source, key) if source in maps else None
-            size = _carried(lesion.findings[source], known.point_ras, relation, maps.get(source))
+            size = _carried(lesion.findings[source], finding.point_ras, relation, maps.get(source))
             record = record.offer_size(lesion.id, key, size)
     return record
 
@@ -118,10 +124,10 @@ def keep_queries(record: FollowUp, maps: Mapping[str, EmbeddingMap]) -> FollowUp
 
     for key, embedding in maps.items():
         for lesion in record.lesions:
-            found = lesion.findings.get(key)
-            if found is None or not found.visible or found.query.startswith(embedding.provenance.weights_hash):
+            finding = lesion.findings.get(key)
+            if finding is None or not finding.visible or finding.query.startswith(embedding.provenance.weights_hash):
                 continue
-            point = np.array([found.point_ras])
+            point = np.array([finding.point_ras])
             if on_body(embedding, point)[0]:
                 record = record.keep_query(lesion.id, key, query_to_text(read_query(embedding, point)))
     return record
@@ -156,11 +162,11 @@ def _nearest_source(record: FollowUp, findings: Mapping[str, Finding], key: str,
     nearest in time to `key` is returned; of two equally near studies, the earlier. findings: the findings of the
     lesion, by study key.
     """
-    seen = [s for s in record.studies if s.key in usable and s.key in findings and findings[s.key].visible]
-    compared = (record.study(key), *seen)
+    visible_studies = [s for s in record.studies if s.key in usable and s.key in findings and findings[s.key].visible]
+    compared = (record.study(key), *visible_studies)
     dated = all(study.date is not None for study in compared)
     time = {s.key: s.date.toordinal() if dated else record.studies.index(s) for s in compared}
-    return min(seen, key=lambda study: abs(time[study.key] - time[key])).key if seen else None
+    return min(visible_studies, key=lambda study: abs(time[study.key] - time[key])).key if visible_studies else None
 
 
 def _from_query(record: FollowUp, lesion: Lesion, key: str, target: EmbeddingMap, effort: str) -> Finding:
@@ -173,17 +179,19 @@ def _from_query(record: FollowUp, lesion: Lesion, key: str, target: EmbeddingMap
     from ..matching.query import query_from_text
 
     weights = target.provenance.weights_hash
-    kept = {each for each, found in lesion.findings.items() if found.query.startswith(weights)}
-    source = _nearest_source(record, lesion.findings, key, kept)
+    usable_keys = {
+        key_with_query for key_with_query, finding in lesion.findings.items() if finding.query.startswith(weights)
+    }
+    source = _nearest_source(record, lesion.findings, key, usable_keys)
     if source is None:
         raise PointsError("is marked in no other loaded study; mark it in a study.")
-    seen = lesion.findings[source]
+    source_finding = lesion.findings[source]
     try:
-        (matches,) = match_query(query_from_text(seen.query), [target], effort)
+        (matches,) = match_query(query_from_text(source_finding.query), [target], effort)
     except DAMAGED:
         raise PointsError(f"its kept query is damaged; load the scan of {record.study(source).label}.") from None
-    doubt = doubt_of(matches, np.array(seen.point_ras), None, target, None)
-    return _proposal(matches, source, doubt, _carried(seen, matches.points_ras[0], None, None))
+    doubt = doubt_of(matches, np.array(source_finding.point_ras), None, target, None)
+    return _proposal(matches, source, doubt, _carried(source_finding, matches.points_ras[0], None, None))
 
 
 def _proposal(matches: Matches, source: str, doubt: str, size: Measurement) -> Finding:
@@ -197,7 +205,7 @@ def _proposal(matches: Matches, source: str, doubt: str, size: Measurement) -> F
     return Finding(PROPOSED, place, guess, size)
 
 
-def _carried(seen: Finding, place: Any, relation: Relation | None, source: EmbeddingMap | None) -> Measurement:
+def _carried(finding: Finding, place: Any, relation: Relation | None, source: EmbeddingMap | None) -> Measurement:
     """Carry the axes of a lesion to its place in another study. The volume is left out.
 
     Args:
@@ -206,10 +214,10 @@ def _carried(seen: Finding, place: Any, relation: Relation | None, source: Embed
             axes move with the place.
         source: map of the study in which the lesion was seen; None if there is no relation.
     """
-    size = Measurement(seen.size.long_axis, seen.size.short_axis)
-    ends = np.array([seen.point_ras, *(end for axis in size.axes.values() for end in axis)])
+    size = Measurement(finding.size.long_axis, finding.size.short_axis)
+    ends = np.array([finding.point_ras, *(end for axis in size.axes.values() for end in axis)])
     if relation is None or relation.found_by != BY_REGISTRATION or not source.contains(ends).all():
-        return size.moved(seen.point_ras, place)
+        return size.moved(finding.point_ras, place)
     middle, *carried = map(tuple, relation.points(ends).points_ras.tolist())
     axes: Any = zip(carried[::2], carried[1::2], strict=True)
     kinds = (f"{kind}_axis" for kind in size.axes)

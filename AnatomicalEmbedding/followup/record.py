@@ -62,12 +62,12 @@ class FollowUp:
 
     def stands_for(self, lesion_id: str, study: str) -> str:
         """Return `lesion_id`, or the id of the lesion into which this lesion has merged in the study."""
-        seen = {lesion_id}
-        while (found := self.finding(lesion_id, study)) is not None and found.state == MERGED:
-            lesion_id = found.into
-            if lesion_id in seen:
+        visited = {lesion_id}
+        while (finding := self.finding(lesion_id, study)) is not None and finding.state == MERGED:
+            lesion_id = finding.into
+            if lesion_id in visited:
                 break
-            seen.add(lesion_id)
+            visited.add(lesion_id)
         return lesion_id
 
     def unreviewed(self) -> list[tuple[Lesion, Study]]:
@@ -93,13 +93,13 @@ class FollowUp:
         if lesion_id is None:
             lesion_id = self.free_id()
             self = replace(self, lesions=(*self.lesions, Lesion(lesion_id)))
-        found = self.finding(lesion_id, study)
-        return self._set(lesion_id, study, _placed(found or Finding(MARKED), MARKED, _point(point_ras)))
+        finding = self.finding(lesion_id, study)
+        return self._set(lesion_id, study, _placed(finding or Finding(MARKED), MARKED, _point(point_ras)))
 
     def free_id(self) -> str:
         """Return the id that the next new lesion will get."""
-        taken = {lesion.id for lesion in self.lesions}
-        return next(name for n in count(1) if (name := f"L{n}") not in taken)
+        used_ids = {lesion.id for lesion in self.lesions}
+        return next(name for n in count(1) if (name := f"L{n}") not in used_ids)
 
     def remove(self, lesion_id: str) -> FollowUp:
         """Remove a lesion. Other lesions then no longer state that they merged into this lesion or split from it."""
@@ -112,28 +112,28 @@ class FollowUp:
         The lesion `other_id` is removed. If both lesions have a finding in a study, the reviewed finding is kept.
         Raises AnatomicalEmbeddingError if a person reviewed both lesions in the same study.
         """
-        one, other = self.lesion(lesion_id), self.lesion(other_id)
-        if one is other:
+        united, second = self.lesion(lesion_id), self.lesion(other_id)
+        if united is second:
             raise AnatomicalEmbeddingError(f"{lesion_id}: cannot be joined with itself; choose another lesion.")
-        both = (lesion_id, other_id)
+        united_ids = (lesion_id, other_id)
         labels = {study.key: study.label for study in self.studies}
-        findings = {key: found for key, found in one.findings.items() if found.into not in both}
-        for key, found in other.findings.items():
-            if found.into in both:
+        findings = {key: finding for key, finding in united.findings.items() if finding.into not in united_ids}
+        for key, finding in second.findings.items():
+            if finding.into in united_ids:
                 continue
-            known = findings.get(key)
-            if known is not None and known.reviewed and found.reviewed:
+            first_finding = findings.get(key)
+            if first_finding is not None and first_finding.reviewed and finding.reviewed:
                 raise AnatomicalEmbeddingError(
                     f"{lesion_id}, {other_id}: both were reviewed in {labels.get(key, key)}, so they are two lesions; "
                     "to join the lesions, remove the finding of one lesion in that study."
                 )
-            if known is None or not known.reviewed:
-                findings[key] = found
-        split_from = one.split_from or other.split_from
-        split_from = "" if split_from in both else split_from
-        name, site = one.name or other.name, one.site or other.site
-        one = replace(one, findings=findings, name=name, site=site, split_from=split_from)
-        return self._with(one)._without(other_id, lesion_id)
+            if first_finding is None or not first_finding.reviewed:
+                findings[key] = finding
+        split_from = united.split_from or second.split_from
+        split_from = "" if split_from in united_ids else split_from
+        name, site = united.name or second.name, united.site or second.site
+        united = replace(united, findings=findings, name=name, site=site, split_from=split_from)
+        return self._with(united)._without(other_id, lesion_id)
 
     def describe(self, lesion_id: str, **changes: Any) -> FollowUp:
         """Change the fields name, site, target, nodal or split_from of a lesion.
@@ -156,16 +156,16 @@ class FollowUp:
         the finding is entered as not confirmed.
         """
         for lesion_id, proposal in proposals.items():
-            known = self.finding(lesion_id, study)
-            if known is None or not known.reviewed:
+            finding_now = self.finding(lesion_id, study)
+            if finding_now is None or not finding_now.reviewed:
                 size = replace(proposal.size, confirmed=False)
                 self = self._set(lesion_id, study, replace(proposal, point_ras=_point(proposal.point_ras), size=size))
         return self
 
     def offer_size(self, lesion_id: str, study: str, size: Measurement) -> FollowUp:
         """Enter axes that were copied from another study as not confirmed. The place does not change."""
-        found = self._known(lesion_id, study)
-        return self._set(lesion_id, study, replace(found, size=replace(size, confirmed=False)))
+        finding = self._known(lesion_id, study)
+        return self._set(lesion_id, study, replace(finding, size=replace(size, confirmed=False)))
 
     def keep_query(self, lesion_id: str, study: str, query: str) -> FollowUp:
         """Store the query of a lesion's place in a study; see `Finding.query`."""
@@ -181,16 +181,16 @@ class FollowUp:
 
     def confirm(self, lesion_id: str, study: str) -> FollowUp:
         """Confirm a proposed place. Axes copied from another study stay unconfirmed; `accept_size` confirms them."""
-        found = self._known(lesion_id, study)
-        if found.state != PROPOSED:
+        finding = self._known(lesion_id, study)
+        if finding.state != PROPOSED:
             return self
-        return self._set(lesion_id, study, replace(found, state=CONFIRMED))
+        return self._set(lesion_id, study, replace(finding, state=CONFIRMED))
 
     def move(self, lesion_id: str, study: str, point_ras: Point) -> FollowUp:
         """Move a lesion to another place in a study. point_ras: RAS mm. Unconfirmed axes move with the lesion."""
-        found = self._known(lesion_id, study)
-        state = MARKED if found.state == MARKED or found.guess is None else MOVED
-        return self._set(lesion_id, study, _placed(found, state, _point(point_ras)))
+        finding = self._known(lesion_id, study)
+        state = MARKED if finding.state == MARKED or finding.guess is None else MOVED
+        return self._set(lesion_id, study, _placed(finding, state, _point(point_ras)))
 
     def not_visible(self, lesion_id: str, study: str) -> FollowUp:
         """Record that the scan shows the place, but not the lesion. The lesion then counts as 0 mm (RECIST 1.1)."""
@@ -200,29 +200,31 @@ class FollowUp:
         """Record that the scan does not show the place of the lesion."""
         return self._gone(lesion_id, study, OUTSIDE)
 
-    def merge(self, lesion_id: str, study: str, into: str) -> FollowUp:
-        """Record that the lesion has merged into the lesion `into`. In this study, only `into` is measured."""
-        self.lesion(into)
-        if into == lesion_id:
+    def merge(self, lesion_id: str, study: str, target_id: str) -> FollowUp:
+        """Record that the lesion has merged into `target_id`. In this study, only `target_id` is measured."""
+        self.lesion(target_id)
+        if target_id == lesion_id:
             raise AnatomicalEmbeddingError(f"{lesion_id}: cannot merge into itself; choose another lesion.")
-        other = self.finding(into, study)
-        if other is not None and other.state == MERGED:
-            raise AnatomicalEmbeddingError(f"{into}: has merged into {other.into} in this study; choose {other.into}.")
-        if other is not None and other.state not in WITH_PLACE:
+        target = self.finding(target_id, study)
+        if target is not None and target.state == MERGED:
             raise AnatomicalEmbeddingError(
-                f"{into}: has no place in this study, as its state is {other.state}; mark a place first."
+                f"{target_id}: has merged into {target.into} in this study; choose {target.into}."
             )
-        return self._gone(lesion_id, study, MERGED, into)
+        if target is not None and target.state not in WITH_PLACE:
+            raise AnatomicalEmbeddingError(
+                f"{target_id}: has no place in this study, as its state is {target.state}; mark a place first."
+            )
+        return self._gone(lesion_id, study, MERGED, target_id)
 
     def measure(self, lesion_id: str, study: str, long_axis: Axis | None, short_axis: Axis | None) -> FollowUp:
         """Set the axes that a person drew or corrected (two ends each, RAS mm), and confirm the place.
 
         Raises AnatomicalEmbeddingError if an axis is shorter than 0.1 mm, or if the lesion has no place in the study.
         """
-        found = self._known(lesion_id, study)
-        if found.state not in WITH_PLACE:
+        finding = self._known(lesion_id, study)
+        if finding.state not in WITH_PLACE:
             raise AnatomicalEmbeddingError(
-                f"{lesion_id}: has no place in this study, as its state is {found.state}; mark a place first."
+                f"{lesion_id}: has no place in this study, as its state is {finding.state}; mark a place first."
             )
         size = Measurement(_axis(long_axis), _axis(short_axis), confirmed=True)
         for kind, axis in size.axes.items():
@@ -231,7 +233,7 @@ class FollowUp:
                     f"{lesion_id}: its {kind} axis is shorter than {LEAST_AXIS_MM} mm; draw the axis from edge to edge,"
                     " or mark the lesion as not visible."
                 )
-        return self._set(lesion_id, study, replace(found, size=size)).confirm(lesion_id, study)
+        return self._set(lesion_id, study, replace(finding, size=size)).confirm(lesion_id, study)
 
     def accept_size(self, lesion_id: str, study: str) -> FollowUp:
         """Confirm the axes of a finding without changing them."""
@@ -241,15 +243,17 @@ class FollowUp:
     # ----------------------------------------------------------------------------------------------------------------
 
     def _known(self, lesion_id: str, study: str) -> Finding:
-        found = self.finding(lesion_id, study)
-        if found is None:
+        finding = self.finding(lesion_id, study)
+        if finding is None:
             label = self.study(study).label
             raise AnatomicalEmbeddingError(f"{lesion_id}: has no place in {label}; mark the lesion in this study.")
-        return found
+        return finding
 
-    def _gone(self, lesion_id: str, study: str, state: str, into: str = "") -> FollowUp:
-        found = self.finding(lesion_id, study)
-        return self._set(lesion_id, study, Finding(state, guess=None if found is None else found.guess, into=into))
+    def _gone(self, lesion_id: str, study: str, state: str, target_id: str = "") -> FollowUp:
+        finding = self.finding(lesion_id, study)
+        return self._set(
+            lesion_id, study, Finding(state, guess=None if finding is None else finding.guess, into=target_id)
+        )
 
     def _set(self, lesion_id: str, study: str, finding: Finding) -> FollowUp:
         self.study(study)
@@ -260,27 +264,32 @@ class FollowUp:
         """Return the record without the lesion. In the entries `split_from` and `into` of other lesions, `instead`
         replaces the id of the removed lesion. If `instead` is "", findings with the removed lesion as `into` are
         removed, too."""
-        kept = []
-        for lesion in (each for each in self.lesions if each.id != lesion_id):
+        lesions = []
+        for lesion in (other_lesion for other_lesion in self.lesions if other_lesion.id != lesion_id):
             findings = {
-                key: replace(found, into=instead) if found.into == lesion_id else found
-                for key, found in lesion.findings.items()
-                if instead or found.into != lesion_id
+                key: replace(finding, into=instead) if finding.into == lesion_id else finding
+                for key, finding in lesion.findings.items()
+                if instead or finding.into != lesion_id
             }
             split_from = instead if lesion.split_from == lesion_id else lesion.split_from
-            kept.append(replace(lesion, findings=findings, split_from=split_from))
-        return replace(self, lesions=tuple(kept))
+            lesions.append(replace(lesion, findings=findings, split_from=split_from))
+        return replace(self, lesions=tuple(lesions))
 
     def _with(self, lesion: Lesion) -> FollowUp:
-        return replace(self, lesions=tuple(lesion if each.id == lesion.id else each for each in self.lesions))
+        return replace(
+            self,
+            lesions=tuple(
+                lesion if present_lesion.id == lesion.id else present_lesion for present_lesion in self.lesions
+            ),
+        )
 
 
-def _placed(found: Finding, state: str, place: Point) -> Finding:
+def _placed(finding: Finding, state: str, place: Point) -> Finding:
     """Return the finding with the given state, moved to `place`. Axes that no person confirmed are moved, too."""
-    size = found.size
-    if found.point_ras is not None and not size.confirmed:
-        size = size.moved(found.point_ras, place)
-    return Finding(state, place, found.guess, size)
+    size = finding.size
+    if finding.point_ras is not None and not size.confirmed:
+        size = size.moved(finding.point_ras, place)
+    return Finding(state, place, finding.guess, size)
 
 
 def _axis(axis: Axis | None) -> Axis | None:

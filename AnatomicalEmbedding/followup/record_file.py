@@ -60,7 +60,7 @@ def to_json(record: FollowUp) -> dict[str, Any]:
             {**vars(study), "date": None if study.date is None else study.date.isoformat()} for study in record.studies
         ],
         "lesions": [
-            {**vars(lesion), "findings": {key: _finding_to_json(found) for key, found in lesion.findings.items()}}
+            {**vars(lesion), "findings": {key: _finding_to_json(finding) for key, finding in lesion.findings.items()}}
             for lesion in record.lesions
         ],
     }
@@ -75,24 +75,26 @@ def from_json(document: Any) -> FollowUp:
         raise AnatomicalEmbeddingError(f"this is not a follow-up record; give a {SUFFIX} file that this program wrote.")
     if not isinstance(document.get("version"), int) or document["version"] > VERSION:
         raise AnatomicalEmbeddingError("the record was written by a newer version of this program; update the program.")
-    studies = [_understood(f"study {n}", _study, each) for n, each in enumerate(_list(document, "studies"), start=1)]
-    lesions = [_understood(f"lesion {n}", _lesion, each) for n, each in enumerate(_list(document, "lesions"), start=1)]
-    known = {lesion.id for lesion in lesions}
-    if len(known) < len(lesions):
+    studies = [_understood(f"study {n}", _study, entry) for n, entry in enumerate(_list(document, "studies"), start=1)]
+    lesions = [
+        _understood(f"lesion {n}", _lesion, entry) for n, entry in enumerate(_list(document, "lesions"), start=1)
+    ]
+    lesion_ids = {lesion.id for lesion in lesions}
+    if len(lesion_ids) < len(lesions):
         raise AnatomicalEmbeddingError("two lesions have the same id; give each lesion a different id.")
     for lesion in lesions:
-        for other in (lesion.split_from, *(found.into for found in lesion.findings.values())):
-            if other and (other not in known or other == lesion.id):
+        for other_id in (lesion.split_from, *(finding.into for finding in lesion.findings.values())):
+            if other_id and (other_id not in lesion_ids or other_id == lesion.id):
                 raise AnatomicalEmbeddingError(
-                    f"lesion {lesion.id}: refers to the lesion {other!r}, but there is no other lesion with this id;"
+                    f"lesion {lesion.id}: refers to the lesion {other_id!r}, but there is no other lesion with this id;"
                     " restore a backup."
                 )
     return FollowUp(lesions=tuple(lesions)).with_studies(studies)
 
 
-def _understood(name: str, read: Callable[..., Any], value: Any) -> Any:
+def _understood(name: str, convert: Callable[..., Any], value: Any) -> Any:
     try:
-        return read(value)
+        return convert(value)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise AnatomicalEmbeddingError(
             f"{name} has a wrong entry ({error}); correct the entry, or restore a backup."
@@ -117,20 +119,24 @@ def _study(value: Mapping[str, Any]) -> Study:
 def _lesion(value: Mapping[str, Any]) -> Lesion:
     _require_text(value, "id", "tracking_uid")
     findings = {}
-    for key, found in value["findings"].items():
-        findings[key] = _understood(f"lesion {value['id']} in study {key!r}", _finding, found)
+    for key, entry in value["findings"].items():
+        findings[key] = _understood(f"lesion {value['id']} in study {key!r}", _finding, entry)
     return replace(_convert(Lesion, {**value, "findings": None}), findings=findings)
 
 
 def _finding(value: Mapping[str, Any]) -> Finding:
-    found = _convert(Finding, value)
-    if found.state not in STATES:
-        raise ValueError(f"the state {found.state!r} is unknown")
-    if (found.point_ras is not None) != (found.state in WITH_PLACE):
-        raise ValueError(f"the state {found.state!r} does not fit point_ras = {found.point_ras}; correct one of them")
-    if bool(found.into) != (found.state == MERGED):
-        raise ValueError(f"the state {found.state!r} does not fit the entry into = {found.into!r}; correct one of them")
-    return found
+    finding = _convert(Finding, value)
+    if finding.state not in STATES:
+        raise ValueError(f"the state {finding.state!r} is unknown")
+    if (finding.point_ras is not None) != (finding.state in WITH_PLACE):
+        raise ValueError(
+            f"the state {finding.state!r} does not fit point_ras = {finding.point_ras}; correct one of them"
+        )
+    if bool(finding.into) != (finding.state == MERGED):
+        raise ValueError(
+            f"the state {finding.state!r} does not fit the entry into = {finding.into!r}; correct one of them"
+        )
+    return finding
 
 
 def _require_text(value: Mapping[str, Any], *names: str) -> None:
@@ -148,10 +154,10 @@ def _convert(kind: Any, value: Any, name: str = "") -> Any:
     if NoneType in parts:
         return None if value is None else _convert(parts[0], value, name)
     if get_origin(kind) is tuple:
-        return tuple(_convert(part, each, name) for part, each in zip(parts, value, strict=True))
+        return tuple(_convert(part, part_kind, name) for part, part_kind in zip(parts, value, strict=True))
     if kind in (Study, Lesion, Finding, Guess, Measurement):
-        given = {key: each for key, each in _fields_of(kind).items() if value.get(key) is not None}
-        return kind(**{key: _convert(each, value[key], key) for key, each in given.items()})
+        values = {key: part_kind for key, part_kind in _fields_of(kind).items() if value.get(key) is not None}
+        return kind(**{key: _convert(part_kind, value[key], key) for key, part_kind in values.items()})
     if kind is date:
         return date.fromisoformat(value)
     if kind is float:
@@ -163,12 +169,12 @@ def _convert(kind: Any, value: Any, name: str = "") -> Any:
     return value
 
 
-def _finding_to_json(found: Finding) -> dict[str, Any]:
+def _finding_to_json(finding: Finding) -> dict[str, Any]:
     return {
-        "state": found.state,
-        "point_ras": found.point_ras,
-        "into": found.into,
-        "guess": None if found.guess is None else vars(found.guess),
-        "size": None if found.size == NO_SIZE else vars(found.size),
-        "query": found.query,
+        "state": finding.state,
+        "point_ras": finding.point_ras,
+        "into": finding.into,
+        "guess": None if finding.guess is None else vars(finding.guess),
+        "size": None if finding.size == NO_SIZE else vars(finding.size),
+        "query": finding.query,
     }

@@ -75,8 +75,8 @@ def _strip(record: FollowUp, cells: list[Row], volumes: Mapping[str, Volume]) ->
 def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
     """Choose the grey window for a lesion's tissue: in the first study in which a person saw the lesion, or else in the
     first study in which the lesion has a place. cells: the lesion's rows, one for each study."""
-    placed = [row for row in cells if row.finding and row.finding.point_ras and row.study.key in volumes]
-    best = next((row for row in placed if row.finding.visible), placed[0] if placed else None)
+    placed_rows = [row for row in cells if row.finding and row.finding.point_ras and row.study.key in volumes]
+    best = next((row for row in placed_rows if row.finding.visible), placed_rows[0] if placed_rows else None)
     if best is None:
         return SOFT_TISSUE
     return pictures.choose_window(volumes[best.study.key], np.array(best.finding.point_ras))
@@ -89,19 +89,19 @@ def _picture(row: Row, volume: Volume | None, side_mm: float, window: Window, re
     lesion. Ends and place are (mm to the right, mm down) from the middle of the picture. "off_mm": distance of the
     lesion's place from the slice in the picture, mm.
     """
-    found = row.finding
-    if found is None:
+    finding = row.finding
+    if finding is None:
         return {"why": "not assessed: nothing is marked or proposed here"}
-    if found.state == MERGED:
-        into = record.lesion(found.into).label
-        return {"why": f"merged into {into}; only {into} is measured"}
-    if found.point_ras is None:
-        return {"why": _WHY_NO_PICTURE[found.state]}
+    if finding.state == MERGED:
+        target_label = record.lesion(finding.into).label
+        return {"why": f"merged into {target_label}; only {target_label} is measured"}
+    if finding.point_ras is None:
+        return {"why": _WHY_NO_PICTURE[finding.state]}
     if volume is None:
         return {"why": "no picture: the scan is not loaded"}
-    middle = np.array(found.point_ras)
-    if found.size.long_axis is not None:  # show the slice in which the long axis was drawn
-        middle[2] = np.mean(found.size.long_axis, axis=0)[2]
+    middle = np.array(finding.point_ras)
+    if finding.size.long_axis is not None:  # show the slice in which the long axis was drawn
+        middle[2] = np.mean(finding.size.long_axis, axis=0)[2]
     if not volume.contains(middle[None])[0]:
         return {"why": "no picture: the place is outside the loaded scan"}
 
@@ -112,7 +112,7 @@ def _picture(row: Row, volume: Volume | None, side_mm: float, window: Window, re
     hu = pictures.slice_hu(volume, middle, AXIAL, side_mm, side_mm / _PIXELS)
     return {
         "source": pictures.data_uri(window.to_grey(hu)),
-        "drawn": [(kind, [on_picture(end) for end in axis]) for kind, axis in found.size.axes.items()],
-        "cross": on_picture(found.point_ras),
-        "off_mm": abs(found.point_ras[2] - middle[2]),
+        "drawn": [(kind, [on_picture(end) for end in axis]) for kind, axis in finding.size.axes.items()],
+        "cross": on_picture(finding.point_ras),
+        "off_mm": abs(finding.point_ras[2] - middle[2]),
     }

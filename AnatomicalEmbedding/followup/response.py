@@ -53,22 +53,22 @@ def responses(record: FollowUp) -> list[Response]:
     first visit in which it was seen. Lesions that have merged are counted once.
     """
     timeline = timeline_of(record)
-    found: list[Response] = []
+    results: list[Response] = []
     for number in range(len(timeline.record.studies)):
         if timeline.baseline is None or number < timeline.baseline:
-            found.append(_not_judged(timeline, number))
+            results.append(_not_judged(timeline, number))
         elif number == timeline.baseline:
-            found.append(_baseline(timeline))
+            results.append(_baseline(timeline))
         else:
-            found.append(_judged(timeline, number, found[timeline.baseline :]))
+            results.append(_judged(timeline, number, results[timeline.baseline :]))
     answers = []
     for study in record.studies:
         number = timeline.number_of(study.key)
-        notes, scans = found[number].notes, timeline.scans[number]
+        notes, scans = results[number].notes, timeline.scans[number]
         if len(scans) > 1:
             names = " and ".join(scan.name for scan in scans)
             notes += (f"{names}: have the same date or DICOM study, so they count as one visit.",)
-        answers.append(replace(found[number], study=study.key, notes=notes))
+        answers.append(replace(results[number], study=study.key, notes=notes))
     return answers
 
 
@@ -91,8 +91,8 @@ def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
     if not timeline.counting(timeline.start) and number > timeline.start:
         label = timeline.first.label
         return (f"no target lesion is marked in {label}, the first study with a lesion; mark a target in it.",)
-    for each in (number, timeline.start):
-        if missing := timeline.sizes(each).missing:
+    for study_number in (number, timeline.start):
+        if missing := timeline.sizes(study_number).missing:
             return sentences(missing)
     return (_NO_TARGET,)
 
@@ -104,7 +104,7 @@ def _baseline(timeline: Timeline) -> Response:
         reason = f"this is the baseline, because not all targets were measured in {timeline.first.label}."
         notes = (reason, *sentences(timeline.sizes(timeline.start).missing), *notes)
     if timeline.clean:
-        clean = " and ".join(each.label for each in timeline.clean)
+        clean = " and ".join(clean_study.label for clean_study in timeline.clean)
         notes = (f"no lesion was seen in {clean}, so the baseline is later.", *notes)
     missing = sentences(timeline.news(timeline.baseline).unclear)
     return Response(study.key, BASELINE, sizes.total, missing=missing, notes=notes)
@@ -113,31 +113,31 @@ def _baseline(timeline: Timeline) -> Response:
 def _judged(timeline: Timeline, number: int, before: list[Response]) -> Response:
     sizes, news = timeline.sizes(number), timeline.news(number)
     base_mm, total = before[0].sum_mm, sizes.total
-    nadir_mm = min(each.sum_mm for each in before if each.sum_mm is not None)
+    nadir_mm = min(response.sum_mm for response in before if response.sum_mm is not None)
     has_grown = sizes.at_least >= max(_GROWN * nadir_mm, nadir_mm + _GROWN_MM) - _ROUNDING_MM
-    back = sizes.present if any(each.category == COMPLETE for each in before) else ()
+    returned = sizes.present if any(response.category == COMPLETE for response in before) else ()
     missing = sentences((*sizes.missing, *news.unclear, *timeline.called_new(number)))
     notes = sentences(news.notes)
-    if news.new or has_grown or back:
+    if news.new or has_grown or returned:
         category = PROGRESSIVE
         if sizes.missing and has_grown:
             notes += ("the sum of the measured targets alone has grown enough for progression.",)
-        if back:
-            notes += (f"{', '.join(back)}: seen again after a complete response.",)
+        if returned:
+            notes += (f"{', '.join(returned)}: seen again after a complete response.",)
     elif missing:
         category = NOT_EVALUABLE
     elif sizes.is_cleared:
-        left = sentences(_others_left(timeline, number))
-        category = PARTIAL if left else COMPLETE
-        notes += left
+        remaining = sentences(_others_left(timeline, number))
+        category = PARTIAL if remaining else COMPLETE
+        notes += remaining
     else:
         category = PARTIAL if total <= _SHRUNK * base_mm + _ROUNDING_MM else STABLE
     key, change = timeline.record.studies[number].key, (_percent(total, base_mm), _percent(total, nadir_mm))
     return Response(key, category, total, nadir_mm, *change, news.new, missing, notes)
 
 
-def _percent(total: float | None, of: float) -> float | None:
-    return None if total is None or of <= 0 else 100 * (total - of) / of
+def _percent(total: float | None, base: float) -> float | None:
+    return None if total is None or base <= 0 else 100 * (total - base) / base
 
 
 # -- remarks ----------------------------------------------------------------------------------------------------------
@@ -146,13 +146,17 @@ def _percent(total: float | None, of: float) -> float | None:
 def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
     """Yield (id, remark) of each lesion seen up to this visit that may still exist and is not in the sum of sizes."""
     record, study = timeline.record, timeline.record.studies[number]
-    keys = {each.key for each in record.studies[: number + 1]}
-    seen = [each for each in record.lesions if any(k in keys and f.visible for k, f in each.findings.items())]
+    keys = {study_item.key for study_item in record.studies[: number + 1]}
+    visible_lesions = [
+        study_item
+        for study_item in record.lesions
+        if any(k in keys and f.visible for k, f in study_item.findings.items())
+    ]
     in_sum = {record.stands_for(lesion.id, study.key) for lesion in timeline.counting(number)}
-    for lesion_id in dict.fromkeys(record.stands_for(lesion.id, study.key) for lesion in seen):
+    for lesion_id in dict.fromkeys(record.stands_for(lesion.id, study.key) for lesion in visible_lesions):
         lesion = record.lesion(lesion_id)
-        found = lesion.findings.get(study.key)
-        gone = found is not None and (found.state == NOT_VISIBLE or is_normal(lesion, diameter_mm(lesion, found)))
+        finding = lesion.findings.get(study.key)
+        gone = finding is not None and (finding.state == NOT_VISIBLE or is_normal(lesion, diameter_mm(lesion, finding)))
         if lesion_id not in in_sum and not gone:
             yield lesion_id, "may still exist but is not in the sum, so the response is incomplete; review the lesion."
 

@@ -14,28 +14,29 @@ DISAPPEARED = "disappeared"  # not visible, but seen in an earlier visit
 
 def status_of(record: FollowUp, lesion_id: str, study: str) -> str:
     """Return the status, such as "new", "uncertain" or "confirmed"; "" if the lesion has no finding in the study."""
-    found = record.finding(lesion_id, study)
-    if found is None:
+    finding = record.finding(lesion_id, study)
+    if finding is None:
         return ""
-    if found.state == PROPOSED:
-        status = found.guess.status if found.guess is not None else ""
+    if finding.state == PROPOSED:
+        status = finding.guess.status if finding.guess is not None else ""
         return status if status in (UNCERTAIN, ABSENT) else PROPOSED
-    if not found.visible and found.state != NOT_VISIBLE:
-        return found.state
+    if not finding.visible and finding.state != NOT_VISIBLE:
+        return finding.state
     timeline = timeline_of(record)
-    here = timeline.number_of(study)
+    number_now = timeline.number_of(study)
     before = timeline.record.lesion(lesion_id).findings
-    visits = [before.get(visit.key) for visit in timeline.record.studies[: here + 1]]
-    seen = [number for number, each in enumerate(visits) if each is not None and each.visible]
-    if found.state == NOT_VISIBLE:
-        return DISAPPEARED if seen and here not in seen else NOT_VISIBLE
-    news = timeline.news(here)
-    if here == timeline.start and any(before.get(each.key, found).state == NOT_VISIBLE for each in timeline.clean):
+    visits = [before.get(visit.key) for visit in timeline.record.studies[: number_now + 1]]
+    visible_numbers = [number for number, finding in enumerate(visits) if finding is not None and finding.visible]
+    if finding.state == NOT_VISIBLE:
+        return DISAPPEARED if visible_numbers and number_now not in visible_numbers else NOT_VISIBLE
+    news = timeline.news(number_now)
+    clean_keys = [clean_study.key for clean_study in timeline.clean]
+    if number_now == timeline.start and any(before.get(key, finding).state == NOT_VISIBLE for key in clean_keys):
         return NEW
-    if here == (timeline.start if timeline.baseline is None else timeline.baseline) and lesion_id not in news.ids:
+    if number_now == (timeline.start if timeline.baseline is None else timeline.baseline) and lesion_id not in news.ids:
         return BASELINE
-    if seen[0] != here:
-        return found.state
+    if visible_numbers[0] != number_now:
+        return finding.state
     if record.lesion(lesion_id).split_from:
         return SPLIT
-    return NEW if lesion_id in news.new else MAYBE_NEW if lesion_id in news.ids else found.state
+    return NEW if lesion_id in news.new else MAYBE_NEW if lesion_id in news.ids else finding.state

@@ -12,36 +12,36 @@ from .lesions import Study
 _CONTENT = re.compile(r"[0-9a-f]{40}")  # a content hash of `inference.volume_hash`
 
 
-def same_studies(here: Sequence[Study], others: Sequence[Study]) -> dict[str, str]:
-    """Find the studies of `others` that are also in `here`. Returns a dictionary: key in `others` -> key in `here`.
+def same_studies(record_studies: Sequence[Study], new_studies: Sequence[Study]) -> dict[str, str]:
+    """Find new studies that the record has, too. Returns a dictionary: key of the new study -> key in the record.
 
     Two studies are the same if they have the same key or the same DICOM series. Two studies without a series are also
     the same if they have the same name, if their dates, DICOM studies and contents do not differ, and if no other study
     fits equally well.
     """
-    known = {study.key for study in here}
-    keys = {study.key: study.key for study in others if study.key in known}
-    series = {study.series_uid: study.key for study in here if study.series_uid}
-    for study in others:
+    record_keys = {study.key for study in record_studies}
+    keys = {study.key: study.key for study in new_studies if study.key in record_keys}
+    series = {study.series_uid: study.key for study in record_studies if study.series_uid}
+    for study in new_studies:
         match = series.get(study.series_uid)
         if match is not None and study.key not in keys and match not in keys.values():
             keys[study.key] = match
-    candidates = _candidates(here, others, keys)
+    candidates = _candidates(record_studies, new_studies, keys)
     for key, alike in candidates.items():
-        if len(alike) == 1 and sum(alike[0] in each for each in candidates.values()) == 1:
+        if len(alike) == 1 and sum(alike[0] in options for options in candidates.values()) == 1:
             keys[key] = alike[0].key
     return keys
 
 
 def recognize(
-    known: Sequence[Study], scans: Sequence[Study], files: Sequence[str], by_hand: bool = False
+    record_studies: Sequence[Study], scans: Sequence[Study], files: Sequence[str], by_hand: bool = False
 ) -> tuple[list[Study], list[str]]:
     """Find, for each scan, its study in the record. A scan that is not in the record becomes a new study.
 
     A new study has the name of its file; if several files have the same name, the names of their folders are added.
 
     Args:
-        known: studies of the record.
+        record_studies: studies of the record.
         scans: the scans, each as a `Study` whose key is the UID of the DICOM series or the hash of the content.
         files: paths of the scans.
         by_hand: whether the user gave the dates of `scans`. If True, the user's dates replace the dates in the record;
@@ -55,10 +55,10 @@ def recognize(
     """
     from ..scan.sources import distinct_names  # late: it loads SimpleITK, which Slicer's modules must not load at start
 
-    keys = same_studies(known, scans)
-    unclear = _candidates(known, scans, keys)
-    taken = {each.name.casefold() for each in known}
-    by_key = {each.key: each for each in known}
+    keys = same_studies(record_studies, scans)
+    unclear = _candidates(record_studies, scans, keys)
+    used_names = {study.name.casefold() for study in record_studies}
+    by_key = {study.key: study for study in record_studies}
     studies: dict[str, Study] = {}
     notes = []
     for file, name, scan in zip(files, distinct_names(files), scans, strict=True):
@@ -70,31 +70,33 @@ def recognize(
                 " cannot decide this; give the dates with --date, and enter missing dates of the record in 3D Slicer."
             )
         if scan.key not in keys:
-            new = scan.name if scan.series_uid else free_name(name, taken)
-            taken.add(new.casefold())
+            new = scan.name if scan.series_uid else free_name(name, used_names)
+            used_names.add(new.casefold())
             studies[scan.key] = replace(scan, name=new)
             if new not in (name, scan.name):
                 notes.append(f"{file}: is not the scan {name} of the record, so the file's study is called {new}.")
             continue
-        same = by_key[keys[scan.key]]
-        day = scan.date if by_hand or same.date is None else same.date
-        uids = {uid: getattr(same, uid) or getattr(scan, uid) for uid in ("study_uid", "series_uid")}
-        studies[scan.key] = replace(same, date=day, **uids)
+        record_study = by_key[keys[scan.key]]
+        day = scan.date if by_hand or record_study.date is None else record_study.date
+        uids = {uid: getattr(record_study, uid) or getattr(scan, uid) for uid in ("study_uid", "series_uid")}
+        studies[scan.key] = replace(record_study, date=day, **uids)
         if scan.date not in (None, day):
             dates = f"{scan.date.isoformat()} in its header and {day.isoformat()} in the record"
             notes.append(f"{file}: has the date {dates}; the date in the record is used. To change it, give --date.")
-        if same.key != scan.key and not same.series_uid:
-            notes.append(f"{file}: has the same name as {_shown(same)} of the record, and is used as this study.")
+        if record_study.key != scan.key and not record_study.series_uid:
+            notes.append(
+                f"{file}: has the same name as {_shown(record_study)} of the record, and is used as this study."
+            )
     return list(studies.values()), notes
 
 
-def in_order(known: Iterable[Study], others: Iterable[Study]) -> tuple[list[Study], list[str]]:
+def in_order(record_studies: Iterable[Study], new_studies: Iterable[Study]) -> tuple[list[Study], list[str]]:
     """Sort all studies by date. A study without a date keeps its place after the study before it.
 
     Returns the studies, and a list with one sentence about the studies without a date, or an empty list.
     """
-    studies = list({study.key: study for study in (*known, *others)}.values())
-    ordered = sorted((each for each in studies if each.date is not None), key=lambda each: each.date)
+    studies = list({study.key: study for study in (*record_studies, *new_studies)}.values())
+    ordered = sorted((study for study in studies if study.date is not None), key=lambda study: study.date)
     for number, study in enumerate(studies):
         if study.date is None:
             ordered.insert(ordered.index(studies[number - 1]) + 1 if number else 0, study)
@@ -112,24 +114,26 @@ def date_of(text: str) -> date | None:
         return None
 
 
-def _candidates(here: Sequence[Study], others: Sequence[Study], keys: Mapping[str, str]) -> dict[str, list[Study]]:
-    """Return {key of a study in `others`: the studies of `here` that may be the same study}.
+def _candidates(
+    record_studies: Sequence[Study], new_studies: Sequence[Study], keys: Mapping[str, str]
+) -> dict[str, list[Study]]:
+    """Return {key of a new study: the studies of the record that may be the same study}.
 
     Two studies may be the same if they have the same name and no contradicting facts. Studies with a DICOM series UID
-    and recognised studies are left out. keys: key in `others` -> key in `here`, for all recognised studies.
+    and recognised studies are left out. keys: key of a new study -> key in the record, for all recognised studies.
     """
-    free = [each for each in here if each.key not in keys.values() and not each.series_uid]
-    sought = [each for each in others if each.key not in keys and not each.series_uid]
-    return {
-        each.key: [study for study in free if study.name == each.name and not _contradict(study, each)]
-        for each in sought
-    }
+    free = [study for study in record_studies if study.key not in keys.values() and not study.series_uid]
+    candidates = {}
+    for new in new_studies:
+        if new.key not in keys and not new.series_uid:
+            candidates[new.key] = [study for study in free if study.name == new.name and not _contradict(study, new)]
+    return candidates
 
 
-def _contradict(one: Study, other: Study) -> bool:
+def _contradict(first: Study, second: Study) -> bool:
     """Return whether two studies have different dates, different DICOM study UIDs, or different voxel hashes."""
-    dates, uids = {one.date, other.date} - {None}, {one.study_uid, other.study_uid} - {""}
-    return len(dates) > 1 or len(uids) > 1 or all(_CONTENT.fullmatch(each.key) for each in (one, other))
+    dates, uids = {first.date, second.date} - {None}, {first.study_uid, second.study_uid} - {""}
+    return len(dates) > 1 or len(uids) > 1 or all(_CONTENT.fullmatch(study.key) for study in (first, second))
 
 
 def _shown(study: Study) -> str:

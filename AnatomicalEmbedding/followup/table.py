@@ -42,14 +42,14 @@ class Row:
     @property
     def size(self) -> Measurement:
         """The sizes of the lesion if a person has confirmed them; otherwise NO_SIZE."""
-        seen = self.finding is not None and self.finding.visible and self.finding.size.confirmed
-        return self.finding.size if seen else NO_SIZE
+        is_measured = self.finding is not None and self.finding.visible and self.finding.size.confirmed
+        return self.finding.size if is_measured else NO_SIZE
 
     @property
     def guess(self) -> Guess | None:
         """The result of matching for this lesion and study. None if a person has entered another place or state."""
-        kept = self.finding is not None and self.finding.state in (PROPOSED, CONFIRMED)
-        return self.finding.guess if kept else None
+        is_guessed = self.finding is not None and self.finding.state in (PROPOSED, CONFIRMED)
+        return self.finding.guess if is_guessed else None
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -89,8 +89,8 @@ def write_csv(path: str | Path, record: FollowUp) -> None:
 
 
 def _cells(row: Row) -> dict[str, object]:
-    lesion, found, guess, size = row.lesion, row.finding, row.guess, row.size
-    place = (None, None, None) if found is None or found.point_ras is None else found.point_ras
+    lesion, finding, guess, size = row.lesion, row.finding, row.guess, row.size
+    place = (None, None, None) if finding is None or finding.point_ras is None else finding.point_ras
     return {
         "lesion": lesion.id,
         "name": lesion.name,
@@ -100,7 +100,7 @@ def _cells(row: Row) -> dict[str, object]:
         "tracking_uid": lesion.tracking_uid,
         **_study_cells(row.study),
         "status": row.status,
-        "reviewed": _yes(found is not None and found.reviewed),
+        "reviewed": _yes(finding is not None and finding.reviewed),
         "flags": "; ".join(row.flags),
         **{column: _number(value, 2) for column, value in zip(("R_mm", "A_mm", "S_mm"), place, strict=True)},
         "long_axis_mm": _number(size.long_mm, 2),
@@ -108,7 +108,7 @@ def _cells(row: Row) -> dict[str, object]:
         "expected_error_mm": _number(None if guess is None else guess.error_mm, 1),
         "probability_within_10_mm": _number(None if guess is None else guess.probability, 3),
         "doubt": "" if guess is None else guess.doubt,
-        "merged_with": found.into if found is not None and found.state == MERGED else "",
+        "merged_with": finding.into if finding is not None and finding.state == MERGED else "",
         "split_from": lesion.split_from,
     }
 
@@ -144,5 +144,7 @@ def _guarded(value: object) -> object:
     """Put an apostrophe before a text that a spreadsheet would run as a formula. Return any other value unchanged."""
     if not isinstance(value, str):
         return value
-    shown = "".join(each for each in value if unicodedata.category(each) not in ("Cc", "Cf"))  # as spreadsheets show it
-    return f"'{value}" if _FORMULA.match(value) or _FORMULA.match(shown) else value
+    visible_text = "".join(
+        character for character in value if unicodedata.category(character) not in ("Cc", "Cf")
+    )  # as spreadsheets show it
+    return f"'{value}" if _FORMULA.match(value) or _FORMULA.match(visible_text) else value

@@ -91,8 +91,8 @@ class Timeline:
     @property
     def clean(self) -> tuple[Study, ...]:
         """The visits before the start for which a person entered that a lesion is not visible."""
-        findings = (each for lesion in self.record.lesions for each in lesion.findings.items())
-        gone = {key for key, found in findings if found.state == NOT_VISIBLE}
+        findings = (item for lesion in self.record.lesions for item in lesion.findings.items())
+        gone = {key for key, finding in findings if finding.state == NOT_VISIBLE}
         return tuple(study for study in self.record.studies[: self.start] if study.key in gone)
 
     def counting(self, number: int) -> list[Lesion]:
@@ -104,7 +104,8 @@ class Timeline:
         parts = [
             lesion
             for lesion in targets
-            if lesion.id not in ids and any(key in keys and _is_seen(found) for key, found in lesion.findings.items())
+            if lesion.id not in ids
+            and any(key in keys and _is_seen(finding) for key, finding in lesion.findings.items())
         ]
         for _ in parts:  # repeated, because a part may have split again
             ids |= {part.id for part in parts if part.split_from in ids}
@@ -119,10 +120,10 @@ class Timeline:
         standing = dict.fromkeys(self.record.stands_for(lesion.id, study.key) for lesion in self.counting(number))
         sizes, missing = [], []
         for lesion in map(self.record.lesion, standing):
-            found = lesion.findings.get(study.key)
-            size = diameter_mm(lesion, found)
+            finding = lesion.findings.get(study.key)
+            size = diameter_mm(lesion, finding)
             if size is None:
-                missing.append((lesion.id, why_unknown(lesion, found, study)))
+                missing.append((lesion.id, why_unknown(lesion, finding, study)))
             else:
                 sizes.append((lesion, size))
         return Measured(tuple(sizes), tuple(missing))
@@ -136,15 +137,15 @@ class Timeline:
         new, unclear, notes = [], [], []
         for lesion in self.record.lesions:
             wholes = _wholes(self.record, lesion)
-            before = [found for each in wholes if (found := each.findings.get(first.key)) is not None]
-            shown = self._shown(lesion, number)
-            if shown is None or any(map(_is_seen, before)):
+            before = [finding for whole in wholes if (finding := whole.findings.get(first.key)) is not None]
+            shown_lesion = self._shown(lesion, number)
+            if shown_lesion is None or any(map(_is_seen, before)):
                 continue
-            size = diameter_mm(shown, shown.findings.get(study.key))
-            if shown.nodal and is_normal(shown, size):
+            size = diameter_mm(shown_lesion, shown_lesion.findings.get(study.key))
+            if shown_lesion.nodal and is_normal(shown_lesion, size):
                 continue
-            reviewed = next((found for found in before if found.reviewed), None)
-            if shown.nodal and size is None:
+            reviewed = next((finding for finding in before if finding.reviewed), None)
+            if shown_lesion.nodal and size is None:
                 text = f"is this lesion new? Draw its short axis in {study.label}: a lymph node below 10 mm is normal."
                 unclear.append((lesion.id, text))
             elif reviewed is None:
@@ -164,10 +165,10 @@ class Timeline:
         """
         study = self.record.studies[number]
         for lesion_id in dict.fromkeys(i for n in range(self.start + 1, number) for i in self.news(n).ids):
-            shown = self.record.lesion(self.record.stands_for(lesion_id, study.key))
-            found = shown.findings.get(study.key)
-            if found is None or found.state in (PROPOSED, OUTSIDE):
-                yield shown.id, why_unknown(shown, found, study)
+            shown_lesion = self.record.lesion(self.record.stands_for(lesion_id, study.key))
+            finding = shown_lesion.findings.get(study.key)
+            if finding is None or finding.state in (PROPOSED, OUTSIDE):
+                yield shown_lesion.id, why_unknown(shown_lesion, finding, study)
 
     def _shown(self, lesion: Lesion, number: int) -> Lesion | None:
         """Return the lesion that a person saw in visit `number` and that is, or contains, `lesion`; or None.
@@ -176,14 +177,14 @@ class Timeline:
         but only if a person saw X in the visit and saw `lesion` in an earlier visit.
         """
         key = self.record.studies[number].key
-        found = lesion.findings.get(key)
-        if found is not None and found.state == MERGED:
+        finding = lesion.findings.get(key)
+        if finding is not None and finding.state == MERGED:
             before = [lesion.findings.get(study.key) for study in self.record.studies[self.start : number]]
-            if not any(each is not None and each.visible for each in before):
+            if not any(visit is not None and visit.visible for visit in before):
                 return None
             lesion = self.record.lesion(self.record.stands_for(lesion.id, key))
-            found = lesion.findings.get(key)
-        return lesion if found is not None and found.visible else None
+            finding = lesion.findings.get(key)
+        return lesion if finding is not None and finding.visible else None
 
 
 def timeline_of(record: FollowUp) -> Timeline:
@@ -195,11 +196,16 @@ def timeline_of(record: FollowUp) -> Timeline:
     unreviewed proposal for this lesion; proposals with the status "absent" do not matter.
     """
     scans = _together(record.studies)
-    studies = [replace(first, name=", ".join(dict.fromkeys(s.name for s in (first, *rest)))) for first, *rest in scans]
+    studies = [
+        replace(first, name=", ".join(dict.fromkeys(s.name for s in (first, *later_scans))))
+        for first, *later_scans in scans
+    ]
     lesions = []
     for lesion in record.lesions:
-        known = {g[0].key: min((lesion.findings.get(s.key) for s in g), key=partial(_rank, lesion)) for g in scans}
-        lesions.append(replace(lesion, findings={key: found for key, found in known.items() if found is not None}))
+        findings = {g[0].key: min((lesion.findings.get(s.key) for s in g), key=partial(_rank, lesion)) for g in scans}
+        lesions.append(
+            replace(lesion, findings={key: finding for key, finding in findings.items() if finding is not None})
+        )
     timeline = Timeline(FollowUp(tuple(studies), tuple(lesions)), scans)
     for number, study in enumerate(studies):
         if any(_is_seen(lesion.findings.get(study.key)) for lesion in lesions):
@@ -208,18 +214,18 @@ def timeline_of(record: FollowUp) -> Timeline:
     return timeline
 
 
-def diameter_mm(lesion: Lesion, found: Finding | None) -> float | None:
+def diameter_mm(lesion: Lesion, finding: Finding | None) -> float | None:
     """Return the diameter of a lesion for the sum, mm: the long axis, or the short axis of a lymph node.
 
     The diameter of a lesion that was reviewed as not visible is 0. Returns None if the diameter is unknown.
     """
-    if found is None:
+    if finding is None:
         return None
-    if found.state == NOT_VISIBLE:
+    if finding.state == NOT_VISIBLE:
         return 0.0
-    if not found.visible or not found.size.confirmed:
+    if not finding.visible or not finding.size.confirmed:
         return None
-    length = found.size.short_mm if lesion.nodal else found.size.long_mm
+    length = finding.size.short_mm if lesion.nodal else finding.size.long_mm
     return None if length is None or length < LEAST_AXIS_MM else length
 
 
@@ -230,16 +236,16 @@ def is_normal(lesion: Lesion, size_mm: float | None) -> bool:
     return size_mm < NORMAL_NODE_MM if lesion.nodal else size_mm <= 0
 
 
-def why_unknown(lesion: Lesion, found: Finding | None, study: Study) -> str:
+def why_unknown(lesion: Lesion, finding: Finding | None, study: Study) -> str:
     """Return a sentence that says why the diameter of a lesion in a study is unknown, and what to do."""
     axis = "short axis" if lesion.nodal else "long axis"
-    if found is None:
+    if finding is None:
         return f"not assessed in {study.label}; mark the lesion in this study."
-    if found.state == PROPOSED:
+    if finding.state == PROPOSED:
         return f"only proposed in {study.label}; confirm or move the place."
-    if found.state == OUTSIDE:
+    if finding.state == OUTSIDE:
         return f"not in the scan of {study.label}."
-    if (SHORT if lesion.nodal else LONG) in found.size.axes and not found.size.confirmed:
+    if (SHORT if lesion.nodal else LONG) in finding.size.axes and not finding.size.confirmed:
         return f"its axes in {study.label} were copied from another study; accept them, or draw new axes."
     return f"not measured in {study.label}; draw the {axis}."
 
@@ -265,29 +271,29 @@ def _find_baseline(timeline: Timeline) -> int | None:
 def _together(studies: Sequence[Study]) -> tuple[tuple[Study, ...], ...]:
     visits: list[tuple[Study, ...]] = []
     for study in studies:
-        mine = [visit for visit in visits if any(_is_one_visit(study, other) for other in visit)]
+        mine = [visit for visit in visits if any(_is_one_visit(study, visited_study) for visited_study in visit)]
         place = visits.index(mine[0]) if mine else len(visits)
         visits = [visit for visit in visits if visit not in mine]
         visits.insert(place, (*chain.from_iterable(mine), study))
     return tuple(visits)
 
 
-def _is_one_visit(study: Study, other: Study) -> bool:
-    of_one_day = study.date is not None and study.date == other.date
-    return of_one_day or (study.study_uid != "" and study.study_uid == other.study_uid)
+def _is_one_visit(study: Study, second: Study) -> bool:
+    of_one_day = study.date is not None and study.date == second.date
+    return of_one_day or (study.study_uid != "" and study.study_uid == second.study_uid)
 
 
-def _rank(lesion: Lesion, found: Finding | None) -> tuple[int, float]:
+def _rank(lesion: Lesion, finding: Finding | None) -> tuple[int, float]:
     """Return a sort key of what is known about a lesion in a study: smallest for the finding that tells most."""
-    if found is None:
+    if finding is None:
         return 6, 0.0
-    if found.visible:
-        size = diameter_mm(lesion, found)
+    if finding.visible:
+        size = diameter_mm(lesion, finding)
         return (1, 0.0) if size is None else (0, -size)
-    if found.state == PROPOSED:
-        is_absent = found.guess is not None and found.guess.status == ABSENT
+    if finding.state == PROPOSED:
+        is_absent = finding.guess is not None and finding.guess.status == ABSENT
         return (5 if is_absent else 3), 0.0
-    return {MERGED: 2, NOT_VISIBLE: 4}.get(found.state, 7), 0.0
+    return {MERGED: 2, NOT_VISIBLE: 4}.get(finding.state, 7), 0.0
 
 
 def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
@@ -298,5 +304,5 @@ def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
     return wholes
 
 
-def _is_seen(found: Finding | None) -> bool:
-    return found is not None and (found.visible or found.state == MERGED)
+def _is_seen(finding: Finding | None) -> bool:
+    return finding is not None and (finding.visible or finding.state == MERGED)

@@ -51,4 +51,4 @@ def patient_record(prior: Volume, current: Volume, studies: tuple[Study, Study] 
     record = record.measure("L1", after, *axes_at(place_in(current, SHARES[0]), 15.5, 9.25))
     moved = place_in(current, (0.42, 0.56, 0.3))
     record = record.move("L2", after, moved).measure("L2", after, *axes_at(moved, 14.0, 8.0))
-    return record.not_visible("L3", after).outside("L5", after).merge("L6", after, into="L1")
+    return record.not_visible("L3", after).outside("L5", after).merge("L6", after, target_id="L1")

@@ -47,15 +47,15 @@ def test_proposals_never_overwrite_what_a_person_entered(record: FollowUp, place
 
 def test_merged_lesions_are_measured_by_the_one_that_they_went_into(empty: FollowUp) -> None:
     record = empty.mark("a", (0, 0, 0)).mark("a", (9, 0, 0)).mark("a", (0, 9, 0)).mark("b", (4, 0, 0), "L3")
-    record = record.mark("b", (1, 1, 1), "L2").merge("L1", "b", into="L2").merge("L2", "b", into="L3")
+    record = record.mark("b", (1, 1, 1), "L2").merge("L1", "b", target_id="L2").merge("L2", "b", target_id="L3")
     assert [record.stands_for(name, "b") for name in IDS] == ["L3", "L3", "L3"]
     assert [record.stands_for(name, "a") for name in IDS] == list(IDS)
     with pytest.raises(AnatomicalEmbeddingError, match="choose L3"):
-        record.merge("L3", "b", into="L2")
+        record.merge("L3", "b", target_id="L2")
     with pytest.raises(AnatomicalEmbeddingError, match="into itself"):
-        record.merge("L3", "b", into="L3")
+        record.merge("L3", "b", target_id="L3")
     with pytest.raises(AnatomicalEmbeddingError, match="as its state is outside"):
-        record.outside("L3", "b").merge("L1", "b", into="L3")
+        record.outside("L3", "b").merge("L1", "b", target_id="L3")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_two_that_are_one_lesion_are_united(empty: FollowUp) -> None:
     record = (
         record.describe("L2", name="liver").describe("L3", split_from="L2").mark("b", (7, 7, 7)).not_visible("L1", "b")
     )
-    record = record.mark("b", (0, 0, 0), "L3").merge("L4", "b", into="L3")
+    record = record.mark("b", (0, 0, 0), "L3").merge("L4", "b", target_id="L3")
     united = record.unite("L1", "L2")
     assert [lesion.id for lesion in united.lesions] == ["L1", "L3", "L4"]
     one = united.lesion("L1")

@@ -19,7 +19,7 @@ def test_a_lesion_that_goes_away(empty: FollowUp) -> None:
 def test_parts_and_unions(empty: FollowUp) -> None:
     record = empty.mark("a", (0, 0, 0)).mark("b", (9, 0, 0)).describe("L2", split_from="L1")
     assert _words(record, "L2") == ["", SPLIT, ""]
-    record = record.mark("c", (0, 0, 0), "L1").merge("L2", "c", into="L1")
+    record = record.mark("c", (0, 0, 0), "L1").merge("L2", "c", target_id="L1")
     assert _words(record, "L2") == ["", SPLIT, MERGED]
 
 

@@ -24,7 +24,7 @@ def test_a_new_lesion_of_which_nothing_is_known_later_keeps_the_response_open(ta
 def test_a_new_lesion_keeps_progress_until_it_is_gone() -> None:
     assert categories(patient((20, 10, GONE), (GONE, 15, 8))) == [BASELINE, "PD", "PD"]
     assert categories(patient((20, 10, GONE), (GONE, 15, GONE))) == [BASELINE, "PD", "CR"]
-    merged = patient((20, 10, 10), (GONE, 15, None)).merge("L2", "c", into="L1")
+    merged = patient((20, 10, 10), (GONE, 15, None)).merge("L2", "c", target_id="L1")
     assert (last(merged).category, last(merged).new) == ("PD", ("L2",)), "it is there, in the other"
 
 

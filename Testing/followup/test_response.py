@@ -105,11 +105,11 @@ def test_progress_is_certain_when_the_measured_targets_alone_have_grown_enough()
 
 
 def test_merged_lesions_count_once_with_the_one_that_they_went_into() -> None:  # appendix II
-    record = patient((30, 50), (25, None)).merge("L2", "b", into="L1")
+    record = patient((30, 50), (25, None)).merge("L2", "b", target_id="L1")
     now = last(record)
     assert (now.sum_mm, now.category) == (50, "SD")
     # the union counts though it is measured in a lesion that was no target itself
-    record = patient((30, 50), (25, None), L1={"target": False}).merge("L2", "b", into="L1")
+    record = patient((30, 50), (25, None), L1={"target": False}).merge("L2", "b", target_id="L1")
     assert [each.sum_mm for each in responses(record)] == [25, 50]
 
 
