@@ -188,7 +188,13 @@ def check_grids(volume: Volume, labels: LabelMap) -> list[AuditFinding]:
 
 
 def check_tissue(volume: Volume, labels: LabelMap, measured: Sequence[MeasuredLabel]) -> list[AuditFinding]:
-    """Find labels that lie partly in air, which is outside of the body."""
+    """Find labels that lie partly in air, which is outside of the body.
+
+    Args:
+        volume: the scan.
+        labels: its labels.
+        measured: the measured labels.
+    """
     findings: list[AuditFinding] = []
     for label in measured:
         term = load_terms().by_name.get(label.name)

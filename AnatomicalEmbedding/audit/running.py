@@ -100,13 +100,17 @@ def _stored_record(entry: LabelledScan, folder: Path, settings: list[str], model
 
 
 def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Record:
-    """Audit one entry. model: name of the weights for the scan's map, or "" if the scan is not read.
+    """Audit one entry.
 
-    Returns:
-        A record that can be written as JSON. name, part: of the entry. findings: see `AuditFinding.card`. error: why
-        the entry could not be audited, or "". Without an error also: patient; held: names of labelled structures;
-        expected: names of structures that the scan should show -> place in the overview; hashes: of the voxels of
-        labels and scan; overview: pictures of the scan.
+    Args:
+        entry: the entry.
+        model: name of the weights for the scan's map, or "" if the scan is not read.
+        device: where the network runs.
+
+    Returns a record that can be written as JSON. name, part: of the entry. findings: see `AuditFinding.card`. error:
+    why the entry could not be audited, or "". Without an error also: patient; held: names of labelled structures;
+    expected: names of structures that the scan should show -> place in the overview; hashes: of the voxels of labels
+    and scan; overview: pictures of the scan.
     """
     record: Record = {"name": entry.name, "part": entry.part, "findings": [], "error": ""}
     try:

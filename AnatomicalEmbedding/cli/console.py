@@ -230,7 +230,13 @@ def open_model(options: argparse.Namespace, name: str | None = None, films: bool
 
 
 def embed(model: Model, volume: Volume, options: argparse.Namespace) -> EmbeddingMap:
-    """Embed a scan with a progress bar. If the scan seems to be flipped, print a warning on stderr."""
+    """Embed a scan with a progress bar. If the scan seems to be flipped, print a warning on stderr.
+
+    Args:
+        model: the weights.
+        volume: the scan.
+        options: options of the command, with `json`.
+    """
     with progress_bar(volume.name or "scan", options.json) as progress:
         embedding = model.embed(volume, progress)
     report_faults(volume, embedding)
@@ -386,6 +392,12 @@ def as_records(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list
 
 
 def write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Write a .csv file, complete or not at all."""
+    """Write a .csv file, complete or not at all.
+
+    Args:
+        path: the file.
+        header: names of the columns.
+        rows: the rows.
+    """
     with atomic_path(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([header, *rows])

@@ -64,8 +64,14 @@ class Scans:
     def write_points_report(
         self, name: str, points: PointList, error_mm: Sequence[float | None] = (), tracking_uids: Sequence[str] = ()
     ) -> list[Path]:
-        """With --dicom, write the points of a scan to NAME.sr.dcm in the output folder; the arguments are as in
-        `dicom.sr.write_points_report`. Returns [path], or [] without --dicom or without points."""
+        """With --dicom, write the points of a scan to NAME.sr.dcm in the output folder.
+
+        Args:
+            name: name of the scan.
+            points, error_mm, tracking_uids: as for `dicom.sr.write_points_report`.
+
+        Returns [path], or [] without --dicom or without points.
+        """
         if self.series is None:
             return []
         from ..dicom.sr import write_points_report
@@ -95,7 +101,13 @@ class Scans:
                 yield path, name, volume, console.embed(model, volume, self._options)
 
     def write_table(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[Path]:
-        """If there are rows, write NAME.csv into the output folder and return [path]; if not, return []."""
+        """If there are rows, write NAME.csv into the output folder and return [path]; if not, return [].
+
+        Args:
+            name: name of the table.
+            columns: names of the columns.
+            rows: the rows.
+        """
         path = self._options.output / f"{name}.csv"
         if rows:
             console.write_table(path, columns, rows)

@@ -29,7 +29,13 @@ def find_by_library(
 ) -> tuple[list[KnownBox], float]:
     """Locate the structures of each case with a library. Returns the boxes, and the mean seconds for one scan.
 
-    Examples from the patient of the case are not used. Raises PointsError if no case has a structure of the library.
+    Args:
+        cases: the scans with their true structures. Examples from the patient of a case are not used.
+        model: makes the maps.
+        library: the structure library.
+        progress: called with the share of the work that is done, 0 to 1, and the scan.
+
+    Raises PointsError if no case has a structure of the library.
     """
     boxes: list[KnownBox] = []
     seconds = []

@@ -35,7 +35,14 @@ class PaperRecipe:
 def run_paper(
     name: str, description: str, recipes: Mapping[str, PaperRecipe], arguments: Sequence[str] | None = None
 ) -> int:
-    """Parse a paper's command line, and train one of its recipes. name: the paper's folder. Returns the exit code."""
+    """Parse a paper's command line, and train one of its recipes. Returns the exit code.
+
+    Args:
+        name: the paper's folder.
+        description: what the command does, for the help.
+        recipes: name -> recipe.
+        arguments: the words of the command line; None for those of this process.
+    """
     parser = argparse.ArgumentParser(prog=f"python -m AnatomicalEmbedding.papers.{name}", description=description)
     add_options(parser)
     parser.add_argument("--recipe", choices=list(recipes), default=next(iter(recipes)), help="default: %(default)s")

@@ -35,7 +35,13 @@ class Anatomy:
 
     @staticmethod
     def nearest(grid: np.ndarray, index: np.ndarray, beyond: int = 0) -> np.ndarray:
-        """Return the values of `grid` at the voxels nearest to i, j, k (..., 3); `beyond` outside the grid."""
+        """Return the values of a grid at the nearest voxels.
+
+        Args:
+            grid: (k, j, i).
+            index: (..., 3) continuous indices i, j, k.
+            beyond: value outside the grid.
+        """
         nk, nj, ni = grid.shape
         i, j, k = np.moveaxis(np.rint(index).astype(np.int32), -1, 0)
         inside = (i >= 0) & (i < ni) & (j >= 0) & (j < nj) & (k >= 0) & (k < nk)

@@ -35,7 +35,14 @@ class Canvas:
     def paint(
         self, solids: Solid | Iterable[Solid], tissue: str, label: str | None = None, over: Iterable[str] | None = None
     ) -> None:
-        """Fill solids with a tissue, and with a label if given. over: fill only voxels that have these tissues."""
+        """Fill solids with a tissue, and with a label if given.
+
+        Args:
+            solids: one solid, or several.
+            tissue: name of the tissue.
+            label: name of the structure, or None.
+            over: fill only voxels that have these tissues; None for all voxels.
+        """
         allowed = None
         if over is not None:
             allowed = np.zeros(256, bool)
@@ -99,7 +106,14 @@ class Canvas:
         cortex: str = "cortical_bone",
         core: str = "marrow",
     ) -> None:
-        """Draw a bone: a cortex, `shell` mm thick, around a core. Where solids overlap, their cores are joined."""
+        """Draw a bone: a cortex, `shell` mm thick, around a core. Where solids overlap, their cores are joined.
+
+        Args:
+            solids: one solid, or several.
+            label: name of the structure.
+            shell: thickness of the cortex, mm.
+            cortex, core: tissues of the cortex and of the core.
+        """
         parts = [solids] if isinstance(solids, Ellipsoid | Tube) else list(solids)
         self.paint(parts, cortex, label)
         self.paint([part.shrunk(shell) for part in parts], core, label)

@@ -61,6 +61,13 @@ class Waves:
 
     @classmethod
     def random(cls, rng: np.random.Generator, amplitudes: tuple[float, ...], wavelengths: tuple[float, ...]) -> Self:
+        """Make random waves.
+
+        Args:
+            rng: random numbers.
+            amplitudes: largest amplitude of each wave.
+            wavelengths: mean wavelength of each wave, mm.
+        """
         size = rng.uniform(-1, 1, len(amplitudes)) * amplitudes
         stretch = rng.uniform(0.85, 1.2, len(wavelengths))
         return cls(size, np.asarray(wavelengths) * stretch, rng.uniform(0, 2 * np.pi, len(amplitudes)))
@@ -81,7 +88,10 @@ class Bumps:
     def random(cls, rng: np.random.Generator, shifts: Sequence = _ORGAN_SHIFTS, scattered: int = 14) -> Self:
         """Make random bumps near organs and `scattered` bumps anywhere, with a `slope_bound` of at most 0.75.
 
-        shifts: rows (centre, reach, largest shift), mm.
+        Args:
+            rng: random numbers.
+            shifts: rows (centre, reach, largest shift), mm.
+            scattered: number of bumps that lie anywhere.
         """
         organs = [(np.asarray(c, float), float(r), float(s)) for c, r, s in shifts]
         center = np.array([c for c, _, _ in organs]) + rng.normal(0, 8, (len(organs), 3))

@@ -46,7 +46,13 @@ class Phantom:
 
 
 def map_points(a: Phantom, b: Phantom, points_ras: np.ndarray) -> np.ndarray:
-    """Map points (N, 3) RAS mm of patient `a` to the same anatomy in patient `b`: (N, 3) RAS mm, exact."""
+    """Map points of one patient to the same anatomy in another patient. Returns (N, 3) RAS mm, exact.
+
+    Args:
+        a: the patient of the points.
+        b: the other patient.
+        points_ras: (N, 3) RAS mm.
+    """
     return b.from_body(a.to_body(points_ras))
 
 
@@ -90,7 +96,13 @@ def make_phantom(
 
 
 def grid_about(deformation: Deformation, spacing: tuple[float, float, float], low: float, high: float) -> ScanGrid:
-    """Make the grid of a scan that shows the body between the body heights `low` and `high`, mm."""
+    """Make the grid of a scan that shows a part of the body.
+
+    Args:
+        deformation: the transform of the patient.
+        spacing: voxel size in x, y, z, mm.
+        low, high: lowest and highest body height of the part, mm.
+    """
     bottom, top = deformation.from_body(np.array([[0, 0, low], [0, 0, high]]))[:, 2]
     outline = deformation.from_body(_body_points(low, high))
     low_x, high_x = outline[:, 0].min() - _MARGIN_MM[0], outline[:, 0].max() + _MARGIN_MM[0]

@@ -45,9 +45,14 @@ def render(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Make the voxels of one scan, int16 (k, j, i) HU, and its labels, uint8 (k, j, i).
 
-    to_body: converts RAS mm to the canonical body. hu: CT number of each tissue. noise_hu: standard deviation of the
-    noise. table: whether to draw the couch. rng: random numbers for the texture and the noise. female: whether the
-    canonical body is that of a woman.
+    Args:
+        to_body: converts RAS mm to the canonical body.
+        grid: the grid of the scan.
+        hu: CT number of each tissue.
+        noise_hu: standard deviation of the noise.
+        table: whether to draw the couch.
+        rng: random numbers for the texture and the noise.
+        female: whether the canonical body is that of a woman.
     """
     anatomy = canonical_anatomy(female)
     body_index = BodyIndex(to_body, grid, anatomy)
@@ -160,7 +165,13 @@ def _linear(source: torch.Tensor, index: np.ndarray, first_k: int) -> np.ndarray
 
 
 def draw_table(voxels: np.ndarray, labels: np.ndarray, grid: ScanGrid) -> None:
-    """Draw a curved couch, a thin shell filled with foam, that touches the lowest point of the back."""
+    """Draw a curved couch, a thin shell filled with foam, that touches the lowest point of the back.
+
+    Args:
+        voxels: (k, j, i) HU, in which the couch is drawn.
+        labels: (k, j, i), 0 outside the body.
+        grid: the grid of the scan.
+    """
     nj, ni = labels.shape[1:]
     covered = labels.max(axis=0) > 0
     if not covered.any():
@@ -180,7 +191,13 @@ def draw_table(voxels: np.ndarray, labels: np.ndarray, grid: ScanGrid) -> None:
 
 
 def add_noise(voxels: np.ndarray, noise_hu: float, rng: np.random.Generator) -> None:
-    """Add normal noise of standard deviation `noise_hu`; neighbouring pixels of a slice are correlated."""
+    """Add normal noise; neighbouring pixels of a slice are correlated.
+
+    Args:
+        voxels: (k, j, i) HU, to which the noise is added.
+        noise_hu: standard deviation of the noise.
+        rng: random numbers.
+    """
     for k in range(0, len(voxels), _SLAB):
         slab = voxels[k : k + _SLAB]
         noise = torch.from_numpy(rng.standard_normal(slab.shape, dtype=np.float32))[None, None]

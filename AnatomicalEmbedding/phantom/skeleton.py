@@ -118,8 +118,14 @@ def _draw_sacrum(canvas: Canvas) -> None:
 
 
 def rib_point(number: int, way: float, side: int, outward: float = 4.5) -> np.ndarray:
-    """Return the point (3,), mm, on a rib's middle line, `outward` mm outside the body cavity. way: 0 at the spine to 1
-    at the sternum. side: 1 on the right, -1 on the left."""
+    """Return a point (3,), mm, on a rib's middle line.
+
+    Args:
+        number: 1 to 12.
+        way: 0 at the spine to 1 at the sternum.
+        side: 1 on the right, -1 on the left.
+        outward: distance of the line from the body cavity, mm.
+    """
     start = VERTEBRA_Z[f"T{number}"] + 7
     z = start + 6 * np.sin(np.pi * min(way * 4, 1)) * (way < 0.25) - _RIB_FALL[number - 1] * way**1.25
     if way > _BONY and number <= 10:  # the cartilage rises to the sternum

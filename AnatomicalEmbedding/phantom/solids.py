@@ -41,6 +41,11 @@ class Ellipsoid:
         return np.asarray(self.center, float) + self._reach
 
     def inside(self, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """Return whether points lie in the solid.
+
+        Args:
+            x, y, z: coordinates of the points, mm (broadcastable).
+        """
         matrix = self.axes / np.asarray(self.radii, float)[:, None]
         dx, dy, dz = (v - np.float32(c) for v, c in zip((x, y, z), np.asarray(self.center, float), strict=True))
         total = np.zeros((1, 1, 1), np.float32)
@@ -108,7 +113,14 @@ class Loft:
         return half, center, front - center, center - rear
 
     def inside(self, x: np.ndarray, y: np.ndarray, z: np.ndarray, inset: np.ndarray | float = 0.0) -> np.ndarray:
-        """Return whether points lie in the solid shrunk by `inset` mm. x (1, 1, ni), y (1, nj, 1), z (nk, 1, 1)."""
+        """Return whether points lie in the solid.
+
+        Args:
+            x: (1, 1, ni) mm.
+            y: (1, nj, 1) mm.
+            z: (nk, 1, 1) mm.
+            inset: the solid is shrunk by this, mm.
+        """
         half, center, front, rear = (v.astype(np.float32) for v in self.section(z))
         inset = np.asarray(inset, np.float32)
         dy = y - center
@@ -135,7 +147,14 @@ def curve(
     step: float | None = None,
     squash: tuple[float, float, float] = (1.0, 1.0, 1.0),
 ) -> Tube:
-    """Make a tube of capsules on a smooth curve through `points`. step: capsule length, mm; None to use the radii."""
+    """Make a tube of capsules on a smooth curve through points.
+
+    Args:
+        points: (n, 3) mm.
+        radii: (n,) radius at each point, or one radius, mm.
+        step: length of a capsule, mm; None to use the radii.
+        squash: as in `Tube`.
+    """
     if step is None:
         step = max(5.0, 0.6 * float(np.median(np.asarray(radii, float))))
     knots = np.asarray(points, float)
@@ -147,7 +166,12 @@ def curve(
 
 
 def sheet(first: ArrayLike, second: ArrayLike, radius: float) -> list[Tube]:
-    """Make a curved plate of thickness 2 * radius between two curves, which are given by equally many points."""
+    """Make a curved plate between two curves.
+
+    Args:
+        first, second: (n, 3) mm, points of the curves.
+        radius: half of the thickness of the plate, mm.
+    """
     a, b = np.asarray(first, float), np.asarray(second, float)
     span = np.linalg.norm(a - b, axis=1).max()
     count = max(int(np.ceil(span / (radius * 1.2))), 1)
@@ -178,10 +202,14 @@ SIDES: tuple[tuple[str, Callable[[ArrayLike], np.ndarray]], ...] = (("right", np
 def branching(
     start: ArrayLike, step: ArrayLike, radius: float, depth: int, rng: np.random.Generator, taper: float = 0.76
 ) -> list[Tube]:
-    """Make a tree of straight vessels. The first vessel goes from `start` to `start + step`, in mm.
+    """Make a tree of straight vessels. Each vessel divides into two branches, which turn by 20 to 40 degrees.
 
-    Each vessel divides into two branches, which turn by 20 to 40 degrees. depth: number of generations of branches.
-    taper: radius of a branch, divided by the radius of the vessel from which it branches.
+    Args:
+        start, step: the first vessel goes from `start` to `start + step`, mm.
+        radius: of the first vessel, mm.
+        depth: number of generations of branches.
+        rng: random numbers.
+        taper: radius of a branch, divided by the radius of the vessel from which it branches.
     """
     begin, along = np.asarray(start, float), np.asarray(step, float)
     end = begin + along

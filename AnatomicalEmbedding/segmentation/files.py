@@ -109,6 +109,11 @@ def write_nifti(folder: Path, name: str, labels: LabelMap) -> None:
     """Write a label map to NAME.seg.nii.gz and its names to NAME.labels.json.
 
     Where structures overlap, the file has the label of the smallest structure.
+
+    Args:
+        folder: folder of the files.
+        name: name of the files.
+        labels: the structures.
     """
     write_image(to_image(labels.voxels, labels.ijk_to_ras), folder / f"{name}.seg.nii.gz")
     names = {str(label): text for text, label in labels.values.items()}

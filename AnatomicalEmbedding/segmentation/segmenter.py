@@ -87,13 +87,20 @@ def train_segmenter(
     """Train a segmenter on outlined scans and save it in a folder.
 
     If the folder already contains a segmenter of the same examples and options, this segmenter is read and returned.
-    steps: training steps of each network. weights: file of the model's weights, which later runs read. If it is "",
-    later runs find the weights by the model's name.
 
-    Raises:
-        CancelledError: `cancelled` returned True.
-        AnatomicalEmbeddingError: the folder contains a run with other examples or options.
-        WeightsError: the model gives no body coordinates in mm.
+    Args:
+        examples: the outlined scans.
+        model: makes the maps.
+        folder: folder of the segmenter.
+        seed: random seed.
+        steps: training steps of each network.
+        weights: file of the model's weights, which later runs read. If it is "", later runs find the weights by the
+            model's name.
+        step: called with the share of the work that is done, 0 to 1, and what is done.
+        cancelled: if it returns True, training stops.
+
+    Raises CancelledError if `cancelled` returned True, AnatomicalEmbeddingError if the folder contains a run with other
+    examples or options, and WeightsError if the model gives no body coordinates in mm.
     """
     if not model.network.metric:
         raise WeightsError(f"the weights {model.name} give no body coordinates in mm; use other weights.")
@@ -150,7 +157,13 @@ def _check_record(folder: Path, identity: dict[str, object], steps: int) -> None
 
 
 def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[PreparedExample]) -> Path:
-    """Write a segmenter and its examples into a folder. Returns the path of the segmenter's file, written last."""
+    """Write a segmenter and its examples into a folder. Returns the path of the segmenter's file, written last.
+
+    Args:
+        folder: the folder.
+        segmenter: the segmenter.
+        prepared: its examples.
+    """
     chosen = _choose_examples(segmenter.groups, prepared)
     for example in chosen:
         example.embedding.save(folder / _EXAMPLES / f"{example.id}.map.safetensors")

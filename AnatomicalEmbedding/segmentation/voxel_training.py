@@ -30,7 +30,12 @@ def voxel_losses(
 ) -> Callable[[int], torch.Tensor]:
     """Choose random voxels of the examples. Returns a function that computes the loss of training step 0, 1, ...
 
-    The voxels of a step depend on seed and step number alone. Raises CancelledError once `cancelled` returns True.
+    Args:
+        network: the network.
+        examples: the crops of a group of structures.
+        steps: number of training steps.
+        seed: random seed; the voxels of a step depend on seed and step number alone.
+        cancelled: if it returns True, CancelledError is raised.
     """
     patches = max(_LEAST_PATCHES, min(_PATCHES, steps // 6))
     device = next(network.parameters()).device

@@ -36,7 +36,13 @@ CHANGES = ((0.0, (0.0, 0.0, 0.0)), (15.0, (4.0, -4.0, 4.0)), (-15.0, (-4.0, 4.0,
 
 
 def network_input(hu: torch.Tensor, coordinate: torch.Tensor, guess: torch.Tensor) -> torch.Tensor:
-    """Make the input (1, INPUTS + s, k, j, i) from HU (k, j, i), coordinates (3, k, j, i), first guess (s, k, j, i)."""
+    """Make the input of the network, (1, INPUTS + s, k, j, i) for s structures.
+
+    Args:
+        hu: (k, j, i) HU.
+        coordinate: (3, k, j, i) body coordinates.
+        guess: (s, k, j, i) first guess.
+    """
     grey = [((hu - low) / (high - low)).clamp(0, 1) for low, high in WINDOWS]
     return torch.cat([torch.stack(grey), coordinate, guess])[None]
 
@@ -107,7 +113,14 @@ def dilate(x: torch.Tensor, reach: int) -> torch.Tensor:
 
 
 def pool_axes(pool: Callable[..., torch.Tensor], x: torch.Tensor, size: int, **options: bool) -> torch.Tensor:
-    """Apply `pool` over the cube of `size` voxels around each voxel, axis by axis, which is faster than 3-D pooling."""
+    """Pool over the cube around each voxel, axis by axis, which is faster than 3-D pooling.
+
+    Args:
+        pool: pooling function of torch.
+        x: (b, c, k, j, i).
+        size: side of the cube, voxels.
+        options: further arguments of `pool`.
+    """
     for axis in range(3):
         window, half = [1, 1, 1], [0, 0, 0]
         window[axis], half[axis] = size, size // 2
@@ -118,7 +131,13 @@ def pool_axes(pool: Callable[..., torch.Tensor], x: torch.Tensor, size: int, **o
 def read_context(
     x: torch.Tensor, features: torch.Tensor | None, blocks: list[torch.Tensor], where: torch.Tensor
 ) -> torch.Tensor:
-    """Collect rows (n, c) for `VoxelNet.logits`. where: (n, 3) k, j, i of n voxels. Other arguments: see `forward`."""
+    """Collect rows (n, c) for `VoxelNet.logits`.
+
+    Args:
+        x, features: as for `VoxelNet.forward`.
+        blocks: result of `block_means`.
+        where: (n, 3) k, j, i of n voxels.
+    """
     last = torch.tensor(x.shape[2:], device=x.device) - 1
 
     def read(values: torch.Tensor, step: tuple[int, ...] = (0, 0, 0)) -> torch.Tensor:
@@ -153,7 +172,12 @@ def predict(
     """Compute the probability of s structures in each voxel of a crop: (len(CHANGES), s, k, j, i).
 
     The network runs once for each entry of CHANGES, a small shift of HU and coordinates; the first shift is zero.
-    guess: (s, k, j, i) mean of the labels carried over from the examples, 0..1.
+
+    Args:
+        network: the network.
+        crop: part of a scan.
+        guess: (s, k, j, i) mean of the labels carried over from the examples, 0..1.
+        step: called with the share of the work that is done, 0 to 1.
     """
     device = next(network.parameters()).device
     k, j, i = (min(_WINDOW, -(-n // _STEP) * _STEP) for n in crop.shape)

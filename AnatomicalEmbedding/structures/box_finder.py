@@ -71,7 +71,13 @@ class BoxFinder:
     def by_library(
         cls, library: StructureLibrary, structures: Sequence[str] | None = None, recall: float = RECALL
     ) -> BoxFinder:
-        """Make a finder from a library. structures: names in any spelling; None for all structures of the library."""
+        """Make a finder from a library.
+
+        Args:
+            library: the library.
+            structures: names in any spelling; None for all structures of the library.
+            recall: expected share of a structure inside its box.
+        """
         examples = choose_examples(library.examples, structures, "the structure library")
         return cls(examples, library.margins, library.effort, recall, compare_examples=False)
 

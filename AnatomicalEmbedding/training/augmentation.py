@@ -17,7 +17,14 @@ _CUT_SHARE = 0.4
 
 
 def augment(hu: torch.Tensor, spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator) -> torch.Tensor:
-    """Convert a crop from HU (k, j, i) to network input 0..1 (k, j, i), with the random changes of the recipe."""
+    """Convert a crop from HU (k, j, i) to network input 0..1 (k, j, i), with the random changes of the recipe.
+
+    Args:
+        hu: (k, j, i) HU of the crop.
+        spec: the random changes.
+        network: settings of the network's input.
+        rng: random numbers.
+    """
     table = torch.from_numpy(_input_table(spec, network, rng)).to(hu.device)
     row = (hu - (_LOWEST_HU - 0.5)).clamp_(0, len(table) - 1).to(torch.int32)  # to the nearest integer HU
     x = table.index_select(0, row.flatten()).view(hu.shape)

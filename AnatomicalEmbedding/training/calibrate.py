@@ -54,7 +54,13 @@ Find = Callable[[EmbeddingMap, np.ndarray, EmbeddingMap, str], Matches]  # finds
 
 
 def try_matching(trial: Trial, effort: str, find: Find = match) -> Outcomes:
-    """Match points whose true places are known. Returns the evidence and the errors of the matches."""
+    """Match points whose true places are known. Returns the evidence and the errors of the matches.
+
+    Args:
+        trial: the points.
+        effort: effort of matching.
+        find: finds the points.
+    """
     if not len(trial.template_ras):
         return Outcomes.joined([])
     matches = find(trial.template, trial.template_ras, trial.target, effort)
@@ -68,7 +74,11 @@ def try_matching(trial: Trial, effort: str, find: Find = match) -> Outcomes:
 def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float], seed: int = 0) -> Forest:
     """Fit a forest to the matches of all sources.
 
-    sources: name of the source -> its matches. weights: name of the source -> total weight of all its matches.
+    Args:
+        sources: name of the source -> its matches.
+        weights: name of the source -> total weight of all its matches.
+        seed: random seed.
+
     Raises AnatomicalEmbeddingError if there are too few matches, or if scikit-learn is not installed.
     """
     used = {name: matches for name, matches in sources.items() if len(matches.errors_mm)}

@@ -38,7 +38,13 @@ class Warp:
 
     @classmethod
     def through(cls, nodes_ijk: np.ndarray, shape: torch.Size, device: torch.device) -> "Warp":
-        """Make the transform that maps each lattice node to its scan voxel i, j, k in `nodes_ijk`, (3, nk, nj, ni)."""
+        """Make the transform that maps each lattice node to a scan voxel.
+
+        Args:
+            nodes_ijk: (3, nk, nj, ni) the scan voxel i, j, k of each node.
+            shape: (k, j, i) number of voxels of the crop.
+            device: where crops are made.
+        """
         x, y, depth = nodes_ijk
         depth = _advancing(depth)
         first, last = int(np.floor(depth.min())), int(np.ceil(depth.max()))
@@ -115,8 +121,12 @@ def draw_geometry(
 ) -> np.ndarray:
     """Draw a crop's random geometry. Returns (3, k, j, i): mm from the crop's centre to each node of a coarse lattice.
 
-    The recipe sets the ranges of voxel spacing, scale of each axis, rotation and elastic displacement. planar: True
-    for crops of films, which stay in the film's plane.
+    Args:
+        spec: ranges of voxel spacing, scale of each axis, rotation and elastic displacement.
+        size_ijk: number of voxels of the crop.
+        spacing_mm: (3,) voxel size of the network.
+        rng: random numbers.
+        planar: True for crops of films, which stay in the film's plane.
     """
     if spec.spacing_mm_low is not None:
         step = rng.uniform(spec.spacing_mm_low, spec.spacing_mm_high)
@@ -142,7 +152,14 @@ def draw_geometry(
 def cut_crop(
     scan: PreparedScan, centre_ijk: np.ndarray, lattice_mm: np.ndarray, size_ijk: tuple[int, int, int]
 ) -> Crop:
-    """Cut a crop of `size_ijk` voxels around scan voxel `centre_ijk`. lattice_mm: geometry from `draw_geometry`."""
+    """Cut a crop out of a scan.
+
+    Args:
+        scan: the scan.
+        centre_ijk: (3,) scan voxel at the centre of the crop.
+        lattice_mm: geometry from `draw_geometry`.
+        size_ijk: number of voxels of the crop.
+    """
     spacing = np.diag(scan.grid_to_ras)[:3]
     nodes = lattice_mm / spacing[:, None, None, None] + np.asarray(centre_ijk)[:, None, None, None]
     warp = Warp.through(nodes, torch.Size(size_ijk[::-1]), scan.hu.device)

@@ -76,7 +76,10 @@ STILL = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))  # for sca
 def guess_frame(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray, readings: dict[float, float]) -> FrameGuess:
     """Guess a scan's body frame from level readings and from the skeleton.
 
-    hu, body: (k, j, i), HU and body mask on a grid along R, A, S. readings: {body height mm: RAS z mm}, at least one.
+    Args:
+        hu, body: (k, j, i), HU and body mask on a grid along R, A, S.
+        grid_to_ras: (4, 4) of this grid.
+        readings: {body height mm: RAS z mm}, at least one.
     """
     x_mm, y_mm, cropped = _skeleton_axes(hu, body, grid_to_ras)
     scale_z, shift_z = fit_heights(readings)

@@ -64,7 +64,12 @@ class Trial:
 
 
 def cut_scan(volume: Volume, low_mm: float, high_mm: float) -> Volume:
-    """Return the slices of a scan between two heights, RAS z in mm. Raises VolumeError if there is no such slice."""
+    """Return the slices of a scan between two heights, RAS z in mm. Raises VolumeError if there is no such slice.
+
+    Args:
+        volume: the scan.
+        low_mm, high_mm: the heights.
+    """
     box_ras = volume.bounds_ras.copy()
     box_ras[:, 2] = low_mm, high_mm
     return crop_voxels(volume, box_ras)
@@ -78,7 +83,13 @@ def labelled_trials(
     If the two scans show one patient, the points are landmarks. Otherwise the points are points of structures, and
     landmarks whose name does not end with a number. A structure is left out if its heights in the two scans differ so
     much that one of the outlines is probably incomplete. A target with horizontal slices is also tried without its
-    upper part and without its lower part. groups: the groups of points that are tried, of `label_names.GROUPS`.
+    upper part and without its lower part.
+
+    Args:
+        cases: the labelled scans.
+        embed: makes the maps.
+        groups: the groups of points that are tried, of `label_names.GROUPS`.
+        skip: called with the reason if a part of a scan cannot be embedded.
     """
     maps = {case.id: embed(case.volume) for case in cases}
     cases = [_with_halves(case) for case in cases]
@@ -148,7 +159,13 @@ def _side_of_cut(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndar
 
 
 def bent_trials(volumes: Iterable[Volume], embed: Embed, skip: Skip = lambda reason: None) -> Iterator[Trial]:
-    """Yield trials of random points of each scan. The target is a bent copy of the scan, first whole, then cut."""
+    """Yield trials of random points of each scan. The target is a bent copy of the scan, first whole, then cut.
+
+    Args:
+        volumes: the scans.
+        embed: makes the maps.
+        skip: called with the reason if a scan, or a part of it, cannot be embedded.
+    """
     for number, volume in enumerate(volumes):
         rng = np.random.default_rng(number)
         copy = warp_scan(volume, number)
@@ -185,7 +202,10 @@ def bent_trials(volumes: Iterable[Volume], embed: Embed, skip: Skip = lambda rea
 def phantom_trials(seeds: Iterable[int], embed: Embed, groups: Collection[str]) -> Iterator[Trial]:
     """Yield trials that match each synthetic patient with every scan of the next patient, and the last with the first.
 
-    groups: the groups of points that are tried, of `label_names.GROUPS`.
+    Args:
+        seeds: seeds of the synthetic patients.
+        embed: makes the maps.
+        groups: the groups of points that are tried, of `label_names.GROUPS`.
     """
     seeds, rng = list(seeds), np.random.default_rng(0)
     first_views = template_views = phantom_views(seeds[0]) if seeds else {}

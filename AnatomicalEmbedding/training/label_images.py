@@ -139,7 +139,11 @@ class LabelImage:
 def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> LabelImage:
     """Make one image of a labelled body; equal seeds make equal images.
 
-    seed: determines contrast phase, HU of tissues, fat, contents of hollow organs, and noise.
+    Args:
+        body: the labelled body.
+        placement: where label maps lie in the body frame.
+        seed: determines contrast phase, HU of tissues, fat, contents of hollow organs, and noise.
+
     Raises KeyError if `placement` has no entry for this body.
     """
     rng = np.random.default_rng([seed, crc32(body.name.encode())])
@@ -176,6 +180,11 @@ def write_label_image(body: LabelledBody, placement: Placement, seed: int, folde
     """Make an image of a labelled body, and write it to a folder as a labelled scan.
 
     The files are NAME.nii.gz, NAME.seg.nii.gz and NAME.labels.json, with the name of the body.
+
+    Args:
+        body, placement, seed: as for `make_label_image`.
+        folder: the folder.
+
     Raises KeyError if `placement` has no entry for this body.
     """
     image = make_label_image(body, placement, seed)
@@ -261,7 +270,14 @@ def prepare_label_images(
 
 
 def prepare_label_image(body: LabelledBody, image: LabelImage, name: str, spacing_mm: Spacing) -> PreparedScan:
-    """Resample an image of a labelled body to the working grid; add its body coordinates and its labels."""
+    """Resample an image of a labelled body to the working grid; add its body coordinates and its labels.
+
+    Args:
+        body: the labelled body.
+        image: its image.
+        name: name of the prepared scan.
+        spacing_mm: spacing of the working grid, mm.
+    """
     scan = replace(prepare_volume(image.volume, STILL, spacing_mm), name=name, origin="label map")
     labels = LabelMap(body.labels, body.grid.ijk_to_ras, {name: n for n, name in enumerate(body.names) if name})
     return with_exact_body(with_labels(scan, labels), image.to_body)

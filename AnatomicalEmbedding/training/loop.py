@@ -256,6 +256,14 @@ class StepLog:
         self.file.close()
 
     def write(self, step: int, loss: float, learning_rate: float, minutes: float) -> None:
+        """Append a row to loss.csv.
+
+        Args:
+            step: number of the step.
+            loss: loss of the batch.
+            learning_rate: learning rate of the network.
+            minutes: training time so far.
+        """
         values = (step, f"{loss:.5f}", f"{learning_rate:.2e}", f"{minutes:.2f}")
         self._table.writerow(dict(zip(_COLUMNS, values, strict=True)))
 

@@ -32,7 +32,12 @@ def train_mirror_networks(
     seeds: Sequence[int],
     report: Callable[[int, float], None] = lambda step, loss: None,
 ) -> MirrorNetwork:
-    """Train one member for each seed, and join the members to one network. Arguments: as for `train_mirror_network`."""
+    """Train one member for each seed, and join the members to one network.
+
+    Args:
+        scans, shares, steps, report: as for `train_mirror_network`.
+        seeds: seed of each member.
+    """
     network = MirrorNetwork(_WIDTHS, len(seeds))
     for number, seed in enumerate(seeds):
         network.members[number] = train_mirror_network(scans, shares, steps, seed, report).members[0]

@@ -24,8 +24,10 @@ _NEAR_CELLS, _FAR_CELLS = (3, 3, 3), (10, 10, 8)
 def info_nce(anchor: torch.Tensor, positive: torch.Tensor, negatives: torch.Tensor, temperature: float) -> torch.Tensor:
     """Equation 1 of Yan 2022: -mean_i log( e^(f_i.f_i' / t) / (e^(f_i.f_i' / t) + sum_j e^(f_i.h_ij / t)) ).
 
-    anchor, positive: (p, d) descriptors f_i and f_i', of length 1. negatives: (p, n) similarities f_i.h_ij; an entry
-    of -inf is not used.
+    Args:
+        anchor, positive: (p, d) descriptors f_i and f_i', of length 1.
+        negatives: (p, n) similarities f_i.h_ij; an entry of -inf is not used.
+        temperature: t.
     """
     similarity = (anchor * positive).sum(1, keepdim=True)
     return -F.log_softmax(torch.cat([similarity, negatives], dim=1) / temperature, dim=1)[:, 0].mean()
@@ -36,6 +38,12 @@ def near_loss(features: Features, batch: ViewBatch, spec: LossSpec, generator: t
 
     Places farther apart differ in their coordinates, so no global descriptor is needed. Half of the negatives are from
     the first crop of a pair, half from the second crop.
+
+    Args:
+        features: outputs of the network for all views.
+        batch: the pairs of views.
+        spec: settings of the loss.
+        generator: random numbers for the choice of negatives.
     """
     pairs = len(batch.first_cells)
     views = features.local.unbind()  # the gradient of each indexing would be as large as all views together
@@ -83,15 +91,26 @@ def _similar_nearby(
 
 
 def read_cells(grid: torch.Tensor, cells: torch.Tensor, unit: bool = True) -> torch.Tensor:
-    """Interpolate a grid (d, k, j, i) at cells i, j, k (p, 3). Returns (p, d); if `unit`, each row has length 1."""
+    """Interpolate a grid at cells. Returns (p, d).
+
+    Args:
+        grid: (d, k, j, i).
+        cells: (p, 3) cells i, j, k; they may be fractions.
+        unit: whether each row of the result gets length 1.
+    """
     values = read_linear(grid[None], cells[None])[0]
     return F.normalize(values, dim=1) if unit else values
 
 
 def coordinate_loss(predicted: torch.Tensor, target: torch.Tensor, inside: torch.Tensor, beta: float) -> torch.Tensor:
-    """Compute the smooth L1 loss of coordinates (b, 3, ...) at the cells where `inside` (b, ...) is 1.
+    """Compute the smooth L1 loss of coordinates.
 
     The loss of a batch is the mean of the losses of its crops. A crop in which `inside` is 0 everywhere has loss 0.
+
+    Args:
+        predicted, target: (b, 3, ...) coordinates.
+        inside: (b, ...), 1 for the cells that count.
+        beta: error at which the loss changes from quadratic to linear.
     """
     error = F.smooth_l1_loss(predicted, target, beta=beta, reduction="none").sum(1)
     weight = inside.to(error.dtype)

@@ -28,7 +28,13 @@ _STEPS, _RATE = 500, 0.05
 
 
 def share_of_cells(labels: torch.Tensor, classes: int, side: int) -> torch.Tensor:
-    """Return the share of each class in each cell of side^3 voxels: (classes, k/side, j/side, i/side)."""
+    """Return the share of each class in each cell: (classes, k/side, j/side, i/side).
+
+    Args:
+        labels: (k, j, i) class of each voxel.
+        classes: number of classes.
+        side: side of a cell, voxels.
+    """
     k, j, i = (n // side for n in labels.shape)
     within = labels.long().reshape(k, side, j, side, i, side).permute(1, 3, 5, 0, 2, 4).reshape(side**3, -1)
     share = torch.zeros(classes, k * j * i, device=labels.device)
@@ -39,9 +45,12 @@ def share_of_cells(labels: torch.Tensor, classes: int, side: int) -> torch.Tenso
 def organ_loss(logits: torch.Tensor, share: torch.Tensor, body: torch.Tensor, labelled: list[int]) -> torch.Tensor:
     """Compute cross entropy + (1 - soft Dice). The Dice is the mean over the organs that the crop shows.
 
-    logits, share: (1 + n, k, j, i) of n organs; class 0 is "everything else". share: true share of each class in each
-    cell. body: (k, j, i) 0 or 1. labelled: classes that the labels of the scan contain; the probabilities of all other
-    classes are added to class 0.
+    Args:
+        logits: (1 + n, k, j, i) of n organs; class 0 is "everything else".
+        share: (1 + n, k, j, i) true share of each class in each cell.
+        body: (k, j, i) 0 or 1.
+        labelled: classes that the labels of the scan contain; the probabilities of all other classes are added to class
+            0.
     """
     log_probability = F.log_softmax(logits, 0)
     unlabelled = [number for number in range(len(logits)) if number not in labelled]
@@ -166,8 +175,13 @@ def organ_codes(contact: torch.Tensor, channels: int, seed: int = 0) -> torch.Te
     """Compute unit vectors (1 + n, channels) as codes of organs. Codes of neighbours differ as much as possible.
 
     With one channel per organ, descriptors would be long and matching slow. Matching compares places a few centimetres
-    apart, so only the codes of neighbours must differ. contact: symmetric (1 + n, 1 + n), larger for
-    organs that lie nearer to each other, as returned by `_neighbours`. Row 0 stands for all other tissue.
+    apart, so only the codes of neighbours must differ.
+
+    Args:
+        contact: symmetric (1 + n, 1 + n), larger for organs that lie nearer to each other, as returned by
+            `_neighbours`. Row 0 stands for all other tissue.
+        channels: length of a code.
+        seed: random seed.
     """
     weight = contact + _LEAST_WEIGHT
     weight[0] = weight[0].clamp_min(_ELSEWHERE_WEIGHT)

@@ -119,9 +119,14 @@ def load_recipe(
     overrides: dict[str, object] | None = None,
     objectives: Mapping[str, Rules] = OBJECTIVES,
 ) -> Recipe:
-    """Read a recipe by name (a file of Resources/Recipes) or by path; `overrides` maps "section.key" to a value.
+    """Read a recipe by name (a file of Resources/Recipes) or by path.
 
-    objectives: name of each allowed objective -> names of the conditions that a recipe with this objective must meet.
+    Args:
+        name_or_path: name or path.
+        overrides: "section.key" -> value that replaces the entry of the recipe.
+        objectives: name of each allowed objective -> names of the conditions that a recipe with this objective must
+            meet.
+
     Raises AnatomicalEmbeddingError, which names the file and the first unknown or missing entry.
     """
     path = Path(name_or_path)
@@ -147,6 +152,11 @@ def load_recipe(
 
 def recipe_from_dict(values: dict, source: str, objectives: Mapping[str, Rules] = OBJECTIVES) -> Recipe:
     """Build a Recipe from nested dicts, as read from TOML or from a weights file.
+
+    Args:
+        values: the entries.
+        source: name of the file, for messages.
+        objectives: as for `load_recipe`.
 
     Raises AnatomicalEmbeddingError if entries are unknown, missing or inconsistent.
     """

@@ -128,7 +128,15 @@ def coordinate_row(
     size_ijk: tuple[int, int, int],
     rng: np.random.Generator,
 ) -> tuple[torch.Tensor, ...]:
-    """Cut one crop out of scan number `index`. Returns image, body_mm, inside and scan, as in `CoordinateBatch`."""
+    """Cut one crop out of a scan. Returns image, body_mm, inside and scan, as in `CoordinateBatch`.
+
+    Args:
+        recipe: settings of the network and of the random changes.
+        scan: the scan.
+        index: its number.
+        centre_ijk, lattice_mm, size_ijk: as for `cut_crop`.
+        rng: random numbers.
+    """
     crop = cut_crop(scan, centre_ijk, lattice_mm, size_ijk)
     body_mm, inside = cell_positions(scan, crop)
     return augment(crop.hu, recipe.augmentation, recipe.network, rng)[None], body_mm, inside, torch.tensor(index)
@@ -137,8 +145,12 @@ def coordinate_row(
 def move_inside(centre_ijk: np.ndarray, lattice_mm: np.ndarray, scan: PreparedScan) -> np.ndarray:
     """Return a crop's centre (i, j, k), moved so that the crop lies in the scan.
 
-    If the crop is longer than the scan along an axis, the crop is centred on the scan along this axis. lattice_mm:
-    (3, k, j, i) mm from the crop's centre to each point of a coarse lattice in the crop.
+    If the crop is longer than the scan along an axis, the crop is centred on the scan along this axis.
+
+    Args:
+        centre_ijk: (3,) the centre.
+        lattice_mm: (3, k, j, i) mm from the crop's centre to each point of a coarse lattice in the crop.
+        scan: the scan.
     """
     half = np.abs(lattice_mm).max((1, 2, 3)) / np.diag(scan.grid_to_ras)[:3]
     last = np.array(scan.hu.shape[::-1], dtype=float) - 1
@@ -267,9 +279,14 @@ class ViewSampler(BatchSampler):
 
 
 def counterpart(scan: PreparedScan, voxel_ijk: np.ndarray, target: PreparedScan) -> np.ndarray | None:
-    """Find the voxel of `target` with the same body coordinates as `voxel_ijk` of `scan`; None if no voxel has them.
+    """Find the voxel of a scan with the same body coordinates as a voxel of another scan; None if no voxel has them.
 
     The search starts in the middle of `target`. Each step corrects the remaining error in body coordinates.
+
+    Args:
+        scan: the scan of the voxel.
+        voxel_ijk: (3,) the voxel.
+        target: the scan in which a voxel is searched.
     """
 
     def body_at(searched: PreparedScan, voxel: np.ndarray) -> np.ndarray:
@@ -291,13 +308,17 @@ def matching_cells(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Choose random local cells with tissue in the first crop, and find their positions in the second crop.
 
-    hu: HU (k, j, i) of the first crop. first, second: (k/2, j/2, i/2, 3) mm, positions of each crop's local cells.
-    candidates: number of cells to choose. Cells whose position lies outside the second crop are left out.
-    Returns for the p remaining cells: (p, 3) whole i, j, k in the first crop; (p, 3) fractional i, j, k in the second.
-
     An affine function, fitted to the second crop's positions, predicts the cell of a position. Of the cells around the
-    predicted cell, the cell nearest to the position is taken. The affine function converts the remaining distance to
-    a fraction of a cell. With elastic deformation, the error is some hundredths of a cell.
+    predicted cell, the cell nearest to the position is taken. The affine function converts the remaining distance to a
+    fraction of a cell. With elastic deformation, the error is some hundredths of a cell.
+
+    Args:
+        hu: HU (k, j, i) of the first crop.
+        first, second: (k/2, j/2, i/2, 3) mm, positions of each crop's local cells.
+        candidates: number of cells to choose. Cells whose position lies outside the second crop are left out.
+        rng: random numbers.
+
+    Returns for the p remaining cells: (p, 3) whole i, j, k in the first crop; (p, 3) fractional i, j, k in the second.
     """
     device = hu.device
     shape = torch.tensor(second.shape[2::-1], device=device)

@@ -125,8 +125,11 @@ class PreparedScan:
 def prepare_volume(volume: Volume, frame: dict[float, float] | FrameGuess, spacing_mm: Spacing) -> PreparedScan:
     """Prepare one scan: resample it to the working grid, and find the body. Raises VolumeError if no patient is found.
 
-    frame: approximate conversion from RAS mm to body coordinates; or {body height mm: RAS S mm} with at least one
-    entry, from which the conversion is guessed.
+    Args:
+        volume: the scan.
+        frame: approximate conversion from RAS mm to body coordinates; or {body height mm: RAS S mm} with at least one
+            entry, from which the conversion is guessed.
+        spacing_mm: spacing of the working grid, mm.
     """
     grid, body = scan_on_grid(volume, spacing_mm, _EVEN, _EVEN)
     hu = grid.hu.round().to(torch.int16)  # half the memory; training adds more noise than the rounding
@@ -136,7 +139,13 @@ def prepare_volume(volume: Volume, frame: dict[float, float] | FrameGuess, spaci
 
 
 def prepare_phantom(phantom: Phantom, name: str, spacing_mm: Spacing) -> PreparedScan:
-    """Prepare a phantom, with its exact body coordinates at every FIELD_STEP-th voxel."""
+    """Prepare a phantom, with its exact body coordinates at every FIELD_STEP-th voxel.
+
+    Args:
+        phantom: the phantom.
+        name: name of the prepared scan.
+        spacing_mm: spacing of the working grid, mm.
+    """
     scan = replace(prepare_volume(phantom.volume, STILL, spacing_mm), name=name, origin="phantom")
     labels = LabelMap(phantom.labels, phantom.volume.ijk_to_ras, {n: v for v, n in phantom.label_names.items() if v})
     return with_exact_body(with_labels(scan, labels), phantom.to_body)
@@ -201,7 +210,14 @@ def as_field(body_mm: np.ndarray) -> torch.Tensor:
 
 
 def prepare_phantoms(count: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]) -> list[Path]:
-    """Make and prepare `count` synthetic patients; patients prepared before are reused. Seeds start at PHANTOM_SEED."""
+    """Make and prepare `count` synthetic patients; patients prepared before are reused. Seeds start at PHANTOM_SEED.
+
+    Args:
+        count: number of patients.
+        spacing_mm: spacing of the working grid, mm.
+        destination: folder of the prepared scans.
+        report: called with a line for each patient that is made.
+    """
     destination.mkdir(parents=True, exist_ok=True)
     paths = []
     for seed in range(PHANTOM_SEED, PHANTOM_SEED + count):

@@ -82,9 +82,12 @@ def distance_loss(
 ) -> torch.Tensor:
     """Equation 2 of Goncharov 2024: L = 1/N^2 sum_ij (|a_i - a_j+| - |p_i - p_j|)^2 + lambda 1/N sum_i |a_i - a_i+|^2.
 
-    first, second: (N, 3) outputs a_i, a_i+ at N points, in the first and in the second crop. position: (N, 3) points
-    p_i in the scan, mm; this function shifts and scales them to zero mean and unit deviation per axis. equivariance:
-    lambda (1: APE-equiv, 0: APE-aug). With `second = first` and lambda 0 this is equation 1 (APE-naive).
+    Args:
+        first, second: (N, 3) outputs a_i, a_i+ at N points, in the first and in the second crop.
+        position: (N, 3) points p_i in the scan, mm; they are shifted and scaled to zero mean and unit deviation per
+            axis.
+        equivariance: lambda (1: APE-equiv, 0: APE-aug). With `second = first` and lambda 0 this is equation 1
+            (APE-naive).
     """
     standard = (position - position.mean(0)) / position.std(0).clamp_min(1e-6)
     predicted = _distances(first, second)
@@ -100,8 +103,15 @@ def _distances(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def read_pairs(
     network: EmbeddingNetwork, batch: PairBatch, context: LossContext
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Run the network. Returns three arrays (N, 3) for N points: the outputs in the first crop, the outputs in the
-    second crop, and the positions in mm."""
+    """Run the network, and read its outputs at the points of a batch.
+
+    Args:
+        network: the network.
+        batch: pairs of crops with N points in all.
+        context: precision of the network.
+
+    Returns three arrays (N, 3): the outputs in the first crop, the outputs in the second crop, and the positions in mm.
+    """
     with context.precision:
         maps = network(torch.cat([batch.first, batch.second])).coordinate
     pairs = len(batch.first)

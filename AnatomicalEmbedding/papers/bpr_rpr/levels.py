@@ -47,10 +47,13 @@ class LevelSampler(BatchSampler):
 def level_loss(score: torch.Tensor, height: torch.Tensor, shows_body: torch.Tensor) -> torch.Tensor:
     """Body part regression: L = mean_ij (sigmoid(s_j - s_i) - sigmoid(h_j - h_i))^2 + mean_i l1(s_i+1 - 2 s_i + s_i-1).
 
-    The first term is the order loss of Schuhegger 2021. The second term (smooth l1, Yan 2018) penalises unequal
-    steps of the score at equal distances. score, height: s and h, (b, n), for n equally spaced slices of b scans, the
-    lowest slice first. Heights are in units of 100 mm, which is beta = 0.01 in Schuhegger 2021. shows_body: (b, n)
-    bool; pairs and triples with a slice that shows no body are left out.
+    The first term is the order loss of Schuhegger 2021. The second term (smooth l1, Yan 2018) penalises unequal steps
+    of the score at equal distances.
+
+    Args:
+        score, height: s and h, (b, n), for n equally spaced slices of b scans, the lowest slice first. Heights are in
+            units of 100 mm, which is beta = 0.01 in Schuhegger 2021.
+        shows_body: (b, n) bool; pairs and triples with a slice that shows no body are left out.
     """
     upper = torch.ones(score.shape[1], score.shape[1], dtype=torch.bool, device=score.device).triu(1)
     pairs = shows_body[:, :, None] & shows_body[:, None] & upper

@@ -18,10 +18,15 @@ _WIDTHS = (12, 24, 48, 64)
 
 
 def position_contrast(z: torch.Tensor, position: torch.Tensor, threshold: float) -> torch.Tensor:
-    """Compute the loss of Zeng 2021, equation 2. Two slices are a positive pair if their positions are closer than
-    `threshold`; a slice that is in no positive pair has loss 0.
+    """Compute the loss of Zeng 2021, equation 2.
 
-    z: (n, c) vectors of n slices. position: (n,) slice index divided by the number of slices.
+    Two slices are a positive pair if their positions are closer than `threshold`; a slice that is in no positive pair
+    has loss 0.
+
+    Args:
+        z: (n, c) vectors of n slices.
+        position: (n,) slice index divided by the number of slices.
+        threshold: see above.
     """
     unit = F.normalize(z, dim=1)
     itself = torch.eye(len(z), dtype=torch.bool)
@@ -95,7 +100,12 @@ def train(
 ) -> UNet:
     """Train a network with outlines or, if `contrast` is True, with `position_contrast` and without outlines.
 
-    start: network whose encoder is copied before training. If it is None, training starts with random weights.
+    Args:
+        scans: results of `read_scan`.
+        steps: number of optimiser steps.
+        seed: random seed.
+        start: network whose encoder is copied before training; None for random weights.
+        contrast: whether to train with `position_contrast`.
     """
     torch.manual_seed(seed)
     network = UNet(_CLASSES).train()

@@ -32,6 +32,12 @@ def sam_loss(features: Features, batch: ViewBatch, spec: LossSpec, generator: to
     Global negatives: the cells of both views that are most similar to the anchor, and random cells of all other pairs.
     Local negatives: random cells among the candidates. Candidates are the cells of both views whose global plus local
     similarity to the anchor is highest. Cells less than `exclude_mm` from the anchor are not negatives.
+
+    Args:
+        features: outputs of the network for all views.
+        batch: the pairs of views.
+        spec: settings of the loss.
+        generator: random numbers for the choice of negatives.
     """
     pairs = len(batch.first_cells)
     local_maps, global_maps = features.local.unbind(), features.global_.unbind()  # once for all pairs

@@ -62,7 +62,13 @@ def describe(network: EmbeddingNetwork, volume: Volume) -> DescribedScan:
 
 
 def find_points(template: DescribedScan, points_ras: np.ndarray, target: DescribedScan) -> np.ndarray:
-    """Find points (n, 3) RAS mm of the template in the target. Returns (n, 3) RAS mm."""
+    """Find points of a template in a target. Returns (n, 3) RAS mm.
+
+    Args:
+        template: descriptors of the template.
+        points_ras: (n, 3) RAS mm, the points.
+        target: descriptors of the target.
+    """
     cells = torch.from_numpy(transform_points(np.linalg.inv(template.cell_to_ras), points_ras)).float()[None]
     local = F.normalize(read_linear(template.local[None], cells)[0], dim=1)
     coarse = F.normalize(read_linear(template.global_[None], global_cells(cells))[0], dim=1)

@@ -39,8 +39,13 @@ class Organs:
     ) -> tuple[np.ndarray, np.ndarray]:
         """For each of b texts, choose `count` random cells of every organ that the text names.
 
-        named: for each text, the names of its organs; a text has at most m organs. Returns the cells, float32
-        (b, m, count, 3) mm; and bool (b, m): False for the unused entries of a text with fewer than m organs.
+        Args:
+            named: for each text, the names of its organs; a text has at most m organs.
+            count: number of cells of each organ.
+            rng: random numbers.
+
+        Returns the cells, float32 (b, m, count, 3) mm; and bool (b, m): False for the unused entries of a text with
+        fewer than m organs.
         """
         most = max(map(len, named))
         points = np.zeros((len(named), most, count, 3), dtype=np.float32)

@@ -32,8 +32,10 @@ def soft_organ_distance(predicted: torch.Tensor, points: torch.Tensor, named: to
     The SOD of a text is a weighted mean of the distances from the predicted point to the named organs. Near organs have
     the largest weights.
 
-    predicted: (b, 3). points: (b, m, n, 3), n points in each organ; a text has at most m organs. `predicted` and
-    `points` have the same unit. named: (b, m) bool, True for each organ of the text, False for an unused entry.
+    Args:
+        predicted: (b, 3), in the unit of `points`.
+        points: (b, m, n, 3), n points in each organ; a text has at most m organs.
+        named: (b, m) bool, True for each organ of the text, False for an unused entry.
     """
     distance = torch.linalg.vector_norm(predicted[:, None, None] - points, dim=-1)  # the gradient of the norm at 0 is 0
     organ = (distance * torch.softmax(-distance / _POINT_TEMPERATURE, dim=-1)).sum(-1)
@@ -80,7 +82,13 @@ def train_text(
 ) -> TextNetwork:
     """Train on sentences with place names. If `reports` are given, half of each batch are sentences of reports.
 
-    A stopped run continues. If `cancelled` returns True, the run is saved and CancelledError is raised.
+    Args:
+        recipe: settings of the run.
+        folder: folder of the run. A stopped run continues.
+        reports: sentences of reports.
+        progress: called after each step.
+        cancelled: if it returns True, the run is saved and CancelledError is raised.
+
     Raises AnatomicalEmbeddingError if the folder holds another run.
     """
     organs = shipped_organs()
