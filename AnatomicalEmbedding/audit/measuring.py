@@ -90,7 +90,9 @@ def _measure(image: sitk.Image, value: int, text: str, box: np.ndarray) -> Measu
     to_ras = image_affine(image)
     along = slice_axis(to_ras)
     area = (numbers > 0).sum(axis=tuple(axis for axis in range(3) if axis != 2 - along))
-    flat = np.where(at_border[:, along], 0, area[[0, -1]]).max() / area.max() if len(area) >= _FEWEST_SLICES else 0.0
+    flat = 0.0
+    if len(area) >= _FEWEST_SLICES:
+        flat = np.where(at_border[:, along], 0, area[[0, -1]]).max() / area.max()
     return MeasuredLabel(
         value,
         text,

@@ -45,7 +45,9 @@ def load_usual() -> Usual:
     table = np.genfromtxt(resource("Structures") / "usual.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
     numbers = np.array([table[column] for column in table.dtype.names[1:]], np.float64)
     names = tuple(map(str, table["name"]))
-    return Usual(names, numbers[1:4].T, numbers[4:7].T, np.log(numbers[7]), *numbers[[8, 9, 10, 0]])
+    patients, places, spreads = numbers[0], numbers[1:4].T, numbers[4:7].T
+    volume_ml, volume_spread, gap_mm, flat = numbers[7:11]
+    return Usual(names, places, spreads, np.log(volume_ml), volume_spread, gap_mm, flat, patients)
 
 
 class Frame(NamedTuple):

@@ -162,8 +162,8 @@ def _write_crop(
     clipped = np.clip(box, *volume.bounds_ras)
     crop = crop_voxels(volume, clipped) if spacing is None else crop_resampled(volume, clipped, spacing)
     crop.write(output)
-    ratio = np.prod(volume.shape) * np.prod(volume.spacing) / (np.prod(crop.shape) * np.prod(crop.spacing))
-    return crop, [*crop.shape[::-1], round(float(ratio), 2)]
+    scan_mm3, crop_mm3 = (np.prod(scan.shape) * np.prod(scan.spacing) for scan in (volume, crop))
+    return crop, [*crop.shape[::-1], round(float(scan_mm3 / crop_mm3), 2)]
 
 
 def _spacing(text: str) -> tuple[float, float, float]:

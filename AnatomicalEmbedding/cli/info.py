@@ -70,7 +70,7 @@ def _describe_scan(source: Source, options: argparse.Namespace) -> dict[str, obj
         "axes": _axes(volume.ijk_to_ras),
         "from_ras_mm": [round(float(x), 1) for x in low],
         "to_ras_mm": [round(float(x), 1) for x in high],
-        "hu_1_50_99_percent": [round(float(p)) for p in np.percentile(volume.voxels[::2, ::4, ::4], [1, 50, 99])],
+        "hu_1_50_99_percent": np.percentile(volume.voxels[::2, ::4, ::4], [1, 50, 99]).round().astype(int).tolist(),
         "notes": list(volume.notes),
     }
     if options.check:

@@ -85,7 +85,8 @@ def check(options: argparse.Namespace) -> None:
             f"--host {options.host}: other computers could open the page and see your scans, and the connection is not "
             "encrypted; add --token with a secret text of at least 16 characters, or use an SSH tunnel without --host."
         )
-    if options.token and (len(options.token) < 16 or not options.token.replace("-", "").replace("_", "").isalnum()):
+    letters = options.token.replace("-", "").replace("_", "")
+    if options.token and (len(options.token) < 16 or not letters.isalnum()):
         raise AnatomicalEmbeddingError(
             "--token: the text is too short or contains a forbidden character; use at least 16 letters, digits, - or _."
         )

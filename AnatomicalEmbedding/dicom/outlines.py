@@ -153,7 +153,9 @@ def _fill(corners_ij: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     next_i, next_j = np.roll(i, -1), np.roll(j, -1)
     mask = np.zeros(shape, bool)
     columns = np.arange(shape[1])
-    for row in range(max(int(np.ceil(j.min())), 0), min(int(np.floor(j.max())) + 1, shape[0])):
+    first = max(int(np.ceil(j.min())), 0)
+    last = min(int(np.floor(j.max())), shape[0] - 1)
+    for row in range(first, last + 1):
         crossed = (j <= row) != (next_j <= row)
         crossings = i[crossed] + (row - j[crossed]) / (next_j - j)[crossed] * (next_i - i)[crossed]
         mask[row] = (np.searchsorted(np.sort(crossings), columns) % 2).astype(bool)

@@ -79,7 +79,9 @@ def _group(
     image: Dataset,
 ) -> Any:
     sr, code = hd.sr, hd.sr.CodedConcept
-    errors = [sr.Measurement(code(*_ERROR), round(float(e), 2), code(*tree.MM)) for e in [error_mm] if e is not None]
+    errors = []
+    if error_mm is not None:
+        errors.append(sr.Measurement(code(*_ERROR), round(float(error_mm), 2), code(*tree.MM)))
     group = make_group(hd, label, uid, STRUCTURE, site_codes(label), place_ras, image, measurements=errors)
     if described:
         below = sr.RelationshipTypeValues.CONTAINS
@@ -109,13 +111,15 @@ def make_group(
         findings: measurements and qualitative_evaluations, as highdicom takes them.
     """
     sr, code = hd.sr, hd.sr.CodedConcept
-    source_images = None
+    sites = source_images = None
+    if site is not None:
+        sites = [sr.FindingSite(code(*site[0]), site[1] and code(*site[1]))]
     if image is not None:
         source_images = [sr.SourceImageForMeasurementGroup(image.SOPClassUID, image.SOPInstanceUID)]
     group = sr.MeasurementsAndQualitativeEvaluations(
         tracking_identifier=sr.TrackingIdentifier(uid=uid, identifier=label),
         finding_type=code(*finding),
-        finding_sites=None if site is None else [sr.FindingSite(code(*site[0]), site[1] and code(*site[1]))],
+        finding_sites=sites,
         source_images=source_images,
         **findings,
     )

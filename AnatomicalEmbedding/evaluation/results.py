@@ -84,8 +84,8 @@ def summarise(errors_mm: np.ndarray) -> Summary:
     missing = len(errors_mm) - len(answered)
     if not len(answered):
         return Summary(0, missing)
-    mean, median, sd, p90 = answered.mean(), np.median(answered), answered.std(), np.percentile(answered, 90)
-    return Summary(len(answered), missing, float(mean), float(median), float(sd), float(p90))
+    statistics = answered.mean(), np.median(answered), answered.std(), np.percentile(answered, 90)
+    return Summary(len(answered), missing, *map(float, statistics))
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,13 +109,11 @@ class Result(Tables):
             group: only errors at points of this group; None for all groups.
             name: only errors at points of this name; None for all names.
         """
-        chosen = [
-            error
-            for measured in self.measured
-            if measured.matcher == matcher
-            for point, in_group, error in zip(measured.names, measured.groups, measured.errors_mm, strict=True)
-            if group in (None, in_group) and name in (None, point)
-        ]
+        chosen: list[float] = []
+        for measured in self.measured:
+            if measured.matcher == matcher:
+                points = zip(measured.names, measured.groups, measured.errors_mm, strict=True)
+                chosen += [e for point, kind, e in points if group in (None, kind) and name in (None, point)]
         return np.array(chosen, dtype=np.float64)
 
     def summary(self, matcher: str, group: str | None = None, name: str | None = None) -> Summary:
@@ -207,4 +205,6 @@ def in_mm(value: float | None) -> str:
 
 
 def _seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}" if value < 0.1 else f"{value:.1f}"
+    if value is None:
+        return "-"
+    return f"{value:.3f}" if value < 0.1 else f"{value:.1f}"

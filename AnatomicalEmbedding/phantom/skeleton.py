@@ -20,6 +20,8 @@ STERNAL_NOTCH = np.array([0.0, 64.0, 514.0])
 # Ribs 1-12: how far they reach around the chest (0: spine, 1: sternum), and how far a complete rib would descend (mm).
 _RIB_END = (0.93, 0.95, 0.95, 0.95, 0.94, 0.92, 0.90, 0.84, 0.77, 0.68, 0.46, 0.30)
 _RIB_FALL = (30, 52, 68, 82, 96, 106, 112, 108, 100, 88, 58, 40)
+# Length of the spinous process, its droop, and the reach of the transverse processes, mm, by region of the spine.
+_PROCESSES = {"C": (9, -3, 22), "T": (13, -16, 31), "L": (24, -4, 42)}
 _BONY = 0.76  # beyond this fraction of the way from spine to sternum, a rib is cartilage
 
 
@@ -72,8 +74,7 @@ def _draw_spine(canvas: Canvas) -> None:
         lumbar, neck = name[0] == "L", name[0] == "C"
         canal = 11.0 if lumbar else 10.0
         canal_y = -ry - canal  # centre of the canal
-        reach, droop = (24, -4) if lumbar else (9, -3) if neck else (13, -16)
-        wing = 42 if lumbar else 22 if neck else 31
+        reach, droop, wing = _PROCESSES[name[0]]
         spinous = [(0, canal_y - canal, 0), (0, canal_y - canal - reach, droop)]
         turns, wide = np.linspace(-2.3, 2.3, 15), canal + 2
         arch = [_frame_point(name, wide * np.sin(a), canal_y - wide * np.cos(a), 0) for a in turns]
@@ -129,7 +130,8 @@ def rib_point(number: int, way: float, side: int, outward: float = 4.5) -> np.nd
     start = VERTEBRA_Z[f"T{number}"] + 7
     z = start + 6 * np.sin(np.pi * min(way * 4, 1)) * (way < 0.25) - _RIB_FALL[number - 1] * way**1.25
     if way > _BONY and number <= 10:  # the cartilage rises to the sternum
-        z += (way - _BONY) * (130 if number > 5 else 50 if number > 2 else 0)
+        rise = 130 if number > 5 else 50
+        z += (way - _BONY) * (rise if number > 2 else 0)
     half, middle, front, rear = (float(v) for v in CAVITY.section(np.array(z)))
     angle = np.pi * (0.075 + 0.90 * way)
     u, v = np.sin(angle), -np.cos(angle)

@@ -163,7 +163,8 @@ def _interpolate(voxels: np.ndarray, ijk: np.ndarray, inside: np.ndarray) -> np.
     cells = np.empty((*inside.shape, 3), dtype=np.float32)
     for axis, (places, size) in enumerate(zip(ijk, voxels.shape[::-1], strict=True)):
         positions = places[inside]
-        low, high = (int(np.clip(x, 0, size - 1)) for x in (np.floor(positions.min()), np.ceil(positions.max())))
+        low = int(np.clip(np.floor(positions.min()), 0, size - 1))
+        high = int(np.clip(np.ceil(positions.max()), 0, size - 1))
         box.append(slice(low, high + 1))
         cells[..., axis] = places - low
     source = torch.from_numpy(np.ascontiguousarray(voxels[tuple(box[::-1])], dtype=np.float32))[None, None]

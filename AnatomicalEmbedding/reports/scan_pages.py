@@ -71,8 +71,9 @@ def _rectangle(corners: np.ndarray, plane: Plane) -> tuple[float, float, float, 
     corners: (2, 3), two opposite corners of the box, mm from the middle of the picture. left, top: mm from the middle
     to the left side (positive to the right) and to the upper side (positive downwards) of the rectangle.
     """
-    right, down = np.sort(corners @ np.array(plane.right)), np.sort(corners @ np.array(plane.down))
-    return float(right[0]), float(down[0]), float(right[1] - right[0]), float(down[1] - down[0])
+    left, right = np.sort(corners @ np.array(plane.right)).tolist()
+    top, bottom = np.sort(corners @ np.array(plane.down)).tolist()
+    return left, top, right - left, bottom - top
 
 
 def outline_card(volume: Volume, name: str, outlines: Outlines) -> dict[str, Any]:
@@ -123,7 +124,9 @@ def _draw_outlines(volume: Volume, labels: LabelMap, middle: np.ndarray, plane: 
     picture = np.repeat(SOFT_TISSUE.to_grey(hu)[..., None], 3, axis=2)
     for layer in labels.layers:
         label = _read_nearest(layer, transform_points(volume.ras_to_ijk, points)).reshape(hu.shape)
-        edge = np.any([label != np.roll(label, way, axis) for axis in (0, 1) for way in (1, -1)], axis=0)
+        edge = np.zeros(label.shape, bool)
+        for axis in (0, 1):
+            edge |= (label != np.roll(label, 1, axis)) | (label != np.roll(label, -1, axis))
         for n, value in enumerate(labels.values.values()):
             picture[edge & (label == value)] = _rgb(n)
     return pictures.data_uri(picture)

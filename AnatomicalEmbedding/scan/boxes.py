@@ -18,7 +18,8 @@ OUTWARD = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
 
 def intersection_over_union(first: np.ndarray, second: np.ndarray) -> float:
     """Return the intersection over union of two boxes (2, 3): 1 if they are equal, 0 if they do not overlap."""
-    shared = _volume(np.stack([np.maximum(first[0], second[0]), np.minimum(first[1], second[1])]))
+    low, high = np.maximum(first[0], second[0]), np.minimum(first[1], second[1])
+    shared = _volume(np.stack([low, high]))
     return float(shared / (_volume(first) + _volume(second) - shared)) if shared > 0 else 0.0
 
 
@@ -34,18 +35,19 @@ def boxes_to_json(boxes: Mapping[str, np.ndarray]) -> dict[str, list[float]]:
 
 def boxes_from_json(stored: Any) -> dict[str, np.ndarray]:
     """Read boxes from the output of `boxes_to_json`. Raises ValueError, TypeError or AttributeError for other input."""
-    boxes = {
-        canonical_name(str(name)): np.array([float(x) for x in sides]).reshape(2, 3) for name, sides in stored.items()
-    }
-    for box in boxes.values():
+    boxes: dict[str, np.ndarray] = {}
+    for name, sides in stored.items():
+        box = np.array([float(x) for x in sides]).reshape(2, 3)
         if not (np.abs(box) < _LARGEST_POSITION_MM).all() or (box[1] <= box[0]).any():
             raise ValueError("no box")
+        boxes[canonical_name(str(name))] = box
     return boxes
 
 
 def enclosing(boxes: list[np.ndarray]) -> np.ndarray:
     """Return the smallest box that contains all boxes."""
-    return np.stack([np.min([box[0] for box in boxes], axis=0), np.max([box[1] for box in boxes], axis=0)])
+    low, high = np.stack(boxes, axis=1)
+    return np.stack([low.min(axis=0), high.max(axis=0)])
 
 
 def _volume(box: np.ndarray) -> float:

@@ -5,6 +5,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
 
@@ -106,7 +107,8 @@ def check_spacing(spacing: np.ndarray, where: str) -> None:
 def worst_shear(affine: np.ndarray) -> tuple[float, int, int]:
     """Find the two voxel axes (0, 1, 2) that are least perpendicular. Returns (|cosine| of their angle, axis, axis)."""
     axes = affine[:3, :3] / np.linalg.norm(affine[:3, :3], axis=0)
-    return max((abs(float(axes[:, a] @ axes[:, b])), a, b) for a, b in ((0, 1), (0, 2), (1, 2)))
+    cosines = np.abs(axes.T @ axes)
+    return max((float(cosines[a, b]), a, b) for a, b in combinations(range(3), 2))
 
 
 def check_extent(shape: tuple[int, int, int], affine: np.ndarray, where: str) -> None:
@@ -144,9 +146,11 @@ def check_axis_order(voxels: np.ndarray, ijk_to_ras: np.ndarray, where: str) -> 
         where: file or name with which the message starts.
     """
     along = slice_axis(ijk_to_ras)
-    ends, sides = (
-        max(float(np.mean(voxels.take(n, axis=axis) > _AIR_HU)) for n in (0, -1)) for axis in (2 - along, along)
-    )
+
+    def tissue_share(axis: int) -> float:
+        return max(float(np.mean(voxels.take(face, axis=axis) > _AIR_HU)) for face in (0, -1))
+
+    ends, sides = tissue_share(2 - along), tissue_share(along)
     if sides > _LEAST_CUT and sides > _TIMES_CUT * ends:
         raise VolumeError(
             f"{where}: the first and last slices show air, and the body touches the sides, as if the voxels were in "

@@ -61,7 +61,9 @@ def read_film(path: Path) -> FilmParts:
     import SimpleITK as sitk  # takes long to load, and Slicer's modules need the other functions of this file at once
 
     is_dicom = not is_picture(path)
-    kind = "GDCM" if is_dicom else "PNG" if path.suffix.lower() == ".png" else "TIFF"
+    kind = "PNG" if path.suffix.lower() == ".png" else "TIFF"
+    if is_dicom:
+        kind = "GDCM"
     reader = sitk.ImageFileReader()
     reader.SetImageIO(f"{kind}ImageIO")
     reader.SetFileName(str(path))

@@ -83,7 +83,8 @@ class LabelMap:
 
     def renumbered(self, values: Mapping[str, int]) -> Self:
         """Return the same structures with new labels. values: name of every structure -> label, 1 or more."""
-        table = np.zeros(max(self.values.values(), default=0) + 1, np.min_scalar_type(max(values.values(), default=0)))
+        dtype = np.min_scalar_type(max(values.values(), default=0))
+        table = np.zeros(max(self.values.values(), default=0) + 1, dtype)
         for name, label in self.values.items():
             table[label] = values[name]
         covered = tuple(table[layer] for layer in self.covered)
@@ -101,9 +102,8 @@ class LabelMap:
         shared = list[Overlap]()
         for first, second in combinations(self.layers, 2):
             shared_voxels = (first > 0) & (second > 0)
-            pairs, counts = np.unique(
-                np.sort([first[shared_voxels], second[shared_voxels]], axis=0), axis=1, return_counts=True
-            )
+            pairs = np.sort([first[shared_voxels], second[shared_voxels]], axis=0)
+            pairs, counts = np.unique(pairs, axis=1, return_counts=True)
             shared += [(names[a], names[b], n * voxel_ml) for (a, b), n in zip(pairs.T, counts, strict=True)]
         return shared
 

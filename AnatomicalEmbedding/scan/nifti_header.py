@@ -78,9 +78,10 @@ def _read_fields(stream: BufferedIOBase, path: Path) -> dict[str, tuple]:
 
 def _check_data(stream: BufferedIOBase, fields: dict[str, tuple], path: Path) -> None:
     """Raise VolumeError if voxels are missing, NaN or infinite. Reading all voxels also verifies gzip's checksum."""
-    dim, start = fields["dim"], int(fields["vox_offset"][0])
-    needed = start + math.prod(dim[1 : dim[0] + 1]) * fields["bitpix"][0] // 8
-    check_claimed(dim[1 : dim[0] + 1], max(fields["bitpix"][0] // 8, 1), path.stat().st_size, str(path))
+    shape = fields["dim"][1 : fields["dim"][0] + 1]
+    bits, start = fields["bitpix"][0], int(fields["vox_offset"][0])
+    needed = start + math.prod(shape) * bits // 8
+    check_claimed(shape, max(bits // 8, 1), path.stat().st_size, str(path))
     code = _FLOAT_CODES.get(fields["datatype"][0])
     stream.seek(start)
     length, bad = start, 0

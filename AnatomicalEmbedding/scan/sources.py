@@ -131,7 +131,8 @@ def distinct_names(scans: Sequence[str | Path]) -> list[str]:
         above = _telling([parts[n][0] for n in group], [])
         after = _telling([parts[n][2] for n in group], above)
         for row, n in enumerate(group):
-            names[n] = "_".join(filter(None, [*(c[row] for c in above), names[n], *(c[row] for c in after)]))
+            words = [*(column[row] for column in above), names[n], *(column[row] for column in after)]
+            names[n] = "_".join(filter(None, words))
     used: set[str] = set()
     for number, name in enumerate(names):
         names[number] = free_name(name, used)

@@ -100,7 +100,8 @@ def _label_map(image: sitk.Image, path: Path) -> LabelMap:
     each_mask = ((name, layer == label) for name, (layer, label, _text) in masks.items())
     labels = LabelMap.from_masks(each_mask, layers.shape[1:], image_affine(image))
     values = {name: value for name, (_layer, value, _text) in masks.items()}
-    if len(set(values.values())) == len(values) and 0 < min(values.values()) <= max(values.values()) <= MOST_LABEL:
+    is_distinct = len(set(values.values())) == len(values)
+    if is_distinct and min(values.values()) > 0 and max(values.values()) <= MOST_LABEL:
         labels = labels.renumbered(values)  # values may repeat in another layer
     return replace(labels, texts={name: text for name, (_layer, _value, text) in masks.items()})
 

@@ -76,8 +76,7 @@ def outline(
             reason = "the scan does not show this part of the body"
             outlines += [Outline(name, ABSENT, 0.0, None, reason) for name in group.names]
             continue
-        box = np.stack([np.maximum(box[0], volume.bounds_ras[0]), np.minimum(box[1], volume.bounds_ras[1])])
-        crop = make_crop(volume, embedding, group, box)
+        crop = make_crop(volume, embedding, group, np.clip(box, *volume.bounds_ras))
         step(number / len(segmenter.groups), "outlining")
 
         def report(share: float, finished: int = number) -> None:
@@ -179,9 +178,8 @@ def paint(
             it is painted on the first layer that has none of them here, or on a new one.
         is_rival: for each label, 0 included, whether its structure must not overlap this one.
     """
-    filled = torch.nonzero(probability > 0.25)
-    low, high = filled.min(0).values.numpy()[::-1] - 1, filled.max(0).values.numpy()[::-1] + 1
-    box = transform_points(crop.to_ras, np.stack([low, high]))
+    filled = np.argwhere(probability.numpy() > 0.25)[:, ::-1]
+    box = transform_points(crop.to_ras, np.stack([filled.min(0) - 1, filled.max(0) + 1]))
     part = crop_voxels(volume, box)
     first = np.rint(transform_points(volume.ras_to_ijk, part.ijk_to_ras[None, :3, 3])[0]).astype(int)
     block = tuple(slice(a, a + n) for a, n in zip(first[::-1], part.shape, strict=True))

@@ -58,9 +58,15 @@ class PatchSampler:
     """Makes random patches of one size from the examples of a group."""
 
     def __init__(self, examples: list[TrainingCrop], size: tuple[int, int, int], rng: np.random.Generator):
-        self._examples, self._size, self._rng = examples, size, rng
-        self._sources = [torch.cat([e.crop.hu[None], e.crop.coordinate, e.labels.float()])[None] for e in examples]
-        self._places = [[torch.nonzero(label > 0.5).numpy() for label in e.labels] for e in examples]
+        self._examples = examples
+        self._size = size
+        self._rng = rng
+        self._sources = []
+        self._places = []
+        for example in examples:
+            crop = example.crop
+            self._sources.append(torch.cat([crop.hu[None], crop.coordinate, example.labels.float()])[None])
+            self._places.append([torch.nonzero(label > 0.5).numpy() for label in example.labels])
 
     def draw(self) -> Patch:
         n = int(self._rng.integers(len(self._examples)))
@@ -134,7 +140,8 @@ class PatchSampler:
     def _vary_grey(self, hu: torch.Tensor) -> torch.Tensor:
         rng = self._rng
         if rng.random() < 0.3:  # like a smoother reconstruction kernel
-            hu = F.avg_pool3d(hu[None, None], 3, 1, 1, count_include_pad=False)[0, 0].lerp(hu, float(rng.random()))
+            smooth = F.avg_pool3d(hu[None, None], 3, 1, 1, count_include_pad=False)[0, 0]
+            hu = smooth.lerp(hu, float(rng.random()))
         contrast = float(np.exp(rng.normal(0, _CONTRAST / 2)))
         soft = (1 - ((hu - 50) / 250).abs()).clamp(0, 1)  # contrast medium changes soft tissue, not air
         hu = hu + soft * ((contrast - 1) * (hu - 50) + float(rng.normal(0, _SHIFT_HU)))

@@ -105,7 +105,7 @@ def train_segmenter(
     if not model.network.metric:
         raise WeightsError(f"the weights {model.name} give no body coordinates in mm; use other weights.")
     values = common_values(examples)
-    files = {e.id: [[p.name, p.stat().st_size, p.stat().st_mtime_ns] for p in e.files] for e in examples}
+    files = {example.id: list(map(_file_state, example.files)) for example in examples}
     structures = sorted({name for example in examples for name in example.outlined})
     identity = {"files": files, "structures": structures, "weights": model.weights_hash, "seed": seed}
     if (folder / _RECORD).exists():
@@ -141,6 +141,11 @@ def train_segmenter(
     )
     save_segmenter(folder, segmenter, prepared)
     return load_segmenter(folder, model.device)
+
+
+def _file_state(path: Path) -> list[object]:
+    state = path.stat()
+    return [path.name, state.st_size, state.st_mtime_ns]
 
 
 def _check_record(folder: Path, identity: dict[str, object], steps: int) -> None:

@@ -27,7 +27,7 @@ _NEVER = -10.0  # logit of voxels far from every guess
 REACH = 6  # voxels are classified within this distance, in voxels, of the guess
 _BLOCKS = (3, 6, 14)  # approximate sides, in voxels, of the blocks whose means are read
 _NEAR = [s for s in product((-1, 0, 1), repeat=3) if any(s)]
-_FAR = [tuple(r * int(a == axis) for a in range(3)) for r in (-5, -2, 2, 5) for axis in range(3)]
+_FAR = [tuple(step) for distance in (-5, -2, 2, 5) for step in distance * np.eye(3, dtype=int)]
 _CHUNK = 65536
 _MOST_CHANNELS = 4096
 _WINDOW, _STEP = 112, 8  # voxels along an axis: the largest window; window sizes are multiples of _STEP
@@ -199,7 +199,8 @@ def predict(
         features = None
         if crop.features is not None:
             axes = [a + 2 * torch.arange(n // 2) + 0.5 for a, n in zip(first, size, strict=True)]
-            features = read_features(crop, torch.stack(torch.meshgrid(*axes, indexing="ij")[::-1], dim=-1)).to(device)
+            k, j, i = torch.meshgrid(*axes, indexing="ij")
+            features = read_features(crop, torch.stack([i, j, k], dim=-1)).to(device)
         total[block] += weight
         for change, (shift_hu, moved) in enumerate(CHANGES):
             soft = (1 - ((hu[block] - 50) / 250).abs()).clamp(0, 1)

@@ -45,7 +45,17 @@ GROUPS = {
 CENTRE, EXTREME, INNER, LANDMARK = GROUPS
 KINDS = ("centre", "right", "left", "anterior", "posterior", "superior", "inferior")
 # RAS direction of each extreme point; rows in the order of KINDS[1:].
-_DIRECTIONS = np.array([(1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, 1), (0, 0, -1)], dtype=np.float64)
+_DIRECTIONS = np.array(
+    [
+        (1, 0, 0),
+        (-1, 0, 0),
+        (0, 1, 0),
+        (0, -1, 0),
+        (0, 0, 1),
+        (0, 0, -1),
+    ],
+    dtype=np.float64,
+)
 
 
 def group_of(kind: str) -> str:
@@ -146,11 +156,9 @@ def voxels_by_label(labels: np.ndarray) -> dict[int, np.ndarray]:
     """Find the voxels of all labels in one pass: label value -> (n, 3) voxel indices i, j, k."""
     flat = np.ascontiguousarray(labels).reshape(-1)
     where = np.flatnonzero(flat)
-    values = flat[where]
-    order = np.argsort(values, kind="stable")
-    where, values = where[order], values[order]
-    starts = np.flatnonzero(np.r_[True, values[1:] != values[:-1]]) if len(values) else np.empty(0, dtype=np.intp)
-    return {
-        int(values[start]): np.column_stack(np.unravel_index(part, labels.shape)[::-1])
-        for start, part in zip(starts, np.split(where, starts[1:]), strict=False)
-    }
+    where = where[np.argsort(flat[where], kind="stable")]
+    values, starts = np.unique(flat[where], return_index=True)
+    voxels: dict[int, np.ndarray] = {}
+    for value, part in zip(values.tolist(), np.split(where, starts[1:]), strict=False):
+        voxels[value] = np.column_stack(np.unravel_index(part, labels.shape)[::-1])
+    return voxels

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 import numpy as np
 
@@ -115,7 +116,7 @@ def make_example(
     middle, half = box_ras.mean(axis=0), (box_ras[1] - box_ras[0]) / 2
     if extremes_ras is None:
         extremes_ras = middle + np.concatenate([-np.eye(3), np.eye(3)]) * half
-    signs = np.array([[r, a, s] for r in (-1, 1) for a in (-1, 1) for s in (-1, 1)], dtype=np.float64)
+    signs = np.array(list(product((-1.0, 1.0), repeat=3)))
     points = np.concatenate([as_points(extremes_ras), middle[None], middle + _INNER_SHARE * signs * half])
     inside = embedding.contains(points)
     if inside[6:].sum() < _FEWEST_POINTS:

@@ -44,11 +44,14 @@ class KnownBox:
 
     def recall(self, box: np.ndarray) -> float:
         """Return the share of the structure's points inside a box."""
-        return float(((self.points_ras >= box[0]) & (self.points_ras <= box[1])).all(axis=1).mean())
+        inside = (self.points_ras >= box[0]) & (self.points_ras <= box[1])
+        return float(inside.all(axis=1).mean())
 
     def volume_ratio(self, box: np.ndarray) -> float:
         """Return the scan's volume divided by the volume of the box inside the scan; infinite if the box is outside."""
-        scan, inside = (np.diff(ends, axis=0).prod() for ends in (self.located.scan_ras, self.located.in_scan(box)))
+        low, high = self.located.in_scan(box)
+        inside = (high - low).prod()
+        scan = np.diff(self.located.scan_ras, axis=0).prod()
         return float(scan / inside) if inside > 0 else float("inf")
 
 

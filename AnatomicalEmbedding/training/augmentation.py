@@ -37,22 +37,23 @@ def augment(hu: torch.Tensor, spec: AugmentationSpec, network: NetworkSpec, rng:
         x = noise.mul_(rng.uniform(0, spec.noise_level)).add_(x)
     if rng.random() < spec.block_probability:
         for _ in range(rng.integers(1, _BLOCKS + 1)):
-            block = rng.integers(*_BLOCK_SIZE, size=3)
-            start = [int(rng.integers(0, max(n - 8, 1))) for n in x.shape]
-            x[tuple(slice(a, a + int(n)) for a, n in zip(start, block, strict=True))] = float(rng.random())
+            k_size, j_size, i_size = rng.integers(*_BLOCK_SIZE, size=3)
+            k, j, i = (int(rng.integers(0, max(n - 8, 1))) for n in x.shape)
+            x[k : k + k_size, j : j + j_size, i : i + i_size] = float(rng.random())
     if rng.random() < spec.cut_probability:
         # replace the first or last slices, or one side, by air
         axis = int(rng.choice(3, p=[0.6, 0.2, 0.2]))
         depth = int(rng.integers(0, max(int(x.shape[axis] * _CUT_SHARE), 1)))
-        x.narrow(axis, 0 if rng.random() < 0.5 else x.shape[axis] - depth, depth).zero_()
+        start = 0 if rng.random() < 0.5 else x.shape[axis] - depth
+        x.narrow(axis, start, depth).zero_()
     return x
 
 
 def _mean_of_27(x: torch.Tensor) -> torch.Tensor:
     """Return the mean of the 3 x 3 x 3 voxels around each voxel of `x`. Beyond the edges, edge voxels are repeated."""
     for axis in range(3):
-        line = x.narrow(axis, 1, x.shape[axis] - 2)
-        inner = line + x.narrow(axis, 0, x.shape[axis] - 2) + x.narrow(axis, 2, x.shape[axis] - 2)
+        size = x.shape[axis] - 2
+        inner = x.narrow(axis, 1, size) + x.narrow(axis, 0, size) + x.narrow(axis, 2, size)
         first = x.narrow(axis, 0, 1) * 2 + x.narrow(axis, 1, 1)
         last = x.narrow(axis, -1, 1) * 2 + x.narrow(axis, -2, 1)
         x = torch.cat([first, inner, last], axis).div_(3)

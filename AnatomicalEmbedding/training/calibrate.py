@@ -105,7 +105,8 @@ def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float], s
     feature = np.concatenate([tree.feature for tree in trees])
     threshold = np.concatenate([tree.threshold for tree in trees])
     otherwise = np.concatenate([tree.children_right + root for tree, root in zip(trees, roots, strict=True)])
-    outcomes = np.concatenate([tree.value for tree in trees])[leaf][:, : len(OUTCOMES), 0] * (1, 1, 1, _ERROR_SCALE)
+    values = np.concatenate([tree.value for tree in trees])[leaf]
+    outcomes = values[:, : len(OUTCOMES), 0] * (1, 1, 1, _ERROR_SCALE)
     return Forest(
         roots.astype(np.int32),
         np.where(leaf, -1, feature).astype(np.int8),

@@ -17,7 +17,7 @@ from ..scan.geometry import rotations
 from .recipes import AugmentationSpec
 from .scans import FIELD_STEP, PreparedScan
 
-_LATTICE = (5, 5, 5)  # nodes of the transform from crop to scan; it has an affine and an elastic part
+_NODES = 5  # along each axis, of the transform from crop to scan; it has an affine and an elastic part
 AIR_HU = -1000
 _LEAST_ADVANCE = 0.2  # least distance of successive nodes along k, as a share of the mean distance; prevents folding
 
@@ -64,7 +64,8 @@ class Warp:
         if low >= high:
             return torch.full(self.shape, float(AIR_HU), device=hu.device)
         columns = self.in_plane[:, low - self.first_slice : high - self.first_slice]
-        (first_i, end_i), (first_j, end_j) = (_span(c, n) for c, n in zip(columns, hu.shape[:0:-1], strict=True))
+        first_i, end_i = _span(columns[0], hu.shape[2])
+        first_j, end_j = _span(columns[1], hu.shape[1])
         part = hu[low:high, first_j:end_j, first_i:end_i].float().sub_(AIR_HU)
         corner = torch.tensor([first_i, first_j], device=hu.device)
         extent = torch.tensor([end_i - first_i, end_j - first_j], device=hu.device)
@@ -101,7 +102,8 @@ class Warp:
         return (along_k @ plane.flatten(1)).view(len(along_k), *plane.shape[1:])
 
     def _weights(self, pool: int) -> list[torch.Tensor]:
-        return [_hats(n, nodes, pool, self.depth.device) for n, nodes in zip(self.shape, self.depth.shape, strict=True)]
+        sizes = zip(self.shape, self.depth.shape, strict=True)
+        return [_hats(voxels, nodes, pool, self.depth.device) for voxels, nodes in sizes]
 
 
 @dataclass(frozen=True)
@@ -138,10 +140,8 @@ def draw_geometry(
     rotation = about_y if planar else about_x @ about_y @ about_z
     if planar:
         step[1] = spacing_mm[1]
-    axes = [
-        np.linspace(-0.5, 0.5, n) * (size - 1) * s for n, size, s in zip(_LATTICE[::-1], size_ijk, step, strict=True)
-    ]
-    z, y, x = np.meshgrid(axes[2], axes[1], axes[0], indexing="ij")
+    x, y, z = (np.linspace(-0.5, 0.5, _NODES) * (size - 1) * mm for size, mm in zip(size_ijk, step, strict=True))
+    z, y, x = np.meshgrid(z, y, x, indexing="ij")
     nodes = np.einsum("ab,bkji->akji", rotation, np.stack([x, y, z]))
     if rng.random() < spec.elastic_probability:
         bend = rng.normal(size=nodes.shape) * rng.uniform(0, spec.elastic_mm)

@@ -135,5 +135,5 @@ def _skeleton_axes(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray) ->
     points = transform_points(grid_to_ras, bone_kji[:, ::-1])
     x = float(np.median(points[:, 0]))
     in_midline = np.abs(points[:, 0] - x) < _MIDLINE_MM
-    y = float(np.median(points[in_midline, 1])) if in_midline.sum() > 100 else float(np.median(points[:, 1]))
-    return x, y, False
+    spine = points[in_midline] if in_midline.sum() > 100 else points
+    return x, float(np.median(spine[:, 1])), False

@@ -151,8 +151,9 @@ def fit_frame(points: Points, mean: Points) -> FrameGuess:
     source = np.concatenate(list(points.values()))
     target = np.concatenate([mean[name] for name in points])
     centre, goal = (weight * source).sum(0), (weight * target).sum(0)
-    away, prior = source - centre, _FRAME_PRIOR_MM2
-    scale = ((weight * away * (target - goal)).sum(0) + prior) / ((weight * away**2).sum(0) + prior)
+    away = source - centre
+    covariance = (weight * away * (target - goal)).sum(0)
+    scale = (covariance + _FRAME_PRIOR_MM2) / ((weight * away**2).sum(0) + _FRAME_PRIOR_MM2)
     return FrameGuess(scale, goal - scale * centre, SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM)
 
 
@@ -211,7 +212,10 @@ def _spine_and_wall(heights: np.ndarray) -> np.ndarray:
     """Return points on the spine and the skin of the average body, as body coordinates (n, 3), mm. The points lie
     between the lowest and the highest of `heights`, mm, and slightly beyond."""
     low, high = heights.min() - _WALL_EVERY_MM, heights.max() + _WALL_EVERY_MM
-    spine = [(0.0, float(spine_y(z)) + y, z) for z in VERTEBRA_Z.values() if low < z < high for y in (0.0, -45.0)]
+    spine = []
+    for z in VERTEBRA_Z.values():
+        if low < z < high:
+            spine += [(0.0, float(spine_y(z)) + y, z) for y in (0.0, -45.0)]
     rows = np.arange(low, high, _WALL_EVERY_MM)
     half, middle, front, rear = BODY.section(rows)
     wall = []
@@ -225,7 +229,7 @@ def _least_slope(body_map: BodyMap) -> float:
     """Return the least increase of body coordinates along R, A or S, for each mm, near the Gaussians of a body map. The
     increase along an axis is divided by the map's scale on this axis."""
     points = body_map.centres_ras
-    lattice = np.concatenate([points + step for step in ((0, 0, 0), (25, 0, 0), (0, 25, 0), (0, 0, 25))])
+    lattice = np.concatenate([points, *(points + step for step in 25 * np.eye(3))])
     slopes = []
     for axis in range(3):
         step = np.eye(3)[axis] * 4.0

@@ -171,7 +171,8 @@ class TrainingLoop:
 
         Raises AnatomicalEmbeddingError if the loss is not a number or the disk is full.
         """
-        begun, saved, before, first = time.monotonic(), time.monotonic(), self.minutes, self.step
+        begun = saved = time.monotonic()
+        before, first = self.minutes, self.step
         with nullcontext() if folder is None else StepLog(folder, self.step) as log:
             while self.step < self.steps and (self.step == 0 or minutes is None or self.minutes < minutes):
                 loss = self.update(loss_of)

@@ -86,12 +86,13 @@ def train_mirror_network(
 
 def _batch(scans: Sequence[torch.Tensor], rng: np.random.Generator) -> torch.Tensor:
     """Put each scan in the middle of air. Returns (b, 3, k, j, i)."""
-    size = [(-(-max(n) // STRIDE) + 1) * STRIDE for n in zip(*(scan.shape[1:] for scan in scans), strict=True)]
+    largest = np.max([scan.shape[1:] for scan in scans], axis=0)
+    size = (-(-largest // STRIDE) + 1) * STRIDE
     batch = torch.zeros(len(scans), 3, *size)
-    for place, scan in zip(batch, scans, strict=True):
-        rounded = rng.integers(0, 2, 3)
-        low = [(whole - n + up) // 2 for whole, n, up in zip(size, scan.shape[1:], rounded, strict=True)]
-        place[:, *(slice(a, a + n) for a, n in zip(low, scan.shape[1:], strict=True))] = scan
+    for part, scan in zip(batch, scans, strict=True):
+        shape = np.array(scan.shape[1:])
+        k, j, i = (size - shape + rng.integers(0, 2, 3)) // 2
+        part[:, k : k + shape[0], j : j + shape[1], i : i + shape[2]] = scan
     return batch
 
 
@@ -107,12 +108,14 @@ def _vary(scan: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
         scan = scan.narrow(axis, int(rng.integers(0, scan.shape[axis] - length + 1)), length)
     if rng.random() < 0.8:
         affine = np.zeros((3, 4))
-        affine[:, :3] = (np.eye(3) + rng.normal(0, 0.06, (3, 3))) * np.exp(rng.normal(0, 0.1, 3))[:, None]
+        turn = np.eye(3) + rng.normal(0, 0.06, (3, 3))
+        affine[:, :3] = turn * np.exp(rng.normal(0, 0.1, 3))[:, None]
         affine[:, 3] = rng.normal(0, 0.05, 3)
         grid = F.affine_grid(torch.from_numpy(affine[None]).float(), [1, *scan.shape], align_corners=False)
         scan = F.grid_sample(scan[None], grid, align_corners=False)[0]
     mean, spread, body = scan
-    mean = mean * float(np.exp(rng.normal(0, 0.05))) + float(rng.uniform(0, 0.03)) * torch.randn_like(mean)
+    mean = mean * float(np.exp(rng.normal(0, 0.05)))
+    mean = mean + float(rng.uniform(0, 0.03)) * torch.randn_like(mean)
     if rng.random() < 0.5:
         mean = mean + float(rng.normal(0, 0.3)) * mean * (1 - mean) * body
     return torch.stack([mean, spread * float(np.exp(rng.normal(0, 0.4))), body])

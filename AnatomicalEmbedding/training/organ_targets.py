@@ -54,7 +54,8 @@ def _split_by_place(scan_points: Mapping[str, Points]) -> tuple[dict[str, Points
         whole = len(ungrouped)
         while ungrouped:
             points = np.array(list(ungrouped.values()))
-            close = np.linalg.norm(points[:, None, _ENDS] - points[None, :, _ENDS], axis=-1).max(axis=-1) < _SAME_MM
+            ends = points[:, _ENDS]
+            close = np.linalg.norm(ends[:, None] - ends, axis=-1).max(axis=-1) < _SAME_MM
             members = close[close.sum(axis=1).argmax()]
             if len(ungrouped) == whole and points[:, 0].std(axis=0).max() < MOST_SPREAD_MM:
                 members[:] = True

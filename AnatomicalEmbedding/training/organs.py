@@ -36,7 +36,8 @@ def share_of_cells(labels: torch.Tensor, classes: int, side: int) -> torch.Tenso
         side: side of a cell, voxels.
     """
     k, j, i = (n // side for n in labels.shape)
-    within = labels.long().reshape(k, side, j, side, i, side).permute(1, 3, 5, 0, 2, 4).reshape(side**3, -1)
+    blocks = labels.long().reshape(k, side, j, side, i, side)
+    within = blocks.permute(1, 3, 5, 0, 2, 4).reshape(side**3, -1)
     share = torch.zeros(classes, k * j * i, device=labels.device)
     share.scatter_add_(0, within, torch.full(within.shape, side**-3.0, device=labels.device))
     return share.reshape(classes, k, j, i)
@@ -130,7 +131,8 @@ def _place(cells: LabelledCells, number: int) -> torch.Tensor | None:
         return None
     total = weight.sum()
     mean = (cells.coordinate * weight).sum((1, 2, 3)) / total
-    spread = (((cells.coordinate - mean[:, None, None, None]) ** 2 * weight).sum((1, 2, 3)) / total).sqrt()
+    away = cells.coordinate - mean[:, None, None, None]
+    spread = ((away**2 * weight).sum((1, 2, 3)) / total).sqrt()
     return torch.cat([mean, spread, (total * cells.cell_ml)[None]])
 
 

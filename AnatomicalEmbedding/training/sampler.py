@@ -51,7 +51,9 @@ class BatchSampler(Dataset):
     """Base class of all samplers: chooses a scan and a place in it for each crop."""
 
     def __init__(self, scans: list[PreparedScan], recipe: Recipe, seed: int):
-        self.scans, self.recipe, self.seed = scans, recipe, seed
+        self.scans = scans
+        self.recipe = recipe
+        self.seed = seed
         self.ranges = np.array([s.height_range_mm for s in scans])
         self.origin = np.array([ORIGINS.index(s.origin) for s in scans])
         shares = np.array([0.0, recipe.batch.label_image_share, recipe.batch.phantom_share])
@@ -59,7 +61,7 @@ class BatchSampler(Dataset):
         present = np.isin(np.arange(len(ORIGINS)), self.origin).astype(float)
         chances = shares * present if (shares * present).any() else present
         self.shares = chances / chances.sum()
-        self.rows = [torch.nonzero(s.body.flatten(1).any(1)).flatten().cpu().numpy() for s in scans]
+        self.rows = [np.flatnonzero(scan.body.flatten(1).any(1).cpu().numpy()) for scan in scans]
         self.spacing, self.planar = np.array(recipe.network.spacing_mm), recipe.network.planar
         low, high = np.array([b[:2] for b in recipe.batch.height_bands if b[2] > 0]).T
         reached = ((self.ranges[:, :1] <= high) & (low <= self.ranges[:, 1:])).any(axis=1)
@@ -340,7 +342,8 @@ def matching_cells(
     second_cells = cell + ((goals_mm - around_mm[row, nearest])[:, None] * inverse).sum(-1)
     # if the point lies outside the second crop, the nearest cell is a border cell and the point is far from it
     inside = second_cells.round(decimals=3)  # in a film, all cells lie at the border along A
-    shared = ((second_cells - cell).abs() <= 1.0).all(1) & (inside >= 0).all(1) & (inside <= shape - 1).all(1)
+    is_near = ((second_cells - cell).abs() <= 1.0).all(1)
+    shared = is_near & ((inside >= 0) & (inside <= shape - 1)).all(1)
     return kji.flip(1).float()[shared], second_cells[shared]
 
 

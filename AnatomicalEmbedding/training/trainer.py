@@ -200,18 +200,15 @@ class Validation:
 
     def _phantom_errors(self, model: Model) -> list[float]:
         """Match the points of each whole phantom in all scans of the other phantom. Returns all errors, mm."""
-        views = {seed: self._phantoms(seed) for seed in _PHANTOM_SEEDS}
-        maps = {(seed, view): model.embed(p.volume) for seed, phantoms in views.items() for view, p in phantoms.items()}
+        phantoms = [self._phantoms(seed).values() for seed in _PHANTOM_SEEDS]
+        scans = [[(phantom.points_ras, model.embed(phantom.volume)) for phantom in views] for views in phantoms]
         errors: list[float] = []
-        for a, b in permutations(views, 2):
-            for view, phantom in views[b].items():
-                template_points = views[a]["whole"].points_ras
-                names = sorted(template_points.keys() & phantom.points_ras.keys())
-                points, truth = (
-                    np.array([points_ras[name] for name in names])
-                    for points_ras in (template_points, phantom.points_ras)
-                )
-                answers = match(maps[a, "whole"], points, maps[b, view]).points_ras
+        for templates, targets in permutations(scans, 2):
+            template_points, template_map = templates[0]  # the whole body is the first view
+            for target_points, target_map in targets:
+                names = sorted(template_points.keys() & target_points.keys())
+                points, truth = (np.array([ras[name] for name in names]) for ras in (template_points, target_points))
+                answers = match(template_map, points, target_map).points_ras
                 errors += np.linalg.norm(answers - truth, axis=1).tolist()
         return errors
 

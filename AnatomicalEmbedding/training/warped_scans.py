@@ -39,7 +39,8 @@ def warp_scan(volume: Volume, seed: int) -> WarpedScan:
     low, high = np.minimum(low, high), np.maximum(low, high)
     middle = (low + high) / 2
     turn = sitk.Euler3DTransform(middle.tolist(), *rng.uniform(-_TURN_RAD, _TURN_RAD, 3).tolist())
-    matrix = np.array(turn.GetMatrix()).reshape(3, 3) @ np.diag(np.exp(rng.uniform(-_SCALE, _SCALE, 3)))
+    scale = np.exp(rng.uniform(-_SCALE, _SCALE, 3))
+    matrix = np.array(turn.GetMatrix()).reshape(3, 3) * scale
     affine = sitk.AffineTransform(matrix.ravel().tolist(), rng.uniform(-_SHIFT_MM, _SHIFT_MM, 3).tolist())
     affine.SetCenter(middle.tolist())
     mesh = np.maximum(np.ceil((high - low) / _CONTROL_MM), 1).astype(int)
