@@ -22,7 +22,7 @@ _SIDE_WORDS = {"left": LEFT, "l": LEFT, "lt": LEFT, "right": RIGHT, "r": RIGHT, 
 _SAME_WORDS = {"vertebra": "vertebrae"}
 _WORD = re.compile(r"[^\W_]+")
 _SIDE = re.compile(rf"(?<![a-z])({LEFT}|{RIGHT})(?![a-z])")  # as a word of a name
-_SHOWN = 4  # largest number of names in an error message
+_MOST_NAMES = 4  # largest number of names in an error message
 # these texts in a label mean a part or a layer of an organ; `whole_name` removes them
 _LAYERS = re.compile(
     r",? (wall|contents|cortical|spongiosa|medullary cavity|adipose tissue|glandular tissue|blood|tissue)\b"
@@ -110,7 +110,7 @@ def _hint(name: str, available: Collection[str]) -> str:
     key = spelling_key(canonical_name(name))
     keys = {spelling_key(candidate): candidate for candidate in sorted(available)}
     longer = [spelling for spelling in keys if set(key.split("_")) <= set(spelling.split("_"))]
-    similar = [keys[spelling] for spelling in longer or get_close_matches(key, keys, _SHOWN, 0.75)]
+    similar = [keys[spelling] for spelling in longer or get_close_matches(key, keys, _MOST_NAMES, 0.75)]
     if similar:
         return f"did you mean {_listed(similar)}?"
     if known_name(name) is not None:
@@ -119,5 +119,5 @@ def _hint(name: str, available: Collection[str]) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

@@ -11,7 +11,7 @@ import numpy as np
 from ..anatomy.names import SIDES, canonical_name, other_side
 from ..anatomy.terms import load_terms
 from ..embedding.orientation import FAULTS
-from ..scan.geometry import GRIDS_AGREE_MM, corners_apart, transform_points
+from ..scan.geometry import GRIDS_AGREE_MM, corner_distance_mm, transform_points
 from .findings import AuditFinding, judge
 from .relations import SPINE, Relations
 
@@ -182,7 +182,7 @@ def check_grids(volume: Volume, labels: LabelMap) -> list[AuditFinding]:
     if volume.shape != labels.voxels.shape:
         sizes = (" x ".join(map(str, shape[::-1])) for shape in (volume.shape, labels.voxels.shape))
         return [AuditFinding("geometry", _CERTAIN, "the scan has {} voxels, its labels have {}".format(*sizes))]
-    away = corners_apart(volume.ijk_to_ras, labels.ijk_to_ras, volume.shape)
+    away = corner_distance_mm(volume.ijk_to_ras, labels.ijk_to_ras, volume.shape)
     text = f"the headers of scan and labels place the same voxel up to {away:.1f} mm apart"
     return [AuditFinding("geometry", _CERTAIN, text)] if away > GRIDS_AGREE_MM else []
 

@@ -12,7 +12,7 @@ from . import console
 
 COLUMNS = ("scan", "label", "problem", "score", "detail")
 _MOST_CARDS = 400  # more findings are listed in audit.csv only
-_SHOWN = 20  # findings printed on the terminal
+_MOST_ROWS = 20  # findings printed on the terminal
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         console.print_json(values | {"files": list(map(str, written))})
     else:
-        console.print_table(COLUMNS, rows[: min(len(wrong), _SHOWN)])
+        console.print_table(COLUMNS, rows[: min(len(wrong), _MOST_ROWS)])
         console.say(f"{len(records)} scans; {len(wrong)} findings with a score of {options.limit:g} or more")
         console.say_written(written)
     return int(bool(wrong or values["skipped"]))  # exit code 1: the data set needs a look

@@ -110,11 +110,11 @@ def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
 
 def chosen_series(path: str | Path, series: Sequence[str]) -> str | None:
     """Return the first UID of `series` that the DICOM folder `path` contains. None if it contains none of the UIDs."""
-    stored = held_series(path) if series else set()
+    stored = series_in(path) if series else set()
     return next((uid for uid in series if uid in stored), None)
 
 
-def held_series(path: str | Path) -> set[str]:
+def series_in(path: str | Path) -> set[str]:
     """Return the UIDs of all series in a DICOM folder; an empty set if `path` is a file."""
     from ..scan.dicom import list_series
 
@@ -171,7 +171,7 @@ def make_folder(path: Path) -> None:
         raise AnatomicalEmbeddingError(f"{path}: cannot be created; choose another output folder.") from error
 
 
-def check_kept(inputs: Iterable[Path | None], results: Iterable[Path]) -> None:
+def refuse_overwriting(inputs: Iterable[Path | None], results: Iterable[Path]) -> None:
     """Raise AnatomicalEmbeddingError if a result would overwrite an input file."""
     existing = [path for path in results if path.exists()]
     for path in inputs:

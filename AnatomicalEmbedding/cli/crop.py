@@ -78,7 +78,7 @@ def run(options: argparse.Namespace) -> None:
                 unique = free_name(_file_name(crop_name), used_names)
                 used_names.add(unique.casefold())
                 output = options.output / f"{unique}.nii.gz"
-                console.check_kept(inputs, [output])
+                console.refuse_overwriting(inputs, [output])
                 crop, size = _write_crop(volume, box, options.spacing, output)
                 cropped[members[0] if options.separate else "crop"] = crop.bounds_ras
                 rows.append([path, str(output), " ".join(members), *size, missing])
@@ -115,7 +115,7 @@ def _paste(options: argparse.Namespace) -> None:
                 )
             for result in scan_results:
                 output = options.output / f"{display_name(result)}.nii.gz"
-                console.check_kept([*scans.paths, *results], [output])
+                console.refuse_overwriting([*scans.paths, *results], [output])
                 pasted = paste_back(read_image(result)[0], volume, result)
                 write_image(pasted, output)
                 written.append(output)

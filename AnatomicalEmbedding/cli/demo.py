@@ -13,9 +13,9 @@ TEMPLATE_SEED, TARGET_SEED = 20_001, 20_002
 SPACING_MM = (2.0, 2.0, 3.0)
 TEMPLATE_MM = (120.0, 600.0)  # from the sacrum to the neck
 _POINTS = "template.mrk.json"
-_OTHERS = ("template.nii.gz", "target.nii.gz", "target.mrk.json", "matches.csv", "report.html")
+_RESULTS = ("template.nii.gz", "target.nii.gz", "target.mrk.json", "matches.csv", "report.html")
 TARGET_MM = (190.0, 600.0)  # from above the iliac crests to the neck, so that the point on a crest is absent
-SHOWN = (
+POINT_NAMES = (
     *("carina", "aortic_arch_top", "heart_apex"),
     *("liver_dome", "kidney_left_centre", "kidney_right_centre", "spleen_centre"),
     *("vertebrae_L3", "iliac_crest_left", "lung_apex_right"),
@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
     say("Making two synthetic patients ...", options.json)
     template = make_phantom(TEMPLATE_SEED, SPACING_MM, coverage_mm=TEMPLATE_MM)
     target = make_phantom(TARGET_SEED, SPACING_MM, coverage_mm=TARGET_MM)
-    names = [name for name in SHOWN if name in template.points_ras]
+    names = [name for name in POINT_NAMES if name in template.points_ras]
     points = PointList(tuple(names), np.array([template.points_ras[name] for name in names]))
     truth = np.array([target.points_ras.get(name, np.full(3, np.nan)) for name in names])
     model = open_model(options)
@@ -91,10 +91,10 @@ def _check_folder(folder: Path) -> None:
     make_folder(folder)
     path = folder / _POINTS
     try:
-        from_demo = path.exists() and set(read_points(path).labels) <= set(SHOWN)
+        from_demo = path.exists() and set(read_points(path).labels) <= set(POINT_NAMES)
     except PointsError:
         from_demo = False
-    existing = [name for name in (_POINTS, *_OTHERS) if (folder / name).exists()]
+    existing = [name for name in (_POINTS, *_RESULTS) if (folder / name).exists()]
     if existing and not from_demo:
         raise AnatomicalEmbeddingError(
             f"{folder / existing[0]}: would be overwritten by results; choose another output folder."

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("words", "scan", "place", "status", "probability", "r", "a", "s", "remark")
 NOT_UNDERSTOOD = "not understood"  # status of a part of the words in which no known place was found
-_SHOWN = 60  # characters; in the table on the terminal, a longer text is shortened to this length
+_MOST_CHARACTERS = 60  # characters; in the table on the terminal, a longer text is shortened to this length
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -79,7 +79,7 @@ def run_find(options: argparse.Namespace) -> None:
         if not options.no_report:
             written.append(write_places_report(options.output / f"{name}.places.html", volume, name, places, missed))
     written += scans.write_table("places", COLUMNS, rows)
-    table = [[str(row[0])[:_SHOWN], scans.names[str(row[1])], *row[2:]] for row in rows]
+    table = [[str(row[0])[:_MOST_CHARACTERS], scans.names[str(row[1])], *row[2:]] for row in rows]
     scans.finish({"places": answers}, (COLUMNS, table), written)
 
 

@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
 
     paths = [options.prior, *options.current]
     dates = _dates(options.date, len(paths))
-    console.check_kept([options.lesions], [options.output / f"{_NAME}.csv"])
+    console.refuse_overwriting([options.lesions], [options.output / f"{_NAME}.csv"])
     kept = options.output / f"{_NAME}{SUFFIX}"
     if kept.exists() and (options.record is None or options.record.resolve() != kept.resolve()):
         raise AnatomicalEmbeddingError(

@@ -96,11 +96,11 @@ def run(options: argparse.Namespace) -> None:
     of_film = is_film_file(options.template)
     film = console.read_scan(options.template, ()).with_width(options.film_width_mm) if of_film else None
     points, targets = _points_and_targets(options, None if film is None else film.ijk_to_ras)
-    template_series = console.held_series(options.template) if options.series else set()
+    template_series = console.series_in(options.template) if options.series else set()
     scans = Scans(options, targets, [uid for uid in options.series if uid not in template_series])
     inputs = [] if options.point else [Path(options.files[0])]
     results = [f"{name}.mrk.json" for name in scans.sources]
-    console.check_kept(inputs, [options.output / name for name in (*results, _TABLE_NAME)])
+    console.refuse_overwriting(inputs, [options.output / name for name in (*results, _TABLE_NAME)])
     name, *_ = distinct_names([options.template, *scans.names])  # two files of one name in two folders
     template = replace(film or console.read_scan(options.template, options.series), name=name)
     console.check_inside(template, options.template, points.labels, points.points_ras)

@@ -62,7 +62,9 @@ def run(options: argparse.Namespace) -> None:
 
     names = (_TRANSFORM, _INITIAL, _FACTS, _MOVING, _FIELD, _REPORT, _DICOM, _LABELS, _SEGMENTS, _POINTS)
     results = [options.output / name for name in names]
-    console.check_kept([options.fixed, options.moving, options.points, options.labels, options.transform], results)
+    console.refuse_overwriting(
+        [options.fixed, options.moving, options.points, options.labels, options.transform], results
+    )
     points = read_any_points(options.points) if options.points else None
     scans = (options.fixed, options.moving)
     fixed, moving = (

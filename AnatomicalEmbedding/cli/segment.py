@@ -146,7 +146,7 @@ def _results(options: argparse.Namespace, name: str, inputs: Sequence[Path]) -> 
     results = [options.output / f"{name}{end}" for end in chosen]
     if options.output.resolve() in {path.resolve().parent for path in inputs}:  # may hold drawn outlines
         siblings = [path.with_name(f"{name}{end}") for path in inputs for end in ends]
-        console.check_kept([*inputs, *siblings], results)
+        console.refuse_overwriting([*inputs, *siblings], results)
     return results
 
 

@@ -112,7 +112,7 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
     validation = Validation(options.validate, str(device)) if is_validated else None
     scans = _training_scans(options, recipe)
     if validation is not None:
-        training_scans = validation.keep_apart(scans)
+        training_scans = validation.scans_for_training(scans)
         for name in sorted({s.name for s in scans} - {s.name for s in training_scans}):
             _report(f"left out: {name} is a scan of a patient in {options.validate}, which is used for validation")
         if not training_scans:

@@ -47,7 +47,7 @@ def write_matrix(
         document.RegistrationSequence = []
         for series, matrix, name in ((fixed, np.eye(4), "RIGID"), (moving, to_fixed, kind)):
             images = {"FrameOfReferenceUID": series.frame, "ReferencedImageSequence": _references(series)}
-            step = _item(**_about(comment), MatrixSequence=[_matrix(matrix, name)])
+            step = _item(**_comment_attributes(comment), MatrixSequence=[_matrix(matrix, name)])
             document.RegistrationSequence.append(_item(**images, MatrixRegistrationSequence=[step]))
         document.save_as(temporary)
 
@@ -79,7 +79,7 @@ def write_displacements(
         )
         images = {"SourceFrameOfReferenceUID": moving.frame, "ReferencedImageSequence": _references(moving)}
         still = {f"{name}DeformationMatrixRegistrationSequence": [_matrix(np.eye(4), "RIGID")] for name in _AROUND}
-        item = _item(**images, **_about(comment), **still, DeformableRegistrationGridSequence=[grid])
+        item = _item(**images, **_comment_attributes(comment), **still, DeformableRegistrationGridSequence=[grid])
         document.DeformableRegistrationSequence = [item]
         document.save_as(temporary)
 
@@ -133,7 +133,7 @@ def _item(**attributes: Any) -> Dataset:
     return item
 
 
-def _about(comment: str) -> dict[str, Any]:
+def _comment_attributes(comment: str) -> dict[str, Any]:
     method = load_highdicom().sr.CodedConcept(*_METHOD)
     return {"FrameOfReferenceTransformationComment": comment, "RegistrationTypeCodeSequence": [method]}
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _DEVICE_UID = "2.25.61474311286713206218837262349214873021"  # identifies this program; the same on every machine
 _SERIES_NUMBER = 990
 _ERROR = ("expected-error", tree.SCHEME, "Expected error of the place")
-_ABOUT = ("121106", "DCM", "Comment")
+_COMMENT = ("121106", "DCM", "Comment")
 
 
 def write_points_report(
@@ -85,7 +85,7 @@ def _group(
     group = make_group(hd, label, uid, STRUCTURE, site_codes(label), place_ras, image, measurements=errors)
     if described:
         below = sr.RelationshipTypeValues.CONTAINS
-        group[0].ContentSequence.append(sr.TextContentItem(code(*_ABOUT), described, relationship_type=below))
+        group[0].ContentSequence.append(sr.TextContentItem(code(*_COMMENT), described, relationship_type=below))
     return group
 
 
@@ -198,7 +198,7 @@ def read_any_points(path: str | Path, film_to_ras: np.ndarray | None = None) -> 
             items = list(tree.children(group))
             if (place := tree.center_in(items)) is not None:
                 label = next((str(item.TextValue).strip() for item in tree.named(items, tree.IDENTIFIER)), "")
-                described = next((str(item.TextValue) for item in tree.named(items, _ABOUT)), "")
+                described = next((str(item.TextValue) for item in tree.named(items, _COMMENT)), "")
                 rows.append((label or tree.site_in(items) or str(number), place, described))
     except (AttributeError, IndexError, TypeError, ValueError) as error:
         raise PointsError(f"{path}: is a damaged structured report ({error}); export the report again.") from error

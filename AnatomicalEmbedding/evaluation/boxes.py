@@ -130,6 +130,6 @@ def _papers_volume_ratio(boxes: list[KnownBox]) -> float:
 
 def _recall_and_ratio(boxes: list[KnownBox], grown_boxes: list[np.ndarray]) -> tuple[float, float]:
     """Return the mean recall of the grown boxes (2, 3), and the median of scan volume / volume of the grown box."""
-    recalls = [known.recall(box) for known, box in zip(boxes, grown_boxes, strict=True)]
-    ratios = [known.volume_ratio(box) for known, box in zip(boxes, grown_boxes, strict=True)]
+    recalls = [box.recall(grown_box) for box, grown_box in zip(boxes, grown_boxes, strict=True)]
+    ratios = [box.volume_ratio(grown_box) for box, grown_box in zip(boxes, grown_boxes, strict=True)]
     return float(np.mean(recalls)), float(np.median(ratios))

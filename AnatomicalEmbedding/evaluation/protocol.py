@@ -16,7 +16,7 @@ from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
 from ..relations.relate import relate
 from ..structures.labelled_scans import Case, Pair, find_pairs
-from .results import Measured, Result
+from .results import MeasuredPair, Result
 
 Matcher = Callable[[Case, np.ndarray, Case], np.ndarray]
 """Finds points (N, 3) of a template in a target. Returns (N, 3); NaN for a point without an answer. All in RAS mm.
@@ -76,7 +76,7 @@ def evaluate_landmarks(
             f"no two of the {len(cases)} labelled scans have points in common; add scans of two patients that "
             "show the same structures completely, or two scans of one patient with the same landmarks."
         )
-    measured: list[Measured] = []
+    measured: list[MeasuredPair] = []
     scan_seconds: dict[str, float] = {}
     for name, matcher in matchers.items():
         prepare = getattr(matcher, "prepare", lambda case: 0.0)
@@ -93,11 +93,11 @@ def evaluate_landmarks(
     return Result(tuple(matchers), tuple(measured), scan_seconds, left_out, tuple(notes))
 
 
-def _measure(name: str, matcher: Matcher, pair: Pair) -> Measured:
+def _measure(name: str, matcher: Matcher, pair: Pair) -> MeasuredPair:
     start = time.perf_counter()
     answers = np.asarray(matcher(pair.template, pair.template_ras.copy(), pair.target), dtype=np.float64)
     seconds = time.perf_counter() - start
     if answers.shape != pair.target_ras.shape:
         raise PointsError(f"{name} returned an array {answers.shape} for {len(pair.names)} points; return (N, 3).")
     errors_mm = np.linalg.norm(answers - pair.target_ras, axis=1)
-    return Measured(name, pair.template.id, pair.target.id, pair.names, pair.kinds, errors_mm, seconds)
+    return MeasuredPair(name, pair.template.id, pair.target.id, pair.names, pair.kinds, errors_mm, seconds)

@@ -46,7 +46,7 @@ class Tables:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class MeasuredPair:
     """Results of one matcher at N points of a template and one target. kinds: kind of each point, such as "centre".
 
     errors_mm: (N,) distance between answer and truth in mm; NaN without an answer. seconds: time of the matching.
@@ -96,7 +96,7 @@ class Result(Tables):
     """
 
     matchers: tuple[str, ...]
-    measured: tuple[Measured, ...]
+    measured: tuple[MeasuredPair, ...]
     scan_seconds: dict[str, float] = field(default_factory=dict)
     left_out: dict[str, dict[str, str]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()

@@ -32,7 +32,7 @@ def in_grid(ijk: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     return inside
 
 
-def corners_apart(first: np.ndarray, second: np.ndarray, shape: Sequence[int]) -> float:
+def corner_distance_mm(first: np.ndarray, second: np.ndarray, shape: Sequence[int]) -> float:
     """Return the largest distance, mm, between the corners of two grids of one shape.
 
     Args:

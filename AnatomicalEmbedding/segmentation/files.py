@@ -97,8 +97,8 @@ def _label_map(image: sitk.Image, path: Path) -> LabelMap:
         number += 1
     if not masks:
         raise PointsError(f"{path}: contains no segment; save the segmentation from 3D Slicer as .seg.nrrd.")
-    each_mask = ((name, layer == label) for name, (layer, label, _text) in masks.items())
-    labels = LabelMap.from_masks(each_mask, layers.shape[1:], image_affine(image))
+    named_masks = ((name, layer == label) for name, (layer, label, _text) in masks.items())
+    labels = LabelMap.from_masks(named_masks, layers.shape[1:], image_affine(image))
     values = {name: value for name, (_layer, value, _text) in masks.items()}
     is_distinct = len(set(values.values())) == len(values)
     if is_distinct and min(values.values()) > 0 and max(values.values()) <= MOST_LABEL:

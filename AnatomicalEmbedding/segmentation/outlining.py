@@ -20,9 +20,11 @@ from .segmenter import Segmenter
 from .voxels import predict
 
 ABSENT, CUT, WHOLE = "absent", "cut", "whole"
-_NOT_FOUND = "it was not found where it is expected"
+_MISSING = "it was not found where it is expected"
 _LEAST_SHARE = 0.15  # components smaller than this share of the largest component are removed
-_LEAST_KEPT = 0.4  # an outline that is smaller, as a share of the carried labels, is wrong (usual share: 0.6 or more)
+_LEAST_OF_CARRIED = (
+    0.4  # an outline that is smaller, as a share of the carried labels, is wrong (usual share: 0.6 or more)
+)
 _LEAST_VOLUME = 0.03  # below this share of the median volume in the examples, the structure is absent
 # The sum of the five `signs` with these weights predicts the logit of the Dice. The weights were fitted to 324 outlines
 # of development scans, see RESULTS.md.
@@ -92,7 +94,7 @@ def outline(
             probability, why = choose_answer(joined[row], guess[row], crop, group, row)
             millilitres = float((probability > 0.5).sum()) * crop.spacing_mm**3 / 1000
             if millilitres < _LEAST_VOLUME * float(np.median(examples)):
-                outlines.append(Outline(name, ABSENT, 0.0, None, why or _NOT_FOUND))
+                outlines.append(Outline(name, ABSENT, 0.0, None, why or _MISSING))
                 continue
             mates = segmenter.overlaps.get(name, ())
             is_rival = np.array([False, *(structure.name not in mates for structure in outlines)])
@@ -128,7 +130,7 @@ def choose_answer(
     outlined, why = clean(joined, crop, group, row)
     outlined = outlined if not why else torch.zeros_like(outlined)
     carried, elsewhere = clean(guess, crop, group, row)
-    if not elsewhere and (outlined > 0.5).sum() < _LEAST_KEPT * (carried > 0.5).sum():
+    if not elsewhere and (outlined > 0.5).sum() < _LEAST_OF_CARRIED * (carried > 0.5).sum():
         return carried, "outlined by registration alone: it looks different from the examples, or is absent"
     return outlined, why
 
@@ -147,7 +149,7 @@ def clean(probability: torch.Tensor, crop: GroupCrop, group: Group, row: int) ->
     """
     mask = (probability > 0.5) & crop.inside
     if not mask.any():
-        return probability, _NOT_FOUND
+        return probability, _MISSING
     components = sitk.ConnectedComponent(sitk.GetImageFromArray(mask.numpy().astype(np.uint8)), True)
     number = torch.from_numpy(sitk.GetArrayFromImage(components).astype(np.int64))
     sizes = torch.bincount(number.ravel())
@@ -209,7 +211,7 @@ def _measured(structure: Outline, labels: LabelMap) -> Outline:
     mask = labels.mask(structure.name)
     voxels = int(mask.sum())
     if not voxels:
-        return Outline(structure.name, ABSENT, 0.0, None, _NOT_FOUND)
+        return Outline(structure.name, ABSENT, 0.0, None, _MISSING)
     cut = any(mask.take(end, axis).any() for axis in range(3) for end in (0, -1))
     millilitres = voxels * abs(np.linalg.det(labels.ijk_to_ras[:3, :3])) / 1000
     return Outline(structure.name, CUT if cut else WHOLE, float(millilitres), structure.doubt, structure.remark)

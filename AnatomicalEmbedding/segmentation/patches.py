@@ -152,9 +152,9 @@ class PatchSampler:
         if crop.features is None:
             return None
         features = read_features(crop, _halved(where))
-        kept_channels = torch.from_numpy(self._rng.random(features.shape[1]) > 0.1).float()
+        channel_mask = torch.from_numpy(self._rng.random(features.shape[1]) > 0.1).float()
         noise = torch.from_numpy(self._rng.normal(0, 0.05, features.shape)).float()
-        return features * kept_channels[None, :, None, None, None] + noise
+        return features * channel_mask[None, :, None, None, None] + noise
 
 
 def _halved(where: torch.Tensor) -> torch.Tensor:

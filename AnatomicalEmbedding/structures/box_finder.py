@@ -16,7 +16,7 @@ from ..matching.status import ABSENT
 from .examples import SYNTHETIC, read_examples
 from .library import StructureLibrary, shipped_library
 from .locating import Example, Located, locate
-from .margins import Margins, located_by_others
+from .margins import Margins, locate_examples
 
 RECALL = 0.95
 _UNPROVEN = "the library knows this structure from synthetic patients only: in a patient, the box may cut it"
@@ -99,7 +99,7 @@ class BoxFinder:
         """
         marked = read_examples(folder, model, report)
         if margins is not None:
-            margins = margins.adapted(located_by_others(marked))
+            margins = margins.adapted(locate_examples(marked))
         examples = {name: [example for example, _ in pairs] for name, pairs in marked.items()}
         return cls(choose_examples(examples, structures, str(folder)), margins, recall=recall)
 

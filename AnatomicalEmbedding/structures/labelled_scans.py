@@ -28,7 +28,7 @@ from ..dicom.outlines import read_dicom_labels
 from ..errors import PointsError, VolumeError
 from ..files import parse_json
 from ..scan.film import is_picture
-from ..scan.geometry import GRIDS_AGREE_MM, LPS_FROM_RAS, corners_apart, image_affine, transform_points
+from ..scan.geometry import GRIDS_AGREE_MM, LPS_FROM_RAS, corner_distance_mm, image_affine, transform_points
 from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, is_label_map, read_image
 from ..scan.label_map import LabelMap
 from ..scan.text_headers import check_text_header
@@ -189,7 +189,7 @@ def _check_same_grid(scan: Path, labels: Path, image: sitk.Image) -> None:
     except RuntimeError as error:
         raise VolumeError(f"{scan}: the file is damaged or is not an image; copy the file again.") from error
     size = reader.GetSize()[:3]
-    distance_mm = corners_apart(image_affine(reader), image_affine(image), size[::-1])
+    distance_mm = corner_distance_mm(image_affine(reader), image_affine(image), size[::-1])
     if size != image.GetSize() or distance_mm > GRIDS_AGREE_MM:
         raise VolumeError(
             f"{labels}: has another grid than {scan.name}; resample the label map to the grid of the scan."

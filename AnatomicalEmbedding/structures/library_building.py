@@ -16,7 +16,7 @@ PHANTOM_SEED = 72_000  # seed of the first synthetic patient for libraries
 _EFFORT = "fast"
 _MOST_EXAMPLES = 12  # for each structure; more examples hardly improve the boxes
 _FEWEST_EXAMPLES = 3
-_OWN_EXAMPLES = 3  # number of examples with which the margins for a user's own examples are learned
+_USER_EXAMPLES = 3  # number of examples with which the margins for a user's own examples are learned
 
 
 def build_library(
@@ -76,7 +76,7 @@ def build_library(
             if name in target.structures and independent:
                 chosen[name] = independent[:_MOST_EXAMPLES]
         boxes += known_boxes(target, maps[target.id], chosen, _EFFORT)
-    few_boxes, _ = find_boxes(list(cases_by_id.values()), model, _OWN_EXAMPLES)
+    few_boxes, _ = find_boxes(list(cases_by_id.values()), model, _USER_EXAMPLES)
     margins = learn_margins(boxes, by_structure=True)
     example_margins = learn_margins(few_boxes, by_structure=False)
     stored = {name: list(scans.values())[:_MOST_EXAMPLES] for name, scans in examples.items()}

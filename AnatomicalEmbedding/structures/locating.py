@@ -198,12 +198,12 @@ def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarra
         residual_mm = np.linalg.norm(moved - design @ fit, axis=1)
         robust = weight / (1 + (residual_mm / max(float(np.median(residual_mm)), _KNEE_MM)) ** 2)
     extremes = points[:6] + design[:6] @ fit
-    beyond = example.box_ras.ravel() - points[:6].ravel()[_OWN_AXIS]  # sides minus extreme points
-    return extremes.ravel()[_OWN_AXIS] + beyond
+    beyond = example.box_ras.ravel() - points[:6].ravel()[_SIDE_COORDINATE]  # sides minus extreme points
+    return extremes.ravel()[_SIDE_COORDINATE] + beyond
 
 
 # For each extreme point: the index, in the flattened points (6, 3), of the coordinate that determines the point's side.
-_OWN_AXIS = np.arange(6) * 3 + np.arange(6) % 3
+_SIDE_COORDINATE = np.arange(6) * 3 + np.arange(6) % 3
 
 
 def _combined(

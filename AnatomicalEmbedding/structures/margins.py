@@ -110,7 +110,7 @@ class Margins:
         return located.in_scan(grown(located.box_ras, self.margins_mm(located, recall)))
 
     def adapted(self, boxes: Sequence[KnownBox]) -> Margins:
-        """Return new margins with scales learned from a user's examples. boxes: result of `located_by_others`."""
+        """Return new margins with scales learned from a user's examples. boxes: result of `locate_examples`."""
         if not boxes:
             return self
         off, names = _errors(boxes), np.array([box.located.name for box in boxes])
@@ -164,7 +164,7 @@ def learn_margins(boxes: Sequence[KnownBox], by_structure: bool) -> Margins:
     return Margins(recall, int(count), _scales(off[real], names[real], by_structure))
 
 
-def located_by_others(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]]]) -> list[KnownBox]:
+def locate_examples(marked: Mapping[str, Sequence[tuple[Example, EmbeddingMap]]]) -> list[KnownBox]:
     """Locate each example with the other examples of its structure. Structures with 1 or 2 examples are left out."""
     boxes = []
     for name, pairs in marked.items():

@@ -92,7 +92,7 @@ def labelled_trials(
         skip: called with the reason if a part of a scan cannot be embedded.
     """
     maps = {case.id: embed(case.volume) for case in cases}
-    cases = [_with_halves(case) for case in cases]
+    cases = [_with_inner_points(case) for case in cases]
     for target in cases:
         low, high = target.volume.bounds_ras[:, 2]
         reach = _CUT_SHARE * (high - low)
@@ -112,7 +112,7 @@ def labelled_trials(
                     yield Trial(maps[template.id], points, target_map, truth, cut is None, kinds)
 
 
-def _with_halves(case: Case) -> Case:
+def _with_inner_points(case: Case) -> Case:
     """Return a case whose structures have the points of `measure_all`: name -> points (13, 3) RAS mm."""
     if not case.structures:
         return case

@@ -28,7 +28,7 @@ FEWEST_STRUCTURES = 3  # a label map with fewer structures cannot be placed
 _SHARED_BY = 3  # a structure that the canonical body lacks is used only if at least this many label maps contain it
 _ROUNDS = 5
 MOST_SPREAD_MM = 27.0  # a structure whose centre varies more between patients is not used
-_NOT_HELD = ("vertebrae_", "rib_", "sacrum")
+_BONES = ("vertebrae_", "rib_", "sacrum")
 _SCALE_PRIOR_MM2 = 1e4
 _SIGMA_MM = 35.0
 _CENTRE_NOISE, _EXTREME_NOISE = 0.03, 0.2  # noise variance at a structure's points; the field has variance 1
@@ -127,7 +127,7 @@ def place(
         frames = {label_map: fit_frame(points, mean) for label_map, points in map_points.items()}
         body_mm = _in_body({label_map: _among(structures[label_map], usable) for label_map in frames}, frames)
         means = {name: places.mean(axis=0) for name, places in body_mm.items()}
-        mean = _symmetric(_hold_to_canonical(means, count), count)
+        mean = _symmetric(_fit_to_canonical(means, count), count)
         spread_mm = {name: np.sqrt(places[:, 0].var(axis=0).sum()) for name, places in body_mm.items()}
         usable = {name for name, spread in spread_mm.items() if spread <= MOST_SPREAD_MM}
         mean = _among(mean, usable)
@@ -166,10 +166,10 @@ def _in_body(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> 
     return {structure: np.array(shapes) for structure, shapes in body_points.items()}
 
 
-def _hold_to_canonical(mean: Points, count: Mapping[str, int]) -> Points:
+def _fit_to_canonical(mean: Points, count: Mapping[str, int]) -> Points:
     """Return the mean shape, shifted and scaled so that its organs, but not its bones, fit the canonical body."""
     canonical = canonical_structures()
-    shared = [name for name in mean if name in canonical and not name.startswith(_NOT_HELD)]
+    shared = [name for name in mean if name in canonical and not name.startswith(_BONES)]
     weight = np.sqrt([count[name] for name in shared])[:, None]
     ours, theirs = (np.array([shape[name][0] for name in shared]) for shape in (mean, canonical))
     centre, goal = ((weight * p).sum(0) / weight.sum() for p in (ours, theirs))

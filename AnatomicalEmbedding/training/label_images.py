@@ -35,7 +35,7 @@ SUFFIX = ".seg.nii.gz"
 _PHASE_ODDS = (0.15, 0.15, 0.6, 0.1)  # probability of each of PHASES: most scans of the abdomen are portal venous
 _BONE, _HOLLOW = "cortical_bone", "gut_wall"  # tissues of outer layers
 # A row: names of structures (a regular expression), their tissue, and the tissue of their outer layer or None.
-_MADE_OF: tuple[tuple[str, str, str | None], ...] = (
+_STRUCTURE_TISSUES: tuple[tuple[str, str, str | None], ...] = (
     (r"lung_.*", "lung", None),
     (r"trachea", "airway", "airway_wall"),
     (r"esophagus", "gut_wall", None),
@@ -121,7 +121,7 @@ class LabelledBody:
 @lru_cache(maxsize=256)
 def tissue_of(structure: str) -> tuple[str, str] | None:
     """Return the tissue inside a structure and the tissue of its outer layer; None if they are not known."""
-    for pattern, inside, outside in _MADE_OF:
+    for pattern, inside, outside in _STRUCTURE_TISSUES:
         if re.fullmatch(pattern, structure):
             return inside, outside or inside
     return None

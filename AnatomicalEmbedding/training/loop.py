@@ -238,13 +238,13 @@ class TrainingLoop:
 class StepLog:
     """Writes loss.csv and validation.csv in `folder`. Use it as a context manager.
 
-    steps_kept: number of steps whose rows are kept; rows of later steps, from a stopped run, are removed.
+    finished_steps: number of steps whose rows are kept; rows of later steps, from a stopped run, are removed.
     """
 
-    def __init__(self, folder: Path, steps_kept: int):
+    def __init__(self, folder: Path, finished_steps: int):
         self._folder = folder
         path = folder / "loss.csv"
-        rows = _rows_until(path, steps_kept)
+        rows = _rows_until(path, finished_steps)
         self.file = path.open("w", newline="")
         self._table = csv.DictWriter(self.file, _COLUMNS)
         self._table.writeheader()

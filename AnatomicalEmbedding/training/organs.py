@@ -19,7 +19,7 @@ _PRESENT_CELLS = 0.5  # an organ with fewer cells in a crop adds no overlap to t
 _FEWEST_PATIENTS = 5  # with fewer scans that show an organ completely, the organ has no usual place
 _MOST_SPREAD = 0.2  # units of the network; an organ whose mean coordinate varies more has no usual place
 _NORMAL = 1.48  # standard deviation of a normal distribution, divided by its median absolute deviation
-_HELD_CELLS = 1  # least distance, in cells, of a complete organ from the lowest and the highest cells of the body
+_MARGIN_CELLS = 1  # least distance, in cells, of a complete organ from the lowest and the highest cells of the body
 _NEAR_CELLS = 2
 _OPPOSED = 0.3  # the cosine between the codes of neighbours is moved towards minus this value
 _LEAST_WEIGHT = 0.02  # weight of two organs that are never near each other; not 0, as matching also compares them
@@ -84,7 +84,7 @@ class LabelledCells:
 
 
 @torch.no_grad()
-def read_cells_of(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> Iterator[LabelledCells]:
+def labelled_cells(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> Iterator[LabelledCells]:
     """Yield the cells of each labelled scan. The coordinates of the cells are not corrected by the organs."""
     organs = network.spec.organs
     for scan in scans:
@@ -108,7 +108,7 @@ def with_organ_knowledge(network: EmbeddingNetwork, scans: Sequence[PreparedScan
     organs = network.spec.organs
     places: list[list[torch.Tensor]] = [[] for _ in organs]
     contact, count = (torch.zeros(1 + len(organs), 1 + len(organs)) for _ in range(2))
-    for cells in read_cells_of(network, scans):
+    for cells in labelled_cells(network, scans):
         for number in cells.labelled:
             if (place := _place(cells, number)) is not None:
                 places[number - 1].append(place)
@@ -127,7 +127,7 @@ def _place(cells: LabelledCells, number: int) -> torch.Tensor | None:
     weight = cells.share[number]
     layers = torch.nonzero(weight.flatten(1).any(1)).flatten()
     body = torch.nonzero(cells.body.flatten(1).any(1)).flatten()
-    if not len(layers) or layers[0] < body[0] + _HELD_CELLS or layers[-1] > body[-1] - _HELD_CELLS:
+    if not len(layers) or layers[0] < body[0] + _MARGIN_CELLS or layers[-1] > body[-1] - _MARGIN_CELLS:
         return None
     total = weight.sum()
     mean = (cells.coordinate * weight).sum((1, 2, 3)) / total

@@ -207,14 +207,14 @@ def _prepare(
                     f"{source.label}: has no level reading; add a reading to the level table, or use --place-with."
                 )
             volume = source.read()
-            seen_by = cache(lambda name: _model(name).embed(volume))  # `model` and `align` are often the same weights
-            scan = replace(prepare_volume(volume, readings or frame_from_map(seen_by(model)), spacing_mm), name=name)
+            map_of = cache(lambda name: _model(name).embed(volume))  # `model` and `align` are often the same weights
+            scan = replace(prepare_volume(volume, readings or frame_from_map(map_of(model)), spacing_mm), name=name)
             case = load_case(Path(source.path)) if source.alone else None
             if case is not None and case.labels is not None:
                 scan = with_labels(scan, case.label_map)
             if align is not None:
                 try:
-                    scan = align_scan(scan, seen_by(align))
+                    scan = align_scan(scan, map_of(align))
                 except VolumeError:
                     if not readings:
                         raise

@@ -182,7 +182,7 @@ class Validation:
         self._cases = load_cases(self.labelled) if self.labelled is not None else []
         self._phantoms = cache(phantom_views)  # cached from the first call
 
-    def keep_apart(self, scans: Sequence[PreparedScan]) -> list[PreparedScan]:
+    def scans_for_training(self, scans: Sequence[PreparedScan]) -> list[PreparedScan]:
         """Return the scans whose patients are not used for validation."""
         patients = {case.patient for case in self._cases}
         return [scan for scan in scans if patient_of(scan.name) not in patients]

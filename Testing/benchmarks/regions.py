@@ -16,7 +16,7 @@ import numpy as np
 
 from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.evaluation.protocol import EmbeddingMatcher, evaluate_landmarks
-from AnatomicalEmbedding.evaluation.results import Measured
+from AnatomicalEmbedding.evaluation.results import MeasuredPair
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
 
 REGIONS = {
@@ -41,7 +41,7 @@ def mean_and_median(errors_mm: Iterable[float]) -> str:
     return f"{errors.mean():6.1f} / {np.median(errors):5.1f} ({len(errors)})" if len(errors) else "-"
 
 
-def _drawn_in_part(structure: str, measured: Measured) -> bool:
+def _drawn_in_part(structure: str, measured: MeasuredPair) -> bool:
     """Head-and-neck radiotherapy draws the upper part of the oesophagus, thoracic radiotherapy all of it."""
     return structure == "esophagus" and measured.template[:3] != measured.target[:3]
 

@@ -15,8 +15,8 @@ from AnatomicalEmbedding.embedding.organ_anchors import anchored
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
 from AnatomicalEmbedding.training.frames import STILL
 from AnatomicalEmbedding.training.organs import (
+    labelled_cells,
     organ_codes,
-    read_cells_of,
     with_organ_knowledge,
 )
 from AnatomicalEmbedding.training.scans import PreparedScan, prepare_volume, with_exact_body, with_labels
@@ -136,7 +136,7 @@ def test_organs_are_found_by_a_network_that_learns_all_at_once(labelled, trained
     assert features.coordinate.isfinite().all()
     assert features.local.shape[0] == 8 + 3
     with torch.no_grad():
-        cells = next(read_cells_of(trained, prepared(labelled)[:1]))
+        cells = next(labelled_cells(trained, prepared(labelled)[:1]))
         scan = prepared(labelled)[0]
         pad = [n for size in reversed(scan.hu.shape) for n in (0, -size % trained.lattice)]
         x = trained.prepare(F.pad(scan.hu.float(), pad, value=-1000.0))[None]

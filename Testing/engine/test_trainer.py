@@ -97,8 +97,8 @@ def test_patients_validated_on_are_not_trained_on(tmp_path):
         (tmp_path / f"{name}.nii.gz").write_bytes(b"")
         (tmp_path / f"{name}.landmarks.json").write_text('{"points": {"carina": [1, 2, 3]}}')
     scans = [linear_scan(name) for name in ("anna_t0", "bert", "berta", "carl")]
-    assert [s.name for s in Validation(tmp_path).keep_apart(scans)] == ["berta", "carl"]
-    assert Validation().keep_apart(scans) == scans
+    assert [s.name for s in Validation(tmp_path).scans_for_training(scans)] == ["berta", "carl"]
+    assert Validation().scans_for_training(scans) == scans
 
 
 def test_best_validated_weights_are_the_runs(scans, tmp_path):

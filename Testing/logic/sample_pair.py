@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
-from AnatomicalEmbedding.cli.demo import SHOWN, TARGET_MM, TARGET_SEED, TEMPLATE_MM, TEMPLATE_SEED
+from AnatomicalEmbedding.cli.demo import POINT_NAMES, TARGET_MM, TARGET_SEED, TEMPLATE_MM, TEMPLATE_SEED
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
 from AnatomicalEmbedding.scan.points import PointList, write_markups
 
@@ -37,7 +37,7 @@ def write_pair(folder: Path) -> None:
     """Scans, and named points of each in RAS mm, as Slicer's files; the second one's are locked and hidden."""
     for letter, kind, patient in zip("ab", ("landmarks", "truth"), make_pair(), strict=True):
         patient.volume.write(folder / f"phantom-{letter}.nrrd")
-        names = [name for name in SHOWN if name in patient.points_ras]
+        names = [name for name in POINT_NAMES if name in patient.points_ras]
         places = np.array([patient.points_ras[name] for name in names])
         path = folder / f"phantom-{letter}-{kind}.mrk.json"
         write_markups(path, PointList(tuple(names), places), name=f"Phantom {letter.upper()} {kind}")
@@ -77,7 +77,7 @@ def write_thumbnails(folder: Path) -> None:
 
 def _coronal(patient: Phantom, size: tuple[int, int]) -> Image.Image:
     to_index = np.linalg.inv(patient.volume.ijk_to_ras)
-    indices = {name: (to_index @ [*p, 1.0])[:3] for name, p in patient.points_ras.items() if name in SHOWN}
+    indices = {name: (to_index @ [*p, 1.0])[:3] for name, p in patient.points_ras.items() if name in POINT_NAMES}
     row = round(float(np.median([index[1] for index in indices.values()])))
     picture, scale, left, top = _fitted(patient.volume.voxels[::-1, row, :], size)
     draw = ImageDraw.Draw(picture)

@@ -12,7 +12,7 @@ import pytest
 import slicer
 import slicer.util
 from PIL import Image
-from sample_pair import SHOWN, make_pair
+from sample_pair import POINT_NAMES, make_pair
 
 from AnatomicalEmbeddingLib.shared.SampleScans import CATEGORY, sampleSources
 
@@ -58,7 +58,7 @@ def test_the_pair_is_complete_and_as_its_checksums_say(pair_files):
 @pytest.mark.parametrize(("name", "which"), [("Phantom A landmarks", 0), ("Phantom B truth", 1)])
 def test_landmarks_of_the_pair_are_true(scene, logics, pair_files, patients, name, which):
     node = scene.GetNodeByID(logics["Markups"].LoadMarkups(str(pair_files[name]), name))
-    truth = {label: place for label, place in patients[which].points_ras.items() if label in SHOWN}
+    truth = {label: place for label, place in patients[which].points_ras.items() if label in POINT_NAMES}
     found = {
         node.GetNthControlPointLabel(n): node.GetNthControlPointPositionWorld(n)
         for n in range(node.GetNumberOfControlPoints())

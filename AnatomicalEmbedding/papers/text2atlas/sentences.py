@@ -36,7 +36,7 @@ _FINDINGS = (
     "thickening",
 )
 _SLOT = re.compile(r"\{(\w+)\}")
-_SIDE_SAID = 0.75  # probability that the side of a place is named, if it has one
+_SIDE_NAMED = 0.75  # probability that the side of a place is named, if it has one
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class SentenceMaker:
             else:
                 named = near_places[rng.integers(len(near_places))] if kind == "near" else place
                 words = _words_for(named, kind == "adjective", rng)
-                for mention in _read(words):
+                for mention in _mentions(words):
                     spans.append((len(text) + mention.start, len(text) + mention.end))
                     organs += [name for name in mention.places if name in self._organs.index and name not in organs]
                 text += words
@@ -103,12 +103,12 @@ def _words_for(name: str, adjective: bool, rng: np.random.Generator) -> str:
     term = load_terms()[name]
     ways = term.adjectives if adjective else term.words or (term.title,)
     word = ways[rng.integers(len(ways))]
-    if not term.side or term.side in word.lower().split() or rng.random() > _SIDE_SAID:
+    if not term.side or term.side in word.lower().split() or rng.random() > _SIDE_NAMED:
         return word
     return f"{word} on the {term.side}" if not adjective and rng.random() < 0.2 else f"{term.side} {word}"
 
 
-_read = lru_cache(maxsize=20_000)(parse)  # the places that the words mean
+_mentions = lru_cache(maxsize=20_000)(parse)  # the places that the words mean
 
 
 def sentences_of(reports: Iterable[str], organs: Organs) -> list[NamedSentence]:
@@ -122,11 +122,11 @@ def sentences_of(reports: Iterable[str], organs: Organs) -> list[NamedSentence]:
             names = dict.fromkeys(n for m in sentence.mentions for n in m.places if n in organs.index)
             if names:
                 spans = {(m.start - sentence.start, m.end - sentence.start) for m in sentence.mentions}
-                sentences.append(NamedSentence(sentence.text, tuple(names), _apart(spans)))
+                sentences.append(NamedSentence(sentence.text, tuple(names), _joined(spans)))
     return sentences
 
 
-def _apart(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def _joined(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Return the spans (start, end) in the order of the text. Spans that overlap are joined to one span."""
     joined: list[tuple[int, int]] = []
     for start, end in sorted(spans):

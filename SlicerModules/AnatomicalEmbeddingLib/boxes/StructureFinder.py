@@ -100,7 +100,7 @@ class Finder:
         """
         from AnatomicalEmbedding.structures.box_finder import BoxFinder
         from AnatomicalEmbedding.structures.locating import make_example
-        from AnatomicalEmbedding.structures.margins import located_by_others
+        from AnatomicalEmbedding.structures.margins import locate_examples
 
         self.remarks: list[str] = []
         own: dict[str, list[tuple[Example, EmbeddingMap]]] = {}
@@ -113,7 +113,7 @@ class Finder:
         if names:
             self._finders.append((BoxFinder.by_library(library, names, recall), False))
         if own:
-            margins = library.example_margins.adapted(located_by_others(own))
+            margins = library.example_margins.adapted(locate_examples(own))
             examples = {name: [example for example, _embedding in of] for name, of in own.items()}
             self._finders.append((BoxFinder(examples, margins, recall=recall), True))
         if not self._finders:
