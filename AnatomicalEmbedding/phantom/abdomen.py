@@ -113,7 +113,12 @@ def _draw_liver(canvas: Canvas) -> None:
     branches = ((40, 40, 312), (30, -8, 14)), ((40, 40, 312), (26, 22, -10)), ((20, 48, 318), (-26, 22, 10))
     for start, direction in branches:
         canvas.paint(branching(start, direction, 5.0, 4, rng), "portal_vein", None, over=("liver",))
-    for end in ((100, -20, 330), (62, 62, 335), (-18, 66, 342), (108, 30, 318)):
+    for end in (
+        (100, -20, 330),
+        (62, 62, 335),
+        (-18, 66, 342),
+        (108, 30, 318),
+    ):
         path = np.array([(26, 28, 362), (26 + (end[0] - 26) * 0.5, 28 + (end[1] - 28) * 0.5, 354), end], float)
         canvas.paint(curve(path, [6, 5, 2.5]), "hepatic_vein", None, over=("liver",))
     axes = axes_along(_GALLBLADDER_AXIS)
@@ -123,7 +128,14 @@ def _draw_liver(canvas: Canvas) -> None:
 
 def _draw_stomach(canvas: Canvas) -> None:
     over = ("visceral_fat", "gut_wall", "stool", "gut_gas", "gut_fluid", "portal_vein")
-    path = [(-58, 2, 338), (-62, 20, 318), (-60, 48, 290), (-40, 74, 268), (-8, 80, 258), (22, 68, 262)]
+    path = [
+        (-58, 2, 338),
+        (-62, 20, 318),
+        (-60, 48, 290),
+        (-40, 74, 268),
+        (-8, 80, 258),
+        (22, 68, 262),
+    ]
     tube = curve(path, [33, 34, 30, 24, 19, 12])
     canvas.paint(tube, "gut_wall", "stomach", over=over)
     inner = tube.shrunk(4.5)
@@ -132,13 +144,27 @@ def _draw_stomach(canvas: Canvas) -> None:
     canvas.paint(
         Piece(low, high, lambda x, y, z: y > 51 + 0.03 * (x + 60)), "gut_gas", "stomach", over=("stomach_fluid",)
     )
-    path = [(22, 68, 262), (42, 44, 266), (46, 34, 240), (38, 36, 206), (4, 42, 200), (-30, 46, 226)]
+    path = [
+        (22, 68, 262),
+        (42, 44, 266),
+        (46, 34, 240),
+        (38, 36, 206),
+        (4, 42, 200),
+        (-30, 46, 226),
+    ]
     canvas.paint(curve(path, [11, 13, 13, 12, 11, 11]), "gut_wall", "duodenum", over=(*over[:5], "liver"))
     canvas.paint(curve(path[1:], [8, 8, 8, 7, 7]), "gut_fluid", "duodenum", over=("gut_wall",))
 
 
 def _draw_pancreas(canvas: Canvas) -> None:
-    path = [(26, 40, 236), (26, 44, 256), (4, 52, 270), (-26, 44, 282), (-52, 22, 294), (-76, 2, 304)]
+    path = [
+        (26, 40, 236),
+        (26, 44, 256),
+        (4, 52, 270),
+        (-26, 44, 282),
+        (-52, 22, 294),
+        (-76, 2, 304),
+    ]
     over = ("visceral_fat", "gut_wall", "stool", "gut_gas", "gut_fluid")
     canvas.paint(curve(path, [12, 15, 11, 12, 12, 8]), "pancreas", "pancreas", over=over)
 
@@ -161,10 +187,38 @@ def _draw_bowel(canvas: Canvas) -> None:
             path += [(wide * e + rng.uniform(-6, 6), y + rng.uniform(-10, 10), z + rng.uniform(-9, 9)) for e in ends]
         _gut(canvas, curve(path, 11.5, step=5), "small_bowel", rng, gas=0.06, stool=0.0)
     frame = [
-        *((84, 50, 92), (96, 34, 120), (104, 22, 165), (104, 12, 205), (92, 28, 226), (70, 72, 218)),
-        *((40, 92, 200), (0, 94, 192), (-40, 92, 206), (-76, 68, 244), (-104, 34, 278), (-112, 8, 258)),
-        *((-112, -2, 205), (-108, 8, 150), (-98, 22, 112), (-78, 40, 86), (-50, 44, 66), (-18, 20, 78)),
-        *((8, 24, 84), (10, 4, 62), (2, -16, 38), (0, -28, 10), (0, -35, -20), (0, -46, -50)),
+        *(
+            (84, 50, 92),
+            (96, 34, 120),
+            (104, 22, 165),
+            (104, 12, 205),
+            (92, 28, 226),
+            (70, 72, 218),
+        ),
+        *(
+            (40, 92, 200),
+            (0, 94, 192),
+            (-40, 92, 206),
+            (-76, 68, 244),
+            (-104, 34, 278),
+            (-112, 8, 258),
+        ),
+        *(
+            (-112, -2, 205),
+            (-108, 8, 150),
+            (-98, 22, 112),
+            (-78, 40, 86),
+            (-50, 44, 66),
+            (-18, 20, 78),
+        ),
+        *(
+            (8, 24, 84),
+            (10, 4, 62),
+            (2, -16, 38),
+            (0, -28, 10),
+            (0, -35, -20),
+            (0, -46, -50),
+        ),
     ]
     radii = [24, 25, 24, 22, 22, 21, 20, 20, 20, 20, 19, 18, 17, 16, 16, 16, 17, 17, 17, 18, 20, 18, 13, 8]
     _gut(canvas, curve(frame, radii, step=5), "colon", rng, gas=0.3, stool=0.6, haustra=0.14)

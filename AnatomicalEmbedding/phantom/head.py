@@ -46,11 +46,26 @@ def _draw_skull(canvas: Canvas) -> None:
     canvas.paint(curve([(0, 52, 694), (0, 42, 670)], [10, 7]), "cortical_bone", "skull")  # clivus
     cheek = [(36, 92, 676), (58, 76, 676), (66, 40, 682)]
     cheeks = [curve(flip(cheek), [6, 5.5, 4.5]) for _, flip in SIDES]
-    rim = [(12, 112, 704), (34, 118, 722), (56, 98, 704), (40, 106, 682), (16, 108, 688)]
+    rim = [
+        (12, 112, 704),
+        (34, 118, 722),
+        (56, 98, 704),
+        (40, 106, 682),
+        (16, 108, 688),
+    ]
     orbits = [curve(flip(rim), 4.2) for _, flip in SIDES]
     canvas.paint([*cheeks, *orbits], "cortical_bone", "skull")
     palate = sheet([(-24, 108, 655), (-26, 62, 657)], [(24, 108, 655), (26, 62, 657)], 3.0)
-    arch = curve([(-27, 78, 650), (-20, 104, 650), (0, 116, 650), (20, 104, 650), (27, 78, 650)], 6)
+    arch = curve(
+        [
+            (-27, 78, 650),
+            (-20, 104, 650),
+            (0, 116, 650),
+            (20, 104, 650),
+            (27, 78, 650),
+        ],
+        6,
+    )
     canvas.paint([*palate, arch], "cortical_bone", "skull")
 
 
@@ -62,13 +77,26 @@ def _draw_brain(canvas: Canvas) -> None:
     for side in (1, -1):
         canvas.paint(Ellipsoid((side * 32, 36, 748), (26, 68, 46)), "white_matter", "brain")
         canvas.paint(Ellipsoid((side * 22, 40, 736), (9, 16, 12)), "grey_matter", "brain")
-        horn = [(side * 12, 76, 752), (side * 10, 44, 760), (side * 18, 0, 754), (side * 30, -22, 742)]
+        horn = [
+            (side * 12, 76, 752),
+            (side * 10, 44, 760),
+            (side * 18, 0, 754),
+            (side * 30, -22, 742),
+        ]
         canvas.paint(curve(horn, [6, 5.5, 7, 5]), "csf", "brain_ventricles")
     canvas.paint(Ellipsoid((0, 34, 734), (3, 14, 10)), "csf", "brain_ventricles")
     canvas.paint(Ellipsoid((0, 2, 690), (8, 6, 9)), "csf", "brain_ventricles")
     falx = Piece(np.array([-1.5, -56, 762]), np.array([1.5, 128, 818]), lambda x, y, z: np.abs(x) < 1.2)
     canvas.paint(falx, "cord", "brain", over=("grey_matter", "white_matter"))
-    stem = curve([(0, 26, 712), (0, 24, 690), tuple(BRAINSTEM), (0, 12, 650)], [14, 13, 11, 8])
+    stem = curve(
+        [
+            (0, 26, 712),
+            (0, 24, 690),
+            tuple(BRAINSTEM),
+            (0, 12, 650),
+        ],
+        [14, 13, 11, 8],
+    )
     canvas.paint(stem, "white_matter", "brain")
     canvas.paint(curve([(0, -44, 796), (0, -55, 750), (0, -52, 715)], 3.5), "vein", "brain")
 
@@ -100,13 +128,32 @@ def _draw_face(canvas: Canvas) -> None:
             canvas.paint(curve([(side * 9, 60, z), (side * 8, 112, z)], 3.0), "soft", "paranasal_sinuses")
     septum = Piece(np.array([-1.5, 54, 658]), np.array([1.5, 132, 700]), lambda x, y, z: np.abs(x) < 1.4)
     canvas.paint(septum, "soft", "paranasal_sinuses", over=("airway",))
-    pharynx = [(0, 66, 672), (0, 57, 655), (0, 50, 630), (0, 46, 606)]
+    pharynx = [
+        (0, 66, 672),
+        (0, 57, 655),
+        (0, 50, 630),
+        (0, 46, 606),
+    ]
     canvas.paint(curve(pharynx, [11, 9, 9, 11], squash=(1.5, 0.8, 1)), "airway", "pharynx")
 
 
 def _draw_jaw(canvas: Canvas) -> None:
-    half = [(52, 34, 682), (51, 40, 655), (48, 52, 634), (36, 82, 626), (20, 104, 623), (0, 111, 622)]
-    low = [(50, 32, 672), (49, 36, 650), (45, 50, 626), (35, 80, 619), (20, 102, 617), (0, 109, 617)]
+    half = [
+        (52, 34, 682),
+        (51, 40, 655),
+        (48, 52, 634),
+        (36, 82, 626),
+        (20, 104, 623),
+        (0, 111, 622),
+    ]
+    low = [
+        (50, 32, 672),
+        (49, 36, 650),
+        (45, 50, 626),
+        (35, 80, 619),
+        (20, 102, 617),
+        (0, 109, 617),
+    ]
     bone = [t for _, flip in SIDES for t in sheet(flip(half), flip(low), 4.6)]
     bone += [curve([(side * 52, 34, 684), (side * 51, 37, 668)], 6) for side in (1, -1)]
     canvas.bone([*bone, Ellipsoid(CHIN, (13, 6.5, 9))], "mandible", shell=1.9, cortex="dense_bone")
@@ -125,13 +172,35 @@ def _draw_jaw(canvas: Canvas) -> None:
 def _draw_neck(canvas: Canvas) -> None:
     canvas.paint(curve([(0, 40, 606), (0, 40, 578)], [13, 12], squash=(1.2, 1, 1)), "cartilage", "larynx")
     canvas.paint(curve([(0, 40, 606), (0, 39, 578)], [10.5, 9.5], squash=(1.2, 1, 1)), "soft", "larynx")
-    glottis = [(0, 42, 612), (0, 40, 594), (0, 39, 590), (0, 37, 575)]
+    glottis = [
+        (0, 42, 612),
+        (0, 40, 594),
+        (0, 39, 590),
+        (0, 37, 575),
+    ]
     canvas.paint(curve(glottis, [9, 5, 5, 9], squash=(1, 1.2, 1)), "airway", "larynx")
-    canvas.bone(curve([(20, 46, 612), (12, 60, 611), (-12, 60, 611), (-20, 46, 612)], 3), "larynx", shell=1.5)
+    canvas.bone(
+        curve(
+            [
+                (20, 46, 612),
+                (12, 60, 611),
+                (-12, 60, 611),
+                (-20, 46, 612),
+            ],
+            3,
+        ),
+        "larynx",
+        shell=1.5,
+    )
     for side in (1, -1):
         lobe, over = Ellipsoid((side * 17, 34, 562), (9, 10, 21)), ("muscle", "fat", "soft", "visceral_fat")
         canvas.paint(lobe, "thyroid", "thyroid_gland", over=over)
-        path = [(side * 50, 4, 668), (side * 48, 26, 620), (side * 36, 50, 575), (side * 20, 58, 528)]
+        path = [
+            (side * 50, 4, 668),
+            (side * 48, 26, 620),
+            (side * 36, 50, 575),
+            (side * 20, 58, 528),
+        ]
         behind = [np.add(np.array(p, float), (0, -2, 0)) for p in path]
         canvas.paint(curve(behind, [13, 13, 12, 9]), "fat", "muscle", over=("muscle",))
         canvas.paint(curve(path, [11, 11.5, 10, 7]), "muscle", "muscle", over=("muscle", "fat"))

@@ -107,7 +107,13 @@ def _draw_cord(canvas: Canvas) -> None:
 
 
 def _draw_sacrum(canvas: Canvas) -> None:
-    path = [(0, -6, 93), (0, -24, 68), (0, -44, 44), (0, -57, 15), (0, -56, -12)]
+    path = [
+        (0, -6, 93),
+        (0, -24, 68),
+        (0, -44, 44),
+        (0, -57, 15),
+        (0, -56, -12),
+    ]
     middle = curve(path, [15, 13, 11, 9, 5], squash=(1.6, 1, 1))
     inner, outer = [(14, -12, 90), (12, -40, 45)], [(48, -34, 84), (30, -52, 40)]
     wings = [tube for _, flip in SIDES for tube in sheet(flip(inner), flip(outer), 9)]
@@ -156,33 +162,107 @@ def _draw_thorax(canvas: Canvas) -> None:
                 gristle = curve([rib_point(number, w, side) for w in np.linspace(bony, end, 8)], 5.2)
                 canvas.paint(gristle, "cartilage", "costal_cartilages")
             canvas.bone(curve(path, radius, squash=squash), f"rib_{name}_{number}", shell=1.7)
-    edges = [(22, 64, 514), (17, 78, 492), (13, 93, 462), (16, 104, 420), (17, 110, 380)]
+    edges = [
+        (22, 64, 514),
+        (17, 78, 492),
+        (13, 93, 462),
+        (16, 104, 420),
+        (17, 110, 380),
+    ]
     plate = sheet(edges, mirrored(edges), 5.5)
     tip = curve([(0, 110, 376), tuple(XIPHOID)], [6, 4])
     canvas.bone([*plate, tip], "sternum", shell=1.8)
 
 
 def _draw_shoulder(canvas: Canvas, name: str, flip: Callable) -> None:
-    clavicle = curve(flip([(20, 66, 516), (60, 58, 523), (105, 20, 534), (150, 2, 538)]), [8, 5.5, 5.5, 6])
+    clavicle = curve(
+        flip(
+            [
+                (20, 66, 516),
+                (60, 58, 523),
+                (105, 20, 534),
+                (150, 2, 538),
+            ]
+        ),
+        [8, 5.5, 5.5, 6],
+    )
     canvas.bone(clavicle, f"clavicula_{name}")
     canvas.bone(Ellipsoid(flip([(161, -16, 508)])[0], (22, 23, 23)), f"humerus_{name}")
     inner = [(72, -72, 528), (78, -81, 470), (88, -77, 396)]
     outer = [(128, -40, 520), (126, -54, 470), (100, -70, 396)]
     blade = sheet(flip(inner), flip(outer), 3.2)
     socket = curve(flip([(134, -32, 516), (134, -32, 498)]), 8)
-    spine = curve(flip([(76, -80, 506), (120, -62, 526), (150, -42, 538), (162, -20, 538)]), [3.5, 5, 6, 5.5])
+    spine = curve(
+        flip(
+            [
+                (76, -80, 506),
+                (120, -62, 526),
+                (150, -42, 538),
+                (162, -20, 538),
+            ]
+        ),
+        [3.5, 5, 6, 5.5],
+    )
     canvas.bone([*blade, socket, spine], f"scapula_{name}", shell=2.2)
 
 
 def _draw_hip(canvas: Canvas, name: str, flip: Callable) -> None:
-    crest = flip([(50, -62, 112), (84, -52, 138), (112, -22, 150), (124, 16, 150), (124, 52, 128), (116, 72, 104)])
-    brim = flip([(46, -42, 70), (58, -34, 52), (74, -12, 42), (88, 10, 36), (98, 34, 42), (108, 56, 62)])
+    crest = flip(
+        [
+            (50, -62, 112),
+            (84, -52, 138),
+            (112, -22, 150),
+            (124, 16, 150),
+            (124, 52, 128),
+            (116, 72, 104),
+        ]
+    )
+    brim = flip(
+        [
+            (46, -42, 70),
+            (58, -34, 52),
+            (74, -12, 42),
+            (88, 10, 36),
+            (98, 34, 42),
+            (108, 56, 62),
+        ]
+    )
     wing = sheet(crest, brim, 4.6)
     edge = curve(crest, 6.5)
     head = flip(FEMORAL_HEAD)
-    column = curve(flip([(76, -14, 30), (82, -26, -5), (70, -34, -40), (58, -26, -62)]), [13, 13, 13, 12])
-    ramus = curve(flip([(84, 40, 22), (60, 58, 6), (30, 66, -14), (10, 66, -28)]), [12, 8, 8, 10])
-    lower = curve(flip([(9, 62, -42), (28, 42, -62), (52, -8, -72), (58, -26, -62)]), [8, 6.5, 7, 11])
+    column = curve(
+        flip(
+            [
+                (76, -14, 30),
+                (82, -26, -5),
+                (70, -34, -40),
+                (58, -26, -62),
+            ]
+        ),
+        [13, 13, 13, 12],
+    )
+    ramus = curve(
+        flip(
+            [
+                (84, 40, 22),
+                (60, 58, 6),
+                (30, 66, -14),
+                (10, 66, -28),
+            ]
+        ),
+        [12, 8, 8, 10],
+    )
+    lower = curve(
+        flip(
+            [
+                (9, 62, -42),
+                (28, 42, -62),
+                (52, -8, -72),
+                (58, -26, -62),
+            ]
+        ),
+        [8, 6.5, 7, 11],
+    )
     cup = Ellipsoid(flip(np.add(FEMORAL_HEAD, (-4, 0, 3))), np.full(3, ACETABULUM_MM + 8))
     canvas.bone([*wing, edge, column, ramus, lower, cup], f"hip_{name}", shell=2.2)
     canvas.paint(Ellipsoid(flip(np.add(FEMORAL_HEAD, (16, 0, -8))), np.full(3, ACETABULUM_MM + 10)), "muscle", "muscle")

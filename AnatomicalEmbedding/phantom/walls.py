@@ -10,7 +10,15 @@ _SKIN_MM = 2.0
 THIGHS = tuple(
     curve([(side * 92, -8, -20), (side * 93, -6, -70), (side * 94, -2, -150)], [82, 84, 82]) for side in (1, -1)
 )
-_JAW = ((-46, 36, 676), (-46, 42, 646), (-34, 82, 636), (0, 104, 630), (34, 82, 636), (46, 42, 646), (46, 36, 676))
+_JAW = (
+    (-46, 36, 676),
+    (-46, 42, 646),
+    (-34, 82, 636),
+    (0, 104, 630),
+    (34, 82, 636),
+    (46, 42, 646),
+    (46, 36, 676),
+)
 HEAD: tuple[Ellipsoid | Tube, ...] = (
     Ellipsoid((0, 36, 738), (79, 99, 88)),  # scalp
     Ellipsoid((0, 72, 682), (64, 62, 76)),  # face
@@ -123,7 +131,12 @@ def _draw_muscles(canvas: Canvas) -> None:
         top = [(side * 62, -30, 128), (side * 104, 0, 142), (side * 110, 40, 124)]
         bottom = [(side * 70, -6, 62), (side * 84, 22, 50), (side * 96, 44, 62)]
         canvas.paint(sheet(top, bottom, 8), "muscle", f"iliopsoas_{name}", over=("visceral_fat",))
-        gluteus = [(side * 55, -70, 90), (side * 80, -64, 45), (side * 105, -52, 0), (side * 122, -32, -45)]
+        gluteus = [
+            (side * 55, -70, 90),
+            (side * 80, -64, 45),
+            (side * 105, -52, 0),
+            (side * 122, -32, -45),
+        ]
         canvas.paint(curve(gluteus, [20, 30, 28, 16]), "muscle", f"gluteal_muscles_{name}", over=("muscle",))
 
 
