@@ -229,15 +229,15 @@ def open_model(options: argparse.Namespace, name: str | None = None, films: bool
     return model
 
 
-def embed(model: Model, volume: Volume, options: argparse.Namespace) -> EmbeddingMap:
+def embed(model: Model, volume: Volume, quiet: bool) -> EmbeddingMap:
     """Embed a scan with a progress bar. If the scan seems to be flipped, print a warning on stderr.
 
     Args:
         model: the weights.
         volume: the scan.
-        options: options of the command, with `json`.
+        quiet: whether no bar is drawn, as with --json.
     """
-    with progress_bar(volume.name or "scan", options.json) as progress:
+    with progress_bar(volume.name or "scan", quiet) as progress:
         embedding = model.embed(volume, progress)
     report_faults(volume, embedding)
     return embedding

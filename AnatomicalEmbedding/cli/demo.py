@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> None:
         patient.volume.write(path)
     # read from the files, so that the other commands give the same answers for these files
     volumes = [Volume.read(path) for path in paths]
-    template_map, target_map = (embed(model, volume, options) for volume in volumes)
+    template_map, target_map = (embed(model, volume, options.json) for volume in volumes)
     matches = match(template_map, points.points_ras, target_map)
     answer = Answer(str(paths[1]), "target", matches, volumes[1])
     written = write_answers(options.output, volumes[0], points, [answer], model.name)

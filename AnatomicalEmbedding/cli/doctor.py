@@ -97,7 +97,7 @@ def _computing(options: argparse.Namespace) -> dict[str, object]:
     model = console.open_model(options)
     scan = make_phantom(_SEED, _SPACING_MM, coverage_mm=_COVERAGE_MM).volume
     start = time.perf_counter()
-    console.embed(model, scan, options)
+    console.embed(model, scan, options.json)
     seconds = time.perf_counter() - start
     gpu = f"{torch.cuda.get_device_name(model.device)}, " if model.device.type == "cuda" else ""
     k, j, i = scan.shape

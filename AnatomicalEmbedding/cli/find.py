@@ -51,7 +51,14 @@ def _add_name(commands: argparse._SubParsersAction) -> None:
 
 
 def run_find(options: argparse.Namespace) -> None:
-    mentions, missed = _mentions(options)
+    missed: list[str] = []
+    if options.report is None:
+        mentions, missed = _mentions_in_words(options.words or "")
+    else:
+        mentions = _mentions_in_report(options.report)
+        options.scans[:0] = [options.words] if options.words is not None else []  # with a report, the first is a scan
+    if not options.scans:
+        raise AnatomicalEmbeddingError("no scan was given; write the words in quotes, then the scans.")
     console.check_report(options)
     console.check_folder(options.output)
     model = console.open_model(options)
@@ -83,34 +90,29 @@ def run_find(options: argparse.Namespace) -> None:
     scans.finish({"places": answers}, (COLUMNS, table), written)
 
 
-def _mentions(options: argparse.Namespace) -> tuple[list[tuple[str, Mention]], list[str]]:
-    """Return (text, mention) for each known place in the report or the user's words, and the words not understood.
-
-    text: the sentence of the report that names the place, or all words of the user. For a report, the list of words not
-    understood is empty. Raises AnatomicalEmbeddingError if no known place is named, or if no scan is given.
-    """
-    from ..words import not_understood, parse_query, parse_report
+def _mentions_in_report(path: Path) -> list[tuple[str, Mention]]:
+    """Return (sentence, mention) for each known place in a report. Raises AnatomicalEmbeddingError without any."""
+    from ..words import parse_report
     from ..words.report_text import read_report
 
-    missed: list[str] = []
-    if options.report is not None:
-        if options.words is not None:
-            options.scans = [options.words, *options.scans]
-        sentences = parse_report(read_report(options.report))
-        mentions = [
-            (" ".join(sentence.text.split()), mention) for sentence in sentences for mention in sentence.mentions
-        ]
-        if not mentions:
-            raise AnatomicalEmbeddingError(f"{options.report}: names no known place; give a report in English.")
-    else:
-        parts = parse_query(options.words or "")
-        mentions = [(options.words, mention) for part in parts for mention in part.mentions]
-        missed = [part.text for part in parts if not part.mentions]
-        if not mentions:
-            raise AnatomicalEmbeddingError(not_understood(options.words or ""))
-    if not options.scans:
-        raise AnatomicalEmbeddingError("no scan was given; write the words in quotes, then the scans.")
-    return mentions, missed
+    mentions = []
+    for sentence in parse_report(read_report(path)):
+        mentions += [(" ".join(sentence.text.split()), mention) for mention in sentence.mentions]
+    if not mentions:
+        raise AnatomicalEmbeddingError(f"{path}: names no known place; give a report in English.")
+    return mentions
+
+
+def _mentions_in_words(words: str) -> tuple[list[tuple[str, Mention]], list[str]]:
+    """Return (words, mention) for each known place in the user's words, and the parts of the words that are not
+    understood. Raises AnatomicalEmbeddingError if no known place is named."""
+    from ..words import not_understood, parse_query
+
+    parts = parse_query(words)
+    mentions = [(words, mention) for part in parts for mention in part.mentions]
+    if not mentions:
+        raise AnatomicalEmbeddingError(not_understood(words))
+    return mentions, [part.text for part in parts if not part.mentions]
 
 
 def _row(words: str, path: str, place: Place) -> list[object]:
@@ -132,7 +134,7 @@ def run_name(options: argparse.Namespace) -> None:
     volume = console.read_scan(options.scan, options.series)
     model = console.open_model(options)
     atlas = shipped_atlas(model.weights_hash, model.path)
-    finder = PlaceFinder(console.embed(model, volume, options), volume, atlas)
+    finder = PlaceFinder(console.embed(model, volume, options.json), volume, atlas)
     structures = finder.name_at(point)
     if options.json:
         console.print_json([vars(structure) for structure in structures])

@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> None:
     for line in notes:
         console.say(line, options.json)
     model = console.open_model(options)
-    maps = {key: console.embed(model, volume, options) for key, volume in volumes.items()}
+    maps = {key: console.embed(model, volume, options.json) for key, volume in volumes.items()}
     refused: dict[str, None] = {}
 
     def relation_of(source: str, target: str) -> Relation:

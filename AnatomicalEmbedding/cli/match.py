@@ -139,7 +139,7 @@ def run(options: argparse.Namespace) -> None:
 def _map_scan(volume: Volume, model: Model, options: argparse.Namespace) -> RelatedScan:
     from ..relations.relate import map_scan
 
-    return map_scan(volume, lambda scan: console.embed(model, scan, options), model.for_films)
+    return map_scan(volume, lambda scan: console.embed(model, scan, options.json), model.for_films)
 
 
 def _answer(path: str, name: str, points: PointList, target: RelatedScan, relation: Relation) -> Answer:

@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> None:
     console.check_report(options)
     console.make_folder(options.output)
     model = console.open_model(options)
-    maps = [console.embed(model, volume, options) for volume in (fixed, moving)]
+    maps = [console.embed(model, volume, options.json) for volume in (fixed, moving)]
     from ..registration.register import register
 
     start = time.perf_counter()

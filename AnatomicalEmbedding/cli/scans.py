@@ -98,7 +98,7 @@ class Scans:
         """Yield the path, the name, the volume and the map of each scan that can be read and embedded."""
         for path, name, volume in self.read():
             with self.skipping():
-                yield path, name, volume, console.embed(model, volume, self._options)
+                yield path, name, volume, console.embed(model, volume, self._options.json)
 
     def write_table(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[Path]:
         """If there are rows, write NAME.csv into the output folder and return [path]; if not, return [].

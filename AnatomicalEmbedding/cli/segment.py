@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 PAGE_NAME = "outlines.html"
 _SECONDS = 12  # usual time for one scan on two CPU cores
+# ends of the names of the results
+_SEGMENTS, _DICOM = ".seg.nrrd", ".seg.dcm"
+_NIFTI = (".seg.nii.gz", ".labels.json")
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -104,6 +107,7 @@ def run_run(options: argparse.Namespace) -> None:
     console.make_folder(options.output)
     total = len(scans.sources)
     console.say(f"{total} scans: about {max(1, round(total * _SECONDS / 60))} min", options.json)
+    ends = [_SEGMENTS, *[_DICOM] * options.dicom, *_NIFTI * options.nifti]
     done: dict[str, Sequence[Outline]] = {}
     written: list[Path] = []
     pictures = []
@@ -111,7 +115,7 @@ def run_run(options: argparse.Namespace) -> None:
     earlier = {path: outlines for path, outlines in stored.items() if path in scans.names}
     for path, name, volume in scans.read():
         with scans.skipping():
-            results = _results(options, name, scans.paths)
+            results = _results(options.output, name, ends, scans.paths)
             outlines = _earlier_outlines(earlier.get(path, ()), results, scans.sources[name], options.model, segmenter)
             if outlines is None:
                 with console.progress_lines(name, options.json, len(done) + len(scans.failed), total) as progress:
@@ -120,7 +124,7 @@ def run_run(options: argparse.Namespace) -> None:
                         volume, embedding, segmenter, lambda share, step: progress(0.2 + 0.8 * share, step)
                     )
                 console.report_faults(volume, embedding)
-                _write(options, name, outlines, scans.series)
+                _write(options.output, name, outlines, ends, scans.series)
             written += results
             if not options.no_report:
                 pictures.append(outline_card(volume, name, outlines))
@@ -138,14 +142,12 @@ def run_run(options: argparse.Namespace) -> None:
     scans.finish({"outlines": console.as_records(COLUMNS, rows)}, (COLUMNS[:5], named_rows), written)
 
 
-def _results(options: argparse.Namespace, name: str, inputs: Sequence[Path]) -> list[Path]:
+def _results(folder: Path, name: str, ends: Sequence[str], inputs: Sequence[Path]) -> list[Path]:
     """Return the paths of one scan's result files. Raises AnatomicalEmbeddingError if a result file would overwrite an
     input file."""
-    ends = (".seg.nrrd", ".seg.dcm", ".seg.nii.gz", ".labels.json")
-    chosen = [*ends[:1], *ends[1:2] * options.dicom, *ends[2:] * options.nifti]
-    results = [options.output / f"{name}{end}" for end in chosen]
-    if options.output.resolve() in {path.resolve().parent for path in inputs}:  # may hold drawn outlines
-        siblings = [path.with_name(f"{name}{end}") for path in inputs for end in ends]
+    results = [folder / f"{name}{end}" for end in ends]
+    if folder.resolve() in {path.resolve().parent for path in inputs}:  # may hold drawn outlines
+        siblings = [path.with_name(f"{name}{end}") for path in inputs for end in (_SEGMENTS, _DICOM, *_NIFTI)]
         console.refuse_overwriting([*inputs, *siblings], results)
     return results
 
@@ -174,14 +176,14 @@ def _earlier_outlines(
     return Outlines(labels, tuple(outlines)) if labels.values == segmenter.values else None
 
 
-def _write(options: argparse.Namespace, name: str, outlines: Outlines, series: SourceSeries | None) -> None:
+def _write(folder: Path, name: str, outlines: Outlines, ends: Sequence[str], series: SourceSeries | None) -> None:
     from ..dicom.segmentations import write_label_seg
     from ..segmentation.files import write_nifti, write_segments
 
-    whole = options.output / f"{name}.seg.nrrd"
+    whole = folder / f"{name}{_SEGMENTS}"
     write_segments(whole, outlines.labels)
-    if options.nifti:
-        write_nifti(options.output, name, outlines.labels)
-        console.report_overlaps(outlines.labels, options.output / f"{name}.seg.nii.gz", whole)
+    if _NIFTI[0] in ends:
+        write_nifti(folder, name, outlines.labels)
+        console.report_overlaps(outlines.labels, folder / f"{name}{_NIFTI[0]}", whole)
     if series is not None:
-        write_label_seg(outlines.labels, series, options.output / f"{name}.seg.dcm")
+        write_label_seg(outlines.labels, series, folder / f"{name}{_DICOM}")
