@@ -138,7 +138,7 @@ def run_run(options: argparse.Namespace) -> None:
     landmark_set.check(model.weights_hash, model.name)
     scans = Scans(options)
     console.check_folder(options.output)
-    console.check_kept([options.set, *scans.paths], [options.output / "landmarks.csv"])
+    console.refuse_overwriting([options.set, *scans.paths], [options.output / "landmarks.csv"])
     console.make_folder(options.output)
     counts = [int(landmark.weights().sum()) for landmark in landmark_set.landmarks]
     rows: list[list[object]] = []
