@@ -75,9 +75,11 @@ def match_all(
         raise TypeError("match_all takes a list of targets; for a single target call match.")
     model = model or _model_for([template, *targets])
     places = points_in_ras(points, frame)
-    first, *others = (_mapped(scan, model) for scan in (template, *targets))
+    first, *target_scans = (_mapped(scan, model) for scan in (template, *targets))
     cache = None if model is None else model.cache
-    relations = [relate(first, other, same_patient=same_patient, effort=effort, cache=cache) for other in others]
+    relations = [
+        relate(first, target, same_patient=same_patient, effort=effort, cache=cache) for target in target_scans
+    ]
     for relation in relations:
         if relation.refusal:
             warnings.warn(f"same_patient: {relation.refusal} The points are matched, and uncertain.", stacklevel=2)
@@ -109,13 +111,15 @@ def locate(
     if isinstance(structures, str):
         structures = [structures]
     path = None if model is None else model.path
-    own = open_library(embedding.provenance.weights_hash, embedding.provenance.model, library, path)
+    structure_library = open_library(embedding.provenance.weights_hash, embedding.provenance.model, library, path)
     if examples is None:
-        finder = BoxFinder.by_library(own, structures, recall)
+        finder = BoxFinder.by_library(structure_library, structures, recall)
     elif isinstance(examples, str | Path):
-        finder = BoxFinder.by_folder(Path(examples), model, own.example_margins, structures, recall)
+        finder = BoxFinder.by_folder(Path(examples), model, structure_library.example_margins, structures, recall)
     else:
-        finder = BoxFinder(choose_examples(examples, structures, "examples"), own.example_margins, recall=recall)
+        finder = BoxFinder(
+            choose_examples(examples, structures, "examples"), structure_library.example_margins, recall=recall
+        )
     return finder.find(embedding)
 
 
@@ -137,11 +141,12 @@ def crop(
         VolumeError: the scan shows none of the structures.
     """
     volume = Volume.of(scan)
-    found = locate(volume, structures, recall=recall, model=model)
-    boxes = [each.box_ras for each in found.values() if each.box_ras is not None]
+    structure_boxes = locate(volume, structures, recall=recall, model=model)
+    boxes = [found_box.box_ras for found_box in structure_boxes.values() if found_box.box_ras is not None]
     if not boxes:
+        names = ", ".join(structure_boxes)
         raise VolumeError(
-            f"{volume.name or 'the scan'}: shows none of the structures {', '.join(found)}; choose other structures."
+            f"{volume.name or 'the scan'}: shows none of the structures {names}; choose other structures."
         )
     box = np.clip(grown(enclosing(boxes), np.full(6, margin_mm)), *volume.bounds_ras)
     return crop_voxels(volume, box) if spacing_mm is None else crop_resampled(volume, box, spacing_mm)

@@ -59,12 +59,14 @@ def _add_run(steps: argparse._SubParsersAction) -> None:
 
 
 def _add_others(steps: argparse._SubParsersAction) -> None:
-    about = "Counts the scans of a cohort, and states why some scans are not embedded."
-    add = add_step(steps, "status", run_status, about)
+    help_text = "Counts the scans of a cohort, and states why some scans are not embedded."
+    add = add_step(steps, "status", run_status, help_text)
     add("--verify", action="store_true", help="compare every map file with its checksum")
     add("--repair", action="store_true", help="verify, and delete damaged maps; the next run embeds their scans again")
-    about = "Removes scans from a cohort. The image files are not deleted."
-    add_step(steps, "remove", run_remove, about)("scans", nargs="+", metavar="SCAN", help="scan, or folder of scans")
+    help_text = "Removes scans from a cohort. The image files are not deleted."
+    add_step(steps, "remove", run_remove, help_text)(
+        "scans", nargs="+", metavar="SCAN", help="scan, or folder of scans"
+    )
 
 
 def _add_results(steps: argparse._SubParsersAction) -> None:
@@ -89,13 +91,17 @@ def _add_results(steps: argparse._SubParsersAction) -> None:
 
 
 def add_step(
-    steps: argparse._SubParsersAction, name: str, run: Callable[[argparse.Namespace], None], about: str, *shared: str
+    steps: argparse._SubParsersAction,
+    name: str,
+    run: Callable[[argparse.Namespace], None],
+    help_text: str,
+    *shared: str,
 ) -> Callable[..., argparse.Action]:
     """Add a subcommand of `anatemb cohort`. Returns the method `add_argument` of the subcommand's parser.
 
-    about: text of the help; its first sentence is also the short help. shared: names of options to add ("output").
+    help_text: text of the help; its first sentence is also the short help. shared: names of options to add ("output").
     """
-    parser = steps.add_parser(name, help=about[0].lower() + about[1:].partition(".")[0], description=about)
+    parser = steps.add_parser(name, help=help_text[0].lower() + help_text[1:].partition(".")[0], description=help_text)
     parser.add_argument("store", type=Path, metavar="STORE", help="folder of the cohort")
     console.complete(parser, run, *shared, model=False)
     return parser.add_argument
@@ -145,19 +151,21 @@ def run_status(options: argparse.Namespace) -> None:
 
     with Store(options.store) as store:
         faults = store.verify(options.repair) if options.verify or options.repair else []
-        about, counts, maps = store.manifest.about, store.manifest.counts(), store.manifest.map_files()
-        size = sum(each for _, each in maps.values())
+        settings, counts, maps = store.manifest.about, store.manifest.counts(), store.manifest.map_files()
+        size = sum(map_bytes for _, map_bytes in maps.values())
         rows = store.manifest.rows()
         if options.json:
             facts = {row.id: facts for row, facts in store.manifest.embedded()}
             scans = [_listed(row, facts.get(row.id)) for row in rows]
-            known = {"total": sum(counts.values()), "counts": counts, "bytes": size, "model": about.get("model")}
-            found = {"faults": [vars(fault) for fault in faults]} if options.verify or options.repair else {}
-            print_json({"store": str(store.folder), **known, **found, "scans": scans})
+            result = {"total": sum(counts.values()), "counts": counts, "bytes": size, "model": settings.get("model")}
+            fault_result = {"faults": [vars(fault) for fault in faults]} if options.verify or options.repair else {}
+            print_json({"store": str(store.folder), **result, **fault_result, "scans": scans})
     if not options.json:
         say(f"{options.store}: {_in_words(counts)}")
         if maps:
-            say(f"{len(maps)} maps, {size / 2**20:.1f} MB ({size / len(maps) / 2**20:.2f} MB each), {about['model']}")
+            say(
+                f"{len(maps)} maps, {size / 2**20:.1f} MB ({size / len(maps) / 2**20:.2f} MB each), {settings['model']}"
+            )
         reasons = [row for row in rows if row.state not in (EMBEDDED, WAITING)]
         for row in reasons[:_SHOWN_SCANS]:
             say(f"{row.state}: {row.reason if row.scan in row.reason else f'{row.scan}: {row.reason}'}")
@@ -173,8 +181,14 @@ def run_status(options: argparse.Namespace) -> None:
 
 
 def _listed(row: Any, facts: dict[str, Any] | None) -> dict[str, Any]:
-    known = {name: facts[name] for name in ("held", "low_mm", "high_mm", "misfit_mm")} if facts else {}
-    return {"scan": row.scan, "state": row.state, "reason": row.reason or None, "scan_hash": row.scan_hash, **known}
+    facts_shown = {name: facts[name] for name in ("held", "low_mm", "high_mm", "misfit_mm")} if facts else {}
+    return {
+        "scan": row.scan,
+        "state": row.state,
+        "reason": row.reason or None,
+        "scan_hash": row.scan_hash,
+        **facts_shown,
+    }
 
 
 def run_remove(options: argparse.Namespace) -> None:
@@ -192,8 +206,8 @@ def run_remove(options: argparse.Namespace) -> None:
 def _in_rates(counts: Counter[str], total: int, seconds: float) -> str:
     bad = "".join(f", {count} {name}" for name, count in counts.items() if name != "embedded")
     done = counts.total()
-    left = f", {(total - done) * seconds / done / 60:.0f} min left" if done else ""
-    return f"{done} of {total} scans, {60 * done / max(seconds, 1e-3):.1f} a minute{left}{bad}"
+    time_left = f", {(total - done) * seconds / done / 60:.0f} min left" if done else ""
+    return f"{done} of {total} scans, {60 * done / max(seconds, 1e-3):.1f} a minute{time_left}{bad}"
 
 
 def _in_words(counts: dict[str, int]) -> str:
@@ -207,19 +221,19 @@ def run_find(options: argparse.Namespace) -> None:
     console.check_folder(options.output)
     with Store(options.store) as store:
         mention = check_place(options)  # before the search reads every map
-        found = find(Search(store), mention, options)
+        answers = find(Search(store), mention, options)
         console.make_folder(options.output)
         written = [options.output / "places.csv"]
-        console.write_table(written[0], COLUMNS, [_row(each, "") for each in found])
+        console.write_table(written[0], COLUMNS, [_row(answer, "") for answer in answers])
     if options.json:
-        print_json({"places": [dict(zip(COLUMNS, _row(each, None), strict=True)) for each in found]})
+        print_json({"places": [dict(zip(COLUMNS, _row(answer, None), strict=True)) for answer in answers]})
         return
-    shown = [each for each in found if each.point_ras is not None]
-    for each in shown[:_SHOWN_PLACES]:
-        r, a, s = each.point_ras
-        say(f"{each.row.scan}: {each.text}, at {r:.1f}, {a:.1f}, {s:.1f}")
-    more = f"; {len(shown) - _SHOWN_PLACES} more in places.csv" if len(shown) > _SHOWN_PLACES else ""
-    say(f"found in {len(shown)} of {len(found)} scans{more}")
+    with_place = [answer for answer in answers if answer.point_ras is not None]
+    for answer in with_place[:_SHOWN_PLACES]:
+        r, a, s = answer.point_ras
+        say(f"{answer.row.scan}: {answer.text}, at {r:.1f}, {a:.1f}, {s:.1f}")
+    more = f"; {len(with_place) - _SHOWN_PLACES} more in places.csv" if len(with_place) > _SHOWN_PLACES else ""
+    say(f"found in {len(with_place)} of {len(answers)} scans{more}")
     console.say_written(written)
 
 
@@ -258,14 +272,14 @@ def find(search: Search, mention: Mention | None, options: argparse.Namespace) -
         from ..matching.query import read_query
 
         point = parse_point(options.point)
-        found = search.point(read_query(template, point[None]), options.refine, step)
+        answers = search.point(read_query(template, point[None]), options.refine, step)
         if volume is None:
-            return found
+            return answers
         from ..embedding.cache import MapCache, default_folder
         from ..relations.one_patient import MappedScan
 
         cache = MapCache(default_folder())
-        return search.registered(found, MappedScan(volume, template), point, cache, options.refine)
+        return search.registered(answers, MappedScan(volume, template), point, cache, options.refine)
 
 
 def _template(search: Search, options: argparse.Namespace) -> tuple[EmbeddingMap, Volume | None]:
@@ -291,11 +305,11 @@ def _template(search: Search, options: argparse.Namespace) -> tuple[EmbeddingMap
     return _open_model(search.store).embed(volume), volume
 
 
-def _row(found: Found, empty: Any) -> list[Any]:
-    point = [empty] * 3 if found.point_ras is None else [round(float(x), 2) for x in found.point_ras]
-    chance = empty if found.probability is None else round(found.probability, 3)
-    error = empty if found.expected_error_mm is None else round(found.expected_error_mm, 1)
-    return [found.row.scan, found.status, chance, error, *point]
+def _row(answer: Found, empty: Any) -> list[Any]:
+    point = [empty] * 3 if answer.point_ras is None else [round(float(x), 2) for x in answer.point_ras]
+    chance = empty if answer.probability is None else round(answer.probability, 3)
+    error = empty if answer.expected_error_mm is None else round(answer.expected_error_mm, 1)
+    return [answer.row.scan, answer.status, chance, error, *point]
 
 
 def run_export(options: argparse.Namespace) -> None:
@@ -306,19 +320,19 @@ def run_export(options: argparse.Namespace) -> None:
     console.check_folder(options.output)
     with Store(options.store) as store:
         search = Search(store)
-        found = find(search, check_place(options), options) if options.words or options.like else None
+        answers = find(search, check_place(options), options) if options.words or options.like else None
         console.make_folder(options.output)
         written = [_write_scans(store, options.output)]
         if options.structures:
             written.append(_write_boxes(store, search, options))
-        if found is not None:
+        if answers is not None:
             written.append(options.output / "places.csv")
-            console.write_table(written[-1], COLUMNS, [_row(each, "") for each in found])
+            console.write_table(written[-1], COLUMNS, [_row(answer, "") for answer in answers])
             facts = {row.id: facts for row, facts in search.index.scans.values()}
             with console.progress_bar("pictures", options.json) as progress:
                 title = options.words or f"Place as in {options.like}"
                 gallery = options.output / "gallery.html"
-                written.append(write_gallery(gallery, title, found, facts, lambda share: progress(share, "")))
+                written.append(write_gallery(gallery, title, answers, facts, lambda share: progress(share, "")))
     if options.json:
         print_json({"files": list(map(str, written))})
     console.say_written(written, options.json)
@@ -329,10 +343,10 @@ def _write_scans(store: Store, folder: Path) -> Path:
     rows = []
     for row in store.manifest.rows():
         cells = [""] * 11
-        if known := facts.get(row.id):
-            sizes = [*known["voxels"], *known["spacing_mm"]]
-            heights = [known["held"], known["low_mm"], known["high_mm"]]
-            cells = [*heights, *sizes, known["misfit_mm"], "; ".join(known["faults"])]
+        if scan_facts := facts.get(row.id):
+            sizes = [*scan_facts["voxels"], *scan_facts["spacing_mm"]]
+            heights = [scan_facts["held"], scan_facts["low_mm"], scan_facts["high_mm"]]
+            cells = [*heights, *sizes, scan_facts["misfit_mm"], "; ".join(scan_facts["faults"])]
         rows.append([row.scan, row.state, row.reason, *cells])
     console.write_table(folder / "scans.csv", _SCAN_COLUMNS, rows)
     return folder / "scans.csv"
@@ -346,9 +360,9 @@ def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> P
     rows = []
     with console.progress_bar("boxes", options.json) as progress:
         for number, (row, _) in enumerate(search.index.scans.values()):
-            for each in finder.find(search.map_of(row)).values():
-                if each.box_ras is not None:
-                    rows.append(box_row(row.scan, each))
+            for box in finder.find(search.map_of(row)).values():
+                if box.box_ras is not None:
+                    rows.append(box_row(row.scan, box))
             progress((number + 1) / len(search.index.scans), "")
     console.write_table(options.output / "boxes.csv", BOX_COLUMNS, rows)
     return options.output / "boxes.csv"

@@ -48,8 +48,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         metavar="YYYY-MM-DD",
         help="date of PRIOR; repeat the option for each CURRENT, in the order of the scans (default: the DICOM dates)",
     )
-    about = "also write DICOM structured reports (TID 1500) for each scan that is DICOM: lesions, and proposals"
-    add("--sr", "--dicom", action="store_true", dest="dicom", help=about)
+    help_text = "also write DICOM structured reports (TID 1500) for each scan that is DICOM: lesions, and proposals"
+    add("--sr", "--dicom", action="store_true", dest="dicom", help=help_text)
     add("--store", metavar="URL", dest="store_url", help=console.STORE_HELP)
     console.complete(parser, run, "output", "report", "effort", series=True)
 
@@ -67,25 +67,25 @@ def run(options: argparse.Namespace) -> None:
     paths = [options.prior, *options.current]
     dates = _dates(options.date, len(paths))
     console.refuse_overwriting([options.lesions], [options.output / f"{_NAME}.csv"])
-    kept = options.output / f"{_NAME}{SUFFIX}"
-    if kept.exists() and (options.record is None or options.record.resolve() != kept.resolve()):
+    kept_path = options.output / f"{_NAME}{SUFFIX}"
+    if kept_path.exists() and (options.record is None or options.record.resolve() != kept_path.resolve()):
         raise AnatomicalEmbeddingError(
-            f"{kept}: this record would be overwritten; to continue the record, add --record {kept}; to start "
-            "a new record, choose another output folder."
+            f"{kept_path}: this record would be overwritten; to continue the record, add --record {kept_path}; to "
+            "start a new record, choose another output folder."
         )
     lesions = read_lesions(options.lesions)
     record = read_record(options.record) if options.record is not None else FollowUp()
     console.check_report(options)
     chosen = [console.chosen_series(path, options.series) for path in paths]
     scans = [console.noted(Volume.read(path, uid), str(path)) for path, uid in zip(paths, chosen, strict=True)]
-    given = list(map(_describe, paths, chosen, scans, dates))
-    studies, notes = recognize(record.studies, given, list(map(str, paths)), by_hand=bool(options.date))
+    scan_studies = list(map(_describe, paths, chosen, scans, dates))
+    studies, notes = recognize(record.studies, scan_studies, list(map(str, paths)), by_hand=bool(options.date))
     ordered, undated = in_order(record.studies, studies)
-    prior, *others = (study.key for study in studies)
-    volumes = dict(zip((prior, *others), scans, strict=True))
-    shown = dict(zip((prior, *others), map(str, paths), strict=True))
+    prior, *current_keys = (study.key for study in studies)
+    volumes = dict(zip((prior, *current_keys), scans, strict=True))
+    path_texts = dict(zip((prior, *current_keys), map(str, paths), strict=True))
     names = [f"lesion {number + 1}" for number in range(len(lesions))]
-    console.check_inside(volumes[prior], options.prior, names, np.array([each.point_ras for each in lesions]))
+    console.check_inside(volumes[prior], options.prior, names, np.array([lesion.point_ras for lesion in lesions]))
     marked, left_out = mark_lesions(record.with_studies(ordered), prior, lesions)
     console.make_folder(options.output)
     patients = tuple(dict.fromkeys(scan.patient_id for scan in scans if scan.patient_id))
@@ -103,11 +103,11 @@ def run(options: argparse.Namespace) -> None:
         pair = (MappedScan(volumes[key], maps[key]) for key in (source, target))
         relation = relate(*pair, same_patient=True, effort=options.effort, cache=model.cache)
         if relation.refusal:
-            scan_names = f"{shown[source]} and {shown[target]}"
+            scan_names = f"{path_texts[source]} and {path_texts[target]}"
             refused[f"{scan_names}: {relation.refusal} Lesions are matched, and uncertain."] = None
         return relation
 
-    record, missing = find_places(marked, others, maps, options.effort, relation_of)
+    record, missing = find_places(marked, current_keys, maps, options.effort, relation_of)
     notes += refused
     kinds = {CSV, RECORD, *([] if options.no_report else [HTML]), *([SR] if options.dicom else [])}
     folders = [path if path.is_dir() else path.parent for path in paths]
@@ -130,13 +130,13 @@ def run(options: argparse.Namespace) -> None:
         console.say(f"wrote {path}")
 
 
-def _dates(given: Sequence[str], count: int) -> list[date | None]:
-    if given and len(given) != count:
+def _dates(texts: Sequence[str], count: int) -> list[date | None]:
+    if texts and len(texts) != count:
         raise AnatomicalEmbeddingError(
-            f"--date: {len(given)} dates are given for {count} scans; give one date for each scan, PRIOR first."
+            f"--date: {len(texts)} dates are given for {count} scans; give one date for each scan, PRIOR first."
         )
     try:
-        return [date.fromisoformat(text) for text in given] or [None] * count
+        return [date.fromisoformat(text) for text in texts] or [None] * count
     except ValueError as error:
         raise AnatomicalEmbeddingError(f"--date: a date is wrong ({error}); write each date as YYYY-MM-DD.") from error
 
@@ -150,10 +150,10 @@ def _describe(path: Path, series: str | None, volume: Volume, day: date | None) 
 
     if not path.is_dir() and not is_dicom_file(path):
         return Study(volume_hash(volume), volume.name, day)
-    about = describe_series(path, series)
-    day = day or date_of(about.date)
-    name = about.description or volume.name
-    return Study(about.uid or volume_hash(volume), name, day, about.study_uid, about.uid)
+    series_facts = describe_series(path, series)
+    day = day or date_of(series_facts.date)
+    name = series_facts.description or volume.name
+    return Study(series_facts.uid or volume_hash(volume), name, day, series_facts.study_uid, series_facts.uid)
 
 
 def _write_proposals(record: FollowUp, slices: Mapping[str, Path], folder: Path) -> list[Path]:
@@ -169,31 +169,33 @@ def _write_proposals(record: FollowUp, slices: Mapping[str, Path], folder: Path)
 
     written = []
     for key, name in sr_names(record, _NAME).items():
-        found = [(each, each.findings[key]) for each, study in record.unreviewed() if study.key == key]
-        found = [(lesion, finding) for lesion, finding in found if finding.point_ras is not None]
-        if key in slices and found:
-            about = (STATE_CODES[PROPOSED][2],) * len(found)
-            places = np.array([finding.point_ras for _, finding in found])
-            points = PointList(tuple(lesion.label for lesion, _ in found), places, about)
+        proposals = [
+            (lesion_item, lesion_item.findings[key]) for lesion_item, study in record.unreviewed() if study.key == key
+        ]
+        proposals = [(lesion, finding) for lesion, finding in proposals if finding.point_ras is not None]
+        if key in slices and proposals:
+            descriptions = (STATE_CODES[PROPOSED][2],) * len(proposals)
+            places = np.array([finding.point_ras for _, finding in proposals])
+            points = PointList(tuple(lesion.label for lesion, _ in proposals), places, descriptions)
             study = record.study(key)
             source = read_source(study.label, slices[key], study.series_uid)
             written.append(folder / name.replace(".sr.dcm", ".proposals.dcm"))
-            errors = [finding.guess.error_mm for _, finding in found]
-            write_points_report(points, source, written[-1], errors, [lesion.tracking_uid for lesion, _ in found])
+            errors = [finding.guess.error_mm for _, finding in proposals]
+            write_points_report(points, source, written[-1], errors, [lesion.tracking_uid for lesion, _ in proposals])
     return written
 
 
 def _print_cells(record: FollowUp) -> None:
     from ..followup.table import rows
 
-    shown = []
+    cells = []
     for row in rows(record):
-        found = row.finding
-        if found is None:
+        finding = row.finding
+        if finding is None:
             continue
-        place = ("", "", "") if found.point_ras is None else tuple(f"{x:.1f}" for x in found.point_ras)
-        guess = found.guess if found.state == PROPOSED else None
+        place = ("", "", "") if finding.point_ras is None else tuple(f"{x:.1f}" for x in finding.point_ras)
+        guess = finding.guess if finding.state == PROPOSED else None
         error = "" if guess is None or guess.error_mm is None else f"{guess.error_mm:.0f}"
         doubt = "" if guess is None else guess.doubt.partition(":")[0]
-        shown.append([row.lesion.label, row.study.label, *place, row.status, error, doubt])
-    console.print_table(["lesion", "study", "R mm", "A mm", "S mm", "status", "error mm", "doubt"], shown)
+        cells.append([row.lesion.label, row.study.label, *place, row.status, error, doubt])
+    console.print_table(["lesion", "study", "R mm", "A mm", "S mm", "status", "error mm", "doubt"], cells)

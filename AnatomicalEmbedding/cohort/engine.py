@@ -60,20 +60,20 @@ def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, st
     """
     from ..embedding.models.registry import find_weights
 
-    about = store.manifest.about
-    name = about.get("model", model) if model == "auto" else model
-    found = find_weights(name)
-    if about.get("weights_hash", found.sha256) != found.sha256:
+    settings = store.manifest.about
+    name = settings.get("model", model) if model == "auto" else model
+    weights = find_weights(name)
+    if settings.get("weights_hash", weights.sha256) != weights.sha256:
         raise AnatomicalEmbeddingError(
-            f"{store.folder}: this cohort was embedded with the weights {about['model']}, not with "
-            f"{found.name}; leave --model out, or make a new cohort."
+            f"{store.folder}: this cohort was embedded with the weights {settings['model']}, not with "
+            f"{weights.name}; leave --model out, or make a new cohort."
         )
-    if not found.network.metric:
-        raise AnatomicalEmbeddingError(f"the weights {found.name} give no body coordinates in mm; use other weights.")
-    name = str(Path(name).absolute()) if Path(name).is_file() else found.name
-    kept = about.get("descriptors", "yes" if descriptors else "no")
-    store.manifest.set_about({"model": name, "weights_hash": found.sha256, "descriptors": kept})
-    return name, found.sha256, kept == "yes"
+    if not weights.network.metric:
+        raise AnatomicalEmbeddingError(f"the weights {weights.name} give no body coordinates in mm; use other weights.")
+    name = str(Path(name).absolute()) if Path(name).is_file() else weights.name
+    with_descriptors = settings.get("descriptors", "yes" if descriptors else "no")
+    store.manifest.set_about({"model": name, "weights_hash": weights.sha256, "descriptors": with_descriptors})
+    return name, weights.sha256, with_descriptors == "yes"
 
 
 class _Run:
@@ -142,20 +142,20 @@ class _Run:
 
         row = self._rows[future]
         try:
-            found = dict(future.result(timeout=_RESULT_S))
+            result = dict(future.result(timeout=_RESULT_S))
         except TimeoutError:
             return  # the worker ended before it sent the result; Dask runs the task again
         except (KilledWorker, MemoryError):
             reason = f"{row.path}: {_RETRIES} workers crashed, perhaps from lack of memory; raise --memory-mb."
-            found = {"state": FAILED, "reason": reason}
+            result = {"state": FAILED, "reason": reason}
         except (CancelledError, OSError):
             self._due.append(self._rows.pop(future).id)
             return
         except Exception as error:  # the task could not be sent or started
-            found = {"state": FAILED, "reason": f"{row.path}: {type(error).__name__}: {error}"}
+            result = {"state": FAILED, "reason": f"{row.path}: {type(error).__name__}: {error}"}
         del self._rows[future]
-        state, reason = found.pop("state"), found.pop("reason", "")
-        self._store.manifest.finish(row.id, state, reason, **found)
+        state, reason = result.pop("state"), result.pop("reason", "")
+        self._store.manifest.finish(row.id, state, reason, **result)
         self._counts[state] += 1
 
 

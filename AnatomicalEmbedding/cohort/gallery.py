@@ -40,37 +40,41 @@ def thumbnail(volume: Volume, point_ras: np.ndarray, facts: dict[str, Any], plan
 
 
 def write_gallery(
-    path: Path, title: str, found: Sequence[Found], facts: dict[int, dict[str, Any]], progress: Callable[[float], None]
+    path: Path,
+    title: str,
+    answers: Sequence[Found],
+    facts: dict[int, dict[str, Any]],
+    progress: Callable[[float], None],
 ) -> Path:
-    """Write one HTML page with the places in `found`, in the order of `found`. The first 300 places have a picture.
+    """Write one HTML page with the places in `answers`, in their order. The first 300 places have a picture.
 
     facts: facts of each scan, by row id. A scan that can no longer be read is shown without a picture.
     Raises AnatomicalEmbeddingError when pillow or jinja2 is not installed, or the page cannot be written.
     """
     style = load_page("reports/page_style.css.j2").render()
     cards = []
-    names = dict(zip(found, distinct_names([each.row.scan for each in found]), strict=True))
-    shown = [each for each in found if each.point_ras is not None]
-    for number, each in enumerate(shown):
+    names = dict(zip(answers, distinct_names([answer.row.scan for answer in answers]), strict=True))
+    pictured = [answer for answer in answers if answer.point_ras is not None]
+    for number, answer in enumerate(pictured):
         cards.append(
-            f'<figure class="{each.status}" title="{escape(each.row.scan)}">{_picture(each, facts, number)}'
-            f"<p><b>{escape(names[each])}</b><br>{each.text}</p></figure>"
+            f'<figure class="{answer.status}" title="{escape(answer.row.scan)}">{_picture(answer, facts, number)}'
+            f"<p><b>{escape(names[answer])}</b><br>{answer.text}</p></figure>"
         )
-        progress((number + 1) / len(shown))
+        progress((number + 1) / len(pictured))
     write_text(
-        path, _PAGE.format(title=escape(title), style=style, cards="".join(cards), absent=len(found) - len(shown))
+        path, _PAGE.format(title=escape(title), style=style, cards="".join(cards), absent=len(answers) - len(pictured))
     )
     return path
 
 
-def _picture(found: Found, facts: dict[int, dict[str, Any]], number: int) -> str:
+def _picture(answer: Found, facts: dict[int, dict[str, Any]], number: int) -> str:
     if number >= _MOST_PICTURES:
         return '<div class="none">only the first 300 places have a picture</div>'
     try:
-        volume = found.row.source.read()
+        volume = answer.row.source.read()
     except AnatomicalEmbeddingError:
         return '<div class="none">the scan cannot be read any more</div>'
-    return f'<img src="{data_uri(thumbnail(volume, found.point_ras, facts[found.row.id]))}" alt="">'
+    return f'<img src="{data_uri(thumbnail(volume, answer.point_ras, facts[answer.row.id]))}" alt="">'
 
 
 _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{style}

@@ -114,10 +114,10 @@ class Index:
             for scan_hash in part.numbers:
                 if scan_hash in self.scans:
                     row, facts = self.scans[scan_hash]
-                    own = part.cells_of(scan_hash)
-                    at = own.start + int(squares[own].argmin())
-                    distance_mm = float(np.sqrt(squares[at])) * _STEP_MM
-                    yield Hit(row, facts, distance_mm, _unravel(part.cell[at : at + 1], facts)[0], part)
+                    scan_cells = part.cells_of(scan_hash)
+                    nearest = scan_cells.start + int(squares[scan_cells].argmin())
+                    distance_mm = float(np.sqrt(squares[nearest])) * _STEP_MM
+                    yield Hit(row, facts, distance_mm, _unravel(part.cell[nearest : nearest + 1], facts)[0], part)
 
     def cells(self, row: Row) -> BodyCells:
         """Return the body cells of an embedded scan. Raises MapError if the scan is not embedded."""
@@ -148,9 +148,12 @@ class _Part:
         return slice(int(self.first[number]), int(self.first[number + 1]))
 
     def body_cells(self, scan_hash: str, facts: dict[str, Any]) -> BodyCells:
-        own, (cell_to_ras, scan_to_ras) = self.cells_of(scan_hash), self.matrices[self.numbers[scan_hash]].numpy()
-        coordinate = self.coordinate[own].numpy() * np.float32(_STEP_MM)
-        return BodyCells(_unravel(self.cell[own], facts), coordinate, cell_to_ras, scan_to_ras, facts)
+        scan_cells, (cell_to_ras, scan_to_ras) = (
+            self.cells_of(scan_hash),
+            self.matrices[self.numbers[scan_hash]].numpy(),
+        )
+        coordinate = self.coordinate[scan_cells].numpy() * np.float32(_STEP_MM)
+        return BodyCells(_unravel(self.cell[scan_cells], facts), coordinate, cell_to_ras, scan_to_ras, facts)
 
 
 def _squares(coordinates: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
@@ -164,8 +167,8 @@ def _squares(coordinates: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
 def refresh(store: Store) -> list[_Part]:
     """Add new maps to the index and make damaged parts anew. Returns all parts. Raises MapError for a damaged map."""
     folder = store.folder / "index"
-    wanted = set(store.manifest.map_files())
-    missing, parts = set(wanted), list[_Part]()
+    hashes = set(store.manifest.map_files())
+    missing, parts = set(hashes), list[_Part]()
     for path in sorted(folder.glob("[!.]*.safetensors")):
         try:
             part = _read(path)
@@ -177,7 +180,7 @@ def refresh(store: Store) -> list[_Part]:
             path.unlink(missing_ok=True)
     new = sorted(missing)
     for part in [part for part in parts if new and len(part.numbers) < _PART_SCANS]:
-        new += sorted(wanted & part.numbers.keys())
+        new += sorted(hashes & part.numbers.keys())
         parts.remove(part)
         part.path.unlink(missing_ok=True)
     for start in range(0, len(new), _PART_SCANS):
@@ -225,4 +228,6 @@ def _read(path: Path) -> _Part:
     if not bool((first.diff() > 0).all()) or int(first[0]) != 0 or int(first[-1]) != len(cell):
         raise ValueError("an index of other scans")
     check_matrices(matrices[:, 0], matrices[:, 1])
-    return _Part(path, {check_hash(each): n for n, each in enumerate(hashes)}, first, coordinate, cell, matrices)
+    return _Part(
+        path, {check_hash(scan_hash): n for n, scan_hash in enumerate(hashes)}, first, coordinate, cell, matrices
+    )

@@ -105,8 +105,8 @@ class Manifest:
     @property
     def weights_hash(self) -> str:
         """SHA-256 of the weights with which all maps were made."""
-        if found := self.about.get("weights_hash"):
-            return found
+        if weights_hash := self.about.get("weights_hash"):
+            return weights_hash
         raise self._damaged("it names no weights")
 
     def set_about(self, values: dict[str, str]) -> None:
@@ -123,22 +123,22 @@ class Manifest:
         return count
 
     def _add(self, source: Source) -> str:
-        known = self._execute(
+        rows = self._execute(
             "SELECT id, size, changed_ns FROM scans WHERE path = ? AND series = ?", (source.path, source.series)
         )
         values = (json.dumps(source.files), source.size, source.changed_ns, WAITING)
-        if not known:
+        if not rows:
             self._execute(
                 "INSERT INTO scans (files, size, changed_ns, state, scan, path, series) VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (*values, source.label, source.path, source.series),
             )
             return "new"
-        if (known[0]["size"], known[0]["changed_ns"]) == (source.size, source.changed_ns):
+        if (rows[0]["size"], rows[0]["changed_ns"]) == (source.size, source.changed_ns):
             return "known"
         self._execute(
             "UPDATE scans SET files = ?, size = ?, changed_ns = ?, state = ?, reason = '', scan_hash = NULL"
             " WHERE id = ?",
-            (*values, known[0]["id"]),
+            (*values, rows[0]["id"]),
         )
         return "changed"
 
@@ -171,16 +171,16 @@ class Manifest:
 
     def due(self) -> list[int]:
         """Return the row IDs of the waiting and failed scans, in the order in which they were added."""
-        found = self._execute("SELECT id FROM scans WHERE state IN (?, ?) ORDER BY id", (WAITING, FAILED))
-        return [row["id"] for row in found]
+        rows = self._execute("SELECT id FROM scans WHERE state IN (?, ?) ORDER BY id", (WAITING, FAILED))
+        return [row["id"] for row in rows]
 
     def row(self, row_id: int) -> Row:
         return self._rows(self._execute("SELECT * FROM scans WHERE id = ?", (row_id,)))[0]
 
     def counts(self) -> dict[str, int]:
         """Return how many scans are in each state of STATES."""
-        found = {row[0]: row[1] for row in self._execute("SELECT state, count(*) FROM scans GROUP BY state")}
-        return {state: found.get(state, 0) for state in STATES}
+        counts = {row[0]: row[1] for row in self._execute("SELECT state, count(*) FROM scans GROUP BY state")}
+        return {state: counts.get(state, 0) for state in STATES}
 
     def rows(self, *states: str) -> list[Row]:
         """Return the scans in these states, in the order of addition. If no state is given, return all scans."""
@@ -189,31 +189,31 @@ class Manifest:
 
     def embedded(self) -> list[tuple[Row, dict[str, Any]]]:
         """Return the embedded scans and their facts."""
-        found = self._execute(
+        rows = self._execute(
             "SELECT scans.*, facts FROM scans JOIN maps USING (scan_hash) WHERE state = ? ORDER BY id", (EMBEDDED,)
         )
         with self._naming_file():
-            facts = [parse_json(row["facts"]) for row in found]
-            for each in facts:
-                check_facts(each)
-        return list(zip(self._rows(found), facts, strict=True))
+            facts = [parse_json(row["facts"]) for row in rows]
+            for row_facts in facts:
+                check_facts(row_facts)
+        return list(zip(self._rows(rows), facts, strict=True))
 
     def map_files(self) -> dict[str, tuple[str, int]]:
         """Return SHA-256 and size in bytes of every map file, by the content hash of the scan."""
-        found = self._execute("SELECT scan_hash, sha256, size FROM maps ORDER BY scan_hash")
+        rows = self._execute("SELECT scan_hash, sha256, size FROM maps ORDER BY scan_hash")
         with self._naming_file():
-            return {check_hash(row["scan_hash"]): (str(row["sha256"]), int(row["size"])) for row in found}
+            return {check_hash(row["scan_hash"]): (str(row["sha256"]), int(row["size"])) for row in rows}
 
     def find(self, scan: str) -> list[Row]:
         """Return the scans whose label, path or folder is `scan`. Raises AnatomicalEmbeddingError if no scan fits."""
-        found = self._execute(
+        rows = self._execute(
             "SELECT * FROM scans WHERE scan IN (?1, ?2) OR path IN (?1, ?2)"
             " OR substr(path, 1, length(?2) + 1) IN (?2 || '/', ?2 || '\\') ORDER BY id",
             (scan, str(Path(scan).absolute())),
         )
-        if not found:
+        if not rows:
             raise AnatomicalEmbeddingError(f"{scan}: not in the cohort; list scans by `anatemb cohort status --json`.")
-        return self._rows(found)
+        return self._rows(rows)
 
     def remove(self, rows: Iterable[Row]) -> None:
         """Remove scans from the manifest. The first duplicate of a removed scan gets the state embedded."""
@@ -235,18 +235,18 @@ class Manifest:
         """Remove the entries of map files that no scan uses. Returns the content hashes in these entries."""
         unused = "scan_hash NOT IN (SELECT scan_hash FROM scans WHERE scan_hash IS NOT NULL)"
         with self._transaction():
-            found = self._execute(f"SELECT scan_hash FROM maps WHERE {unused}")
+            rows = self._execute(f"SELECT scan_hash FROM maps WHERE {unused}")
             self._execute(f"DELETE FROM maps WHERE {unused}")
-        return [row["scan_hash"] for row in found]
+        return [row["scan_hash"] for row in rows]
 
     def _upgrade(self) -> None:
         """Write the current format number into the manifest. If the manifest had an older format, all scans that have a
         map get the state "waiting", so that they are embedded again."""
         with self._naming_file():
-            known = int(self.about.get("format", 0))
-        if known > _FORMAT:
+            version = int(self.about.get("format", 0))
+        if version > _FORMAT:
             raise AnatomicalEmbeddingError(f"{self.path}: was written by a newer program; update this program.")
-        if known < _FORMAT:
+        if version < _FORMAT:
             with self._transaction():
                 self._execute(
                     "UPDATE scans SET state = ?, reason = '', scan_hash = NULL WHERE state IN (?, ?)",
@@ -258,9 +258,9 @@ class Manifest:
         with self._naming_file():
             return self._db.execute(command, values).fetchall()
 
-    def _rows(self, found: Iterable[sqlite3.Row]) -> list[Row]:
+    def _rows(self, records: Iterable[sqlite3.Row]) -> list[Row]:
         with self._naming_file():
-            return list(map(Row.of, found))
+            return list(map(Row.of, records))
 
     @contextmanager
     def _naming_file(self) -> Iterator[None]:

@@ -92,8 +92,8 @@ class Search:
 
     def map_of(self, row: Row) -> EmbeddingMap:
         """Load the whole map of an embedded scan. Raises MapError if the map file is missing or damaged."""
-        found = EmbeddingMap.load(self.store.map_path(row.scan_hash))
-        return replace(found, provenance=replace(found.provenance, scan=row.scan))
+        embedding = EmbeddingMap.load(self.store.map_path(row.scan_hash))
+        return replace(embedding, provenance=replace(embedding.provenance, scan=row.scan))
 
     def point(self, query: Query, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
         """Search every scan for the point of a query. Scans with the highest probability come first.
@@ -104,19 +104,19 @@ class Search:
         if query.weights_hash != self.store.manifest.weights_hash:
             raise MapError("the example scan was embedded with other weights than the cohort; use the same weights.")
         hits = list(self.index.nearest(query.coordinates.numpy()))
-        near = [hit for hit in hits if hit.distance_mm <= _FAR_MM]
-        found = [_absent(hit.row) for hit in hits if hit.distance_mm > _FAR_MM]
-        first = self._match(query, near, "coordinates", lambda share: None)
-        order = sorted(range(len(near)), key=lambda n: _order(first[n]))
+        near_hits = [hit for hit in hits if hit.distance_mm <= _FAR_MM]
+        answers = [_absent(hit.row) for hit in hits if hit.distance_mm > _FAR_MM]
+        first = self._match(query, near_hits, "coordinates", lambda share: None)
+        order = sorted(range(len(near_hits)), key=lambda n: _order(first[n]))
         best = order[: refined if query.blocks is not None else 0]
-        better = self._match(query, [near[n] for n in best], "standard", step)
+        better = self._match(query, [near_hits[n] for n in best], "standard", step)
         for n in order[len(best) :]:
-            found.append(first[n] if near[n].distance_mm <= _NEAR_MM else _absent(near[n].row))
-        return sorted([*better, *found], key=_order)
+            answers.append(first[n] if near_hits[n].distance_mm <= _NEAR_MM else _absent(near_hits[n].row))
+        return sorted([*better, *answers], key=_order)
 
     def registered(
         self,
-        found: Sequence[Found],
+        results: Sequence[Found],
         example: MappedScan,
         point_ras: np.ndarray,
         cache: MapCache | None = None,
@@ -127,18 +127,18 @@ class Search:
         The Patient IDs are read from the DICOM files, since the store contains none. If a scan cannot be read, has
         changed, or does not show the patient of the example, its answer stays.
 
-        found: result of `point` for the point (3,) RAS mm of the example. refined: how many answers may be replaced.
+        results: of `point` for the point (3,) RAS mm of the example. refined: how many answers may be replaced.
         """
-        answers = list(found)
-        own = example.map.provenance.scan_hash
-        for number, each in enumerate(answers[:refined]):
-            if each.row.scan_hash != own and each.row.source.patient_id == example.volume.patient_id != "":
-                volume = self.read_volume(each.row)
+        answers = list(results)
+        example_hash = example.map.provenance.scan_hash
+        for number, answer in enumerate(answers[:refined]):
+            if answer.row.scan_hash != example_hash and answer.row.source.patient_id == example.volume.patient_id != "":
+                volume = self.read_volume(answer.row)
                 if volume is None:
                     continue
-                relation = relate(example, MappedScan(volume, self.map_of(each.row)), cache=cache)
+                relation = relate(example, MappedScan(volume, self.map_of(answer.row)), cache=cache)
                 if relation.found_by == BY_REGISTRATION:
-                    answers[number] = _of_match(each.row, relation.points(point_ras[None]))
+                    answers[number] = _of_match(answer.row, relation.points(point_ras[None]))
         return sorted(answers, key=_order)
 
     def _match(self, query: Query, hits: Sequence[Hit], effort: str, step: Step) -> list[Found]:
@@ -162,21 +162,21 @@ class Search:
         """
         query = example.query
         centre = Query(query.weights_hash, query.coordinates[6:].mean(0, keepdim=True), query.sizes[6:7])
-        found = self.point(centre, 0)
-        wanted = [each for each in found if each.status != ABSENT][:refined]
-        for number, each in enumerate(wanted):
-            located = locate({"box": [example]}, self.map_of(each.row))["box"]
-            step((number + 1) / len(wanted))
+        answers = self.point(centre, 0)
+        candidates = [answer for answer in answers if answer.status != ABSENT][:refined]
+        for number, answer in enumerate(candidates):
+            located = locate({"box": [example]}, self.map_of(answer.row))["box"]
+            step((number + 1) / len(candidates))
             if located.status == "absent":
-                found[found.index(each)] = _absent(each.row)
+                answers[answers.index(answer)] = _absent(answer.row)
                 continue
             error = float(np.sqrt(np.square(located.sigma_mm).mean()))
             status = str(decide(located.present, error))
-            found[found.index(each)] = replace(
-                each, status=status, probability=located.present, expected_error_mm=error,
+            answers[answers.index(answer)] = replace(
+                answer, status=status, probability=located.present, expected_error_mm=error,
                 point_ras=located.in_scan(located.box_ras).mean(axis=0), similarity=None,
             )  # fmt: skip
-        return sorted(found, key=_order)
+        return sorted(answers, key=_order)
 
     def words(self, mention: Mention, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
         """Search every scan for the place that `mention` (parsed words) names first.
@@ -193,22 +193,22 @@ class Search:
         atlas = shipped_atlas(self.store.manifest.weights_hash)
         points, middle = _points_in_frame(name, mention, atlas)
         hits = list(self.index.nearest(points))
-        near = [hit for hit in hits if hit.distance_mm <= _FAR_MM]
-        found = [_absent(hit.row) for hit in hits if hit.distance_mm > _FAR_MM]
+        near_hits = [hit for hit in hits if hit.distance_mm <= _FAR_MM]
+        answers = [_absent(hit.row) for hit in hits if hit.distance_mm > _FAR_MM]
         middles = {hit.row.id: hit for hit in self.index.nearest(middle)}
-        near.sort(key=lambda hit: middles[hit.row.id].distance_mm)
-        for number, hit in enumerate(near):
+        near_hits.sort(key=lambda hit: middles[hit.row.id].distance_mm)
+        for number, hit in enumerate(near_hits):
             volume = self.read_volume(hit.row) if number < refined else None
             if volume is not None:
                 place = PlaceFinder(self.map_of(hit.row), volume, atlas).place(name, mention.qualifier)
-                found.append(_of_words(hit.row, place))
-                step((number + 1) / min(len(near), refined))
+                answers.append(_of_words(hit.row, place))
+                step((number + 1) / min(len(near_hits), refined))
             elif hit.distance_mm > _NEAR_WORDS_MM:
-                found.append(_absent(hit.row))
+                answers.append(_absent(hit.row))
             else:
                 point = (hit.cells.cell_to_ras @ [*middles[hit.row.id].cell, 1])[:3]
-                found.append(Found(hit.row, UNCERTAIN, None, None, point))
-        return sorted(found, key=_order)
+                answers.append(Found(hit.row, UNCERTAIN, None, None, point))
+        return sorted(answers, key=_order)
 
     def read_volume(self, row: Row) -> Volume | None:
         """Return the scan of a manifest row; None if the scan cannot be read or has changed since it was embedded."""
@@ -277,10 +277,10 @@ def _error_mm(place: Place) -> float:
     """Estimate the error of the point `place.point_ras`, mm: the chance that the point is wrong, times the mean
     distance from the point to the cells of `place.region`."""
     away = [place.grid.position(place.region, axis) - place.point_ras[axis] for axis in range(3)]
-    distance = np.sqrt(sum(np.square(each) for each in away))
+    distance = np.sqrt(sum(np.square(offsets) for offsets in away))
     weight = np.square(place.region.values)
     return float((1 - place.probability) * (distance * weight).sum() / max(float(weight.sum()), 1e-9))
 
 
-def _order(found: Found) -> tuple[float, float]:
-    return _RANK[found.status], -(found.similarity or 0 if found.probability is None else found.probability)
+def _order(answer: Found) -> tuple[float, float]:
+    return _RANK[answer.status], -(answer.similarity or 0 if answer.probability is None else answer.probability)

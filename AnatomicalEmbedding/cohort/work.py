@@ -87,12 +87,12 @@ def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, An
             )
         if plan.memory_bytes:
             model.budget_bytes = max(plan.memory_bytes - _KEPT_BYTES - volume.voxels.nbytes * 3, 64 * 2**20)
-        found = model.embed(volume)
+        embedding = model.embed(volume)
         # without the name, equal scans give equal files; cohorts do not use the image
-        found = replace(found, provenance=replace(found.provenance, scan=""), image=None)
+        embedding = replace(embedding, provenance=replace(embedding.provenance, scan=""), image=None)
         if not plan.descriptors:
-            found = replace(found, local=None)
-        found.save(path)
+            embedding = replace(embedding, local=None)
+        embedding.save(path)
         facts = make_facts(EmbeddingMap.load(path))
     size, sha256 = path.stat().st_size, file_sha256(path)
     return {"state": EMBEDDED, "scan_hash": scan_hash, "sha256": sha256, "size": size, "facts": facts}
@@ -103,10 +103,10 @@ def _read_facts(path: Path, weights_hash: str) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        found = EmbeddingMap.load(path)
+        embedding = EmbeddingMap.load(path)
     except MapError:
         return None
-    return make_facts(found) if found.provenance.weights_hash == weights_hash else None
+    return make_facts(embedding) if embedding.provenance.weights_hash == weights_hash else None
 
 
 def _check_readable(row: Row, memory_bytes: int) -> None:

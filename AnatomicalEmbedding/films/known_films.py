@@ -48,13 +48,15 @@ class Patient:
         filled = torch.nonzero(self.tissue.values[0, 0] > 0.5).flip(1).numpy()
         return transform_points(self.tissue.grid_to_ras, filled[rng.integers(len(filled), size=count)])
 
-    def counterparts(self, points_ras: np.ndarray, other: Patient, rng: np.random.Generator) -> np.ndarray:
+    def counterparts(self, points_ras: np.ndarray, partner: Patient, rng: np.random.Generator) -> np.ndarray:
         """Return the places (n, 3) of points in the other patient, RAS mm; NaN for points without counterpart."""
-        if self is other:
+        if self is partner:
             return points_ras
-        candidates = other.points(_CANDIDATES, rng)
-        own, theirs = (torch.from_numpy(of).float() for of in (self.to_body(points_ras), other.to_body(candidates)))
-        distance, nearest = torch.cdist(own, theirs).min(1)
+        candidates = partner.points(_CANDIDATES, rng)
+        body, candidate_body = (
+            torch.from_numpy(points).float() for points in (self.to_body(points_ras), partner.to_body(candidates))
+        )
+        distance, nearest = torch.cdist(body, candidate_body).min(1)
         return np.where((distance <= _APART_MM).numpy()[:, None], candidates[nearest.numpy()], np.nan)
 
 
@@ -81,17 +83,17 @@ def calibrate_films(
     reference = Atlas.of(Volume.read(atlas), registering)
 
     volumes = [source.read() for source in scans.values()]
-    cts = [Patient(Tissue.of(each), reference.body_of(each, registering)) for each in volumes]
+    cts = [Patient(Tissue.of(item), reference.body_of(item, registering)) for item in volumes]
     phantoms = [make_phantom(seed, PHANTOM_MM, CHEST_MM) for seed in phantom_seeds]
-    synthetic = [Patient(Tissue.of(each.volume), each.to_body) for each in phantoms]
+    synthetic = [Patient(Tissue.of(item.volume), item.to_body) for item in phantoms]
     pairs = {
         LABELLED: [(a, b) for a in cts for b in cts if a is not b],
-        BENT: [(each, each) for each in cts for _ in range(_SAME)],
+        BENT: [(item, item) for item in cts for _ in range(_SAME)],
         PHANTOMS: list(pairwise(synthetic)),
     }
     trials = {
-        source: film_trials((project_pair(*each, [seed, n]) for n, each in enumerate(of)), model)
-        for seed, (source, of) in enumerate(pairs.items())
+        source: film_trials((project_pair(*item, [seed, n]) for n, item in enumerate(source_pairs)), model)
+        for seed, (source, source_pairs) in enumerate(pairs.items())
     }
     expected = 2 * sum(map(len, pairs.values()))
     return learn(model, trials, expected, {"scans": list(scans), "skipped": skipped}, progress, _find)
@@ -113,17 +115,18 @@ class KnownFilms:
     second_ras: np.ndarray
 
 
-def project_pair(one: Patient, other: Patient, seed: Sequence[int]) -> KnownFilms:
+def project_pair(patient: Patient, partner: Patient, seed: Sequence[int]) -> KnownFilms:
     """Make films of two patients, or two films of one patient, and random points that both patients have."""
     rng = np.random.default_rng(seed)
-    beams = random_beam(one.tissue, rng), random_beam(other.tissue, rng)
+    beams = random_beam(patient.tissue, rng), random_beam(partner.tissue, rng)
     first, second = (
-        film_of(each.tissue, beam, "film", rng, _PIXEL_MM) for each, beam in zip((one, other), beams, strict=True)
+        film_of(tissue, beam, "film", rng, _PIXEL_MM)
+        for tissue, beam in zip((patient.tissue, partner.tissue), beams, strict=True)
     )
-    points = one.points(_POINTS, rng)
-    truth = one.counterparts(points, other, rng)
-    known = np.isfinite(truth).all(axis=1)
-    places = beams[0].to_film(points[known]), beams[1].to_film(truth[known])
+    points = patient.points(_POINTS, rng)
+    truth = patient.counterparts(points, partner, rng)
+    is_known = np.isfinite(truth).all(axis=1)
+    places = beams[0].to_film(points[is_known]), beams[1].to_film(truth[is_known])
     return KnownFilms((first, second, cut_film(second, rng)), *places)
 
 
@@ -131,10 +134,10 @@ def film_trials(pairs: Iterable[KnownFilms], model: Model) -> Iterator[Trial]:
     """Yield for each pair a trial with the whole second film, and one with the cut film."""
     for pair in pairs:
         template, *targets = map(model.embed, pair.films)
-        shown = pair.films[0].contains(pair.first_ras) & template.in_body(pair.first_ras)
-        first, second = pair.first_ras[shown], pair.second_ras[shown]
+        visible = pair.films[0].contains(pair.first_ras) & template.in_body(pair.first_ras)
+        first, second = pair.first_ras[visible], pair.second_ras[visible]
         for target, is_whole in zip(targets, (True, False), strict=True):
             inside = np.array([target.in_body(second + np.array((0, 0, z))) for z in (-_NEAR_MM, 0, _NEAR_MM)])
             clear = inside.all(axis=0) | ~inside.any(axis=0)
-            found = np.where(inside[1][:, None], second, np.nan)
-            yield Trial(template, first[clear], target, found[clear], is_whole, (LANDMARK,) * int(clear.sum()))
+            places = np.where(inside[1][:, None], second, np.nan)
+            yield Trial(template, first[clear], target, places[clear], is_whole, (LANDMARK,) * int(clear.sum()))

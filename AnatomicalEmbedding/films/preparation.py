@@ -56,17 +56,17 @@ class Atlas:
     def to_body(self, points_ras: np.ndarray) -> np.ndarray:
         """Convert RAS mm of the atlas (n, 3) to body coordinates; outside the atlas, its frame is continued."""
         voxels = transform_points(np.linalg.inv(self.scan.grid_to_ras), points_ras)
-        held = np.clip(voxels, 0, np.array(self.scan.hu.shape[::-1]) - 1.0)
-        beyond = (voxels - held) * np.diag(self.scan.grid_to_ras)[:3] * self.scan.frame.scale
-        at = torch.from_numpy(held.astype(np.float32)).view(1, 1, -1, 3)
-        return body_coordinates(self.scan, at).view(-1, 3).numpy() + beyond
+        clipped = np.clip(voxels, 0, np.array(self.scan.hu.shape[::-1]) - 1.0)
+        beyond = (voxels - clipped) * np.diag(self.scan.grid_to_ras)[:3] * self.scan.frame.scale
+        positions = torch.from_numpy(clipped.astype(np.float32)).view(1, 1, -1, 3)
+        return body_coordinates(self.scan, positions).view(-1, 3).numpy() + beyond
 
     def body_of(self, volume: Volume, model: Model) -> ToBody:
         """Register a CT with the atlas. Returns the function from its RAS mm (n, 3) to body coordinates."""
         if volume.path == self.volume.path:
             return self.to_body
-        found = register((model.embed(volume), self.embedding), (volume, self.volume))
-        return lambda points: self.to_body(found.transform_points(points))
+        registration = register((model.embed(volume), self.embedding), (volume, self.volume))
+        return lambda points: self.to_body(registration.transform_points(points))
 
 
 def prepare_films(
@@ -138,8 +138,8 @@ def save_films(
     for number, file in enumerate(files):
         rng = np.random.default_rng([number, len(file.stem), *file.stem.encode()])
         beam = random_beam(tissue, rng)
-        shown, pasted = vary_film(film_of(tissue, beam, file.stem, rng), rng)
-        prepare_film(pasted, shown, spacing_mm, origin, partial(ray_means, tissue, body, beam)).save(file)
+        exposed, pasted = vary_film(film_of(tissue, beam, file.stem, rng), rng)
+        prepare_film(pasted, exposed, spacing_mm, origin, partial(ray_means, tissue, body, beam)).save(file)
 
 
 def body_grid(tissue: Tissue, to_body: ToBody) -> tuple[torch.Tensor, np.ndarray]:
@@ -167,8 +167,8 @@ def ray_means(
     coordinate = read_volume(*body, places)
     length = (weight.sum(0) * step).numpy()
     mean = ((coordinate * weight).sum(1) / weight.sum(0).clamp_min(1e-6)).numpy().T
-    held = length > _LEAST_MM
-    affine, _ = robust_affine(film_ras[held], mean[held])
-    mean = np.where(held[:, None], mean, apply_affine(affine, film_ras))
+    is_long = length > _LEAST_MM
+    affine, _ = robust_affine(film_ras[is_long], mean[is_long])
+    mean = np.where(is_long[:, None], mean, apply_affine(affine, film_ras))
     mean[:, 1] = film_ras[:, 1]
     return mean, length

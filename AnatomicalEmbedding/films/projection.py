@@ -57,8 +57,8 @@ class Beam:
         """Project points (n, 3), RAS mm of the CT, to the film. Returns (n, 3) RAS mm of the film; A is 0."""
         turned = (np.asarray(points_ras) - self.middle_ras) @ self.turn.T
         share = (self.film_a - self.source[1]) / (turned[:, 1] - self.source[1])
-        found = self.source + share[:, None] * (turned - self.source)
-        return np.column_stack([found[:, 0] - self.centre[0], np.zeros(len(found)), found[:, 2] - self.centre[1]])
+        places = self.source + share[:, None] * (turned - self.source)
+        return np.column_stack([places[:, 0] - self.centre[0], np.zeros(len(places)), places[:, 2] - self.centre[1]])
 
     def at_depth(self, film_ras: np.ndarray, depth_mm: np.ndarray) -> np.ndarray:
         """Return the points on the rays of film places.
@@ -120,8 +120,8 @@ def read_volume(values: torch.Tensor, grid_to_ras: np.ndarray, places_ras: np.nd
     """Interpolate values (1, c, k, j, i) at places (d, n, 3) RAS mm; 0 outside. Returns (c, d, n)."""
     size = np.array(values.shape[:1:-1])
     index = transform_points(np.linalg.inv(grid_to_ras), places_ras.reshape(-1, 3)).reshape(places_ras.shape)
-    at = torch.from_numpy(((index + 0.5) * (2 / size) - 1).astype(np.float32))[None, None]
-    return F.grid_sample(values, at, align_corners=False)[0, :, 0]
+    positions = torch.from_numpy(((index + 0.5) * (2 / size) - 1).astype(np.float32))[None, None]
+    return F.grid_sample(values, positions, align_corners=False)[0, :, 0]
 
 
 def straight_beam(tissue: Tissue) -> Beam:
@@ -160,8 +160,8 @@ def film_of(
     water, bone = tissue.lengths(beam, places).view(2, rows, columns)
     grey = expose(water, bone, rng or np.random.default_rng(0), pixel_mm, rng is None)
     # no ray through the CT: the CT ends there, and a film would show tissue that is unknown
-    shown = _shown(water, rng, pixel_mm)
-    grey = np.where(shown, grey, 0.0).astype(np.float32)
+    exposed = _shown(water, rng, pixel_mm)
+    grey = np.where(exposed, grey, 0.0).astype(np.float32)
     return Volume(grey[None], matrix, name, is_projection=True)
 
 
@@ -173,15 +173,15 @@ def _shown(water: torch.Tensor, rng: np.random.Generator | None, pixel_mm: float
     """Return the mask (j, i) of a film that is not collimated. Rows that the CT does not fill are left out."""
     filled = (water > 20.0).float().mean(1).numpy()
     rows = np.flatnonzero(filled > 0.5 * np.quantile(filled, 0.9))
-    shown = np.zeros(tuple(water.shape), dtype=bool)
-    first, last, left, right = rows[0], rows[-1] + 1, 0, water.shape[1]
+    exposed = np.zeros(tuple(water.shape), dtype=bool)
+    first, last, start, end = rows[0], rows[-1] + 1, 0, water.shape[1]
     if rng is not None:
-        height, width = last - first, right - left
+        height, width = last - first, end - start
         top, bottom = (int(n) for n in rng.uniform(0, 0.12, 2) * height)
         before, after = (int(n) for n in rng.uniform(0, 0.1, 2) * width)
-        first, last, left, right = first + top, last - bottom, left + before, right - after
-    shown[first:last, left:right] = True
-    return shown
+        first, last, start, end = first + top, last - bottom, start + before, end - after
+    exposed[first:last, start:end] = True
+    return exposed
 
 
 def expose(
@@ -195,7 +195,9 @@ def expose(
     share = float(_ENERGIES[0] if plain else rng.uniform(0.2, 0.7))
     bone_weight = 1.0 if plain else rng.uniform(0.7, 2.2)
     energies = zip((share, 1 - share), (thin, thick), strict=True)
-    primary = sum(s * torch.exp(-(of[0] * water + of[1] * bone_weight * bone)) for s, of in energies)
+    primary = sum(
+        s * torch.exp(-(attenuation[0] * water + attenuation[1] * bone_weight * bone)) for s, attenuation in energies
+    )
     scatter = 0.4 if plain else rng.uniform(0.0, 1.5)
     reach = max(round((30.0 if plain else rng.uniform(15.0, 60.0)) / pixel_mm), 1)
     light = primary + scatter * _blurred(_blurred(primary, reach), reach)
@@ -221,10 +223,10 @@ def cut_film(film: Volume, rng: np.random.Generator) -> Volume:
     exposed = film.voxels[0] > 0
     first, last = [], []
     for axis in (0, 1):
-        shown = np.flatnonzero(exposed.any(axis=1 - axis))
-        length = round(len(shown) * (1 - (1 - _LEAST_SHARE) * rng.random() ** 2))
-        length = min(max(length, int(_LEAST_MM / film.spacing[0])), len(shown))
-        first.append(shown[0] + int(rng.integers(len(shown) - length + 1)))
+        places = np.flatnonzero(exposed.any(axis=1 - axis))
+        length = round(len(places) * (1 - (1 - _LEAST_SHARE) * rng.random() ** 2))
+        length = min(max(length, int(_LEAST_MM / film.spacing[0])), len(places))
+        first.append(places[0] + int(rng.integers(len(places) - length + 1)))
         last.append(first[-1] + length)
     margin = (rng.uniform(0, _MARGIN_MM, (2, 2)) / film.spacing[0]).astype(int)
     part = film.voxels[0, first[0] : last[0], first[1] : last[1]]
@@ -252,9 +254,9 @@ def vary_film(film: Volume, rng: np.random.Generator) -> tuple[Volume, Volume]:
     for image, most in ((grey, _MARKERS), (around, 2 * _MARKERS * (rng.random() < 0.3))):
         for _ in range(rng.integers(most + 1)):
             _mark(image, rng)
-    shown = np.where(exposed, grey.clamp(0, 1).numpy() * (_BRIGHTEST - 1) + 1, 0.0)
-    pasted = np.where(exposed, shown, around.clamp(0, 1).numpy() * _BRIGHTEST)
-    first, second = (replace(film, voxels=of.astype(np.float32)[None]) for of in (shown, pasted))
+    voxels = np.where(exposed, grey.clamp(0, 1).numpy() * (_BRIGHTEST - 1) + 1, 0.0)
+    pasted = np.where(exposed, voxels, around.clamp(0, 1).numpy() * _BRIGHTEST)
+    first, second = (replace(film, voxels=values.astype(np.float32)[None]) for values in (voxels, pasted))
     return first, second
 
 

@@ -74,25 +74,32 @@ def match_grid(
         lattice, index, points, below = _grid(fixed, depth, step)
         if len(points) >= _ENOUGH:
             break
-    found = match(fixed, points, moving)
-    kept, trust = _trust(found)
-    height_known = np.full(len(points), True) if found.status is None else found.levels == ""
-    sure = kept & height_known
-    alike = float((found.score[sure] >= SAME_TISSUE).sum()) / max(int(sure.sum()), 1)
-    kept = kept if uncertain_levels else sure
+    matches = match(fixed, points, moving)
+    chosen, trust = _trust(matches)
+    height_known = np.full(len(points), True) if matches.status is None else matches.levels == ""
+    sure = chosen & height_known
+    alike = float((matches.score[sure] >= SAME_TISSUE).sum()) / max(int(sure.sum()), 1)
+    chosen = chosen if uncertain_levels else sure
     return GridMatches(
-        lattice, index[kept], points[kept], found.points_ras[kept], trust[kept], below[kept], len(points), alike,
-        height_known[kept],
-    )  # fmt: skip
+        lattice,
+        index[chosen],
+        points[chosen],
+        matches.points_ras[chosen],
+        trust[chosen],
+        below[chosen],
+        len(points),
+        alike,
+        height_known[chosen],
+    )
 
 
-def _trust(found: Matches) -> tuple[np.ndarray, np.ndarray]:
+def _trust(matches: Matches) -> tuple[np.ndarray, np.ndarray]:
     """Choose the matches that the fit uses, (n,) bool. Also returns the weight of every match, (n,)."""
-    if found.status is None:
-        return found.score >= _LEAST_SCORE, found.score
-    sure = (found.present >= _LEAST_PRESENT) & (found.probability >= _LEAST_PROBABILITY)
-    sure &= found.expected_error_mm <= _LARGEST_ERROR_MM
-    return sure, found.score**2 / np.maximum(found.expected_error_mm, 1.0)
+    if matches.status is None:
+        return matches.score >= _LEAST_SCORE, matches.score
+    sure = (matches.present >= _LEAST_PRESENT) & (matches.probability >= _LEAST_PROBABILITY)
+    sure &= matches.expected_error_mm <= _LARGEST_ERROR_MM
+    return sure, matches.score**2 / np.maximum(matches.expected_error_mm, 1.0)
 
 
 def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
@@ -102,17 +109,17 @@ def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
 
     Raises AnatomicalEmbeddingError if there are too few matches.
     """
-    known = np.broadcast_to(matches.height_known, len(matches.fixed_ras))
-    if known.sum() < _FEWEST[kind]:
+    height_known = np.broadcast_to(matches.height_known, len(matches.fixed_ras))
+    if height_known.sum() < _FEWEST[kind]:
         raise AnatomicalEmbeddingError(
-            f"only {known.sum()} of {matches.tried} points of the fixed scan were found in the moving scan; "
+            f"only {height_known.sum()} of {matches.tried} points of the fixed scan were found in the moving scan; "
             "choose two scans that have more of the body in common."
         )
-    fit = _rigid(matches.fixed_ras[known], matches.moving_ras[known], matches.depth_mm[known])
+    fit = _rigid(matches.fixed_ras[height_known], matches.moving_ras[height_known], matches.depth_mm[height_known])
     goal = matches.moving_ras.copy()
     for _ in range(_ROUNDS):
         moved = transform_points(fit, matches.fixed_ras)
-        goal[~known, 2] = moved[~known, 2]
+        goal[~height_known, 2] = moved[~height_known, 2]
         error = np.linalg.norm(moved - goal, axis=1)
         weight = matches.depth_mm * np.minimum(1.0, _HUBER * np.median(error) / np.maximum(error, 1e-6))
         if kind == RIGID:
@@ -128,10 +135,10 @@ def _grid(fixed: EmbeddingMap, depth: np.ndarray, step_mm: float) -> tuple[Latti
     low, high = fixed.body_bounds_ras
     lattice = Lattice.within(low, high, step_mm)
     points = lattice.points_ras()
-    kept = fixed.in_body(points) & fixed.contains(points)
-    index = np.column_stack(np.unravel_index(np.flatnonzero(kept), lattice.shape)[::-1])
-    i, j, k = np.rint(transform_points(fixed.ras_to_cell, points[kept])).astype(int).T
-    return lattice, index, points[kept], depth[k, j, i]
+    usable = fixed.in_body(points) & fixed.contains(points)
+    index = np.column_stack(np.unravel_index(np.flatnonzero(usable), lattice.shape)[::-1])
+    i, j, k = np.rint(transform_points(fixed.ras_to_cell, points[usable])).astype(int).T
+    return lattice, index, points[usable], depth[k, j, i]
 
 
 def _depth_mm(fixed: EmbeddingMap) -> np.ndarray:
@@ -149,9 +156,9 @@ def _affine(source: np.ndarray, target: np.ndarray, weight: np.ndarray, doubt_mm
     standard deviation of the points along an axis is `doubt_mm`, points and prior have the same weight there.
     """
     middles, spread = _moments(source, target, weight)
-    own = _moments(source, source, weight)[1]
+    source_moments = _moments(source, source, weight)[1]
     pull = max(doubt_mm, _LEAST_DOUBT_MM) ** 2
-    return _about(middles, (spread + pull * _turn(spread)) @ np.linalg.inv(own + pull * np.eye(3)))
+    return _about(middles, (spread + pull * _turn(spread)) @ np.linalg.inv(source_moments + pull * np.eye(3)))
 
 
 def _rigid(source: np.ndarray, target: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -94,27 +94,27 @@ class Picture:
         return cls(grid.hu.clamp(*HU), points, nodes, nodes.in_body(embedding))
 
 
-def evidence_at_nodes(fixed: Picture, moving: Picture, found: Places) -> torch.Tensor:
+def evidence_at_nodes(fixed: Picture, moving: Picture, nodes: Places) -> torch.Tensor:
     """Compute the evidence of the answers at the nodes of the fixed scan, (len(STORED), k, j, i)."""
-    places = F.interpolate(found.places[None], scale_factor=_POOLED, mode="trilinear", align_corners=False)[0]
+    places = F.interpolate(nodes.places[None], scale_factor=_POOLED, mode="trilinear", align_corners=False)[0]
     low, spacing = (
-        torch.tensor(each).view(3, 1, 1, 1) for each in (moving.points.origin_ras, moving.points.spacing_mm)
+        torch.tensor(triple).view(3, 1, 1, 1) for triple in (moving.points.origin_ras, moving.points.spacing_mm)
     )
     index = (places - low) / spacing
-    seen = ((index >= -0.5) & (index <= torch.tensor(moving.points.size).view(3, 1, 1, 1) - 0.5)).all(0)
-    a, b = fixed.hu, torch.where(seen, read_at(moving.hu[None], moving.points, places)[0], fixed.hu)
-    small = F.avg_pool3d(windowed(torch.stack([a, b, a * a, b * b, a * b, seen.float()])[None]), _POOLED)
+    inside = ((index >= -0.5) & (index <= torch.tensor(moving.points.size).view(3, 1, 1, 1) - 0.5)).all(0)
+    a, b = fixed.hu, torch.where(inside, read_at(moving.hu[None], moving.points, places)[0], fixed.hu)
+    small = F.avg_pool3d(windowed(torch.stack([a, b, a * a, b * b, a * b, inside.float()])[None]), _POOLED)
     wide = windowed(small)[0]
     small = small[0]
-    change, wide_change = ((each[1] - each[0]) / 100 for each in (small, wide))
+    change, wide_change = ((means[1] - means[0]) / 100 for means in (small, wide))
     texture = (small[2] - small[0].square()).clamp_min(1.0).log10() / 2
     values = (_correlation(small), _correlation(wide), texture, change - wide_change)
-    return torch.stack([*values, *found.doubts, 1 - small[5]])
+    return torch.stack([*values, *nodes.doubts, 1 - small[5]])
 
 
-def _slopes(found: Places) -> torch.Tensor:
+def _slopes(nodes: Places) -> torch.Tensor:
     """Compute how the answers change along R, A and S, per mm: (k, j, i, 3, 3)."""
-    slopes = [torch.gradient(found.places, spacing=mm, dim=3 - n)[0] for n, mm in enumerate(found.lattice.spacing_mm)]
+    slopes = [torch.gradient(nodes.places, spacing=mm, dim=3 - n)[0] for n, mm in enumerate(nodes.lattice.spacing_mm)]
     return torch.stack(slopes).permute(2, 3, 4, 0, 1)
 
 
@@ -127,7 +127,7 @@ def _correlation(moments: torch.Tensor) -> torch.Tensor:
 
 def check_matches(matches: Sequence[GridMatches]) -> None:
     """Raise NotSamePatientError if there are too few matches to register the scans."""
-    if min(len(each.fixed_ras) for each in matches) < _FEWEST_MATCHES:
+    if min(len(direction.fixed_ras) for direction in matches) < _FEWEST_MATCHES:
         raise _refusal("too few places of one scan are found in the other scan")
 
 
@@ -157,14 +157,16 @@ def measure(
         raise _refusal("they have too little of the body in common")
 
     def similarity(parts: Sequence[torch.Tensor]) -> float:
-        return float(torch.cat([values[_SIMILARITY][at] for values, at in zip(evidence, parts, strict=True)]).median())
+        return float(
+            torch.cat([values[_SIMILARITY][part] for values, part in zip(evidence, parts, strict=True)]).median()
+        )
 
-    found = {"alike": max(each.alike for each in matches), "similarity": similarity(compared)}
+    measures = {"alike": max(each.alike for each in matches), "similarity": similarity(compared)}
     if sum(map(torch.count_nonzero, bones)) >= _FEWEST_IN_BONE:
         stretches = zip(*map(_stretches, nodes, bones), strict=True)
-        stretch, wide = (float(torch.cat(both).median()) for both in stretches)
-        found |= {"bone_similarity": similarity(bones), "stretch": stretch, "wide_stretch": wide}
-    return found
+        stretch, wide = (float(torch.cat(stretch_parts).median()) for stretch_parts in stretches)
+        measures |= {"bone_similarity": similarity(bones), "stretch": stretch, "wide_stretch": wide}
+    return measures
 
 
 def support(measured: Mapping[str, float]) -> float:
@@ -189,7 +191,7 @@ def _stretches(places: Places, bone: torch.Tensor) -> tuple[torch.Tensor, torch.
     counted = bone.float()[None]
     mean = windowed(torch.cat([slopes * counted, counted])[None])[0]
     around = mean[:-1] / mean[-1:].clamp_min(1e-6)
-    small, wide = (torch.linalg.svdvals(each[:, bone].T.reshape(-1, 3, 3)) for each in (slopes, around))
+    small, wide = (torch.linalg.svdvals(gradient[:, bone].T.reshape(-1, 3, 3)) for gradient in (slopes, around))
     return small[:, 0] - small[:, 2], wide[:, 0] - wide[:, 2]
 
 

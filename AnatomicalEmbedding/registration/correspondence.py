@@ -93,8 +93,8 @@ class Direction:
     def at(self, points_ras: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the answers (n, 3) RAS mm at points (n, 3) RAS mm, and their evidence (n, len(STORED))."""
         index = (points_ras - self.lattice.origin_ras) / self.lattice.spacing_mm
-        read = read_rows(self._rows, self.values.shape[1:], torch.from_numpy(index)).double().numpy()
-        return transform_points(self.affine, points_ras) + read[:, :3], read[:, 3:]
+        values = read_rows(self._rows, self.values.shape[1:], torch.from_numpy(index)).double().numpy()
+        return transform_points(self.affine, points_ras) + values[:, :3], values[:, 3:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,16 +126,18 @@ class Correspondence:
         score = np.clip(evidence[:, EVIDENCE.index("similarity")], 0, 1)
         if not len(places):
             return Matches(places, score)
-        present, within, near, error = calibration().forests[FOREST].predict(evidence).T
+        present, within, near_20, error = calibration().forests[FOREST].predict(evidence).T
         outside = evidence[:, EVIDENCE.index("edge")] < 0
-        present, within, near = (np.where(outside, 0.0, share) for share in (present, within, near))
+        present, within, near_20 = (np.where(outside, 0.0, share) for share in (present, within, near_20))
         expected = _REAL * error / np.maximum(present, _LEAST_PRESENT) + self._unknown_mm(points_ras, present)
         rare = 1 / (present + (1 - present) * _RARE)
-        stated, within, near = (np.clip(share * rare, 1 - _HIGHEST, _HIGHEST) for share in (present, within, near))
+        stated, within, near_20 = (
+            np.clip(share * rare, 1 - _HIGHEST, _HIGHEST) for share in (present, within, near_20)
+        )
         levels = np.full(len(places), "", dtype="<U10")
         status = decide(present, expected)
         status[(status == ABSENT) & ~outside] = UNCERTAIN  # the target shows the place, but its tissue has changed
-        return Matches(places, score, status, expected, within, near, stated, evidence, levels)
+        return Matches(places, score, status, expected, within, near_20, stated, evidence, levels)
 
     def _unknown_mm(self, points_ras: np.ndarray, present: np.ndarray) -> np.ndarray:
         """Estimate what is not known about points (N, 3) RAS mm in changed tissue, (N,) mm, from their depth in it.
@@ -153,8 +155,8 @@ class Correspondence:
                 break
             places, stored = self.forward.at(around)
             evidence = np.column_stack([stored, self.backward.edge_mm(places)]).astype(np.float32)
-            same = calibration().forests[FOREST].predict(evidence)[:, 0].reshape(len(changed), -1).mean(axis=1)
-            lost[changed] *= 1 - same
+            unchanged = calibration().forests[FOREST].predict(evidence)[:, 0].reshape(len(changed), -1).mean(axis=1)
+            lost[changed] *= 1 - unchanged
             unknown[changed] += lost[changed] * _SHELL_MM
         return _DEPTH * unknown
 
@@ -177,28 +179,28 @@ class Correspondence:
     def save(self, path: str | Path) -> None:
         """Write a .safetensors file, complete or not at all. Raises MapError if the file cannot be written."""
         tensors: dict[str, torch.Tensor] = {}
-        about: dict[str, Any] = {"format_version": FORMAT_VERSION}
+        metadata: dict[str, Any] = {"format_version": FORMAT_VERSION}
         for name, part in vars(self).items():
             matrices = np.stack([part.scan_to_ras, part.affine])
             tensors |= {f"{name}.matrices": torch.from_numpy(matrices), f"{name}.values": part.values}
-            about[name] = [part.scan_hash, part.scan_shape, part.lattice.origin_ras, part.lattice.spacing_mm]
-        write_tensor_file(path, tensors, {_METADATA_KEY: json.dumps(about)}, MapError)
+            metadata[name] = [part.scan_hash, part.scan_shape, part.lattice.origin_ras, part.lattice.spacing_mm]
+        write_tensor_file(path, tensors, {_METADATA_KEY: json.dumps(metadata)}, MapError)
 
     @classmethod
     def load(cls, path: str | Path) -> Correspondence:
         """Read a file written by `save`. Raises MapError if the file is missing, damaged or of another version."""
         try:
-            about, tensors = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
-            return cls(**{name: _read(name, about[name], tensors) for name in ("forward", "backward")})
+            metadata, tensors = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
+            return cls(**{name: _read(name, metadata[name], tensors) for name in ("forward", "backward")})
         except (*DAMAGED, NewerFormatError):
             raise MapError(
                 f"{path}: is missing, damaged, or was written by another version; pair the two scans again."
             ) from None
 
 
-def _read(key: str, about: list[Any], tensors: dict[str, torch.Tensor]) -> Direction:
-    """Read and check one direction. about: as `Correspondence.save` writes it."""
-    scan_hash, shape, origin, spacing = about
+def _read(key: str, entry: list[Any], tensors: dict[str, torch.Tensor]) -> Direction:
+    """Read and check one direction. entry: as `Correspondence.save` writes it."""
+    scan_hash, shape, origin, spacing = entry
     matrices, values = tensors[f"{key}.matrices"], tensors[f"{key}.values"]
     check_size(matrices, (2, 4, 4), torch.float64)
     check_matrices(torch.eye(4, dtype=torch.float64)[None], matrices[:1])
@@ -239,9 +241,9 @@ def pair(
         MapError: the maps were made with different weights, or a scan shows no body.
         CancelledError: `cancelled` returned True.
     """
-    found, measured = register_both_ways((template, target), (template_map, target_map), progress, cancelled)
+    directions, measured = register_both_ways((template, target), (template_map, target_map), progress, cancelled)
     check_measures(measured)
-    return found
+    return directions
 
 
 def register_both_ways(
@@ -269,12 +271,12 @@ def register_both_ways(
         for each, volume in zip(matches, volumes, strict=True):
             step(0.1, "fitting")
             coarse.append(Coarse.of(each, volume))
-        found = join_directions(coarse, volumes, maps, threads, step)
+        places = join_directions(coarse, volumes, maps, threads, step)
         step(0.8, "measuring the agreement")
         pictures = list(threads.map(Picture.of, volumes, maps))
-        nodes = [each.on(picture.nodes) for each, picture in zip(found, pictures, strict=True)]
+        nodes = [each.on(picture.nodes) for each, picture in zip(places, pictures, strict=True)]
         evidence = list(threads.map(evidence_at_nodes, pictures, pictures[::-1], nodes))
     measured = measure(matches, evidence, pictures, nodes)
     step(1.0, "done")
-    both = (Direction.of(maps[n], coarse[n].affine, nodes[n], evidence[n]) for n in range(2))
-    return Correspondence(*both), measured
+    pair_of_directions = (Direction.of(maps[n], coarse[n].affine, nodes[n], evidence[n]) for n in range(2))
+    return Correspondence(*pair_of_directions), measured

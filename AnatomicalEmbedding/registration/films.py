@@ -154,11 +154,13 @@ def _align_coordinates(template: EmbeddingMap, target: EmbeddingMap) -> np.ndarr
     Returns the matrix (4, 4) from RAS mm of the template to RAS mm of the target.
     """
     plane = [0, 2]
-    (one, _), (other, _) = (robust_affine(*(of[:, plane] for of in cell_points(film))) for film in (template, target))
-    back = np.linalg.pinv(other[:2])
+    (template_fit, _), (target_fit, _) = (
+        robust_affine(*(values[:, plane] for values in cell_points(film))) for film in (template, target)
+    )
+    inverse = np.linalg.pinv(target_fit[:2])
     matrix = np.eye(4)
-    matrix[np.ix_(plane, plane)] = (one[:2] @ back).T
-    matrix[plane, 3] = (one[2] - other[2]) @ back
+    matrix[np.ix_(plane, plane)] = (template_fit[:2] @ inverse).T
+    matrix[plane, 3] = (template_fit[2] - target_fit[2]) @ inverse
     return matrix
 
 
@@ -166,28 +168,28 @@ def _align_coordinates(template: EmbeddingMap, target: EmbeddingMap) -> np.ndarr
 class _Plane:
     """Vectors on a grid of places of a film. Two places are compared by the scalar product of their vectors.
 
-    vectors: (c, k, i). shown: (k, i), 1.0 in the body, else 0.0. first_ras: (3,) mm, place (0, 0). step_mm: distance of
+    vectors: (c, k, i). body: (k, i), 1.0 in the body, else 0.0. first_ras: (3,) mm, place (0, 0). step_mm: distance of
     neighbouring places along R and S.
     """
 
     vectors: torch.Tensor
-    shown: torch.Tensor
+    body: torch.Tensor
     first_ras: np.ndarray
     step_mm: float
 
     def lattice(self, every: int = 1) -> Lattice:
         """Return a grid of each `every`-th place."""
-        rows, columns = (-(-n // every) for n in self.shown.shape)
+        rows, columns = (-(-n // every) for n in self.body.shape)
         return Lattice(tuple(self.first_ras.tolist()), (self.step_mm * every,) * 3, (columns, 1, rows))
 
     def read(self, places_ras: np.ndarray, shape: torch.Size) -> torch.Tensor:
         """Return the vectors at places (n, 3) RAS mm, and 1.0 if they are shown: (c + 1, *shape); 0 elsewhere."""
-        at = torch.from_numpy((places_ras - self.first_ras)[:, [0, 2]] / self.step_mm).float()
-        at = (at + 0.5) * (2 / torch.tensor(self.shown.shape[::-1])) - 1
-        grid = torch.cat([self.vectors, self.shown[None]])[None]
-        found = F.grid_sample(grid, at.view(1, *shape, 2), align_corners=False)[0]
-        shown = (found[-1:] > 0.5).float()
-        return torch.cat([found[:-1] * shown, shown])
+        positions = torch.from_numpy((places_ras - self.first_ras)[:, [0, 2]] / self.step_mm).float()
+        positions = (positions + 0.5) * (2 / torch.tensor(self.body.shape[::-1])) - 1
+        grid = torch.cat([self.vectors, self.body[None]])[None]
+        samples = F.grid_sample(grid, positions.view(1, *shape, 2), align_corners=False)[0]
+        inside = (samples[-1:] > 0.5).float()
+        return torch.cat([samples[:-1] * inside, inside])
 
 
 def _descriptor_plane(film: EmbeddingMap) -> _Plane:
@@ -206,9 +208,9 @@ def _edge_plane(film: EmbeddingMap) -> _Plane:
     vectors = gradient / (gradient.norm(dim=0) + _FLAT)
     body = film.body[:, 0].float()
     share = vectors.shape[-1] / body.shape[-1]  # places in a cell, along R and S
-    shown = F.interpolate(body[None, None], scale_factor=share)[0, 0]
+    body_share = F.interpolate(body[None, None], scale_factor=share)[0, 0]
     cells = np.array([[(1 / share - 1) / 2, film.body.shape[1] // 2, (1 / share - 1) / 2]])
-    return _Plane(vectors, shown, transform_points(film.cell_to_ras, cells)[0], float(film.cell_mm[0]) / share)
+    return _Plane(vectors, body_share, transform_points(film.cell_to_ras, cells)[0], float(film.cell_mm[0]) / share)
 
 
 def _compare(
@@ -222,35 +224,35 @@ def _compare(
 
     Raises AnatomicalEmbeddingError if the target shows no place of the template.
     """
-    seen, lattice = template.shown, template.lattice(every)
-    rows, columns = seen.shape
+    template_shown, lattice = template.body, template.lattice(every)
+    rows, columns = template_shown.shape
     step_mm = lattice.spacing_mm[0]
 
     # the target's vectors, moved onto the template
     whole = template.lattice()
     places = whole.points_ras()
-    there = transform_points(start.affine, places) + start.field.on(whole).flatten(1).T.numpy()
-    moved = F.pad(target.read(there, seen.shape), (reach * every,) * 4)
+    moved_places = transform_points(start.affine, places) + start.field.on(whole).flatten(1).T.numpy()
+    moved = F.pad(target.read(moved_places, template_shown.shape), (reach * every,) * 4)
 
     shifts = list(product(range(2 * reach + 1), repeat=2))  # along k and i
     starts = [(k * every, i * every) for k, i in shifts]
     parts = [moved[:, k : k + rows, i : i + columns] for k, i in starts]
-    held = torch.stack([part[-1] for part in parts]) * seen
-    alike = torch.stack([(template.vectors * part[:-1]).sum(0) for part in parts]) * held
+    target_shown = torch.stack([part[-1] for part in parts]) * template_shown
+    alike = torch.stack([(template.vectors * part[:-1]).sum(0) for part in parts]) * target_shown
     down, across = (_block_weights(n, every, block_mm / template.step_mm) for n in (rows, columns))
-    alike, share, most = (down @ each @ across.T for each in (alike, held, seen))
+    alike, share, most = (down @ values @ across.T for values in (alike, target_shown, template_shown))
     score = (1 + _UNSEEN) * alike / (share + _UNSEEN * most).clamp_min(1e-6)
-    score = score.masked_fill(held[:, ::every, ::every] == 0, -torch.inf).flatten(1).T
-    shown = (share[len(shifts) // 2] > _SHOWN * most).flatten()  # where `start` leads, without a shift
-    kept = torch.nonzero(torch.isfinite(score).any(1) & shown).flatten()
-    if not len(kept):
+    score = score.masked_fill(target_shown[:, ::every, ::every] == 0, -torch.inf).flatten(1).T
+    overlaps = (share[len(shifts) // 2] > _SHOWN * most).flatten()  # where `start` leads, without a shift
+    usable = torch.nonzero(torch.isfinite(score).any(1) & overlaps).flatten()
+    if not len(usable):
         raise AnatomicalEmbeddingError("the films have no places in common; choose films of one part of the body.")
-    score, shift_mm = score[kept], (torch.tensor(shifts) - reach) * step_mm
+    score, shift_mm = score[usable], (torch.tensor(shifts) - reach) * step_mm
     best = (score - _PRIOR_WEIGHT * (shift_mm / _PRIOR_MM).square().sum(1)).argmax(1)
     shift_mm = shift_mm[best] + peak_offsets(score, best, (2 * reach + 1,) * 2) * step_mm
 
-    k, i = np.indices(lattice.shape[::2]).reshape(2, -1)[:, kept.numpy()]
-    fixed = lattice.points_ras()[kept.numpy()]
+    k, i = np.indices(lattice.shape[::2]).reshape(2, -1)[:, usable.numpy()]
+    fixed = lattice.points_ras()[usable.numpy()]
     moving = start.transform_points(fixed + np.insert(shift_mm.numpy()[:, ::-1], 1, 0.0, axis=1))
     similarity = score.gather(1, best[:, None])[:, 0]
     weight = similarity.double().clamp_min(least).square().numpy()
@@ -263,6 +265,6 @@ def _block_weights(count: int, every: int, deviation: float) -> torch.Tensor:
 
     deviation: standard deviation, in places.
     """
-    apart = (torch.arange(count) - torch.arange(0, count, every)[:, None]).abs() / deviation
-    gauss = torch.exp(-apart.square() / 2) * (apart < 2)
+    distance = (torch.arange(count) - torch.arange(0, count, every)[:, None]).abs() / deviation
+    gauss = torch.exp(-distance.square() / 2) * (distance < 2)
     return gauss / gauss[len(gauss) // 2].sum()

@@ -63,13 +63,13 @@ def image_features(volume: Volume, embedding: EmbeddingMap, spacing_mm: float) -
 def slopes(features: Features) -> torch.Tensor:
     """Compute derivatives (3, c, k, j, i) along R, A, S, per mm, by central differences; zero at the border."""
     values = features.values
-    found = torch.zeros(3, *values.shape, device=values.device)
+    result = torch.zeros(3, *values.shape, device=values.device)
     for axis, spacing in enumerate(features.lattice.spacing_mm):
         dim, count = 3 - axis, values.shape[3 - axis]
         if count > 2:
             step = values.narrow(dim, 2, count - 2) - values.narrow(dim, 0, count - 2)
-            found[axis].narrow(dim, 1, count - 2).copy_(step / (2 * spacing))
-    return found
+            result[axis].narrow(dim, 1, count - 2).copy_(step / (2 * spacing))
+    return result
 
 
 def windowed(values: torch.Tensor) -> torch.Tensor:
@@ -153,13 +153,13 @@ class Comparison:
         self.moving = torch.cat([moving.values, slopes(moving).flatten(0, 1)])[None]
         self.start = self.fixed.lattice.through(affine).to(device)
         turned = torch.from_numpy(np.linalg.inv(affine[:3, :3]).T).float().to(device)
-        own = slopes(fixed)[:, :, ::every, ::every, ::every]
-        self.slopes = torch.tensordot(turned, own, dims=1)
+        fixed_slopes = slopes(fixed)[:, :, ::every, ::every, ::every]
+        self.slopes = torch.tensordot(turned, fixed_slopes, dims=1)
 
     def least_volume(self, field: SplineField, affine: np.ndarray) -> float:
         """Return the smallest Jacobian determinant in the body, as a multiple of the affine transform's determinant."""
-        left = field.determinants(self.fixed.lattice, self.fixed.weight.cpu() > 0, affine)
-        return float(left.min()) / float(np.linalg.det(affine[:3, :3]))
+        determinants = field.determinants(self.fixed.lattice, self.fixed.weight.cpu() > 0, affine)
+        return float(determinants.min()) / float(np.linalg.det(affine[:3, :3]))
 
     def improved(self, field: SplineField, start: SplineField, smoothness: float) -> tuple[SplineField, float]:
         """Do one Gauss-Newton step. Returns the new field, and the mean length of the change, mm.
@@ -182,8 +182,8 @@ class Comparison:
         def product(x: torch.Tensor) -> torch.Tensor:
             return blocks.gather(_times(matrix, blocks.spread(x))) + smooth * roughness(x) + damping * x
 
-        wanted = -blocks.gather(force) - smooth * roughness(knots - start.coefficients.to(device))
-        change = conjugate_gradients(product, wanted, diagonal, _CG_ROUNDS)
+        descent = -blocks.gather(force) - smooth * roughness(knots - start.coefficients.to(device))
+        change = conjugate_gradients(product, descent, diagonal, _CG_ROUNDS)
         moved = float(blocks.spread(change).norm(dim=0)[informed].mean())
         return SplineField(field.low, field.knot_mm, (knots + change).cpu()), moved
 
@@ -196,14 +196,14 @@ class Comparison:
             for values in (lattice.origin_ras, lattice.spacing_mm, lattice.size)
         )
         index = (self.start + displacement - origin) / spacing
-        there = ((index > -0.5) & (index < size - 0.5)).all(0)
+        inside = ((index > -0.5) & (index < size - 0.5)).all(0)
         places = ((2 * index + 1) / size - 1).permute(1, 2, 3, 0)
-        found = F.grid_sample(self.moving, places[None], align_corners=False, padding_mode="border")[0]
-        apart = found[:channels] - self.fixed.values
+        samples = F.grid_sample(self.moving, places[None], align_corners=False, padding_mode="border")[0]
+        difference = samples[:channels] - self.fixed.values
         # the mean slope of both scans converges from farther away than the slope of one scan (Malis 2004)
-        slope = (found[channels:].view(3, channels, *apart.shape[1:]) + self.slopes) / 2
-        weight = self.fixed.weight * there / (1 + apart.square().mean(0) / _KNEE**2)
-        force = (slope * apart).sum(1) * weight
+        slope = (samples[channels:].view(3, channels, *difference.shape[1:]) + self.slopes) / 2
+        weight = self.fixed.weight * inside / (1 + difference.square().mean(0) / _KNEE**2)
+        force = (slope * difference).sum(1) * weight
         matrix = torch.stack([(slope[a] * slope[b]).sum(0) for a, b in _PAIRS]) * weight
         return force, matrix
 

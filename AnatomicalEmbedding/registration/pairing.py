@@ -61,14 +61,14 @@ class Places:
     def on(self, lattice: Lattice) -> Places:
         """Interpolate the answers at the points of another lattice."""
         points = lattice.through(np.eye(4))
-        own = torch.cat([self.places - self.lattice.through(np.eye(4)), self.doubts])
-        read = read_at(own, self.lattice, points)
-        return Places(lattice, points + read[:3], read[3:])
+        values = torch.cat([self.places - self.lattice.through(np.eye(4)), self.doubts])
+        samples = read_at(values, self.lattice, points)
+        return Places(lattice, points + samples[:3], samples[3:])
 
 
 def read_at(values: torch.Tensor, lattice: Lattice, places: torch.Tensor) -> torch.Tensor:
     """Interpolate values (c, k, j, i), at the points of a lattice, at places (3, ...) RAS mm. Returns (c, ...)."""
-    origin, spacing = (torch.tensor(each).view(3, 1) for each in (lattice.origin_ras, lattice.spacing_mm))
+    origin, spacing = (torch.tensor(numbers).view(3, 1) for numbers in (lattice.origin_ras, lattice.spacing_mm))
     index = ((places.flatten(1) - origin) / spacing).T
     return read_linear(values[None], index[None].float())[0].T.reshape(-1, *places.shape[1:])
 
@@ -82,8 +82,8 @@ def join_directions(
 ) -> list[Places]:
     """Refine the coarse transforms of both directions. Returns the answers of each direction, at points 4 mm apart."""
 
-    def refined(start: Coarse, scans: tuple[Volume, Volume], of: tuple[EmbeddingMap, EmbeddingMap]) -> SplineField:
-        return refine(start.field, start.affine, scans, of, torch.device("cpu"), advance, _LEVELS, _ROUNDS)
+    def refined(start: Coarse, scans: tuple[Volume, Volume], pair: tuple[EmbeddingMap, EmbeddingMap]) -> SplineField:
+        return refine(start.field, start.affine, scans, pair, torch.device("cpu"), advance, _LEVELS, _ROUNDS)
 
     def advance(share: float) -> None:
         step(0.3 + 0.3 * share, "comparing the images")
@@ -96,28 +96,31 @@ def join_directions(
     step(0.6, "comparing small neighbourhoods")
     features = list(threads.map(image_features, volumes, maps, (_FINE_MM,) * 2))
     comparisons = list(threads.map(compare, features, features[::-1], coarse))
-    lattices = [each.fixed.lattice for each in comparisons]
-    first = [each.start + field.on(each.fixed.lattice) for each, field in zip(comparisons, fields, strict=True)]
+    lattices = [comparison.fixed.lattice for comparison in comparisons]
+    first = [
+        comparison.start + field.on(comparison.fixed.lattice)
+        for comparison, field in zip(comparisons, fields, strict=True)
+    ]
     offs = [_past(first[a], lattices[a], first[b], lattices[b]) for a, b in _WAYS]
     joined = [places - off / 2 for places, off in zip(first, offs, strict=True)]
     step(0.7, "comparing small neighbourhoods")
     moves = list(threads.map(_last_move, comparisons, joined))
-    found = []
+    directions = []
     for a, b in _WAYS:
-        back = read_at(moves[b], lattices[b], joined[a])
-        trust = 1 / (1 + ((moves[a] + back).norm(dim=0) / _DISAGREE_MM).square())
-        places = joined[a] + (moves[a] - back) / 2 * trust
+        reverse = read_at(moves[b], lattices[b], joined[a])
+        trust = 1 / (1 + ((moves[a] + reverse).norm(dim=0) / _DISAGREE_MM).square())
+        places = joined[a] + (moves[a] - reverse) / 2 * trust
         moved = places - comparisons[a].start - coarse[a].field.on(lattices[a])
-        found.append(Places(lattices[a], places, torch.stack([offs[a].norm(dim=0), moved.norm(dim=0)])))
-    return found
+        directions.append(Places(lattices[a], places, torch.stack([offs[a].norm(dim=0), moved.norm(dim=0)])))
+    return directions
 
 
-def _past(places: torch.Tensor, lattice: Lattice, back: torch.Tensor, back_lattice: Lattice) -> torch.Tensor:
+def _past(places: torch.Tensor, lattice: Lattice, reverse: torch.Tensor, back_lattice: Lattice) -> torch.Tensor:
     """Compute (3, k, j, i) mm, by which the other direction leads answers past their points.
 
-    places: answers at the points of `lattice`. back: answers of the other direction at the points of `back_lattice`.
+    places: answers at the points of `lattice`. reverse: answers of the other direction at the points of `back_lattice`.
     """
-    displacement = read_at(back - back_lattice.through(np.eye(4)), back_lattice, places)
+    displacement = read_at(reverse - back_lattice.through(np.eye(4)), back_lattice, places)
     return places + displacement - lattice.through(np.eye(4))
 
 

@@ -42,11 +42,11 @@ def fit_field(
     """
     shape = matches.lattice.shape
     i, j, k = torch.from_numpy(matches.index.T)
-    wanted, trust = torch.zeros(3, *shape), torch.zeros(3, *shape)
-    apart = matches.moving_ras - transform_points(affine, matches.fixed_ras)
-    wanted[:, k, j, i] = torch.from_numpy(apart.T).float()
+    displacement, trust = torch.zeros(3, *shape), torch.zeros(3, *shape)
+    offset_mm = matches.moving_ras - transform_points(affine, matches.fixed_ras)
+    displacement[:, k, j, i] = torch.from_numpy(offset_mm.T).float()
     trust[:, k, j, i] = torch.from_numpy(matches.weight / matches.weight.mean()).float()
-    trust[2, k, j, i] *= torch.from_numpy(np.broadcast_to(matches.height_known, len(apart)).astype(np.float32))
+    trust[2, k, j, i] *= torch.from_numpy(np.broadcast_to(matches.height_known, len(offset_mm)).astype(np.float32))
     field = SplineField.over(low, high, knot_mm)
     basis = field.basis(matches.lattice)
     weight, knots = trust, field.coefficients
@@ -56,8 +56,8 @@ def fit_field(
         def product(x: torch.Tensor, weight: torch.Tensor = weight) -> torch.Tensor:
             return basis.gather(basis.spread(x) * weight) + smooth * roughness(x)
 
-        knots = conjugate_gradients(product, basis.gather(wanted * weight), diagonal, steps)
-        error = ((basis.spread(knots) - wanted) * (trust > 0)).norm(dim=0)
+        knots = conjugate_gradients(product, basis.gather(displacement * weight), diagonal, steps)
+        error = ((basis.spread(knots) - displacement) * (trust > 0)).norm(dim=0)
         weight = trust / (1 + (error / knee_mm).square())
     return SplineField(field.low, field.knot_mm, knots)
 
@@ -98,21 +98,21 @@ def register(
             field, affine, volumes, maps, device, lambda share: step(0.5 + share / 2, "comparing the images")
         )
     step(1.0, "done")
-    found = Registration(kind, affine, field, fixed.name, moving.name, len(matches.fixed_ras), matches.tried)
-    apart = found.transform_points(matches.fixed_ras) - matches.moving_ras
-    apart[:, 2] *= matches.height_known
-    distance_mm = float(np.median(np.linalg.norm(apart, axis=1)))
-    return replace(found, distance_mm=distance_mm, spine_mm=spine_distance_mm(found, *maps))
+    registration = Registration(kind, affine, field, fixed.name, moving.name, len(matches.fixed_ras), matches.tried)
+    offset_mm = registration.transform_points(matches.fixed_ras) - matches.moving_ras
+    offset_mm[:, 2] *= matches.height_known
+    distance_mm = float(np.median(np.linalg.norm(offset_mm, axis=1)))
+    return replace(registration, distance_mm=distance_mm, spine_mm=spine_distance_mm(registration, *maps))
 
 
-def spine_distance_mm(found: Registration, fixed: EmbeddingMap, moving: EmbeddingMap) -> float:
+def spine_distance_mm(registration: Registration, fixed: EmbeddingMap, moving: EmbeddingMap) -> float:
     """Return how far the spines lie apart in the axial plane, mm, in nine tenths of the common height; NaN without it.
 
     The courses of the spines are found in each scan alone, so they judge a fit to matches from outside.
     """
     if fixed.spine is None or moving.spine is None:
         return math.nan
-    moved, course = found.transform_points(fixed.spine.course), moving.spine.course
+    moved, course = registration.transform_points(fixed.spine.course), moving.spine.course
     moved = moved[(moved[:, 2] >= course[0, 2]) & (moved[:, 2] <= course[-1, 2])]
     if not len(moved):
         return math.nan

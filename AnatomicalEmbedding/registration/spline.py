@@ -30,7 +30,7 @@ class Lattice:
     def of(cls, grid: WorkingGrid) -> Lattice:
         """Make the lattice of the voxel centres of a working grid."""
         k, j, i = grid.hu.shape
-        x, y, z = (float(each) for each in grid.origin_ras)
+        x, y, z = (float(coordinate) for coordinate in grid.origin_ras)
         return cls((x, y, z), grid.spacing_mm, (i, j, k))
 
     @classmethod
@@ -55,15 +55,15 @@ class Lattice:
 
     def in_body(self, embedding: EmbeddingMap) -> torch.Tensor:
         """Return (k, j, i) bool: does each point lie in a body cell? To save memory, no list of points is made."""
-        held = embedding.body
+        inside_body = embedding.body
         for axis in range(3):
             ends = np.zeros((self.size[axis], 3))
             ends[:, axis] = self.axis(axis)
             cell = torch.from_numpy(transform_points(embedding.ras_to_cell, ends)[:, axis].round()).long()
-            inside = (cell >= 0) & (cell < held.shape[2 - axis])
-            held = held.index_select(2 - axis, cell.clamp(0, held.shape[2 - axis] - 1))
-            held = held & inside.reshape([-1 if dim == 2 - axis else 1 for dim in range(3)])
-        return held
+            inside = (cell >= 0) & (cell < inside_body.shape[2 - axis])
+            inside_body = inside_body.index_select(2 - axis, cell.clamp(0, inside_body.shape[2 - axis] - 1))
+            inside_body = inside_body & inside.reshape([-1 if dim == 2 - axis else 1 for dim in range(3)])
+        return inside_body
 
     def through(self, affine: np.ndarray) -> torch.Tensor:
         """Return the transformed points, (3, k, j, i) float32. affine: (4, 4), from RAS mm to RAS mm."""
@@ -127,7 +127,7 @@ class SplineField:
     def over(cls, low: np.ndarray, high: np.ndarray, knot_mm: float) -> SplineField:
         """Make a field without displacement over the box low..high, with knots `knot_mm` apart."""
         knots = [int(n) + DEGREE for n in np.maximum(np.ceil((high - low) / knot_mm - 1e-6), 1)]
-        x, y, z = (float(each) for each in low)
+        x, y, z = (float(coordinate) for coordinate in low)
         return cls((x, y, z), float(knot_mm), torch.zeros(3, *reversed(knots)))
 
     @property
@@ -158,13 +158,13 @@ class SplineField:
         """Compute displacements (n, 3) mm at points (n, 3) RAS mm; outside the box, at the nearest point of the box."""
         high = np.array(self.low) + np.array(self.intervals) * self.knot_mm
         places = torch.from_numpy(np.clip(np.asarray(points_ras, dtype=np.float64), self.low, high))
-        found = torch.zeros(len(places), 3, dtype=torch.float64)
+        displacement = torch.zeros(len(places), 3, dtype=torch.float64)
         first, weights = zip(*(self._four(places[:, a], a) for a in range(3)), strict=True)
         coefficients = self.coefficients.double()
         for k, j, i in product(range(4), repeat=3):
             weight = weights[0][:, i] * weights[1][:, j] * weights[2][:, k]
-            found += weight[:, None] * coefficients[:, first[2] + k, first[1] + j, first[0] + i].T
-        return found.numpy()
+            displacement += weight[:, None] * coefficients[:, first[2] + k, first[1] + j, first[0] + i].T
+        return displacement.numpy()
 
     def refined(self, knot_mm: float) -> SplineField:
         """Return the same displacement with knots `knot_mm` apart. Exact if `knot_mm` is half of the old distance."""
@@ -174,8 +174,8 @@ class SplineField:
         for axis in range(3):
             count = fine.intervals[axis] * _SAMPLES_A_KNOT + 1
             places = self.low[axis] + knot_mm * fine.intervals[axis] * torch.linspace(0, 1, count, dtype=torch.float64)
-            coarse, wanted = self._weights(places, axis), fine._weights(places, axis)
-            change = torch.linalg.lstsq(wanted, coarse).solution
+            coarse, fine_weights = self._weights(places, axis), fine._weights(places, axis)
+            change = torch.linalg.lstsq(fine_weights, coarse).solution
             moved = torch.movedim(torch.tensordot(moved, change, dims=([3 - axis], [1])), 3, 3 - axis)
         return replace(fine, coefficients=moved.float())
 
@@ -191,9 +191,9 @@ class SplineField:
     def _four(self, places: torch.Tensor, axis: int, derivative: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
         """Return for n places: the number of the first of the four nearest knots, (n,); the four weights, (n, 4)."""
         intervals = self.intervals[axis]
-        at = ((places - self.low[axis]) / self.knot_mm).clamp(0, intervals)
-        first = at.floor().clamp(max=intervals - 1)
-        t = at - first
+        position = ((places - self.low[axis]) / self.knot_mm).clamp(0, intervals)
+        first = position.floor().clamp(max=intervals - 1)
+        t = position - first
         if derivative:
             parts = [-(1 - t).square(), 3 * t.square() - 4 * t, -3 * t.square() + 2 * t + 1, t.square()]
             weights = torch.stack(parts, dim=1) / (2 * self.knot_mm)
@@ -205,34 +205,34 @@ class SplineField:
 
 def roughness(knots: torch.Tensor) -> torch.Tensor:
     """Return the gradient (c, K, J, I) of half the sum of squared differences between values at neighbouring knots."""
-    found = torch.zeros_like(knots)
+    result = torch.zeros_like(knots)
     for axis in (1, 2, 3):
         step = knots.diff(dim=axis)
-        found.narrow(axis, 1, step.shape[axis]).add_(step)
-        found.narrow(axis, 0, step.shape[axis]).sub_(step)
-    return found
+        result.narrow(axis, 1, step.shape[axis]).add_(step)
+        result.narrow(axis, 0, step.shape[axis]).sub_(step)
+    return result
 
 
 ROUGHNESS_DIAGONAL = 6.0  # diagonal of the matrix of `roughness`, away from the ends
 
 
 def conjugate_gradients(
-    product: Callable[[torch.Tensor], torch.Tensor], wanted: torch.Tensor, diagonal: torch.Tensor, rounds: int
+    product: Callable[[torch.Tensor], torch.Tensor], target: torch.Tensor, diagonal: torch.Tensor, rounds: int
 ) -> torch.Tensor:
     """Solve product(x) = wanted for x, in at most `rounds` steps, starting at zero.
 
     product: multiplies x by a symmetric positive matrix. diagonal: diagonal of this matrix, exact or approximate.
     """
-    x, rest = torch.zeros_like(wanted), wanted
-    scaled = rest / diagonal
-    direction, size = scaled, (rest * scaled).sum()
+    x, residual = torch.zeros_like(target), target
+    scaled = residual / diagonal
+    direction, size = scaled, (residual * scaled).sum()
     for _ in range(rounds):
         if size <= 0:
             break
         moved = product(direction)
         step = size / (direction * moved).sum().clamp_min(1e-30)
-        x, rest = x + step * direction, rest - step * moved
-        scaled = rest / diagonal
-        size, last = (rest * scaled).sum(), size
+        x, residual = x + step * direction, residual - step * moved
+        scaled = residual / diagonal
+        size, last = (residual * scaled).sum(), size
         direction = scaled + size / last * direction
     return x

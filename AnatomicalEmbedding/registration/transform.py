@@ -86,10 +86,10 @@ class Registration:
         """Read a DICOM registration or an ITK transform file. Raises VolumeError if the file cannot be read."""
         try:
             is_itk = path.suffix.lower() in TRANSFORM_SUFFIXES
-            given = sitk.ReadTransform(str(path)) if is_itk else read_registration(path)
+            transform = sitk.ReadTransform(str(path)) if is_itk else read_registration(path)
         except RuntimeError as error:
             raise VolumeError(f"{path}: is missing or not an ITK transform; check the path and the file.") from error
-        return cls("given", np.eye(4), None, "", "", 0, 0, given=given)
+        return cls("given", np.eye(4), None, "", "", 0, 0, given=transform)
 
     @property
     def quality(self) -> str:
@@ -183,11 +183,11 @@ class Registration:
     def warp(self, moving: Volume, fixed: Volume) -> Volume:
         """Resample the moving scan to the voxels of the fixed scan; -1000 HU outside the moving scan."""
         image = sitk.Cast(moving.to_sitk(), sitk.sitkFloat32)  # ITK would truncate interpolated integers
-        found = sitk.GetArrayFromImage(self._resampled(image, fixed, sitk.sitkLinear, OUTSIDE_HU))
+        voxels = sitk.GetArrayFromImage(self._resampled(image, fixed, sitk.sitkLinear, OUTSIDE_HU))
         kind = moving.voxels.dtype
         if np.issubdtype(kind, np.integer):
-            np.rint(found, out=found)
-        return Volume(found.astype(kind), fixed.ijk_to_ras, name=f"{moving.name} on {fixed.name}")
+            np.rint(voxels, out=voxels)
+        return Volume(voxels.astype(kind), fixed.ijk_to_ras, name=f"{moving.name} on {fixed.name}")
 
     def warp_labels(self, labels: LabelMap, fixed: Volume) -> LabelMap:
         """Resample a label map of the moving scan to the voxels of the fixed scan; 0 outside the moving scan."""
