@@ -171,11 +171,11 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         """
         self.status.clear()
         scene, node, firstOf = slicer.mrmlScene, self._parameterNode, {}
-        for made in cropAll(self.boxes, self._targets, self._ticked(), node.separately, node.marginMm):
-            firstOf.setdefault(made.GetNodeReference(SOURCE_ROLE), made)
-        seen = [(source, made) for source, made in firstOf.items() if viewsOf(scene, source)]
-        for source, made in seen or list(firstOf.items())[:1]:
-            show(scene, made, insteadOf=source)
+        for crop in cropAll(self.boxes, self._targets, self._ticked(), node.separately, node.marginMm):
+            firstOf.setdefault(crop.GetNodeReference(SOURCE_ROLE), crop)
+        inViews = [(source, crop) for source, crop in firstOf.items() if viewsOf(scene, source)]
+        for source, crop in inViews or list(firstOf.items())[:1]:
+            show(scene, crop, insteadOf=source)
         self._showState()
 
     def _onLaidOut(self, sentence):
@@ -185,8 +185,8 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
     def _onStructures(self, source):
         """Store the ticked structures after the user has changed the ticks in the panel `source`."""
         if self.takesInput:
-            others = [name for name in self._parameterNode.structures if name not in source.names]
-            self._write("structures", [*others, *source.chosen])
+            remaining = [name for name in self._parameterNode.structures if name not in source.names]
+            self._write("structures", [*remaining, *source.chosen])
 
     def _ticked(self):
         """Return the names of all structures that are ticked in the library or in the examples, each name once."""

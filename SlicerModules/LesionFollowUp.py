@@ -190,16 +190,18 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
                 self._onParameters()
 
     def showParameters(self, node):
-        found = patients(slicer.mrmlScene)
-        self._chooseStudies(node, found)
-        self._showStudies(found, self._patient(found))
+        patientList = patients(slicer.mrmlScene)
+        self._chooseStudies(node, patientList)
+        self._showStudies(patientList, self._patient(patientList))
 
-    def _chooseStudies(self, node, found):
+    def _chooseStudies(self, node, patientList):
         """Choose the prior and the current study if a chosen study is missing, or if a new date has reversed the order
-        of the default studies. found: the patients of the scene."""
-        patient = self._patient(found)
+        of the default studies. patientList: the patients of the scene."""
+        patient = self._patient(patientList)
         if patient is None:
-            patient = next((each for each in found if len(each.studies) > 1), found[0] if found else None)
+            patient = next(
+                (entry for entry in patientList if len(entry.studies) > 1), patientList[0] if patientList else None
+            )
             node.prior, node.current = (None, None) if patient is None else patient.usualPair
             self._usual = node.prior, node.current
         elif node.current not in [study.volume for study in patient.after(node.prior)]:
@@ -207,21 +209,21 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         elif (node.prior, node.current) == self._usual and not patient.inOrder(*self._usual):  # the order changed
             node.prior, node.current = self._usual = patient.usualPair
 
-    def _patient(self, found):
-        """Return the patient in `found` to whom the prior study belongs; None if no prior study is chosen."""
-        return next((each for each in found if self._parameterNode.prior in each.volumes), None)
+    def _patient(self, patientList):
+        """Return the patient in `patientList` to whom the prior study belongs; None if no prior study is chosen."""
+        return next((entry for entry in patientList if self._parameterNode.prior in entry.volumes), None)
 
-    def _showStudies(self, found, patient):
+    def _showStudies(self, patientList, patient):
         node, logic = self._parameterNode, self.logic
         prior, current = (None, None) if patient is None else (node.prior, node.current)
-        self._shownPatients = found
+        self._shownPatients = patientList
         logic.setPatient(patient)
         logic.setShown([prior, current])
         self.choice.usual = logic.studyOf(current) or logic.studyOf(prior)
         self.lesionTable.setRoles(logic.studyOf(prior), logic.studyOf(current))
         self.pairing.setStudies(logic.studyOf(prior), logic.studyOf(current))
         self.preparation.setVolumes(patient.volumes if patient is not None else [])
-        self.studies.show(found, patient, prior, current)
+        self.studies.show(patientList, patient, prior, current)
         for part in (self.actions, self.pairing, self.importing, self.viewButtons):
             part.update()
         self._showNextStep()

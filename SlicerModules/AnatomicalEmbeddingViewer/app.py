@@ -52,7 +52,7 @@ async def _serve(options: argparse.Namespace, report: Callable[[str], None]) -> 
             loop.add_signal_handler(number, stop.set)
     viewer = Viewer(options, report)
     serving = loop.create_task(viewer.start())
-    others = loop.create_task(_poll(viewer)), loop.create_task(stop.wait())
+    waiting = loop.create_task(_poll(viewer)), loop.create_task(stop.wait())
     try:
         await asyncio.wait((viewer.server.ready, serving), return_when=asyncio.FIRST_COMPLETED)
         if serving.done():
@@ -61,13 +61,13 @@ async def _serve(options: argparse.Namespace, report: Callable[[str], None]) -> 
         report("Press Ctrl-C in this terminal to end the viewer.")
         if not options.no_browser:
             await asyncio.to_thread(webbrowser.open, viewer.url)
-        done, _ = await asyncio.wait((serving, *others), return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait((serving, *waiting), return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             await task
     finally:
-        for task in others:  # no poll while the page closes
+        for task in waiting:  # no poll while the page closes
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.gather(*waiting, return_exceptions=True)
         if viewer.server.running:
             await viewer.server.stop()
         viewer.session.close()

@@ -177,7 +177,7 @@ class Viewer:
 def _template(name: str) -> str:
     """Return the Vue template `name`. Each comment `<!-- part: NAME -->` is replaced by the template NAME."""
     text = (_TEMPLATES / f"{name}.html").read_text(encoding="utf-8")
-    return _PART.sub(lambda found: _template(found[1]), text)
+    return _PART.sub(lambda match: _template(match[1]), text)
 
 
 def _read_source(

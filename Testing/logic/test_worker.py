@@ -61,7 +61,7 @@ def test_a_failure_becomes_a_sentence_and_the_next_job_runs(worker, error, kind,
     worker.submit("b", lambda progress, cancelled: 7)
     first, second = events_of(worker)
     assert first.kind == kind
-    assert said in first.what
+    assert said in first.message
     assert second.result == 7
 
 

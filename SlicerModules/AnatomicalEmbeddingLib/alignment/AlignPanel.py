@@ -85,10 +85,10 @@ class AlignPanel(Listener):
         if areLaidOver(scene, fixed, moving):
             takeAway(scene, fixed, moving)
         else:
-            shown = bool(viewsOf(scene, fixed))
+            hasViews = bool(viewsOf(scene, fixed))
             if not layOver(scene, fixed, moving, self.ui.alignColoursCheckBox.checked):
                 self._showError(_("This window has no slice views."))
-            elif not shown:
+            elif not hasViews:
                 fit(scene, fixed)
         self.update()
 
@@ -134,10 +134,10 @@ class AlignPanel(Listener):
         ui.alignShowButton.text = _("Show fixed alone") if laidOver else _("Show both")
         ui.alignShowButton.enabled = not problem
         ui.alignShowButton.toolTip = tip.format(**names)
-        back = _("Move {moving} back to its place before the alignment. The transform stays in the scene.")
-        back = back.format(**names)
+        undoTip = _("Move {moving} back to its place before the alignment. The transform stays in the scene.")
+        undoTip = undoTip.format(**names)
         ui.alignUndoButton.enabled = alignment is not None and not busy
-        ui.alignUndoButton.toolTip = _("The moving scan is not aligned.") if alignment is None else back
+        ui.alignUndoButton.toolTip = _("The moving scan is not aligned.") if alignment is None else undoTip
         showProgress(ui.alignProgressBar, self.logic)
         result = "" if alignment is None else alignment.GetDescription() or ""
         showText(ui.alignLabel, coloured(self._error, BAD) if self._error else escape(result))

@@ -69,10 +69,10 @@ class AlignmentLogic(SceneJob):
             start = time.perf_counter()
             step(0.0, "reading the scans")
             fixed, moving = (copy.volume() for copy in copies)
-            found, note = _register(maps, (fixed, moving), kind, engine.load().device, step)
-            text = _describe(found, found.folding(maps[0]), time.perf_counter() - start, note)
+            registration, note = _register(maps, (fixed, moving), kind, engine.load().device, step)
+            text = _describe(registration, registration.folding(maps[0]), time.perf_counter() - start, note)
             step(1.0, "resampling" if resample else "done")
-            return found, text, found.warp(moving, fixed) if resample else None
+            return registration, text, registration.warp(moving, fixed) if resample else None
 
         part = (_PREPARING if begun else 0.0, 1.0)
         registration, text, resampled = yield from self.inBackground(register, volumes, part)
@@ -103,16 +103,21 @@ def _register(maps, volumes, kind, device, step) -> tuple[Registration, str]:
         return register(maps, volumes, kind, "cpu", step), note
 
 
-def _describe(found: Registration, folding: Folding, seconds: float, note: str) -> str:
+def _describe(registration: Registration, folding: Folding, seconds: float, note: str) -> str:
     sentences = [
-        f"{found.moving} was aligned with {found.fixed} ({found.kind}).",
-        f"The alignment uses {found.used} of {found.tried} matched points of {found.fixed}: {found.quality}.",
+        f"{registration.moving} was aligned with {registration.fixed} ({registration.kind}).",
+        f"The alignment uses {registration.used} of {registration.tried} matched points of {registration.fixed}: "
+        f"{registration.quality}.",
     ]
-    if found.field is not None:
+    if registration.field is not None:
         sizes = f"{max(folding.low, 0):.2f} to {folding.high:.2f} times"  # below 0 means folding: next sentence
-        sentences.append(f"In 98 % of the body, tissue is {sizes} as large in {found.moving} as in {found.fixed}.")
+        sentences.append(
+            f"In 98 % of the body, tissue is {sizes} as large in {registration.moving} as in {registration.fixed}."
+        )
         sentences.append(f"The deformation is folded in {100 * folding.share:.2f} % of the body.")
-    elif found.kind == AFFINE:
-        sentences.append(f"Tissue is {folding.low:.2f} times as large in {found.moving} as in {found.fixed}.")
-    doubts = [found.doubt, folding.doubt]
+    elif registration.kind == AFFINE:
+        sentences.append(
+            f"Tissue is {folding.low:.2f} times as large in {registration.moving} as in {registration.fixed}."
+        )
+    doubts = [registration.doubt, folding.doubt]
     return " ".join(filter(None, [*sentences, f"The alignment took {seconds:.1f} s.", *doubts, note]))

@@ -93,7 +93,8 @@ def areLaidOver(scene, fixedNode, movingNode) -> bool:
     if fixedNode is None or movingNode is None:
         return False
     return any(
-        each.GetForegroundVolumeID() == movingNode.GetID() for each in _composites(scene, viewsOf(scene, fixedNode))
+        composite.GetForegroundVolumeID() == movingNode.GetID()
+        for composite in _composites(scene, viewsOf(scene, fixedNode))
     )
 
 
@@ -123,8 +124,8 @@ def takeAway(scene, fixedNode, movingNode) -> None:
 
 
 def _composites(scene, views) -> list:
-    found = (compositeOf(scene, view) for view in views)
-    return [composite for composite in found if composite is not None]
+    nodes = (compositeOf(scene, view) for view in views)
+    return [composite for composite in nodes if composite is not None]
 
 
 def _colour(volumeNode, colourId: str) -> None:

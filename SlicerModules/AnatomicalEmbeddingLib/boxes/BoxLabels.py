@@ -45,13 +45,13 @@ class BoxLabels:
         for view in Views.sliceNodes(self.scene):
             volume, xyToRas = Views.volumeIn(self.scene, view), slicer.util.arrayFromVTKMatrix(view.GetXYToRAS())
             boxes = {} if volume is None else self._boxes.get(volume.GetID(), {})
-            shown = {name: box for name, box in boxes.items() if _isShown(box)}
-            transform = volume.GetParentTransformNode() if shown else None
+            visible = {name: box for name, box in boxes.items() if _isShown(box)}
+            transform = volume.GetParentTransformNode() if visible else None
             moved = None if transform is None else (transform.GetID(), transform.GetMTime())
-            now = (version, list(shown), moved, xyToRas.tobytes(), tuple(view.GetDimensions()))
+            now = (version, list(visible), moved, xyToRas.tobytes(), tuple(view.GetDimensions()))
             if self._drawn.get(view.GetID()) != now:
                 self._drawn[view.GetID()] = now
-                corners = {readable(name): _cornerIn(view, xyToRas, box) for name, box in shown.items()}
+                corners = {readable(name): _cornerIn(view, xyToRas, box) for name, box in visible.items()}
                 places = _spread({name: corner for name, corner in corners.items() if corner is not None})
                 self._write(view, {name: (xyToRas @ [*place, 0.0, 1.0])[:3] for name, place in places.items()})
 
@@ -101,17 +101,17 @@ def _cornerIn(view, xyToRas: np.ndarray, box: BoxNode) -> tuple[float, float] | 
     ]
     if not cut:
         return None
-    (left, bottom), (right, top) = np.min(cut, axis=0)[:2], np.max(cut, axis=0)[:2]
+    (xMin, yMin), (xMax, yMax) = np.min(cut, axis=0)[:2], np.max(cut, axis=0)[:2]
     width, height = view.GetDimensions()[:2]
-    if right < 0 or left > width or top < 0 or bottom > height:
+    if xMax < 0 or xMin > width or yMax < 0 or yMin > height:
         return None
-    return min(max(left, _LEFT), max(width - _RIGHT, _LEFT)), min(max(top, _BOTTOM), max(height - _TOP, _BOTTOM))
+    return min(max(xMin, _LEFT), max(width - _RIGHT, _LEFT)), min(max(yMax, _BOTTOM), max(height - _TOP, _BOTTOM))
 
 
 def _spread(places: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
     """Return positions at which no two names overlap: names are moved down. places: name -> position (x, y), pixels."""
     spread: dict[str, tuple[float, float]] = {}
-    for name, (x, y) in sorted(places.items(), key=lambda each: -each[1][1]):
+    for name, (x, y) in sorted(places.items(), key=lambda item: -item[1][1]):
         while any(abs(x - ax) < _WIDE and abs(y - ay) < _HIGH for ax, ay in spread.values()):
             y -= _HIGH
         spread[name] = x, y

@@ -29,12 +29,12 @@ _PREPARING = 0.9  # fraction of a scan's progress bar that stands for preparing 
 class Cell:
     """State of one structure in one volume, for a cell of a table.
 
-    found: the answer of the search; None for a box that the user drew. boxed: True if the volume has a box of the
+    answer: the answer of the search; None for a box that the user drew. boxed: True if the volume has a box of the
     structure. edited: True if the user changed the box. outdated: True if the answer was found with other weights or
     before the voxels changed. marked: True if the user's own example marks the structure in this volume.
     """
 
-    found: FoundBox | None = None
+    answer: FoundBox | None = None
     boxed: bool = False
     edited: bool = False
     outdated: bool = False
@@ -133,32 +133,34 @@ class BoxLogic(SceneJob):
         volumes.sort(key=lambda volume: self.store.map(volume) is None)
         for done, volume in enumerate(volumes):
             begin, ready, end = ((done + share) / len(volumes) for share in (0.0, _PREPARING, 1.0))
-            known = {example.structure for example in examples if example.volumeNode is volume}
+            volumeMarks = {example.structure for example in examples if example.volumeNode is volume}
             try:
                 (embedding,) = yield from self.maps([volume], (begin, ready))
-                found = yield from self.inBackground(
-                    lambda *_, embedding=embedding, known=known: finder.find(embedding, known),
-                    [volume], (ready, end), f"finding boxes in {volume.GetName()}",
-                )  # fmt: skip
-                for first in range(0, len(found), _AT_ONCE):
+                answers = yield from self.inBackground(
+                    lambda *_, embedding=embedding, volumeMarks=volumeMarks: finder.find(embedding, volumeMarks),
+                    [volume],
+                    (ready, end),
+                    f"finding boxes in {volume.GetName()}",
+                )
+                for first in range(0, len(answers), _AT_ONCE):
                     self._requirePresent([volume])
-                    self._showBoxes(volume, found[first : first + _AT_ONCE], replaceEdited)
+                    self._showBoxes(volume, answers[first : first + _AT_ONCE], replaceEdited)
                     yield
             except AnatomicalEmbeddingError as error:
                 if volume.GetScene() is self.scene:  # no message about a volume that was removed
                     self.reported.emit(str(error))
             self.changed.emit()
 
-    def _showBoxes(self, volume, found: list[tuple[FoundBox, np.ndarray]], replaceEdited: bool) -> None:
-        kept: list[str] = []
+    def _showBoxes(self, volume, answers: list[tuple[FoundBox, np.ndarray]], replaceEdited: bool) -> None:
+        editedNames: list[str] = []
         self.scene.StartState(self.scene.BatchProcessState)  # views are drawn once, not once for each box
         try:
             boxes, colours = boxesIn(self.scene, volume), coloursIn(self.scene)
             absent: dict[str, FoundBox | None] = {}
-            for answer, box in found:
+            for answer, box in answers:
                 name, old = answer.structure, boxes.get(answer.structure)
                 if old is not None and old.edited and not replaceEdited:
-                    kept.append(readable(name))
+                    editedNames.append(readable(name))
                 elif answer.status == ABSENT:
                     absent[name] = answer
                     if old is not None:
@@ -170,10 +172,10 @@ class BoxLogic(SceneJob):
             keepAbsent(volume, absent)
         finally:
             self.scene.EndState(self.scene.BatchProcessState)
-        if kept:
-            which = "a box" if len(kept) == 1 else "boxes"
+        if editedNames:
+            which = "a box" if len(editedNames) == 1 else "boxes"
             self.reported.emit(
-                f"{volume.GetName()}: {which} that you changed by hand stayed ({', '.join(kept)}); tick "
+                f"{volume.GetName()}: {which} that you changed by hand stayed ({', '.join(editedNames)}); tick "
                 "Replace in the section More to replace such boxes."
             )
 
@@ -185,10 +187,12 @@ class BoxLogic(SceneJob):
         rows: dict[str, dict[str, Cell]] = {}
         for volume in volumeNodes:
             boxes, source = drawn.get(volume.GetID(), {}), self._source(volume)
-            cells = {name: Cell(found, outdated=_isOutdated(found, source)) for name, found in absentIn(volume).items()}
+            cells = {
+                name: Cell(absent, outdated=_isOutdated(absent, source)) for name, absent in absentIn(volume).items()
+            }
             for name, box in boxes.items():
                 cells[name] = Cell(box.found, True, box.edited, _isOutdated(box.found, source))
-            cells |= {each.structure: Cell(marked=True) for each in examples if each.volumeNode is volume}
+            cells |= {example.structure: Cell(marked=True) for example in examples if example.volumeNode is volume}
             for name, cell in cells.items():
                 rows.setdefault(name, {})[volume.GetID()] = cell
         return dict(sorted(rows.items()))
@@ -199,13 +203,13 @@ class BoxLogic(SceneJob):
         If the user marked a structure in this volume, return the box around the marks; otherwise, the found box with
         the user's changes. Structures without a box are left out. Raises PointsError if an example's node was removed.
         """
-        found = {name: box.box for name, box in boxesIn(self.scene, volumeNode).items() if name in structures}
+        boxByName = {name: box.box for name, box in boxesIn(self.scene, volumeNode).items() if name in structures}
         marked: dict[str, list[np.ndarray]] = {}
         for example in self.examples.of(structures):
             if example.volumeNode is volumeNode:
                 marked.setdefault(example.structure, []).append(example.read()[0])
-        found |= {name: enclosing(boxes) for name, boxes in marked.items()}
-        return {name: found[name] for name in dict.fromkeys(structures) if name in found}
+        boxByName |= {name: enclosing(boxes) for name, boxes in marked.items()}
+        return {name: boxByName[name] for name in dict.fromkeys(structures) if name in boxByName}
 
     def jumpTo(self, volumeNode, structure: str) -> bool:
         """Centre the views of a volume on the box of a structure, and let the mouse change only this box.
@@ -215,12 +219,12 @@ class BoxLogic(SceneJob):
         for volumeId, boxes in boxesByVolume(self.scene).items():
             for name, box in boxes.items():
                 box.setInteractive(volumeId == volumeNode.GetID() and name == structure)
-        found = self.boxesOf(volumeNode, [structure])
-        if found:
+        boxByName = self.boxesOf(volumeNode, [structure])
+        if boxByName:
             if not Views.viewsOf(self.scene, volumeNode):
                 Views.show(self.scene, volumeNode)
-            Views.jump(self.scene, volumeNode, toWorld(volumeNode, [found[structure].mean(axis=0)])[0])
-        return bool(found)
+            Views.jump(self.scene, volumeNode, toWorld(volumeNode, [boxByName[structure].mean(axis=0)])[0])
+        return bool(boxByName)
 
     def removeBoxes(self, volumeNodes: Sequence) -> None:
         """Remove the found boxes of these volumes, and the stored answers about absent structures."""
@@ -267,5 +271,5 @@ class BoxLogic(SceneJob):
         return "" if embedding is None else madeFrom(embedding)
 
 
-def _isOutdated(found: FoundBox | None, source: str) -> bool:
-    return found is not None and bool(source) and found.madeFrom != source
+def _isOutdated(answer: FoundBox | None, source: str) -> bool:
+    return answer is not None and bool(source) and answer.madeFrom != source

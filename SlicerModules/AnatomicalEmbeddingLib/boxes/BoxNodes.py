@@ -124,7 +124,7 @@ class BoxNode:
         elsewhere = self.node.GetTransformNodeID() != self.volumeNode.GetTransformNodeID()
         return bool(moved or (elsewhere and self._sameGrid(written)))
 
-    def write(self, box: np.ndarray, found: FoundBox) -> None:
+    def write(self, box: np.ndarray, answer: FoundBox) -> None:
         """Set the ROI to a box (2, 3) in the volume's own RAS mm, and store the answer of the search on the node."""
         node, volume, matrix = self.node, self.volumeNode, np.eye(4)
         matrix[:3, 3] = box.mean(axis=0)
@@ -133,10 +133,10 @@ class BoxNode:
             node.SetAndObserveTransformNodeID(volume.GetTransformNodeID())
             node.SetAndObserveObjectToNodeMatrix(slicer.util.vtkMatrixFromArray(matrix))
             node.SetSize(*(box[1] - box[0]))
-            node.SetAttribute(_FOUND, json.dumps(asdict(found)))
+            node.SetAttribute(_FOUND, json.dumps(asdict(answer)))
             node.SetAttribute(_WRITTEN, json.dumps({"shape": _shape(node), "grid": grid}))
-            node.SetNthControlPointLabel(0, readable(found.structure))
-            node.SetNthControlPointDescription(0, found.text)  # not the description of the node, which MRML overwrites
+            node.SetNthControlPointLabel(0, readable(answer.structure))
+            node.SetNthControlPointDescription(0, answer.text)  # not the description of the node, which MRML overwrites
 
     def follow(self, transformId: str | None) -> None:
         """Set the parent transform of the ROI to `transformId`, the new parent transform of its volume.
@@ -178,13 +178,13 @@ def boxesIn(scene, volumeNode) -> dict[str, BoxNode]:
 
 def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
     """Return all found boxes, by volume ID and structure name. ROIs without a volume or a size are left out."""
-    found: dict[str, dict[str, BoxNode]] = {}
+    boxes: dict[str, dict[str, BoxNode]] = {}
     for node in nodesOf(scene, _CLASS):
         structure, volume = node.GetAttribute(STRUCTURE), node.GetNodeReference(VOLUME_ROLE)
         if structure and volume is not None and isDrawn(node):
             # keep the first ROI of a structure: a later ROI of the same structure is a copy that the user made
-            found.setdefault(volume.GetID(), {}).setdefault(canonical_name(structure), BoxNode(node))
-    return found
+            boxes.setdefault(volume.GetID(), {}).setdefault(canonical_name(structure), BoxNode(node))
+    return boxes
 
 
 def absentIn(volumeNode) -> dict[str, FoundBox]:
@@ -195,7 +195,9 @@ def absentIn(volumeNode) -> dict[str, FoundBox]:
 
 def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
     """Store answers about absent structures on the volume node. The value None removes the answer of a structure."""
-    absent = {name: asdict(found) for name, found in {**absentIn(volumeNode), **changes}.items() if found is not None}
+    absent = {
+        name: asdict(answer) for name, answer in {**absentIn(volumeNode), **changes}.items() if answer is not None
+    }
     if absent:
         volumeNode.SetAttribute(_ABSENT, json.dumps(absent))
     else:
@@ -208,19 +210,21 @@ def _fromValues(values: dict) -> FoundBox:
 
 def coloursIn(scene) -> dict[str, Colour]:
     """Return the colour (red, green, blue, 0 to 1) of each structure that has a box in the scene."""
-    found: dict[str, Colour] = {}
+    colours: dict[str, Colour] = {}
     for boxes in boxesByVolume(scene).values():
         for structure, box in boxes.items():
             if box.node.GetDisplayNode() is not None:
-                found.setdefault(structure, box.node.GetDisplayNode().GetSelectedColor())
-    return found
+                colours.setdefault(structure, box.node.GetDisplayNode().GetSelectedColor())
+    return colours
 
 
 def freeColour(used: Collection[Colour]) -> Colour:
     """Return the first colour of the palette that is not among the `used` colours."""
     hues = ((0.17 + 0.87 * ((0.5 + n * _GOLDEN) % 1)) % 1 for n in count())  # without amber, which means "uncertain"
     palette = (colorsys.hls_to_rgb(hue, (0.55, 0.68, 0.45)[n // 9 % 3], 0.85) for n, hue in enumerate(hues))
-    return next(colour for colour in palette if not any(np.allclose(colour, each, atol=0.01) for each in used))
+    return next(
+        colour for colour in palette if not any(np.allclose(colour, usedColour, atol=0.01) for usedColour in used)
+    )
 
 
 def _shape(roiNode) -> list[float]:

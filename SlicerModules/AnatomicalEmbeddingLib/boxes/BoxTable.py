@@ -42,12 +42,12 @@ class BoxTable(Listener):
 
     def update(self) -> None:
         self._volumes = [node for node in self._volumes if node.GetScene() is self.logic.scene]
-        found = self.logic.table(self._volumes)
-        self.structures = list(found)
+        cellsByStructure = self.logic.table(self._volumes)
+        self.structures = list(cellsByStructure)
         table = self.widget
         setColumns(table, [_("Structure"), *(node.GetName() for node in self._volumes)])
-        table.setRowCount(len(found))
-        for row, (structure, cells) in enumerate(found.items()):
+        table.setRowCount(len(cellsByStructure))
+        for row, (structure, cells) in enumerate(cellsByStructure.items()):
             putCell(table, row, 0, titled(structure), structure)
             for column, node in enumerate(self._volumes, start=1):
                 putCell(table, row, column, *_shown(cells.get(node.GetID())))
@@ -71,9 +71,9 @@ def _shown(cell: Cell | None) -> tuple[str, str, str | None]:
         return "", _("This structure was not searched for in this scan."), None
     if cell.marked:
         return "\u2605 " + _("example"), _("Your own example marks this structure in this scan."), BY_HAND
-    if cell.found is None:
+    if cell.answer is None:
         return "\u270e " + _("by hand"), _("You drew this box."), BY_HAND
-    tip = cell.found.text
+    tip = cell.answer.text
     if cell.outdated:
         tip = _("{found}; outdated, because the weights or the scan have changed since: find boxes again").format(
             found=tip
@@ -84,7 +84,7 @@ def _shown(cell: Cell | None) -> tuple[str, str, str | None]:
         ABSENT: ("\u2013", _("not in scan"), NOTHING),
         CUT: ("\u25e7", _("cut"), DOUBTFUL),
         UNCERTAIN: ("?", _("perhaps cut"), DOUBTFUL),
-    }.get(cell.found.status, ("\u2713", _("whole"), GOOD))
+    }.get(cell.answer.status, ("\u2713", _("whole"), GOOD))
     if cell.outdated:
         word, colour = _("{status}, outdated").format(status=word), DOUBTFUL
     return f"{sign} {word}", tip, colour

@@ -14,12 +14,12 @@ from .StructureFinder import madeFrom
 @dataclass(frozen=True)
 class CoverageRow:
     """The part of the body that one scan shows. holds: a description of this part, or the reason why the part is not
-    known. known: True if the part is known. faults: sentences about faults of the scan's stored orientation.
+    known. isKnown: True if the part is known. faults: sentences about faults of the scan's stored orientation.
     """
 
     name: str
     holds: str
-    known: bool
+    isKnown: bool
     faults: tuple[str, ...] = ()
 
 
@@ -28,7 +28,7 @@ class CoverageLogic:
 
     def __init__(self, store: MapStore) -> None:
         self.store = store
-        self._coverage: dict[str, tuple[str, bool]] = {}  # by `madeFrom`: (words, known) of a CoverageRow
+        self._coverage: dict[str, tuple[str, bool]] = {}  # by `madeFrom`: (holds, isKnown) of a CoverageRow
 
     def row(self, volumeNode) -> CoverageRow:
         if isFilm(volumeNode):

@@ -24,16 +24,16 @@ def cropAll(
     boxes: BoxLogic, volumeNodes: Sequence, structures: Sequence[str], separately: bool = False, marginMm: float = 0.0
 ) -> list:
     """Crop several volumes with `crop`, and return the new nodes. Report the volumes that cannot be cropped."""
-    made, failed = [], 0
+    crops, failed = [], 0
     for volume in volumeNodes:
         try:
-            made += crop(boxes, volume, structures, separately, marginMm)
+            crops += crop(boxes, volume, structures, separately, marginMm)
         except AnatomicalEmbeddingError as error:
             failed += 1
             boxes.reported.emit(str(error))
-    rest = f"; {failed} of {len(volumeNodes)} scans could not be cropped" if failed else ""
-    boxes.reported.emit(f"{len(made)} {'crop' if len(made) == 1 else 'crops'} made{rest}.")
-    return made
+    failures = f"; {failed} of {len(volumeNodes)} scans could not be cropped" if failed else ""
+    boxes.reported.emit(f"{len(crops)} {'crop' if len(crops) == 1 else 'crops'} made{failures}.")
+    return crops
 
 
 def crop(
@@ -50,16 +50,14 @@ def crop(
     """
     if not hasVoxels(volumeNode):
         raise VolumeError(f"{volumeNode.GetName()}: holds no 3-D image; choose a CT volume.")
-    found = boxes.boxesOf(volumeNode, structures)
-    if not found:
-        wanted = ", ".join(map(readable, structures))
-        raise PointsError(
-            f"{volumeNode.GetName()}: has no box of {wanted}; press Find boxes, or do not crop this scan."
-        )
+    boxByName = boxes.boxesOf(volumeNode, structures)
+    if not boxByName:
+        names = ", ".join(map(readable, structures))
+        raise PointsError(f"{volumeNode.GetName()}: has no box of {names}; press Find boxes, or do not crop this scan.")
     if not separately:
-        return [_cut(volumeNode, list(found), enclosing(list(found.values())), "crop", marginMm)]
+        return [_cut(volumeNode, list(boxByName), enclosing(list(boxByName.values())), "crop", marginMm)]
     crops, errors = [], []
-    for name, box in found.items():
+    for name, box in boxByName.items():
         try:
             crops.append(_cut(volumeNode, [name], box, readable(name), marginMm))
         except VolumeError as error:
@@ -79,8 +77,8 @@ def _cut(volume, structures: list[str], box: np.ndarray, suffix: str, marginMm: 
     block = voxel_block(matrix, voxels.shape, box, volume.GetName())
     matrix[:3, 3] += matrix[:3, :3] @ [part.start for part in reversed(block)]
     name = f"{volume.GetName()} {suffix}"
-    made = addDerived(volume.GetScene(), name, volume, voxels[block].copy(), matrix, volume)
-    made.SetAttribute("AnatomicalEmbedding.CropStructures", ",".join(structures))
-    made.SetAttribute("AnatomicalEmbedding.CropMarginMm", f"{marginMm:g}")
-    made.SetDescription(f"Part of {volume.GetName()} around {', '.join(map(readable, structures))}")
-    return made
+    cropNode = addDerived(volume.GetScene(), name, volume, voxels[block].copy(), matrix, volume)
+    cropNode.SetAttribute("AnatomicalEmbedding.CropStructures", ",".join(structures))
+    cropNode.SetAttribute("AnatomicalEmbedding.CropMarginMm", f"{marginMm:g}")
+    cropNode.SetDescription(f"Part of {volume.GetName()} around {', '.join(map(readable, structures))}")
+    return cropNode

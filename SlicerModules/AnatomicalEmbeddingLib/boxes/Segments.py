@@ -80,7 +80,7 @@ def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str,
     _array(image)[:] = mask
     image.SetGeometryFromImageToWorldMatrix(slicer.util.vtkMatrixFromArray(toRas))
     _crop(image)
-    segmentationNode.AddSegmentFromBinaryLabelmapRepresentation(image, name, [float(each) for each in colour])
+    segmentationNode.AddSegmentFromBinaryLabelmapRepresentation(image, name, [float(channel) for channel in colour])
 
 
 def _labelmap(segmentationNode, segmentId: str):

@@ -55,10 +55,10 @@ class MarkedExample:
         if self.node.GetScene() is None:
             raise PointsError(f"{self.name}: this example was removed from the scene; mark {self.structure} again.")
         if self.kind == SEGMENT:
-            found = extremesIn(self.volumeNode, self.node, self.segmentId)
-            if found is None:
+            boxAndExtremes = extremesIn(self.volumeNode, self.node, self.segmentId)
+            if boxAndExtremes is None:
                 raise PointsError(f"{self.name or self.node.GetName()}: is empty; segment the structure first.")
-            box, extremes = found
+            box, extremes = boxAndExtremes
         elif isDrawn(self.node):
             box, extremes = boxIn(self.volumeNode, self.node), None
         else:
@@ -83,14 +83,14 @@ class StructureExamples(Listener):
     def all(self) -> list[MarkedExample]:
         """Return all examples whose volume and segment exist, sorted by structure, then in the order of the scene."""
         nodes = [node for name in _KINDS for node in nodesOf(self.scene, name)]
-        found = [
+        examples = [
             MarkedExample(structure, node, volumeNode, segmentId)
             for node in nodes
             if (volumeNode := node.GetNodeReference(VOLUME_ROLE)) is not None
             for segmentId, structure in _namesOn(node).items()
         ]
-        found = [example for example in found if example.kind == BOX or example.name]  # skip removed segments
-        return sorted(found, key=lambda example: example.structure)
+        examples = [example for example in examples if example.kind == BOX or example.name]  # skip removed segments
+        return sorted(examples, key=lambda example: example.structure)
 
     def of(self, structures: Sequence[str]) -> list[MarkedExample]:
         return [example for example in self.all() if example.structure in structures]
@@ -132,10 +132,10 @@ class StructureExamples(Listener):
 
     def remove(self, example: MarkedExample) -> None:
         """Remove an example. Its node stays in the scene."""
-        known = _namesOn(example.node)
-        known.pop(example.segmentId, None)
-        example.node.SetAttribute(_ATTRIBUTE, json.dumps(known) if known else None)
-        if not known:
+        names = _namesOn(example.node)
+        names.pop(example.segmentId, None)
+        example.node.SetAttribute(_ATTRIBUTE, json.dumps(names) if names else None)
+        if not names:
             example.node.RemoveNodeReferenceIDs(VOLUME_ROLE)
         self.changed.emit()
 

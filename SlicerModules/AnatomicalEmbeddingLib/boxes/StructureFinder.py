@@ -40,9 +40,9 @@ def libraryFile(weightsPath: Path, chosen: str = "") -> Path | None:
         return Path(chosen)
     if not weightsPath.is_file():
         return None
-    wanted = _weightsHash(weightsPath)
-    found = companions("Structures", ".structures.safetensors", weightsPath)
-    return next((path for path in found if _description(path)["weights_sha256"] == wanted), None)
+    weightsHash = _weightsHash(weightsPath)
+    paths = companions("Structures", ".structures.safetensors", weightsPath)
+    return next((path for path in paths if _description(path)["weights_sha256"] == weightsHash), None)
 
 
 def namesIn(path: Path) -> list[str]:
@@ -103,18 +103,18 @@ class Finder:
         from AnatomicalEmbedding.structures.margins import locate_examples
 
         self.remarks: list[str] = []
-        own: dict[str, list[tuple[Example, EmbeddingMap]]] = {}
+        ownExamples: dict[str, list[tuple[Example, EmbeddingMap]]] = {}
         for structure, name, box, extremes, embedding in markings:
             try:
-                own.setdefault(structure, []).append((make_example(embedding, box, extremes), embedding))
+                ownExamples.setdefault(structure, []).append((make_example(embedding, box, extremes), embedding))
             except AnatomicalEmbeddingError as error:
                 self.remarks.append(f"{name}: {error}")
         self._finders: list[tuple[BoxFinder, bool]] = []  # (finder, True if it uses the user's examples)
         if names:
             self._finders.append((BoxFinder.by_library(library, names, recall), False))
-        if own:
-            margins = library.example_margins.adapted(locate_examples(own))
-            examples = {name: [example for example, _embedding in of] for name, of in own.items()}
+        if ownExamples:
+            margins = library.example_margins.adapted(locate_examples(ownExamples))
+            examples = {name: [example for example, _embedding in pairs] for name, pairs in ownExamples.items()}
             self._finders.append((BoxFinder(examples, margins, recall=recall), True))
         if not self._finders:
             raise AnatomicalEmbeddingError(" ".join(self.remarks))
@@ -125,16 +125,23 @@ class Finder:
         """
         answers = []
         for finder, byOwn in self._finders:
-            wanted = {name: examples for name, examples in finder.examples.items() if name not in without}
-            for name, found in replace(finder, examples=wanted).find(embedding).items():
-                located, box = found.located, found.box_ras
+            searched = {name: examples for name, examples in finder.examples.items() if name not in without}
+            for name, result in replace(finder, examples=searched).find(embedding).items():
+                located, box = result.located, result.box_ras
                 ungrown = np.ptp(located.in_scan(located.box_ras), axis=0).prod()
                 times = 0.0 if box is None else round(float(np.ptp(box, axis=0).prod() / max(ungrown, 1.0)), 2)
                 answer = FoundBox(
-                    name, located.status, finder.recall, round(located.present, 3),
-                    tuple(round(float(mm), 2) for mm in located.sigma_mm), located.cut, located.remarks, byOwn,
-                    madeFrom(embedding), times,
-                )  # fmt: skip
+                    name,
+                    located.status,
+                    finder.recall,
+                    round(located.present, 3),
+                    tuple(round(float(mm), 2) for mm in located.sigma_mm),
+                    located.cut,
+                    located.remarks,
+                    byOwn,
+                    madeFrom(embedding),
+                    times,
+                )
                 answers.append((answer, box))
         return answers
 

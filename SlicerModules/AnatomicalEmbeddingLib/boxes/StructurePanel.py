@@ -20,8 +20,11 @@ class StructurePanel:
 
     def __init__(self, ui) -> None:
         self._search, self._list, self._count, self._clear = (
-            ui.searchEdit, ui.structureList, ui.countLabel, ui.clearStructuresButton,
-        )  # fmt: skip
+            ui.searchEdit,
+            ui.structureList,
+            ui.countLabel,
+            ui.clearStructuresButton,
+        )
         self.changed = Signal()
         self.names: list[str] = []
         self._filling = Flag()

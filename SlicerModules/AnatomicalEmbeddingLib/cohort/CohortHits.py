@@ -53,14 +53,14 @@ class CohortHits(SceneJob):
             self.reported.emit(str(error))
             return
         self.cancel()
-        self.places = [each for each in places if each.place is not None]
+        self.places = [place for place in places if place.place is not None]
         self.absent = len(places) - len(self.places)
         self.changed.emit()
 
     def show(self, hit: CohortPlace) -> None:
         """Show a place in its scan. If the scan is not in the scene, the scan is read first."""
         self.cancel()
-        node = next((each for each in ctVolumes(self.scene) if each.GetAttribute(_SCAN) == hit.scan), None)
+        node = next((volume for volume in ctVolumes(self.scene) if volume.GetAttribute(_SCAN) == hit.scan), None)
         if node is not None:
             self._showAt(node, hit)
         else:

@@ -48,8 +48,8 @@ def readPlaces(path: str | Path) -> list[CohortPlace]:
         raise PointsError(f"{path}: cannot be read ({error.strerror}); {remedy}") from None
     except (ValueError, csv.Error) as error:
         raise PointsError(f"{path}: line {table.line_num} is damaged ({error}); {remedy}") from None
-    names = distinct_names([each.scan for each in places])
-    return [replace(each, name=name) for each, name in zip(places, names, strict=True)]
+    names = distinct_names([place.scan for place in places])
+    return [replace(place, name=name) for place, name in zip(places, names, strict=True)]
 
 
 def _place(row: dict) -> CohortPlace:
@@ -57,7 +57,7 @@ def _place(row: dict) -> CohortPlace:
     if set(row) != set(_COLUMNS) or not row["scan"] or row["status"] not in _STATUS or None in row.values():
         raise ValueError("the number of values is wrong, the scan is missing, or the status is unknown")
     chance, error, *place = (float(row[name]) if row[name] else None for name in _COLUMNS[2:])
-    numbers = [each for each in (chance, error, *place) if each is not None]
+    numbers = [number for number in (chance, error, *place) if number is not None]
     if place.count(None) not in (0, 3) or not all(map(math.isfinite, numbers)):
         raise ValueError("the position of the place needs three finite numbers")
     return CohortPlace("", row["scan"], row["status"], chance, error, None if None in place else np.array(place))

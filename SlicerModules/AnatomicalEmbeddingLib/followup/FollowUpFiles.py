@@ -40,8 +40,8 @@ def pointLists(scene) -> list:
 
 def studiesOfPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
     """Return the keys of the studies to which `importPoints` would assign points. study: as in `importPoints`."""
-    found = {key for key, _label, _place in _points(logic, listNode, study)}
-    return [key for key in logic.volumes if key in found]
+    marked = {key for key, _label, _place in _points(logic, listNode, study)}
+    return [key for key in logic.volumes if key in marked]
 
 
 def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
@@ -63,8 +63,8 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
 
     def step(record: FollowUp) -> FollowUp:
         for key, lesions in marked.items():
-            record, kept = mark_lesions(record, key, lesions)
-            notes.extend(kept)
+            record, sentences = mark_lesions(record, key, lesions)
+            notes.extend(sentences)
         return record
 
     return [*_applied(logic, step, listNode.GetName()), *notes, *leftOut]
@@ -106,13 +106,15 @@ def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, s
 def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: str) -> list[str]:
     """Replace the record by `step(record)`. Returns sentences for the user about new and changed lesions; [] if `step`
     failed. name: name of the imported file or list."""
-    known = {lesion.id: lesion for lesion in logic.record.lesions}
+    before = {lesion.id: lesion for lesion in logic.record.lesions}
     if not logic.apply(step):
         return []
     logic.prepare()
     lesions = logic.record.lesions
-    new = [each.label for each in lesions if each.id not in known]
-    grown = [each.label for each in lesions if each.id in known and each.reviewed != known[each.id].reviewed]
+    new = [lesion.label for lesion in lesions if lesion.id not in before]
+    grown = [
+        lesion.label for lesion in lesions if lesion.id in before and lesion.reviewed != before[lesion.id].reviewed
+    ]
     sentences = [_("{name}: contains no new lesion.").format(name=name)]
     if new:
         sentences = [_("{name}: new lesions: {lesions}.").format(name=name, lesions=", ".join(new))]

@@ -83,11 +83,11 @@ class FollowUpLogic(Listener):
         keyed = keyedVolumes(self.scene)
         loaded = studiesOf(self.scene, patient)
         volumes = {study.key: keyed[study.key] for study in loaded}
-        other = self.patient is None or self.patient.key != patient.key or not volumes.keys() & self.volumes.keys()
+        changed = self.patient is None or self.patient.key != patient.key or not volumes.keys() & self.volumes.keys()
         before = self.history
-        if other or (self.node is None and not self.history.canUndo):  # a scene loaded later may have a record
+        if changed or (self.node is None and not self.history.canUndo):  # a scene loaded later may have a record
             node, record, problems = findRecord(self.scene, patient, volumes)
-            if other or node is not None:
+            if changed or node is not None:
                 self._release()
                 self.node, self.history = node, UndoStack(record)
                 for problem in problems:
@@ -105,10 +105,10 @@ class FollowUpLogic(Listener):
 
     def setShown(self, volumeNodes) -> None:
         """Set the volumes that the views show. The axes of lesions are drawn as lines only in these volumes."""
-        shown = {study: node for study, node in self.volumes.items() if node in volumeNodes}
-        if shown != self._shown:
-            self._shown = shown
-            self.mirror.show(self.record, self.volumes, shown)
+        volumes = {study: node for study, node in self.volumes.items() if node in volumeNodes}
+        if volumes != self._shown:
+            self._shown = volumes
+            self.mirror.show(self.record, self.volumes, volumes)
 
     def studyOf(self, volumeNode) -> str:
         """Return the study key of a volume; "" if the volume does not belong to this patient."""
@@ -132,11 +132,11 @@ class FollowUpLogic(Listener):
 
     def placeOf(self, lesion: str, study: str) -> np.ndarray | None:
         """Return a lesion's place in a study, (3,) world RAS mm; None if it has no place or the scan is not loaded."""
-        found = self.record.finding(lesion, study)
+        finding = self.record.finding(lesion, study)
         volume = self.volumes.get(study)
-        if found is None or found.point_ras is None or volume is None:
+        if finding is None or finding.point_ras is None or volume is None:
             return None
-        return toWorld(volume, [found.point_ras])[0]
+        return toWorld(volume, [finding.point_ras])[0]
 
     def jumpTo(self, lesion: str, studies: Iterable[str] | None = None) -> None:
         """Move the views of each study to the lesion's place in this study, and zoom in. studies: None for all."""
@@ -154,8 +154,8 @@ class FollowUpLogic(Listener):
         """
 
         def step(record: FollowUp) -> FollowUp:
-            known = lesion is not None and record.finding(lesion, study) is not None
-            return record.move(lesion, study, place) if known else record.mark(study, place, lesion)
+            hasFinding = lesion is not None and record.finding(lesion, study) is not None
+            return record.move(lesion, study, place) if hasFinding else record.mark(study, place, lesion)
 
         marked = lesion or self.record.free_id()
         done = self.apply(step)
@@ -209,9 +209,10 @@ class FollowUpLogic(Listener):
         if not kind:
             self._onPlaced(study, ends[0], lesion)
             return
-        found = self.record.finding(lesion, study)
-        kept = found.size.axes if found is not None and found.size.confirmed else {}  # unconfirmed axes are dropped
-        axes = {**kept, kind: ends}
+        finding = self.record.finding(lesion, study)
+        # unconfirmed axes are dropped
+        confirmedAxes = finding.size.axes if finding is not None and finding.size.confirmed else {}
+        axes = {**confirmedAxes, kind: ends}
         if self.measure(lesion, study, axes.get(LONG), axes.get(SHORT)):
             self.touched.emit(lesion, study)
 
@@ -234,15 +235,15 @@ class FollowUpLogic(Listener):
 
     def _show(self) -> None:
         """Propose missing places of lesions, store the record in the scene, and update the nodes of the record."""
-        known = _placed(self.record)
+        before = _placed(self.record)
         self.history.refresh(self._withProposals(_withoutGroundless(self.record)))
-        new = _placed(self.record) - known
+        new = _placed(self.record) - before
         if self.node is None and self.record.lesions:
             self.node = createRecord(self.scene, self.patient)
         if self.node is not None:
             writeRecord(self.node, self.record)
         self.mirror.show(self.record, self.volumes, self._shown)
-        if self.placing.active and self.placing.lesion not in (None, *(each.id for each in self.record.lesions)):
+        if self.placing.active and self.placing.lesion not in (None, *(lesion.id for lesion in self.record.lesions)):
             self.placing.stop()
         self.changed.emit()
         if new:
@@ -250,7 +251,9 @@ class FollowUpLogic(Listener):
 
     def _withProposals(self, record: FollowUp) -> FollowUp:
         """Return `record` with new proposals in each study whose map or lesions have changed since the last call."""
-        maps = {study: found for study, node in self.volumes.items() if (found := self.store.map(node)) is not None}
+        maps = {
+            study: embedding for study, node in self.volumes.items() if (embedding := self.store.map(node)) is not None
+        }
         relations = {pair: self._relation(*pair) for pair in permutations(maps, 2)}
         questions = {study: _question(record, study, maps, relations) for study in maps}
         changed = [study for study, question in questions.items() if question != self._asked.get(study, {})]
@@ -296,10 +299,10 @@ class FollowUpLogic(Listener):
                 self.history.step(replace(self.record, lesions=()))
                 self.reported.emit("The follow-up was deleted from the scene; press Undo to restore it.")
                 self._show()
-        here = {study: node for study, node in self.volumes.items() if node.GetScene() is self.scene}
-        if len(here) < len(self.volumes):
-            self.volumes = here
-            studies = tuple(each for each in self.patient.studies if each.volume.GetScene() is self.scene)
+        remaining = {study: node for study, node in self.volumes.items() if node.GetScene() is self.scene}
+        if len(remaining) < len(self.volumes):
+            self.volumes = remaining
+            studies = tuple(study for study in self.patient.studies if study.volume.GetScene() is self.scene)
             self.patient = replace(self.patient, studies=studies)
             self.setShown(self._shown.values())
             self.mirror.show(self.record, self.volumes, self._shown)
@@ -314,7 +317,9 @@ class FollowUpLogic(Listener):
 
 def _placed(record: FollowUp) -> set[tuple[str, str, Point | None]]:
     """Return the lesion id, the study key and the place of each finding in the record."""
-    return {(each.id, study, found.point_ras) for each in record.lesions for study, found in each.findings.items()}
+    return {
+        (lesion.id, study, finding.point_ras) for lesion in record.lesions for study, finding in lesion.findings.items()
+    }
 
 
 def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> FollowUp:
@@ -323,13 +328,13 @@ def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> F
     The record is not changed if `axis` is None, if a person has reviewed the place, or if the place is a proposal at
     most half the length of the axis away from the middle.
     """
-    found = record.finding(lesion, study)
-    if axis is None or (found is not None and found.reviewed and found.state in WITH_PLACE):
+    finding = record.finding(lesion, study)
+    if axis is None or (finding is not None and finding.reviewed and finding.state in WITH_PLACE):
         return record
     middle = tuple(np.mean(axis, axis=0))
-    if found is None:
+    if finding is None:
         return record.mark(study, middle, lesion)
-    if found.state == PROPOSED and math.dist(found.point_ras, middle) <= math.dist(*axis) / 2:
+    if finding.state == PROPOSED and math.dist(finding.point_ras, middle) <= math.dist(*axis) / 2:
         return record
     return record.move(lesion, study, middle)
 
@@ -347,17 +352,18 @@ def _question(
         relation = relations.get((key, study))
         return ("", "") if relation is None else (relation.found_by, relation.refusal)
 
-    question, order = {}, tuple((each.key, each.date) for each in record.studies)
+    question, order = {}, tuple((entry.key, entry.date) for entry in record.studies)
     weights = maps[study].provenance.weights_hash
     for lesion in record.lesions:
-        found = lesion.findings.get(study)
-        visible = {key: each for key, each in lesion.findings.items() if each.visible and key != study}
-        seen = {key: each for key, each in visible.items() if key in maps or each.query.startswith(weights)}
-        if seen and (found is None or not found.reviewed or (found.visible and not found.size.confirmed)):
+        finding = lesion.findings.get(study)
+        visible = {key: source for key, source in lesion.findings.items() if source.visible and key != study}
+        usable = {key: source for key, source in visible.items() if key in maps or source.query.startswith(weights)}
+        if usable and (finding is None or not finding.reviewed or (finding.visible and not finding.size.confirmed)):
             sources = (
-                (key, scanOf(key), *kindOf(key), each.point_ras, str(each.size)) for key, each in sorted(seen.items())
+                (key, scanOf(key), *kindOf(key), source.point_ras, str(source.size))
+                for key, source in sorted(usable.items())
             )
-            question[lesion.id] = (weights, scanOf(study), order, found is None, *sources)
+            question[lesion.id] = (weights, scanOf(study), order, finding is None, *sources)
     return question
 
 

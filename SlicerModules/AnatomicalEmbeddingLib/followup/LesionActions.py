@@ -18,9 +18,19 @@ NEW, REMOVE, PREVIOUS, NEXT, MERGE = "new", "remove", "previous", "next", "merge
 CONFIRM, MOVE, MARK_NOT_VISIBLE, MARK_OUTSIDE = "confirm", "move", "notVisible", "outside"
 LONG_AXIS, SHORT_AXIS, ACCEPT_SIZE = "longAxis", "shortAxis", "acceptSize"
 KEYS = {  # keyboard key of each action; "" if the action has no key
-    NEW: "W", CONFIRM: "C", MOVE: "M", MARK_NOT_VISIBLE: "N", MARK_OUTSIDE: "O", LONG_AXIS: "L", SHORT_AXIS: "S",
-    ACCEPT_SIZE: "A", PREVIOUS: "K", NEXT: "J", REMOVE: "", MERGE: "",
-}  # fmt: skip
+    NEW: "W",
+    CONFIRM: "C",
+    MOVE: "M",
+    MARK_NOT_VISIBLE: "N",
+    MARK_OUTSIDE: "O",
+    LONG_AXIS: "L",
+    SHORT_AXIS: "S",
+    ACCEPT_SIZE: "A",
+    PREVIOUS: "K",
+    NEXT: "J",
+    REMOVE: "",
+    MERGE: "",
+}
 
 
 class LesionActions(Listener):
@@ -46,35 +56,38 @@ class LesionActions(Listener):
         if (self.lesion, self.study) != before:
             self.changed.emit()
 
-    def step(self, by: int) -> None:
-        """Choose the next (by=1) or previous (by=-1) unreviewed proposal; at either end, continue at the other end."""
+    def step(self, direction: int) -> None:
+        """Choose the next (direction=1) or previous (direction=-1) unreviewed proposal.
+
+        At either end, continue at the other end.
+        """
         places = [(lesion.id, study.key) for study in self.logic.record.studies for lesion in self.logic.record.lesions]
-        unreviewed = self.logic.openPlaces()[::by]
-        here = (self.lesion, self.study)
-        now = places.index(here) if here in places else -1
-        beyond = [place for place in unreviewed if (places.index(place) - now) * by > 0]
+        unreviewed = self.logic.openPlaces()[::direction]
+        chosen = (self.lesion, self.study)
+        now = places.index(chosen) if chosen in places else -1
+        beyond = [place for place in unreviewed if (places.index(place) - now) * direction > 0]
         if unreviewed:
             self.choose(*(beyond or unreviewed)[0])
 
     def _keepChoice(self) -> None:
         record = self.logic.record
-        lesion = self.lesion if self.lesion in {each.id for each in record.lesions} else ""
-        self.choose(lesion, self.study if self.study in {each.key for each in record.studies} else "")
+        lesion = self.lesion if self.lesion in {entry.id for entry in record.lesions} else ""
+        self.choose(lesion, self.study if self.study in {entry.key for entry in record.studies} else "")
 
     # -- the actions -------------------------------------------------------------------------------------------------
 
     def run(self, action: str) -> None:
         """Run an action on the chosen lesion. The action MERGE cannot be run here: it needs a second lesion."""
-        logic, here = self.logic, (self.lesion, self.study)
+        logic, chosen = self.logic, (self.lesion, self.study)
         steps: dict[str, Callable[[], object]] = {
             NEW: lambda: logic.placeLesion(),
-            CONFIRM: lambda: logic.apply(FollowUp.confirm, *here),
+            CONFIRM: lambda: logic.apply(FollowUp.confirm, *chosen),
             MOVE: lambda: logic.placeLesion(self.lesion),
-            MARK_NOT_VISIBLE: lambda: logic.apply(FollowUp.not_visible, *here),
-            MARK_OUTSIDE: lambda: logic.apply(FollowUp.outside, *here),
+            MARK_NOT_VISIBLE: lambda: logic.apply(FollowUp.not_visible, *chosen),
+            MARK_OUTSIDE: lambda: logic.apply(FollowUp.outside, *chosen),
             LONG_AXIS: lambda: logic.drawAxis(self.lesion, LONG),
             SHORT_AXIS: lambda: logic.drawAxis(self.lesion, SHORT),
-            ACCEPT_SIZE: lambda: logic.apply(FollowUp.accept_size, *here),
+            ACCEPT_SIZE: lambda: logic.apply(FollowUp.accept_size, *chosen),
             REMOVE: lambda: logic.apply(FollowUp.remove, self.lesion),
             PREVIOUS: lambda: self.step(-1),
             NEXT: lambda: self.step(1),
@@ -83,8 +96,12 @@ class LesionActions(Listener):
 
     def mergeChoices(self) -> list[str]:
         """Return ids of lesions into which the chosen lesion can merge: all other lesions with a place in the study."""
-        found = {each.id: each.findings.get(self.study) for each in self.logic.record.lesions if each.id != self.lesion}
-        return [each for each, finding in found.items() if finding is not None and finding.state in WITH_PLACE]
+        findings = {
+            lesion.id: lesion.findings.get(self.study)
+            for lesion in self.logic.record.lesions
+            if lesion.id != self.lesion
+        }
+        return [key for key, finding in findings.items() if finding is not None and finding.state in WITH_PLACE]
 
     def whyNot(self, action: str) -> str:
         """Return a sentence that states why an action is not possible now; "" if the action is possible."""
@@ -100,22 +117,22 @@ class LesionActions(Listener):
             return ""
         if self.study not in self.logic.volumes:
             return _("This study is not loaded: load its scan, or choose a cell of another study.")
-        found = self.logic.record.finding(self.lesion, self.study)
+        finding = self.logic.record.finding(self.lesion, self.study)
         if action == CONFIRM:
-            if found is None:
+            if finding is None:
                 return _("This study has no proposal: prepare the scans, or press Move and click on the lesion.")
-            if found.reviewed:
+            if finding.reviewed:
                 return _("{lesion} has already been reviewed in this study.").format(lesion=self.lesion)
             if status_of(self.logic.record, self.lesion, self.study) == ABSENT:
                 text = _("The scan probably does not show {lesion}: press Outside, or press Move and click on it.")
                 return text.format(lesion=self.lesion)
         state = {MARK_NOT_VISIBLE: NOT_VISIBLE, MARK_OUTSIDE: OUTSIDE}.get(action)
-        if found is not None and found.state == state:
+        if finding is not None and finding.state == state:
             return _("{lesion} already has this state in this study.").format(lesion=self.lesion)
         if action == ACCEPT_SIZE:
-            if found is None or not found.size.axes:
+            if finding is None or not finding.size.axes:
                 return _("{lesion} has no axes in this study: draw them with keys L and S.").format(lesion=self.lesion)
-            return _("The axes have already been accepted.") if found.size.confirmed else ""
+            return _("The axes have already been accepted.") if finding.size.confirmed else ""
         if action == MERGE and not self.mergeChoices():
             return _("No other lesion has a place in this study: first mark the lesion to merge with.")
         return ""
@@ -130,7 +147,7 @@ def nextStep(logic: FollowUpLogic) -> str:
             "AnatomicalEmbedding."
         )
     if logic.placing.active:
-        return _("Click in a slice view to place {what}. Press Esc to cancel.").format(what=logic.placing.what)
+        return _("Click in a slice view to place {what}. Press Esc to cancel.").format(what=logic.placing.label)
     if not record.lesions:
         return _("Press New lesion (W) and click on a lesion. Its places in the other studies are then proposed.")
     unreviewed = len(logic.openPlaces())
@@ -140,6 +157,8 @@ def nextStep(logic: FollowUpLogic) -> str:
     if any(study not in lesion.findings for lesion in record.lesions for study in logic.volumes):
         return _("The table has cells without a finding: prepare the scans, or choose a cell and press M, N or O.")
     targets = [lesion for lesion in record.lesions if lesion.target]
-    if any(each.visible and not each.size.confirmed for lesion in targets for each in lesion.findings.values()):
+    if any(
+        finding.visible and not finding.size.confirmed for lesion in targets for finding in lesion.findings.values()
+    ):
         return _("All proposals are reviewed. Measure the target lesions: choose a cell, and draw axes (keys L, S).")
     return _("All proposals are reviewed. In the sections below, see the response and export reports.")

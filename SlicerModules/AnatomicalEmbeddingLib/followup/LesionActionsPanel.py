@@ -83,9 +83,11 @@ class LesionActionsPanel(Listener):
         """Fill and return the menu of the lesions into which the chosen lesion can merge."""
         lesion, study, menu = self.choice.lesion, self.choice.study, self._mergeMenu
         menu.clear()
-        for other in self.choice.mergeChoices():
-            entry = menu.addAction(self.logic.record.lesion(other).label)
-            entry.connect("triggered()", lambda other=other: self.logic.apply(FollowUp.merge, lesion, study, other))
+        for partner in self.choice.mergeChoices():
+            entry = menu.addAction(self.logic.record.lesion(partner).label)
+            entry.connect(
+                "triggered()", lambda partner=partner: self.logic.apply(FollowUp.merge, lesion, study, partner)
+            )
         return menu
 
     def _slot(self, name: str) -> Callable[[], None]:

@@ -18,7 +18,7 @@ class LesionClicks:
     afterwards.
 
     lesion: id of the lesion to place or to measure; None for a new lesion. kind: LONG or SHORT if the clicks set the
-    ends of an axis; "" if the click sets the place of the lesion. what: the text that the views show next to the mouse.
+    ends of an axis; "" if the click sets the place of the lesion. label: the text that the views show at the mouse.
 
     Signal changed(): waiting has begun or ended. Signal completed(lesion, kind, volumeNode, places): the last click was
     made. places: (n, 3) world RAS mm. volumeNode: the clicked volume, or None if it is not known.
@@ -28,7 +28,7 @@ class LesionClicks:
         self.scene = scene
         self.changed, self.completed = Signal(), Signal()
         self.lesion: str | None = None
-        self.kind = self.what = ""
+        self.kind = self.label = ""
         self._node = None
         self._tags: list[int] = []
         self._before: tuple = (None, None, 0)
@@ -39,8 +39,8 @@ class LesionClicks:
         """True while this object waits for clicks."""
         return self._node is not None
 
-    def start(self, lesion: str | None, kind: str, what: str) -> None:
-        """Wait for one click (a point) if `kind` is "", else for two clicks (a line). what: label of point or line."""
+    def start(self, lesion: str | None, kind: str, label: str) -> None:
+        """Wait for one click (a point) if `kind` is "", else for two clicks (a line). label: label of point or line."""
         self.stop()
         mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
         persistence = mouse.GetPlaceModePersistence()
@@ -50,13 +50,15 @@ class LesionClicks:
         node.UnRegister(None)
         node.SetHideFromEditors(True)
         node.SetSaveWithScene(False)
-        node.SetName(what)
-        node.SetControlPointLabelFormat(what)
+        node.SetName(label)
+        node.SetControlPointLabelFormat(label)
         self.scene.AddNode(node)
         node.CreateDefaultDisplayNodes()
-        self._node, self.lesion, self.kind, self.what = node, lesion, kind, what
-        shown = {id: volume for _, id in Views.backgrounds(self.scene) if (volume := self.scene.GetNodeByID(id or ""))}
-        Views.takeClicksIn(self.scene, node, shown.values())
+        self._node, self.lesion, self.kind, self.label = node, lesion, kind, label
+        volumes = {
+            id: volume for _, id in Views.backgrounds(self.scene) if (volume := self.scene.GetNodeByID(id or ""))
+        }
+        Views.takeClicksIn(self.scene, node, volumes.values())
         self._tags = [
             node.AddObserver(node.PointPositionDefinedEvent, self._onPlaced),
             node.AddObserver(node.PointAddedEvent, self._showOverItsScan),
@@ -72,7 +74,7 @@ class LesionClicks:
         """Stop waiting, and give the mouse back to the views. An axis with only one end is discarded."""
         if self._node is None:
             return
-        node, self._node, self.what = self._node, None, ""
+        node, self._node, self.label = self._node, None, ""
         for tag in self._tags:
             node.RemoveObserver(tag)
         self._used.append(node)

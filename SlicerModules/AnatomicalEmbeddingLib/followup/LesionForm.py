@@ -33,7 +33,7 @@ class LesionForm(Listener):
     def update(self) -> None:
         """Fill the form with the values of the chosen lesion. Texts that the user is typing do not change."""
         ui, record = self.ui, self.logic.record
-        lesion = next((each for each in record.lesions if each.id == self.choice.lesion), None)
+        lesion = next((candidate for candidate in record.lesions if candidate.id == self.choice.lesion), None)
         with self._filling:
             ui.formArea.setEnabled(lesion is not None)
             ui.formArea.setToolTip("" if lesion is not None else _("Choose a lesion in the table first."))
@@ -43,8 +43,12 @@ class LesionForm(Listener):
                     edit.text = text or ""
             ui.targetCheckBox.checked = lesion is not None and lesion.target
             ui.nodalCheckBox.checked = lesion is not None and lesion.nodal
-            others = [(each.id, each.label) for each in record.lesions if lesion is not None and each is not lesion]
-            fillComboBox(ui.splitSelector, [("", _("no lesion")), *others], lesion.split_from if lesion else "")
+            choices = [
+                (candidate.id, candidate.label)
+                for candidate in record.lesions
+                if lesion is not None and candidate is not lesion
+            ]
+            fillComboBox(ui.splitSelector, [("", _("no lesion")), *choices], lesion.split_from if lesion else "")
         self._lesion = self.choice.lesion
 
     def _writer(self, name: str, textEdit) -> Callable[[], None]:

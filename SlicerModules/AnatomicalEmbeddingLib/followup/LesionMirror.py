@@ -33,13 +33,13 @@ class LesionMirror:
         self._writing, self._edited = Flag(), False
         self._ownViews = Views.OwnViews(scene)
 
-    def show(self, record: FollowUp, volumes: Mapping[str, object], shown: Mapping[str, object]) -> None:
+    def show(self, record: FollowUp, volumes: Mapping[str, object], visible: Mapping[str, object]) -> None:
         """Set the points and lines to the values of a record. If the user is dragging a point, `poll` does this later.
 
-        volumes: all volumes of the patient, study key -> node. shown: the volumes that views show, study key -> node.
+        volumes: all volumes of the patient, study key -> node. visible: the volumes that views show, study key -> node.
         The axes of lesions are drawn only in these volumes.
         """
-        self._record, self._volumes, self._shown = record, dict(volumes), dict(shown)
+        self._record, self._volumes, self._shown = record, dict(volumes), dict(visible)
         if self._inHand():
             self._edited = True
             return
@@ -57,16 +57,16 @@ class LesionMirror:
 
     def restrict(self) -> None:
         """Show each node only in the views of the node's own volume."""
-        for each in (*self._points.values(), *self._lines):
-            if each.node.GetDisplayNode() is not None:
-                Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
+        for mark in (*self._points.values(), *self._lines):
+            if mark.node.GetDisplayNode() is not None:
+                Views.showOnlyIn(mark.node.GetDisplayNode(), self.scene, mark.volumeNode)
 
     def poll(self) -> None:
         """Report the user's edits, then reset the edited nodes to the record. Call `poll` a few times a second."""
         if self._inHand():
             return
         self._ownViews.follow()
-        nodes = [each.node for each in (*self._points.values(), *self._lines)]
+        nodes = [mark.node for mark in (*self._points.values(), *self._lines)]
         typed = [observer.takeDirty() for observer in self._observers.values()]
         if self._edited or any(typed) or not all(map(self._isHere, nodes)):
             self._edited = False
@@ -106,14 +106,14 @@ class LesionMirror:
         return any(observer.inHand and self.scene.GetNodeByID(i) for i, observer in self._observers.items())
 
     def _observe(self) -> None:
-        nodes = {each.node.GetID(): each for each in (*self._points.values(), *self._lines)}
+        nodes = {mark.node.GetID(): mark for mark in (*self._points.values(), *self._lines)}
         for nodeId in self._observers.keys() - nodes.keys():
             self._observers.pop(nodeId).stop()
         for nodeId in nodes.keys() - self._observers.keys():
-            each = nodes[nodeId]
-            moved = partial(self._onLineMoved if isinstance(each, AxisLine) else self._onPointMoved, each)
+            mark = nodes[nodeId]
+            moved = partial(self._onLineMoved if isinstance(mark, AxisLine) else self._onPointMoved, mark)
             self._observers[nodeId] = ListObserver(
-                each.node, self._onEdited, moved, self._onEdited, lambda: self._writing
+                mark.node, self._onEdited, moved, self._onEdited, lambda: self._writing
             )
 
     def _onEdited(self, index: int | None = None) -> None:
@@ -127,10 +127,10 @@ class LesionMirror:
 
     def _onLineMoved(self, line: AxisLine, index: int) -> None:
         study = self._studyOf(line.volumeNode)
-        found = self._record.finding(line.lesion, study)
-        if line.axis is None or found is None:
+        finding = self._record.finding(line.lesion, study)
+        if line.axis is None or finding is None:
             return
-        axes = {**found.size.axes, line.kind: line.axis}
+        axes = {**finding.size.axes, line.kind: line.axis}
         self.measured.emit(line.lesion, study, axes.get(LONG), axes.get(SHORT))
 
     def _studyOf(self, volumeNode) -> str:

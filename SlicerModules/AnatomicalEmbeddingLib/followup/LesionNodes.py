@@ -61,23 +61,23 @@ class LesionPoints:
     def show(self, record: FollowUp, study: str) -> None:
         """Show a point at each lesion of the record in this study, and remove all other points."""
         followVolume(self.node, self.volumeNode)
-        wanted = [lesion for lesion in record.lesions if _isShown(record, lesion.id, study)]
+        lesions = [lesion for lesion in record.lesions if _isShown(record, lesion.id, study)]
         before = self.node.StartModify()  # the node then emits one event for all changes
-        if list(self._lesions().values()) != [each.id for each in wanted]:
+        if list(self._lesions().values()) != [lesion.id for lesion in lesions]:
             self.node.RemoveAllControlPoints()
-            for each in wanted:
-                self.node.AddControlPoint(vtk.vtkVector3d(*each.findings[study].point_ras), each.label)
+            for lesion in lesions:
+                self.node.AddControlPoint(vtk.vtkVector3d(*lesion.findings[study].point_ras), lesion.label)
             makeIdsUnique(self.node)
-            ids = {self.node.GetNthControlPointID(n): each.id for n, each in enumerate(wanted)}
+            ids = {self.node.GetNthControlPointID(n): lesion.id for n, lesion in enumerate(lesions)}
             self.node.SetAttribute(_LESIONS_ATTRIBUTE, json.dumps(ids))
-        for index, each in enumerate(wanted):
-            found = each.findings[study]
-            if tuple(self.node.GetNthControlPointPosition(index)) != found.point_ras:
-                self.node.SetNthControlPointPosition(index, *found.point_ras)
-            label, description = _texts(each, found, status_of(record, each.id, study))
+        for index, lesion in enumerate(lesions):
+            finding = lesion.findings[study]
+            if tuple(self.node.GetNthControlPointPosition(index)) != finding.point_ras:
+                self.node.SetNthControlPointPosition(index, *finding.point_ras)
+            label, description = _texts(lesion, finding, status_of(record, lesion.id, study))
             self.node.SetNthControlPointLabel(index, label)
             self.node.SetNthControlPointDescription(index, description)
-            self.node.SetNthControlPointSelected(index, found.reviewed)
+            self.node.SetNthControlPointSelected(index, finding.reviewed)
             self.node.SetNthControlPointAssociatedNodeID(index, self.volumeNode.GetID())
         self.node.EndModify(before)
 
@@ -92,8 +92,10 @@ class LesionPoints:
 
     def missing(self, record: FollowUp, study: str) -> list[str]:
         """Return the ids of the lesions whose points the user deleted from the list."""
-        here = set(self._lesions().values())
-        return [each.id for each in record.lesions if each.id not in here and _isShown(record, each.id, study)]
+        present = set(self._lesions().values())
+        return [
+            lesion.id for lesion in record.lesions if lesion.id not in present and _isShown(record, lesion.id, study)
+        ]
 
     def _lesions(self) -> dict[str, str]:
         """Return {point ID: lesion id} of all points with a position. The id is "" if the user added the point."""
@@ -108,19 +110,19 @@ def isLesionList(node) -> bool:
 
 def _isShown(record: FollowUp, lesionId: str, study: str) -> bool:
     """Return True if the lesion has a place in the study and the scan probably shows this place."""
-    found = record.finding(lesionId, study)
-    return found is not None and found.point_ras is not None and status_of(record, lesionId, study) != ABSENT
+    finding = record.finding(lesionId, study)
+    return finding is not None and finding.point_ras is not None and status_of(record, lesionId, study) != ABSENT
 
 
-def _texts(lesion: Lesion, found: Finding, status: str) -> tuple[str, str]:
+def _texts(lesion: Lesion, finding: Finding, status: str) -> tuple[str, str]:
     """Return the label and the description of the point that shows a lesion in a study."""
-    label = lesion.label if found.reviewed else f"{lesion.label} {UNCERTAIN if status == UNCERTAIN else PROPOSED}"
-    if found.size.axes:
-        label += f" {_TIMES.join(f'{math.dist(*axis):.1f}' for axis in found.size.axes.values())} mm"
-    if found.reviewed or found.guess is None or found.guess.error_mm is None:
+    label = lesion.label if finding.reviewed else f"{lesion.label} {UNCERTAIN if status == UNCERTAIN else PROPOSED}"
+    if finding.size.axes:
+        label += f" {_TIMES.join(f'{math.dist(*axis):.1f}' for axis in finding.size.axes.values())} mm"
+    if finding.reviewed or finding.guess is None or finding.guess.error_mm is None:
         return label, status
-    doubt = found.guess.doubt and f"; {found.guess.doubt}"
-    return label, f"{status}: {errorText(found.guess.error_mm)}{doubt}"
+    doubt = finding.guess.doubt and f"; {finding.guess.doubt}"
+    return label, f"{status}: {errorText(finding.guess.error_mm)}{doubt}"
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,8 @@ class AxisLine:
         """The two ends that the line has now, in RAS mm of the volume. None if the user has deleted an end."""
         if self.node.GetNumberOfDefinedControlPoints() != 2:
             return None
-        one, other = (tuple(self.node.GetNthControlPointPosition(n)) for n in range(2))
-        return one, other
+        start, end = (tuple(self.node.GetNthControlPointPosition(n)) for n in range(2))
+        return start, end
 
     def show(self, axis: Axis, confirmed: bool) -> None:
         """Set the ends and the colour of the line: green if a person has confirmed the axis, otherwise amber."""
@@ -168,7 +170,7 @@ def showAxes(scene, record: FollowUp, volumes: Mapping[str, object]) -> list[Axi
 
     volumes: study key -> volume node.
     """
-    wanted = {
+    axes = {
         (volume.GetID(), lesion.id, kind): (axis, lesion.findings[study].size.confirmed)
         for study, volume in volumes.items()
         for lesion in record.lesions
@@ -178,11 +180,11 @@ def showAxes(scene, record: FollowUp, volumes: Mapping[str, object]) -> list[Axi
     lines = {}
     for line in axisLines(scene):
         key = (line.volumeNode.GetID() if line.volumeNode is not None else "", line.lesion, line.kind)
-        if key in wanted and key not in lines:
+        if key in axes and key not in lines:
             lines[key] = line
         else:
             removeNode(scene, line.node)
-    for key, (axis, confirmed) in wanted.items():
+    for key, (axis, confirmed) in axes.items():
         if key not in lines:
             lines[key] = _addLine(scene, *key)
         lines[key].show(axis, confirmed)

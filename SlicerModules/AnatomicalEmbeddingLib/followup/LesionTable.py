@@ -61,7 +61,7 @@ class LesionTable(Listener):
 
     def _showChoice(self) -> None:
         record = self.logic.record
-        lesions, studies = [each.id for each in record.lesions], [each.key for each in record.studies]
+        lesions, studies = [entry.id for entry in record.lesions], [entry.key for entry in record.studies]
         with self._filling:
             if self.choice.lesion in lesions and self.choice.study in studies:
                 self.widget.setCurrentCell(lesions.index(self.choice.lesion), studies.index(self.choice.study) + 1)
@@ -86,20 +86,20 @@ def fitColumns(table) -> None:
 
 def _cell(record: FollowUp, lesion: str, study: str) -> tuple[str, str, str | None]:
     """Return text, tool tip and colour of a lesion's table cell for a study. Colour None is the default colour."""
-    found = record.finding(lesion, study)
-    if found is None:
+    finding = record.finding(lesion, study)
+    if finding is None:
         return "", _("There is no finding in this study yet: prepare the scans, or mark the lesion."), None
     status = words.status_of(record, lesion, study)
-    sign, colour = _signAndColour(found, status)
-    doubt = "" if found.guess is None or status != words.UNCERTAIN else found.guess.doubt
+    sign, colour = _signAndColour(finding, status)
+    doubt = "" if finding.guess is None or status != words.UNCERTAIN else finding.guess.doubt
     first = f"{sign} {doubt.partition(':')[0] or status}"
-    if found.state == MERGED:
-        first = _("{sign} merged into {lesion}").format(sign=sign, lesion=found.into)
-    error = None if found.guess is None or found.reviewed else found.guess.error_mm
+    if finding.state == MERGED:
+        first = _("{sign} merged into {lesion}").format(sign=sign, lesion=finding.into)
+    error = None if finding.guess is None or finding.reviewed else finding.guess.error_mm
     place = "" if error is None else f"\u00b1{error:.0f} mm"
     # the error stands before the size, because after the size it would look like the error of the size
-    second = f"{place} {_sizeText(found.size)}".strip()
-    return f"{first}\n{second}".rstrip(), _tip(record, found, status), colour
+    second = f"{place} {_sizeText(finding.size)}".strip()
+    return f"{first}\n{second}".rstrip(), _tip(record, finding, status), colour
 
 
 def _sizeText(size: Measurement) -> str:
@@ -122,17 +122,17 @@ def _lesionTip(lesion: Lesion) -> str:
     return " ".join(part for part in (site, split) if part)
 
 
-def _signAndColour(found: Finding, status: str) -> tuple[str, str | None]:
-    if not found.reviewed:
+def _signAndColour(finding: Finding, status: str) -> tuple[str, str | None]:
+    if not finding.reviewed:
         return {words.UNCERTAIN: ("?", DOUBTFUL), words.ABSENT: ("?", NOTHING)}.get(status, (_OPEN, None))
-    if found.visible:
+    if finding.visible:
         return _SEEN, GOOD
-    return (_SEEN if found.state == MERGED else _GONE), NOTHING
+    return (_SEEN if finding.state == MERGED else _GONE), NOTHING
 
 
-def _tip(record: FollowUp, found: Finding, status: str) -> str:
-    guess, sentences = found.guess, []
-    if not found.reviewed:
+def _tip(record: FollowUp, finding: Finding, status: str) -> str:
+    guess, sentences = finding.guess, []
+    if not finding.reviewed:
         sentences.append(_("No person has reviewed this place."))
         if guess is not None:
             source = next((study.label for study in record.studies if study.key == guess.source), "")
@@ -143,6 +143,6 @@ def _tip(record: FollowUp, found: Finding, status: str) -> str:
             sentences.append(absent if status == words.ABSENT else f"{error[0].upper()}{error[1:]}.")
             if guess.doubt:
                 sentences.append(_("Uncertain: {doubt}.").format(doubt=guess.doubt))
-    if found.size.axes and not found.size.confirmed:
+    if finding.size.axes and not finding.size.confirmed:
         sentences.append(_("The axes were copied from another study. They count only if you accept or redraw them."))
     return " ".join(sentences)

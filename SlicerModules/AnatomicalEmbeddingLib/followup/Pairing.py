@@ -45,14 +45,14 @@ class Pairing(Listener):
     @property
     def reason(self) -> str:
         """A sentence that states why no pairs can be offered now; "" if pairs can be offered."""
-        logic, (one, other) = self.logic, self._studies
-        if one not in logic.volumes or other not in logic.volumes:
+        logic, (earlier, later) = self.logic, self._studies
+        if earlier not in logic.volumes or later not in logic.volumes:
             return _("Choose two studies as prior and current first.")
-        for study, second in ((one, other), (other, one)):
+        for study, second in ((earlier, later), (later, earlier)):
             if not _hasOwn(logic.record, study, second):
                 text = _("{study}: has no lesion of its own; mark a lesion here that is not marked in the other study.")
                 return text.format(study=logic.record.study(study).label)
-        for study in (one, other):
+        for study in (earlier, later):
             status = logic.store.state(logic.volumes[study]).status
             if status != READY:
                 text = _("{study}: is not prepared; press Prepare scans.")
@@ -67,13 +67,13 @@ class Pairing(Listener):
         record = self.logic.record
         earlier, later = (study.key for study in record.studies if study.key in self._studies)
         maps = {study: self.logic.store.map(self.logic.volumes[study]) for study in (earlier, later)}
-        found = assign_in_record(record, earlier, later, maps)
+        assignment = assign_in_record(record, earlier, later, maps)
         text = _("{one} and {other} look like one lesion, but a study shows both, so they remain two lesions.")
-        conflicts = (text.format(one=one, other=other) for one, other in found.apart)
-        self.changes = list(_changes(record, found))
-        self.notes = [*conflicts, *_notes(record, found), *found.unread.values()]
+        conflicts = (text.format(one=lesion, other=match) for lesion, match in assignment.apart)
+        self.changes = list(_changes(record, assignment))
+        self.notes = [*conflicts, *_notes(record, assignment), *assignment.unread.values()]
         self._basis = _basisOf(record)
-        self._set(found)
+        self._set(assignment)
 
     def agree(self) -> bool:
         """Apply `offer` to the record. One undo reverses all changes. Returns True if the record was changed."""
@@ -95,10 +95,10 @@ class Pairing(Listener):
         self.changed.emit()
 
 
-def _hasOwn(record: FollowUp, study: str, other: str) -> bool:
-    """Return whether a person saw a lesion in the study `study` that no person has reviewed in the study `other`."""
+def _hasOwn(record: FollowUp, study: str, otherStudy: str) -> bool:
+    """Return whether a person saw a lesion in the study `study` that no person has reviewed in `otherStudy`."""
     reviewed = [lesion.reviewed for lesion in record.lesions]
-    return any(study in each and each[study].visible and other not in each for each in reviewed)
+    return any(study in findings and findings[study].visible and otherStudy not in findings for findings in reviewed)
 
 
 def _basisOf(record: FollowUp) -> tuple:
@@ -107,20 +107,20 @@ def _basisOf(record: FollowUp) -> tuple:
     return tuple(study.key for study in record.studies), reviewed
 
 
-def _changes(record: FollowUp, found: Assignment) -> Iterator[str]:
-    earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
+def _changes(record: FollowUp, assignment: Assignment) -> Iterator[str]:
+    earlier, later = (record.study(key).label for key in (assignment.earlier_study, assignment.later_study))
     sentence = _("{one} in {earlier} and {other} in {later} are the same lesion, {one}: {how}.")
     likely = _("likely, because matching puts them {off:.0f} mm apart; at most {expected:.0f} mm are expected")
     uncertain = _("uncertain, because matching puts them {off:.0f} mm apart; at most {expected:.0f} mm are expected")
-    for one, other in found.same:
-        off, expected = found.distances[one, other]
+    for lesion, match in assignment.same:
+        off, expected = assignment.distances[lesion, match]
         how = (likely if off <= expected else uncertain).format(off=off, expected=expected)
-        yield sentence.format(one=one, other=other, earlier=earlier, later=later, how=how)
+        yield sentence.format(one=lesion, other=match, earlier=earlier, later=later, how=how)
 
 
-def _notes(record: FollowUp, found: Assignment) -> Iterator[str]:
+def _notes(record: FollowUp, assignment: Assignment) -> Iterator[str]:
     """Yield a sentence for each lesion of one study that has no matching lesion in the other study."""
-    earlier, later = (record.study(key).label for key in (found.earlier_study, found.later_study))
+    earlier, later = (record.study(key).label for key in (assignment.earlier_study, assignment.later_study))
     sentences = {
         DISAPPEARED: _(
             "{lesion} in {here} has no matching lesion in {there}. "
@@ -129,6 +129,6 @@ def _notes(record: FollowUp, found: Assignment) -> Iterator[str]:
         NEW: _("{lesion} in {here} is new: no lesion is marked at its place in {there}."),
         OUTSIDE: _("{lesion} in {here} has no matching lesion: {there} probably does not show its place."),
     }
-    for words, here, there in ((found.earlier, earlier, later), (found.later, later, earlier)):
+    for words, study, otherStudy in ((assignment.earlier, earlier, later), (assignment.later, later, earlier)):
         for lesion, word in words.items():
-            yield sentences[word].format(lesion=lesion, here=here, there=there)
+            yield sentences[word].format(lesion=lesion, here=study, there=otherStudy)

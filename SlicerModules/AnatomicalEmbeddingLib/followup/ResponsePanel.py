@@ -31,7 +31,7 @@ class ResponsePanel(Listener):
 
     def update(self) -> None:
         record = self.logic.record
-        found = recist.responses(record) if record.lesions else []
+        responses = recist.responses(record) if record.lesions else []
         table = self.ui.responseTable
         rows = (
             (_("Sum of targets"), "sum_mm", "{:.1f} mm"),
@@ -39,26 +39,31 @@ class ResponsePanel(Listener):
             (_("From nadir"), "from_nadir", "{:+.0f} %"),
             (_("Response"), "category", "{}"),
         )
-        table.setColumnCount(len(found) + 1)
+        table.setColumnCount(len(responses) + 1)
         table.setRowCount(len(rows))
         for row, (name, field, form) in enumerate(rows):
             putCell(table, row, 0, name)
-            for column, each in enumerate(found, start=1):
-                value, tip = getattr(each, field), "\n".join((*each.missing, *each.notes))
-                colour = _COLOURS.get(each.category) if field == "category" else None
+            for column, response in enumerate(responses, start=1):
+                value, tip = getattr(response, field), "\n".join((*response.missing, *response.notes))
+                colour = _COLOURS.get(response.category) if field == "category" else None
                 putCell(table, row, column, "\u2013" if value is None else form.format(value), tip, colour)
         fitColumns(table)
         table.resizeRowsToContents()
         table.setFixedHeight(sum(table.rowHeight(row) for row in range(len(rows))) + 4)
-        table.visible = bool(found)
-        showText(self.ui.missingLabel, self._sentences(found))
+        table.visible = bool(responses)
+        showText(self.ui.missingLabel, self._sentences(responses))
 
-    def _sentences(self, found: list[recist.Response]) -> str:
-        if not found:
+    def _sentences(self, responses: list[recist.Response]) -> str:
+        if not responses:
             return _("After you have marked and measured lesions, the sums and the response are shown here.")
-        here = next((each for each in found if each.study == (self.choice.study or self.choice.usual)), found[-1])
-        lines = [_("Missing: {entry}").format(entry=each) for each in here.missing]
-        lines += [_("Note: {remark}").format(remark=each) for each in here.notes]
-        left = len(lines) - _MOST_SENTENCES
-        more = [_("{count} more sentences: see the tool tips of this study.").format(count=left)] if left > 0 else []
+        chosen = next(
+            (response for response in responses if response.study == (self.choice.study or self.choice.usual)),
+            responses[-1],
+        )
+        lines = [_("Missing: {entry}").format(entry=sentence) for sentence in chosen.missing]
+        lines += [_("Note: {remark}").format(remark=sentence) for sentence in chosen.notes]
+        hidden = len(lines) - _MOST_SENTENCES
+        more = (
+            [_("{count} more sentences: see the tool tips of this study.").format(count=hidden)] if hidden > 0 else []
+        )
         return "<br>".join(coloured(line, WARNING) for line in lines[:_MOST_SENTENCES] + more)

@@ -39,14 +39,14 @@ def keyedVolumes(scene) -> dict[str, object]:
     The key is the UID of the DICOM series. A volume without a UID gets a random key. The key is an attribute of the
     node, so a saved scene contains it. If a volume was copied, the copy gets a new key.
     """
-    found: dict[str, object] = {}
+    volumes: dict[str, object] = {}
     for volume in scans(scene):
         key = volume.GetAttribute(_KEY_ATTRIBUTE) or _seriesUid(scene, volume)
-        if not key or key in found:
+        if not key or key in volumes:
             key = uuid4().hex
         volume.SetAttribute(_KEY_ATTRIBUTE, key)
-        found[key] = volume
-    return found
+        volumes[key] = volume
+    return volumes
 
 
 def studiesOf(scene, patient: Patient) -> list[RecordStudy]:
@@ -61,12 +61,12 @@ def studiesOf(scene, patient: Patient) -> list[RecordStudy]:
     return studies
 
 
-def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], others: Iterable[RecordStudy]) -> FollowUp:
-    """Return the record with the studies `loaded`, and with each study of `others` that has a reviewed finding."""
+def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], stored: Iterable[RecordStudy]) -> FollowUp:
+    """Return the record with the studies `loaded`, and with each study of `stored` that has a reviewed finding."""
     loaded = list(loaded)
     keys = {study.key for study in loaded}
     reviewed = {key for lesion in record.lesions for key in lesion.reviewed}
-    absent = [each for each in others if each.key in reviewed - keys]
+    absent = [study for study in stored if study.key in reviewed - keys]
     return record.with_studies(in_order(loaded, absent)[0])
 
 
@@ -118,7 +118,9 @@ def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | N
         except (AnatomicalEmbeddingError, ValueError) as error:  # ValueError: the text is not JSON
             problems.append(f"{node.GetName()}: {error} The node is kept, and a new follow-up is started.")
             continue
-        studies = {study.key for study in record.studies} | {key for each in record.lesions for key in each.findings}
+        studies = {study.key for study in record.studies} | {
+            key for lesion in record.lesions for key in lesion.findings
+        }
         shared = 10**6 if patient.uid and owner == patient.uid else len(studies.intersection(keys))
         if shared > most:
             most, best = shared, (node, record)

@@ -65,9 +65,9 @@ class Patient:
 
         Studies without a date are used only if no other study has a date.
         """
-        others = self.after(volumeNode)
-        dated = [study for study in others if study.date is not None]
-        return (dated or others)[-1].volume if others else None
+        studies = self.after(volumeNode)
+        dated = [study for study in studies if study.date is not None]
+        return (dated or studies)[-1].volume if studies else None
 
     def inOrder(self, earlier, later) -> bool:
         """Return True if the study of `earlier` comes before the study of `later`."""
@@ -85,22 +85,22 @@ def patients(scene) -> list[Patient]:
     volumes: dict[int, list] = {}
     for volume in scans(scene):
         volumes.setdefault(ancestorOf(scene, volume, PATIENT), []).append(volume)
-    found = []
+    patientList = []
     for item in sorted(volumes, key=lambda item: not item):
         name, uid = (hierarchy.GetItemName(item), hierarchy.GetItemUID(item, UID)) if item else ("", "")
-        studies = sorted((studyOf(scene, volume) for volume in volumes[item]), key=lambda each: each.date or date.max)
-        found.append(Patient(uid or (f"item {item}" if item else ""), name, tuple(studies), uid))
-    return found
+        studies = sorted((studyOf(scene, volume) for volume in volumes[item]), key=lambda study: study.date or date.max)
+        patientList.append(Patient(uid or (f"item {item}" if item else ""), name, tuple(studies), uid))
+    return patientList
 
 
 def studyOf(scene, volumeNode) -> Study:
     """Return the study of a volume. If the volume has no date, the study has a note about this."""
-    given = date_of(volumeNode.GetAttribute(DATE_ATTRIBUTE) or "")
-    if given is not None:
-        return Study(volumeNode, volumeNode.GetName(), given, True, "")
-    name, found = volumeNode.GetName(), date_of(_storedDate(scene, volumeNode))
+    userDate = date_of(volumeNode.GetAttribute(DATE_ATTRIBUTE) or "")
+    if userDate is not None:
+        return Study(volumeNode, volumeNode.GetName(), userDate, True, "")
+    name, storedDate = volumeNode.GetName(), date_of(_storedDate(scene, volumeNode))
     note = f"{name}: has no study date and is sorted last; enter the date as YYYY-MM-DD."
-    return Study(volumeNode, name, found, False, note if found is None else "")
+    return Study(volumeNode, name, storedDate, False, note if storedDate is None else "")
 
 
 def setDate(volumeNode, text: str) -> None:

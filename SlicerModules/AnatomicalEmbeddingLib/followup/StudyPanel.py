@@ -38,11 +38,11 @@ class StudyPanel:
         ui.priorSelector.connect("activated(int)", self._onPrior)
         ui.currentSelector.connect("activated(int)", self._onCurrent)
 
-    def show(self, found: Sequence[Patient], patient: Patient | None, prior, current) -> None:
-        """List the patients `found`, and show the choice: a patient, a prior and a current volume; each may be None."""
+    def show(self, entries: Sequence[Patient], patient: Patient | None, prior, current) -> None:
+        """List the patients `entries`. Show the choice: a patient, a prior and a current volume; each may be None."""
         ui, self._prior, self._current = self.ui, prior, current
         self._studies = patient.studies if patient is not None else ()
-        names = [(each.key, each.name or _("(no patient in the subject hierarchy)")) for each in found]
+        names = [(entry.key, entry.name or _("(no patient in the subject hierarchy)")) for entry in entries]
         fillComboBox(ui.patientSelector, names, patient and patient.key)
         fillComboBox(ui.priorSelector, _entries(self._studies), prior and prior.GetID())
         fillComboBox(ui.currentSelector, _entries(patient.after(prior) if patient else []), current and current.GetID())
@@ -72,7 +72,7 @@ class StudyPanel:
 
     def _onPatient(self, index: int) -> None:
         key = self.ui.patientSelector.itemData(index)
-        patient = next((each for each in patients(self.scene) if each.key == key), None)
+        patient = next((entry for entry in patients(self.scene) if entry.key == key), None)
         self.chosen.emit(None if patient is None else patient.volumes[0], None)
 
     def _onPrior(self, index: int) -> None:

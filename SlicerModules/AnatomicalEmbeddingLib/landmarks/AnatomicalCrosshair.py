@@ -61,15 +61,15 @@ class AnatomicalCrosshair(Listener):
         pointWorld: (3,) world mm. sliceNode: the view that contains the mouse and must not move, or None.
         """
         self.moved.emit(volumeNode, pointWorld)
-        others = [node for node in self.volumes if node is not volumeNode]
+        targets = [node for node in self.volumes if node is not volumeNode]
         place = fromWorld(volumeNode, [pointWorld])
         if self.store.map(volumeNode) is None or not holds(volumeNode, place)[0]:
             return
-        self._relations.request(volumeNode, others, retry=False)
-        others = self._relations.reachable(volumeNode, others)
-        found = self._relations.match(volumeNode, place, others, "fast")
+        self._relations.request(volumeNode, targets, retry=False)
+        targets = self._relations.reachable(volumeNode, targets)
+        answers = self._relations.match(volumeNode, place, targets, "fast")
         self.markers.hide(volumeNode)
-        for node, matches in zip(others, found, strict=True):
+        for node, matches in zip(targets, answers, strict=True):
             if matches.status is not None and matches.status[0] == "absent":
                 self.markers.hide(node)
                 continue

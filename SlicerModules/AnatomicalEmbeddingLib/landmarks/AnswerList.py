@@ -85,18 +85,18 @@ class AnswerList:
         display.SetColor(*AMBER)
         node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
         node.SetNodeReferenceID(SOURCE_ROLE, sourceNode.GetID())
-        found = cls(node)
-        found.follow()
-        return found
+        answerList = cls(node)
+        answerList.follow()
+        return answerList
 
     @property
     def volumeNode(self):
         return self.node.GetNodeReference(VOLUME_ROLE)
 
     def follow(self) -> None:
-        wanted = self.volumeNode.GetTransformNodeID()
-        if self.node.GetTransformNodeID() != wanted:
-            self.node.SetAndObserveTransformNodeID(wanted)
+        transformId = self.volumeNode.GetTransformNodeID()
+        if self.node.GetTransformNodeID() != transformId:
+            self.node.SetAndObserveTransformNodeID(transformId)
 
     @property
     def answers(self) -> dict[str, Answer]:

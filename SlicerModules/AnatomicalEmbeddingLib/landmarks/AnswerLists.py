@@ -45,18 +45,22 @@ class AnswerLists:
         """Set the template's point list (or None) and the targets. Find each target's list of answers in the scene."""
         self.points, self.targets, self.lists = points, list(targets), {}
         for target in self.targets if points is not None else ():
-            found = AnswerList.find(self.scene, points, target)
-            if found is not None:
-                self._add(found, target)
+            answerList = AnswerList.find(self.scene, points, target)
+            if answerList is not None:
+                self._add(answerList, target)
 
     def rows(self, outside: set[str]) -> list[Row]:
         """Return one row for each point. outside: IDs of the points that lie outside the template."""
         if self.points is None:
             return []
-        known = {volumeId: each.answers for volumeId, each in self.lists.items()}
+        answersByVolume = {volumeId: answerList.answers for volumeId, answerList in self.lists.items()}
         rows = []
         for pointId in definedIds(self.points):
-            answers = {volumeId: of[pointId] for volumeId, of in known.items() if pointId in of}
+            answers = {
+                volumeId: answerByPoint[pointId]
+                for volumeId, answerByPoint in answersByVolume.items()
+                if pointId in answerByPoint
+            }
             rows.append(Row(pointId, labelOf(self.points, pointId), answers, pointId not in outside))
         return rows
 
@@ -79,14 +83,14 @@ class AnswerLists:
 
     def write(self, target, ids: Sequence[str], places: np.ndarray, answers: Sequence[Answer]) -> None:
         """Write n answers in one target. ids: IDs of the template points. places: (n, 3) in the target's own RAS mm."""
-        each = self._listFor(target)
-        known = each.answers
-        with NodeModify(each.node):
+        answerList = self._listFor(target)
+        stored = answerList.answers
+        with NodeModify(answerList.node):
             for pointId, place, answer in zip(ids, places, answers, strict=True):
-                old = known.get(pointId)
+                old = stored.get(pointId)
                 answer = replace(answer, pointId="" if old is None else old.pointId)
-                known[pointId] = each.write(labelOf(self.points, pointId), place, answer)
-        each.keep(known)
+                stored[pointId] = answerList.write(labelOf(self.points, pointId), place, answer)
+        answerList.keep(stored)
 
     def setByHand(self, pointId: str, target, status: str, position: Sequence[float] | None) -> None:
         """Write the user's own answer to a point in a target.
@@ -94,13 +98,13 @@ class AnswerLists:
         status: MOVED if the user placed the answer, REMOVED if the target does not show the point. position: (3,) of
         the answer, in the target's own RAS mm; None to keep the stored position.
         """
-        each = self._listFor(target)
-        answers = each.answers
+        answerList = self._listFor(target)
+        answers = answerList.answers
         new = replace(answers.get(pointId, Answer("", MOVED)), status=status, outdated=False)
         if position is None:
-            position = fromNode(each.node, new.pointId) if new.pointId else (0.0, 0.0, 0.0)
-        answers[pointId] = each.write(labelOf(self.points, pointId), position, new)
-        each.keep(answers)
+            position = fromNode(answerList.node, new.pointId) if new.pointId else (0.0, 0.0, 0.0)
+        answers[pointId] = answerList.write(labelOf(self.points, pointId), position, new)
+        answerList.keep(answers)
 
     def tidy(self) -> None:
         """Remove the answers to deleted template points, and copy each remaining template point's label to its answers.
@@ -108,59 +112,59 @@ class AnswerLists:
         An answer that the user has deleted gets the status REMOVED (not visible).
         """
         makeIdsUnique(self.points)
-        wanted = set(definedIds(self.points))
+        pointIds = set(definedIds(self.points))
         self.followVolumes()
-        for each in self.lists.values():
-            kept = {}
-            for key, answer in each.answers.items():
-                if key not in wanted:
-                    each.remove(answer)
-                elif each.hasPoint(answer):
-                    each.rename(answer, labelOf(self.points, key))
-                    kept[key] = answer
+        for answerList in self.lists.values():
+            remaining = {}
+            for key, answer in answerList.answers.items():
+                if key not in pointIds:
+                    answerList.remove(answer)
+                elif answerList.hasPoint(answer):
+                    answerList.rename(answer, labelOf(self.points, key))
+                    remaining[key] = answer
                 else:
                     gone = replace(answer, pointId="", status=REMOVED, outdated=False)
-                    kept[key] = each.write(labelOf(self.points, key), (0.0, 0.0, 0.0), gone)
-            each.keep(kept)
+                    remaining[key] = answerList.write(labelOf(self.points, key), (0.0, 0.0, 0.0), gone)
+            answerList.keep(remaining)
 
     def retract(self, pointId: str, keptFor: Sequence = ()) -> None:
         """Remove the answers to a template point that was moved. The user's own answers stay, marked as outdated.
 
         Answers in the targets `keptFor` stay too, because the caller overwrites them at once.
         """
-        for each in self.lists.values() if pointId else ():
-            answers = each.answers
+        for answerList in self.lists.values() if pointId else ():
+            answers = answerList.answers
             if pointId not in answers:
                 continue
             if answers[pointId].byHand:
                 answers[pointId] = replace(answers[pointId], outdated=True)
-                each.show(answers[pointId])
-            elif each.volumeNode not in keptFor:
-                each.remove(answers.pop(pointId))
-            each.keep(answers)
+                answerList.show(answers[pointId])
+            elif answerList.volumeNode not in keptFor:
+                answerList.remove(answers.pop(pointId))
+            answerList.keep(answers)
 
     def forget(self, ids: Iterable[str], volumeNode=None, corrections: bool = False) -> None:
         """Remove the answers to the points `ids`. volumeNode: one target; None for all targets.
 
         corrections: True to also remove the user's own answers.
         """
-        for each in self.lists.values():
-            if volumeNode is None or each.volumeNode is volumeNode:
-                answers = each.answers
+        for answerList in self.lists.values():
+            if volumeNode is None or answerList.volumeNode is volumeNode:
+                answers = answerList.answers
                 for key in set(ids) & answers.keys():
                     if corrections or not answers[key].byHand:
-                        each.remove(answers.pop(key))
-                each.keep(answers)
+                        answerList.remove(answers.pop(key))
+                answerList.keep(answers)
 
     def followVolumes(self) -> None:
-        for each in self.lists.values():
-            each.follow()
+        for answerList in self.lists.values():
+            answerList.follow()
 
     def _listFor(self, target) -> AnswerList:
         if target.GetID() not in self.lists:
             self._add(AnswerList.create(self.scene, self.points, target), target)
         return self.lists[target.GetID()]
 
-    def _add(self, each: AnswerList, target) -> None:
-        makeIdsUnique(each.node)
-        self.lists[target.GetID()] = each
+    def _add(self, answerList: AnswerList, target) -> None:
+        makeIdsUnique(answerList.node)
+        self.lists[target.GetID()] = answerList

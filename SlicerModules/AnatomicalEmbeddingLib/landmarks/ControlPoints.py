@@ -22,11 +22,11 @@ def isPreview(listNode, index: int) -> bool:
 
 def makeIdsUnique(listNode) -> None:
     """Give a new ID to each point that has the same ID as an earlier point. Loaded lists may contain such points."""
-    seen: set[str] = set()
+    ids: set[str] = set()
     for n in range(listNode.GetNumberOfControlPoints()):
-        while (pointId := listNode.GetNthControlPointID(n)) in seen or not pointId:
+        while (pointId := listNode.GetNthControlPointID(n)) in ids or not pointId:
             listNode.ResetNthControlPointID(n)
-        seen.add(pointId)
+        ids.add(pointId)
 
 
 def labelOf(listNode, pointId: str) -> str:

@@ -140,9 +140,9 @@ class LandmarkLogic(Listener):
         """Return the place (3,) of the active point, or of its answer, in a scan, world mm. None without a place."""
         if self.points is None or volumeNode is self.template:
             return None if self.points is None else worldOf(self.points, self.active)
-        each = self.answersIn(volumeNode)
-        answer = None if each is None else each.answers.get(self.active)
-        return None if answer is None else each.worldOf(answer)
+        answerList = self.answersIn(volumeNode)
+        answer = None if answerList is None else answerList.answers.get(self.active)
+        return None if answer is None else answerList.worldOf(answer)
 
     def jumpTo(self, pointId: str) -> None:
         """Make a point the active point, and move all views to the point and its answers."""
@@ -153,12 +153,12 @@ class LandmarkLogic(Listener):
                 Views.jump(self.scene, node, place)
         self.shown.emit(pointId)
 
-    def step(self, by: int) -> None:
+    def step(self, offset: int) -> None:
         """Move all views to the point that comes `by` places after the active point. After the last comes the first."""
         ids = [] if self.points is None else definedIds(self.points)
         if ids:
-            start = ids.index(self.active) if self.active in ids else min(-by, 0)
-            self.jumpTo(ids[(start + by) % len(ids)])
+            start = ids.index(self.active) if self.active in ids else min(-offset, 0)
+            self.jumpTo(ids[(start + offset) % len(ids)])
 
     def showInOwnViews(self) -> None:
         """Draw each list of points only in the views of its volume.
@@ -170,8 +170,8 @@ class LandmarkLogic(Listener):
             Views.showOnlyIn(self.points.GetDisplayNode(), self.scene, self.template)
         if Views.isPlacing(self.scene):
             self._placeAlsoIn(self.targets)
-        for each in self._answers.lists.values():
-            Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
+        for answerList in self._answers.lists.values():
+            Views.showOnlyIn(answerList.node.GetDisplayNode(), self.scene, answerList.volumeNode)
 
     def _placeAlsoIn(self, targets: Sequence) -> None:
         """Let a click in a view of a target in `targets` also add a point to the template's list."""
@@ -213,13 +213,13 @@ class LandmarkLogic(Listener):
         """
         label, inClicked = labelOf(self.points, pointId), fromWorld(clicked, [worldOf(self.points, pointId)])
         canMatch = self._relations.reachable(clicked, [self.template]) and holds(clicked, inClicked)[0]
-        back = self._relations.match(clicked, inClicked, [self.template])[0] if canMatch else None
-        if back is None or (back.status is not None and back.status[0] == ABSENT):
+        match = self._relations.match(clicked, inClicked, [self.template])[0] if canMatch else None
+        if match is None or (match.status is not None and match.status[0] == ABSENT):
             self._refused.append(pointId)
             self.points.SetNthControlPointVisibility(index, False)
             unready = [node for node in (clicked, self.template) if self.store.map(node) is None]
             why = "between a CT and a film, points are found only if the template is the CT"
-            if back is not None:
+            if match is not None:
                 why = f"{self.template.GetName()} does not seem to show this place"
             elif unready:
                 why = f"{unready[0].GetName()} is not prepared yet"
@@ -230,7 +230,7 @@ class LandmarkLogic(Listener):
             self.prepare()
             return False
         with self._writing:
-            self.points.SetNthControlPointPositionWorld(index, *toWorld(self.template, back.points_ras)[0])
+            self.points.SetNthControlPointPositionWorld(index, *toWorld(self.template, match.points_ras)[0])
             self.points.SetNthControlPointAssociatedNodeID(index, self.template.GetID())
         self._match(pointId)
         self._answerByHand(pointId, clicked, MOVED, inClicked[0])
@@ -257,10 +257,10 @@ class LandmarkLogic(Listener):
         self._showAnswers(sentences)
 
     def _showAnswers(self, sentences: Sequence[str]) -> None:
-        for volumeId, each in self._answers.lists.items():
+        for volumeId, answerList in self._answers.lists.items():
             if volumeId not in self._answerObservers:
-                self._answerObservers[volumeId] = self._observerOf(each)
-                Views.showOnlyIn(each.node.GetDisplayNode(), self.scene, each.volumeNode)
+                self._answerObservers[volumeId] = self._observerOf(answerList)
+                Views.showOnlyIn(answerList.node.GetDisplayNode(), self.scene, answerList.volumeNode)
         for sentence in sentences:
             self.reported.emit(sentence)
         self.changed.emit()
@@ -326,11 +326,11 @@ class LandmarkLogic(Listener):
         self._showAnswers(sentences)
         self._record()
 
-    def _onAnswerMoved(self, each: AnswerList, index: int) -> None:
-        answerId = each.node.GetNthControlPointID(index)
-        pointId = each.sourceOf(answerId)
+    def _onAnswerMoved(self, answerList: AnswerList, index: int) -> None:
+        answerId = answerList.node.GetNthControlPointID(index)
+        pointId = answerList.sourceOf(answerId)
         if pointId is not None:
-            self._answerByHand(pointId, each.volumeNode, MOVED, fromNode(each.node, answerId))
+            self._answerByHand(pointId, answerList.volumeNode, MOVED, fromNode(answerList.node, answerId))
 
     def _onEdited(self) -> None:
         if self.points is not None and definedIds(self.points):
@@ -379,16 +379,18 @@ class LandmarkLogic(Listener):
             self._jumpToAwaited(self._awaited)
 
     def _showsActive(self, node) -> bool:
-        shown, place = Views.placeShown(Views.viewsOf(self.scene, node)), self.placeIn(node)
-        return shown is not None and place is not None and np.allclose(shown, place, atol=0.5)
+        viewPlace, place = Views.placeShown(Views.viewsOf(self.scene, node)), self.placeIn(node)
+        return viewPlace is not None and place is not None and np.allclose(viewPlace, place, atol=0.5)
 
     def _onNodeRemoved(self, *_: object) -> None:
         """Stop using nodes that were removed from the scene, and targets whose list of answers was removed."""
-        here = [node for node in self.targets if self._isHere(node)]
-        kept = [node for node in here if (each := self.answersIn(node)) is None or self._isHere(each.node)]
+        remaining = [node for node in self.targets if self._isHere(node)]
+        targets = [
+            node for node in remaining if (answerList := self.answersIn(node)) is None or self._isHere(answerList.node)
+        ]
         if self.points is not None and not self._isHere(self.points):
             self.setPoints(None)
-        self.setScans(self.template if self._isHere(self.template) else None, kept)
+        self.setScans(self.template if self._isHere(self.template) else None, targets)
 
     def _linkAnswers(self) -> None:
         for observer in self._answerObservers.values():
@@ -400,11 +402,11 @@ class LandmarkLogic(Listener):
         self._updateAnswers()
         self._record(isStep=False)
 
-    def _observerOf(self, each: AnswerList) -> ListObserver:
+    def _observerOf(self, answerList: AnswerList) -> ListObserver:
         def corrected(index: int) -> None:
-            self._onAnswerMoved(each, index)
+            self._onAnswerMoved(answerList, index)
 
-        return ListObserver(each.node, corrected, corrected, self._onEdited, lambda: self._writing)
+        return ListObserver(answerList.node, corrected, corrected, self._onEdited, lambda: self._writing)
 
     def _forgetAll(self) -> None:
         self.setPoints(None)

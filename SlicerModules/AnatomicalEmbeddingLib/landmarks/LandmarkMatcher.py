@@ -170,8 +170,8 @@ class LandmarkMatcher:
 
 def madeFrom(templateMap, targetMap) -> str:
     """Return a text that identifies the sources of an answer: the weights, and the voxels of both scans."""
-    of = templateMap.provenance
-    return f"{of.weights_hash[:12]}-{of.scan_hash[:12]}-{targetMap.provenance.scan_hash[:12]}"
+    provenance = templateMap.provenance
+    return f"{provenance.weights_hash[:12]}-{provenance.scan_hash[:12]}-{targetMap.provenance.scan_hash[:12]}"
 
 
 def judgement(matches, n: int, source: str, doubt: str) -> Answer:
@@ -179,7 +179,7 @@ def judgement(matches, n: int, source: str, doubt: str) -> Answer:
     what speaks against the match; such a match is at most uncertain."""
     if matches.status is None:
         return Answer("", UNCERTAIN, madeFrom=source)
-    status, error, chance = (each[n] for each in (matches.status, matches.expected_error_mm, matches.probability))
+    status, error, chance = (values[n] for values in (matches.status, matches.expected_error_mm, matches.probability))
     status = UNCERTAIN if doubt and status == MATCHED else str(status)
     return Answer("", status, float(error), float(chance), source, doubt=doubt if status == UNCERTAIN else "")
 

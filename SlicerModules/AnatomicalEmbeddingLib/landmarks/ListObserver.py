@@ -24,14 +24,14 @@ class ListObserver:
     def __init__(
         self,
         node,
-        placed: Callable[[int], None],
+        pointPlaced: Callable[[int], None],
         moved: Callable[[int], None],
         edited: Callable[[], None],
         ignored: Callable[[], bool],
         previewed: Callable[[int], None] | None = None,
     ) -> None:
         self._node, self._ignored, self._previewed = node, ignored, previewed
-        self._placed, self._moved, self._edited = placed, moved, edited
+        self._placed, self._moved, self._edited = pointPlaced, moved, edited
         self.inHand = self._dirty = False
         self._before: dict[str, tuple[float, ...]] = {}
         events = slicer.vtkMRMLMarkupsNode

@@ -18,7 +18,7 @@ def writeResults(scene, logic: LandmarkLogic):
     The table has one row for each point and target. Positions are in world RAS mm.
     """
     tables = nodesOf(scene, "vtkMRMLTableNode")
-    node = next((each for each in tables if each.GetNodeReference(SOURCE_ROLE) is logic.points), None)
+    node = next((table for table in tables if table.GetNodeReference(SOURCE_ROLE) is logic.points), None)
     if node is None:
         node = scene.AddNewNodeByClass("vtkMRMLTableNode", f"{logic.points.GetName()} matches")
         node.SetNodeReferenceID(SOURCE_ROLE, logic.points.GetID())

@@ -74,14 +74,14 @@ class OutlineFolder:
         from AnatomicalEmbedding.segmentation.files import write_segments
 
         volume = scan.volume()
-        folder, other = (self.scans, self.examples) if labels is None else (self.examples, self.scans)
+        folder, otherFolder = (self.scans, self.examples) if labels is None else (self.examples, self.scans)
         with TemporaryDirectory(dir=self.path) as fresh:
             volume.write(Path(fresh, f"{name}.nii.gz"))
             if labels is not None:
                 if volume.shape != labels.voxels.shape:
                     raise PointsError(f"{scan.name}: its voxel axes are not at right angles; resample the scan first.")
                 write_segments(Path(fresh, f"{name}.seg.nrrd"), labels)
-            _remove(other, name)
+            _remove(otherFolder, name)
             _remove(folder, name, _EARLIER_ENDS)
             for path in Path(fresh).iterdir():
                 old = folder / path.name
@@ -114,19 +114,19 @@ class OutlineFolder:
 
 def fileNames(names: Sequence[str]) -> list[str]:
     """Return a unique file name for each node name. Characters that are not safe in file names are replaced by "_"."""
-    found: list[str] = []
+    unique: list[str] = []
     for name in names:
         plain = re.sub(r"[^\w-]+", "_", name).strip("_") or "scan"
-        found.append(free_name(plain, {each.casefold() for each in found}))
-    return found
+        unique.append(free_name(plain, {fileName.casefold() for fileName in unique}))
+    return unique
 
 
 @once_a_change
 def _table(path: Path) -> dict[str, list[dict[str, str]]]:
-    found: dict[str, list[dict[str, str]]] = {}
+    rowsByScan: dict[str, list[dict[str, str]]] = {}
     for row in csv.DictReader(path.read_text("utf-8").splitlines()):
-        found.setdefault(Path(row["scan"]).name.removesuffix(".nii.gz"), []).append(row)
-    return found
+        rowsByScan.setdefault(Path(row["scan"]).name.removesuffix(".nii.gz"), []).append(row)
+    return rowsByScan
 
 
 def _timeOf(path: Path) -> float:

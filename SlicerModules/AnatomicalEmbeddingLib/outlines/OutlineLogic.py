@@ -38,15 +38,15 @@ class OutlineProcess(EngineProcess):
         """
         self.progress, self.problem = (0.0, "starting"), ""
         self.skipped: list[str] = []
-        kept = {"ANATEMB_CACHE": choice.cacheFolder} if choice.cacheFolder else {}
+        environment = {"ANATEMB_CACHE": choice.cacheFolder} if choice.cacheFolder else {}
         cache = ["--no-cache"] if choice.cacheFolder is None else []
-        self.begin(["segment", *words, "--device", choice.device, *cache], folder.path, kept)
+        self.begin(["segment", *words, "--device", choice.device, *cache], folder.path, environment)
 
     def onLine(self, line: str) -> None:
         if line.startswith(_SKIPPED):
             self.skipped.append(line.removeprefix(_SKIPPED))
-        elif (found := _PROGRESS.match(line)) is not None:
-            self.progress = int(found[1]) / 100, found[2]
+        elif (match := _PROGRESS.match(line)) is not None:
+            self.progress = int(match[1]) / 100, match[2]
 
     def onEnded(self, code: int, lines: Sequence[str], stopped: bool) -> None:
         if stopped:
@@ -96,11 +96,11 @@ class OutlineLogic(SceneJob):
         if not segmentations:
             raise PointsError("Tick at least one segmentation as an example.")
         examples = outlinedScans(segmentations)
-        own = [volume for volume, _segmentation in examples]
-        rest = [volume for volume in volumes if volume not in own and hasVoxels(volume)]
-        if not rest:
+        outlined = [volume for volume, _segmentation in examples]
+        remaining = [volume for volume in volumes if volume not in outlined and hasVoxels(volume)]
+        if not remaining:
             raise PointsError("The chosen scans are all examples; also choose the scans to outline.")
-        return examples, rest
+        return examples, remaining
 
     def segmentRest(self, segmentations: Sequence, volumes: Sequence, folder: str, choice: Choice) -> bool:
         """Start to train on the segmentations, and to outline all other volumes.
@@ -119,8 +119,8 @@ class OutlineLogic(SceneJob):
         place = OutlineFolder(folder)
         try:
             self.process.requireReady()
-            outlined, rest = self.examplesAndRest(segmentations, volumes)
-            names = fileNames([volume.GetName() for volume in (*(volume for volume, _ in outlined), *rest)])
+            outlined, remaining = self.examplesAndRest(segmentations, volumes)
+            names = fileNames([volume.GetName() for volume in (*(volume for volume, _ in outlined), *remaining)])
             place.prepare(names)
         except AnatomicalEmbeddingError as error:
             self.reported.emit(str(error))
@@ -129,7 +129,7 @@ class OutlineLogic(SceneJob):
             if segmentation.GetDisplayNode() is not None:  # otherwise outlines of all scans would cover each other
                 Views.showOnlyIn(segmentation.GetDisplayNode(), self.scene, volume)
         examples = dict(zip(names, outlined, strict=False))
-        scans = dict(zip(names[len(outlined) :], rest, strict=True))
+        scans = dict(zip(names[len(outlined) :], remaining, strict=True))
         self.start(self._outline(place, examples, scans, titlesAndColours(segmentations), choice))
         return True
 
@@ -141,7 +141,7 @@ class OutlineLogic(SceneJob):
         try:
             with folder.namingErrors():
                 yield from self._save(folder, examples, scans)
-                count, left = len(scans), dict(scans)
+                count, waiting = len(scans), dict(scans)
                 trained = _SAVED + (1 - _SAVED) * _TRAINING / (_TRAINING + count * _SCAN)
                 run = folder.run()
                 self.process.start(
@@ -150,11 +150,11 @@ class OutlineLogic(SceneJob):
                 yield from self._follow((_SAVED, trained))
                 words = ["run", str(folder.scans), "--model", str(run), "-o", str(folder.results), "--no-report"]
                 self.process.start(words, folder, choice)
-                yield from self._follow((trained, 1.0), lambda: self._addNext(folder, run, left, looks))
-                while self._addNext(folder, run, left, looks):
+                yield from self._follow((trained, 1.0), lambda: self._addNext(folder, run, waiting, looks))
+                while self._addNext(folder, run, waiting, looks):
                     yield
-            made = f"{count - len(left)} of {count} scans outlined"
-            self.reported.emit(f"{made}. First check the top rows of the table: they are the least certain.")
+            summary = f"{count - len(waiting)} of {count} scans outlined"
+            self.reported.emit(f"{summary}. First check the top rows of the table: they are the least certain.")
         finally:
             self.process.stop()
 
@@ -174,14 +174,14 @@ class OutlineLogic(SceneJob):
                     raise
                 self.reported.emit(str(error))
 
-    def _follow(self, part: tuple[float, float], each: Callable[[], object] = lambda: None) -> Steps:
+    def _follow(self, part: tuple[float, float], update: Callable[[], object] = lambda: None) -> Steps:
         """Show the progress of the process until it ends, calling `each` at every update. Then report skipped scans.
 
         part: start and end of this step on the progress bar, from 0 to 1. Raises AnatomicalEmbeddingError if the
         process was stopped or has failed.
         """
         while self.process.running:
-            each()
+            update()
             if not self.process.stopping:
                 self.showProgress(*self.process.progress, part)
             yield
@@ -190,12 +190,12 @@ class OutlineLogic(SceneJob):
         if self.process.problem:
             raise AnatomicalEmbeddingError(self.process.problem)
 
-    def _addNext(self, folder: OutlineFolder, run: Path, left: dict, looks: Mapping) -> bool:
-        """Show outlines of a finished scan and remove this scan from `left`. Returns False if no scan is finished."""
-        name = next((name for name in folder.outlined(run) if name in left), None)
+    def _addNext(self, folder: OutlineFolder, run: Path, waiting: dict, looks: Mapping) -> bool:
+        """Show outlines of a finished scan and remove the scan from `waiting`. Return False if no scan is finished."""
+        name = next((name for name in folder.outlined(run) if name in waiting), None)
         if name is None:
             return False
-        volume = left.pop(name)
+        volume = waiting.pop(name)
         if volume.GetScene() is self.scene:
             try:
                 OutlineNodes.addOutlines(self.scene, volume, folder, name, looks)

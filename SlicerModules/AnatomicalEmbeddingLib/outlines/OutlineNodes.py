@@ -34,17 +34,17 @@ def outlinedScans(segmentations: Sequence) -> list[tuple]:
 
     Raises PointsError if a segmentation has no scan, or if two segmentations have the same scan.
     """
-    found: dict[str, tuple] = {}
+    scans: dict[str, tuple] = {}
     for node in segmentations:
         volume = node.GetNodeReference(slicer.vtkMRMLSegmentationNode.GetReferenceImageGeometryReferenceRole())
         if volume is None or not hasVoxels(volume):
             text = "the scan of this segmentation is not known; choose the scan as source volume in the Segment Editor."
             raise PointsError(f"{node.GetName()}: {text}")
-        if volume.GetID() in found:
-            other = found[volume.GetID()][1].GetName()
-            raise PointsError(f"{node.GetName()}: outlines the same scan as {other}; untick one segmentation.")
-        found[volume.GetID()] = volume, node
-    return list(found.values())
+        if volume.GetID() in scans:
+            otherName = scans[volume.GetID()][1].GetName()
+            raise PointsError(f"{node.GetName()}: outlines the same scan as {otherName}; untick one segmentation.")
+        scans[volume.GetID()] = volume, node
+    return list(scans.values())
 
 
 def labelsOf(volume, segmentation) -> LabelMap:
@@ -68,12 +68,12 @@ def labelsOf(volume, segmentation) -> LabelMap:
 
 def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
     """Return structure -> (name, colour) of the first segment of this structure, for its outlines."""
-    found: dict[str, tuple[str, Colour]] = {}
+    looks: dict[str, tuple[str, Colour]] = {}
     for node in segmentations:
         for segmentId in segmentIds(node):
             segment = node.GetSegmentation().GetSegment(segmentId)
-            found.setdefault(canonical_name(segment.GetName()), (segment.GetName(), tuple(segment.GetColor())))
-    return found
+            looks.setdefault(canonical_name(segment.GetName()), (segment.GetName(), tuple(segment.GetColor())))
+    return looks
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +143,9 @@ def jumpTo(scene, row: OutlineRow) -> None:
         Views.show(scene, row.volume)
     for segmentId in segmentIds(row.node):
         if canonical_name(segmentName(row.node, segmentId)) == canonical_name(row.structure):
-            found = extremesIn(row.volume, row.node, segmentId)
-            if found is not None:
-                Views.jump(scene, row.volume, toWorld(row.volume, [found[0].mean(axis=0)])[0])
+            boxAndExtremes = extremesIn(row.volume, row.node, segmentId)
+            if boxAndExtremes is not None:
+                Views.jump(scene, row.volume, toWorld(row.volume, [boxAndExtremes[0].mean(axis=0)])[0])
 
 
 def _outlines(scene) -> list:

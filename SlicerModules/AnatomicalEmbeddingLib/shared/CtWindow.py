@@ -33,15 +33,17 @@ class CtWindows:
 
     def poll(self, volumeNodes: Sequence) -> None:
         """Set the windows of new scans, and copy changed windows (see the class). Call `poll` a few times a second."""
-        shown = [node for node in volumeNodes if node.GetDisplayNode() is not None and hasVoxels(node)]
-        for node in shown:
+        volumes = [node for node in volumeNodes if node.GetDisplayNode() is not None and hasVoxels(node)]
+        for node in volumes:
             _chooseOnce(node)
-        changed = [node for node in shown if self._last.get(node.GetID(), _windowOf(node)) != _windowOf(node)]
+        changed = [node for node in volumes if self._last.get(node.GetID(), _windowOf(node)) != _windowOf(node)]
         if changed:
             patient, window = patientItem(self._scene, changed[-1]), _windowOf(changed[-1])
-            others = [node for node in shown if patientItem(self._scene, node) == patient and _windowOf(node) != window]
-            setWindow(others, *window)
-        self._last = {node.GetID(): _windowOf(node) for node in shown}
+            sameWindow = [
+                node for node in volumes if patientItem(self._scene, node) == patient and _windowOf(node) != window
+            ]
+            setWindow(sameWindow, *window)
+        self._last = {node.GetID(): _windowOf(node) for node in volumes}
 
 
 def _windowOf(volumeNode) -> tuple[float, float]:

@@ -68,9 +68,9 @@ class SceneJob(Listener):
 
     def cancel(self, name: str | None = None) -> None:
         """End the generator with this name and its background work. name: None to end all generators."""
-        names = [each for each in self._running if name in (None, each)]
-        for each in names:
-            steps = self._running.pop(each)
+        names = [jobName for jobName in self._running if name in (None, jobName)]
+        for jobName in names:
+            steps = self._running.pop(jobName)
             if not steps.gi_running:  # if the generator itself called `cancel`, `_advance` closes it
                 steps.close()
         if names:
@@ -112,11 +112,11 @@ class SceneJob(Listener):
                         raise VolumeError(f"{volume.GetName()}: was changed during the work; {self.remedy}.")
                 event = self._events.pop(key, None)
                 if event is not None and event.kind == "progress":
-                    self.showProgress(event.share, event.what, part)
+                    self.showProgress(event.share, event.message, part)
                 elif event is not None and event.kind == "done":
                     return event.result
                 elif event is not None:
-                    raise AnatomicalEmbeddingError(event.what)
+                    raise AnatomicalEmbeddingError(event.message)
         finally:
             self._worker.cancel(key)
             self._events.pop(key, None)

@@ -25,9 +25,9 @@ def nodesOf(scene, className: str) -> list:
 
     `slicer.util.getNodesByClass` cannot be used: it always searches `slicer.mrmlScene`, not the given scene.
     """
-    found = scene.GetNodesByClass(className)
-    found.UnRegister(None)  # releases the reference to the collection that Python does not release itself
-    return list(found)
+    collection = scene.GetNodesByClass(className)
+    collection.UnRegister(None)  # releases the reference to the collection that Python does not release itself
+    return list(collection)
 
 
 def itemOf(scene, node) -> int:

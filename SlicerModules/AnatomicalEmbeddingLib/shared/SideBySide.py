@@ -29,7 +29,10 @@ def layoutOf(rows: Sequence[Sequence[str]], number: int = ROWS, wide: bool = Tru
     number: ROWS for a row of views of each volume, AXIAL for a grid with one axial view of each volume. A film has one
     view, in its own plane. most: largest number of views. wide: True for three columns of views, False for two.
     """
-    lines = [[_view(n, *each) for each in _orientations(number, wide, plane)] for n, (_name, plane) in enumerate(rows)]
+    lines = [
+        [_view(n, *orientation) for orientation in _orientations(number, wide, plane)]
+        for n, (_name, plane) in enumerate(rows)
+    ]
     if number == AXIAL:
         columns = min(math.ceil(math.sqrt(len(rows))), 3 if wide else 2)
         views = [line[0] for line in lines]
@@ -50,7 +53,7 @@ def viewTag(row: int, orientation: str) -> str:
 
 def _orientations(number: int, wide: bool, plane: str) -> Sequence[tuple[str, str]]:
     if plane:
-        return [each for each in ORIENTATIONS if each[0] == plane]
+        return [orientation for orientation in ORIENTATIONS if orientation[0] == plane]
     return ORIENTATIONS[:1] if number == AXIAL else ORIENTATIONS if wide else ORIENTATIONS[::2]
 
 
@@ -194,7 +197,9 @@ def _restoreRows(scene, loaded: Callable[[Callable[[], None]], object], wide: bo
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     text = None if layoutNode is None else layoutNode.GetAttribute(_ROWS)
     if text and layoutNode.GetViewArrangement() in (ROWS, AXIAL):
-        rows = [(each, "") if isinstance(each, str) else each for each in json.loads(text)]  # older scenes have names
+        rows = [
+            (entry, "") if isinstance(entry, str) else entry for entry in json.loads(text)
+        ]  # older scenes have names
         _describe(layoutNode, layoutNode.GetViewArrangement(), rows, wide)
         places = []
         for row in range(len(rows)):

@@ -43,8 +43,8 @@ def volumeIn(scene, sliceNode):
 
 def viewsOf(scene, volumeNode) -> list:
     """Return the slice nodes of the views that show this volume in the background."""
-    shown = dict(backgrounds(scene))
-    return [node for node in sliceNodes(scene) if shown.get(node.GetLayoutName()) == volumeNode.GetID()]
+    volumeIds = dict(backgrounds(scene))
+    return [node for node in sliceNodes(scene) if volumeIds.get(node.GetLayoutName()) == volumeNode.GetID()]
 
 
 def backgrounds(scene) -> list[tuple]:
@@ -54,8 +54,8 @@ def backgrounds(scene) -> list[tuple]:
 
 def showInstead(scene, exchanges: Iterable[tuple]) -> None:
     """Show the volume `after` in each view that shows `before`. exchanges: pairs (before, after) of volume nodes."""
-    found = [(view, after) for before, after in exchanges if before is not after for view in viewsOf(scene, before)]
-    for view, after in found:  # all views are found before a view is changed, because two volumes may be swapped
+    changes = [(view, after) for before, after in exchanges if before is not after for view in viewsOf(scene, before)]
+    for view, after in changes:  # all views are found before a view is changed, because two volumes may be swapped
         compositeOf(scene, view).SetBackgroundVolumeID(after.GetID())
 
 
@@ -125,8 +125,8 @@ def setRuler(sliceNode, volumeNode) -> None:
 
 def show(scene, volumeNode, insteadOf=None) -> None:
     """Show a volume in the views that show `insteadOf`, or, if there are none, in all views. Zoom to show all of it."""
-    wanted = [] if insteadOf is None else viewsOf(scene, insteadOf)
-    for node in wanted or sliceNodes(scene):
+    views = [] if insteadOf is None else viewsOf(scene, insteadOf)
+    for node in views or sliceNodes(scene):
         composite = compositeOf(scene, node)
         if composite is not None:
             composite.SetBackgroundVolumeID(volumeNode.GetID())
@@ -184,7 +184,7 @@ def takeClicksIn(scene, listNode, volumeNodes: Iterable) -> None:
     views = [node.GetID() for volume in volumeNodes for node in viewsOf(scene, volume)]
     drawing = listNode.GetDisplayNode()
     displays = map(listNode.GetNthDisplayNode, range(listNode.GetNumberOfDisplayNodes()))
-    display = next((each for each in displays if each and each.GetAttribute(_CLICKS)), None)
+    display = next((candidate for candidate in displays if candidate and candidate.GetAttribute(_CLICKS)), None)
     if display is not None and not views:
         scene.RemoveNode(display)
     elif display is not None and list(display.GetViewNodeIDs()) != views:
@@ -202,13 +202,13 @@ def takeClicksIn(scene, listNode, volumeNodes: Iterable) -> None:
 
 
 def _restrict(displayNode, scene, volumeNode) -> None:
-    wanted = [] if volumeNode is None else [node.GetID() for node in viewsOf(scene, volumeNode)]
-    shown = filter(None, (volumeIn(scene, view) for view in sliceNodes(scene)))
-    if wanted and next(shown) is volumeNode:  # 3-D views draw only nodes of the first slice view's volume
-        wanted += [node.GetID() for node in nodesOf(scene, "vtkMRMLViewNode")]
-    if list(displayNode.GetViewNodeIDs()) != wanted:
-        displayNode.SetViewNodeIDs(wanted)
-    _hide(displayNode, not wanted)  # an empty list of views would mean all views
+    viewIds = [] if volumeNode is None else [node.GetID() for node in viewsOf(scene, volumeNode)]
+    volumes = filter(None, (volumeIn(scene, view) for view in sliceNodes(scene)))
+    if viewIds and next(volumes) is volumeNode:  # 3-D views draw only nodes of the first slice view's volume
+        viewIds += [node.GetID() for node in nodesOf(scene, "vtkMRMLViewNode")]
+    if list(displayNode.GetViewNodeIDs()) != viewIds:
+        displayNode.SetViewNodeIDs(viewIds)
+    _hide(displayNode, not viewIds)  # an empty list of views would mean all views
 
 
 def _hide(displayNode, hidden: bool) -> None:
@@ -216,10 +216,10 @@ def _hide(displayNode, hidden: bool) -> None:
     before = displayNode.GetAttribute(_HIDDEN)
     if hidden == (before is not None):
         return
-    shown = (displayNode.GetVisibility2D(), displayNode.GetVisibility3D()) if hidden else before.rjust(2, "1")
-    displayNode.SetVisibility2D(not hidden and int(shown[0]))
-    displayNode.SetVisibility3D(not hidden and int(shown[1]))
-    displayNode.SetAttribute(_HIDDEN, f"{int(shown[0])}{int(shown[1])}" if hidden else None)
+    visibility = (displayNode.GetVisibility2D(), displayNode.GetVisibility3D()) if hidden else before.rjust(2, "1")
+    displayNode.SetVisibility2D(not hidden and int(visibility[0]))
+    displayNode.SetVisibility3D(not hidden and int(visibility[1]))
+    displayNode.SetAttribute(_HIDDEN, f"{int(visibility[0])}{int(visibility[1])}" if hidden else None)
 
 
 def isPlacing(scene) -> bool:

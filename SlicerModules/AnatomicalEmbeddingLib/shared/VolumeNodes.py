@@ -161,13 +161,15 @@ def _engineMatrix(node) -> tuple[np.ndarray, tuple[str, ...]]:
 
     The film has the patient's right and head where Slicer shows them in its slice. A coronal slice stays as it is.
     """
-    own = ijkToRas(node)
-    if not isFilm(node) or np.abs(own[:3, 2]).argmax() == 1:
-        return own, ()
+    slicerMatrix = ijkToRas(node)
+    if not isFilm(node) or np.abs(slicerMatrix[:3, 2]).argmax() == 1:
+        return slicerMatrix, ()
     size = node.GetImageData().GetDimensions()[:2]
     spacing, notes = pixel_size(node.GetSpacing()[:2], size[0])
     matrix = film_matrix(size[::-1], spacing)
-    for axis, toward in enumerate((own[0, 0], own[1, 1] + own[2, 1])):  # positive: to the right, to the head
+    for axis, toward in enumerate(
+        (slicerMatrix[0, 0], slicerMatrix[1, 1] + slicerMatrix[2, 1])
+    ):  # positive: to the right, to the head
         if toward > 0:
             matrix[:3, 3] += (size[axis] - 1) * matrix[:3, axis]
             matrix[:3, axis] *= -1

@@ -81,8 +81,8 @@ class TrainingForm:
 
     def _onRemove(self) -> None:
         scans = self.ui.scanFoldersList
-        kept = [scans.item(n).text() for n in range(scans.count) if not scans.item(n).isSelected()]
-        self.show(replace(self.settings(), scanFolders=tuple(kept)))
+        folders = [scans.item(n).text() for n in range(scans.count) if not scans.item(n).isSelected()]
+        self.show(replace(self.settings(), scanFolders=tuple(folders)))
 
     def _onChanged(self, *_value) -> None:
         if not self._showing:

@@ -43,8 +43,8 @@ class LossCurve:
     def add(self, step: int, mean: float) -> None:
         """Add a step. If a killed run was continued, first remove this step and later steps from the curve."""
         if step <= self.last:
-            kept = bisect_left(self.steps, step)
-            del self.steps[kept:], self.means[kept:]
+            first = bisect_left(self.steps, step)
+            del self.steps[first:], self.means[first:]
         self.steps.append(step)
         self.means.append(mean)
 

@@ -79,6 +79,6 @@ class TrainingProcess(EngineProcess):
         if self._firstStep is None:
             self._firstStep = step
         spent = 60 * self._before.minutes + seconds_per_step * (step - self._firstStep + 1)
-        left = max(min((steps - step) * seconds_per_step, 60 * self._budget.minutes - spent), 0.0)
-        share = spent / (spent + left) if spent > 0 else 0.0
-        return TrainingProgress(step, steps, loss, seconds_per_step, left, share)
+        secondsLeft = max(min((steps - step) * seconds_per_step, 60 * self._budget.minutes - spent), 0.0)
+        share = spent / (spent + secondsLeft) if spent > 0 else 0.0
+        return TrainingProgress(step, steps, loss, seconds_per_step, secondsLeft, share)

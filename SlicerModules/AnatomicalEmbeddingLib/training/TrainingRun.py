@@ -36,8 +36,8 @@ def inspectRun(folder: str | Path) -> RunState:
         return RunState(path)
     settings = _read(path / _SETTINGS)
     if settings is None:
-        others = any(not entry.name.startswith(".") for entry in path.iterdir())
-        return RunState(path, FOREIGN if others else NEW)
+        hasFiles = any(not entry.name.startswith(".") for entry in path.iterdir())
+        return RunState(path, FOREIGN if hasFiles else NEW)
     checkpoint, weights = path / _CHECKPOINT, path / _WEIGHTS
     if not checkpoint.is_file():
         # scans are prepared for one recipe only, so a run with prepared scans cannot get other settings
@@ -63,8 +63,8 @@ def runProblem(settings: TrainingSettings, state: RunState) -> str | None:
         return f"{state.folder}: holds other files; choose a new or empty folder for the run."
     if state.stage == NEW or state.settings is None:
         return None
-    if other := differences(settings, state.settings):
-        return f"{state.folder}: holds a run with other settings ({', '.join(other)}); choose another folder."
+    if changed := differences(settings, state.settings):
+        return f"{state.folder}: holds a run with other settings ({', '.join(changed)}); choose another folder."
     if state.stage == FINISHED and state.steps >= settings.steps:
         return f"{state.folder}: this run has done all its steps; choose another folder for a new run."
     if state.stage == FINISHED and state.minutes >= settings.minutes:

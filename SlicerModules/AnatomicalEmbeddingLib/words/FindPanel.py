@@ -91,9 +91,9 @@ class FindPanel(Listener):
     def _showReport(self) -> None:
         sentences = self.ui.reportList
         sentences.clear()
-        for each in self.search.sentences:
-            item = qt.QListWidgetItem(" ".join(each.text.split()))
-            item.setFlags(qt.Qt.ItemIsEnabled | qt.Qt.ItemIsSelectable if each.mentions else qt.Qt.NoItemFlags)
+        for sentence in self.search.sentences:
+            item = qt.QListWidgetItem(" ".join(sentence.text.split()))
+            item.setFlags(qt.Qt.ItemIsEnabled | qt.Qt.ItemIsSelectable if sentence.mentions else qt.Qt.NoItemFlags)
             sentences.addItem(item)
         sentences.visible = bool(self.search.sentences)
 

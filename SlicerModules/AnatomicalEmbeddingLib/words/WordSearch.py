@@ -34,18 +34,18 @@ _REST_SECONDS = 0.12  # a point must stay unchanged for this time before its nam
 
 @dataclass(eq=False)
 class _Query:
-    """A search by words. text: the user's words. steps: the places that the words name. at: index in `steps` of the
-    shown place. found: volume ID -> answer for the shown place. failed: volume ID -> error message."""
+    """A search by words. text: the user's words. steps: the places that the words name. index: index in `steps` of the
+    shown place. answers: volume ID -> answer for the shown place. failed: volume ID -> error message."""
 
     text: str = ""
     steps: list[Step] = field(default_factory=list)
-    at: int = 0
-    found: dict[str, FoundPlace] = field(default_factory=dict)
+    index: int = 0
+    answers: dict[str, FoundPlace] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
 
     @property
     def step(self) -> Step:
-        return self.steps[self.at]
+        return self.steps[self.index]
 
 
 @dataclass(eq=False)
@@ -124,14 +124,14 @@ class WordSearch(Listener):
         self._query = _Query(text)
         self._setSteps(self._query, steps(mentions))
 
-    def step(self, by: int = 1) -> None:
-        """Show the place that is `by` places after the shown place. After the last place comes the first place."""
+    def step(self, offset: int = 1) -> None:
+        """Show the place that is `offset` places after the shown place. After the last place comes the first place."""
         query = self._query
         if not query.steps:
             return
         self._job.cancel(_PLACE)
-        query.at = (query.at + by) % len(query.steps)
-        query.found.clear()
+        query.index = (query.index + offset) % len(query.steps)
+        query.answers.clear()
         query.failed.clear()
         self.regions.clear()
         self._startNext()
@@ -170,7 +170,7 @@ class WordSearch(Listener):
         query = self._query
         if not query.steps:
             return ""
-        number = f"{query.at + 1} of {len(query.steps)}: " if len(query.steps) > 1 else ""
+        number = f"{query.index + 1} of {len(query.steps)}: " if len(query.steps) > 1 else ""
         remark = f" ({query.step.remark})" if query.step.remark else ""
         return f"{number}{titleOf(query.step)}{remark}"
 
@@ -180,7 +180,7 @@ class WordSearch(Listener):
 
     def found(self, volumeNode) -> FoundPlace | None:
         """Return the answer for the shown place in a scan; None while the answer is not known yet."""
-        return self._query.found.get(volumeNode.GetID())
+        return self._query.answers.get(volumeNode.GetID())
 
     def answers(self) -> list[tuple[str, str]]:
         """Return (name of the scan, answer in this scan) as texts, for each scan."""
@@ -188,14 +188,14 @@ class WordSearch(Listener):
 
     def absences(self) -> dict[str, str]:
         """Return volume ID -> text to write over the scan, for each scan that does not show the searched place."""
-        found = self._query.found.items()
-        return {key: f"{each.place.title}: {each.text}" for key, each in found if each.world is None}
+        answers = self._query.answers.items()
+        return {key: f"{answer.place.title}: {answer.text}" for key, answer in answers if answer.world is None}
 
     def _answerText(self, node) -> str:
         query, state = self._query, self.store.state(node)
-        found = query.found.get(node.GetID())
-        if found is not None:
-            return found.text
+        answer = query.answers.get(node.GetID())
+        if answer is not None:
+            return answer.text
         if node.GetID() in query.failed or state.status == FAILED:
             return query.failed.get(node.GetID()) or state.sentence
         return "being searched" if state.embedding is not None else f"being prepared, {percent(state.share)}"
@@ -219,7 +219,7 @@ class WordSearch(Listener):
         withMap = [node for node in self.volumes if self.store.map(node) is not None]
         if query.steps:
             for node in withMap:
-                if node.GetID() not in query.found and node.GetID() not in query.failed:
+                if node.GetID() not in query.answers and node.GetID() not in query.failed:
                     self._job.start(self._findPlace(query, node), _PLACE)
                     return
         if self._point is not None:
@@ -233,10 +233,10 @@ class WordSearch(Listener):
                 self._job.start(self._prepare(node), _PREPARE)
 
     def _readWords(self, query: _Query) -> Steps[None]:
-        found, misunderstood = yield from self._job.inBackground(lambda *_: stepsOf(query.text))
-        for sentence in misunderstood if found else ():
+        steps, misunderstood = yield from self._job.inBackground(lambda *_: stepsOf(query.text))
+        for sentence in misunderstood if steps else ():
             self.reported.emit(sentence)
-        self._setSteps(query, found)
+        self._setSteps(query, steps)
 
     def _setSteps(self, query: _Query, places: list[Step]) -> None:
         from AnatomicalEmbedding.words import not_understood
@@ -258,7 +258,7 @@ class WordSearch(Listener):
                 query.failed[node.GetID()] = str(error)
         else:
             world = None if place.point_ras is None else toWorld(node, [place.point_ras])[0]
-            query.found[node.GetID()] = FoundPlace(place, region, world)
+            query.answers[node.GetID()] = FoundPlace(place, region, world)
             self.regions.show(node, place.title, region)
             if world is not None:
                 Views.jump(self.scene, node, world)
@@ -276,12 +276,12 @@ class WordSearch(Listener):
         with suppress(AnatomicalEmbeddingError):  # the first search of the scan reports the error
             yield from self._askFinder(node, lambda finder: finder.prepare())
 
-    def _readReport(self, read: Callable[[], str]) -> Steps[None]:
+    def _readReport(self, readText: Callable[[], str]) -> Steps[None]:
         from AnatomicalEmbedding.words import parse_report
 
         self.sentences = []
         try:
-            self.sentences = yield from self._job.inBackground(lambda *_: parse_report(read()))
+            self.sentences = yield from self._job.inBackground(lambda *_: parse_report(readText()))
         except AnatomicalEmbeddingError as error:
             self.reported.emit(str(error))
         self.reportRead.emit()
@@ -320,7 +320,7 @@ class WordSearch(Listener):
             return
         self._searched.pop(volumeId, None)
         self.regions.drop(volumeId)
-        self._query.found.pop(volumeId, None)
+        self._query.answers.pop(volumeId, None)
         self._query.failed.pop(volumeId, None)
         self.changed.emit()
 

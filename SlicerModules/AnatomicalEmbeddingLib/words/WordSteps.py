@@ -52,8 +52,8 @@ class FoundPlace:
         if place.status == "uncertain":
             reasons = "; ".join(filter(None, (place.doubt, place.remark)))
             return f"not certain ({percent(place.probability)}){': ' if reasons else ''}{reasons}"
-        found = f"partly in this scan; the rest lies beyond the {place.side} border" if place.side else "found"
-        return f"{found} ({percent(place.probability)})"
+        verdict = f"partly in this scan; the rest lies beyond the {place.side} border" if place.side else "found"
+        return f"{verdict} ({percent(place.probability)})"
 
 
 def stepsOf(text: str) -> tuple[list[Step], list[str]]:
@@ -71,14 +71,18 @@ def _ended(text: str) -> str:
     from AnatomicalEmbedding.words import completions, parse
 
     offers = [] if parse(text) else completions(text)
-    ending = [each for each in offers if each.lower().startswith(text.lower()) and " " not in each[len(text) :]]
-    return next((each[0] for each in (offers, ending) if len(each) == 1), text)
+    ending = [offer for offer in offers if offer.lower().startswith(text.lower()) and " " not in offer[len(text) :]]
+    return next((choices[0] for choices in (offers, ending) if len(choices) == 1), text)
 
 
 def steps(mentions: Sequence[Mention]) -> list[Step]:
     """Return the places that the words of `mentions` name, each place once, at most `_MOST_STEPS` places."""
-    found = [Step(name, each.qualifier, each.negated, each.remark) for each in mentions for name in each.places]
-    return list(dict.fromkeys(found))[:_MOST_STEPS]
+    named = [
+        Step(name, mention.qualifier, mention.negated, mention.remark)
+        for mention in mentions
+        for name in mention.places
+    ]
+    return list(dict.fromkeys(named))[:_MOST_STEPS]
 
 
 def titleOf(step: Step) -> str:
@@ -98,16 +102,16 @@ def nameOf(finder: PlaceFinder, point: np.ndarray) -> str:
     from AnatomicalEmbedding.words import load_terms
 
     try:
-        found = finder.name_at(point)
+        places = finder.name_at(point)
     except PointsError:  # the point lies outside the scan
         return ""
-    for each in found:
-        if each.probability >= _LIKELY:
-            return f"{each.title}, {percent(each.probability)}"
-    for one, other in combinations(found, 2):
-        related = other.name in load_terms().ancestors(one.name) or one.name in load_terms().ancestors(other.name)
-        if not related and one.probability + other.probability >= _LIKELY:
-            return f"{one.title} or {other.title}, {percent(one.probability + other.probability)}"
+    for place in places:
+        if place.probability >= _LIKELY:
+            return f"{place.title}, {percent(place.probability)}"
+    for first, second in combinations(places, 2):
+        related = second.name in load_terms().ancestors(first.name) or first.name in load_terms().ancestors(second.name)
+        if not related and first.probability + second.probability >= _LIKELY:
+            return f"{first.title} or {second.title}, {percent(first.probability + second.probability)}"
     return ""
 
 

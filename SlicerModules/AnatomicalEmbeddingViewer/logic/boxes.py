@@ -106,7 +106,7 @@ class Boxes:
             for crop, size in zip(self._crops, sizes, strict=True)
         ]
         rows = {scan.GetID(): self._coverage.row(scan) for scan in scans}
-        state.coverage = {key: row.holds for key, row in rows.items() if row.known}
+        state.coverage = {key: row.holds for key, row in rows.items() if row.isKnown}
 
     def _on_changed(self, *_volume_id: str) -> None:
         self._changed = True
@@ -114,10 +114,10 @@ class Boxes:
 
 def _shown(cell: Cell | None, scan) -> dict:
     """Return the page's values for a structure in a scan. cell: the search result; None before a search."""
-    about = {"scan": scan.GetID(), "name": scan.GetName(), "boxed": bool(cell and cell.boxed)}
-    if cell is None or cell.found is None:
-        return {**about, "status": "", "text": "–", "tip": "Not searched in this scan."}
-    (text, colour), tip = _SHOWN.get(cell.found.status, _FOUND), cell.found.text
+    common = {"scan": scan.GetID(), "name": scan.GetName(), "boxed": bool(cell and cell.boxed)}
+    if cell is None or cell.answer is None:
+        return {**common, "status": "", "text": "–", "tip": "Not searched in this scan."}
+    (text, colour), tip = _SHOWN.get(cell.answer.status, _FOUND), cell.answer.text
     if cell.edited:
-        return {**about, "status": "moved", "text": f"{text}, edited", "tip": f"{tip}; the user has changed this box"}
-    return {**about, "status": colour, "text": text, "tip": tip}
+        return {**common, "status": "moved", "text": f"{text}, edited", "tip": f"{tip}; the user has changed this box"}
+    return {**common, "status": colour, "text": text, "tip": tip}

@@ -51,15 +51,15 @@ class Exports:
         packed, folder = io.BytesIO(), self._session.folder
         with tempfile.TemporaryDirectory(dir=folder) as work, zipfile.ZipFile(packed, "w") as archive:
             for number, scan in enumerate(self._session.scans, 1):
-                found = [each for each in self._places() if each[1] is scan]
-                if not found:
+                rows = [row for row in self._places() if row[1] is scan]
+                if not rows:
                     continue
                 name = f"{file_name(scan.GetName())}.mrk.json"
                 path = Path(work, name if name not in archive.namelist() else f"{number}-{name}")
-                labels = tuple(label for label, *_ in found)
-                texts = tuple("" if answer is None else answer.text for *_, answer in found)
-                missing = [place is None for _, _, place, _ in found]
-                points_ras = np.array([np.zeros(3) if place is None else place for _, _, place, _ in found])
+                labels = tuple(label for label, *_ in rows)
+                texts = tuple("" if answer is None else answer.text for *_, answer in rows)
+                missing = [place is None for _, _, place, _ in rows]
+                points_ras = np.array([np.zeros(3) if place is None else place for _, _, place, _ in rows])
                 write_markups(path, PointList(labels, points_ras, texts), scan.GetName(), missing)
                 archive.write(path, path.name)
         return packed.getvalue()
@@ -69,7 +69,7 @@ class Exports:
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
-        writer.writerows(rowOf(*each) for each in self._places())
+        writer.writerows(rowOf(*row) for row in self._places())
         return text.getvalue().encode()
 
     def _places(self) -> Iterator[tuple]:
@@ -98,13 +98,13 @@ class Exports:
         points = PointList(tuple(row.label for row in rows), points_ras)
         targets = []
         for scan in logic.targets:
-            found = logic.answersIn(scan)
-            if found is None:
+            answer_list = logic.answersIn(scan)
+            if answer_list is None:
                 continue
             answers = [row.answers.get(scan.GetID()) for row in rows]
             judged = [None if a is None or a.byHand or a.errorMm is None else a for a in answers]
             matches = Matches(
-                np.array([_reported_place(found, answer) for answer in answers]),
+                np.array([_reported_place(answer_list, answer) for answer in answers]),
                 None,
                 np.array(["" if a is None else a.status for a in answers]),
                 np.array([np.nan if a is None else a.errorMm for a in judged]),
@@ -159,12 +159,12 @@ class Exports:
             raise PointsError("There is no point to export yet; place a point first.")
 
 
-def _reported_place(found, answer) -> np.ndarray:
-    """Return the position (3,), RAS mm, of an answer, even if its status is absent. Return NaN if the list `found`
-    lacks the answer."""
-    if answer is None or answer.status == REMOVED or not found.hasPoint(answer):
+def _reported_place(answer_list, answer) -> np.ndarray:
+    """Return the position (3,), RAS mm, of an answer, even if its status is absent. Return NaN if the list of
+    answers lacks the answer."""
+    if answer is None or answer.status == REMOVED or not answer_list.hasPoint(answer):
         return np.full(3, np.nan)
-    return fromNode(found.node, answer.pointId) if answer.status == ABSENT else found.worldOf(answer)
+    return fromNode(answer_list.node, answer.pointId) if answer.status == ABSENT else answer_list.worldOf(answer)
 
 
 def _volume(node):

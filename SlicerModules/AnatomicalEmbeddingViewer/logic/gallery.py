@@ -38,8 +38,8 @@ class Gallery:
         self.name = folder.absolute().name
         self._session, self._scans = session, scans
         self._search = Search(Store(folder))
-        known = self._search.index.scans.values()
-        self._rows = {row.id: (row, facts, "; ".join(facts["faults"])) for row, facts in known}
+        records = self._search.index.scans.values()
+        self._rows = {row.id: (row, facts, "; ".join(facts["faults"])) for row, facts in records}
         self._searching, self._cutting = Lock(), Semaphore(_THREAD_LIMIT)
         self._volume = lru_cache(_SCAN_LIMIT)(lambda row: row.source.read())
 
@@ -102,15 +102,15 @@ class Gallery:
 
     def _card(self, row: Row) -> dict:
         facts = self._rows[row.id][1]
-        about = {name: facts[name] for name in ("held", "low_mm", "high_mm", "misfit_mm")}
-        return {"id": row.id, "scan": row.scan, "name": self._search.names[row.id], **about}
+        figures = {name: facts[name] for name in ("held", "low_mm", "high_mm", "misfit_mm")}
+        return {"id": row.id, "scan": row.scan, "name": self._search.names[row.id], **figures}
 
-    def _answers(self, found: list) -> list[dict]:
+    def _answers(self, answers: list) -> list[dict]:
         cards = []
-        for each in found:
-            place = None if each.point_ras is None else _rounded(each.point_ras)
-            values = {name: getattr(each, name) for name in ("status", "text", "probability", "similarity")}
-            cards.append(self._card(each.row) | values | {"place": place})
+        for answer in answers:
+            place = None if answer.point_ras is None else _rounded(answer.point_ras)
+            values = {name: getattr(answer, name) for name in ("status", "text", "probability", "similarity")}
+            cards.append(self._card(answer.row) | values | {"place": place})
         return cards
 
 

@@ -51,9 +51,9 @@ class Landmarks:
             self.logic.setPoints(self._list_of(template))
         self._remove_lists()
         for points in self._lists.values():  # draw only the current template's points and answers
-            for each in (points, *self._answers_to(points)):
-                if each.GetDisplayNode() is not None:
-                    each.GetDisplayNode().SetVisibility(points is self.logic.points)
+            for node in (points, *self._answers_to(points)):
+                if node.GetDisplayNode() is not None:
+                    node.GetDisplayNode().SetVisibility(points is self.logic.points)
         if self._mouse_mode == "place":  # so that clicks add points to the current template's list
             self.set_mouse("move" if self.logic.points is None else "place")
         self._changed = True
@@ -74,16 +74,16 @@ class Landmarks:
         """Remove the points of removed scans, the answers to these points, and the answers in removed scans."""
         scans = self._session.scans
         removed = [self._lists.pop(key) for key in set(self._lists) - {scan.GetID() for scan in scans}]
-        answers = [each for points in removed for each in self._answers_to(points)]
+        answers = [node for points in removed for node in self._answers_to(points)]
         for points in self._lists.values():
-            answers += [each for each in self._answers_to(points) if each.GetNodeReference(VOLUME_ROLE) not in scans]
-        for each in answers + removed:
-            SceneNodes.removeNode(self._session.scene, each)
+            answers += [node for node in self._answers_to(points) if node.GetNodeReference(VOLUME_ROLE) not in scans]
+        for node in answers + removed:
+            SceneNodes.removeNode(self._session.scene, node)
 
     def _answers_to(self, points) -> list:
         """Return all lists of answers to the points of the list `points`; each scan has its own list."""
         lists = SceneNodes.nodesOf(self._session.scene, "vtkMRMLMarkupsFiducialNode")
-        return [each for each in lists if each.GetNodeReference(SOURCE_ROLE) is points]
+        return [node for node in lists if node.GetNodeReference(SOURCE_ROLE) is points]
 
     # -- actions of the page -----------------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ class Landmarks:
         self._changed = False
         rows = self.logic.rows()
         present = [row.pointId for row in rows]
-        new = [each for each in present if each not in self._known]
+        new = [point_id for point_id in present if point_id not in self._known]
         if new or self._selected not in present:  # select the point that was placed last
             self._selected = (new or present or [None])[-1]
         self._known = set(present)
@@ -172,15 +172,15 @@ class Landmarks:
 
     def _answer(self, row, scan) -> dict:
         answer = row.answers.get(scan.GetID())
-        about = {"scan": scan.GetID(), "name": scan.GetName(), "error": "", "by_hand": False}
+        common = {"scan": scan.GetID(), "name": scan.GetName(), "error": "", "by_hand": False}
         if answer is None:
             states = [self._session.store.state(node).status for node in (scan, self.logic.template)]
             text = "cannot be used" if FAILED in states else "…" if states == [READY, READY] else "preparing"
-            return {**about, "status": "pending", "text": text, "tip": "The answer appears when both scans are ready."}
+            return {**common, "status": "pending", "text": text, "tip": "The answer appears when both scans are ready."}
         has_error = answer.errorMm is not None and not answer.byHand and answer.status != ABSENT
         doubt = f": {answer.doubt.partition(':')[0]}" if has_error and answer.doubt else ""
         return {
-            **about,
+            **common,
             "status": answer.status,
             "text": STATUS_WORDS[answer.status] + (" (before the move)" if answer.outdated else doubt),
             "error": f"± {answer.errorMm:.0f} mm" if has_error else "",

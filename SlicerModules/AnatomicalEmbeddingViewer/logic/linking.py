@@ -47,22 +47,22 @@ class Linking:
             self._scrolled = tag
 
     def _move_others(self, tag: str) -> None:
-        scan, view, others = self._views.same_orientation(tag)
+        scan, view, targets = self._views.same_orientation(tag)
         relations = self._session.relations
         source = None if scan is None else self._session.store.map(scan)
-        reachable = relations.reachable(scan, [node for node, _ in others])
-        others = [(node, other) for node, other in others if node in reachable]
-        if source is None or not others:
+        reachable = relations.reachable(scan, [node for node, _ in targets])
+        targets = [(node, target_view) for node, target_view in targets if node in reachable]
+        if source is None or not targets:
             return
         places = _places_in(view.get_view_node(), scan, source)
         if not len(places):
             return
-        found = relations.match(scan, places, [node for node, _ in others], "fast")
-        for (node, other), matches in zip(others, found, strict=True):
-            shown = slice(None) if matches.status is None else matches.status != ABSENT
-            if len(matches.points_ras[shown]) >= len(places) / 2:  # if fewer, the scan shows another part of the body
-                middle = np.median(toWorld(node, matches.points_ras[shown]), axis=0)
-                other.get_view_node().JumpSliceByOffsetting(*middle)
+        answers = relations.match(scan, places, [node for node, _ in targets], "fast")
+        for (node, target_view), matches in zip(targets, answers, strict=True):
+            visible = slice(None) if matches.status is None else matches.status != ABSENT
+            if len(matches.points_ras[visible]) >= len(places) / 2:  # if fewer, the scan shows another part of the body
+                middle = np.median(toWorld(node, matches.points_ras[visible]), axis=0)
+                target_view.get_view_node().JumpSliceByOffsetting(*middle)
 
 
 def _places_in(slice_node, scan, embedding) -> np.ndarray:

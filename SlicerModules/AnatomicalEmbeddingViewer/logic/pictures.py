@@ -57,11 +57,11 @@ class ScanView(SliceView):
 
     def pixels(self) -> np.ndarray:
         """Draw the current picture: (rows, columns, 3) uint8, the top row first."""
-        window, read = self.render_window(), vtk.vtkUnsignedCharArray()
+        window, pixel_data = self.render_window(), vtk.vtkUnsignedCharArray()
         window.Render()
         columns, rows = window.GetSize()
-        window.GetRGBACharPixelData(0, 0, columns - 1, rows - 1, 0, read)
-        marks = vtk_to_numpy(read).reshape(rows, columns, 4)  # premultiplied by opacity
+        window.GetRGBACharPixelData(0, 0, columns - 1, rows - 1, 0, pixel_data)
+        marks = vtk_to_numpy(pixel_data).reshape(rows, columns, 4)  # premultiplied by opacity
         layer = self._logic.GetBackgroundLayer()
         volume = None if layer is None else layer.GetVolumeNode()
         if volume is None or volume.GetImageData() is None:
@@ -101,14 +101,15 @@ def cut_upright(voxels: np.ndarray, xy_to_ijk: np.ndarray, rows: int, columns: i
     outside = []
     steps_along = 0.0, steps[row_axis, 1], steps[column_axis, 0]
     for axis, step, number in zip(order, steps_along, (1, rows, columns), strict=True):
-        at, last = start[axis] + step * np.arange(number), len(picture) - 1
-        within = np.clip(at, 0, last)
+        positions, last = start[axis] + step * np.arange(number), len(picture) - 1
+        within = np.clip(positions, 0, last)
         low = within.astype(np.intp)
         first = picture[low].astype(np.float32)
         part = (within - low).astype(np.float32)[:, None, None]
         # the next axis becomes axis 0
         picture = np.moveaxis(first + part * (picture[np.minimum(low + 1, last)] - first), 0, -1)
-        outside.append((at < -0.5) | (at > last + 0.5))  # a scan ends half a voxel beyond the outermost voxel centres
+        # a scan ends half a voxel beyond the outermost voxel centres
+        outside.append((positions < -0.5) | (positions > last + 0.5))
     picture[outside[0]] = picture[:, outside[1]] = picture[:, :, outside[2]] = _OUTSIDE_HU
     return picture[0]
 
@@ -206,18 +207,18 @@ class PictureFactory(IViewFactory):
 
     def _create_view(self, view: ViewLayoutDefinition, scene, app_logic) -> ScanView:
         name = view.singleton_tag
-        made = ScanView(scene, app_logic, name, scheduled_render_strategy=NoScheduleRendering())
+        scan_view = ScanView(scene, app_logic, name, scheduled_render_strategy=NoScheduleRendering())
         # Slicer prepares every slice for 3-D views too, which doubles the time to show a slice. The viewer has no 3-D.
-        made._logic.GetSliceModelNode().SetPolyDataConnection(None)
-        made.render_window().SetMultiSamples(0)  # without a GPU, smooth edges take three times as long to draw
+        scan_view._logic.GetSliceModelNode().SetPolyDataConnection(None)
+        scan_view.render_window().SetMultiSamples(0)  # without a GPU, smooth edges take three times as long to draw
         cursor = f"{name}_active_view_cursor"
         self._server.state.setdefault(cursor, "default")
-        picture = Picture(self._painter, made, RcaWindow(made.render_window(), self._server.state, cursor))
-        made.set_scheduled_render(picture)
-        made.set_view_properties(view.properties)
+        picture = Picture(self._painter, scan_view, RcaWindow(scan_view.render_window(), self._server.state, cursor))
+        scan_view.set_scheduled_render(picture)
+        scan_view.set_view_properties(view.properties)
         self._add_template(name, cursor)
-        create_task(self._register(_Area(made, picture, partial(self._scrolled, name))))
-        return made
+        create_task(self._register(_Area(scan_view, picture, partial(self._scrolled, name))))
+        return scan_view
 
     def _get_slicer_view(self, view: ScanView) -> ScanView:
         return view

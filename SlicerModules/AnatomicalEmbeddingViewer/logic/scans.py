@@ -126,8 +126,8 @@ class Scans:
                 continue
             _name, done = self._jobs.pop(event.key)
             if event.kind == "failed":
-                self._session.report(event.what)
-                self._report(event.what)
+                self._session.report(event.message)
+                self._report(event.message)
             try:
                 for volume in event.result or ():
                     self._add(volume)
@@ -140,22 +140,22 @@ class Scans:
         session = self._session
         states = {node.GetID(): session.store.state(node) for node in session.scans}
         state.scans = [self._row(node, states[node.GetID()]) for node in session.scans]
-        state.unprepared = any(each.status in ("empty", FAILED) for each in states.values())
+        state.unprepared = any(scan_state.status in ("empty", FAILED) for scan_state in states.values())
         state.work = self._work(states)
 
-    def _row(self, node, found) -> dict:
-        share = f"{100 * found.share:.0f} %" if found.status == WORKING else "not prepared"
+    def _row(self, node, scan_state) -> dict:
+        share = f"{100 * scan_state.share:.0f} %" if scan_state.status == WORKING else "not prepared"
         size = " × ".join(map(str, node.GetImageData().GetDimensions()))
         spacing = " × ".join(f"{mm:.3g}" for mm in node.GetSpacing())
-        notes = () if found.embedding is None else (*found.embedding.notes, *found.embedding.faults)
+        notes = () if scan_state.embedding is None else (*scan_state.embedding.notes, *scan_state.embedding.faults)
         return {
             "id": node.GetID(),
             "name": node.GetName(),
             "size": f"{size} voxels of {spacing} mm",
             "template": node is self._session.template,
-            "status": found.status,
-            "text": _STATUS_TEXTS.get(found.status, share),
-            "sentence": found.sentence,
+            "status": scan_state.status,
+            "text": _STATUS_TEXTS.get(scan_state.status, share),
+            "sentence": scan_state.sentence,
             "notes": "; ".join(notes),
         }
 
@@ -166,8 +166,8 @@ class Scans:
             return {"share": 0, "text": f"reading {names[0]}" + (f" and {len(names) - 1} more" if names[1:] else "")}
         if not self._session.store.busy:
             return {}
-        wanted = [each for each in states.values() if each.status in (WAITING, WORKING, READY)]
-        share = sum(each.share for each in wanted) / max(len(wanted), 1)
+        active = [scan_state for scan_state in states.values() if scan_state.status in (WAITING, WORKING, READY)]
+        share = sum(scan_state.share for scan_state in active) / max(len(active), 1)
         current = next((node for node in self._session.scans if states[node.GetID()].status == WORKING), None)
         text = "preparing scans" if current is None else f"preparing {current.GetName()}"
         return {"share": round(100 * share), "text": text}

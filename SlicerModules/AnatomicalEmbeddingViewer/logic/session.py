@@ -72,7 +72,7 @@ class Session:
 
     def withdraw(self, sentence: str) -> None:
         """Remove a message that is no longer true, or that the user has dismissed."""
-        self.sentences = [each for each in self.sentences if each != sentence]
+        self.sentences = [line for line in self.sentences if line != sentence]
 
     def close(self) -> None:
         """End all work and remove all temporary files."""

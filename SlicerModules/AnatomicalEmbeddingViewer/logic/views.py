@@ -78,7 +78,7 @@ class Views:
                 free = next((row for row in self._rows if row.scan is None), None) or self._add_row()
                 self._show(free, scan)
                 if not isFilm(scan):
-                    setWindow([scan], *self._window_of(next((each for each in _cts(scans) if each is not scan), None)))
+                    setWindow([scan], *self._window_of(next((ct for ct in _cts(scans) if ct is not scan), None)))
         self._own_views.follow()  # at once, so that marks of a removed scan never appear on the next scan
         if self._enlarged not in self._by_tag():
             self._enlarged = None
@@ -116,10 +116,10 @@ class Views:
     def _on_resized(self, row: _Row, orientation: str) -> None:
         """Fit the scan into a view whose size has changed, but not if the user has zoomed in this view."""
         view = row.views[orientation]
-        size, known = view.render_window().GetSize(), row.fits.get(orientation)
-        if row.scan is None or known is None or known[0] == size:
+        size, fit = view.render_window().GetSize(), row.fits.get(orientation)
+        if row.scan is None or fit is None or fit[0] == size:
             return
-        now, fitted = view.get_view_node().GetFieldOfView(), known[1]
+        now, fitted = view.get_view_node().GetFieldOfView(), fit[1]
         if any(abs(n - f) < 0.01 * f for n, f in zip(now, fitted, strict=False)):
             offset = view.get_slice_value()
             self._fit(row, orientation)
@@ -175,7 +175,11 @@ class Views:
         for row in rows:
             for orientation, view in row.views.items():
                 if view.get_singleton_tag() == tag:
-                    return row.scan, view, [(each.scan, each.views[orientation]) for each in rows if each is not row]
+                    return (
+                        row.scan,
+                        view,
+                        [(other_row.scan, other_row.views[orientation]) for other_row in rows if other_row is not row],
+                    )
         return None, None, []
 
     # -- for the page ------------------------------------------------------------------------------------------------

@@ -77,8 +77,8 @@ class Words:
             "answers": [{"name": name, "text": text} for name, text in self._logic.answers()],
         }
         state.report = [
-            {"number": number, "text": _on_one_line(each.text), "named": bool(each.mentions)}
-            for number, each in enumerate(self._logic.sentences[:_SENTENCE_LIMIT])
+            {"number": number, "text": _on_one_line(sentence.text), "named": bool(sentence.mentions)}
+            for number, sentence in enumerate(self._logic.sentences[:_SENTENCE_LIMIT])
         ]
 
     def _on_reported(self, sentence: str) -> None:

@@ -72,8 +72,8 @@ class Guard:
             return f"Another web page sent this request; {_OPEN}"
         if request.method not in ("GET", "HEAD") and origin is None:
             return f"This request does not come from the viewer's page; {_OPEN}"
-        given = request.query.get(_PARAMETER, "") or request.cookies.get(_cookie_name(request), "")
-        if not hmac.compare_digest(given.encode("utf-8", "replace"), self.token.encode()):
+        token = request.query.get(_PARAMETER, "") or request.cookies.get(_cookie_name(request), "")
+        if not hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode()):
             return f"The token is missing or wrong; {_OPEN}"
         return None
 

@@ -33,14 +33,14 @@ def add_routes(app: web.Application, session: Session, scans: Scans, exports: Ex
 
     async def upload(request: web.Request) -> web.Response:
         folder, names = await receive(request, session.folder)
-        shown = names[0] if len(names) == 1 else f"{len(names)} files"
-        scans.read(shown, partial(read_files, folder, names), lambda: shutil.rmtree(folder, True))
+        title = names[0] if len(names) == 1 else f"{len(names)} files"
+        scans.read(title, partial(read_files, folder, names), lambda: shutil.rmtree(folder, True))
         return web.Response(text="read in the background")
 
     def download(name: str, make: Callable) -> Handler:
         async def handle(_request: web.Request) -> web.Response:
-            made = make()
-            return _file(name, made if isinstance(made, bytes) else await asyncio.to_thread(made))
+            content = make()
+            return _file(name, content if isinstance(content, bytes) else await asyncio.to_thread(content))
 
         return handle
 
@@ -112,8 +112,8 @@ def add_gallery(app: web.Application, gallery: Gallery) -> None:
         return web.json_response(await asyncio.to_thread(gallery.find_point, *_row_id_and_point(request)))
 
     async def picture(request: web.Request) -> web.Response:
-        made = await asyncio.to_thread(gallery.picture, *_row_id_and_point(request), request.query.get("plane", ""))
-        return web.Response(body=made, content_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"})
+        jpeg = await asyncio.to_thread(gallery.picture, *_row_id_and_point(request), request.query.get("plane", ""))
+        return web.Response(body=jpeg, content_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"})
 
     async def open_scan(request: web.Request) -> web.Response:
         gallery.open(*_row_id_and_point(request))

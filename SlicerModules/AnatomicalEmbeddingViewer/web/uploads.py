@@ -94,11 +94,11 @@ def _read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) -
             inner.mkdir()
             unzip(path, inner)
             unpacked = sorted(inner.iterdir())
-        for each in unpacked:
-            if each.name.endswith(_SUFFIXES) or is_film_file(each):
-                images.append((each, name))
+        for file in unpacked:
+            if file.name.endswith(_SUFFIXES) or is_film_file(file):
+                images.append((file, name))
             else:
-                each.rename(dicom / f"{number:05d}-{each.name}")
+                file.rename(dicom / f"{number:05d}-{file.name}")
     volumes = [_read_image(path, name) for path, name in images if not cancelled()]
     if any(dicom.iterdir()) and not cancelled():
         volumes += _read_dicom(dicom, names)
@@ -115,7 +115,7 @@ def readable_name(name: str) -> str:
 
 def numbered_name(number: int, name: str) -> str:
     """Return the name under which a file is stored: its number, and a suffix that the readers know."""
-    suffix = next((each for each in (*_SUFFIXES, ".zip") if name.lower().endswith(each)), ".dcm")
+    suffix = next((ending for ending in (*_SUFFIXES, ".zip") if name.lower().endswith(ending)), ".dcm")
     return f"{number:05d}{suffix}"
 
 
@@ -181,7 +181,7 @@ def _read_dicom(folder: Path, names: list[str]) -> list[Volume]:
         series = list_series(folder)
     except VolumeError as error:
         raise VolumeError(_no_scan(names)) from error
-    uids = [each.uid for each in series if each.modality == "CT" and each.slices >= MIN_SLICES] or [series[0].uid]
+    uids = [entry.uid for entry in series if entry.modality == "CT" and entry.slices >= MIN_SLICES] or [series[0].uid]
     try:
         return [replace(Volume.read(folder, uid), name=name, path="") for uid in uids]
     except AnatomicalEmbeddingError as error:

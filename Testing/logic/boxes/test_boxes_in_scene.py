@@ -52,7 +52,7 @@ def test_the_answer_is_on_the_node_and_that_of_an_absent_structure_on_the_volume
     assert (boxes["aorta"].found.status, boxes["aorta"].found.cut) == (CUT, ["inferior", "superior"])
     assert "brain" not in boxes
     cell = bench.logic.table([volume])["brain"][volume.GetID()]
-    assert (cell.found.status, cell.boxed) == (ABSENT, False)
+    assert (cell.answer.status, cell.boxed) == (ABSENT, False)
 
 
 # -- geometry
@@ -129,7 +129,7 @@ def test_other_voxels_make_boxes_outdated_and_finding_again_removes_what_is_gone
     finish(bench.store)
     assert bench.logic.table([volume])["liver"][volume.GetID()].outdated
     bench.find([volume], ["kidney_left", "liver"])
-    assert bench.logic.table([volume])["kidney_left"][volume.GetID()].found.status == ABSENT
+    assert bench.logic.table([volume])["kidney_left"][volume.GetID()].answer.status == ABSENT
     assert "kidney_left" not in bench.boxes(volume)
 
 
@@ -155,7 +155,7 @@ def test_a_saved_scene_keeps_boxes_and_what_is_known_of_them(bench, tmp_path):
         np.testing.assert_allclose(roi_corners_world(box.node), before[name], atol=1e-3)
     assert [boxes[name].edited for name in ("liver", "spleen")] == [False, True]
     assert boxes["liver"].found.recall == 0.9
-    assert bench.logic.table([volume])["brain"][volume.GetID()].found.status == ABSENT
+    assert bench.logic.table([volume])["brain"][volume.GetID()].answer.status == ABSENT
     assert parent_name(bench.scene, boxes["liver"].node) == "Boxes"
     bench.find([volume], ["liver"], 0.95)
     assert len(rois(bench.scene)) == 2

@@ -189,7 +189,7 @@ def loadTorchLibrary() -> None:
 
     Only on Linux, and only before the import. If the library cannot be loaded, the import reports this.
     """
-    found = None if "torch" in sys.modules or sys.platform != "linux" else find_spec("torch")
-    if found is not None and found.origin is not None:
-        library = Path(found.origin).parent / "lib" / "libtorch_python.so"
+    spec = None if "torch" in sys.modules or sys.platform != "linux" else find_spec("torch")
+    if spec is not None and spec.origin is not None:
+        library = Path(spec.origin).parent / "lib" / "libtorch_python.so"
         ctypes.CDLL(None).dlopen(str(library).encode(), os.RTLD_LAZY)  # a call by ctypes releases Python's lock

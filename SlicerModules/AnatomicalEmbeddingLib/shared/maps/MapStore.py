@@ -24,13 +24,13 @@ EMPTY, WAITING, WORKING, READY, FAILED = "empty", "waiting", "working", "ready",
 @dataclass(frozen=True, eq=False)
 class MapState:
     """The map of one volume, and the state of the work on this map. status: EMPTY, WAITING, WORKING, READY or FAILED.
-    share: finished fraction of the work, 0 to 1. what: name of the current step. sentence: why the work has failed.
+    share: finished fraction of the work, 0 to 1. step: name of the current step. sentence: why the work has failed.
     content: `contentKey` of the volume. embedding: the map; None unless READY.
     """
 
     status: str = EMPTY
     share: float = 0.0
-    what: str = ""
+    step: str = ""
     sentence: str = ""
     content: tuple | None = None
     embedding: EmbeddingMap | None = None
@@ -63,10 +63,10 @@ class MapStore(Listener):
 
     def state(self, volumeNode) -> MapState:
         """Return the state of a volume's map. Its status is EMPTY if the volume has changed since `request`."""
-        known = self._states.get(volumeNode.GetID())
-        if known is None or known.content != contentKey(volumeNode):
+        state = self._states.get(volumeNode.GetID())
+        if state is None or state.content != contentKey(volumeNode):
             return MapState()
-        return known
+        return state
 
     def map(self, volumeNode) -> EmbeddingMap | None:
         """Return the map of a volume; None if the map is not ready."""
@@ -129,11 +129,11 @@ class MapStore(Listener):
         """Store progress and results of the background thread, and start to embed the next volume."""
         for event in self._worker.poll():
             if event.kind == "progress":
-                self._update(event.key, status=WORKING, share=event.share, what=event.what)
+                self._update(event.key, status=WORKING, share=event.share, step=event.message)
             elif event.kind == "done":
-                self._update(event.key, status=READY, share=1.0, what="", embedding=event.result)
+                self._update(event.key, status=READY, share=1.0, step="", embedding=event.result)
             elif event.kind == "failed":
-                self._update(event.key, status=FAILED, sentence=event.what)
+                self._update(event.key, status=FAILED, sentence=event.message)
             else:
                 self._drop(event.key)
                 if event.key not in self._kept:  # meanwhile, the user has asked for the map

@@ -35,13 +35,13 @@ def waitForEnded(seconds: float = 10.0) -> bool:
 @dataclass(frozen=True)
 class Event:
     """The progress or the end of a job. kind: "progress", "done" (with a result), "failed" or "cancelled". share:
-    finished fraction, 0 to 1. what: name of the current step; if the job failed, a sentence with the reason.
+    finished fraction, 0 to 1. message: name of the current step; if the job failed, a sentence with the reason.
     """
 
     key: Hashable
     kind: str
     share: float = 0.0
-    what: str = ""
+    message: str = ""
     result: object = None
 
 
@@ -86,26 +86,26 @@ class Worker:
 
     def poll(self) -> list[Event]:
         """Return the events since the last call. For each job, only the latest progress event is returned."""
-        found: dict[tuple[Hashable, bool], Event] = {}
+        events: dict[tuple[Hashable, bool], Event] = {}
         while True:
             try:
                 job, event = self._events.get_nowait()
             except queue.Empty:
-                return list(found.values())
+                return list(events.values())
             if self._known.get(event.key) is not job:
                 continue
             ended = event.kind != "progress"
             if ended:
                 del self._known[event.key]
-                found.pop((event.key, False), None)
-            found[event.key, ended] = event
+                events.pop((event.key, False), None)
+            events[event.key, ended] = event
 
     def end(self) -> None:
         """Cancel all jobs and ask the thread to end. `waitForEnded` waits for the end of the thread."""
         self.cancel()
         thread, self._thread = self._thread, None
         if thread is not None:
-            _ending[:] = [*(each for each in _ending if each.is_alive()), thread]
+            _ending[:] = [*(worker for worker in _ending if worker.is_alive()), thread]
             self._jobs.put(None)
             self._jobs = queue.Queue()
 
@@ -116,23 +116,25 @@ class Worker:
             del job  # the job may hold the voxels of a scan
 
     def _outcome(self, job: _Job) -> Event:
-        def progress(share: float, what: str) -> None:
-            self._events.put((job, Event(job.key, "progress", share, what)))
+        def progress(share: float, step: str) -> None:
+            self._events.put((job, Event(job.key, "progress", share, step)))
 
         try:
             return Event(job.key, "done", 1.0, "", job.work(progress, job.cancelled.is_set))
         except CancelledError:
             return Event(job.key, "cancelled")
         except AnatomicalEmbeddingError as error:
-            return Event(job.key, "failed", what=str(error))
+            return Event(job.key, "failed", message=str(error))
         except MemoryError:
             return Event(
-                job.key, "failed", what="This computer has too little free memory; close other programs and try again."
+                job.key,
+                "failed",
+                message="This computer has too little free memory; close other programs and try again.",
             )
         except Exception as error:  # the thread must continue, and the user must get a message
             logging.exception("AnatomicalEmbedding: a background job failed")
             return Event(
                 job.key,
                 "failed",
-                what=f"An unexpected error occurred ({type(error).__name__}: {error}); see the log, then try again.",
+                message=f"An unexpected error occurred ({type(error).__name__}: {error}); see the log, then try again.",
             )

@@ -56,17 +56,17 @@ def install(missing: Sequence[str]) -> str:
         from slicer.packaging import load_requirements, pip_ensure
     except ImportError:
         raise InstallError(_("This version of Slicer cannot install packages; install Slicer 5.12 or newer.")) from None
-    wanted = [each for each in load_requirements(REQUIREMENTS_FILE) if each.name in missing]
+    requirements = [requirement for requirement in load_requirements(REQUIREMENTS_FILE) if requirement.name in missing]
     try:
         wheels = ModuleSettings.value(ModuleSettings.WHEEL_FOLDER, "")
         withTorch = "torch" in missing
-        if wheels and (withTorch or wanted):
+        if wheels and (withTorch or requirements):
             torch = [f"torch{TORCH_REQUIREMENT}"] if withTorch else []
-            _installFromFolder([*torch, *map(str, wanted)], Path(wheels))
+            _installFromFolder([*torch, *map(str, requirements)], Path(wheels))
         elif withTorch:
             _installTorch()
-        if wanted and not wheels:
-            pip_ensure(wanted, requester=REQUESTER)
+        if requirements and not wheels:
+            pip_ensure(requirements, requester=REQUESTER)
         importlib.invalidate_caches()
         return _replaceNumpy(wheels) if numpy_is_too_new() else ""
     except InstallError:
@@ -111,7 +111,7 @@ def _installTorch() -> None:
         raise InstallError(_DECLINED.format(names="PyTorch"))
 
 
-def _installFromFolder(wanted: list[str], folder: Path) -> None:
+def _installFromFolder(requirements: list[str], folder: Path) -> None:
     import slicer.util
 
     if not any(folder.glob("*.whl")):
@@ -119,4 +119,4 @@ def _installFromFolder(wanted: list[str], folder: Path) -> None:
             "{folder}: holds no wheel files (*.whl); choose another folder, or clear the field to use the network."
         )
         raise InstallError(text.format(folder=folder))
-    slicer.util.pip_install(["--no-index", "--find-links", str(folder), *wanted])
+    slicer.util.pip_install(["--no-index", "--find-links", str(folder), *requirements])

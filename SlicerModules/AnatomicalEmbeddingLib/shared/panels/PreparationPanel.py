@@ -67,7 +67,7 @@ def _progressLines(states: list[tuple[str, MapState]], ready: int) -> list[str]:
     now = next(((name, state) for name, state in states if state.status == WORKING), None)
     if now is None:
         return [counted]
-    current = _("{name}: {what} {percent} %").format(name=now[0], what=now[1].what, percent=round(100 * now[1].share))
+    current = _("{name}: {what} {percent} %").format(name=now[0], what=now[1].step, percent=round(100 * now[1].share))
     return [escape(f"{current} ({counted})")]
 
 

@@ -30,8 +30,8 @@ class ScanForm:
         """Tick the volumes chosen in the parameter node, but never the volume `without`. Returns the ticked volumes."""
         self._offered = self._present()
         ofKind = films if self._withFilms and isFilm(without) else scans
-        wanted = ofKind(self._scene) if parameterNode.allTargets else list(parameterNode.targets)
-        chosen = [volume for volume in self._offered if volume in wanted and volume is not without]
+        ticked = ofKind(self._scene) if parameterNode.allTargets else list(parameterNode.targets)
+        chosen = [volume for volume in self._offered if volume in ticked and volume is not without]
         if parameterNode.allTargets and list(parameterNode.targets) != chosen:
             parameterNode.targets = chosen  # if the user switches `allTargets` off, these volumes are ticked
         self._chosen = chosen

@@ -71,7 +71,7 @@ class Session:
     def detach(self, panel) -> None:
         """Remove a panel from the session. If no panel is left, all work is cancelled and all memory is released."""
         before = len(self._panels)
-        self._panels = [each for each in self._panels if each[0] is not panel]
+        self._panels = [entry for entry in self._panels if entry[0] is not panel]
         if before and not self._panels:
             self._end()
 

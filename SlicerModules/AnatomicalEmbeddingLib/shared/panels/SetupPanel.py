@@ -54,9 +54,11 @@ class SetupPanel(Listener):
         ui = self.ui
         ui.installButton.connect("clicked(bool)", self._onInstall)
         connectPath(ui.wheelFolderEdit, partial(setValue, WHEEL_FOLDER))
-        ui.weightsSelector.connect("activated(int)", lambda at: setValue(WEIGHTS, ui.weightsSelector.itemData(at)))
+        ui.weightsSelector.connect(
+            "activated(int)", lambda index: setValue(WEIGHTS, ui.weightsSelector.itemData(index))
+        )
         ui.chooseWeightsButton.connect("clicked(bool)", self._onChooseWeights)
-        ui.deviceSelector.connect("activated(int)", lambda at: setValue(DEVICE, DEVICES[at]))
+        ui.deviceSelector.connect("activated(int)", lambda index: setValue(DEVICE, DEVICES[index]))
         ui.chooseCacheButton.connect("clicked(bool)", self._onChooseCache)
         ui.clearCacheButton.connect("clicked(bool)", self._onClearCache)
         ui.cacheLimitSpinBox.connect("valueChanged(int)", partial(setValue, CACHE_LIMIT))
@@ -70,12 +72,12 @@ class SetupPanel(Listener):
 
     def _showPackages(self, message: str = "") -> None:
         missing = self._missing()
-        others = [name for name in missing if name != "torch"]
+        packages = [name for name in missing if name != "torch"]
         installed = _("Installed: {version}").format(version=installedVersion("torch"))
         isMissing = "torch" in missing
         self.ui.torchStatus.text = coloured(_("Not installed"), BAD) if isMissing else coloured(installed, GOOD)
-        if others:
-            text = coloured(_("Not installed: {names}").format(names=", ".join(others)), BAD)
+        if packages:
+            text = coloured(_("Not installed: {names}").format(names=", ".join(packages)), BAD)
         else:
             text = coloured(_("Installed: safetensors {version}").format(version=installedVersion("safetensors")), GOOD)
         self.ui.packagesStatus.text = text
@@ -91,9 +93,9 @@ class SetupPanel(Listener):
             message = install(self._missing())
         except InstallError as error:
             message = str(error)
-        left = self._missing()
-        if left and not message:
-            message = _("{names}: still missing; restart Slicer and try again.").format(names=", ".join(left))
+        missing = self._missing()
+        if missing and not message:
+            message = _("{names}: still missing; restart Slicer and try again.").format(names=", ".join(missing))
         self.refresh()
         self._showPackages(message)
 

@@ -61,10 +61,10 @@ class ViewPanel:
 
     def layOutWith(self, node) -> bool:
         """Show this scan and the visible scans side by side. Does nothing and returns False if no scan is visible."""
-        seen = list(_viewsByVolume(self.scene))
-        if seen:
-            self._layOut([*seen, node], SideBySide.ROWS)
-        return bool(seen)
+        volumes = list(_viewsByVolume(self.scene))
+        if volumes:
+            self._layOut([*volumes, node], SideBySide.ROWS)
+        return bool(volumes)
 
     def layOut(self, number: int) -> None:
         """Show the scans side by side, each completely. number: ROWS, or AXIAL for one axial view of each scan.
@@ -82,25 +82,25 @@ class ViewPanel:
         elif all(map(filmPlane, volumes)):
             number = SideBySide.AXIAL
         nodes = volumes[: _MOST[number]]
-        seen = _viewsByVolume(self.scene)
-        places = [Views.placeShown(seen[node]) if node in seen else self._placeOf(node) for node in nodes]
-        made = 0
+        views = _viewsByVolume(self.scene)
+        places = [Views.placeShown(views[node]) if node in views else self._placeOf(node) for node in nodes]
+        viewCount = 0
         for _view in SideBySide.makeViews(self.scene, nodes, number, wide):
-            made += 1
+            viewCount += 1
             _processEvents()
         with _drawingAtTheEnd():
-            shown = SideBySide.showSideBySide(self.scene, nodes, number, wide, _processEvents if made else None)
+            laidOut = SideBySide.showSideBySide(self.scene, nodes, number, wide, _processEvents if viewCount else None)
             _processEvents()  # sets the size of new views, and their offset to 0
             for node, place in zip(nodes, places, strict=True):
                 Views.fit(self.scene, node, self._store.map(node))
                 if place is not None and holds(node, fromWorld(node, [place]))[0]:
                     Views.jump(self.scene, node, place, centre=False)
                 _processEvents()
-        left = len(volumes) - len(nodes)
-        if left:
+        hidden = len(volumes) - len(nodes)
+        if hidden:
             text = _("Only the first {count} scans are shown; {left} more do not fit.")
-            sentences.append(text.format(count=len(nodes), left=left))
-        self.laidOut.emit(" ".join(sentences) if shown else _("This window has no slice views."))
+            sentences.append(text.format(count=len(nodes), left=hidden))
+        self.laidOut.emit(" ".join(sentences) if laidOut else _("This window has no slice views."))
 
 
 def offerLayouts() -> None:

@@ -85,9 +85,13 @@ class EngineProcess:
         try:
             self._child = subprocess.Popen(
                 [*self.pythonCommand, str(_CHILD), str(self._stopFile), *words],
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                env={**os.environ, **variables, **(environment or {})}, cwd=folder, **_OWN_GROUP,
-            )  # fmt: skip
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, **variables, **(environment or {})},
+                cwd=folder,
+                **_OWN_GROUP,
+            )
         except OSError as error:
             raise AnatomicalEmbeddingError(
                 f"{self.pythonCommand[0]}: cannot be started ({error.strerror}); repair the installation of Slicer."
@@ -175,8 +179,8 @@ class EngineProcess:
 
 def pythonCommand() -> list[str]:
     """Return the command that starts Slicer's own Python, with Slicer's packages; [] if this Python is not found."""
-    found = shutil.which("PythonSlicer")
-    return [found] if found else []
+    path = shutil.which("PythonSlicer")
+    return [path] if path else []
 
 
 def _kill(child: subprocess.Popen) -> None:
