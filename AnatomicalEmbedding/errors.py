@@ -46,10 +46,10 @@ class CancelledError(AnatomicalEmbeddingError):
     """The user pressed Cancel; nothing was written."""
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, known_names: Iterable[str]) -> str:
     """Return " (did you mean ...?)" with the most similar known name, or "" if no name is similar."""
-    near = get_close_matches(name.lower(), known, 1, 0.75)
-    return f" (did you mean {near[0]}?)" if near else ""
+    matches = get_close_matches(name.lower(), known_names, 1, 0.75)
+    return f" (did you mean {matches[0]}?)" if matches else ""
 
 
 def require(module: str, package: str, purpose: str, extra: str = "") -> ModuleType:
@@ -59,10 +59,10 @@ def require(module: str, package: str, purpose: str, extra: str = "") -> ModuleT
     AnatomicalEmbedding that installs the package; "" if no group does. If the package is missing, raises
     AnatomicalEmbeddingError "{package} is not installed, but {purpose} this package; run: pip install ...".
     """
-    wanted = f'"AnatomicalEmbedding[{extra}]"' if extra else package
+    requirement = f'"AnatomicalEmbedding[{extra}]"' if extra else package
     try:
         return import_module(module)
     except ImportError as error:
         raise AnatomicalEmbeddingError(
-            f"{package} is not installed, but {purpose} this package; run: pip install {wanted}."
+            f"{package} is not installed, but {purpose} this package; run: pip install {requirement}."
         ) from error

@@ -66,7 +66,7 @@ def file_sha256(path: str | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def once_a_change(read: Callable[[Path], _T]) -> Callable[[str | Path], _T]:
+def once_a_change(read_file: Callable[[Path], _T]) -> Callable[[str | Path], _T]:
     """Decorate a function that reads a file: its result is cached until size or modification time of the file change.
 
     A change of the content that keeps both values is not noticed. Raises OSError if the file is missing.
@@ -74,9 +74,9 @@ def once_a_change(read: Callable[[Path], _T]) -> Callable[[str | Path], _T]:
 
     @lru_cache(maxsize=32)
     def in_state(path: Path, _changed_ns: int, _size: int) -> _T:
-        return read(path)
+        return read_file(path)
 
-    @wraps(read)
+    @wraps(read_file)
     def known(path: str | Path) -> _T:
         path = Path(path).resolve()
         state = path.stat()
@@ -85,10 +85,10 @@ def once_a_change(read: Callable[[Path], _T]) -> Callable[[str | Path], _T]:
     return known
 
 
-def free_name(name: str, taken: Container[str]) -> str:
-    """Return the first of NAME, NAME_2, NAME_3 ... that is not in `taken`; case is ignored. taken: casefolded names."""
+def free_name(name: str, used_names: Container[str]) -> str:
+    """Return the first of NAME, NAME_2, NAME_3 ... that is not in `used_names` (casefolded); case is ignored."""
     numbered = chain([name], (f"{name}_{number}" for number in count(2)))
-    return next(each for each in numbered if each.casefold() not in taken)
+    return next(candidate for candidate in numbered if candidate.casefold() not in used_names)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -156,8 +156,8 @@ def run_run(options: argparse.Namespace) -> None:
         write_markups(written[-1], points, name, absent)
         written += scans.write_points_report(name, points, [row["expected_error_mm"] for row in table])
     written += scans.write_table("landmarks", COLUMNS, rows)
-    shown = [[scans.names[str(row[0])], *row[1:]] for row in rows]
-    scans.finish({"landmarks": console.as_records(COLUMNS, rows)}, (COLUMNS, shown), written)
+    table_rows = [[scans.names[str(row[0])], *row[1:]] for row in rows]
+    scans.finish({"landmarks": console.as_records(COLUMNS, rows)}, (COLUMNS, table_rows), written)
 
 
 def run_check(options: argparse.Namespace) -> None:

@@ -40,8 +40,8 @@ def make_bundle(folder: Path, extras: Sequence[str], python: str = "") -> list[P
     folder.mkdir(parents=True, exist_ok=True)
     wheel = _write_own_wheel(folder)
     other_python = ["--python-version", python] if python else []
-    wanted = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
-    _run_pip("download", "--only-binary=:all:", *other_python, "--dest", str(folder), wanted)
+    requirement = f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
+    _run_pip("download", "--only-binary=:all:", *other_python, "--dest", str(folder), requirement)
     with zipfile.ZipFile(wheel) as archive:
         in_wheel = {Path(name).name for name in archive.namelist()}
     for name in [*list_weights(), FILM_WEIGHTS]:

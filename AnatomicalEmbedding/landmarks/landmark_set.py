@@ -71,17 +71,17 @@ class Landmark:
         deviations = []
         for example in self.examples:
             errors = list(example.errors_mm.values())
-            errors += [other.errors_mm[example.scan] for other in self.examples if example.scan in other.errors_mm]
+            errors += [second.errors_mm[example.scan] for second in self.examples if example.scan in second.errors_mm]
             deviations.append(sorted(errors)[(len(errors) - 1) // 2] if errors else np.nan)
         return np.array(deviations)
 
     def weights(self) -> np.ndarray:
         """Return the weight of each example, (k,): 0 for an example that contradicts the others, else 1."""
         deviations = self.deviations_mm()
-        known = deviations[np.isfinite(deviations)]
-        if len(known) < _FEWEST:
+        measured = deviations[np.isfinite(deviations)]
+        if len(measured) < _FEWEST:
             return np.ones(len(self.examples))
-        limit = max(_CONTRADICTS * np.sort(known)[(len(known) - 1) // 2], _CONTRADICTS_MM)
+        limit = max(_CONTRADICTS * np.sort(measured)[(len(measured) - 1) // 2], _CONTRADICTS_MM)
         return np.where(deviations > limit, 0.0, 1.0)
 
     @property
@@ -142,9 +142,9 @@ class LandmarkSet:
         for label, point in zip(points.labels, points.points_ras, strict=True):
             query = query_to_text(read_query(embedding, point[None]))
             example = LandmarkExample(scan, tuple(point.tolist()), query)
-            others = landmarks.get(label, Landmark(label, ())).without(scan).examples
-            kept = (replace(e, errors_mm={s: mm for s, mm in e.errors_mm.items() if s != scan}) for e in others)
-            landmarks[label] = Landmark(label, (*kept, example))
+            earlier = landmarks.get(label, Landmark(label, ())).without(scan).examples
+            examples = (replace(e, errors_mm={s: mm for s, mm in e.errors_mm.items() if s != scan}) for e in earlier)
+            landmarks[label] = Landmark(label, (*examples, example))
         return replace(self, weights_hash=weights_hash, model=model, landmarks=tuple(landmarks.values()))
 
     def measured(self, embedding: EmbeddingMap) -> LandmarkSet:
@@ -156,26 +156,26 @@ class LandmarkSet:
         chosen = [
             landmark for landmark in self.landmarks if len(landmark.examples) > len(landmark.without(scan).examples)
         ]
-        others = [landmark.without(scan) for landmark in chosen]
-        answers = self._match([landmark for landmark in others if landmark.examples], embedding)
+        reduced = [landmark.without(scan) for landmark in chosen]
+        answers = self._match([landmark for landmark in reduced if landmark.examples], embedding)
         measured = {}
-        for landmark, rest in zip(chosen, others, strict=True):
-            if not rest.examples:
+        for landmark, remaining in zip(chosen, reduced, strict=True):
+            if not remaining.examples:
                 continue
             matches = answers[landmark.name]
-            (own,) = (example for example in landmark.examples if example.scan == scan)
-            errors = np.linalg.norm(matches.points_ras - own.point_ras, axis=1)
-            known = {
+            (scan_example,) = (example for example in landmark.examples if example.scan == scan)
+            errors = np.linalg.norm(matches.points_ras - scan_example.point_ras, axis=1)
+            examples = {
                 e.scan: replace(e, errors_mm={**e.errors_mm, scan: round(float(mm), 2)})
-                for e, mm in zip(rest.examples, errors, strict=True)
+                for e, mm in zip(remaining.examples, errors, strict=True)
             }
-            combined = combine(matches, rest.weights())
+            combined = combine(matches, remaining.weights())
             left_out: tuple[float, ...] = ()
             if combined.expected_error_mm is not None:
-                error = float(np.linalg.norm(combined.points_ras[0] - own.point_ras))
+                error = float(np.linalg.norm(combined.points_ras[0] - scan_example.point_ras))
                 left_out = round(error, 2), round(median_error_mm(combined), 2)
-            known[scan] = replace(own, left_out_mm=left_out)
-            measured[landmark.name] = replace(landmark, examples=tuple(known[e.scan] for e in landmark.examples))
+            examples[scan] = replace(scan_example, left_out_mm=left_out)
+            measured[landmark.name] = replace(landmark, examples=tuple(examples[e.scan] for e in landmark.examples))
         return replace(self, landmarks=tuple(measured.get(landmark.name, landmark) for landmark in self.landmarks))
 
     def find(self, embedding: EmbeddingMap) -> Matches:

@@ -161,7 +161,10 @@ def measure(
             torch.cat([values[_SIMILARITY][part] for values, part in zip(evidence, parts, strict=True)]).median()
         )
 
-    measures = {"alike": max(each.alike for each in matches), "similarity": similarity(compared)}
+    measures = {
+        "alike": max(direction_matches.alike for direction_matches in matches),
+        "similarity": similarity(compared),
+    }
     if sum(map(torch.count_nonzero, bones)) >= _FEWEST_IN_BONE:
         stretches = zip(*map(_stretches, nodes, bones), strict=True)
         stretch, wide = (float(torch.cat(stretch_parts).median()) for stretch_parts in stretches)

@@ -268,13 +268,13 @@ def register_both_ways(
         matches = list(threads.map(match_grid, maps, maps[::-1], (STEPS_MM, STEPS_MM)))
         check_matches(matches)
         coarse = []
-        for each, volume in zip(matches, volumes, strict=True):
+        for values, volume in zip(matches, volumes, strict=True):
             step(0.1, "fitting")
-            coarse.append(Coarse.of(each, volume))
+            coarse.append(Coarse.of(values, volume))
         places = join_directions(coarse, volumes, maps, threads, step)
         step(0.8, "measuring the agreement")
         pictures = list(threads.map(Picture.of, volumes, maps))
-        nodes = [each.on(picture.nodes) for each, picture in zip(places, pictures, strict=True)]
+        nodes = [values.on(picture.nodes) for values, picture in zip(places, pictures, strict=True)]
         evidence = list(threads.map(evidence_at_nodes, pictures, pictures[::-1], nodes))
     measured = measure(matches, evidence, pictures, nodes)
     step(1.0, "done")
