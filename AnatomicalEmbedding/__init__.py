@@ -25,7 +25,9 @@ _WHERE = {
 __all__ = sorted([*_WHERE, "errors"])
 
 
-def __getattr__(name: str) -> Any:  # modules are loaded at their first use, because torch takes seconds to import
+def __getattr__(
+    name: str,
+) -> Any:  # modules are loaded at their first use, because torch takes seconds to import
     if name == "errors":
         return import_module(".errors", __name__)
     if name in _WHERE:

@@ -44,7 +44,9 @@ def match(
     effort: str = "standard", *, same_patient: bool | None = None, frame: str = "RAS", model: Model | None = None,
 ) -> Matches:  # fmt: skip
     """Find points of one scan in another scan. Returns the matches. Arguments: as in `match_all`, for one target."""
-    return match_all(template, points, [target], effort, same_patient=same_patient, frame=frame, model=model)[0]
+    return match_all(
+        template, points, [target], effort, same_patient=same_patient, frame=frame, model=model
+    )[0]
 
 
 def match_all(
@@ -78,11 +80,15 @@ def match_all(
     first, *target_scans = (_mapped(scan, model) for scan in (template, *targets))
     cache = None if model is None else model.cache
     relations = [
-        relate(first, target, same_patient=same_patient, effort=effort, cache=cache) for target in target_scans
+        relate(first, target, same_patient=same_patient, effort=effort, cache=cache)
+        for target in target_scans
     ]
     for relation in relations:
         if relation.refusal:
-            warnings.warn(f"same_patient: {relation.refusal} The points are matched, and uncertain.", stacklevel=2)
+            warnings.warn(
+                f"same_patient: {relation.refusal} The points are matched, and uncertain.",
+                stacklevel=2,
+            )
     return matches_in_all(relations, places)
 
 
@@ -111,14 +117,20 @@ def locate(
     if isinstance(structures, str):
         structures = [structures]
     path = None if model is None else model.path
-    structure_library = open_library(embedding.provenance.weights_hash, embedding.provenance.model, library, path)
+    structure_library = open_library(
+        embedding.provenance.weights_hash, embedding.provenance.model, library, path
+    )
     if examples is None:
         finder = BoxFinder.by_library(structure_library, structures, recall)
     elif isinstance(examples, str | Path):
-        finder = BoxFinder.by_folder(Path(examples), model, structure_library.example_margins, structures, recall)
+        finder = BoxFinder.by_folder(
+            Path(examples), model, structure_library.example_margins, structures, recall
+        )
     else:
         finder = BoxFinder(
-            choose_examples(examples, structures, "examples"), structure_library.example_margins, recall=recall
+            choose_examples(examples, structures, "examples"),
+            structure_library.example_margins,
+            recall=recall,
         )
     return finder.find(embedding)
 
@@ -142,17 +154,23 @@ def crop(
     """
     volume = Volume.of(scan)
     structure_boxes = locate(volume, structures, recall=recall, model=model)
-    boxes = [found_box.box_ras for found_box in structure_boxes.values() if found_box.box_ras is not None]
+    boxes = [
+        found_box.box_ras for found_box in structure_boxes.values() if found_box.box_ras is not None
+    ]
     if not boxes:
         names = ", ".join(structure_boxes)
         raise VolumeError(
             f"{volume.name or 'the scan'}: shows none of the structures {names}; choose other structures."
         )
     box = np.clip(grown(enclosing(boxes), np.full(6, margin_mm)), *volume.bounds_ras)
-    return crop_voxels(volume, box) if spacing_mm is None else crop_resampled(volume, box, spacing_mm)
+    return (
+        crop_voxels(volume, box) if spacing_mm is None else crop_resampled(volume, box, spacing_mm)
+    )
 
 
-def find(words: str, scan: Scan, *, embedding: EmbeddingMap | None = None, model: Model | None = None) -> list[Place]:
+def find(
+    words: str, scan: Scan, *, embedding: EmbeddingMap | None = None, model: Model | None = None
+) -> list[Place]:
     """Return the places in a scan that `words` describe, for example find("12th rib on the right", "scan.nii.gz").
 
     Args:
@@ -193,11 +211,17 @@ def register(
     if maps is None:
         model = model or load_model()
         maps = model.embed(volumes[0]), model.embed(volumes[1])
-    return register_volumes(maps, volumes, kind, choose_device("auto") if model is None else model.device)
+    return register_volumes(
+        maps, volumes, kind, choose_device("auto") if model is None else model.device
+    )
 
 
 def segment(
-    scan: Scan, segmenter: Segmenter | str | Path, *, embedding: EmbeddingMap | None = None, model: Model | None = None
+    scan: Scan,
+    segmenter: Segmenter | str | Path,
+    *,
+    embedding: EmbeddingMap | None = None,
+    model: Model | None = None,
 ) -> Outlines:
     """Return outlines of the structures that a segmenter was trained for, as `anatemb segment run` does.
 
@@ -210,7 +234,9 @@ def segment(
     """
     volume = Volume.of(scan)
     if not isinstance(segmenter, Segmenter):
-        segmenter = load_segmenter(Path(segmenter), choose_device("auto") if model is None else model.device)
+        segmenter = load_segmenter(
+            Path(segmenter), choose_device("auto") if model is None else model.device
+        )
     if embedding is None:
         embedding = (model or load_model(segmenter.weights)).embed(volume)
     segmenter.check(embedding.provenance.weights_hash, Path("the segmenter"))
@@ -223,14 +249,20 @@ def _model_for(scans: Sequence[EmbeddingMap | Scan | None]) -> Model | None:
     if all(scan is None or isinstance(scan, EmbeddingMap) for scan in scans):
         return None
     films = any(
-        scan.is_film if isinstance(scan, Volume) else isinstance(scan, str | Path) and is_film_file(scan)
+        scan.is_film
+        if isinstance(scan, Volume)
+        else isinstance(scan, str | Path) and is_film_file(scan)
         for scan in scans
     )
     return load_model(weights_for("auto", films))
 
 
 def _mapped(scan: EmbeddingMap | Scan, model: Model | None) -> EmbeddingMap | RelatedScan:
-    return scan if isinstance(scan, EmbeddingMap) else map_scan(Volume.of(scan), model.embed, model.for_films)
+    return (
+        scan
+        if isinstance(scan, EmbeddingMap)
+        else map_scan(Volume.of(scan), model.embed, model.for_films)
+    )
 
 
 def _map(scan: EmbeddingMap | Scan, model: Model | None) -> EmbeddingMap:

@@ -7,7 +7,9 @@ from importlib import import_module
 from types import ModuleType
 
 _LONGEST = 3000  # characters; the middle of a longer message is left out
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")  # line breaks and control codes of a terminal
+_CONTROL = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+"
+)  # line breaks and control codes of a terminal
 
 
 class AnatomicalEmbeddingError(Exception):
@@ -15,7 +17,11 @@ class AnatomicalEmbeddingError(Exception):
 
     def __init__(self, message: str = "") -> None:
         line = _CONTROL.sub(" ", message)
-        super().__init__(line if len(line) <= _LONGEST else f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}")
+        super().__init__(
+            line
+            if len(line) <= _LONGEST
+            else f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
+        )
 
 
 class VolumeError(AnatomicalEmbeddingError):

@@ -27,7 +27,9 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{uuid.uuid4().hex[:12]}.{target.name}")
     temporary.touch()
-    mode = temporary.stat().st_mode  # restored below, as some writers (safetensors) let only the owner read a file
+    mode = (
+        temporary.stat().st_mode
+    )  # restored below, as some writers (safetensors) let only the owner read a file
     try:
         yield temporary
         temporary.chmod(mode)
@@ -36,13 +38,17 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def write_text(path: str | Path, text: str, error: type[AnatomicalEmbeddingError] = AnatomicalEmbeddingError) -> None:
+def write_text(
+    path: str | Path, text: str, error: type[AnatomicalEmbeddingError] = AnatomicalEmbeddingError
+) -> None:
     """Write a UTF-8 file, complete or not at all. Raises `error` if the file cannot be written."""
     try:
         with atomic_path(path) as temporary:
             temporary.write_bytes(text.encode("utf-8"))
     except OSError as fault:
-        raise error(f"{path}: cannot be written; check that the folder is writable and not full.") from fault
+        raise error(
+            f"{path}: cannot be written; check that the folder is writable and not full."
+        ) from fault
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -56,7 +62,9 @@ def parse_json(text: str | bytes) -> Any:
 def _whole_number(digits: str) -> int:
     number = int(digits)
     if abs(number) >= 1 << 63:
-        raise ValueError(f"an integer of {len(digits)} digits exceeds 64 bits; write a smaller number")
+        raise ValueError(
+            f"an integer of {len(digits)} digits exceeds 64 bits; write a smaller number"
+        )
     return number
 
 
@@ -95,5 +103,8 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Return rows of equal length as lines of text. The first column is aligned left, the other columns right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     forms = ["<", *">" * (len(widths) - 1)]
-    cells = [[f"{cell:{form}{width}}" for cell, form, width in zip(row, forms, widths, strict=True)] for row in rows]
+    cells = [
+        [f"{cell:{form}{width}}" for cell, form, width in zip(row, forms, widths, strict=True)]
+        for row in rows
+    ]
     return ["  ".join(row).rstrip() for row in cells]

@@ -41,7 +41,9 @@ def weights_for(name: str, films: bool) -> str:
 def terms_of(weights: Path) -> str:
     """Return the terms of a weights file in one sentence, from the .json card next to it; "" if no card states them."""
     try:
-        return str(parse_json(weights.with_suffix(".json").read_text(encoding="utf-8")).get("terms", ""))
+        return str(
+            parse_json(weights.with_suffix(".json").read_text(encoding="utf-8")).get("terms", "")
+        )
     except (OSError, ValueError, AttributeError):
         return ""
 
@@ -71,4 +73,8 @@ def companions(folder: str, suffix: str, weights: Path | None = None) -> list[Pa
 def list_weights() -> list[str]:
     """List the names of the shipped weights for CTs."""
     files = resource("Models").glob("*.safetensors")
-    return sorted(path.stem for path in files if not path.stem.endswith(".calibration") and path.stem != FILM_WEIGHTS)
+    return sorted(
+        path.stem
+        for path in files
+        if not path.stem.endswith(".calibration") and path.stem != FILM_WEIGHTS
+    )

@@ -27,7 +27,12 @@ from AnatomicalEmbeddingLib.shared.panels.PatientForm import PatientForm
 from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPanel
 from AnatomicalEmbeddingLib.shared.panels.ScanForm import ScanForm
 from AnatomicalEmbeddingLib.shared.panels.SelfTests import SelfTest
-from AnatomicalEmbeddingLib.shared.panels.ViewPanel import ViewPanel, offerLayouts, writeInViews, writeLevels
+from AnatomicalEmbeddingLib.shared.panels.ViewPanel import (
+    ViewPanel,
+    offerLayouts,
+    writeInViews,
+    writeLevels,
+)
 from AnatomicalEmbeddingLib.shared.SampleScans import registerSampleData
 from AnatomicalEmbeddingLib.shared.SideBySide import AXIAL, ROWS
 from AnatomicalEmbeddingLib.shared.VolumeNodes import films, scans
@@ -97,14 +102,20 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.cohortPanel = self.closing(CohortPanel(self.ui, self.hits, self.session))
         self.scanChoice = ScanForm(scene, self.ui.targetSelector, films=True)
         self._targets = []
-        self.preparation = self.closing(PreparationPanel(self.ui.preparationArea.layout(), self.session))
-        self.patientForm = self.closing(PatientForm(self.ui.patientCheckBox, self.session, self._scans))
+        self.preparation = self.closing(
+            PreparationPanel(self.ui.preparationArea.layout(), self.session)
+        )
+        self.patientForm = self.closing(
+            PatientForm(self.ui.patientCheckBox, self.session, self._scans)
+        )
         self.matchTable = self.closing(MatchTable(self.ui.matchTable, self.logic))
         self.ui.statusLabel.visible = self.ui.nameLabel.visible = False
         self.alignment = self.closing(AlignmentLogic(scene, store))
         self.alignPanel = self.closing(AlignPanel(self.ui, self.alignment, self.session))
         self.alignPanel.kindChosen.connect(self._onAlignKind)
-        self.viewButtons = ViewPanel(self.ui.windowArea.layout(), store, self._scans, self.logic.placeIn)
+        self.viewButtons = ViewPanel(
+            self.ui.windowArea.layout(), store, self._scans, self.logic.placeIn
+        )
         self.viewButtons.laidOut.connect(self._onLaidOut)
         self.hits.layOut = self.viewButtons.layOutWith
         self.logic.reported.connect(self.say)
@@ -119,7 +130,9 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.addObserver(scene, scene.NodeRemovedEvent, self._onNodes)
         ui = self.ui
         ui.targetSelector.connect("checkedNodesChanged()", self._onTargetsChecked)
-        ui.pointsSelector.connect("nodeAddedByUser(vtkMRMLNode*)", lambda node: node.CreateDefaultDisplayNodes())
+        ui.pointsSelector.connect(
+            "nodeAddedByUser(vtkMRMLNode*)", lambda node: node.CreateDefaultDisplayNodes()
+        )
         ui.gridButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(ROWS))
         ui.axialButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(AXIAL))
         ui.crosshairCheckBox.connect("toggled(bool)", self._onCrosshair)
@@ -135,10 +148,14 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
             "P": lambda: self.logic.step(-1),
         }
         for key, slot in keys.items():
-            shortcut = qt.QShortcut(qt.QKeySequence(key), uiWidget)  # Qt ignores the key while the panel is hidden
+            shortcut = qt.QShortcut(
+                qt.QKeySequence(key), uiWidget
+            )  # Qt ignores the key while the panel is hidden
             shortcut.setContext(qt.Qt.ApplicationShortcut)
             shortcut.connect("activated()", slot)
-        ui.placeWidget.placeMultipleMarkups = slicer.qSlicerMarkupsPlaceWidget.ForcePlaceMultipleMarkups
+        ui.placeWidget.placeMultipleMarkups = (
+            slicer.qSlicerMarkupsPlaceWidget.ForcePlaceMultipleMarkups
+        )
         self.followScene(scene, AnatomicalLandmarksLogic().getParameterNode)
 
     def cleanup(self):
@@ -184,9 +201,9 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
     def onExport(self):
         node = writeResults(slicer.mrmlScene, self.logic)
         self.say(
-            _('The matches are in the table "{name}". Save it with the module Tables or Data.').format(
-                name=node.GetName()
-            )
+            _(
+                'The matches are in the table "{name}". Save it with the module Tables or Data.'
+            ).format(name=node.GetName())
         )
 
     def _onNodes(self, caller=None, event=None):
@@ -227,7 +244,9 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self.say("")  # removes messages about the previous point list
             writeInViews(slicer.mrmlScene, {})
         if points is not None and isAnswers(points):
-            text = _("{name}: contains answers; choose or create another point list for the template.")
+            text = _(
+                "{name}: contains answers; choose or create another point list for the template."
+            )
             self.say(text.format(name=points.GetName()))
             node.points = points = None
         self.logic.jumps = node.jump

@@ -38,7 +38,10 @@ from AnatomicalEmbeddingLib.shared.SideBySide import AXIAL, ROWS
 from AnatomicalEmbeddingLib.shared.Views import show, viewsOf
 from AnatomicalEmbeddingLib.shared.VolumeNodes import SOURCE_ROLE
 
-_SMALL_WINDOW, _SPARE = 800, 150  # pixels: tabs get up to _SPARE extra height in a window higher than _SMALL_WINDOW
+_SMALL_WINDOW, _SPARE = (
+    800,
+    150,
+)  # pixels: tabs get up to _SPARE extra height in a window higher than _SMALL_WINDOW
 
 
 class AnatomicalROI(ScriptedLoadableModule):
@@ -109,7 +112,12 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.boxTable = BoxTable(ui.boxTable, self.boxes)
         self.coverageTable = CoverageTable(ui.coverageTable, CoverageLogic(store))
         self.outlinePanel = OutlinePanel(ui, self.outlines, ModuleSettings.choice)
-        self.atEnd(self.preparation.close, self.examplePanel.close, self.boxTable.close, self.outlinePanel.close)
+        self.atEnd(
+            self.preparation.close,
+            self.examplePanel.close,
+            self.boxTable.close,
+            self.outlinePanel.close,
+        )
         for source in (self.boxes, self.examplePanel, self.boxTable):
             source.reported.connect(self.status.say)
         self.boxes.changed.connect(self._showState)
@@ -119,7 +127,9 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         ui.axialButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(AXIAL))
         self.structurePanel.changed.connect(lambda: self._onStructures(self.structurePanel))
         self.examplePanel.changed.connect(lambda: self._onStructures(self.examplePanel))
-        self.outlinePanel.changed.connect(lambda: self._write("outlineExamples", self.outlinePanel.examples))
+        self.outlinePanel.changed.connect(
+            lambda: self._write("outlineExamples", self.outlinePanel.examples)
+        )
         self.listen(self.session.ticked, self._onTick)
         self.listen(self.session.chosen, lambda _key: self._showState())
 
@@ -171,7 +181,9 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         """
         self.status.clear()
         scene, node, firstOf = slicer.mrmlScene, self._parameterNode, {}
-        for crop in cropAll(self.boxes, self._targets, self._ticked(), node.separately, node.marginMm):
+        for crop in cropAll(
+            self.boxes, self._targets, self._ticked(), node.separately, node.marginMm
+        ):
             firstOf.setdefault(crop.GetNodeReference(SOURCE_ROLE), crop)
         inViews = [(source, crop) for source, crop in firstOf.items() if viewsOf(scene, source)]
         for source, crop in inViews or list(firstOf.items())[:1]:
@@ -185,7 +197,9 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
     def _onStructures(self, source):
         """Store the ticked structures after the user has changed the ticks in the panel `source`."""
         if self.takesInput:
-            remaining = [name for name in self._parameterNode.structures if name not in source.names]
+            remaining = [
+                name for name in self._parameterNode.structures if name not in source.names
+            ]
             self._write("structures", [*remaining, *source.chosen])
 
     def _ticked(self):
@@ -257,11 +271,19 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         find = _("Find boxes of the structures ticked above. The scans are prepared first.")
         ui.findButton.text = _("Cancel") if busy else _("Find boxes")
         ui.findButton.enabled = busy or not missing
-        ui.findButton.toolTip = _("Stop the search. Boxes that are already found stay.") if busy else missing or find
-        crop = _("Crop the scans to the boxes in their current form. Each crop is a new volume with unchanged voxels.")
-        ui.cropButton.text = _("Crop 1 scan") if scans == 1 else _("Crop {count} scans").format(count=scans)
+        ui.findButton.toolTip = (
+            _("Stop the search. Boxes that are already found stay.") if busy else missing or find
+        )
+        crop = _(
+            "Crop the scans to the boxes in their current form. Each crop is a new volume with unchanged voxels."
+        )
+        ui.cropButton.text = (
+            _("Crop 1 scan") if scans == 1 else _("Crop {count} scans").format(count=scans)
+        )
         if node is not None and len(self._ticked()) > 1:
-            ui.cropButton.text += _(" to each structure") if node.separately else _(" around all structures")
+            ui.cropButton.text += (
+                _(" to each structure") if node.separately else _(" around all structures")
+            )
         ui.cropButton.enabled = not missing
         ui.cropButton.toolTip = missing or crop
         self.viewButtons.update()

@@ -33,7 +33,8 @@ from AnatomicalEmbeddingLib.shared.SideBySide import ROWS
 from AnatomicalEmbeddingLib.shared.Views import showInstead
 from AnatomicalEmbeddingLib.shared.VolumeNodes import scans
 
-_LEAST_WIDTH = 340  # pixels; with a larger value, the views would be too small on a screen of 1280 pixels
+# pixels; with a larger value, the views would be too small on a screen of 1280 pixels
+_LEAST_WIDTH = 340
 _CHECK_TICKS = 5  # ticks between two searches for changed studies in the scene; a search at each event would be slow
 
 
@@ -85,10 +86,14 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.logic = logic = self.closing(FollowUpLogic(slicer.mrmlScene, self.session.relations))
         self.choice = self.closing(LesionActions(logic))
         self.studies = StudyPanel(ui, slicer.mrmlScene, self.say)
-        self.patientForm = self.closing(PatientForm(ui.patientCheckBox, self.session, lambda: scans(slicer.mrmlScene)))
+        self.patientForm = self.closing(
+            PatientForm(ui.patientCheckBox, self.session, lambda: scans(slicer.mrmlScene))
+        )
         self.preparation = self.closing(PreparationPanel(ui.preparationArea.layout(), self.session))
         self.lesionTable = self.closing(LesionTable(ui.lesionTable, self.choice))
-        self.actions = self.closing(LesionActionsPanel(ui, self.choice, slicer.util.mainWindow() or uiWidget, self.say))
+        self.actions = self.closing(
+            LesionActionsPanel(ui, self.choice, slicer.util.mainWindow() or uiWidget, self.say)
+        )
         self.pairing = self.closing(PairingPanel(ui, logic, self.say))
         self.importing = self.closing(ImportPanel(ui, self.choice, self.say))
         self.form = self.closing(LesionForm(ui, self.choice))
@@ -100,7 +105,9 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
         letShrink(uiWidget)
         for section in slicer.util.findChildren(uiWidget, className="ctkCollapsibleButton"):
-            section.setMinimumWidth(_LEAST_WIDTH)  # otherwise the contents of the section set a larger minimum
+            section.setMinimumWidth(
+                _LEAST_WIDTH
+            )  # otherwise the contents of the section set a larger minimum
         self.say("")
         logic.reported.connect(self.say)
         logic.changed.connect(self._showNextStep)
@@ -112,7 +119,9 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.studies.dated.connect(self._onParameters)
         ui.showButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(ROWS))
         self.followScene(slicer.mrmlScene, LesionFollowUpLogic().getParameterNode)
-        self.actions.setKeysEnabled(self.parent.isEntered)  # after Reload, Slicer does not call `enter`
+        self.actions.setKeysEnabled(
+            self.parent.isEntered
+        )  # after Reload, Slicer does not call `enter`
 
     def cleanup(self):
         self.end()
@@ -165,13 +174,20 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         """Make the chosen study current, unless it is the prior study. Move all views to the chosen lesion."""
         volume = self.logic.volumes.get(self.choice.study)
         node = self._parameterNode
-        if node is not None and volume is not None and volume is not node.prior and volume is not node.current:
+        if (
+            node is not None
+            and volume is not None
+            and volume is not node.prior
+            and volume is not node.current
+        ):
             self._choose(node.prior, volume)
         self._jump()
 
     def _onProposed(self, places):
         """Move the views to the proposals of the chosen lesion. The registration moves them later by a few mm."""
-        self.logic.jumpTo(self.choice.lesion, [study for lesion, study in places if lesion == self.choice.lesion])
+        self.logic.jumpTo(
+            self.choice.lesion, [study for lesion, study in places if lesion == self.choice.lesion]
+        )
 
     def _jump(self):
         if self.choice.lesion:
@@ -184,7 +200,11 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         if self.parent.isEntered:
             self.viewButtons.poll()
         self._ticks += 1
-        if self._ticks % _CHECK_TICKS == 0 and self._parameterNode is not None and self.parent.isEntered:
+        if (
+            self._ticks % _CHECK_TICKS == 0
+            and self._parameterNode is not None
+            and self.parent.isEntered
+        ):
             self._showNextStep()
             if self._shownPatients != patients(slicer.mrmlScene):
                 self._onParameters()
@@ -200,18 +220,23 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         patient = self._patient(patientList)
         if patient is None:
             patient = next(
-                (entry for entry in patientList if len(entry.studies) > 1), patientList[0] if patientList else None
+                (entry for entry in patientList if len(entry.studies) > 1),
+                patientList[0] if patientList else None,
             )
             node.prior, node.current = (None, None) if patient is None else patient.usualPair
             self._usual = node.prior, node.current
         elif node.current not in [study.volume for study in patient.after(node.prior)]:
             node.current = patient.lastAfter(node.prior)
-        elif (node.prior, node.current) == self._usual and not patient.inOrder(*self._usual):  # the order changed
+        elif (node.prior, node.current) == self._usual and not patient.inOrder(
+            *self._usual
+        ):  # the order changed
             node.prior, node.current = self._usual = patient.usualPair
 
     def _patient(self, patientList):
         """Return the patient in `patientList` to whom the prior study belongs; None if no prior study is chosen."""
-        return next((entry for entry in patientList if self._parameterNode.prior in entry.volumes), None)
+        return next(
+            (entry for entry in patientList if self._parameterNode.prior in entry.volumes), None
+        )
 
     def _showStudies(self, patientList, patient):
         node, logic = self._parameterNode, self.logic

@@ -38,10 +38,18 @@ def corners(box: np.ndarray) -> np.ndarray:
 
 def roi_corners_world(roi) -> np.ndarray:
     """(8, 3) world mm of an ROI, by MRML alone, in the order of `corners`."""
-    size, matrix, transform = np.array(roi.GetSize()), roi.GetObjectToNodeMatrix(), vtk.vtkGeneralTransform()
-    slicer.vtkMRMLTransformNode.GetTransformBetweenNodes(roi.GetParentTransformNode(), None, transform)
+    size, matrix, transform = (
+        np.array(roi.GetSize()),
+        roi.GetObjectToNodeMatrix(),
+        vtk.vtkGeneralTransform(),
+    )
+    slicer.vtkMRMLTransformNode.GetTransformBetweenNodes(
+        roi.GetParentTransformNode(), None, transform
+    )
     local = corners(np.stack([-size / 2, size / 2]))
-    return np.array([transform.TransformPoint(*matrix.MultiplyPoint((*point, 1.0))[:3]) for point in local])
+    return np.array(
+        [transform.TransformPoint(*matrix.MultiplyPoint((*point, 1.0))[:3]) for point in local]
+    )
 
 
 def rois(scene) -> list:
@@ -107,7 +115,9 @@ class BoxBench:
         """Poll until the search has ended."""
         end = time.monotonic() + seconds
         while self.logic.busy:
-            assert time.monotonic() < end, f"the search did not end: {self.logic.progress}, {self.reported}"
+            assert time.monotonic() < end, (
+                f"the search did not end: {self.logic.progress}, {self.reported}"
+            )
             self.step()
             time.sleep(0.005)
 

@@ -13,7 +13,9 @@ from system_packages import has_browser, missing_libraries
 
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
 
-_REAL_DATA = Path(os.environ.get("ANATEMB_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+_REAL_DATA = Path(
+    os.environ.get("ANATEMB_TEST_DATA", Path(__file__).resolve().parents[2] / "shared" / "data")
+)
 _CANNOT_DRAW = bool(missing_libraries())
 _DRAW = {"drawing", "kit"}  # fixtures
 
@@ -63,7 +65,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def phantom_pair() -> tuple[Phantom, Phantom]:
     """Two synthetic torsos (4 mm, small and quick) of seeds that no weights were trained on."""
-    first, second = (make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in (71, 72))
+    first, second = (
+        make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in (71, 72)
+    )
     return first, second
 
 

@@ -14,8 +14,16 @@ from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Volume
 
-PLACES_MM = ((0, 0, 0), (60, 0, 20), (-60, 0, 40), (30, 0, -50), (-40, 0, -30))  # from the middle of the chest
-AXIAL = np.diag([-1.0, -1.0, 1.0, 1.0])  # the matrix that Slicer gives to a picture without geometry
+PLACES_MM = (
+    (0, 0, 0),
+    (60, 0, 20),
+    (-60, 0, 40),
+    (30, 0, -50),
+    (-40, 0, -30),
+)  # from the middle of the chest
+AXIAL = np.diag(
+    [-1.0, -1.0, 1.0, 1.0]
+)  # the matrix that Slicer gives to a picture without geometry
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +37,9 @@ class Filmed:
 
     def pixels(self, number: int) -> np.ndarray:
         """The pixels (5, 3) of the points in a film: x, y, 0."""
-        return transform_points(self.films[number].ras_to_ijk, self.beams[number].to_film(self.points_ras))
+        return transform_points(
+            self.films[number].ras_to_ijk, self.beams[number].to_film(self.points_ras)
+        )
 
 
 @cache
@@ -37,7 +47,10 @@ def filmed() -> Filmed:
     patient = make_phantom(90_010, (4.0, 4.0, 4.0), (330, 600))
     tissue = Tissue.of(patient.volume)
     beams = straight_beam(tissue), random_beam(tissue, np.random.default_rng(5))
-    films = film_of(tissue, beams[0], "first"), film_of(tissue, beams[1], "second", np.random.default_rng(5))
+    films = (
+        film_of(tissue, beams[0], "first"),
+        film_of(tissue, beams[1], "second", np.random.default_rng(5)),
+    )
     return Filmed(patient.volume, tissue.box_ras.mean(axis=0) + np.array(PLACES_MM), films, beams)
 
 

@@ -29,7 +29,9 @@ def patient(number: int) -> Phantom:
 def add_patient(number: int, name: str = "", parent=None):
     """A patient's CT as a volume node, below a parent transform if one is given."""
     volume = patient(number).volume
-    node = slicer.util.addVolumeFromArray(volume.voxels, volume.ijk_to_ras, name=name or f"CT-{number + 1}")
+    node = slicer.util.addVolumeFromArray(
+        volume.voxels, volume.ijk_to_ras, name=name or f"CT-{number + 1}"
+    )
     if parent is not None:
         node.SetAndObserveTransformNodeID(parent.GetID())
     return node
@@ -53,7 +55,9 @@ def put_under_one_patient(scene, *nodes) -> None:
     item = hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), "Miller")
     hierarchy.SetItemUID(item, slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName(), "77")
     for node in nodes:
-        hierarchy.SetItemParent(itemOf(scene, node), hierarchy.CreateStudyItem(item, node.GetName()))
+        hierarchy.SetItemParent(
+            itemOf(scene, node), hierarchy.CreateStudyItem(item, node.GetName())
+        )
 
 
 def add_transform(scene, matrix: np.ndarray, name: str = "moved"):

@@ -11,7 +11,13 @@ from typing import Self
 import numpy as np
 
 from AnatomicalEmbedding.phantom.anatomy import canonical_anatomy
-from AnatomicalEmbedding.phantom.deformation import MAX_BUMP_SLOPE, Bumps, Deformation, rotation_of, solve_displacement
+from AnatomicalEmbedding.phantom.deformation import (
+    MAX_BUMP_SLOPE,
+    Bumps,
+    Deformation,
+    rotation_of,
+    solve_displacement,
+)
 from AnatomicalEmbedding.phantom.patient import grid_about
 from AnatomicalEmbedding.phantom.render import ScanGrid, add_noise, render
 from AnatomicalEmbedding.phantom.tissues import LABEL_ID, PHASES, hu_table
@@ -48,7 +54,9 @@ _LIMP = ((10, (90.0, 150.0), 4.5), (4, (230.0, 320.0), 9.0))
 # Kind: labels in which the lesion lies, probability, least and largest radius in mm, CT number by contrast phase.
 _BONES = ("vertebrae_", "sacrum", "hip_")
 _MUSCLES = ("muscle", "autochthon_", "iliopsoas_", "gluteal_muscles_")
-KINDS: dict[str, tuple[tuple[str, ...], float, tuple[float, float], tuple[float, float, float, float]]] = {
+KINDS: dict[
+    str, tuple[tuple[str, ...], float, tuple[float, float], tuple[float, float, float, float]]
+] = {
     "lung nodule": (("lung_left", "lung_right"), 0.3, (4, 13), (35, 55, 50, 45)),
     "liver metastasis": (("liver",), 0.25, (5, 16), (32, 40, 52, 50)),
     "lymph node": (("visceral_fat",), 0.2, (5, 12), (40, 75, 80, 70)),
@@ -78,8 +86,13 @@ class Rescan:
     def random(cls, patient: Deformation, rng: np.random.Generator) -> Self:
         """Draw a random rescan of a patient."""
         breath = float(np.clip(rng.normal(0, _BREATH_MM), -_MOST_BREATH_MM, _MOST_BREATH_MM))
-        fat = replace(patient.fat, change=float(np.clip(patient.fat.change + rng.uniform(-0.3, 0.3), -0.6, 0.65)))
-        patient = replace(patient, fat=fat, thickness_scale=patient.thickness_scale * (1 - 0.002 * breath))
+        fat = replace(
+            patient.fat,
+            change=float(np.clip(patient.fat.change + rng.uniform(-0.3, 0.3), -0.6, 0.65)),
+        )
+        patient = replace(
+            patient, fat=fat, thickness_scale=patient.thickness_scale * (1 - 0.002 * breath)
+        )
         center = [np.array(c, float) for c, _, _ in _BREATH]
         reach = [float(r) for _, r, _ in _BREATH]
         move = [share * breath * np.array([0.0, 0.2, -1.0]) for _, _, share in _BREATH]
@@ -88,7 +101,11 @@ class Rescan:
             reach += list(rng.uniform(*reaches, count))
             move += list(rng.normal(0, size, (count, 3)))
         moves = Bumps(patient.from_body(np.array(center)), np.array(reach), np.array(move))
-        moves = Bumps(moves.center, moves.reach_mm, moves.shift_mm / max(moves.slope_bound / MAX_BUMP_SLOPE, 1.0))
+        moves = Bumps(
+            moves.center,
+            moves.reach_mm,
+            moves.shift_mm / max(moves.slope_bound / MAX_BUMP_SLOPE, 1.0),
+        )
         return cls(
             patient,
             rotation_of(np.deg2rad(rng.normal(0, _TURN_DEG, 3)).clip(-0.1, 0.1)),
@@ -99,7 +116,9 @@ class Rescan:
 
     def to_body(self, points_ras: np.ndarray) -> np.ndarray:
         """Patient RAS of the rescan (N, 3) -> canonical body frame (N, 3)."""
-        points = (np.atleast_2d(points_ras) - self.shift - self.middle) @ self.rotation.T + self.middle
+        points = (
+            np.atleast_2d(points_ras) - self.shift - self.middle
+        ) @ self.rotation.T + self.middle
         return self.patient.to_body(points + self.moves(points))
 
     def from_body(self, points_body: np.ndarray) -> np.ndarray:
@@ -138,7 +157,12 @@ class Shape:
 
 
 def draw_lesion(
-    voxels: np.ndarray, grid: ScanGrid, kind: str, phase: str, blobs: Sequence[tuple[np.ndarray, float]], shape: Shape
+    voxels: np.ndarray,
+    grid: ScanGrid,
+    kind: str,
+    phase: str,
+    blobs: Sequence[tuple[np.ndarray, float]],
+    shape: Shape,
 ) -> None:
     """Draw one lesion into voxels (k, j, i), float HU: the union of its blobs, each (middle RAS mm, radius mm)."""
     middles = np.array([middle for middle, _ in blobs])
@@ -158,7 +182,11 @@ def draw_lesion(
 
 
 def _share(
-    grid: ScanGrid, low: np.ndarray, high: np.ndarray, blobs: Sequence[tuple[np.ndarray, float]], shape: Shape
+    grid: ScanGrid,
+    low: np.ndarray,
+    high: np.ndarray,
+    blobs: Sequence[tuple[np.ndarray, float]],
+    shape: Shape,
 ) -> np.ndarray:
     """Compute the share of the lesion in each voxel (k, j, i) of a box; large voxels are averages over many points."""
     counts = [max(round(spacing / _FINE_MM), 1) for spacing in grid.spacing]
@@ -168,7 +196,9 @@ def _share(
         i, j, k = (np.arange(a, b) + s for a, b, s in zip(low, high, shift, strict=True))
         k, j, i = np.meshgrid(k, j, i, indexing="ij")
         places = np.stack([i, j, k], axis=-1) @ grid.ijk_to_ras[:3, :3].T + grid.ijk_to_ras[:3, 3]
-        outside = np.min([shape.outside_mm(places - middle, radius) for middle, radius in blobs], axis=0)
+        outside = np.min(
+            [shape.outside_mm(places - middle, radius) for middle, radius in blobs], axis=0
+        )
         total += 1 / (1 + np.exp(np.clip(outside / (_SOFT_MM / 2), -40, 40)))
     return total / np.prod(counts)
 
@@ -234,11 +264,16 @@ def make_follow_up(seed: int, studies: int = 2) -> PhantomFollowUp:
 
     seed: 0 or more; the patient is the same as in `make_phantom(seed)`. studies: number of scans, 2 or more.
     """
-    shape_rng, phase_rng, hu_rng, image_rng = (np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4))
+    shape_rng, phase_rng, hu_rng, image_rng = (
+        np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(4)
+    )
     texture = image_rng.bit_generator.state
     rng = np.random.default_rng([seed, 8])
     patient = Deformation.random(shape_rng)
-    days: list[Deformation | Rescan] = [patient, *(Rescan.random(patient, rng) for _ in range(studies - 1))]
+    days: list[Deformation | Rescan] = [
+        patient,
+        *(Rescan.random(patient, rng) for _ in range(studies - 1)),
+    ]
     course = _draw_course(studies, rng)
     coverage = [_choose_coverage(number, days, course, rng) for number in range(studies)]
     phase = str(phase_rng.choice(PHASES))
@@ -250,7 +285,9 @@ def make_follow_up(seed: int, studies: int = 2) -> PhantomFollowUp:
         grid = grid_about(day, _SPACINGS[rng.integers(len(_SPACINGS))], low, high)
         image_rng.bit_generator.state = texture
         hu = hu_table(phase, np.random.default_rng(tissue_seed))
-        voxels = render(day.to_body, grid, hu, 0.0, True, image_rng, female=False)[0].astype(np.float32)
+        voxels = render(day.to_body, grid, hu, 0.0, True, image_rng, female=False)[0].astype(
+            np.float32
+        )
         for lesion in course[number]:
             if lesion.blobs:
                 blobs = [(day.from_body(place)[0], radius) for place, radius in lesion.blobs]
@@ -259,13 +296,18 @@ def make_follow_up(seed: int, studies: int = 2) -> PhantomFollowUp:
         voxels = np.clip(np.rint(voxels), -1024, 3071).astype(np.int16)
         volumes.append(Volume(voxels, grid.ijk_to_ras, name=f"patient-{seed}-study-{number + 1}"))
     by_id = [{lesion.id: lesion for lesion in lesions} for lesions in course]
-    histories = [_history([lesions[name] for lesions in by_id], volumes, days) for name in by_id[-1]]
+    histories = [
+        _history([lesions[name] for lesions in by_id], volumes, days) for name in by_id[-1]
+    ]
     seen = [each for each in histories if any(state.state == VISIBLE for state in each.states)]
     return PhantomFollowUp(tuple(volumes), tuple(seen), tuple(days))
 
 
 def _choose_coverage(
-    number: int, days: Sequence[Deformation | Rescan], course: list[list[_Lesion]], rng: np.random.Generator
+    number: int,
+    days: Sequence[Deformation | Rescan],
+    course: list[list[_Lesion]],
+    rng: np.random.Generator,
 ) -> tuple[float, float]:
     """Choose the range of body heights that a scan shows, so that no lesion lies at an end of the scan."""
     places = np.array([lesion.place for lesions in course for lesion in lesions])
@@ -287,18 +329,28 @@ def _draw_course(studies: int, rng: np.random.Generator) -> list[list[_Lesion]]:
     for _ in range(int(rng.integers(5, 10))):
         _add_lesion(present, rng, near=present[-1] if present and rng.uniform() < 0.25 else None)
     pairs = {}
-    if rng.uniform() < 0.6 and _add_lesion(present, rng) and _add_lesion(present, rng, present[-1], gap=(1.2, 1.4)):
-        pairs = {present[-2].id: present[-1].id}  # the two lesions are close, and merge in the second study
+    if (
+        rng.uniform() < 0.6
+        and _add_lesion(present, rng)
+        and _add_lesion(present, rng, present[-1], gap=(1.2, 1.4))
+    ):
+        pairs = {
+            present[-2].id: present[-1].id
+        }  # the two lesions are close, and merge in the second study
     course = [present]
     for number in range(1, studies):
         later = _next(course[-1], rng, pairs if number == 1 else {})
         for _ in range(int(rng.integers(0, 3))):
-            _add_lesion(later, rng, near=later[rng.integers(len(later))] if rng.uniform() < 0.3 else None)
+            _add_lesion(
+                later, rng, near=later[rng.integers(len(later))] if rng.uniform() < 0.3 else None
+            )
         course.append(later)
     last = course[-1]
     for number, lesions in enumerate(course):
         known = {lesion.id for lesion in lesions}
-        course[number] = lesions + [replace(each, blobs=(), into="") for each in last if each.id not in known]
+        course[number] = lesions + [
+            replace(each, blobs=(), into="") for each in last if each.id not in known
+        ]
     return course
 
 
@@ -309,7 +361,11 @@ def _next(lesions: list[_Lesion], rng: np.random.Generator, pairs: dict[str, str
     for lesion in lesions:
         fate = ""
         if lesion.blobs and lesion.id not in {*pairs, *pairs.values()}:
-            fate = "same" if lesion.is_final else str(rng.choice(list(_FATES), p=list(_FATES.values())))
+            fate = (
+                "same"
+                if lesion.is_final
+                else str(rng.choice(list(_FATES), p=list(_FATES.values())))
+            )
         if not lesion.blobs:
             later.append(lesion)
         elif lesion.id in pairs:
@@ -330,11 +386,16 @@ def _next(lesions: list[_Lesion], rng: np.random.Generator, pairs: dict[str, str
 
 def _grown(lesion: _Lesion, rng: np.random.Generator) -> _Lesion:
     factor = np.exp(rng.uniform(np.log(0.6), np.log(1.6)))
-    factor = np.clip(factor, _SMALLEST_RADIUS_MM / lesion.radius, max(_LARGEST_RADIUS_MM / lesion.radius, 1.0))
+    factor = np.clip(
+        factor, _SMALLEST_RADIUS_MM / lesion.radius, max(_LARGEST_RADIUS_MM / lesion.radius, 1.0)
+    )
     drift = rng.normal(size=3)
     drift *= 0.25 * abs(factor - 1) * lesion.radius / np.linalg.norm(drift)
     middle = lesion.place
-    blobs = tuple((middle + (place - middle) * factor + drift, radius * factor) for place, radius in lesion.blobs)
+    blobs = tuple(
+        (middle + (place - middle) * factor + drift, radius * factor)
+        for place, radius in lesion.blobs
+    )
     return replace(lesion, blobs=blobs, place=middle + drift)
 
 
@@ -345,7 +406,13 @@ def _split(lesion: _Lesion, other_id: str, rng: np.random.Generator) -> tuple[_L
     sizes = radius * np.sort(rng.uniform(0.45, 0.6, 2))[::-1]
     places = lesion.place + np.outer([0.65, -0.75], direction) * radius
     one = replace(lesion, place=places[0], blobs=((places[0], float(sizes[0])),), is_final=True)
-    other = replace(one, id=other_id, place=places[1], blobs=((places[1], float(sizes[1])),), split_from=lesion.id)
+    other = replace(
+        one,
+        id=other_id,
+        place=places[1],
+        blobs=((places[1], float(sizes[1])),),
+        split_from=lesion.id,
+    )
     return one, replace(other, shape=Shape.random(rng))
 
 
@@ -384,7 +451,9 @@ def _add_lesion(
             continue
         others = [each for each in present if each.blobs and not (gap and each is near)]
         # keep a distance, because lesions may grow, and lesions that touch look like one
-        if all(np.linalg.norm(place - each.place) > 1.7 * (radius + each.radius) for each in others):
+        if all(
+            np.linalg.norm(place - each.place) > 1.7 * (radius + each.radius) for each in others
+        ):
             number = sum(not each.split_from for each in present) + 1
             present.append(_Lesion(f"{number}", kind, Shape.random(rng), place, ((place, radius),)))
             return True
@@ -401,7 +470,9 @@ def _somewhere(labels: tuple[str, ...], rng: np.random.Generator) -> np.ndarray:
 
 
 def _fits(place: np.ndarray, margin_mm: float, labels: tuple[str, ...]) -> bool:
-    corners = np.array([[x, y, z] for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1)], float)
+    corners = np.array(
+        [[x, y, z] for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1)], float
+    )
     corners /= np.maximum(np.linalg.norm(corners, axis=1, keepdims=True), 1)
     return bool(_is_in(place + margin_mm * corners, labels).all())
 
@@ -413,7 +484,9 @@ def _is_in(points_body: np.ndarray, labels: tuple[str, ...]) -> np.ndarray:
     return np.isin(anatomy.nearest(anatomy.label, anatomy.index(points_body)), numbers)
 
 
-def _history(states: list[_Lesion], volumes: Sequence[Volume], days: Sequence[Deformation | Rescan]) -> LesionHistory:
+def _history(
+    states: list[_Lesion], volumes: Sequence[Volume], days: Sequence[Deformation | Rescan]
+) -> LesionHistory:
     found = []
     for lesion, volume, day in zip(states, volumes, days, strict=True):
         place = lesion.place if not lesion.blobs else np.mean([p for p, _ in lesion.blobs], axis=0)
@@ -421,6 +494,9 @@ def _history(states: list[_Lesion], volumes: Sequence[Volume], days: Sequence[De
         state = MERGED if lesion.into else VISIBLE if lesion.blobs else NOT_THERE
         if not volume.contains(point[None])[0]:
             state = OUTSIDE
-        radius_mm, into = lesion.radius if state == VISIBLE else 0.0, lesion.into if state == MERGED else ""
+        radius_mm, into = (
+            lesion.radius if state == VISIBLE else 0.0,
+            lesion.into if state == MERGED else "",
+        )
         found.append(LesionState(state, point, radius_mm, into))
     return LesionHistory(states[-1].id, states[-1].kind, tuple(found), states[-1].split_from)

@@ -50,14 +50,18 @@ class Watched:
         self.lines, self.progress, self.results = [], [], []
         self.process.logged.connect(self.lines.append)
         self.process.progressed.connect(self.progress.append)
-        self.process.finished.connect(lambda outcome, sentence: self.results.append((outcome, sentence)))
+        self.process.finished.connect(
+            lambda outcome, sentence: self.results.append((outcome, sentence))
+        )
 
     def until(self, condition: Callable[[], object], seconds: float = 60.0) -> None:
         """Poll until the condition holds; fails when it does not in time."""
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, f"nothing came of it; log: {self.lines}"
-            assert not self.results or self.process.running, f"the run ended: {self.results}, log: {self.lines}"
+            assert not self.results or self.process.running, (
+                f"the run ended: {self.results}, log: {self.lines}"
+            )
             self.process.poll()
             time.sleep(0.01)
 

@@ -15,7 +15,9 @@ class ArgumentLines(griffe.Extension):
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
         if obj.docstring is not None and "Args:" not in obj.docstring.value:
-            obj.docstring.value = "\n".join(_shown(line) for line in obj.docstring.value.split("\n"))
+            obj.docstring.value = "\n".join(
+                _shown(line) for line in obj.docstring.value.split("\n")
+            )
 
 
 def _shown(line: str) -> str:

@@ -31,7 +31,9 @@ def read_figures() -> dict[str, Series]:
 
 def draw_bars(series: Series, title: str, unit: str, path: Path) -> None:
     """One panel of horizontal bars for each series, ours coloured."""
-    figure, every = plt.subplots(1, len(series), figsize=(2.4 * len(series) + 1.6, 2.6), sharey=True, squeeze=False)
+    figure, every = plt.subplots(
+        1, len(series), figsize=(2.4 * len(series) + 1.6, 2.6), sharey=True, squeeze=False
+    )
     for axes, (name, values) in zip(every[0], series.items(), strict=True):
         labels = list(values)
         bars = axes.barh(labels, list(values.values()), color=[_colour(label) for label in labels])
@@ -44,7 +46,9 @@ def draw_bars(series: Series, title: str, unit: str, path: Path) -> None:
     _save(figure, title, path)
 
 
-def draw_lines(series: Series, title: str, across: str, unit: str, path: Path, numbers: bool) -> None:
+def draw_lines(
+    series: Series, title: str, across: str, unit: str, path: Path, numbers: bool
+) -> None:
     """One line for each series."""
     figure, axes = plt.subplots(figsize=(7, 3.4))
     for name, values in series.items():
@@ -66,7 +70,12 @@ def draw_registration(series: Series, path: Path) -> None:
         axes.plot(seconds, error, "o", color=_colour(name))
         below = name in ("ours, affine", "elastix affine + ConvexAdam")
         axes.annotate(
-            name, (seconds, error), (0, -13 if below else 7), textcoords="offset points", ha="center", fontsize=8
+            name,
+            (seconds, error),
+            (0, -13 if below else 7),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
         )
     axes.set_xscale("log")
     axes.set_xlim(0.25, 120)
@@ -95,7 +104,14 @@ def main() -> None:
     mpl.rcParams["svg.fonttype"] = "none"  # letters as text: a tenth of the size
     figures = read_figures()
     draw_bars(figures["landmarks"], "Landmarks: median error", "mm", folder / "landmarks.svg")
-    draw_lines(figures["effort"], "What each effort gains", "effort", "mean error, mm", folder / "effort.svg", False)
+    draw_lines(
+        figures["effort"],
+        "What each effort gains",
+        "effort",
+        "mean error, mm",
+        folder / "effort.svg",
+        False,
+    )
     title = "The surest answers first"
     across = "answers that are kept, the surest first, %"
     draw_lines(figures["coverage"], title, across, "error, mm", folder / "coverage.svg", True)

@@ -29,7 +29,11 @@ def docstrings(tree: ast.Module, path: str) -> list[tuple[str, str]]:
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         if text := ast.get_docstring(node):
-            head = "" if isinstance(node, ast.Module) else ast.unparse(_without_body(node)).splitlines()[-2] + "\n"
+            head = (
+                ""
+                if isinstance(node, ast.Module)
+                else ast.unparse(_without_body(node)).splitlines()[-2] + "\n"
+            )
             found.append((f"{path}:{getattr(node, 'lineno', 1)}", head + text))
     return found
 
@@ -43,7 +47,12 @@ def _without_body(node: ast.AST) -> ast.AST:
 def messages(tree: ast.Module, path: str) -> list[tuple[str, str]]:
     """Return (place, text) of every string literal that reads as a sentence; `{...}` stands for a value."""
     own = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings
-    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    parts = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in node.values
+    }
     found = []
     for node in ast.walk(tree):
         if id(node) in own | parts:
@@ -51,10 +60,16 @@ def messages(tree: ast.Module, path: str) -> list[tuple[str, str]]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             text = node.value
         elif isinstance(node, ast.JoinedStr):
-            text = "".join(part.value if isinstance(part, ast.Constant) else "{...}" for part in node.values)
+            text = "".join(
+                part.value if isinstance(part, ast.Constant) else "{...}" for part in node.values
+            )
         else:
             continue
-        if len(text.split()) >= _LEAST_WORDS and text.rstrip()[-1:] in ".?!" and not text.startswith(_SQL):
+        if (
+            len(text.split()) >= _LEAST_WORDS
+            and text.rstrip()[-1:] in ".?!"
+            and not text.startswith(_SQL)
+        ):
             found.append((f"{path}:{node.lineno}", text))
     return found
 
@@ -66,19 +81,25 @@ def paragraphs(path: Path) -> list[tuple[str, str]]:
         starts_in_code = in_code
         in_code ^= block.count("```") % 2 == 1
         text = block.strip()
-        if len(text) >= _LEAST_PARAGRAPH and not (starts_in_code or "```" in text or text[0] in "#|<![:-"):
+        if len(text) >= _LEAST_PARAGRAPH and not (
+            starts_in_code or "```" in text or text[0] in "#|<![:-"
+        ):
             found.append((f"{path.relative_to(ROOT)}:{line}", text))
         line += block.count("\n") + 2
     return found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--all", action="store_true")
     options = parser.parse_args()
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
     kinds: list[list[tuple[str, str]]] = [[], [], []]
     for name in listed:
         if name.endswith(".py") and name.startswith(_PRODUCT):

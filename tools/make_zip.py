@@ -52,7 +52,9 @@ class Commit:
     def of(cls, source: Path) -> Commit:
         try:
             show, status = (
-                subprocess.run(["git", "-C", source, *words], capture_output=True, text=True, check=True).stdout
+                subprocess.run(
+                    ["git", "-C", source, *words], capture_output=True, text=True, check=True
+                ).stdout
                 for words in (["show", "-s", "--format=%H %ct"], ["status", "--porcelain"])
             )
         except (OSError, subprocess.CalledProcessError):
@@ -88,7 +90,9 @@ def description(metadata: Mapping[str, str], entry: Mapping[str, object], commit
     return "".join(f"{key} {value}".rstrip() + "\n" for key, value in lines.items())
 
 
-def write_zip(staged: Staged, entry: Mapping[str, object], target: Target, commit: Commit, folder: Path) -> Path:
+def write_zip(
+    staged: Staged, entry: Mapping[str, object], target: Target, commit: Commit, folder: Path
+) -> Path:
     """Write the package into `folder` and return its path; an older one of the same name is replaced."""
     name = staged.metadata["name"]
     top = name
@@ -96,7 +100,9 @@ def write_zip(staged: Staged, entry: Mapping[str, object], target: Target, commi
         top = f"{name}/Slicer.app/Contents/Extensions-{target.revision}/{name}"
     flat = staged.flat.relative_to(staged.folder).as_posix()
     contents = {f"{top}/{flat}/{file}": (staged.flat / file).read_bytes() for file in staged.owners}
-    contents[f"{top}/share/Slicer-{target.version}/{name}.s4ext"] = description(staged.metadata, entry, commit).encode()
+    contents[f"{top}/share/Slicer-{target.version}/{name}.s4ext"] = description(
+        staged.metadata, entry, commit
+    ).encode()
     when = max(commit.time, _EARLIEST).timetuple()[:6]
     path = folder / f"{package_name(name, target, commit)}.zip"
     unfinished = path.with_suffix(".part")
@@ -134,8 +140,12 @@ def _of_form(pattern: str, form: str):
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Make the package that Slicer installs from a file.")
-    parser.add_argument("-o", "--output", type=Path, default=Path("dist"), help="folder to write to (default: dist)")
+    parser = argparse.ArgumentParser(
+        description="Make the package that Slicer installs from a file."
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("dist"), help="folder to write to (default: dist)"
+    )
     parser.add_argument(
         "--slicer-version",
         type=_of_form(r"\d+\.\d+", "of the form MAJOR.MINOR"),
@@ -149,9 +159,13 @@ def main(words: Sequence[str] | None = None) -> int:
         help="number of the Slicer build, shown by its About dialog (default: %(default)s, of 5.12.3); "
         "only on macOS does it have to fit",
     )
-    parser.add_argument("--os", choices=_SYSTEMS.values(), default=_SYSTEMS.get(platform.system(), "linux"))
     parser.add_argument(
-        "--arch", choices=sorted(set(_MACHINES.values())), default=_MACHINES.get(platform.machine(), "amd64")
+        "--os", choices=_SYSTEMS.values(), default=_SYSTEMS.get(platform.system(), "linux")
+    )
+    parser.add_argument(
+        "--arch",
+        choices=sorted(set(_MACHINES.values())),
+        default=_MACHINES.get(platform.machine(), "amd64"),
     )
     asked = parser.parse_args(words)
     target = Target(asked.slicer_revision, asked.slicer_version, asked.os, asked.arch)
@@ -162,7 +176,10 @@ def main(words: Sequence[str] | None = None) -> int:
         return 2
     print(f"{path} ({path.stat().st_size / 1e6:.1f} MB)")
     if Commit.of(ROOT).changed:
-        print("The checkout has changes that are not committed; they are in the package.", file=sys.stderr)
+        print(
+            "The checkout has changes that are not committed; they are in the package.",
+            file=sys.stderr,
+        )
     return 0
 
 

@@ -16,7 +16,9 @@ PIXELS = 128
 def drawings() -> list[Path]:
     """The .svg files of all icons, the extension's and the modules'."""
     return sorted(
-        path for folder in ("Resources", "SlicerModules/Resources") for path in ROOT.glob(f"{folder}/Icons/*.svg")
+        path
+        for folder in ("Resources", "SlicerModules/Resources")
+        for path in ROOT.glob(f"{folder}/Icons/*.svg")
     )
 
 

@@ -32,12 +32,18 @@ class Staged:
     @property
     def modules(self) -> list[str]:
         """Names of the staged scripted modules."""
-        return sorted(Path(name).stem for name in self.owners if name.endswith(".py") and "/" not in name)
+        return sorted(
+            Path(name).stem for name in self.owners if name.endswith(".py") and "/" not in name
+        )
 
     @property
     def files(self) -> set[str]:
         """What truly lies in the flat folder, as posix paths relative to it."""
-        return {path.relative_to(self.flat).as_posix() for path in self.flat.rglob("*") if path.is_file()}
+        return {
+            path.relative_to(self.flat).as_posix()
+            for path in self.flat.rglob("*")
+            if path.is_file()
+        }
 
 
 def find_cmake() -> str | None:
@@ -49,7 +55,9 @@ def find_cmake() -> str | None:
     return str(Path(cmake.CMAKE_BIN_DIR) / "cmake")
 
 
-def stage(folder: Path, source: Path = ROOT, slicer_version: str = SLICER_VERSION, testing: bool = True) -> Staged:
+def stage(
+    folder: Path, source: Path = ROOT, slicer_version: str = SLICER_VERSION, testing: bool = True
+) -> Staged:
     """Configure the extension in `source` into `folder`, which is made. Raises StagingError with CMake's complaint."""
     cmake = find_cmake()
     if cmake is None:
@@ -65,6 +73,12 @@ def stage(folder: Path, source: Path = ROOT, slicer_version: str = SLICER_VERSIO
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if done.returncode:
         raise StagingError(f"CMake refuses the extension in {source}:\n{done.stderr.strip()}")
-    owners = dict(reversed(line.split("\t")) for line in (folder / "staged.txt").read_text().splitlines())
-    metadata = dict(line.split(" ", 1) for line in (folder / "extension.txt").read_text().splitlines())
-    return Staged(folder, folder / f"lib/Slicer-{slicer_version}/qt-scripted-modules", owners, metadata)
+    owners = dict(
+        reversed(line.split("\t")) for line in (folder / "staged.txt").read_text().splitlines()
+    )
+    metadata = dict(
+        line.split(" ", 1) for line in (folder / "extension.txt").read_text().splitlines()
+    )
+    return Staged(
+        folder, folder / f"lib/Slicer-{slicer_version}/qt-scripted-modules", owners, metadata
+    )

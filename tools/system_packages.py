@@ -45,7 +45,9 @@ def has_browser() -> bool:
 
 
 def _missing_for_driver() -> list[str]:
-    return [package for name, package in _DRIVER.items() if sys.platform == "linux" and not _loads(name)]
+    return [
+        package for name, package in _DRIVER.items() if sys.platform == "linux" and not _loads(name)
+    ]
 
 
 def find_program(package: str) -> str | None:
@@ -71,16 +73,24 @@ def _loads(library: str) -> bool:
 
 def _install(packages: list[str]) -> None:
     """By apt-get, as far as it has the packages; what it complains of is shown."""
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}  # 1: no service is started
+    environment = {
+        **os.environ,
+        "DEBIAN_FRONTEND": "noninteractive",
+        "RUNLEVEL": "1",
+    }  # 1: no service is started
 
     def apt(*words: str, **options: object) -> bool:
-        return subprocess.run(["apt-get", "-qq", *words], env=environment, **options).returncode == 0
+        return (
+            subprocess.run(["apt-get", "-qq", *words], env=environment, **options).returncode == 0
+        )
 
     def install(*names: str) -> bool:
         return apt("install", "-y", "--no-install-recommends", *names, stdout=subprocess.DEVNULL)
 
     apt("update")
-    if not install(*packages):  # as where Ubuntu has no chromium: one by one, so that the others are installed
+    if not install(
+        *packages
+    ):  # as where Ubuntu has no chromium: one by one, so that the others are installed
         for name in packages:
             install(name)
 
@@ -92,7 +102,9 @@ def main() -> int:
         _install(packages)
         packages = missing_packages()
     if packages:
-        print("Tests that need these packages are skipped. To run them as well, type this line and make test again:")
+        print(
+            "Tests that need these packages are skipped. To run them as well, type this line and make test again:"
+        )
         print(f"  sudo apt-get install --no-install-recommends {' '.join(packages)}", flush=True)
     return 0
 

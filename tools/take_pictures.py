@@ -22,7 +22,9 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / folder) for folder in ("Testing/viewer", "Testing", "tools", "SlicerModules", "")]
+sys.path[:0] = [
+    str(ROOT / folder) for folder in ("Testing/viewer", "Testing", "tools", "SlicerModules", "")
+]
 
 from browsing import Page, Running, open_browser  # noqa: E402
 from synthetic_follow_up import VISIBLE, LesionHistory, PhantomFollowUp, make_follow_up  # noqa: E402
@@ -49,7 +51,12 @@ DRAWN_MS = 4000  # until the last pictures have come
 
 # click.webp: seed and covered body heights (mm) of four patients; view, place in the view, and name of each click
 CLICK_PAGE, CLICK_WIDTH = (1500, 1000), 1000  # pixels: size of the page, width of the picture
-CLICK_PATIENTS = ((20_001, (120.0, 600.0)), (20_002, (190.0, 600.0)), (20_007, (90.0, 520.0)), (20_011, (150.0, 640.0)))
+CLICK_PATIENTS = (
+    (20_001, (120.0, 600.0)),
+    (20_002, (190.0, 600.0)),
+    (20_007, (90.0, 520.0)),
+    (20_011, (150.0, 640.0)),
+)
 CLICKS = (
     ("scan0coronal", 0.60, 0.735, "Left kidney"),
     ("scan0coronal", 0.50, 0.41, "Heart"),
@@ -69,7 +76,11 @@ FOLLOWED = 4  # lesions
 
 def take_viewer(name: str, size: tuple[int, int], draw: Callable[[Page], None]) -> None:
     """Take a picture of the viewer's page with the demo's patients, after `draw` has used the page."""
-    with tempfile.TemporaryDirectory() as folder, open_browser() as browser, Running(Path(folder), "--demo") as program:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_browser() as browser,
+        Running(Path(folder), "--demo") as program,
+    ):
         page = Page(browser, program, size)
         page.page.set_default_timeout(PATIENCE_MS)
         page.wait_ready(2)
@@ -117,14 +128,25 @@ class Animation:
     def move_to(self, x: float, y: float, steps: int = 6) -> None:
         start = self.mouse
         for step in range(1, steps + 1):
-            self.mouse = (start[0] + (x - start[0]) * step / steps, start[1] + (y - start[1]) * step / steps)
+            self.mouse = (
+                start[0] + (x - start[0]) * step / steps,
+                start[1] + (y - start[1]) * step / steps,
+            )
             self.page.page.mouse.move(*self.mouse)
             self.page.page.wait_for_timeout(120)
             self.take(SHORT_MS)
 
     def write(self, path: Path) -> None:
         first, *rest = self.frames
-        first.save(path, save_all=True, append_images=rest, duration=self.times, loop=0, quality=55, method=6)
+        first.save(
+            path,
+            save_all=True,
+            append_images=rest,
+            duration=self.times,
+            loop=0,
+            quality=55,
+            method=6,
+        )
 
 
 def take_click() -> None:
@@ -168,7 +190,12 @@ def take_page(page: Path, name: str, width: int, height: int) -> None:
 def run_command(folder: Path, *arguments: str) -> None:
     """Run `anatemb` in a folder, so that pages show names without the path of this machine."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-m", "AnatomicalEmbedding", *arguments], cwd=folder, env=environment, check=True)
+    subprocess.run(
+        [sys.executable, "-m", "AnatomicalEmbedding", *arguments],
+        cwd=folder,
+        env=environment,
+        check=True,
+    )
 
 
 def take_report(folder: Path) -> None:
@@ -210,7 +237,9 @@ def reviewed_record(patient: PhantomFollowUp, maps: list) -> FollowUp:
     """Return the record of a reader who moves each lesion to its true place, and has not seen the last place."""
     keys = [volume.name for volume in patient.volumes]
     lesions = [lesion for lesion in patient.lesions if lesion.states[0].state == VISIBLE][:FOLLOWED]
-    record = FollowUp().with_studies([Study(key, key, day) for key, day in zip(keys, DATES, strict=True)])
+    record = FollowUp().with_studies(
+        [Study(key, key, day) for key, day in zip(keys, DATES, strict=True)]
+    )
     for lesion in lesions:
         record = record.mark(keys[0], tuple(lesion.states[0].point_ras))
         lesion_id = record.lesions[-1].id
@@ -231,7 +260,9 @@ def reviewed_record(patient: PhantomFollowUp, maps: list) -> FollowUp:
     return record
 
 
-def measured(record: FollowUp, lesion_id: str, lesion: LesionHistory, study: int, key: str) -> FollowUp:
+def measured(
+    record: FollowUp, lesion_id: str, lesion: LesionHistory, study: int, key: str
+) -> FollowUp:
     """Return the record with the true axes of a lesion."""
     middle, radius_mm = lesion.states[study].point_ras, lesion.states[study].radius_mm
     long, short = np.array([radius_mm, 0.0, 0.0]), np.array([0.0, 0.8 * radius_mm, 0.0])
@@ -262,19 +293,28 @@ PICTURES: dict[str, Callable[[], None]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Take all pictures in Resources/Screenshots anew.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"pictures to take: {', '.join(PICTURES)}")
     parser.add_argument(
-        "--slicer", type=Path, metavar="FILE", help="3D Slicer, which takes the pictures of the modules"
+        "names", nargs="*", metavar="NAME", help=f"pictures to take: {', '.join(PICTURES)}"
+    )
+    parser.add_argument(
+        "--slicer",
+        type=Path,
+        metavar="FILE",
+        help="3D Slicer, which takes the pictures of the modules",
     )
     options = parser.parse_args()
     if unknown := set(options.names) - set(PICTURES):
-        parser.error(f"no such picture: {', '.join(sorted(unknown))}; there are {', '.join(PICTURES)}.")
+        parser.error(
+            f"no such picture: {', '.join(sorted(unknown))}; there are {', '.join(PICTURES)}."
+        )
     for name in options.names or PICTURES:
         print(f"{name} ...", flush=True)
         PICTURES[name]()
     if options.slicer is not None:
         script = ROOT / "Testing" / "in_slicer" / "run.py"
-        subprocess.run([sys.executable, str(script), str(options.slicer), "--pictures"], cwd=ROOT, check=True)
+        subprocess.run(
+            [sys.executable, str(script), str(options.slicer), "--pictures"], cwd=ROOT, check=True
+        )
 
 
 if __name__ == "__main__":

@@ -10,7 +10,10 @@ from .terms import load_terms, load_tissues
 Code = tuple[str, str, str]  # value, scheme, meaning: the order of DICOM
 
 STRUCTURE: Code = ("123037004", "SCT", "Anatomical Structure")
-SIDE_CODES: dict[str, Code] = {LEFT: ("7771000", "SCT", "Left"), RIGHT: ("24028007", "SCT", "Right")}
+SIDE_CODES: dict[str, Code] = {
+    LEFT: ("7771000", "SCT", "Left"),
+    RIGHT: ("24028007", "SCT", "Right"),
+}
 _NODE = "lymph node"  # in Resources/Terms the word is "node"
 
 
@@ -40,7 +43,9 @@ def site_codes(site: str) -> tuple[Code, Code | None] | None:
 
 def site_words(organ: Code, side: Code | None) -> str:
     """Return a site in words, such as "left kidney". For an unknown organ, the words in its code are used."""
-    named = next((word for word, code in SIDE_CODES.items() if side is not None and side[:2] == code[:2]), "")
+    named = next(
+        (word for word, code in SIDE_CODES.items() if side is not None and side[:2] == code[:2]), ""
+    )
     return f"{named} {name_of_code(organ) or organ[2]}".strip()
 
 
@@ -53,7 +58,11 @@ def _key(name: str) -> str:
 def _codes_by_key() -> dict[str, Code]:
     codes: dict[str, Code] = {}
     terms = [term for term in (*load_tissues(), *load_terms().by_name.values()) if term.code]
-    for label in ("name", "words", "labels"):  # names first: the words of a structure may be the name of another one
+    for label in (
+        "name",
+        "words",
+        "labels",
+    ):  # names first: the words of a structure may be the name of another one
         for term in terms:
             scheme, value = term.code.split(":")
             words = term.words[0].replace("node", _NODE)

@@ -30,8 +30,11 @@ _LAYERS = re.compile(
 )
 _WHOLE = dict.fromkeys(("annulus_proper", "sinotubular_junction"), "aortic_valve")
 _WHOLE |= dict.fromkeys(("transverse_colon_left", "transverse_colon_right"), "transverse_colon")
-_WHOLE["pelvis"] = "hips"  # in label maps "pelvis" means the bones; in words it means the region of the body
-_NO_PLACE = re.compile(r"^(residual|muscle|skin|blood vessels|lymphatic nodes|air inside|cartilage)\b|eye lense")
+# in label maps "pelvis" means the bones; in words it means the region of the body
+_WHOLE["pelvis"] = "hips"
+_NO_PLACE = re.compile(
+    r"^(residual|muscle|skin|blood vessels|lymphatic nodes|air inside|cartilage)\b|eye lense"
+)
 
 
 def spelling_key(label: str) -> str:
@@ -100,7 +103,9 @@ def choose_names(names: Sequence[str], available: Collection[str], holder: str) 
     for name in names:
         match = name if name in available else by_key.get(spelling_key(canonical_name(name)))
         if match is None:
-            raise AnatomicalEmbeddingError(f"{name}: {holder} has no structure of this name; {_hint(name, available)}")
+            raise AnatomicalEmbeddingError(
+                f"{name}: {holder} has no structure of this name; {_hint(name, available)}"
+            )
         chosen.append(match)
     return list(dict.fromkeys(chosen))
 
@@ -110,7 +115,9 @@ def _hint(name: str, available: Collection[str]) -> str:
     key = spelling_key(canonical_name(name))
     keys = {spelling_key(candidate): candidate for candidate in sorted(available)}
     longer = [spelling for spelling in keys if set(key.split("_")) <= set(spelling.split("_"))]
-    similar = [keys[spelling] for spelling in longer or get_close_matches(key, keys, _MOST_NAMES, 0.75)]
+    similar = [
+        keys[spelling] for spelling in longer or get_close_matches(key, keys, _MOST_NAMES, 0.75)
+    ]
     if similar:
         return f"did you mean {_listed(similar)}?"
     if known_name(name) is not None:

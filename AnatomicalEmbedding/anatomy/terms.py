@@ -59,7 +59,9 @@ class Terms:
             return self.by_name[name]
         except KeyError:
             hint = did_you_mean(name, self.by_name)
-            raise AnatomicalEmbeddingError(f"{name}: no place has this name{hint}; see Resources/Terms.") from None
+            raise AnatomicalEmbeddingError(
+                f"{name}: no place has this name{hint}; see Resources/Terms."
+            ) from None
 
     def ancestors(self, name: str) -> set[str]:
         """Return the names of all structures that contain this place. The parent `lung` stands for both lungs."""
@@ -88,14 +90,31 @@ def _rows() -> list[Term]:
         with path.open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
                 words, adjectives, labels, parts = (
-                    _several(row.get(column) or "") for column in ("words", "adjective", "labels", "parts")
+                    _several(row.get(column) or "")
+                    for column in ("words", "adjective", "labels", "parts")
                 )
-                side, code, parent, recipe, tissue = (row[c] for c in ("side", "code", "parent", "place", "tissue"))
+                side, code, parent, recipe, tissue = (
+                    row[c] for c in ("side", "code", "parent", "place", "tissue")
+                )
                 terms.append(
-                    Term(row["name"], words, adjectives, side, code, parent, recipe, tissue, labels, parts, path.stem)
+                    Term(
+                        row["name"],
+                        words,
+                        adjectives,
+                        side,
+                        code,
+                        parent,
+                        recipe,
+                        tissue,
+                        labels,
+                        parts,
+                        path.stem,
+                    )
                 )
     if not terms:
-        raise AnatomicalEmbeddingError("the lists of places (Resources/Terms) are missing; install the package again.")
+        raise AnatomicalEmbeddingError(
+            "the lists of places (Resources/Terms) are missing; install the package again."
+        )
     return terms
 
 

@@ -23,17 +23,26 @@ if TYPE_CHECKING:
 
 # limits of `judge`: for the decrease of the cost by another explanation, or for a cost
 _SIDE, _EXCHANGED, _RENAMED, _FAR = (5.0, 2.0), (8.0, 2.5), (9.0, 3.0), (15.0, 3.0)
-_FAR_COST, _NEAR_COST = 8.0, 6.0  # a label is renamed if its own place costs more, and another place less
+_FAR_COST, _NEAR_COST = (
+    8.0,
+    6.0,
+)  # a label is renamed if its own place costs more, and another place less
 _PIECE_MM = (20.0, 6.0)  # limit: a piece is stray if it is this much farther away than usual
 _OUTSIDE_MM = 20.0  # added for labels that the border cuts, as the pieces may be connected outside of the scan
-_VOLUME, _FLAT = (3.6, 0.5), (0.28, 0.06)  # limits, in standard deviations of the logarithm; of `MeasuredLabel.flat`
+_VOLUME, _FLAT = (
+    (3.6, 0.5),
+    (0.28, 0.06),
+)  # limits, in standard deviations of the logarithm; of `MeasuredLabel.flat`
 _FEWEST_PATIENTS = 5  # in the table
 # limits: by which share of the usual distance a lower number lies lower; by how many vertebrae a gap is off
 _ORDER, _GAP = (0.45, 0.1), (0.52, 0.08)
 _RIBS = tuple(tuple(f"rib_{side}_{n}" for n in range(1, 11)) for side in SIDES)
 _AIR_HU = -400.0
 # Voxels of these tissues, and of structures whose names begin so, may be dark: they contain air, or lie at air.
-_AIRY = {"air", "lung", "bowel", "fat", "any"}, ("esophagus", "duodenum", "rectum", "larynx", "pulmonary")
+_AIRY = (
+    {"air", "lung", "bowel", "fat", "any"},
+    ("esophagus", "duodenum", "rectum", "larynx", "pulmonary"),
+)
 _VOXELS = 3000  # so many voxels of a label are compared with the scan
 _OUTSIDE_SHARE, _OVERLAP_SHARE = (0.2, 0.05), (0.15, 0.05)  # limits
 _LEAST_OVERLAP_ML = 0.5
@@ -52,7 +61,12 @@ def check_labels(relations: Relations) -> list[AuditFinding]:
 
 def _check_names(relations: Relations) -> list[AuditFinding]:
     """Find labels that would fit better with another name, or far from their place. Each label gets one finding."""
-    usual, names, rows, labels = relations.usual, relations.fit.names, relations.fit.rows, relations.scan.labels
+    usual, names, rows, labels = (
+        relations.usual,
+        relations.fit.names,
+        relations.fit.rows,
+        relations.scan.labels,
+    )
     place_costs, costs = relations.costs
     own_place_cost, own_cost = (cost[np.arange(len(rows)), rows] for cost in (place_costs, costs))
     better = own_cost[:, None] - costs  # by how much another name decreases the cost of a label
@@ -115,7 +129,9 @@ def _check_numbers(relations: Relations) -> list[AuditFinding]:
         order = [n for n, name in enumerate(names) if name in whole]
         if len(order) < 2:
             continue
-        distances_mm = np.maximum(-np.diff(usual.places[[usual.index[name] for name in names], 2]), 8.0)
+        distances_mm = np.maximum(
+            -np.diff(usual.places[[usual.index[name] for name in names], 2]), 8.0
+        )
         smooth = np.convolve(np.pad(distances_mm, 1, mode="edge"), np.full(3, 1 / 3), mode="valid")
         rows = [whole[names[n]] for n in order]
         ratio = -np.diff(scan.centres[rows, 2]) / np.diff(np.append(0, smooth.cumsum())[order])
@@ -137,7 +153,9 @@ def _check_shapes(relations: Relations) -> list[AuditFinding]:
     usual, scan = relations.usual, relations.scan
     findings: list[AuditFinding] = []
     is_scaled = relations.explanation is not None and relations.explanation.problem == "geometry"
-    for label, row, log_volume in zip(scan.labels, relations.fit.rows, scan.log_volumes, strict=True):
+    for label, row, log_volume in zip(
+        scan.labels, relations.fit.rows, scan.log_volumes, strict=True
+    ):
         for piece in label.pieces:
             farther = piece.away_mm - usual.gap_mm[row] - _OUTSIDE_MM * label.is_cut
             text = f"a piece of {label.text} ({piece.volume_ml:.1f} ml) lies {piece.away_mm:.0f} mm from the rest"
@@ -172,7 +190,9 @@ def check_map(embedding: EmbeddingMap) -> list[AuditFinding]:
         text = f"according to the scan's anatomy, {fault}"
         is_mirrored = fault in FAULTS
         findings.append(
-            AuditFinding("mirrored", _MIRRORED, text) if is_mirrored else AuditFinding("geometry", _FAULT, text)
+            AuditFinding("mirrored", _MIRRORED, text)
+            if is_mirrored
+            else AuditFinding("geometry", _FAULT, text)
         )
     return findings
 
@@ -181,13 +201,19 @@ def check_grids(volume: Volume, labels: LabelMap) -> list[AuditFinding]:
     """Compare the grid of a scan with the grid of its labels."""
     if volume.shape != labels.voxels.shape:
         sizes = (" x ".join(map(str, shape[::-1])) for shape in (volume.shape, labels.voxels.shape))
-        return [AuditFinding("geometry", _CERTAIN, "the scan has {} voxels, its labels have {}".format(*sizes))]
+        return [
+            AuditFinding(
+                "geometry", _CERTAIN, "the scan has {} voxels, its labels have {}".format(*sizes)
+            )
+        ]
     away = corner_distance_mm(volume.ijk_to_ras, labels.ijk_to_ras, volume.shape)
     text = f"the headers of scan and labels place the same voxel up to {away:.1f} mm apart"
     return [AuditFinding("geometry", _CERTAIN, text)] if away > GRIDS_AGREE_MM else []
 
 
-def check_tissue(volume: Volume, labels: LabelMap, measured: Sequence[MeasuredLabel]) -> list[AuditFinding]:
+def check_tissue(
+    volume: Volume, labels: LabelMap, measured: Sequence[MeasuredLabel]
+) -> list[AuditFinding]:
     """Find labels that lie partly in air, which is outside of the body.
 
     Args:
@@ -210,13 +236,17 @@ def check_tissue(volume: Volume, labels: LabelMap, measured: Sequence[MeasuredLa
     return findings
 
 
-def check_overlaps(overlaps: Sequence[Overlap], measured: Sequence[MeasuredLabel]) -> list[AuditFinding]:
+def check_overlaps(
+    overlaps: Sequence[Overlap], measured: Sequence[MeasuredLabel]
+) -> list[AuditFinding]:
     """Find masks that overlap although their structures exclude each other."""
     findings: list[AuditFinding] = []
     for first, second, shared_ml in overlaps:
         labels = [label for label in measured if label.text in (first, second)]
         share = shared_ml / max(min((label.volume_ml for label in labels), default=0.0), shared_ml)
-        if shared_ml >= _LEAST_OVERLAP_ML and not _is_part(canonical_name(first), canonical_name(second)):
+        if shared_ml >= _LEAST_OVERLAP_ML and not _is_part(
+            canonical_name(first), canonical_name(second)
+        ):
             text = f"{first} and {second} share {shared_ml:.1f} ml"
             findings += judge("overlap", share, _OVERLAP_SHARE, text, *labels)
     return findings

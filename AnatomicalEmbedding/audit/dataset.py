@@ -46,8 +46,15 @@ class LabelledScan:
     def state(self) -> list[list[object]]:
         """Names, sizes and times of change of all files. If they change, the entry is checked again."""
         files = [*self.labels, *([self.list_of_names] if self.list_of_names else [])]
-        states = [[str(path), path.stat().st_size, path.stat().st_mtime_ns] for path in files if path.exists()]
-        return [*states, [self.scan.path, self.scan.size, self.scan.changed_ns] if self.scan else []]
+        states = [
+            [str(path), path.stat().st_size, path.stat().st_mtime_ns]
+            for path in files
+            if path.exists()
+        ]
+        return [
+            *states,
+            [self.scan.path, self.scan.size, self.scan.changed_ns] if self.scan else [],
+        ]
 
 
 def list_entries(folder: Path) -> list[LabelledScan]:
@@ -58,7 +65,9 @@ def list_entries(folder: Path) -> list[LabelledScan]:
     files = sorted(path for path in folder.rglob("[!.]*") if path.is_file() and path not in slices)
     entries = [entry for path in files for entry in _entries_of(path, scans)]
     if not entries:
-        raise AnatomicalEmbeddingError(f"{folder}: contains no labelled scan; give a folder in {_LAYOUTS}.")
+        raise AnatomicalEmbeddingError(
+            f"{folder}: contains no labelled scan; give a folder in {_LAYOUTS}."
+        )
     names = distinct_names([entry.name for entry in entries])
     named = [replace(entry, name=name) for entry, name in zip(entries, names, strict=True)]
     return sorted(named, key=lambda entry: entry.name)
@@ -81,10 +90,16 @@ def _entries_of(path: Path, scans: dict[str, Source]) -> Iterator[LabelledScan]:
         if path == masks[0]:
             yield LabelledScan(str(folder.parent), scan_at(folder.parent, "ct"), masks)
     elif folder.name in ("labelsTr", "labelsTs"):  # nnU-Net
-        scan = scan_at(folder.with_name(folder.name.replace("labels", "images")), f"{stem}_0000", stem)
-        yield LabelledScan(str(path), scan, (path,), folder.parent / "dataset.json", folder.name[-2:])
+        scan = scan_at(
+            folder.with_name(folder.name.replace("labels", "images")), f"{stem}_0000", stem
+        )
+        yield LabelledScan(
+            str(path), scan, (path,), folder.parent / "dataset.json", folder.name[-2:]
+        )
     elif is_label_map(path):
-        yield LabelledScan(str(folder / stem), scan_at(folder, stem), (path,), folder / f"{stem}.labels.json")
+        yield LabelledScan(
+            str(folder / stem), scan_at(folder, stem), (path,), folder / f"{stem}.labels.json"
+        )
 
 
 def read_labels(entry: LabelledScan) -> LabelMap:
@@ -103,7 +118,9 @@ def read_labels(entry: LabelledScan) -> LabelMap:
     if entry.list_of_names is not None:
         texts = read_texts(entry.list_of_names)
         return LabelMap(voxels, ijk_to_ras, {text: value for value, text in texts.items()})
-    return LabelMap.from_masks(_read_masks(entry.labels, voxels.shape, ijk_to_ras), voxels.shape, ijk_to_ras)
+    return LabelMap.from_masks(
+        _read_masks(entry.labels, voxels.shape, ijk_to_ras), voxels.shape, ijk_to_ras
+    )
 
 
 def _read_masks(
@@ -112,7 +129,9 @@ def _read_masks(
     for path in paths:
         voxels, affine = _read_voxels(path)
         if voxels.shape != shape or np.abs(affine - ijk_to_ras).max() > 0.01:
-            raise VolumeError(f"{path}: has another grid than the first mask; resample the masks to one grid.")
+            raise VolumeError(
+                f"{path}: has another grid than the first mask; resample the masks to one grid."
+            )
         yield display_name(path), voxels > 0
 
 

@@ -32,9 +32,14 @@ Problem = Literal[
     "geometry",
     "duplicate",
 ]
-_LEAST_SCORE, _LARGEST_SCORE = 0.3, 0.99  # findings with a lower score are not listed; a higher score is lowered
+_LEAST_SCORE, _LARGEST_SCORE = (
+    0.3,
+    0.99,
+)  # findings with a lower score are not listed; a higher score is lowered
 _MOST_PIXELS = 300  # larger pictures are reduced
-_COLOURS = np.array([(255, 216, 77), (86, 196, 214), (238, 123, 112)], dtype=np.float64)  # of the first labels
+_COLOURS = np.array(
+    [(255, 216, 77), (86, 196, 214), (238, 123, 112)], dtype=np.float64
+)  # of the first labels
 _OPACITY = 0.55
 _PROJECTED_HU = (-300.0, 700.0)  # CT numbers outside these limits are clipped before the projection
 FRONT, _AXIAL = [0, 2], [0, 1]  # directions of a picture along R, A or S: to the right, and down
@@ -91,7 +96,11 @@ def judge(
     score = (1 + math.tanh((evidence - limit[0]) / limit[1] / 2)) / 2  # the logistic function
     point_ras = labels[0].centre_ras if labels and point_ras is None else point_ras
     names = ", ".join(label.text for label in labels)
-    return [AuditFinding(problem, score, detail, names, labels, point_ras)] if score >= _LEAST_SCORE else []
+    return (
+        [AuditFinding(problem, score, detail, names, labels, point_ras)]
+        if score >= _LEAST_SCORE
+        else []
+    )
 
 
 class FindingCanvas:
@@ -99,7 +108,9 @@ class FindingCanvas:
     gets a grey value."""
 
     def __init__(self, labels: LabelMap, volume: Volume | None) -> None:
-        layers = [sitk.DICOMOrient(to_image(layer, labels.ijk_to_ras), "LPI") for layer in labels.layers]
+        layers = [
+            sitk.DICOMOrient(to_image(layer, labels.ijk_to_ras), "LPI") for layer in labels.layers
+        ]
         step = tuple(slice(None, None, 1 + n // _MOST_PIXELS) for n in layers[0].GetSize())
         layers = [layer[step] for layer in layers]
         turned = layers[0]
@@ -108,7 +119,9 @@ class FindingCanvas:
         highest = np.maximum.reduce(self._layers)
         self._hu = np.where(highest > 0, highest * 37 % 90 * 3.0 - 100, -1000)
         if volume is not None:
-            scan = sitk.Resample(volume.to_sitk(), turned, sitk.Transform(), sitk.sitkLinear, -1000.0)
+            scan = sitk.Resample(
+                volume.to_sitk(), turned, sitk.Transform(), sitk.sitkLinear, -1000.0
+            )
             self._hu = sitk.GetArrayFromImage(scan)
 
     def mark(self, point_ras: np.ndarray | None, axes: list[int] = FRONT) -> list[float] | None:
@@ -118,23 +131,45 @@ class FindingCanvas:
         place_mm = (transform_points(self._to_ijk, point_ras) + 0.5) * self._mm
         return place_mm[axes].round(1).tolist()
 
-    def draw(self, finding: AuditFinding, expected_ras: np.ndarray | None = None) -> list[dict[str, Any]]:
+    def draw(
+        self, finding: AuditFinding, expected_ras: np.ndarray | None = None
+    ) -> list[dict[str, Any]]:
         """Draw the pictures of a finding. expected_ras: (3,) RAS mm, where the structure usually lies, or None."""
         grey = (np.clip(self._hu, *_PROJECTED_HU) - _PROJECTED_HU[0]).mean(axis=1)
         grey *= 235 / max(float(np.percentile(grey, 99.7)), 1)
         values = [label.value for label in finding.labels[: len(_COLOURS)]]
-        masks = [np.logical_or.reduce([layer == value for layer in self._layers]) for value in values]
+        masks = [
+            np.logical_or.reduce([layer == value for layer in self._layers]) for value in values
+        ]
         layers = [("coronal projection", FRONT, grey, [mask.any(axis=1) for mask in masks])]
         if finding.point_ras is not None:
-            k = int(np.clip(transform_points(self._to_ijk, finding.point_ras)[2].round(), 0, len(self._hu) - 1))
-            layers.append(("axial slice", _AXIAL, SOFT_TISSUE.to_grey(self._hu[k]), [mask[k] for mask in masks]))
+            k = int(
+                np.clip(
+                    transform_points(self._to_ijk, finding.point_ras)[2].round(),
+                    0,
+                    len(self._hu) - 1,
+                )
+            )
+            layers.append(
+                (
+                    "axial slice",
+                    _AXIAL,
+                    SOFT_TISSUE.to_grey(self._hu[k]),
+                    [mask[k] for mask in masks],
+                )
+            )
         pictures = []
         for title, axes, grey, parts in layers:
             pixels = np.repeat(np.asarray(grey, np.float64)[..., None], 3, axis=2)
             for mask, colour in zip(parts, _COLOURS, strict=False):
                 pixels[mask] = (1 - _OPACITY) * pixels[mask] + _OPACITY * colour
             width, height = (np.array(grey.shape[::-1]) * self._mm[axes]).round(1).tolist()
-            marks = {"point": self.mark(finding.point_ras, axes), "expected": self.mark(expected_ras, axes)}
+            marks = {
+                "point": self.mark(finding.point_ras, axes),
+                "expected": self.mark(expected_ras, axes),
+            }
             source = data_uri(np.rint(pixels).clip(0, 255).astype(np.uint8))
-            pictures.append({"title": title, "source": source, "width": width, "height": height} | marks)
+            pictures.append(
+                {"title": title, "source": source, "width": width, "height": height} | marks
+            )
         return pictures

@@ -74,7 +74,9 @@ def _shapes(image: sitk.Image) -> sitk.LabelShapeStatisticsImageFilter:
 def _measure(image: sitk.Image, value: int, text: str, box: np.ndarray) -> MeasuredLabel:
     low, size = box[:3], box[3:]
     margin = _BORDER_MM / np.array(image.GetSpacing())
-    at_border = np.array([low <= margin, low + size >= np.array(image.GetSize()) - margin])  # (lower or upper, axis)
+    at_border = np.array(
+        [low <= margin, low + size >= np.array(image.GetSize()) - margin]
+    )  # (lower or upper, axis)
     mask = sitk.RegionOfInterest(image, size.tolist(), low.tolist()) == value
     parts = sitk.RelabelComponent(sitk.ConnectedComponent(mask, True))  # the largest part gets 1
     shapes = _shapes(parts)
@@ -84,9 +86,13 @@ def _measure(image: sitk.Image, value: int, text: str, box: np.ndarray) -> Measu
     small = [n for n, ml in volumes.items() if n > 1 and ml >= _PIECE_ML]
     pieces: tuple[LabelPiece, ...] = ()
     if small:
-        distance = sitk.SignedMaurerDistanceMap(parts == 1, squaredDistance=False, useImageSpacing=True)
+        distance = sitk.SignedMaurerDistanceMap(
+            parts == 1, squaredDistance=False, useImageSpacing=True
+        )
         away = sitk.GetArrayFromImage(distance)
-        pieces = tuple(LabelPiece(centres[n], volumes[n], float(away[numbers == n].min())) for n in small)
+        pieces = tuple(
+            LabelPiece(centres[n], volumes[n], float(away[numbers == n].min())) for n in small
+        )
     to_ras = image_affine(image)
     along = slice_axis(to_ras)
     area = (numbers > 0).sum(axis=tuple(axis for axis in range(3) if axis != 2 - along))

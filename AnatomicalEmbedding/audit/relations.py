@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 SPINE = tuple(f"vertebrae_{name}" for name in VERTEBRAE)
 _CUT_WEIGHT = 0.15  # of a cut label in a fit
-_FREEDOM = 6.0  # of Student's distribution: large distances occur more often than in a normal distribution
+# of Student's distribution: large distances occur more often than in a normal distribution
+_FREEDOM = 6.0
 _MAP_MM = np.array([12.0, 12.0, 17.0])  # standard errors of body coordinates of a map
 _MAP_WEIGHT = 0.5  # in the fit: errors of neighbouring body coordinates are alike
 _FEWEST = 3  # labels from which the size of the body and missing structures are judged
@@ -52,15 +53,29 @@ class Explanation(NamedTuple):
         return other_side(name) if self.is_swapped else name
 
 
-_ONLY, _SIZE = "the labels fit a body only if", "the labels have about {} the usual {}, as if the voxel size were wrong"
+_ONLY, _SIZE = (
+    "the labels fit a body only if",
+    "the labels have about {} the usual {}, as if the voxel size were wrong",
+)
 _NUMBERED = "the vertebrae are probably numbered one level"
 _TURNED, _SCALED, _LEVEL = (7.0, 3.0), (4.0, 1.5), (3.2, 1.0)
 _PLAIN = Explanation("geometry", "")
 _EXPLANATIONS = (
-    Explanation("side", f"{_ONLY} all sides are exchanged, or if the scan is mirrored", _TURNED, is_swapped=True),
-    Explanation("mirrored", f"{_ONLY} left and right of the scan are exchanged", _TURNED, (-1, 1, 1)),
-    Explanation("mirrored", f"{_ONLY} front and back of the scan are exchanged", _TURNED, (1, -1, 1)),
-    Explanation("mirrored", f"{_ONLY} head and feet of the scan are exchanged", _TURNED, (1, 1, -1)),
+    Explanation(
+        "side",
+        f"{_ONLY} all sides are exchanged, or if the scan is mirrored",
+        _TURNED,
+        is_swapped=True,
+    ),
+    Explanation(
+        "mirrored", f"{_ONLY} left and right of the scan are exchanged", _TURNED, (-1, 1, 1)
+    ),
+    Explanation(
+        "mirrored", f"{_ONLY} front and back of the scan are exchanged", _TURNED, (1, -1, 1)
+    ),
+    Explanation(
+        "mirrored", f"{_ONLY} head and feet of the scan are exchanged", _TURNED, (1, 1, -1)
+    ),
     Explanation("geometry", _SIZE.format("half of", "size"), _SCALED, (0.5, 0.5, 0.5)),
     Explanation("geometry", _SIZE.format("twice", "size"), _SCALED, (2, 2, 2)),
     Explanation("geometry", _SIZE.format("half of", "height"), _SCALED, (1, 1, 0.5)),
@@ -128,7 +143,9 @@ class Relations:
     def costs(self) -> tuple[np.ndarray, np.ndarray]:
         """Costs (n, u) of each label to be each structure of the table: by place, and by place and volume."""
         scan, usual, scale = self.scan, self.usual, self.fit.frame.scale
-        cost = scan.map_costs * (scale.min() > 0)  # a map and mirrored labels say nothing of each other
+        cost = scan.map_costs * (
+            scale.min() > 0
+        )  # a map and mirrored labels say nothing of each other
         places, spreads = usual.places[self.fit.rows], usual.spreads[self.fit.rows]
         for n, centre in enumerate(scan.centres):
             weight = np.where(np.arange(len(cost)) == n, 0.0, scan.weight * self.fit.robust)
@@ -144,19 +161,25 @@ class Relations:
             return None
         return self.fit.frame.to_ras(self.usual.places[self.usual.index[name]])
 
-    def expected_places(self, ijk_to_ras: np.ndarray, shape: tuple[int, int, int]) -> Iterator[tuple[str, np.ndarray]]:
+    def expected_places(
+        self, ijk_to_ras: np.ndarray, shape: tuple[int, int, int]
+    ) -> Iterator[tuple[str, np.ndarray]]:
         """Yield the structures that should lie completely in a scan (k, j, i), with their usual places (3,) RAS mm."""
         if len(self.scan.labels) >= _FEWEST and self.explanation is None:
             usual, frame = self.usual, self.fit.frame
             radius = 1.6 * (3 / (4 * np.pi) * 1000 * np.exp(usual.volume)) ** (1 / 3)
             reach = (radius + _INSIDE * usual.spreads.max(axis=1)) * frame.scale.mean()
             places = frame.to_ras(usual.places)
-            away = mm_to_sides(transform_points(np.linalg.inv(ijk_to_ras), places), ijk_to_ras, shape).min(axis=1)
+            away = mm_to_sides(
+                transform_points(np.linalg.inv(ijk_to_ras), places), ijk_to_ras, shape
+            ).min(axis=1)
             for n in np.flatnonzero(away > reach):
                 yield usual.names[n], places[n]
 
 
-def relate(labels: Sequence[MeasuredLabel], usual: Usual, embedding: EmbeddingMap | None = None) -> Relations:
+def relate(
+    labels: Sequence[MeasuredLabel], usual: Usual, embedding: EmbeddingMap | None = None
+) -> Relations:
     """Compare the labels of a scan with the usual body.
 
     Args:
@@ -184,7 +207,9 @@ def relate(labels: Sequence[MeasuredLabel], usual: Usual, embedding: EmbeddingMa
     return Relations(scan, usual, fit, chosen, gain)
 
 
-def _known_labels(labels: Sequence[MeasuredLabel], usual: Usual, embedding: EmbeddingMap | None) -> ScanLabels:
+def _known_labels(
+    labels: Sequence[MeasuredLabel], usual: Usual, embedding: EmbeddingMap | None
+) -> ScanLabels:
     largest = {label.name: label for label in sorted(labels, key=lambda label: label.volume_ml)}
     scan_labels = [largest[name] for name in usual.names if name in largest]
     centres = np.array([label.centre_ras for label in scan_labels])
@@ -210,14 +235,18 @@ def _fit_body(scan: ScanLabels, usual: Usual, reason: Explanation) -> BodyFit:
     pairs = zip(true_names, scan.labels, strict=True)
     names = [name if name in usual.index else label.name for name, label in pairs]
     rows = np.array([usual.index[name] for name in names])
-    frame, robust, cost = fit_frame(scan.centres, usual.places[rows], usual.spreads[rows], scan.weight, reason.scale)
+    frame, robust, cost = fit_frame(
+        scan.centres, usual.places[rows], usual.spreads[rows], scan.weight, reason.scale
+    )
     by_map = np.minimum(scan.map_costs[np.arange(len(rows)), rows], COST_LIMIT)
     cost += _MAP_WEIGHT * float((scan.weight * by_map).sum())
     whole, volume_cost = ~scan.is_cut, 0.0
     if whole.sum() >= _FEWEST:
         middle = np.median((scan.log_volumes - usual.volume[rows])[whole])
         square = _SIZE_SPREAD**2 + (usual.volume_spread[rows[whole]] ** 2).mean() / whole.sum()
-        volume_cost = float(3 * np.log1p((middle - np.log(np.abs(reason.scale)).sum()) ** 2 / square / 5))
+        volume_cost = float(
+            3 * np.log1p((middle - np.log(np.abs(reason.scale)).sum()) ** 2 / square / 5)
+        )
     return BodyFit(names, rows, frame, robust, cost, volume_cost)
 
 

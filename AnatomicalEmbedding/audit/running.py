@@ -35,7 +35,10 @@ from .usual import load_usual
 Record = dict[str, Any]
 _FEWEST_SCANS = 5  # a structure is missed only if at least this many other scans should show it
 _USUALLY = 0.8  # least share of these scans that have the label
-_MOST_MISSING, _MOST_SHARE = 2, 0.2  # a scan that lacks more labels, and a larger share, has labels of another kind
+_MOST_MISSING, _MOST_SHARE = (
+    2,
+    0.2,
+)  # a scan that lacks more labels, and a larger share, has labels of another kind
 _SCORE_MISSING = 0.55, 0.9  # if just enough scans have the label; if all have it
 
 
@@ -61,7 +64,9 @@ def audit(
     """
     model = "" if labels_only else plan.model
     settings = [__version__, find_weights(model).sha256 if model else ""]
-    task = partial(_stored_record, folder=folder / "scans", settings=settings, model=model, device=plan.device)
+    task = partial(
+        _stored_record, folder=folder / "scans", settings=settings, model=model, device=plan.device
+    )
     records: list[Record] = []
     for record in _run(task, entries, plan):
         records.append(record)
@@ -71,7 +76,9 @@ def audit(
     return records
 
 
-def _run(task: Callable[[LabelledScan], Record], entries: Sequence[LabelledScan], plan: Plan) -> Iterator[Record]:
+def _run(
+    task: Callable[[LabelledScan], Record], entries: Sequence[LabelledScan], plan: Plan
+) -> Iterator[Record]:
     """Yield the result of the task for each entry, in any order."""
     if not plan.scheduler and plan.workers == 1:
         yield from map(task, entries)
@@ -83,11 +90,17 @@ def _run(task: Callable[[LabelledScan], Record], entries: Sequence[LabelledScan]
         names = {client.submit(task, entry, pure=False, retries=2): entry.name for entry in entries}
         for future in as_completed(names):
             fault = future.exception()
-            failed = {"name": names[future], "findings": [], "error": f"the worker failed ({fault})"}
+            failed = {
+                "name": names[future],
+                "findings": [],
+                "error": f"the worker failed ({fault})",
+            }
             yield future.result() if fault is None else failed
 
 
-def _stored_record(entry: LabelledScan, folder: Path, settings: list[str], model: str, device: str) -> Record:
+def _stored_record(
+    entry: LabelledScan, folder: Path, settings: list[str], model: str, device: str
+) -> Record:
     """Return the record of an entry in `folder`. If there is none, or if a file changed, audit the entry."""
     path, state = folder / f"{entry.name}.json", [*settings, *entry.state]
     with suppress(OSError, ValueError, KeyError, TypeError):  # the record is missing or damaged
@@ -140,9 +153,13 @@ def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Re
         places = relations.expected_places(labels.ijk_to_ras, labels.voxels.shape)
         expected = {name: canvas.mark(place) for name, place in places}
     findings.sort(key=lambda finding: finding.score)
-    distinct = {(finding.label, finding.problem, str(finding.point_ras)): finding for finding in findings}
+    distinct = {
+        (finding.label, finding.problem, str(finding.point_ras)): finding for finding in findings
+    }
     for finding in distinct.values():
-        place = relations.expected_ras(finding.labels[0].name) if relations and finding.labels else None
+        place = (
+            relations.expected_ras(finding.labels[0].name) if relations and finding.labels else None
+        )
         record["findings"].append(finding.card(canvas.draw(finding, place)))
     names = {name for label in measured for name in (label.name, whole_name(label.text))}
     labelled = names.union(*(terms.ancestors(name) for name in names if name in terms.by_name))
@@ -156,7 +173,9 @@ def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Re
 
 
 def _hash(voxels: np.ndarray) -> str:
-    return hashlib.sha256(str(voxels.shape).encode() + np.ascontiguousarray(voxels).tobytes()).hexdigest()[:32]
+    return hashlib.sha256(
+        str(voxels.shape).encode() + np.ascontiguousarray(voxels).tobytes()
+    ).hexdigest()[:32]
 
 
 @lru_cache(maxsize=1)
@@ -166,7 +185,9 @@ def _model(name: str, device: str) -> Model:
 
 def _check_across(records: Sequence[Record]) -> None:
     """Add findings that need all scans: missing labels, the same scan twice, a patient in two lists."""
-    shows: dict[str, list[bool]] = defaultdict(list)  # name -> for each scan that should show it, whether it is there
+    shows: dict[str, list[bool]] = defaultdict(
+        list
+    )  # name -> for each scan that should show it, whether it is there
     for record in records:
         for name in record["expected"]:
             shows[name].append(name in record["held"])
@@ -174,19 +195,25 @@ def _check_across(records: Sequence[Record]) -> None:
     for name, labelled in shows.items():
         if sum(labelled) >= max(_FEWEST_SCANS, _USUALLY * len(labelled)):
             shares[name] = float(np.mean(labelled))
-    trained = {record["patient"]: record["name"] for record in records if record["part"] == TRAINING}
+    trained = {
+        record["patient"]: record["name"] for record in records if record["part"] == TRAINING
+    }
     first: dict[str, str] = {}
     for record in records:
         findings, overview = record["findings"], record["overview"]
         if twins := [first[voxels] for voxels in record["hashes"] if voxels in first]:
-            findings.append(AuditFinding("duplicate", 0.99, f"has the same voxels as {twins[0]}").card(overview))
+            findings.append(
+                AuditFinding("duplicate", 0.99, f"has the same voxels as {twins[0]}").card(overview)
+            )
         elif record["part"] == TEST and record["patient"] in trained:
             text = f"the patient {record['patient']} is in the training list too, as {trained[record['patient']]}"
             findings.append(AuditFinding("duplicate", 0.95, text).card(overview))
         first = dict.fromkeys(record["hashes"], record["name"]) | first
         expected = shares.keys() & record["expected"].keys()
         missing = sorted(expected - set(record["held"]))
-        for name in missing if len(missing) <= max(_MOST_MISSING, _MOST_SHARE * len(expected)) else ():
+        for name in (
+            missing if len(missing) <= max(_MOST_MISSING, _MOST_SHARE * len(expected)) else ()
+        ):
             score = float(np.interp(shares[name], [_USUALLY, 1], _SCORE_MISSING))
             text = f"{load_terms()[name].title} has no label; {shares[name]:.0%} of scans that show its place have it"
             pictures = [picture | {"expected": record["expected"][name]} for picture in overview]

@@ -42,7 +42,13 @@ class Usual:
 @lru_cache(maxsize=1)
 def load_usual() -> Usual:
     """Read the shipped table."""
-    table = np.genfromtxt(resource("Structures") / "usual.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
+    table = np.genfromtxt(
+        resource("Structures") / "usual.csv",
+        delimiter=",",
+        names=True,
+        dtype=None,
+        encoding="utf-8",
+    )
     numbers = np.array([table[column] for column in table.dtype.names[1:]], np.float64)
     names = tuple(map(str, table["name"]))
     patients, places, spreads = numbers[0], numbers[1:4].T, numbers[4:7].T
@@ -59,7 +65,12 @@ class Frame(NamedTuple):
 
     @classmethod
     def fit(
-        cls, centres: np.ndarray, places: np.ndarray, spreads: np.ndarray, weight: np.ndarray, prior_scale: np.ndarray
+        cls,
+        centres: np.ndarray,
+        places: np.ndarray,
+        spreads: np.ndarray,
+        weight: np.ndarray,
+        prior_scale: np.ndarray,
     ) -> Frame:
         """Fit a frame by least squares to n labels.
 
@@ -106,4 +117,8 @@ def fit_frame(
         costs = (((centres - frame.to_ras(places)) / (spreads * frame.scale)) ** 2).sum(axis=1) / 2
         robust = 1 / (1 + costs / 3)
     total = float((weight * np.minimum(costs, COST_LIMIT)).sum())
-    return frame, robust, total + float(((np.log(frame.scale / scale) / _SCALE_SPREAD) ** 2).sum() / 2)
+    return (
+        frame,
+        robust,
+        total + float(((np.log(frame.scale / scale) / _SCALE_SPREAD) ** 2).sum() / 2),
+    )

@@ -29,7 +29,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     share = console.number(float, lambda value: 0 < value <= 1, "a number above 0, at most 1")
     help_text = "least score of an error (default: 0.5)"
     parser.add_argument("--limit", type=share, default=0.5, metavar="SCORE", help=help_text)
-    parser.add_argument("--labels-only", action="store_true", help="do not read the scans; much faster, finds less")
+    parser.add_argument(
+        "--labels-only", action="store_true", help="do not read the scans; much faster, finds less"
+    )
     console.complete(parser, run, "output", "report", model=False)
     console.add_workers(parser.add_argument_group("workers"), 1)
 
@@ -42,10 +44,16 @@ def run(options: argparse.Namespace) -> int:
     from ..cohort.work import Plan
     from ..reports.page import fill_page
 
-    plan = Plan(options.model, options.device, options.workers, options.memory_bytes, options.scheduler)
+    plan = Plan(
+        options.model, options.device, options.workers, options.memory_bytes, options.scheduler
+    )
     with console.progress_lines(options.dataset.name, options.json) as progress:
-        records = audit(list_entries(options.dataset), options.output, plan, options.labels_only, progress)
-    findings = [{"scan": record["name"]} | finding for record in records for finding in record["findings"]]
+        records = audit(
+            list_entries(options.dataset), options.output, plan, options.labels_only, progress
+        )
+    findings = [
+        {"scan": record["name"]} | finding for record in records for finding in record["findings"]
+    ]
     findings.sort(key=lambda finding: (-finding["score"], finding["scan"]))
     wrong = [finding for finding in findings if finding["score"] >= options.limit]
     values = {
@@ -53,8 +61,14 @@ def run(options: argparse.Namespace) -> int:
         "limit": options.limit,
         "clean": len(records) - len({finding["scan"] for finding in wrong}),
         "counts": Counter(finding["problem"] for finding in wrong),
-        "findings": [{key: finding[key] for key in finding if key != "pictures"} for finding in findings],
-        "skipped": [{"scan": record["name"], "reason": record["error"]} for record in records if record["error"]],
+        "findings": [
+            {key: finding[key] for key in finding if key != "pictures"} for finding in findings
+        ],
+        "skipped": [
+            {"scan": record["name"], "reason": record["error"]}
+            for record in records
+            if record["error"]
+        ],
     }
     written = [options.output / "audit.csv", options.output / "audit.json"]
     rows = [[finding[column] for column in COLUMNS] for finding in findings]
@@ -62,13 +76,17 @@ def run(options: argparse.Namespace) -> int:
     write_text(written[1], json.dumps(values, indent=1))
     if not options.no_report:
         page = options.output / "audit.html"
-        written.append(fill_page(page, "reports/audit.html.j2", cards=findings[:_MOST_CARDS], **values))
+        written.append(
+            fill_page(page, "reports/audit.html.j2", cards=findings[:_MOST_CARDS], **values)
+        )
     for skipped in values["skipped"]:
         console.warn(f"not audited: {skipped['reason']}")
     if options.json:
         console.print_json(values | {"files": list(map(str, written))})
     else:
         console.print_table(COLUMNS, rows[: min(len(wrong), _MOST_ROWS)])
-        console.say(f"{len(records)} scans; {len(wrong)} findings with a score of {options.limit:g} or more")
+        console.say(
+            f"{len(records)} scans; {len(wrong)} findings with a score of {options.limit:g} or more"
+        )
         console.say_written(written)
     return int(bool(wrong or values["skipped"]))  # exit code 1: the data set needs a look

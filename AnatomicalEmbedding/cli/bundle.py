@@ -45,6 +45,8 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         console.print_json({"files": list(map(str, written)), "size_mb": size_mb, "lines": lines})
         return
-    console.say(f"{options.folder}: {len(written)} files, {size_mb} MB. On the other computer, type in this folder:")
+    console.say(
+        f"{options.folder}: {len(written)} files, {size_mb} MB. On the other computer, type in this folder:"
+    )
     for line in lines:
         console.say(f"  {line}")

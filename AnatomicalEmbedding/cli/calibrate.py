@@ -19,10 +19,32 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add = parser.add_argument
     add("data", type=Path, nargs="+", metavar="DATA", help="folders of CTs, with or without labels")
-    add("-o", "--output", type=Path, metavar="FILE", help="file to write (default: next to the weights file)")
-    add("--phantoms", type=at_least(0), default=10, metavar="N", help="number of synthetic patients (default: 10)")
-    add("--atlas", type=Path, metavar="FILE", help="for films: the CT that was the atlas of the training")
-    add("--align-with", default="auto", metavar="NAME|FILE", help="for films: weights that register the CTs")
+    add(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="file to write (default: next to the weights file)",
+    )
+    add(
+        "--phantoms",
+        type=at_least(0),
+        default=10,
+        metavar="N",
+        help="number of synthetic patients (default: 10)",
+    )
+    add(
+        "--atlas",
+        type=Path,
+        metavar="FILE",
+        help="for films: the CT that was the atlas of the training",
+    )
+    add(
+        "--align-with",
+        default="auto",
+        metavar="NAME|FILE",
+        help="for films: weights that register the CTs",
+    )
     complete(parser, run, json=False)
 
 
@@ -32,7 +54,9 @@ def run(options: argparse.Namespace) -> None:
     from ..training.calibrate import PHANTOM_SEED, collect
 
     if options.phantoms == 1:
-        raise AnatomicalEmbeddingError("--phantoms 1: synthetic patients are compared in pairs; give 0 or at least 2.")
+        raise AnatomicalEmbeddingError(
+            "--phantoms 1: synthetic patients are compared in pairs; give 0 or at least 2."
+        )
     weights = Path(options.model)
     if options.output is None and weights.suffix != ".safetensors":
         raise AnatomicalEmbeddingError(
@@ -40,14 +64,20 @@ def run(options: argparse.Namespace) -> None:
         )
     output = options.output or calibration_file(weights)
     if not output.name.endswith(SUFFIX):
-        raise AnatomicalEmbeddingError(f"{output}: this name must end in {SUFFIX}; change the name after -o.")
+        raise AnatomicalEmbeddingError(
+            f"{output}: this name must end in {SUFFIX}; change the name after -o."
+        )
     model = open_model(options)
     seeds = range(PHANTOM_SEED, PHANTOM_SEED + options.phantoms)
     if model.network.spec.planar and options.atlas is None:
-        raise AnatomicalEmbeddingError(f"{options.model}: are weights for films; give the atlas with --atlas.")
+        raise AnatomicalEmbeddingError(
+            f"{options.model}: are weights for films; give the atlas with --atlas."
+        )
     with progress_bar("calibrating") as progress:
         if model.network.spec.planar:
-            calibration = calibrate_films(model, options.data, options.atlas, options.align_with, seeds, progress)
+            calibration = calibrate_films(
+                model, options.data, options.atlas, options.align_with, seeds, progress
+            )
         else:
             calibration = collect(model, options.data, seeds, progress)
     output.parent.mkdir(parents=True, exist_ok=True)

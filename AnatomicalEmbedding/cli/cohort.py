@@ -54,7 +54,11 @@ def _add_run(steps: argparse._SubParsersAction) -> None:
         "STORE is created if it does not exist. If a scan cannot be used, the reason is recorded.",
     )  # fmt: skip
     add("folders", nargs="*", type=Path, metavar="DIR", help="folders or files to add")
-    add("--no-descriptors", action="store_true", help="maps without descriptors: 0.1 MB each, less exact answers")
+    add(
+        "--no-descriptors",
+        action="store_true",
+        help="maps without descriptors: 0.1 MB each, less exact answers",
+    )
     console.add_workers(steps.choices["run"], 0)
 
 
@@ -62,7 +66,11 @@ def _add_others(steps: argparse._SubParsersAction) -> None:
     help_text = "Counts the scans of a cohort, and states why some scans are not embedded."
     add = add_step(steps, "status", run_status, help_text)
     add("--verify", action="store_true", help="compare every map file with its checksum")
-    add("--repair", action="store_true", help="verify, and delete damaged maps; the next run embeds their scans again")
+    add(
+        "--repair",
+        action="store_true",
+        help="verify, and delete damaged maps; the next run embeds their scans again",
+    )
     help_text = "Removes scans from a cohort. The image files are not deleted."
     add_step(steps, "remove", run_remove, help_text)(
         "scans", nargs="+", metavar="SCAN", help="scan, or folder of scans"
@@ -86,8 +94,18 @@ def _add_results(steps: argparse._SubParsersAction) -> None:
         add("--like", metavar="SCAN", help="example scan: a scan of the cohort, or any other CT")
         add("--point", metavar="R,A,S", help="the place in the example scan, RAS mm")
         add("--box", metavar="R,A,S,R,A,S", help="two corners of a box in the example scan, RAS mm")
-        add("--refine", type=at_least(0), default=50, metavar="N", help="best answers to make more exact (default: 50)")
-    export("--structures", metavar="A,B,...", help='structures for boxes.csv (see `anatemb structures list`), or "all"')
+        add(
+            "--refine",
+            type=at_least(0),
+            default=50,
+            metavar="N",
+            help="best answers to make more exact (default: 50)",
+        )
+    export(
+        "--structures",
+        metavar="A,B,...",
+        help='structures for boxes.csv (see `anatemb structures list`), or "all"',
+    )
 
 
 def add_step(
@@ -101,7 +119,9 @@ def add_step(
 
     help_text: text of the help; its first sentence is also the short help. shared: names of options to add ("output").
     """
-    parser = steps.add_parser(name, help=help_text[0].lower() + help_text[1:].partition(".")[0], description=help_text)
+    parser = steps.add_parser(
+        name, help=help_text[0].lower() + help_text[1:].partition(".")[0], description=help_text
+    )
     parser.add_argument("store", type=Path, metavar="STORE", help="folder of the cohort")
     console.complete(parser, run, *shared, model=False)
     return parser.add_argument
@@ -113,18 +133,32 @@ def run_run(options: argparse.Namespace) -> None:
     from ..cohort.work import Plan
     from ..scan.sources import list_sources
 
-    computing = options.model, options.device, options.workers, options.memory_bytes, options.scheduler
+    computing = (
+        options.model,
+        options.device,
+        options.workers,
+        options.memory_bytes,
+        options.scheduler,
+    )
     plan = Plan(*computing, not options.no_descriptors)
     # checked before the store is created
-    if options.folders and next(list_sources(options.folders, unreadable=lambda line: None), None) is None:
-        raise AnatomicalEmbeddingError(f"{options.folders[0]}: contains no scan; give folders of CT scans.")
+    if (
+        options.folders
+        and next(list_sources(options.folders, unreadable=lambda line: None), None) is None
+    ):
+        raise AnatomicalEmbeddingError(
+            f"{options.folders[0]}: contains no scan; give folders of CT scans."
+        )
     with Store(options.store, create=bool(options.folders)) as store:
         refused: list[str] = []
         added = store.add(options.folders, unreadable=refused.append) if options.folders else {}
         for line in refused:
             warn(line)
         if added:
-            say(f"{added['new']} new scans, {added['changed']} changed, {added['known']} unchanged", options.json)
+            say(
+                f"{added['new']} new scans, {added['changed']} changed, {added['known']} unchanged",
+                options.json,
+            )
         start = time.monotonic()
         with progress_lines("cohort", options.json) as show:
 
@@ -151,14 +185,27 @@ def run_status(options: argparse.Namespace) -> None:
 
     with Store(options.store) as store:
         faults = store.verify(options.repair) if options.verify or options.repair else []
-        settings, counts, maps = store.manifest.about, store.manifest.counts(), store.manifest.map_files()
+        settings, counts, maps = (
+            store.manifest.about,
+            store.manifest.counts(),
+            store.manifest.map_files(),
+        )
         size = sum(map_bytes for _, map_bytes in maps.values())
         rows = store.manifest.rows()
         if options.json:
             facts = {row.id: facts for row, facts in store.manifest.embedded()}
             scans = [_listed(row, facts.get(row.id)) for row in rows]
-            result = {"total": sum(counts.values()), "counts": counts, "bytes": size, "model": settings.get("model")}
-            fault_result = {"faults": [vars(fault) for fault in faults]} if options.verify or options.repair else {}
+            result = {
+                "total": sum(counts.values()),
+                "counts": counts,
+                "bytes": size,
+                "model": settings.get("model"),
+            }
+            fault_result = (
+                {"faults": [vars(fault) for fault in faults]}
+                if options.verify or options.repair
+                else {}
+            )
             print_json({"store": str(store.folder), **result, **fault_result, "scans": scans})
     if not options.json:
         say(f"{options.store}: {_in_words(counts)}")
@@ -168,11 +215,15 @@ def run_status(options: argparse.Namespace) -> None:
             )
         reasons = [row for row in rows if row.state not in (EMBEDDED, WAITING)]
         for row in reasons[:_SHOWN_SCANS]:
-            say(f"{row.state}: {row.reason if row.scan in row.reason else f'{row.scan}: {row.reason}'}")
+            say(
+                f"{row.state}: {row.reason if row.scan in row.reason else f'{row.scan}: {row.reason}'}"
+            )
         if len(reasons) > _SHOWN_SCANS:
             say(f"... and {len(reasons) - _SHOWN_SCANS} more; --json lists all")
         for fault in faults:
-            say(f"{fault.problem}{'; the next run embeds the scan again' if options.repair else ''}")
+            say(
+                f"{fault.problem}{'; the next run embeds the scan again' if options.repair else ''}"
+            )
     if faults and not options.repair:
         raise AnatomicalEmbeddingError(
             f"{options.store}: {len(faults)} maps are missing or damaged; run `anatemb cohort status` with --repair, "
@@ -181,7 +232,9 @@ def run_status(options: argparse.Namespace) -> None:
 
 
 def _listed(row: Any, facts: dict[str, Any] | None) -> dict[str, Any]:
-    facts_shown = {name: facts[name] for name in ("held", "low_mm", "high_mm", "misfit_mm")} if facts else {}
+    facts_shown = (
+        {name: facts[name] for name in ("held", "low_mm", "high_mm", "misfit_mm")} if facts else {}
+    )
     return {
         "scan": row.scan,
         "state": row.state,
@@ -226,13 +279,19 @@ def run_find(options: argparse.Namespace) -> None:
         written = [options.output / "places.csv"]
         console.write_table(written[0], COLUMNS, [_row(answer, "") for answer in answers])
     if options.json:
-        print_json({"places": [dict(zip(COLUMNS, _row(answer, None), strict=True)) for answer in answers]})
+        print_json(
+            {"places": [dict(zip(COLUMNS, _row(answer, None), strict=True)) for answer in answers]}
+        )
         return
     with_place = [answer for answer in answers if answer.point_ras is not None]
     for answer in with_place[:_SHOWN_PLACES]:
         r, a, s = answer.point_ras
         say(f"{answer.row.scan}: {answer.text}, at {r:.1f}, {a:.1f}, {s:.1f}")
-    more = f"; {len(with_place) - _SHOWN_PLACES} more in places.csv" if len(with_place) > _SHOWN_PLACES else ""
+    more = (
+        f"; {len(with_place) - _SHOWN_PLACES} more in places.csv"
+        if len(with_place) > _SHOWN_PLACES
+        else ""
+    )
     say(f"found in {len(with_place)} of {len(answers)} scans{more}")
     console.say_written(written)
 
@@ -268,7 +327,9 @@ def find(search: Search, mention: Mention | None, options: argparse.Namespace) -
         template, volume = _template(search, options)
         if options.box:
             corners = parse_point(options.box, 6).reshape(2, 3)
-            return search.box(make_example(template, np.sort(corners, axis=0)), options.refine, step)
+            return search.box(
+                make_example(template, np.sort(corners, axis=0)), options.refine, step
+            )
         from ..matching.query import read_query
 
         point = parse_point(options.point)
@@ -279,7 +340,9 @@ def find(search: Search, mention: Mention | None, options: argparse.Namespace) -
         from ..relations.one_patient import MappedScan
 
         cache = MapCache(default_folder())
-        return search.registered(answers, MappedScan(volume, template), point, cache, options.refine)
+        return search.registered(
+            answers, MappedScan(volume, template), point, cache, options.refine
+        )
 
 
 def _template(search: Search, options: argparse.Namespace) -> tuple[EmbeddingMap, Volume | None]:
@@ -293,12 +356,18 @@ def _template(search: Search, options: argparse.Namespace) -> tuple[EmbeddingMap
         rows = []
     if len(rows) > 1:
         names = ", ".join(row.scan for row in rows[:4])
-        raise AnatomicalEmbeddingError(f"--like {options.like}: names {len(rows)} scans ({names}); name one scan.")
+        raise AnatomicalEmbeddingError(
+            f"--like {options.like}: names {len(rows)} scans ({names}); name one scan."
+        )
     if rows and rows[0].scan_hash in search.index.scans:
         embedded = search.index.scans[rows[0].scan_hash][0]  # duplicate scans share one map
-        return search.map_of(embedded), search.read_volume(embedded) if embedded.source.patient_id else None
+        return search.map_of(embedded), search.read_volume(
+            embedded
+        ) if embedded.source.patient_id else None
     if not Path(options.like).exists():
-        raise AnatomicalEmbeddingError(f"{options.like}: is neither a scan of this cohort nor a file; check the path.")
+        raise AnatomicalEmbeddingError(
+            f"{options.like}: is neither a scan of this cohort nor a file; check the path."
+        )
     from ..scan.volume import Volume
 
     volume = Volume.read(options.like)
@@ -306,7 +375,9 @@ def _template(search: Search, options: argparse.Namespace) -> tuple[EmbeddingMap
 
 
 def _row(answer: Found, empty: Any) -> list[Any]:
-    point = [empty] * 3 if answer.point_ras is None else [round(float(x), 2) for x in answer.point_ras]
+    point = (
+        [empty] * 3 if answer.point_ras is None else [round(float(x), 2) for x in answer.point_ras]
+    )
     chance = empty if answer.probability is None else round(answer.probability, 3)
     error = empty if answer.expected_error_mm is None else round(answer.expected_error_mm, 1)
     return [answer.row.scan, answer.status, chance, error, *point]
@@ -320,7 +391,9 @@ def run_export(options: argparse.Namespace) -> None:
     console.check_folder(options.output)
     with Store(options.store) as store:
         search = Search(store)
-        answers = find(search, check_place(options), options) if options.words or options.like else None
+        answers = (
+            find(search, check_place(options), options) if options.words or options.like else None
+        )
         console.make_folder(options.output)
         written = [_write_scans(store, options.output)]
         if options.structures:
@@ -332,7 +405,9 @@ def run_export(options: argparse.Namespace) -> None:
             with console.progress_bar("pictures", options.json) as progress:
                 title = options.words or f"Place as in {options.like}"
                 gallery = options.output / "gallery.html"
-                written.append(write_gallery(gallery, title, answers, facts, lambda share: progress(share, "")))
+                written.append(
+                    write_gallery(gallery, title, answers, facts, lambda share: progress(share, ""))
+                )
     if options.json:
         print_json({"files": list(map(str, written))})
     console.say_written(written, options.json)
@@ -371,5 +446,7 @@ def _write_boxes(store: Store, search: Search, options: argparse.Namespace) -> P
 def _open_model(store: Store) -> Model:
     model = store.manifest.about.get("model", "auto")
     return console.open_model(
-        argparse.Namespace(model=model, device="auto", threads=None, memory_bytes=None, no_cache=False)
+        argparse.Namespace(
+            model=model, device="auto", threads=None, memory_bytes=None, no_cache=False
+        )
     )

@@ -37,13 +37,25 @@ WEIGHTS_HELP = "name or file of the weights (default: auto, the best shipped wei
 DICOM_HELP = "also write the result of each scan as a DICOM object, for scans that are DICOM series"
 STORE_HELP = "also send the DICOM objects to this DICOMweb server, such as https://server/dicom-web"
 _SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
-    "output": (("-o", "--output"), {"type": Path, "required": True, "metavar": "DIR", "help": "folder for results"}),
-    "report": (("--no-report",), {"action": "store_true", "help": "do not write pages with pictures"}),
+    "output": (
+        ("-o", "--output"),
+        {"type": Path, "required": True, "metavar": "DIR", "help": "folder for results"},
+    ),
+    "report": (
+        ("--no-report",),
+        {"action": "store_true", "help": "do not write pages with pictures"},
+    ),
     "dicom": (("--dicom",), {"action": "store_true", "help": DICOM_HELP}),
     "store": (("--store",), {"metavar": "URL", "dest": "store_url", "help": STORE_HELP}),
     "effort": (("--effort",), {"choices": EFFORTS, "default": "standard", "help": EFFORT_HELP}),
-    "series": (("--series",), {"action": "append", "default": [], "metavar": "UID", "help": SERIES_HELP}),
-    "json": (("--json",), {"action": "store_true", "help": "print the result as JSON, for other programs"}),
+    "series": (
+        ("--series",),
+        {"action": "append", "default": [], "metavar": "UID", "help": SERIES_HELP},
+    ),
+    "json": (
+        ("--json",),
+        {"action": "store_true", "help": "print the result as JSON, for other programs"},
+    ),
 }
 
 
@@ -90,7 +102,12 @@ def add_workers(parser: argparse._ActionsContainer, default: int) -> None:
     add("--workers", type=at_least(0), default=default, metavar="N", help=help_text)
     help_text = "worker's memory (default: free memory / workers)"
     add("--memory-mb", dest="memory_bytes", type=megabytes, default=0, metavar="MB", help=help_text)
-    add("--scheduler", default="", metavar="ADDRESS", help="address of a Dask scheduler, such as tcp://host:8786")
+    add(
+        "--scheduler",
+        default="",
+        metavar="ADDRESS",
+        help="address of a Dask scheduler, such as tcp://host:8786",
+    )
     add("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
     add("--device", default="auto", help="auto, cpu or cuda (default: auto)")
 
@@ -145,21 +162,27 @@ def stop_on_signals() -> Callable[[], bool]:
     try:
         for number in (signal.SIGINT, *ending_signals()):
             signal.signal(number, lambda *_: received.append(True))
-    except ValueError:  # only the main thread may set handlers; elsewhere the application handles signals
+    except (
+        ValueError
+    ):  # only the main thread may set handlers; elsewhere the application handles signals
         pass
     return lambda: bool(received)
 
 
 def check_folder(path: Path) -> None:
     """Raise AnatomicalEmbeddingError if results cannot be written into a folder. Does not create the folder."""
-    nearest = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
+    nearest = next(
+        folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists()
+    )
     if not nearest.is_dir():
         problem = "is a file" if path.exists() else f"{nearest} is a file"
         raise AnatomicalEmbeddingError(f"{path}: {problem}; choose another output folder.")
     try:
         TemporaryDirectory(dir=nearest).cleanup()
     except OSError:
-        raise AnatomicalEmbeddingError(f"{path}: {nearest} cannot be written; choose another output folder.") from None
+        raise AnatomicalEmbeddingError(
+            f"{path}: {nearest} cannot be written; choose another output folder."
+        ) from None
 
 
 def make_folder(path: Path) -> None:
@@ -168,7 +191,9 @@ def make_folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise AnatomicalEmbeddingError(f"{path}: cannot be created; choose another output folder.") from error
+        raise AnatomicalEmbeddingError(
+            f"{path}: cannot be created; choose another output folder."
+        ) from error
 
 
 def refuse_overwriting(inputs: Iterable[Path | None], results: Iterable[Path]) -> None:
@@ -176,7 +201,9 @@ def refuse_overwriting(inputs: Iterable[Path | None], results: Iterable[Path]) -
     existing = [path for path in results if path.exists()]
     for path in inputs:
         if path is not None and any(path.exists() and path.samefile(result) for result in existing):
-            raise AnatomicalEmbeddingError(f"{path}: would be overwritten by results; choose another output folder.")
+            raise AnatomicalEmbeddingError(
+                f"{path}: would be overwritten by results; choose another output folder."
+            )
 
 
 def check_report(options: argparse.Namespace) -> None:
@@ -259,7 +286,9 @@ def report_overlaps(labels: LabelMap, flat: Path, whole: Path) -> None:
     """
     pairs = ", ".join(f"{first} and {second}" for first, second, _ml in labels.overlaps())
     if pairs:
-        warn(f"{flat}: where structures overlap, it has the smaller one ({pairs}); in {whole} all are whole.")
+        warn(
+            f"{flat}: where structures overlap, it has the smaller one ({pairs}); in {whole} all are whole."
+        )
 
 
 def names_in(text: str | None) -> list[str]:
@@ -267,7 +296,9 @@ def names_in(text: str | None) -> list[str]:
     return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
-def number(convert: Callable[[str], _N], fits: Callable[[_N], bool], kind: str) -> Callable[[str], _N]:
+def number(
+    convert: Callable[[str], _N], fits: Callable[[_N], bool], kind: str
+) -> Callable[[str], _N]:
     """Return an argparse type that converts a text to a number.
 
     Args:
@@ -287,11 +318,15 @@ def number(convert: Callable[[str], _N], fits: Callable[[_N], bool], kind: str) 
 
 def at_least(least: int) -> Callable[[str], int]:
     """Return an argparse type for a whole number from `least` to 2^63 - 1, the largest seed that torch accepts."""
-    return number(int, lambda n: least <= n < 2**63, f"a whole number of {least} or more, or is too large")
+    return number(
+        int, lambda n: least <= n < 2**63, f"a whole number of {least} or more, or is too large"
+    )
 
 
 not_negative = number(float, lambda value: 0 <= value < math.inf, "a number of 0 or more")
-megabytes = number(lambda text: int(float(text) * 2**20), lambda n: n >= 0, "a number of megabytes")  # -> bytes
+megabytes = number(
+    lambda text: int(float(text) * 2**20), lambda n: n >= 0, "a number of megabytes"
+)  # -> bytes
 
 
 @contextmanager
@@ -302,7 +337,12 @@ def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCallback]:
         return
     from tqdm import tqdm
 
-    with tqdm(total=100, desc=label, leave=False, bar_format="{desc}: {percentage:3.0f}% |{bar}| {postfix}") as bar:
+    with tqdm(
+        total=100,
+        desc=label,
+        leave=False,
+        bar_format="{desc}: {percentage:3.0f}% |{bar}| {postfix}",
+    ) as bar:
 
         def show(share: float, step: str) -> None:
             bar.set_postfix_str(step, refresh=False)
@@ -312,7 +352,9 @@ def progress_bar(label: str, quiet: bool = False) -> Iterator[ProgressCallback]:
 
 
 @contextmanager
-def progress_lines(name: str, quiet: bool, finished: int = 0, total: int = 1) -> Iterator[ProgressCallback]:
+def progress_lines(
+    name: str, quiet: bool, finished: int = 0, total: int = 1
+) -> Iterator[ProgressCallback]:
     """Yield a progress callback for one scan.
 
     On a terminal, the callback draws a bar. Otherwise, even with --json, it prints a line every few seconds:
@@ -388,7 +430,10 @@ def print_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> None
 
 def as_records(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[dict[str, object]]:
     """Return the rows of a table as dictionaries for JSON; empty cells become None."""
-    return [{name: None if cell == "" else cell for name, cell in zip(columns, row, strict=True)} for row in rows]
+    return [
+        {name: None if cell == "" else cell for name, cell in zip(columns, row, strict=True)}
+        for row in rows
+    ]
 
 
 def write_table(path: Path, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -21,7 +21,16 @@ from .scans import Scans
 if TYPE_CHECKING:
     from ..dicom.source import SourceSeries
 
-COLUMNS = ("scan", "crop", "structures", "voxels_i", "voxels_j", "voxels_k", "volume_ratio", "missing")
+COLUMNS = (
+    "scan",
+    "crop",
+    "structures",
+    "voxels_i",
+    "voxels_j",
+    "voxels_k",
+    "volume_ratio",
+    "missing",
+)
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -36,9 +45,24 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add_box_options(parser, "all of --examples or --library; needed without these options")
     add = parser.add_argument
-    add("--separate", action="store_true", help="write one crop for each structure, not one crop around all structures")
-    add("--margin-mm", type=console.not_negative, default=0.0, metavar="MM", help="mm to add on every side of a box")
-    add("--spacing", type=_spacing, metavar="X,Y,Z", help="resample to this voxel size, mm; -1000 HU outside the scan")
+    add(
+        "--separate",
+        action="store_true",
+        help="write one crop for each structure, not one crop around all structures",
+    )
+    add(
+        "--margin-mm",
+        type=console.not_negative,
+        default=0.0,
+        metavar="MM",
+        help="mm to add on every side of a box",
+    )
+    add(
+        "--spacing",
+        type=_spacing,
+        metavar="X,Y,Z",
+        help="resample to this voxel size, mm; -1000 HU outside the scan",
+    )
     result = (
         "do the reverse: resample label maps that another program made from crops to the voxels of the whole SCAN. "
         "RESULT is one label map, or a folder of label maps whose names start with the name of their scan"
@@ -55,10 +79,14 @@ def run(options: argparse.Namespace) -> None:
         _paste(options)
         return
     if options.structures is None and options.examples is None and options.library is None:
-        raise AnatomicalEmbeddingError("no structure was named; add --structures, such as --structures liver,spleen.")
+        raise AnatomicalEmbeddingError(
+            "no structure was named; add --structures, such as --structures liver,spleen."
+        )
     console.check_folder(options.output)
     scans, model = Scans(options), console.open_model(options)
-    finder = open_finder(model, options.recall, options.structures, options.library, options.examples)
+    finder = open_finder(
+        model, options.recall, options.structures, options.library, options.examples
+    )
     console.make_folder(options.output)
     inputs = [*scans.paths, *(options.examples.iterdir() if options.examples else ())]
     rows: list[list[Any]] = []
@@ -69,9 +97,15 @@ def run(options: argparse.Namespace) -> None:
             structures = finder.find(embedding)
             boxes = {n: box.box_ras for n, box in structures.items() if box.box_ras is not None}
             if not boxes:
-                raise AnatomicalEmbeddingError(f"{path}: shows none of the chosen structures; choose other structures.")
+                raise AnatomicalEmbeddingError(
+                    f"{path}: shows none of the chosen structures; choose other structures."
+                )
             missing = " ".join(n for n in structures if n not in boxes)
-            groups = {f"{name}_{n}": [n] for n in boxes} if options.separate else {f"{name}_crop": list(boxes)}
+            groups = (
+                {f"{name}_{n}": [n] for n in boxes}
+                if options.separate
+                else {f"{name}_crop": list(boxes)}
+            )
             cropped: dict[str, np.ndarray] = {}
             for crop_name, members in groups.items():
                 box = grown(enclosing([boxes[n] for n in members]), np.full(6, options.margin_mm))
@@ -100,15 +134,21 @@ def _paste(options: argparse.Namespace) -> None:
 
     source = options.paste_back
     if not source.exists():
-        raise AnatomicalEmbeddingError(f"{source}: no such file or folder; check the path after --paste-back.")
-    results = [p for p in sorted(source.iterdir()) if image_suffix(p)] if source.is_dir() else [source]
+        raise AnatomicalEmbeddingError(
+            f"{source}: no such file or folder; check the path after --paste-back."
+        )
+    results = (
+        [p for p in sorted(source.iterdir()) if image_suffix(p)] if source.is_dir() else [source]
+    )
     console.check_folder(options.output)
     scans, written = Scans(options), []
     console.make_folder(options.output)
     for path, name, volume in scans.read():
         with scans.skipping():
             is_one = not source.is_dir() and len(scans.sources) == 1
-            scan_results = [r for r in results if is_one or _scan_of(display_name(r), scans.sources) == name]
+            scan_results = [
+                r for r in results if is_one or _scan_of(display_name(r), scans.sources) == name
+            ]
             if not scan_results:
                 raise AnatomicalEmbeddingError(
                     f"{path}: {source} has no label map of this scan; the label map's name must start with {name}_."
@@ -120,13 +160,21 @@ def _paste(options: argparse.Namespace) -> None:
                 write_image(pasted, output)
                 written.append(output)
                 if scans.series is not None:
-                    beside = result.with_name(display_name(result).removesuffix(".seg") + ".labels.json")
-                    written.append(options.output / f"{display_name(result).removesuffix('.seg')}.seg.dcm")
-                    _write_pasted(GetArrayViewFromImage(pasted), volume, beside, scans.series, written[-1])
+                    beside = result.with_name(
+                        display_name(result).removesuffix(".seg") + ".labels.json"
+                    )
+                    written.append(
+                        options.output / f"{display_name(result).removesuffix('.seg')}.seg.dcm"
+                    )
+                    _write_pasted(
+                        GetArrayViewFromImage(pasted), volume, beside, scans.series, written[-1]
+                    )
     scans.finish({}, None, written)
 
 
-def _write_pasted(labels: np.ndarray, volume: Volume, names_file: Path, series: SourceSeries, path: Path) -> None:
+def _write_pasted(
+    labels: np.ndarray, volume: Volume, names_file: Path, series: SourceSeries, path: Path
+) -> None:
     """Write labels (k, j, i) as a DICOM SEG. If `names_file` does not exist, the names are "label 1", "label 2" ..."""
     from ..dicom.segmentations import write_label_seg
     from ..scan.label_map import LabelMap
@@ -135,14 +183,20 @@ def _write_pasted(labels: np.ndarray, volume: Volume, names_file: Path, series: 
     texts = read_texts(names_file) if names_file.exists() else {}
     canonical_names(texts, names_file)  # refuses a name that two labels have
     values = np.unique(labels[labels > 0])
-    names = {texts.get(int(value), f"label {value:g}"): n for n, value in enumerate(values, start=1)}
+    names = {
+        texts.get(int(value), f"label {value:g}"): n for n, value in enumerate(values, start=1)
+    }
     numbers = np.searchsorted(values, labels, "right")
     write_label_seg(LabelMap(numbers, volume.ijk_to_ras, names or {"label": 1}), series, path)
 
 
 def _scan_of(result: str, names: Iterable[str]) -> str | None:
     """Return the longest of the scan names `names` with which the file name `result` begins; None if there is none."""
-    return max((n for n in names if f"{_file_name(result)}_".startswith(f"{_file_name(n)}_")), key=len, default=None)
+    return max(
+        (n for n in names if f"{_file_name(result)}_".startswith(f"{_file_name(n)}_")),
+        key=len,
+        default=None,
+    )
 
 
 def _file_name(name: str) -> str:
@@ -160,7 +214,11 @@ def _write_crop(
     from ..scan.cropping import crop_resampled, crop_voxels
 
     clipped = np.clip(box, *volume.bounds_ras)
-    crop = crop_voxels(volume, clipped) if spacing is None else crop_resampled(volume, clipped, spacing)
+    crop = (
+        crop_voxels(volume, clipped)
+        if spacing is None
+        else crop_resampled(volume, clipped, spacing)
+    )
     crop.write(output)
     scan_mm3, crop_mm3 = (np.prod(scan.shape) * np.prod(scan.spacing) for scan in (volume, crop))
     return crop, [*crop.shape[::-1], round(float(scan_mm3 / crop_mm3), 2)]

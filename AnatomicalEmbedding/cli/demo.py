@@ -14,7 +14,10 @@ SPACING_MM = (2.0, 2.0, 3.0)
 TEMPLATE_MM = (120.0, 600.0)  # from the sacrum to the neck
 _POINTS = "template.mrk.json"
 _RESULTS = ("template.nii.gz", "target.nii.gz", "target.mrk.json", "matches.csv", "report.html")
-TARGET_MM = (190.0, 600.0)  # from above the iliac crests to the neck, so that the point on a crest is absent
+TARGET_MM = (
+    190.0,
+    600.0,
+)  # from above the iliac crests to the neck, so that the point on a crest is absent
 POINT_NAMES = (
     *("carina", "aortic_arch_top", "heart_apex"),
     *("liver_dome", "kidney_left_centre", "kidney_right_centre", "spleen_centre"),
@@ -30,7 +33,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "answers with the true points, which are known exactly. No data are needed.",
     )
     help_text = "folder for results (default: demo-output)"
-    parser.add_argument("-o", "--output", type=Path, default=Path("demo-output"), metavar="DIR", help=help_text)
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("demo-output"), metavar="DIR", help=help_text
+    )
     complete(parser, run)
 
 
@@ -67,20 +72,37 @@ def run(options: argparse.Namespace) -> None:
     places = matches.points_ras.round(1).tolist()
     status = ("",) * len(names) if matches.status is None else matches.status
     answers = [
-        {"label": label, "found_ras": place, "status": str(s) or None, "error_mm": e if is_present else None}
-        for label, place, s, e, is_present in zip(names, places, status, errors.round(1).tolist(), present, strict=True)
+        {
+            "label": label,
+            "found_ras": place,
+            "status": str(s) or None,
+            "error_mm": e if is_present else None,
+        }
+        for label, place, s, e, is_present in zip(
+            names, places, status, errors.round(1).tolist(), present, strict=True
+        )
     ]
     if options.json:
-        print_json({"points": answers, "median_error_mm": round(median, 2), "files": list(map(str, written))})
+        print_json(
+            {
+                "points": answers,
+                "median_error_mm": round(median, 2),
+                "files": list(map(str, written)),
+            }
+        )
         return
     rows = [
         [label, *p, s or "", f"{e:.1f}" if e is not None else "not there"]
         for label, p, s, e in map(dict.values, answers)
     ]
     print_table(["point", "found R", "A", "S", "status", "error mm"], rows)
-    say(f"\nmedian error {median:.1f} mm over {present.sum()} points, compared with the known true places")
+    say(
+        f"\nmedian error {median:.1f} mm over {present.sum()} points, compared with the known true places"
+    )
     say(f"open {written[-1]}")
-    say(f"scans and points to open in Slicer: {options.output}/template.nii.gz, target.nii.gz, *.mrk.json")
+    say(
+        f"scans and points to open in Slicer: {options.output}/template.nii.gz, target.nii.gz, *.mrk.json"
+    )
 
 
 def _check_folder(folder: Path) -> None:

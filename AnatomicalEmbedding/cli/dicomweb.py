@@ -9,7 +9,19 @@ from ..errors import AnatomicalEmbeddingError
 from . import console
 from .scans import Scans
 
-COLUMNS = ("date", "place", "status", "probability", "r", "a", "s", "slice", "image_uid", "series_uid", "study_uid")
+COLUMNS = (
+    "date",
+    "place",
+    "status",
+    "probability",
+    "r",
+    "a",
+    "s",
+    "slice",
+    "image_uid",
+    "series_uid",
+    "study_uid",
+)
 _URL_HELP = "address of the DICOMweb server, such as https://server/dicom-web"
 
 
@@ -27,7 +39,13 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     console.complete(priors, run_priors)
     store = commands.add_parser("store", help="send DICOM files to a DICOMweb server")
     store.add_argument("url", metavar="URL", help=_URL_HELP)
-    store.add_argument("files", type=Path, nargs="+", metavar="FILE", help="DICOM files, such as results of --dicom")
+    store.add_argument(
+        "files",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="DICOM files, such as results of --dicom",
+    )
     console.complete(store, run_store, model=False, json=False)
 
 
@@ -42,7 +60,9 @@ def run_priors(options: argparse.Namespace) -> None:
     server = Server(options.url)
     listed = server.series_of_patient(options.patient)
     if not listed:
-        raise AnatomicalEmbeddingError(f"{server.url}: has no CT of this patient; check the Patient ID.")
+        raise AnatomicalEmbeddingError(
+            f"{server.url}: has no CT of this patient; check the Patient ID."
+        )
     model = console.open_model(options)
     atlas = shipped_atlas(model.weights_hash, model.path)
     folder, rows = console.download_folder(), []
@@ -62,7 +82,9 @@ def run_priors(options: argparse.Namespace) -> None:
                 facts = [header.StudyDate, place.name, place.status, round(place.probability, 3)]
                 rows.append([*facts, *where, header.SeriesInstanceUID, header.StudyInstanceUID])
     table = [[*row[:8], row[9]] for row in rows]
-    scans.finish({"priors": console.as_records(COLUMNS, rows)}, ((*COLUMNS[:8], COLUMNS[9]), table), [])
+    scans.finish(
+        {"priors": console.as_records(COLUMNS, rows)}, ((*COLUMNS[:8], COLUMNS[9]), table), []
+    )
 
 
 def run_store(options: argparse.Namespace) -> None:

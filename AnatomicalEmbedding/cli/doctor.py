@@ -10,11 +10,28 @@ from importlib.metadata import version
 from .. import __version__
 from ..errors import AnatomicalEmbeddingError
 from ..files import file_sha256, parse_json
-from ..installation.packages import DISTRIBUTION, NUMPY_1, Requirement, list_requirements, numpy_is_too_new
-from ..resources import default_weights, list_cards, missing_weights, resource, terms_of, weights_file
+from ..installation.packages import (
+    DISTRIBUTION,
+    NUMPY_1,
+    Requirement,
+    list_requirements,
+    numpy_is_too_new,
+)
+from ..resources import (
+    default_weights,
+    list_cards,
+    missing_weights,
+    resource,
+    terms_of,
+    weights_file,
+)
 from . import console
 
-_SEED, _SPACING_MM, _COVERAGE_MM = 71, (3.0, 3.0, 3.0), (150.0, 450.0)  # of the synthetic scan that is embedded
+_SEED, _SPACING_MM, _COVERAGE_MM = (
+    71,
+    (3.0, 3.0, 3.0),
+    (150.0, 450.0),
+)  # of the synthetic scan that is embedded
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -33,10 +50,15 @@ def run(options: argparse.Namespace) -> None:
     facts: dict[str, object] = {
         "anatemb": __version__,
         "python": f"{platform.python_version()}, {platform.system()} {platform.machine()}",
-        **{package.name: version(package.name) for package in needed if not package.extra and package.is_met},
+        **{
+            package.name: version(package.name)
+            for package in needed
+            if not package.extra and package.is_met
+        },
         **_optional_packages(needed),
         **{f"weights {name}": _weights_state(name) for name in list_cards()},
-        "orientation network": terms_of(resource("Orientation") / "ct.safetensors") or "terms are not stated",
+        "orientation network": terms_of(resource("Orientation") / "ct.safetensors")
+        or "terms are not stated",
     }
     if not problems:
         try:
@@ -67,7 +89,9 @@ def _optional_packages(needed: list[Requirement]) -> dict[str, object]:
     for package in needed:
         group = f"extra {package.extra}"
         if package.extra and not package.is_met:
-            states[group] = f'{package.name} is missing; type: pip install "{DISTRIBUTION}[{package.extra}]"'
+            states[group] = (
+                f'{package.name} is missing; type: pip install "{DISTRIBUTION}[{package.extra}]"'
+            )
         elif package.extra:
             states.setdefault(group, "installed")
     return states
@@ -78,7 +102,9 @@ def _weights_state(name: str) -> str:
     path = weights_file(name)
     if not path.is_file():
         state = missing_weights(name).removeprefix(f"{name}: ")
-    elif file_sha256(path) != parse_json(path.with_suffix(".json").read_text(encoding="utf-8")).get("sha256"):
+    elif file_sha256(path) != parse_json(path.with_suffix(".json").read_text(encoding="utf-8")).get(
+        "sha256"
+    ):
         state = "damaged: the SHA-256 is not that of the card; install the program again."
     else:
         state = "installed, default." if name == default_weights() else "installed."

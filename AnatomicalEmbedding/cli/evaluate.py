@@ -32,7 +32,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "target and compared with the true points.",
         "effort",
     )
-    landmarks.add_argument("--templates", type=Path, metavar="DIR", help="more labelled scans, used only as templates")
+    landmarks.add_argument(
+        "--templates", type=Path, metavar="DIR", help="more labelled scans, used only as templates"
+    )
     _add_kind(
         kinds,
         "confidence",
@@ -49,25 +51,41 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "patients. Measures the overlap with the true box (IoU), the recall, and the volume of the scan divided by the "
         "volume of the box (VR).",
     )
-    boxes.add_argument("--templates", type=Path, metavar="DIR", help="more labelled scans, used for examples only")
-    boxes.add_argument("--shots", type=at_least(1), default=5, metavar="N", help="examples per structure (default: 5)")
-    boxes.add_argument("--library", action="store_true", help="use the shipped library instead of examples")
+    boxes.add_argument(
+        "--templates", type=Path, metavar="DIR", help="more labelled scans, used for examples only"
+    )
+    boxes.add_argument(
+        "--shots",
+        type=at_least(1),
+        default=5,
+        metavar="N",
+        help="examples per structure (default: 5)",
+    )
+    boxes.add_argument(
+        "--library", action="store_true", help="use the shipped library instead of examples"
+    )
 
 
 def _add_kind(
     kinds: Any, name: str, run: Callable[[argparse.Namespace], None], description: str, *shared: str
 ) -> argparse.ArgumentParser:
     parser = kinds.add_parser(
-        name, help=description[0].lower() + description[1:].partition(":")[0], description=description
+        name,
+        help=description[0].lower() + description[1:].partition(":")[0],
+        description=description,
     )
     parser.add_argument("folder", type=Path, metavar="DIR", help="labelled scans")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also write the result as .json or .md")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="also write the result as .json or .md"
+    )
     complete(parser, run, *shared)
     return parser
 
 
 def run_landmarks(
-    options: argparse.Namespace, peers: Mapping[str, Matcher] | None = None, notes: Sequence[str] = ()
+    options: argparse.Namespace,
+    peers: Mapping[str, Matcher] | None = None,
+    notes: Sequence[str] = (),
 ) -> None:
     """Measure landmark errors of the weights.
 
@@ -111,7 +129,9 @@ def run_boxes(options: argparse.Namespace, peers: PeerBoxes | None = None) -> No
     from ..structures.labelled_scans import load_cases
 
     if options.library and (peers or options.templates):
-        raise AnatomicalEmbeddingError("--library and --templates cannot be used together; leave out one of the two.")
+        raise AnatomicalEmbeddingError(
+            "--library and --templates cannot be used together; leave out one of the two."
+        )
     model = open_model(options)
     library = open_library(model.weights_hash, model.name, weights=model.path)
     cases = list(labelled_boxes(load_cases(options.folder)))
@@ -129,5 +149,8 @@ def finish(result: Any, options: argparse.Namespace) -> None:
     """Print a result. If the option -o names a file, also write the result to this file."""
     print(result.to_json() if options.json else result.table())
     if options.output is not None:
-        write_text(options.output, result.markdown() if options.output.suffix == ".md" else result.to_json())
+        write_text(
+            options.output,
+            result.markdown() if options.output.suffix == ".md" else result.to_json(),
+        )
         say(f"wrote {options.output}", options.json)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 COLUMNS = ("words", "scan", "place", "status", "probability", "r", "a", "s", "remark")
 NOT_UNDERSTOOD = "not understood"  # status of a part of the words in which no known place was found
-_MOST_CHARACTERS = 60  # characters; in the table on the terminal, a longer text is shortened to this length
+# characters; in the table on the terminal, a longer text is shortened to this length
+_MOST_CHARACTERS = 60
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -32,7 +33,9 @@ def _add_find(commands: argparse._SubParsersAction) -> None:
         "NAME.places.html (a page on which the region of each place is shaded). If a scan does not show a place, this "
         'place has the status "outside" in this scan. With --dicom, NAME.sr.dcm is a DICOM report of the places.',
     )
-    parser.add_argument("words", metavar="WORDS", nargs="?", help="name of a place; leave it out with --report")
+    parser.add_argument(
+        "words", metavar="WORDS", nargs="?", help="name of a place; leave it out with --report"
+    )
     parser.add_argument("scans", nargs="*", metavar="SCAN", help=console.SCANS_HELP)
     help_text = "report, a text file or DICOM SR; find the places that its sentences name"
     parser.add_argument("--report", type=Path, metavar="FILE", help=help_text)
@@ -56,9 +59,13 @@ def run_find(options: argparse.Namespace) -> None:
         mentions, missed = _mentions_in_words(options.words or "")
     else:
         mentions = _mentions_in_report(options.report)
-        options.scans[:0] = [options.words] if options.words is not None else []  # with a report, the first is a scan
+        options.scans[:0] = (
+            [options.words] if options.words is not None else []
+        )  # with a report, the first is a scan
     if not options.scans:
-        raise AnatomicalEmbeddingError("no scan was given; write the words in quotes, then the scans.")
+        raise AnatomicalEmbeddingError(
+            "no scan was given; write the words in quotes, then the scans."
+        )
     console.check_report(options)
     console.check_folder(options.output)
     model = console.open_model(options)
@@ -78,13 +85,22 @@ def run_find(options: argparse.Namespace) -> None:
         rows += new_rows
         answers += console.as_records(COLUMNS, new_rows)
         for record, (_, p) in zip(answers[-len(new_rows) :], places, strict=False):
-            record |= {"title": p.title, "side": p.side or None, "negated": p.negated, "levels": p.levels or None}
+            record |= {
+                "title": p.title,
+                "side": p.side or None,
+                "negated": p.negated,
+                "levels": p.levels or None,
+            }
         points = points_of(places)
         written.append(options.output / f"{name}.places.mrk.json")
         write_markups(written[-1], points)
         written += scans.write_points_report(name, points)
         if not options.no_report:
-            written.append(write_places_report(options.output / f"{name}.places.html", volume, name, places, missed))
+            written.append(
+                write_places_report(
+                    options.output / f"{name}.places.html", volume, name, places, missed
+                )
+            )
     written += scans.write_table("places", COLUMNS, rows)
     table = [[str(row[0])[:_MOST_CHARACTERS], scans.names[str(row[1])], *row[2:]] for row in rows]
     scans.finish({"places": answers}, (COLUMNS, table), written)
@@ -116,8 +132,18 @@ def _mentions_in_words(words: str) -> tuple[list[tuple[str, Mention]], list[str]
 
 
 def _row(words: str, path: str, place: Place) -> list[object]:
-    point = ["", "", ""] if place.point_ras is None else [round(float(x), 2) for x in place.point_ras]
-    return [words, path, place.name, place.status, round(place.probability, 3), *point, place.remark]
+    point = (
+        ["", "", ""] if place.point_ras is None else [round(float(x), 2) for x in place.point_ras]
+    )
+    return [
+        words,
+        path,
+        place.name,
+        place.status,
+        round(place.probability, 3),
+        *point,
+        place.remark,
+    ]
 
 
 def _missed_row(part: str, path: str) -> list[object]:
@@ -139,7 +165,12 @@ def run_name(options: argparse.Namespace) -> None:
     if options.json:
         console.print_json([vars(structure) for structure in structures])
     elif structures:
-        rows = ((structure.title, structure.name, f"{structure.probability:.0%}") for structure in structures)
+        rows = (
+            (structure.title, structure.name, f"{structure.probability:.0%}")
+            for structure in structures
+        )
         console.print_table(["place", "name", "probability"], rows)
     else:
-        console.say("No named structure lies at this point. It is outside the body, or in the tissue between organs.")
+        console.say(
+            "No named structure lies at this point. It is outside the body, or in the tissue between organs."
+        )

@@ -31,7 +31,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "open the record in 3D Slicer (module Lesion Follow-up). All coordinates are RAS mm.",
     )
     add = parser.add_argument
-    add("prior", type=Path, metavar="PRIOR", help="CT file or DICOM folder in which the lesions were marked")
+    add(
+        "prior",
+        type=Path,
+        metavar="PRIOR",
+        help="CT file or DICOM folder in which the lesions were marked",
+    )
     add(
         "lesions",
         type=Path,
@@ -39,8 +44,19 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="lesions in PRIOR: a .mrk.json file with points, or with lines along the long axes; a .csv file with the "
         "columns label,r,a,s; or a DICOM SR with 3-D places",
     )
-    add("current", type=Path, nargs="+", metavar="CURRENT", help="other scans of the patient, earlier or later")
-    add("--record", type=Path, metavar="FILE", help="record (.followup.json) to continue; a person's entries are kept")
+    add(
+        "current",
+        type=Path,
+        nargs="+",
+        metavar="CURRENT",
+        help="other scans of the patient, earlier or later",
+    )
+    add(
+        "--record",
+        type=Path,
+        metavar="FILE",
+        help="record (.followup.json) to continue; a person's entries are kept",
+    )
     add(
         "--date",
         action="append",
@@ -68,7 +84,9 @@ def run(options: argparse.Namespace) -> None:
     dates = _dates(options.date, len(paths))
     console.refuse_overwriting([options.lesions], [options.output / f"{_NAME}.csv"])
     kept_path = options.output / f"{_NAME}{SUFFIX}"
-    if kept_path.exists() and (options.record is None or options.record.resolve() != kept_path.resolve()):
+    if kept_path.exists() and (
+        options.record is None or options.record.resolve() != kept_path.resolve()
+    ):
         raise AnatomicalEmbeddingError(
             f"{kept_path}: this record would be overwritten; to continue the record, add --record {kept_path}; to "
             "start a new record, choose another output folder."
@@ -77,15 +95,22 @@ def run(options: argparse.Namespace) -> None:
     record = read_record(options.record) if options.record is not None else FollowUp()
     console.check_report(options)
     chosen = [console.chosen_series(path, options.series) for path in paths]
-    scans = [console.noted(Volume.read(path, uid), str(path)) for path, uid in zip(paths, chosen, strict=True)]
+    scans = [
+        console.noted(Volume.read(path, uid), str(path))
+        for path, uid in zip(paths, chosen, strict=True)
+    ]
     scan_studies = list(map(_describe, paths, chosen, scans, dates))
-    studies, notes = recognize(record.studies, scan_studies, list(map(str, paths)), by_hand=bool(options.date))
+    studies, notes = recognize(
+        record.studies, scan_studies, list(map(str, paths)), by_hand=bool(options.date)
+    )
     ordered, undated = in_order(record.studies, studies)
     prior, *current_keys = (study.key for study in studies)
     volumes = dict(zip((prior, *current_keys), scans, strict=True))
     path_texts = dict(zip((prior, *current_keys), map(str, paths), strict=True))
     names = [f"lesion {number + 1}" for number in range(len(lesions))]
-    console.check_inside(volumes[prior], options.prior, names, np.array([lesion.point_ras for lesion in lesions]))
+    console.check_inside(
+        volumes[prior], options.prior, names, np.array([lesion.point_ras for lesion in lesions])
+    )
     marked, left_out = mark_lesions(record.with_studies(ordered), prior, lesions)
     console.make_folder(options.output)
     patients = tuple(dict.fromkeys(scan.patient_id for scan in scans if scan.patient_id))
@@ -111,7 +136,11 @@ def run(options: argparse.Namespace) -> None:
     notes += refused
     kinds = {CSV, RECORD, *([] if options.no_report else [HTML]), *([SR] if options.dicom else [])}
     folders = [path if path.is_dir() else path.parent for path in paths]
-    slices = {study.key: folder for study, folder in zip(studies, folders, strict=True) if study.series_uid}
+    slices = {
+        study.key: folder
+        for study, folder in zip(studies, folders, strict=True)
+        if study.series_uid
+    }
     written, not_written = export(record, options.output, volumes, slices, _NAME, kinds)
     if options.dicom:
         written += _write_proposals(record, slices, options.output)
@@ -120,12 +149,16 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         notes += not_written
         files = [str(path) for path in written]
-        console.print_json({"record": to_json(record), "without_a_place": reasons, "notes": notes, "files": files})
+        console.print_json(
+            {"record": to_json(record), "without_a_place": reasons, "notes": notes, "files": files}
+        )
         return
     _print_cells(record)
     for line in (*refused, *reasons, *not_written):
         console.say(line)
-    console.say(f"{len(record.unreviewed())} places are proposals. A proposal counts only after a person confirms it.")
+    console.say(
+        f"{len(record.unreviewed())} places are proposals. A proposal counts only after a person confirms it."
+    )
     for path in written:
         console.say(f"wrote {path}")
 
@@ -138,7 +171,9 @@ def _dates(texts: Sequence[str], count: int) -> list[date | None]:
     try:
         return [date.fromisoformat(text) for text in texts] or [None] * count
     except ValueError as error:
-        raise AnatomicalEmbeddingError(f"--date: a date is wrong ({error}); write each date as YYYY-MM-DD.") from error
+        raise AnatomicalEmbeddingError(
+            f"--date: a date is wrong ({error}); write each date as YYYY-MM-DD."
+        ) from error
 
 
 def _describe(path: Path, series: str | None, volume: Volume, day: date | None) -> Study:
@@ -153,7 +188,9 @@ def _describe(path: Path, series: str | None, volume: Volume, day: date | None) 
     series_facts = describe_series(path, series)
     day = day or date_of(series_facts.date)
     name = series_facts.description or volume.name
-    return Study(series_facts.uid or volume_hash(volume), name, day, series_facts.study_uid, series_facts.uid)
+    return Study(
+        series_facts.uid or volume_hash(volume), name, day, series_facts.study_uid, series_facts.uid
+    )
 
 
 def _write_proposals(record: FollowUp, slices: Mapping[str, Path], folder: Path) -> list[Path]:
@@ -170,9 +207,13 @@ def _write_proposals(record: FollowUp, slices: Mapping[str, Path], folder: Path)
     written = []
     for key, name in sr_names(record, _NAME).items():
         proposals = [
-            (lesion_item, lesion_item.findings[key]) for lesion_item, study in record.unreviewed() if study.key == key
+            (lesion_item, lesion_item.findings[key])
+            for lesion_item, study in record.unreviewed()
+            if study.key == key
         ]
-        proposals = [(lesion, finding) for lesion, finding in proposals if finding.point_ras is not None]
+        proposals = [
+            (lesion, finding) for lesion, finding in proposals if finding.point_ras is not None
+        ]
         if key in slices and proposals:
             descriptions = (STATE_CODES[PROPOSED][2],) * len(proposals)
             places = np.array([finding.point_ras for _, finding in proposals])
@@ -181,7 +222,13 @@ def _write_proposals(record: FollowUp, slices: Mapping[str, Path], folder: Path)
             source = read_source(study.label, slices[key], study.series_uid)
             written.append(folder / name.replace(".sr.dcm", ".proposals.dcm"))
             errors = [finding.guess.error_mm for _, finding in proposals]
-            write_points_report(points, source, written[-1], errors, [lesion.tracking_uid for lesion, _ in proposals])
+            write_points_report(
+                points,
+                source,
+                written[-1],
+                errors,
+                [lesion.tracking_uid for lesion, _ in proposals],
+            )
     return written
 
 
@@ -193,9 +240,15 @@ def _print_cells(record: FollowUp) -> None:
         finding = row.finding
         if finding is None:
             continue
-        place = ("", "", "") if finding.point_ras is None else tuple(f"{x:.1f}" for x in finding.point_ras)
+        place = (
+            ("", "", "")
+            if finding.point_ras is None
+            else tuple(f"{x:.1f}" for x in finding.point_ras)
+        )
         guess = finding.guess if finding.state == PROPOSED else None
         error = "" if guess is None or guess.error_mm is None else f"{guess.error_mm:.0f}"
         doubt = "" if guess is None else guess.doubt.partition(":")[0]
         cells.append([row.lesion.label, row.study.label, *place, row.status, error, doubt])
-    console.print_table(["lesion", "study", "R mm", "A mm", "S mm", "status", "error mm", "doubt"], cells)
+    console.print_table(
+        ["lesion", "study", "R mm", "A mm", "S mm", "status", "error mm", "doubt"], cells
+    )

@@ -25,7 +25,13 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         description="Shows facts about each file or folder. `anatemb doctor` shows facts about the installation.",
     )
     add = parser.add_argument
-    add("paths", nargs="*", type=Path, metavar="PATH", help=f"{console.SCANS_HELP}; or maps (.safetensors)")
+    add(
+        "paths",
+        nargs="*",
+        type=Path,
+        metavar="PATH",
+        help=f"{console.SCANS_HELP}; or maps (.safetensors)",
+    )
     check = "also embed each scan; show which part of the body it contains, and whether it seems mirrored or flipped"
     add("--check", action="store_true", help=check)
     add("--clear-cache", action="store_true", help="delete all maps in the cache on disk")
@@ -36,7 +42,9 @@ def run(options: argparse.Namespace) -> None:
     if options.clear_cache:
         MapCache(default_folder()).shrink(0)
     elif not options.paths:
-        raise AnatomicalEmbeddingError("info: no scan was given; give a PATH, or type anatemb doctor.")
+        raise AnatomicalEmbeddingError(
+            "info: no scan was given; give a PATH, or type anatemb doctor."
+        )
     maps = [path for path in options.paths if path.suffix == ".safetensors"]
     scans = Scans(options, [path for path in options.paths if path not in maps], options.series)
     descriptions = list(map(_describe_map, maps))
@@ -61,7 +69,9 @@ def _describe_scan(source: Source, options: argparse.Namespace) -> dict[str, obj
     facts: dict[str, object] = {"path": source.label}
     if source.series:
         series = describe_series(Path(source.path), source.series)
-        facts["series"] = f"{series.uid}  {series.modality}, {series.slices} slices, {series.description}"
+        facts["series"] = (
+            f"{series.uid}  {series.modality}, {series.slices} slices, {series.description}"
+        )
     low, high = volume.bounds_ras
     k, j, i = volume.shape
     facts |= {
@@ -70,13 +80,18 @@ def _describe_scan(source: Source, options: argparse.Namespace) -> dict[str, obj
         "axes": _axes(volume.ijk_to_ras),
         "from_ras_mm": [round(float(x), 1) for x in low],
         "to_ras_mm": [round(float(x), 1) for x in high],
-        "hu_1_50_99_percent": np.percentile(volume.voxels[::2, ::4, ::4], [1, 50, 99]).round().astype(int).tolist(),
+        "hu_1_50_99_percent": np.percentile(volume.voxels[::2, ::4, ::4], [1, 50, 99])
+        .round()
+        .astype(int)
+        .tolist(),
         "notes": list(volume.notes),
     }
     if options.check:
         with console.progress_bar(volume.name or "scan", options.json) as progress:
             embedding = console.open_model(options).embed(volume, progress)
-        facts |= _coverage_of(embedding) | {"orientation": "; ".join(embedding.faults) or "no fault found"}
+        facts |= _coverage_of(embedding) | {
+            "orientation": "; ".join(embedding.faults) or "no fault found"
+        }
     return facts
 
 
@@ -103,7 +118,10 @@ def _coverage_of(embedding: EmbeddingMap) -> dict[str, object]:
     if not embedding.provenance.metric or not len(embedding.body_index):
         return {}
     coverage = find_coverage(embedding)
-    return {"holds": coverage.text, "body_heights_mm": [round(coverage.low_mm), round(coverage.high_mm)]}
+    return {
+        "holds": coverage.text,
+        "body_heights_mm": [round(coverage.low_mm), round(coverage.high_mm)],
+    }
 
 
 def _axes(ijk_to_ras: np.ndarray) -> str:

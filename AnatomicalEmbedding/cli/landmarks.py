@@ -36,10 +36,16 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     marked = "Each scan NAME.nii.gz or DICOM folder NAME needs its points beside it: NAME.mrk.json, as 3D Slicer "
     marked += "writes it, or NAME.csv with the columns label,r,a,s. Points of one label are examples of one landmark."
 
-    make = steps.add_parser("make", help="make a set from a folder of marked scans", description=marked)
+    make = steps.add_parser(
+        "make", help="make a set from a folder of marked scans", description=marked
+    )
     make.add_argument("scans", nargs="+", metavar="FOLDER", help=console.SCANS_HELP)
-    make.add_argument("-o", "--output", type=Path, required=True, metavar="SET", help="file NAME.landmarks.json")
-    make.add_argument("--terms", default="", metavar="TEXT", help="terms under which the set may be shared")
+    make.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="SET", help="file NAME.landmarks.json"
+    )
+    make.add_argument(
+        "--terms", default="", metavar="TEXT", help="terms under which the set may be shared"
+    )
     console.complete(make, run_make, series=True)
 
     add = steps.add_parser("add", help="add marked scans to a set", description=marked)
@@ -100,7 +106,9 @@ def run_make(options: argparse.Namespace) -> None:
     from ..landmarks.landmark_set import SUFFIX, LandmarkSet
 
     if not options.output.name.endswith(SUFFIX):
-        raise AnatomicalEmbeddingError(f"{options.output}: a landmark set is a file; call it NAME{SUFFIX}.")
+        raise AnatomicalEmbeddingError(
+            f"{options.output}: a landmark set is a file; call it NAME{SUFFIX}."
+        )
     _extend(options, LandmarkSet(terms=options.terms), options.output)
 
 
@@ -122,7 +130,9 @@ def _extend(options: argparse.Namespace, landmark_set: LandmarkSet, path: Path) 
     marked = _MarkedScans(scans, model)
     result = make_landmark_set(marked, landmark_set)
     if not marked.names:
-        raise PointsError("no scan has points beside it; save the points of NAME.nii.gz as NAME.mrk.json.")
+        raise PointsError(
+            "no scan has points beside it; save the points of NAME.nii.gz as NAME.mrk.json."
+        )
     result.write(path)
     _print_check(options, result, marked.names)
     console.say(f"wrote {path}", options.json)
@@ -154,7 +164,9 @@ def run_run(options: argparse.Namespace) -> None:
         absent = None if matches.status is None else (matches.status == "absent").tolist()
         written.append(options.output / f"{name}.mrk.json")
         write_markups(written[-1], points, name, absent)
-        written += scans.write_points_report(name, points, [row["expected_error_mm"] for row in table])
+        written += scans.write_points_report(
+            name, points, [row["expected_error_mm"] for row in table]
+        )
     written += scans.write_table("landmarks", COLUMNS, rows)
     table_rows = [[scans.names[str(row[0])], *row[1:]] for row in rows]
     scans.finish({"landmarks": console.as_records(COLUMNS, rows)}, (COLUMNS, table_rows), written)
@@ -166,7 +178,9 @@ def run_check(options: argparse.Namespace) -> None:
     _print_check(options, read_landmark_set(options.set), {})
 
 
-def _print_check(options: argparse.Namespace, landmark_set: LandmarkSet, names: dict[str, str]) -> None:
+def _print_check(
+    options: argparse.Namespace, landmark_set: LandmarkSet, names: dict[str, str]
+) -> None:
     """Print how well the examples of each landmark agree. names: hash of a scan -> its name."""
     rows = []
     for landmark in landmark_set.landmarks:
@@ -186,4 +200,6 @@ def _print_check(options: argparse.Namespace, landmark_set: LandmarkSet, names: 
 
 def _open_model(options: argparse.Namespace, landmark_set: LandmarkSet) -> Model:
     """Load the weights of a landmark set, unless the user has chosen others."""
-    return console.open_model(options, landmark_set.model if options.model == "auto" and landmark_set.model else None)
+    return console.open_model(
+        options, landmark_set.model if options.model == "auto" and landmark_set.model else None
+    )

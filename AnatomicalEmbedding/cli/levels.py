@@ -45,8 +45,12 @@ def run(options: argparse.Namespace) -> None:
             rows += scan_rows
             places = console.as_records(COLUMNS, scan_rows)
             slices = console.as_records(SliceLevel._fields, levels.slices)
-            answers.append({"scan": str(path), "basis": levels.basis, "places": places, "slices": slices})
-            marks, table = (options.output / f"{name}.{end}" for end in ("levels.mrk.json", "slices.csv"))
+            answers.append(
+                {"scan": str(path), "basis": levels.basis, "places": places, "slices": slices}
+            )
+            marks, table = (
+                options.output / f"{name}.{end}" for end in ("levels.mrk.json", "slices.csv")
+            )
             write_file(marks, levels.markups())
             console.write_table(table, SliceLevel._fields, levels.slices)
             written += [marks, table, *scans.write_points_report(name, points_of(levels.named("")))]
@@ -54,5 +58,7 @@ def run(options: argparse.Namespace) -> None:
                 page = options.output / f"{name}.levels.html"
                 written.append(write_places_report(page, volume, name, levels.named(VERTEBRA)))
     written += scans.write_table("levels", COLUMNS, rows)
-    table_rows = [(scans.names[str(row[0])], *row[1:]) for row in rows if row[1].startswith(VERTEBRA)]
+    table_rows = [
+        (scans.names[str(row[0])], *row[1:]) for row in rows if row[1].startswith(VERTEBRA)
+    ]
     scans.finish({"scans": answers}, (COLUMNS, table_rows) if table_rows else None, written)

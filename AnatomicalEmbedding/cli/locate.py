@@ -43,7 +43,12 @@ def add_box_options(parser: argparse.ArgumentParser, default: str = "all") -> No
     add("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
     names = f"names of structures (see `anatemb structures list`); default: {default}"
     add("--structures", metavar="A,B,...", help=names)
-    add("--library", type=Path, metavar="FILE", help="structure library (default: the library of the weights)")
+    add(
+        "--library",
+        type=Path,
+        metavar="FILE",
+        help="structure library (default: the library of the weights)",
+    )
     examples = (
         "folder of your own examples, used instead of the library: scans NAME.nii.gz or DICOM folders NAME, each with "
         "NAME.seg.nii.gz and NAME.labels.json, with NAME.seg.dcm (DICOM SEG or RTSTRUCT), or with boxes drawn in "
@@ -55,7 +60,11 @@ def add_box_options(parser: argparse.ArgumentParser, default: str = "all") -> No
 
 
 def open_finder(
-    model: Model, recall: float, structures: str | None, library: Path | None = None, examples: Path | None = None
+    model: Model,
+    recall: float,
+    structures: str | None,
+    library: Path | None = None,
+    examples: Path | None = None,
 ) -> BoxFinder:
     """Make a BoxFinder from options.
 
@@ -76,7 +85,9 @@ def open_finder(
     model_library = open_library(model.weights_hash, model.name, library, model.path)
     if examples is None:
         return BoxFinder.by_library(model_library, names, recall)
-    return BoxFinder.by_folder(examples, model, model_library.example_margins, names, recall, console.warn)
+    return BoxFinder.by_folder(
+        examples, model, model_library.example_margins, names, recall, console.warn
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -87,37 +98,55 @@ def run(options: argparse.Namespace) -> None:
     console.check_report(options)
     console.check_folder(options.output)
     scans, model = Scans(options), console.open_model(options)
-    finder = open_finder(model, options.recall, options.structures, options.library, options.examples)
+    finder = open_finder(
+        model, options.recall, options.structures, options.library, options.examples
+    )
     console.make_folder(options.output)
     rows, written, pages = [], [], []
     for path, name, volume, embedding in scans.embedded(model):
         with scans.skipping():
             structures = finder.find(embedding)
             boxes = {
-                structure.name: structure.box_ras for structure in structures.values() if structure.box_ras is not None
+                structure.name: structure.box_ras
+                for structure in structures.values()
+                if structure.box_ras is not None
             }
             if boxes and scans.series is not None:
                 written.append(options.output / f"{name}.boxes.dcm")
                 write_box_seg(boxes, volume.shape, volume.ijk_to_ras, scans.series, written[-1])
             if boxes:
                 written.append(options.output / f"{name}.boxes.mrk.json")
-                write_rois(written[-1], boxes, {n: _description(structures[n], options.recall) for n in boxes})
+                write_rois(
+                    written[-1],
+                    boxes,
+                    {n: _description(structures[n], options.recall) for n in boxes},
+                )
             rows += [box_row(path, structure) for structure in structures.values()]
             if not options.no_report:
-                pages.append(write_box_report(options.output / f"{name}.html", volume, name, structures))
+                pages.append(
+                    write_box_report(options.output / f"{name}.html", volume, name, structures)
+                )
     written += [*pages, *scans.write_table("boxes", BOX_COLUMNS, rows)]
     table = [[scans.names[str(row[0])], *row[1:9]] for row in rows]
-    scans.finish({"boxes": console.as_records(BOX_COLUMNS, rows)}, (BOX_COLUMNS[:9], table), written)
+    scans.finish(
+        {"boxes": console.as_records(BOX_COLUMNS, rows)}, (BOX_COLUMNS[:9], table), written
+    )
 
 
 def _description(structure: StructureBox, recall: float) -> str:
-    cut = f", cut at its {' and '.join(structure.located.cut)} side" if structure.located.cut else ""
+    cut = (
+        f", cut at its {' and '.join(structure.located.cut)} side" if structure.located.cut else ""
+    )
     return f"{structure.status}{cut}; box enlarged for a recall of {recall:g}"
 
 
 def box_row(path: str, structure: StructureBox) -> list[object]:
     """Return a row of boxes.csv, with the columns BOX_COLUMNS. path: of the scan."""
-    corners = [""] * 6 if structure.box_ras is None else [round(float(x), 2) for x in structure.box_ras.ravel()]
+    corners = (
+        [""] * 6
+        if structure.box_ras is None
+        else [round(float(x), 2) for x in structure.box_ras.ravel()]
+    )
     located = structure.located
     details = [round(located.present, 2), " ".join(located.cut), "; ".join(located.remarks)]
     return [path, structure.name, structure.status, *corners, *details]

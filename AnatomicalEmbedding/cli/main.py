@@ -40,7 +40,11 @@ class _Parser(argparse.ArgumentParser):
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        wrong = re.match(r"argument (COMMAND|STEP): invalid choice: '(.*)' \(choose from (.*)\)", message, re.DOTALL)
+        wrong = re.match(
+            r"argument (COMMAND|STEP): invalid choice: '(.*)' \(choose from (.*)\)",
+            message,
+            re.DOTALL,
+        )
         if wrong is not None:
             self._suggest(wrong[2], wrong[1].lower(), re.findall(r"[\w-]+", wrong[3]))
         super().error(message)
@@ -66,7 +70,10 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code."""
-    parser, words = build_parser(), _with_points_joined(sys.argv[1:] if arguments is None else arguments)
+    parser, words = (
+        build_parser(),
+        _with_points_joined(sys.argv[1:] if arguments is None else arguments),
+    )
     options = parser.parse_args(words)
     run = options.run
 
@@ -101,12 +108,18 @@ def run_command(options: argparse.Namespace) -> int:
     except OSError as error:
         if error.errno in _DISK_FULL:
             where = f"{error.filename}: " if error.filename else ""
-            print(f"anatemb: {where}the disk is full; delete files, then run the same command again.", file=sys.stderr)
+            print(
+                f"anatemb: {where}the disk is full; delete files, then run the same command again.",
+                file=sys.stderr,
+            )
             return EXIT_USER_ERROR
         if error.filename is None:
             raise
         reason = (error.strerror or "cannot be used").lower()
-        print(f"anatemb: {error.filename}: {reason}; check the path, its permissions and the disk.", file=sys.stderr)
+        print(
+            f"anatemb: {error.filename}: {reason}; check the path, its permissions and the disk.",
+            file=sys.stderr,
+        )
         return EXIT_USER_ERROR
     except KeyboardInterrupt:
         print("anatemb: interrupted; no file was left incomplete.", file=sys.stderr)
@@ -125,7 +138,9 @@ def _cleaning_up_when_terminated() -> Iterator[None]:
 
     At the end, restore all old handlers. This includes the handler of SIGINT, because training replaces it.
     """
-    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
+    if (
+        threading.current_thread() is not threading.main_thread()
+    ):  # only the main thread may set handlers
         yield
         return
     before = {number: signal.signal(number, terminated) for number in ending_signals()}
@@ -151,5 +166,11 @@ def _with_points_joined(arguments: Sequence[str]) -> list[str]:
             joined[-1] += f"={argument}"
         else:
             joined.append(argument)
-    points = [argument for argument in joined[command:] if argument.startswith(("--point=", "--box="))]
-    return [*joined[:command], *points, *(argument for argument in joined[command:] if argument not in points)]
+    points = [
+        argument for argument in joined[command:] if argument.startswith(("--point=", "--box="))
+    ]
+    return [
+        *joined[:command],
+        *points,
+        *(argument for argument in joined[command:] if argument not in points),
+    ]

@@ -72,19 +72,36 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "a line through the patient's CT.",
     )
     add = parser.add_argument
-    add("template", type=Path, metavar="TEMPLATE", help="CT file or DICOM folder in which the points lie")
+    add(
+        "template",
+        type=Path,
+        metavar="TEMPLATE",
+        help="CT file or DICOM folder in which the points lie",
+    )
     files = (
         "points file (.mrk.json, .csv with label,r,a,s, or with label,x,y in pixels of a film, DICOM SR), then the "
         "target scans; with --point, only targets"
     )
     add("files", nargs="+", metavar="POINTS TARGET", help=files)
-    add("--point", action="append", default=[], metavar="X,Y,Z", help="a point in RAS mm; may be repeated")
+    add(
+        "--point",
+        action="append",
+        default=[],
+        metavar="X,Y,Z",
+        help="a point in RAS mm; may be repeated",
+    )
     console.add_film_width(parser)
     add = parser.add_mutually_exclusive_group().add_argument
     same_help = "register the scans, which show one patient (default: only if they have the same DICOM Patient ID)"
     add("--same-patient", action="store_true", default=None, help=same_help)
     different_help = "do not register the scans, even if they have the same DICOM Patient ID"
-    add("--different-patients", action="store_false", dest="same_patient", default=None, help=different_help)
+    add(
+        "--different-patients",
+        action="store_false",
+        dest="same_patient",
+        default=None,
+        help=different_help,
+    )
     console.complete(parser, run, "output", "report", "dicom", "effort", series=True)
 
 
@@ -94,14 +111,20 @@ def run(options: argparse.Namespace) -> None:
     from ..scan.volume import is_film_file
 
     of_film = is_film_file(options.template)
-    film = console.read_scan(options.template, ()).with_width(options.film_width_mm) if of_film else None
+    film = (
+        console.read_scan(options.template, ()).with_width(options.film_width_mm)
+        if of_film
+        else None
+    )
     points, targets = _points_and_targets(options, None if film is None else film.ijk_to_ras)
     template_series = console.series_in(options.template) if options.series else set()
     scans = Scans(options, targets, [uid for uid in options.series if uid not in template_series])
     inputs = [] if options.point else [Path(options.files[0])]
     results = [f"{name}.mrk.json" for name in scans.sources]
     console.refuse_overwriting(inputs, [options.output / name for name in (*results, _TABLE_NAME)])
-    name, *_ = distinct_names([options.template, *scans.names])  # two files of one name in two folders
+    name, *_ = distinct_names(
+        [options.template, *scans.names]
+    )  # two files of one name in two folders
     template = replace(film or console.read_scan(options.template, options.series), name=name)
     console.check_inside(template, options.template, points.labels, points.points_ras)
     console.check_report(options)
@@ -123,15 +146,24 @@ def run(options: argparse.Namespace) -> None:
             answer = _answer(path, name, points, target, relation)
             is_pictured = not options.no_report and len(answers) < _REPORT_TARGETS
             answers.append(answer if is_pictured else answer._replace(volume=None))
-            reports += scans.write_points_report(name, *_present_points(points, answer.matches, uids))
+            reports += scans.write_points_report(
+                name, *_present_points(points, answer.matches, uids)
+            )
     if not answers:
         scans.check()
     written = write_answers(
-        options.output, _with_faults(mapped), points, answers, model.name, report=not options.no_report
+        options.output,
+        _with_faults(mapped),
+        points,
+        answers,
+        model.name,
+        report=not options.no_report,
     )
     written += reports
     rows = csv_rows(points, answers)
-    table = [[row[0], scans.names[row[1]], *row[2:6], row[6] and f"{row[6]:.0f}", row[9]] for row in rows]
+    table = [
+        [row[0], scans.names[row[1]], *row[2:6], row[6] and f"{row[6]:.0f}", row[9]] for row in rows
+    ]
     header = ["label", "target", "R mm", "A mm", "S mm", "status", "error mm", "levels"]
     scans.finish({"matches": console.as_records(_columns(answers), rows)}, (header, table), written)
 
@@ -142,12 +174,16 @@ def _map_scan(volume: Volume, model: Model, options: argparse.Namespace) -> Rela
     return map_scan(volume, lambda scan: console.embed(model, scan, options.json), model.for_films)
 
 
-def _answer(path: str, name: str, points: PointList, target: RelatedScan, relation: Relation) -> Answer:
+def _answer(
+    path: str, name: str, points: PointList, target: RelatedScan, relation: Relation
+) -> Answer:
     from ..films.patient import FilmInCT
 
     matches = relation.points(points.points_ras)
     volume = target.volume
-    pixels = transform_points(volume.ras_to_ijk, matches.points_ras)[:, :2] if volume.is_film else None
+    pixels = (
+        transform_points(volume.ras_to_ijk, matches.points_ras)[:, :2] if volume.is_film else None
+    )
     lines = relation.rays(matches).markups(points.labels) if isinstance(relation, FilmInCT) else ()
     return Answer(path, name, matches, _with_faults(target), relation.found_by, pixels, lines)
 
@@ -176,10 +212,16 @@ def write_answers(
     if report:
         from ..reports.matches import write_report
 
-        pictured = [(answer.name, answer.volume, answer.matches) for answer in answers if answer.volume is not None]
+        pictured = [
+            (answer.name, answer.volume, answer.matches)
+            for answer in answers
+            if answer.volume is not None
+        ]
         plural = "s" if len(pictured) > 1 else ""
         title = f"Points of {template.name or 'the template'} in {len(pictured)} scan{plural}"
-        written.append(write_report(folder / "report.html", template, points, pictured, title, model_name))
+        written.append(
+            write_report(folder / "report.html", template, points, pictured, title, model_name)
+        )
     return written
 
 
@@ -227,7 +269,9 @@ def _with_faults(scan: RelatedScan) -> Volume:
     return replace(scan.volume, notes=(*scan.volume.notes, *scan.map.faults))
 
 
-def _report_template(options: argparse.Namespace, points: PointList) -> tuple[list[Path], list[str]]:
+def _report_template(
+    options: argparse.Namespace, points: PointList
+) -> tuple[list[Path], list[str]]:
     """With --dicom, write the points of the template as a DICOM report, if the template is DICOM. Returns the paths of
     the reports, and the tracking UID of each point, which is the same in the reports of all scans."""
     if not options.dicom:
@@ -251,20 +295,28 @@ def _present_points(
     """Return the points that the target shows, with their expected errors in mm and their tracking UIDs."""
     present = [n for n, row in enumerate(matches.table()) if row["status"] != ABSENT]
     matches = matches[present]
-    points = PointList(tuple(points.labels[n] for n in present), matches.points_ras, descriptions(matches))
+    points = PointList(
+        tuple(points.labels[n] for n in present), matches.points_ras, descriptions(matches)
+    )
     errors_mm = [row["expected_error_mm"] for row in matches.table()]
     return points, errors_mm, [uids[n] for n in present if uids]
 
 
-def _points_and_targets(options: argparse.Namespace, film_to_ras: np.ndarray | None) -> tuple[PointList, list[str]]:
+def _points_and_targets(
+    options: argparse.Namespace, film_to_ras: np.ndarray | None
+) -> tuple[PointList, list[str]]:
     from ..dicom.sr import read_any_points
 
     if options.point:
         if Path(options.files[0]).suffix.lower() in (".json", ".csv"):
-            raise PointsError(f"{options.files[0]}: this file and --point both give points; give only one of them.")
+            raise PointsError(
+                f"{options.files[0]}: this file and --point both give points; give only one of them."
+            )
         points = np.array([parse_point(text) for text in options.point])
         return PointList(tuple(f"P-{n + 1}" for n in range(len(points))), points), options.files
     points_file, targets = options.files[0], options.files[1:]
     if not targets:
-        raise PointsError(f"{points_file}: no target scan follows this file; give template, points file, then targets.")
+        raise PointsError(
+            f"{points_file}: no target scan follows this file; give template, points file, then targets."
+        )
     return read_any_points(points_file, film_to_ras), targets

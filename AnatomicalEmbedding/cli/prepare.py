@@ -16,7 +16,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add = parser.add_argument
     add("data", type=Path, nargs="+", metavar="DATA", help="folders with CTs, also in subfolders")
-    add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the prepared set")
+    add(
+        "-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the prepared set"
+    )
     add_preparation(parser)
     add_recipe(parser)
     complete(parser, run, model=False)
@@ -30,4 +32,7 @@ def run(options: argparse.Namespace) -> None:
     paths = prepare_scans(options, options.data, recipe, options.output)
     if options.json:
         print_json({"prepared": list(map(str, paths))})
-    say(f"prepared {len(paths)} scans in {options.output}; the file report.csv lists all scans.", options.json)
+    say(
+        f"prepared {len(paths)} scans in {options.output}; the file report.csv lists all scans.",
+        options.json,
+    )

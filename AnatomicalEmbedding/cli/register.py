@@ -41,11 +41,23 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "Registration, or Deformable Spatial Registration.",
     )
     add = parser.add_argument
-    add("fixed", type=Path, metavar="FIXED", help="CT file or DICOM folder of the scan that is not moved")
-    add("moving", type=Path, metavar="MOVING", help="CT file or DICOM folder of the scan that is aligned to FIXED")
+    add(
+        "fixed",
+        type=Path,
+        metavar="FIXED",
+        help="CT file or DICOM folder of the scan that is not moved",
+    )
+    add(
+        "moving",
+        type=Path,
+        metavar="MOVING",
+        help="CT file or DICOM folder of the scan that is aligned to FIXED",
+    )
     kind = "rigid; affine; deformable (refined with the voxels; default)"
     add("--kind", choices=KINDS, default=DEFORMABLE, help=kind)
-    help_text = "label map, .seg.nrrd, DICOM SEG or RTSTRUCT of MOVING; it is resampled to FIXED too"
+    help_text = (
+        "label map, .seg.nrrd, DICOM SEG or RTSTRUCT of MOVING; it is resampled to FIXED too"
+    )
     add("--labels", type=Path, metavar="FILE", help=help_text)
     help_text = "points of FIXED (.mrk.json, .csv or DICOM SR); they are found in MOVING"
     add("--points", type=Path, metavar="FILE", help=help_text)
@@ -60,7 +72,18 @@ def run(options: argparse.Namespace) -> None:
     from ..dicom.sr import read_any_points
     from ..scan.sources import distinct_names
 
-    names = (_TRANSFORM, _INITIAL, _FACTS, _MOVING, _FIELD, _REPORT, _DICOM, _LABELS, _SEGMENTS, _POINTS)
+    names = (
+        _TRANSFORM,
+        _INITIAL,
+        _FACTS,
+        _MOVING,
+        _FIELD,
+        _REPORT,
+        _DICOM,
+        _LABELS,
+        _SEGMENTS,
+        _POINTS,
+    )
     results = [options.output / name for name in names]
     console.refuse_overwriting(
         [options.fixed, options.moving, options.points, options.labels, options.transform], results
@@ -81,7 +104,11 @@ def run(options: argparse.Namespace) -> None:
         console.make_folder(options.output)
         _print(options, {}, *_resample(options.output, registration, fixed, moving, points, labels))
         return
-    series = [source_at(path, console.chosen_series(path, options.series)) for path in scans if options.dicom]
+    series = [
+        source_at(path, console.chosen_series(path, options.series))
+        for path in scans
+        if options.dicom
+    ]
     console.check_report(options)
     console.make_folder(options.output)
     model = console.open_model(options)
@@ -90,7 +117,9 @@ def run(options: argparse.Namespace) -> None:
 
     start = time.perf_counter()
     with console.progress_bar("registration", options.json) as progress:
-        registration = register((maps[0], maps[1]), (fixed, moving), options.kind, model.device, progress)
+        registration = register(
+            (maps[0], maps[1]), (fixed, moving), options.kind, model.device, progress
+        )
     facts = _facts(registration, maps[0], time.perf_counter() - start)
     folder = options.output
     written = [folder / _TRANSFORM, folder / _INITIAL, folder / _FACTS]
@@ -106,7 +135,11 @@ def run(options: argparse.Namespace) -> None:
     if not options.no_report:
         from ..reports.scan_pages import write_registration_report
 
-        written.append(write_registration_report(folder / _REPORT, fixed, moving, registration, _in_words(facts)))
+        written.append(
+            write_registration_report(
+                folder / _REPORT, fixed, moving, registration, _in_words(facts)
+            )
+        )
     if series:
         written.append(folder / _DICOM)
         _write_dicom(registration, fixed, series, written[-1])
@@ -149,10 +182,14 @@ def _resample(
     return written, outside
 
 
-def _print(options: argparse.Namespace, facts: dict[str, Any], written: list[Path], outside: list[str]) -> None:
+def _print(
+    options: argparse.Namespace, facts: dict[str, Any], written: list[Path], outside: list[str]
+) -> None:
     """Print the results. facts: of the new registration. outside: labels of the points that are not in the scan."""
     if options.json:
-        console.print_json(facts | {"points_outside_moving": outside, "files": list(map(str, written))})
+        console.print_json(
+            facts | {"points_outside_moving": outside, "files": list(map(str, written))}
+        )
         return
     if facts:
         console.print_table(["registration", ""], _in_words(facts).items())
@@ -161,15 +198,21 @@ def _print(options: argparse.Namespace, facts: dict[str, Any], written: list[Pat
     console.say_written(written)
 
 
-def _write_dicom(registration: Registration, fixed: Volume, series: list[SourceSeries], path: Path) -> None:
+def _write_dicom(
+    registration: Registration, fixed: Volume, series: list[SourceSeries], path: Path
+) -> None:
     from ..dicom.registrations import write_displacements, write_matrix
     from ..registration.transform import coarse_grid
 
     comment = f"{registration.kind}; error: {registration.used} matches, median {registration.distance_mm:.1f} mm apart"
     if registration.field is None:
-        write_matrix(registration.affine, registration.kind.upper(), series[0], series[1], comment, path)
+        write_matrix(
+            registration.affine, registration.kind.upper(), series[0], series[1], comment, path
+        )
     else:
-        write_displacements(registration.displacements(coarse_grid(fixed)), series[0], series[1], comment, path)
+        write_displacements(
+            registration.displacements(coarse_grid(fixed)), series[0], series[1], comment, path
+        )
 
 
 def _read_labels(path: Path, moving: Volume) -> LabelMap:
@@ -186,15 +229,25 @@ def _read_labels(path: Path, moving: Volume) -> LabelMap:
 
     is_dicom = path.is_file() and is_dicom_file(path)
     if is_dicom or path.name.endswith(".seg.nrrd"):
-        labels = read_dicom_labels(path, moving.shape, moving.ijk_to_ras) if is_dicom else read_segments(path)
+        labels = (
+            read_dicom_labels(path, moving.shape, moving.ijk_to_ras)
+            if is_dicom
+            else read_segments(path)
+        )
         return labels.renamed(labels.texts)
     image, _ = read_image(path)
-    same_grid = image.GetSize() == moving.shape[::-1] and np.allclose(image_affine(image), moving.ijk_to_ras, atol=0.01)
+    same_grid = image.GetSize() == moving.shape[::-1] and np.allclose(
+        image_affine(image), moving.ijk_to_ras, atol=0.01
+    )
     if not same_grid:
-        raise VolumeError(f"{path}: has another voxel grid than the moving scan; resample this label map to the scan.")
+        raise VolumeError(
+            f"{path}: has another voxel grid than the moving scan; resample this label map to the scan."
+        )
     voxels = sitk.GetArrayFromImage(image)
     if voxels.min() < 0 or (voxels != np.rint(voxels)).any():
-        raise VolumeError(f"{path}: looks like a scan: it has negative values or fractions; give a label map.")
+        raise VolumeError(
+            f"{path}: looks like a scan: it has negative values or fractions; give a label map."
+        )
     return LabelMap(voxels, moving.ijk_to_ras, {})
 
 
@@ -208,7 +261,9 @@ def _facts(registration: Registration, fixed_map: EmbeddingMap, seconds: float) 
         "matches_used": registration.used,
         "matches_asked": registration.tried,
         "matches_median_distance_mm": round(registration.distance_mm, 2),
-        "spines_distance_mm": None if math.isnan(registration.spine_mm) else round(registration.spine_mm, 2),
+        "spines_distance_mm": None
+        if math.isnan(registration.spine_mm)
+        else round(registration.spine_mm, 2),
         "affine_ras_fixed_to_moving": registration.affine.tolist(),
         "jacobian_percentiles_1_99": [round(folding.low, 3), round(folding.high, 3)],
         "jacobian_smallest": round(folding.smallest, 3),

@@ -31,13 +31,20 @@ class Scans:
     """
 
     def __init__(
-        self, options: argparse.Namespace, paths: Sequence[str | Path] | None = None, series: Sequence[str] = ()
+        self,
+        options: argparse.Namespace,
+        paths: Sequence[str | Path] | None = None,
+        series: Sequence[str] = (),
     ) -> None:
         from ..scan.sources import find_scans
 
-        scan_paths, series_uids = (options.scans, options.series) if paths is None else (paths, series)
+        scan_paths, series_uids = (
+            (options.scans, options.series) if paths is None else (paths, series)
+        )
         self._options = options
-        self.sources = find_scans(scan_paths, console.warn, series_uids, getattr(options, "output", None))
+        self.sources = find_scans(
+            scan_paths, console.warn, series_uids, getattr(options, "output", None)
+        )
         self.names = {source.label: name for name, source in self.sources.items()}
         self.failed: list[str] = []
         self.series: SourceSeries | None = None
@@ -62,7 +69,11 @@ class Scans:
                 yield source.label, name, volume
 
     def write_points_report(
-        self, name: str, points: PointList, error_mm: Sequence[float | None] = (), tracking_uids: Sequence[str] = ()
+        self,
+        name: str,
+        points: PointList,
+        error_mm: Sequence[float | None] = (),
+        tracking_uids: Sequence[str] = (),
     ) -> list[Path]:
         """With --dicom, write the points of a scan to NAME.sr.dcm in the output folder.
 
@@ -100,7 +111,9 @@ class Scans:
             with self.skipping():
                 yield path, name, volume, console.embed(model, volume, self._options.json)
 
-    def write_table(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[Path]:
+    def write_table(
+        self, name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
+    ) -> list[Path]:
         """If there are rows, write NAME.csv into the output folder and return [path]; if not, return [].
 
         Args:

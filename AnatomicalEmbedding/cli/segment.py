@@ -25,7 +25,9 @@ _NIFTI = (".seg.nii.gz", ".labels.json")
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
-    parser = commands.add_parser("segment", help="outline organs in many scans, after training on a few outlined scans")
+    parser = commands.add_parser(
+        "segment", help="outline organs in many scans, after training on a few outlined scans"
+    )
     parts = parser.add_subparsers(title="steps", metavar="STEP", required=True)
 
     train = parts.add_parser(
@@ -37,8 +39,18 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add = train.add_argument
     add("examples", type=Path, metavar="EXAMPLES", help="folder of outlined scans")
-    add("--structures", metavar="A,B,...", help="structures to learn (default: all outlined structures)")
-    add("--steps", type=console.at_least(1), default=600, metavar="N", help="training steps (default: 600)")
+    add(
+        "--structures",
+        metavar="A,B,...",
+        help="structures to learn (default: all outlined structures)",
+    )
+    add(
+        "--steps",
+        type=console.at_least(1),
+        default=600,
+        metavar="N",
+        help="training steps (default: 600)",
+    )
     add("--seed", type=console.at_least(0), default=0, help="random seed (default: 0)")
     console.complete(train, run_train, "output")
 
@@ -53,7 +65,13 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add = run.add_argument
     add("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
-    add("--model", type=Path, required=True, metavar="RUN", help="folder that `anatemb segment train` wrote")
+    add(
+        "--model",
+        type=Path,
+        required=True,
+        metavar="RUN",
+        help="folder that `anatemb segment train` wrote",
+    )
     add(
         "--nifti",
         action="store_true",
@@ -73,19 +91,30 @@ def run_train(options: argparse.Namespace) -> None:
     values = common_values(examples)
     model = console.open_model(options)
     console.make_folder(options.output)
-    listed = ", ".join(f"{values[name]} = {name}" for name in sorted(values, key=values.__getitem__))
+    listed = ", ".join(
+        f"{values[name]} = {name}" for name in sorted(values, key=values.__getitem__)
+    )
     console.say(f"{len(examples)} examples, {len(values)} structures: {listed}", options.json)
     for sentence in label_differences(examples, values):
         console.warn(sentence)
     weights = str(Path(options.model).resolve()) if Path(options.model).is_file() else ""
     with console.progress_lines("training", options.json) as step:
         segmenter = train_segmenter(
-            examples, model, options.output, options.seed, options.steps, weights, step, console.stop_on_signals()
+            examples,
+            model,
+            options.output,
+            options.seed,
+            options.steps,
+            weights,
+            step,
+            console.stop_on_signals(),
         )
     if options.json:
         console.print_json({"model": str(options.output), "structures": list(segmenter.names)})
     else:
-        console.say(f"wrote {options.output}; run: anatemb segment run SCAN... --model {options.output} -o OUT")
+        console.say(
+            f"wrote {options.output}; run: anatemb segment run SCAN... --model {options.output} -o OUT"
+        )
 
 
 def run_run(options: argparse.Namespace) -> None:
@@ -116,12 +145,19 @@ def run_run(options: argparse.Namespace) -> None:
     for path, name, volume in scans.read():
         with scans.skipping():
             results = _results(options.output, name, ends, scans.paths)
-            outlines = _earlier_outlines(earlier.get(path, ()), results, scans.sources[name], options.model, segmenter)
+            outlines = _earlier_outlines(
+                earlier.get(path, ()), results, scans.sources[name], options.model, segmenter
+            )
             if outlines is None:
-                with console.progress_lines(name, options.json, len(done) + len(scans.failed), total) as progress:
+                with console.progress_lines(
+                    name, options.json, len(done) + len(scans.failed), total
+                ) as progress:
                     embedding = model.embed(volume, lambda share, step: progress(0.2 * share, step))
                     outlines = outline(
-                        volume, embedding, segmenter, lambda share, step: progress(0.2 + 0.8 * share, step)
+                        volume,
+                        embedding,
+                        segmenter,
+                        lambda share, step: progress(0.2 + 0.8 * share, step),
                     )
                 console.report_faults(volume, embedding)
                 _write(options.output, name, outlines, ends, scans.series)
@@ -139,7 +175,9 @@ def run_run(options: argparse.Namespace) -> None:
     if pictures:
         written.append(write_outline_report(options.output / PAGE_NAME, pictures))
     named_rows = [[scans.names[str(row[0])], *row[1:5]] for row in rows]
-    scans.finish({"outlines": console.as_records(COLUMNS, rows)}, (COLUMNS[:5], named_rows), written)
+    scans.finish(
+        {"outlines": console.as_records(COLUMNS, rows)}, (COLUMNS[:5], named_rows), written
+    )
 
 
 def _results(folder: Path, name: str, ends: Sequence[str], inputs: Sequence[Path]) -> list[Path]:
@@ -147,7 +185,11 @@ def _results(folder: Path, name: str, ends: Sequence[str], inputs: Sequence[Path
     input file."""
     results = [folder / f"{name}{end}" for end in ends]
     if folder.resolve() in {path.resolve().parent for path in inputs}:  # may hold drawn outlines
-        siblings = [path.with_name(f"{name}{end}") for path in inputs for end in (_SEGMENTS, _DICOM, *_NIFTI)]
+        siblings = [
+            path.with_name(f"{name}{end}")
+            for path in inputs
+            for end in (_SEGMENTS, _DICOM, *_NIFTI)
+        ]
         console.refuse_overwriting([*inputs, *siblings], results)
     return results
 
@@ -176,7 +218,9 @@ def _earlier_outlines(
     return Outlines(labels, tuple(outlines)) if labels.values == segmenter.values else None
 
 
-def _write(folder: Path, name: str, outlines: Outlines, ends: Sequence[str], series: SourceSeries | None) -> None:
+def _write(
+    folder: Path, name: str, outlines: Outlines, ends: Sequence[str], series: SourceSeries | None
+) -> None:
     from ..dicom.segmentations import write_label_seg
     from ..segmentation.files import write_nifti, write_segments
 

@@ -22,7 +22,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="list the structures of a library",
         description="Lists the structures of a library, and the number of examples of each structure.",
     )
-    listing.add_argument("--library", type=Path, metavar="FILE", help="library to list (default: the shipped library)")
+    listing.add_argument(
+        "--library",
+        type=Path,
+        metavar="FILE",
+        help="library to list (default: the shipped library)",
+    )
     complete(listing, _list)
     build = steps.add_parser(
         "build",
@@ -35,8 +40,15 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add = build.add_argument
     add("data", type=Path, nargs="+", metavar="DATA", help="folders of labelled scans")
-    add("-o", "--output", type=Path, required=True, metavar="FILE", help="library or atlas to write")
-    add("--phantoms", type=at_least(0), metavar="N", help="synthetic patients to add (default: 8, for an atlas 18)")
+    add(
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="library or atlas to write"
+    )
+    add(
+        "--phantoms",
+        type=at_least(0),
+        metavar="N",
+        help="synthetic patients to add (default: 8, for an atlas 18)",
+    )
     complete(build, _build)
 
 
@@ -69,7 +81,10 @@ def _list(options: argparse.Namespace) -> None:
     if options.json:
         print_json(rows)
     else:
-        print_table(["structure", "examples", "of real patients"], [list(map(str, row.values())) for row in rows])
+        print_table(
+            ["structure", "examples", "of real patients"],
+            [list(map(str, row.values())) for row in rows],
+        )
 
 
 def _build_library(options: argparse.Namespace) -> int:
@@ -81,9 +96,15 @@ def _build_library(options: argparse.Namespace) -> int:
     count = _LIBRARY_PHANTOMS if options.phantoms is None else options.phantoms
     seeds = range(PHANTOM_SEED, PHANTOM_SEED + count)
     model = open_model(options)
-    facts = {"weights": model.name, "scans": [case.id for case in cases if case.structures], "phantoms": list(seeds)}
+    facts = {
+        "weights": model.name,
+        "scans": [case.id for case in cases if case.structures],
+        "phantoms": list(seeds),
+    }
     with progress_bar("library", options.json) as progress:
-        library = build_library([*labelled_boxes(cases), *phantom_boxes(seeds)], model, facts, progress)
+        library = build_library(
+            [*labelled_boxes(cases), *phantom_boxes(seeds)], model, facts, progress
+        )
     library.save(options.output)
     return len(library.examples)
 

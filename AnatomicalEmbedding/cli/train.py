@@ -35,19 +35,44 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 def add_recipe(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--recipe", default="ape", metavar="NAME|FILE", help="ape, hybrid, joint, hybrid-2d or a .toml file"
+        "--recipe",
+        default="ape",
+        metavar="NAME|FILE",
+        help="ape, hybrid, joint, hybrid-2d or a .toml file",
     )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add all options except --recipe. The commands that train recipes of papers have these options too."""
     add = parser.add_argument
-    add("data", type=Path, nargs="+", metavar="DATA", help="folders with CTs, also in subfolders; or a prepared set")
+    add(
+        "data",
+        type=Path,
+        nargs="+",
+        metavar="DATA",
+        help="folders with CTs, also in subfolders; or a prepared set",
+    )
     add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the run")
     add_preparation(parser)
-    add("--steps", type=at_least(1), default=3000, metavar="N", help="optimiser steps (default: 3000)")
-    add("--minutes", type=not_negative, metavar="N", help="time limit; at the limit, the weights so far are written")
-    add("--validate", type=Path, metavar="DIR", help="labelled scans of other patients, to choose the best weights")
+    add(
+        "--steps",
+        type=at_least(1),
+        default=3000,
+        metavar="N",
+        help="optimiser steps (default: 3000)",
+    )
+    add(
+        "--minutes",
+        type=not_negative,
+        metavar="N",
+        help="time limit; at the limit, the weights so far are written",
+    )
+    add(
+        "--validate",
+        type=Path,
+        metavar="DIR",
+        help="labelled scans of other patients, to choose the best weights",
+    )
     add(
         "--validate-every",
         type=at_least(0),
@@ -55,16 +80,50 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="steps between two validations; 0 for no validation (default: 500)",
     )
-    add("--phantoms", type=at_least(0), default=12, metavar="N", help="synthetic patients to add (default: 12)")
-    add("--label-maps", type=Path, metavar="DIR", help="label maps without images; synthetic images are made from them")
-    add("--label-images", type=at_least(1), default=1, metavar="N", help="images per label map (default: 1)")
-    add("--exclude", action="append", default=[], metavar="PATTERN", help="leave out scans by name, such as 'ricord*'")
+    add(
+        "--phantoms",
+        type=at_least(0),
+        default=12,
+        metavar="N",
+        help="synthetic patients to add (default: 12)",
+    )
+    add(
+        "--label-maps",
+        type=Path,
+        metavar="DIR",
+        help="label maps without images; synthetic images are made from them",
+    )
+    add(
+        "--label-images",
+        type=at_least(1),
+        default=1,
+        metavar="N",
+        help="images per label map (default: 1)",
+    )
+    add(
+        "--exclude",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="leave out scans by name, such as 'ricord*'",
+    )
     add("--name", metavar="NAME", help="name of the weights (default: name of the recipe)")
     add("--start-from", metavar="NAME|FILE", help="weights with which training starts")
     add("--seed", type=at_least(0), default=0, help="random seed (default: 0)")
     add("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
-    add("--threads", type=at_least(1), metavar="N", help="CPU threads of the network (default: all cores)")
-    add("--workers", type=at_least(0), default=1, metavar="N", help="processes that prepare batches (default: 1)")
+    add(
+        "--threads",
+        type=at_least(1),
+        metavar="N",
+        help="CPU threads of the network (default: all cores)",
+    )
+    add(
+        "--workers",
+        type=at_least(0),
+        default=1,
+        metavar="N",
+        help="processes that prepare batches (default: 1)",
+    )
 
 
 def add_preparation(parser: argparse.ArgumentParser) -> None:
@@ -72,12 +131,44 @@ def add_preparation(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     levels = "z (mm) of standard levels, such as the carina, in the scans (default: DATA/../train_levels.json)"
     add("--levels", type=Path, metavar="FILE", help=levels)
-    add("--place-with", default="auto", metavar="NAME|FILE", help="weights that place scans not listed in --levels")
-    add("--align-with", metavar="NAME|FILE", help="weights whose smoothed maps give the scans their body coordinates")
-    add("--jobs", type=at_least(1), default=min(os.cpu_count() or 1, 8), metavar="N", help="scans prepared at a time")
-    add("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="change an entry of the recipe")
-    add("--atlas", type=Path, metavar="FILE", help="for films: CT of the body whose coordinates all films get")
-    add("--films", type=at_least(1), default=8, metavar="N", help="for films: projections of each CT (default: 8)")
+    add(
+        "--place-with",
+        default="auto",
+        metavar="NAME|FILE",
+        help="weights that place scans not listed in --levels",
+    )
+    add(
+        "--align-with",
+        metavar="NAME|FILE",
+        help="weights whose smoothed maps give the scans their body coordinates",
+    )
+    add(
+        "--jobs",
+        type=at_least(1),
+        default=min(os.cpu_count() or 1, 8),
+        metavar="N",
+        help="scans prepared at a time",
+    )
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="SECTION.KEY=VALUE",
+        help="change an entry of the recipe",
+    )
+    add(
+        "--atlas",
+        type=Path,
+        metavar="FILE",
+        help="for films: CT of the body whose coordinates all films get",
+    )
+    add(
+        "--films",
+        type=at_least(1),
+        default=8,
+        metavar="N",
+        help="for films: projections of each CT (default: 8)",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -86,7 +177,9 @@ def run(options: argparse.Namespace) -> None:
     train_recipe(options, load_recipe(options.recipe, overrides(options.set)))
 
 
-def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objective | None = None) -> None:
+def train_recipe(
+    options: argparse.Namespace, recipe: Recipe, objective: Objective | None = None
+) -> None:
     """Prepare the scans and train.
 
     Args:
@@ -108,15 +201,21 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
     device = choose_device(options.device)
     # loaded before the scans are prepared: preparing may take an hour, and wrong weights must fail earlier
     start_from = find_weights(options.start_from).network if options.start_from else None
-    is_validated = options.validate_every > 0 and not recipe.network.planar  # there are no labelled films
+    is_validated = (
+        options.validate_every > 0 and not recipe.network.planar
+    )  # there are no labelled films
     validation = Validation(options.validate, str(device)) if is_validated else None
     scans = _training_scans(options, recipe)
     if validation is not None:
         training_scans = validation.scans_for_training(scans)
         for name in sorted({s.name for s in scans} - {s.name for s in training_scans}):
-            _report(f"left out: {name} is a scan of a patient in {options.validate}, which is used for validation")
+            _report(
+                f"left out: {name} is a scan of a patient in {options.validate}, which is used for validation"
+            )
         if not training_scans:
-            raise AnatomicalEmbeddingError(f"{options.validate}: contains all training patients; use other patients.")
+            raise AnatomicalEmbeddingError(
+                f"{options.validate}: contains all training patients; use other patients."
+            )
         scans = training_scans
     stop = stop_on_signals()
 
@@ -157,7 +256,12 @@ def train_recipe(options: argparse.Namespace, recipe: Recipe, objective: Objecti
     sha256 = write_weights(done.network, path, options.name or recipe.name, metadata)
     say(f"wrote {path} (SHA-256 {sha256[:16]}...)", options.json)
     if options.json:
-        result = {"weights": str(path), "sha256": sha256, "steps": done.steps, "minutes": metadata["minutes"]}
+        result = {
+            "weights": str(path),
+            "sha256": sha256,
+            "steps": done.steps,
+            "minutes": metadata["minutes"],
+        }
         print(json.dumps(result))  # one line of JSON, like the lines of the steps
 
 
@@ -189,16 +293,22 @@ def _training_scans(options: argparse.Namespace, recipe: Recipe) -> list[Prepare
                 options.phantoms, options.films, recipe.network.spacing_mm, prepared, _report
             )
         else:
-            paths += prepare_phantoms(options.phantoms, recipe.network.spacing_mm, prepared, _report)
+            paths += prepare_phantoms(
+                options.phantoms, recipe.network.spacing_mm, prepared, _report
+            )
     if options.label_maps is not None:
         paths += prepare_label_images(
             options.label_maps, options.label_images, recipe.network.spacing_mm, prepared, _report
         )
-    excluded = {path for path in paths if any(fnmatch(path.stem, pattern) for pattern in options.exclude)}
+    excluded = {
+        path for path in paths if any(fnmatch(path.stem, pattern) for pattern in options.exclude)
+    }
     return follow_organs([PreparedScan.load(path) for path in paths if path not in excluded])
 
 
-def prepare_scans(options: argparse.Namespace, folders: list[Path], recipe: Recipe, destination: Path) -> list[Path]:
+def prepare_scans(
+    options: argparse.Namespace, folders: list[Path], recipe: Recipe, destination: Path
+) -> list[Path]:
     """Prepare the scans of folders. Returns the files written to `destination`.
 
     Args:
@@ -221,7 +331,9 @@ def prepare_scans(options: argparse.Namespace, folders: list[Path], recipe: Reci
             )
         weights = options.align_with or options.place_with
         spacing = recipe.network.spacing_mm
-        return prepare_films(folders, spacing, destination, options.atlas, weights, options.films, _report)
+        return prepare_films(
+            folders, spacing, destination, options.atlas, weights, options.films, _report
+        )
     default = folders[0].parent / "train_levels.json"
     table = options.levels or (default if default.is_file() else None)
     return prepare_set(

@@ -20,7 +20,9 @@ _INSTALL = (
 )
 _VIEWER = "AnatomicalEmbeddingViewer"  # a separate Python package in the same distribution
 _LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
-_port = number(int, lambda n: 0 <= n < 65536, "a port; give a number from 1 to 65535, or 0 for a free port")
+_port = number(
+    int, lambda n: 0 <= n < 65536, "a port; give a number from 1 to 65535, or 0 for a free port"
+)
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -35,9 +37,20 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add = parser.add_argument
     add("scans", nargs="*", type=Path, metavar="SCAN", help=SCANS_HELP)
     add_film_width(parser)
-    add("--cohort", type=Path, metavar="STORE", help="open the gallery of this cohort: the same place in all its scans")
-    add("--demo", action="store_true", help="show two synthetic patients; you need no scans of your own")
-    add("--port", type=_port, default=0, metavar="N", help="port of the page (default: a free port)")
+    add(
+        "--cohort",
+        type=Path,
+        metavar="STORE",
+        help="open the gallery of this cohort: the same place in all its scans",
+    )
+    add(
+        "--demo",
+        action="store_true",
+        help="show two synthetic patients; you need no scans of your own",
+    )
+    add(
+        "--port", type=_port, default=0, metavar="N", help="port of the page (default: a free port)"
+    )
     host = (
         "network address of the page (default: only this computer can open the page); with another address, other "
         "computers can see your scans, and you must give a --token"
@@ -45,7 +58,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     add("--host", default="127.0.0.1", metavar="ADDRESS", help=host)
     token = "secret text in the page's address, at least 16 characters (default: a random text)"
     add("--token", default="", metavar="TEXT", help=token)
-    add("--no-browser", action="store_true", help="print the address of the page, but do not open a browser")
+    add(
+        "--no-browser",
+        action="store_true",
+        help="print the address of the page, but do not open a browser",
+    )
     add("--model", default="auto", metavar="NAME|FILE", help=WEIGHTS_HELP)
     add("--device", default="auto", help="auto, cpu, cuda, cuda:1 or mps (default: auto)")
     add("--no-cache", action="store_true", help="neither read nor write embedding maps on disk")
@@ -56,7 +73,9 @@ def run(options: argparse.Namespace) -> None:
     check(options)
     missing = [name for name in (_VIEWER, "trame_slicer", "vtkmodules") if find_spec(name) is None]
     if missing:
-        raise AnatomicalEmbeddingError(f"the viewer needs {', '.join(missing)}, which is not installed; {_INSTALL}")
+        raise AnatomicalEmbeddingError(
+            f"the viewer needs {', '.join(missing)}, which is not installed; {_INSTALL}"
+        )
     serve = import_module(f"{_VIEWER}.app").serve
     try:
         serve(options, say)

@@ -7,7 +7,15 @@ import os
 import sys
 from pathlib import Path
 
-from .console import at_least, check_folder, complete, number, print_json, say_written, stop_on_signals
+from .console import (
+    at_least,
+    check_folder,
+    complete,
+    number,
+    print_json,
+    say_written,
+    stop_on_signals,
+)
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -21,18 +29,53 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add = parser.add_argument
     add("data", type=Path, metavar="DATA", help="folder with index.csv")
-    add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the build and of its results")
+    add(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="folder of the build and of its results",
+    )
     terms = "open: use only data whose licence permits any use (ct-open); all: use all data (ct-research)"
     add("--terms", choices=("open", "all"), required=True, help=terms)
     hours = number(float, lambda value: 0 < value < 10_000, "a number of hours above 0")
-    add("--hours", type=hours, default=1.0, metavar="H", help="time budget, wall-clock hours (default: 1)")
-    add("--recipe", default="joint", metavar="NAME|FILE", help="recipe of the network (default: joint)")
+    add(
+        "--hours",
+        type=hours,
+        default=1.0,
+        metavar="H",
+        help="time budget, wall-clock hours (default: 1)",
+    )
+    add(
+        "--recipe",
+        default="joint",
+        metavar="NAME|FILE",
+        help="recipe of the network (default: joint)",
+    )
     add("--seed", type=at_least(0), default=0, help="random seed (default: 0)")
     add("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
-    add("--threads", type=at_least(1), metavar="N", help="CPU threads of the network (default: all cores)")
-    add("--workers", type=at_least(0), default=1, metavar="N", help="processes that prepare batches (default: 1)")
+    add(
+        "--threads",
+        type=at_least(1),
+        metavar="N",
+        help="CPU threads of the network (default: all cores)",
+    )
+    add(
+        "--workers",
+        type=at_least(0),
+        default=1,
+        metavar="N",
+        help="processes that prepare batches (default: 1)",
+    )
     jobs = min(os.cpu_count() or 1, 8)
-    add("--jobs", type=at_least(1), default=jobs, metavar="N", help=f"scans prepared at a time (default: {jobs})")
+    add(
+        "--jobs",
+        type=at_least(1),
+        default=jobs,
+        metavar="N",
+        help=f"scans prepared at a time (default: {jobs})",
+    )
     complete(parser, run, model=False)
 
 

@@ -69,10 +69,14 @@ def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, st
             f"{weights.name}; leave --model out, or make a new cohort."
         )
     if not weights.network.metric:
-        raise AnatomicalEmbeddingError(f"the weights {weights.name} give no body coordinates in mm; use other weights.")
+        raise AnatomicalEmbeddingError(
+            f"the weights {weights.name} give no body coordinates in mm; use other weights."
+        )
     name = str(Path(name).absolute()) if Path(name).is_file() else weights.name
     with_descriptors = settings.get("descriptors", "yes" if descriptors else "no")
-    store.manifest.set_about({"model": name, "weights_hash": weights.sha256, "descriptors": with_descriptors})
+    store.manifest.set_about(
+        {"model": name, "weights_hash": weights.sha256, "descriptors": with_descriptors}
+    )
     return name, weights.sha256, with_descriptors == "yes"
 
 
@@ -83,7 +87,11 @@ class _Run:
     ) -> None:  # fmt: skip
         self._store, self._plan, self._client, self._progress = store, plan, client, progress
         self._weights_hash = weights_hash
-        self._due, self._total, self._counts = due[::-1], len(due), Counter[str]()  # reversed: pop() removes the end
+        self._due, self._total, self._counts = (
+            due[::-1],
+            len(due),
+            Counter[str](),
+        )  # reversed: pop() removes the end
         self._rows: dict[Any, Row] = {}  # rows by the future of their task
         self._last_worker = time.monotonic()
 
@@ -186,7 +194,9 @@ def open_client(plan: Plan, total: int) -> Iterator[Any]:
         "distributed.worker.memory.terminate": 0.95,
         "distributed.admin.tick.limit": "60s",
     }
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # hides Dask's own errors when a worker is killed
+    logging.getLogger("asyncio").setLevel(
+        logging.CRITICAL
+    )  # hides Dask's own errors when a worker is killed
     with dask.config.set(settings):
         workers, memory, gpus = _plan_local(plan, total)
         cluster = LocalCluster(
@@ -216,7 +226,9 @@ def _plan_local(plan: Plan, total: int) -> tuple[int, int, int]:
 
     free = int(psutil.virtual_memory().available * _FREE_SHARE)
     gpus = int(torch.cuda.is_available() and plan.device.startswith(("auto", "cuda")))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     usual = gpus or min(cores, free // (plan.memory_bytes or _WORKER_BYTES))
     workers = max(1, min(plan.workers or usual, total))
     memory = plan.memory_bytes or max(free // workers, _LEAST_WORKER_BYTES)

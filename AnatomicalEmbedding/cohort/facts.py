@@ -27,7 +27,9 @@ def make_facts(embedding: EmbeddingMap) -> dict[str, Any]:
     """
     made_by = embedding.provenance
     if not made_by.metric:
-        raise MapError(f"the weights {made_by.model} give no body coordinates in mm; use other weights.")
+        raise MapError(
+            f"the weights {made_by.model} give no body coordinates in mm; use other weights."
+        )
     coverage = find_coverage(embedding)
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)
@@ -56,7 +58,8 @@ def check_facts(facts: dict[str, Any]) -> None:
     """Raise ValueError, TypeError, KeyError or AttributeError if `facts` cannot come from `make_facts`."""
     shapes = facts["body_shape"], facts["scan_shape"]
     if not all(
-        len(shape) == 3 and all(isinstance(n, int) and 0 < n < _LARGEST_SIZE for n in shape) for shape in shapes
+        len(shape) == 3 and all(isinstance(n, int) and 0 < n < _LARGEST_SIZE for n in shape)
+        for shape in shapes
     ):
         raise ValueError("a scan cannot have this size")
     texts = [facts[name] for name in ("model", "weights_hash", "scan_hash", "held")]
@@ -66,7 +69,11 @@ def check_facts(facts: dict[str, Any]) -> None:
     spine_from_json(facts["spine"])
     numbers = np.array([facts["low_mm"], facts["high_mm"], facts["misfit_mm"]], dtype=np.float64)
     frame = np.array(facts["frame"], dtype=np.float64)
-    if numbers.shape != (3,) or frame.shape != (4, 3) or not (np.isfinite(numbers).all() and np.isfinite(frame).all()):
+    if (
+        numbers.shape != (3,)
+        or frame.shape != (4, 3)
+        or not (np.isfinite(numbers).all() and np.isfinite(frame).all())
+    ):
         raise ValueError("a fact is not a finite number")
 
 

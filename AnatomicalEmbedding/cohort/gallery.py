@@ -23,16 +23,22 @@ _PIXELS = 129
 _MOST_PICTURES = 300
 
 
-def thumbnail(volume: Volume, point_ras: np.ndarray, facts: dict[str, Any], plane: Plane = AXIAL) -> np.ndarray:
+def thumbnail(
+    volume: Volume, point_ras: np.ndarray, facts: dict[str, Any], plane: Plane = AXIAL
+) -> np.ndarray:
     """Return a picture (129, 129) uint8 around a point (3,) RAS mm, along the axes of the body frame.
 
     facts: facts of the scan, see `facts.make_facts`.
     """
     to_ras = np.linalg.pinv(np.asarray(facts["frame"])[:3])
     steps = np.linspace(-_ACROSS_MM / 2, _ACROSS_MM / 2, _PIXELS)
-    body = steps[None, :, None] * np.array(plane.right) + steps[:, None, None] * np.array(plane.down)
+    body = steps[None, :, None] * np.array(plane.right) + steps[:, None, None] * np.array(
+        plane.down
+    )
     points = np.asarray(point_ras) + body.reshape(-1, 3) @ to_ras
-    grey = choose_window(volume, point_ras).to_grey(volume.sample(points, OUTSIDE_HU).reshape(_PIXELS, _PIXELS))
+    grey = choose_window(volume, point_ras).to_grey(
+        volume.sample(points, OUTSIDE_HU).reshape(_PIXELS, _PIXELS)
+    )
     middle = _PIXELS // 2
     for reach in (slice(middle - 9, middle - 3), slice(middle + 4, middle + 10)):
         grey[middle, reach] = grey[reach, middle] = 255
@@ -62,7 +68,13 @@ def write_gallery(
         )
         progress((number + 1) / len(pictured))
     write_text(
-        path, _PAGE.format(title=escape(title), style=style, cards="".join(cards), absent=len(answers) - len(pictured))
+        path,
+        _PAGE.format(
+            title=escape(title),
+            style=style,
+            cards="".join(cards),
+            absent=len(answers) - len(pictured),
+        ),
     )
     return path
 
@@ -74,7 +86,9 @@ def _picture(answer: Found, facts: dict[int, dict[str, Any]], number: int) -> st
         volume = answer.row.source.read()
     except AnatomicalEmbeddingError:
         return '<div class="none">the scan cannot be read any more</div>'
-    return f'<img src="{data_uri(thumbnail(volume, answer.point_ras, facts[answer.row.id]))}" alt="">'
+    return (
+        f'<img src="{data_uri(thumbnail(volume, answer.point_ras, facts[answer.row.id]))}" alt="">'
+    )
 
 
 _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{style}

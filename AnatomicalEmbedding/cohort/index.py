@@ -109,7 +109,9 @@ class Index:
         """Yield a Hit for each scan: its cell nearest to any of m places. coordinates: (m, 3) body coordinates, mm."""
         steps = torch.from_numpy(np.atleast_2d(coordinates) / _STEP_MM).float()
         for part in self._parts:
-            chunks = [_squares(chunk.float(), steps) for chunk in part.coordinate.split(_CHUNK_CELLS)]
+            chunks = [
+                _squares(chunk.float(), steps) for chunk in part.coordinate.split(_CHUNK_CELLS)
+            ]
             squares = torch.cat(chunks).numpy()
             for scan_hash in part.numbers:
                 if scan_hash in self.scans:
@@ -117,14 +119,22 @@ class Index:
                     scan_cells = part.cells_of(scan_hash)
                     nearest = scan_cells.start + int(squares[scan_cells].argmin())
                     distance_mm = float(np.sqrt(squares[nearest])) * _STEP_MM
-                    yield Hit(row, facts, distance_mm, _unravel(part.cell[nearest : nearest + 1], facts)[0], part)
+                    yield Hit(
+                        row,
+                        facts,
+                        distance_mm,
+                        _unravel(part.cell[nearest : nearest + 1], facts)[0],
+                        part,
+                    )
 
     def cells(self, row: Row) -> BodyCells:
         """Return the body cells of an embedded scan. Raises MapError if the scan is not embedded."""
         for part in self._parts:
             if row.scan_hash in part.numbers and row.scan_hash in self.scans:
                 return part.body_cells(row.scan_hash, self.scans[row.scan_hash][1])
-        raise MapError(f"{row.scan}: is not embedded ({row.state}); run `anatemb cohort run` first.")
+        raise MapError(
+            f"{row.scan}: is not embedded ({row.state}); run `anatemb cohort run` first."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +163,9 @@ class _Part:
             self.matrices[self.numbers[scan_hash]].numpy(),
         )
         coordinate = self.coordinate[scan_cells].numpy() * np.float32(_STEP_MM)
-        return BodyCells(_unravel(self.cell[scan_cells], facts), coordinate, cell_to_ras, scan_to_ras, facts)
+        return BodyCells(
+            _unravel(self.cell[scan_cells], facts), coordinate, cell_to_ras, scan_to_ras, facts
+        )
 
 
 def _squares(coordinates: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
@@ -192,7 +204,9 @@ def _write_part(folder: Path, store: Store, hashes: Sequence[str]) -> _Part:
     coordinates, cells, matrices = [], [], []
     for scan_hash in hashes:
         embedding = EmbeddingMap.load(store.map_path(scan_hash), descriptors=False)
-        coordinates.append((embedding.body_cells[1] / _STEP_MM).round().clamp(-32767, 32767).short())
+        coordinates.append(
+            (embedding.body_cells[1] / _STEP_MM).round().clamp(-32767, 32767).short()
+        )
         cells.append(torch.nonzero(embedding.body.flatten())[:, 0].int())
         matrices.append([embedding.cell_to_ras, embedding.scan_to_ras])
     tensors = {
@@ -211,7 +225,9 @@ def _unravel(flat: torch.Tensor, facts: dict[str, Any]) -> np.ndarray:
     try:
         k, j, i = np.unravel_index(flat.numpy(), tuple(facts["body_shape"]))
     except ValueError:
-        raise MapError("the index of this cohort is damaged; delete its folder `index`, then try again.") from None
+        raise MapError(
+            "the index of this cohort is damaged; delete its folder `index`, then try again."
+        ) from None
     return np.stack([i, j, k], axis=1).astype(np.int32)
 
 
@@ -229,5 +245,10 @@ def _read(path: Path) -> _Part:
         raise ValueError("an index of other scans")
     check_matrices(matrices[:, 0], matrices[:, 1])
     return _Part(
-        path, {check_hash(scan_hash): n for n, scan_hash in enumerate(hashes)}, first, coordinate, cell, matrices
+        path,
+        {check_hash(scan_hash): n for n, scan_hash in enumerate(hashes)},
+        first,
+        coordinate,
+        cell,
+        matrices,
     )

@@ -57,7 +57,9 @@ class Row:
     @property
     def source(self) -> Source:
         """The Source of the scan; its method `read` reads the scan."""
-        return Source(self.path, self.series, self.files, self.scan == self.path, self.size, self.changed_ns)
+        return Source(
+            self.path, self.series, self.files, self.scan == self.path, self.size, self.changed_ns
+        )
 
     @classmethod
     def of(cls, row: sqlite3.Row) -> Row:
@@ -65,7 +67,9 @@ class Row:
         values = {name: row[name] for name in cls.__dataclass_fields__}
         files = parse_json(row["files"])
         texts = [*(values[name] for name in ("scan", "path", "series", "reason")), *files]
-        if not all(isinstance(text, str) and "\0" not in text for text in texts) or not isinstance(files, list):
+        if not all(isinstance(text, str) and "\0" not in text for text in texts) or not isinstance(
+            files, list
+        ):
             raise ValueError("not a scan")
         numbers = [values[name] for name in ("id", "size", "changed_ns")]
         if not all(type(number) is int for number in numbers) or row["state"] not in STATES:
@@ -88,7 +92,9 @@ class Manifest:
             )
         self.path = path
         with self._naming_file():
-            self._db = sqlite3.connect(path, timeout=30, isolation_level=None, check_same_thread=False)
+            self._db = sqlite3.connect(
+                path, timeout=30, isolation_level=None, check_same_thread=False
+            )
         self._db.row_factory = sqlite3.Row
         for command in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL", *_TABLES):
             self._execute(command)
@@ -100,7 +106,10 @@ class Manifest:
     @property
     def about(self) -> dict[str, str]:
         """Facts about the cohort: format, model (the weights), weights_hash, descriptors ("yes" or "no")."""
-        return {str(row["key"]): str(row["value"]) for row in self._execute("SELECT key, value FROM about")}
+        return {
+            str(row["key"]): str(row["value"])
+            for row in self._execute("SELECT key, value FROM about")
+        }
 
     @property
     def weights_hash(self) -> str:
@@ -117,14 +126,17 @@ class Manifest:
     def add(self, sources: Iterable[Source]) -> Counter[str]:
         """Add scans. Returns counts of "new", "changed" and "known" scans; changed scans get the state waiting."""
         count, remaining = Counter[str](), iter(sources)
-        while batch := list(islice(remaining, _BATCH_SCANS)):  # a batch is listed before the manifest is locked
+        while batch := list(
+            islice(remaining, _BATCH_SCANS)
+        ):  # a batch is listed before the manifest is locked
             with self._transaction():
                 count.update(map(self._add, batch))
         return count
 
     def _add(self, source: Source) -> str:
         rows = self._execute(
-            "SELECT id, size, changed_ns FROM scans WHERE path = ? AND series = ?", (source.path, source.series)
+            "SELECT id, size, changed_ns FROM scans WHERE path = ? AND series = ?",
+            (source.path, source.series),
         )
         values = (json.dumps(source.files), source.size, source.changed_ns, WAITING)
         if not rows:
@@ -156,7 +168,12 @@ class Manifest:
             if state == EMBEDDED:
                 self._execute(
                     "INSERT OR REPLACE INTO maps VALUES (?, ?, ?, ?)",
-                    (values["scan_hash"], values["sha256"], values["size"], json.dumps(values["facts"])),
+                    (
+                        values["scan_hash"],
+                        values["sha256"],
+                        values["size"],
+                        json.dumps(values["facts"]),
+                    ),
                 )
                 self._mark_duplicates(values["scan_hash"])
 
@@ -166,12 +183,20 @@ class Manifest:
             (scan_hash, EMBEDDED, DUPLICATE),
         )
         for number, row in enumerate(equal):
-            state, reason = (EMBEDDED, "") if number == 0 else (DUPLICATE, f"the same content as {equal[0]['scan']}")
-            self._execute("UPDATE scans SET state = ?, reason = ? WHERE id = ?", (state, reason, row["id"]))
+            state, reason = (
+                (EMBEDDED, "")
+                if number == 0
+                else (DUPLICATE, f"the same content as {equal[0]['scan']}")
+            )
+            self._execute(
+                "UPDATE scans SET state = ?, reason = ? WHERE id = ?", (state, reason, row["id"])
+            )
 
     def due(self) -> list[int]:
         """Return the row IDs of the waiting and failed scans, in the order in which they were added."""
-        rows = self._execute("SELECT id FROM scans WHERE state IN (?, ?) ORDER BY id", (WAITING, FAILED))
+        rows = self._execute(
+            "SELECT id FROM scans WHERE state IN (?, ?) ORDER BY id", (WAITING, FAILED)
+        )
         return [row["id"] for row in rows]
 
     def row(self, row_id: int) -> Row:
@@ -179,7 +204,10 @@ class Manifest:
 
     def counts(self) -> dict[str, int]:
         """Return how many scans are in each state of STATES."""
-        counts = {row[0]: row[1] for row in self._execute("SELECT state, count(*) FROM scans GROUP BY state")}
+        counts = {
+            row[0]: row[1]
+            for row in self._execute("SELECT state, count(*) FROM scans GROUP BY state")
+        }
         return {state: counts.get(state, 0) for state in STATES}
 
     def rows(self, *states: str) -> list[Row]:
@@ -190,7 +218,8 @@ class Manifest:
     def embedded(self) -> list[tuple[Row, dict[str, Any]]]:
         """Return the embedded scans and their facts."""
         rows = self._execute(
-            "SELECT scans.*, facts FROM scans JOIN maps USING (scan_hash) WHERE state = ? ORDER BY id", (EMBEDDED,)
+            "SELECT scans.*, facts FROM scans JOIN maps USING (scan_hash) WHERE state = ? ORDER BY id",
+            (EMBEDDED,),
         )
         with self._naming_file():
             facts = [parse_json(row["facts"]) for row in rows]
@@ -202,7 +231,9 @@ class Manifest:
         """Return SHA-256 and size in bytes of every map file, by the content hash of the scan."""
         rows = self._execute("SELECT scan_hash, sha256, size FROM maps ORDER BY scan_hash")
         with self._naming_file():
-            return {check_hash(row["scan_hash"]): (str(row["sha256"]), int(row["size"])) for row in rows}
+            return {
+                check_hash(row["scan_hash"]): (str(row["sha256"]), int(row["size"])) for row in rows
+            }
 
     def find(self, scan: str) -> list[Row]:
         """Return the scans whose label, path or folder is `scan`. Raises AnatomicalEmbeddingError if no scan fits."""
@@ -212,7 +243,9 @@ class Manifest:
             (scan, str(Path(scan).absolute())),
         )
         if not rows:
-            raise AnatomicalEmbeddingError(f"{scan}: not in the cohort; list scans by `anatemb cohort status --json`.")
+            raise AnatomicalEmbeddingError(
+                f"{scan}: not in the cohort; list scans by `anatemb cohort status --json`."
+            )
         return self._rows(rows)
 
     def remove(self, rows: Iterable[Row]) -> None:
@@ -228,7 +261,8 @@ class Manifest:
         with self._transaction():
             self._execute("DELETE FROM maps WHERE scan_hash = ?", (scan_hash,))
             self._execute(
-                "UPDATE scans SET state = ?, reason = '', scan_hash = NULL WHERE scan_hash = ?", (WAITING, scan_hash)
+                "UPDATE scans SET state = ?, reason = '', scan_hash = NULL WHERE scan_hash = ?",
+                (WAITING, scan_hash),
             )
 
     def drop_unused(self) -> list[str]:
@@ -245,7 +279,9 @@ class Manifest:
         with self._naming_file():
             version = int(self.about.get("format", 0))
         if version > _FORMAT:
-            raise AnatomicalEmbeddingError(f"{self.path}: was written by a newer program; update this program.")
+            raise AnatomicalEmbeddingError(
+                f"{self.path}: was written by a newer program; update this program."
+            )
         if version < _FORMAT:
             with self._transaction():
                 self._execute(

@@ -26,7 +26,17 @@ from ..relations.relate import relate
 from ..scan.sources import distinct_names
 from ..scan.volume import Volume
 from ..structures.locating import Example, locate
-from ..words import INSIDE, OUTSIDE, Mention, Place, PlaceFinder, load_terms, not_understood, parse_query, shipped_atlas
+from ..words import (
+    INSIDE,
+    OUTSIDE,
+    Mention,
+    Place,
+    PlaceFinder,
+    load_terms,
+    not_understood,
+    parse_query,
+    shipped_atlas,
+)
 from ..words.derived_places import qualify
 from ..words.presence import frame_fields
 from .index import Hit, Index
@@ -37,7 +47,8 @@ _REFINED = 50  # default number of refined answers: matched with descriptors, or
 _FAR_MM = 60.0  # in the body frame: if the nearest cell of a scan is farther, the place is absent
 _NEAR_MM = 30.0  # the same limit for answers that are not refined
 _NEAR_WORDS_MM = 25.0  # the same limit for answers by words that are not refined
-_FIT_REACH_MM = 84.0  # matching with coordinates reads cells up to this distance from the cell where it starts
+# matching with coordinates reads cells up to this distance from the cell where it starts
+_FIT_REACH_MM = 84.0
 _BLOCK_REACH_MM = 132.0  # the same distance for matching with descriptors
 _BATCH_SCANS = 100  # scans matched at a time
 _ABSENT_PROBABILITY = 0.01
@@ -82,27 +93,35 @@ class Search:
         self.store = store
         self.index = Index(store)
         if not self.index.scans:
-            raise AnatomicalEmbeddingError(f"{store.folder}: has no embedded scan yet; run `anatemb cohort run` first.")
+            raise AnatomicalEmbeddingError(
+                f"{store.folder}: has no embedded scan yet; run `anatemb cohort run` first."
+            )
 
     @cached_property
     def names(self) -> dict[int, str]:
         """A short, unique name of each embedded scan, by row id."""
         rows = [row for row, _ in self.index.scans.values()]
-        return dict(zip((row.id for row in rows), distinct_names([row.scan for row in rows]), strict=True))
+        return dict(
+            zip((row.id for row in rows), distinct_names([row.scan for row in rows]), strict=True)
+        )
 
     def map_of(self, row: Row) -> EmbeddingMap:
         """Load the whole map of an embedded scan. Raises MapError if the map file is missing or damaged."""
         embedding = EmbeddingMap.load(self.store.map_path(row.scan_hash))
         return replace(embedding, provenance=replace(embedding.provenance, scan=row.scan))
 
-    def point(self, query: Query, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
+    def point(
+        self, query: Query, refined: int = _REFINED, step: Step = lambda share: None
+    ) -> list[Found]:
         """Search every scan for the point of a query. Scans with the highest probability come first.
 
         refined: how many answers to match with descriptors. All other answers come from coordinates alone and have no
         probability. step: called with the fraction done, 0 to 1. Raises MapError if the query comes from other weights.
         """
         if query.weights_hash != self.store.manifest.weights_hash:
-            raise MapError("the example scan was embedded with other weights than the cohort; use the same weights.")
+            raise MapError(
+                "the example scan was embedded with other weights than the cohort; use the same weights."
+            )
         hits = list(self.index.nearest(query.coordinates.numpy()))
         near_hits = [hit for hit in hits if hit.distance_mm <= _FAR_MM]
         answers = [_absent(hit.row) for hit in hits if hit.distance_mm > _FAR_MM]
@@ -111,7 +130,9 @@ class Search:
         best = order[: refined if query.blocks is not None else 0]
         better = self._match(query, [near_hits[n] for n in best], "standard", step)
         for n in order[len(best) :]:
-            answers.append(first[n] if near_hits[n].distance_mm <= _NEAR_MM else _absent(near_hits[n].row))
+            answers.append(
+                first[n] if near_hits[n].distance_mm <= _NEAR_MM else _absent(near_hits[n].row)
+            )
         return sorted([*better, *answers], key=_order)
 
     def registered(
@@ -132,7 +153,10 @@ class Search:
         answers = list(results)
         example_hash = example.map.provenance.scan_hash
         for number, answer in enumerate(answers[:refined]):
-            if answer.row.scan_hash != example_hash and answer.row.source.patient_id == example.volume.patient_id != "":
+            if (
+                answer.row.scan_hash != example_hash
+                and answer.row.source.patient_id == example.volume.patient_id != ""
+            ):
                 volume = self.read_volume(answer.row)
                 if volume is None:
                     continue
@@ -153,15 +177,21 @@ class Search:
     def _map_near(self, hit: Hit, effort: str) -> EmbeddingMap:
         if effort == "coordinates":
             return hit.cells.map_near(hit.cell, _FIT_REACH_MM)
-        return hit.cells.map_near(hit.cell, _BLOCK_REACH_MM, self.store.map_path(hit.facts["scan_hash"]))
+        return hit.cells.map_near(
+            hit.cell, _BLOCK_REACH_MM, self.store.map_path(hit.facts["scan_hash"])
+        )
 
-    def box(self, example: Example, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
+    def box(
+        self, example: Example, refined: int = _REFINED, step: Step = lambda share: None
+    ) -> list[Found]:
         """Search every scan for the box of an example. Scans with the highest probability come first.
 
         refined: number of scans in which the whole box is located; in other scans, only the centre of the box is found.
         """
         query = example.query
-        centre = Query(query.weights_hash, query.coordinates[6:].mean(0, keepdim=True), query.sizes[6:7])
+        centre = Query(
+            query.weights_hash, query.coordinates[6:].mean(0, keepdim=True), query.sizes[6:7]
+        )
         answers = self.point(centre, 0)
         candidates = [answer for answer in answers if answer.status != ABSENT][:refined]
         for number, answer in enumerate(candidates):
@@ -178,7 +208,9 @@ class Search:
             )  # fmt: skip
         return sorted(answers, key=_order)
 
-    def words(self, mention: Mention, refined: int = _REFINED, step: Step = lambda share: None) -> list[Found]:
+    def words(
+        self, mention: Mention, refined: int = _REFINED, step: Step = lambda share: None
+    ) -> list[Found]:
         """Search every scan for the place that `mention` (parsed words) names first.
 
         Returns one answer, a point, for each scan. The scans that most probably show the place come first. The expected
@@ -200,7 +232,9 @@ class Search:
         for number, hit in enumerate(near_hits):
             volume = self.read_volume(hit.row) if number < refined else None
             if volume is not None:
-                place = PlaceFinder(self.map_of(hit.row), volume, atlas).place(name, mention.qualifier)
+                place = PlaceFinder(self.map_of(hit.row), volume, atlas).place(
+                    name, mention.qualifier
+                )
                 answers.append(_of_words(hit.row, place))
                 step((number + 1) / min(len(near_hits), refined))
             elif hit.distance_mm > _NEAR_WORDS_MM:
@@ -228,7 +262,9 @@ def one_mention(words: str) -> Mention:
     mentions = [mention for part in parts for mention in part.mentions]
     titles = [load_terms()[name].title for mention in mentions for name in mention.places]
     if len(titles) > 1:
-        raise AnatomicalEmbeddingError(f"{words!r}: names {len(titles)} places ({', '.join(titles[:6])}); name one.")
+        raise AnatomicalEmbeddingError(
+            f"{words!r}: names {len(titles)} places ({', '.join(titles[:6])}); name one."
+        )
     return mentions[0]
 
 
@@ -251,7 +287,9 @@ def _points_in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.nda
     return np.concatenate([points[:: -(-len(points) // _FRAME_POINTS)], middle[None]]), middle
 
 
-def _absent(row: Row, probability: float = _ABSENT_PROBABILITY, similarity: float | None = None) -> Found:
+def _absent(
+    row: Row, probability: float = _ABSENT_PROBABILITY, similarity: float | None = None
+) -> Found:
     return Found(row, ABSENT, probability, None, None, similarity)
 
 
@@ -262,7 +300,14 @@ def _of_match(row: Row, answer: Matches) -> Found:
     status, probability = str(answer.status[0]), float(answer.probability[0])
     if status == ABSENT:
         return _absent(row, probability, similarity)
-    return Found(row, status, probability, float(answer.expected_error_mm[0]), answer.points_ras[0], similarity)
+    return Found(
+        row,
+        status,
+        probability,
+        float(answer.expected_error_mm[0]),
+        answer.points_ras[0],
+        similarity,
+    )
 
 
 def _of_words(row: Row, place: Place) -> Found:
@@ -279,8 +324,12 @@ def _error_mm(place: Place) -> float:
     away = [place.grid.position(place.region, axis) - place.point_ras[axis] for axis in range(3)]
     distance = np.sqrt(sum(np.square(offsets) for offsets in away))
     weight = np.square(place.region.values)
-    return float((1 - place.probability) * (distance * weight).sum() / max(float(weight.sum()), 1e-9))
+    return float(
+        (1 - place.probability) * (distance * weight).sum() / max(float(weight.sum()), 1e-9)
+    )
 
 
 def _order(answer: Found) -> tuple[float, float]:
-    return _RANK[answer.status], -(answer.similarity or 0 if answer.probability is None else answer.probability)
+    return _RANK[answer.status], -(
+        answer.similarity or 0 if answer.probability is None else answer.probability
+    )

@@ -48,7 +48,9 @@ class Store:
         if create:
             has_other_files = not (self.folder / MANIFEST_NAME).exists() and self.folder.exists()
             if has_other_files and (not self.folder.is_dir() or any(self.folder.iterdir())):
-                raise AnatomicalEmbeddingError(f"{folder}: is neither a cohort nor empty; choose a new folder.")
+                raise AnatomicalEmbeddingError(
+                    f"{folder}: is neither a cohort nor empty; choose a new folder."
+                )
             self.folder.mkdir(parents=True, exist_ok=True)
         self.manifest = Manifest(self.folder / MANIFEST_NAME, create)
 
@@ -61,7 +63,9 @@ class Store:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def add(self, roots: Sequence[Path], unreadable: Callable[[str], None] = lambda line: None) -> Counter[str]:
+    def add(
+        self, roots: Sequence[Path], unreadable: Callable[[str], None] = lambda line: None
+    ) -> Counter[str]:
         """Add the scans in the folders `roots`. Returns the numbers of "new", "changed" and "known" scans.
         unreadable: called with a sentence for each folder that cannot be listed."""
         absolute = [Path(os.path.normpath(root.absolute())) for root in roots]
@@ -123,7 +127,9 @@ class Store:
         for scan_hash, (sha256, _) in self.manifest.map_files().items():
             path = self.map_path(scan_hash)
             if problem := _problem(path, sha256):
-                faults.append(Fault(scan_hash, f"{names.get(scan_hash, 'unused')}: {problem} ({path})"))
+                faults.append(
+                    Fault(scan_hash, f"{names.get(scan_hash, 'unused')}: {problem} ({path})")
+                )
         return faults
 
 

@@ -56,7 +56,10 @@ def embed_scan(store: str, row: Row, plan: Plan, weights_hash: str) -> dict[str,
     except AnatomicalEmbeddingError as error:
         # other errors come from the machine, not from the scan: another run may succeed
         state = UNUSABLE if isinstance(error, VolumeError) else FAILED
-        return {"state": state, "reason": _as_line(str(error) if row.path in str(error) else f"{row.path}: {error}")}
+        return {
+            "state": state,
+            "reason": _as_line(str(error) if row.path in str(error) else f"{row.path}: {error}"),
+        }
     except Exception as error:  # torch raises RuntimeError if no memory is left
         return {"state": FAILED, "reason": _as_line(f"{row.path}: {type(error).__name__}: {error}")}
 
@@ -71,7 +74,9 @@ def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, An
     from ..embedding.device import memory_budget
     from ..embedding.inference import volume_hash
 
-    torch.set_num_threads(1)  # each core has a worker; with one thread, all machines round results in the same way
+    torch.set_num_threads(
+        1
+    )  # each core has a worker; with one thread, all machines round results in the same way
     sitk.ProcessObject.SetGlobalWarningDisplay(False)
     sitk.ProcessObject.SetGlobalDefaultNumberOfThreads(1)
     _check_readable(row, plan.memory_bytes or memory_budget(torch.device("cpu")))
@@ -86,16 +91,26 @@ def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, An
                 f"{plan.model}: on this worker, other weights have this name; install the same weights on all machines."
             )
         if plan.memory_bytes:
-            model.budget_bytes = max(plan.memory_bytes - _KEPT_BYTES - volume.voxels.nbytes * 3, 64 * 2**20)
+            model.budget_bytes = max(
+                plan.memory_bytes - _KEPT_BYTES - volume.voxels.nbytes * 3, 64 * 2**20
+            )
         embedding = model.embed(volume)
         # without the name, equal scans give equal files; cohorts do not use the image
-        embedding = replace(embedding, provenance=replace(embedding.provenance, scan=""), image=None)
+        embedding = replace(
+            embedding, provenance=replace(embedding.provenance, scan=""), image=None
+        )
         if not plan.descriptors:
             embedding = replace(embedding, local=None)
         embedding.save(path)
         facts = make_facts(EmbeddingMap.load(path))
     size, sha256 = path.stat().st_size, file_sha256(path)
-    return {"state": EMBEDDED, "scan_hash": scan_hash, "sha256": sha256, "size": size, "facts": facts}
+    return {
+        "state": EMBEDDED,
+        "scan_hash": scan_hash,
+        "sha256": sha256,
+        "size": size,
+        "facts": facts,
+    }
 
 
 def _read_facts(path: Path, weights_hash: str) -> dict[str, Any] | None:
@@ -114,7 +129,9 @@ def _check_readable(row: Row, memory_bytes: int) -> None:
     files = [Path(row.path, name) for name in row.files] or [Path(row.path)]
     for file in files:
         if not os.access(file, os.R_OK):
-            raise AnatomicalEmbeddingError(f"{file}: cannot be read; check that the file exists and is readable.")
+            raise AnatomicalEmbeddingError(
+                f"{file}: cannot be read; check that the file exists and is readable."
+            )
     reader = sitk.ImageFileReader()
     reader.SetFileName(str(files[0]))
     try:

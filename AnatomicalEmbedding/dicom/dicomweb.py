@@ -20,8 +20,12 @@ from .reading import read_whole
 if TYPE_CHECKING:
     from pydicom import Dataset
 
-logging.getLogger("retrying").addHandler(logging.NullHandler())  # otherwise each retry would print a traceback
-_INPUT = re.compile(r"dicomweb:(https?://.+?)/studies/([^/]+)(?:/series/([^/]+)(?:/instances/([^/]+))?)?/?")
+logging.getLogger("retrying").addHandler(
+    logging.NullHandler()
+)  # otherwise each retry would print a traceback
+_INPUT = re.compile(
+    r"dicomweb:(https?://.+?)/studies/([^/]+)(?:/series/([^/]+)(?:/instances/([^/]+))?)?/?"
+)
 _UID = re.compile(r"[0-9.]{1,64}")
 _SECONDS = 60
 _STATUS = {
@@ -65,12 +69,18 @@ class Server:
         with self._asking():
             studies = self._client.search_for_studies(search_filters={"PatientID": patient_id})
         dated_uids = [(_value(study, "00080020"), _value(study, "0020000D")) for study in studies]
-        return [series for _, uid in sorted(dated_uids, reverse=True) for series in self.series_of_study(uid, "CT")]
+        return [
+            series
+            for _, uid in sorted(dated_uids, reverse=True)
+            for series in self.series_of_study(uid, "CT")
+        ]
 
     def series_of_study(self, study_uid: str, modality: str) -> list[Series]:
         """List the series of a study with a modality, such as "CT". Raises AnatomicalEmbeddingError: see `check`."""
         with self._asking():
-            answers = self._client.search_for_series(study_uid, search_filters={"Modality": modality})
+            answers = self._client.search_for_series(
+                study_uid, search_filters={"Modality": modality}
+            )
         return [
             Series(study_uid, _value(series, "0020000E"))
             for series in answers
@@ -92,20 +102,28 @@ class Server:
         uids: list[str] = []
         while True:  # a server may list only a part of the images at a time
             with self._asking():
-                answers = self._client.search_for_instances(series.study_uid, series.uid, offset=len(uids) or None)
-            if not (new := [uid for image in answers if (uid := _value(image, "00080018")) not in uids]):
+                answers = self._client.search_for_instances(
+                    series.study_uid, series.uid, offset=len(uids) or None
+                )
+            if not (
+                new := [uid for image in answers if (uid := _value(image, "00080018")) not in uids]
+            ):
                 break
             uids += new
         uids = [uid for uid in uids if instance in ("", uid)]
         if not uids:
-            raise AnatomicalEmbeddingError(f"{self.url}: has no images of the series {series.uid}; check the UIDs.")
+            raise AnatomicalEmbeddingError(
+                f"{self.url}: has no images of the series {series.uid}; check the UIDs."
+            )
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)  # only the user may read it
         target.mkdir(parents=True, exist_ok=True)
         paths = [target / f"{_checked(uid)}.dcm" for uid in uids]
         for count, (uid, path) in enumerate(zip(uids, paths, strict=True)):
             if not path.exists():
                 where, kinds = (series.study_uid, series.uid, uid), (("application/dicom", "*"),)
-                with self._asking(f"{count} of {len(uids)} files are kept; to continue, give the same command again"):
+                with self._asking(
+                    f"{count} of {len(uids)} files are kept; to continue, give the same command again"
+                ):
                     document = self._client.retrieve_instance(*where, media_types=kinds)
                 with atomic_path(path) as temporary:
                     document.save_as(temporary, enforce_file_format=True)
@@ -122,8 +140,12 @@ class Server:
             document = read_whole(path, "give a DICOM file")
             with self._asking(remedy):
                 answer: Dataset = self._client.store_instances([document])
-            stored = {item.ReferencedSOPInstanceUID for item in answer.get("ReferencedSOPSequence") or ()}
-            if document.SOPInstanceUID not in stored:  # a full server may list the file neither as stored nor as failed
+            stored = {
+                item.ReferencedSOPInstanceUID for item in answer.get("ReferencedSOPSequence") or ()
+            }
+            if (
+                document.SOPInstanceUID not in stored
+            ):  # a full server may list the file neither as stored nor as failed
                 failed = answer.get("FailedSOPSequence") or [{}]
                 reason = failed[0].get("FailureReason", 0)
                 raise AnatomicalEmbeddingError(
@@ -172,7 +194,9 @@ def download_input(word: str, folder: Path, report: Callable[[str], None]) -> st
     server = Server(url)
     chosen = [Series(study, uid)] if uid else server.series_of_study(study, "CT")
     if not chosen:
-        raise AnatomicalEmbeddingError(f"{server.url}: has no CT series in the study {study}; check the UID.")
+        raise AnatomicalEmbeddingError(
+            f"{server.url}: has no CT series in the study {study}; check the UID."
+        )
     for series in chosen:
         report(f"reading series {series.uid} from {server.url}")
         path = server.download(series, folder, instance)

@@ -36,7 +36,11 @@ def outlined_series(path: Path) -> set[str] | None:
     tags = ["Modality", "ReferencedSeriesSequence", "ReferencedFrameOfReferenceSequence"]
     try:
         document = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=tags)
-        referenced = {str(element.value) for element in document.iterall() if element.keyword == "SeriesInstanceUID"}
+        referenced = {
+            str(element.value)
+            for element in document.iterall()
+            if element.keyword == "SeriesInstanceUID"
+        }
     except Exception:  # pydicom raises exceptions of many classes for damaged files
         return None
     return referenced if document.get("Modality") in _READERS else None
@@ -68,9 +72,19 @@ def read_dicom_labels(path: Path, shape: tuple[int, int, int], ijk_to_ras: np.nd
         texts = dict[str, str]()
         outlines = _distinct(reader(document, path, shape, ijk_to_ras), path, texts)
         labels = replace(LabelMap.from_masks(outlines, shape, ijk_to_ras), texts=texts)
-    except (AttributeError, IndexError, KeyError, MemoryError, RuntimeError, TypeError, ValueError) as error:
+    except (
+        AttributeError,
+        IndexError,
+        KeyError,
+        MemoryError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
         problem = str(error) or "the header states a grid that is too large"
-        raise VolumeError(f"{path}: its outlines cannot be read ({problem}); export them again.") from error
+        raise VolumeError(
+            f"{path}: its outlines cannot be read ({problem}); export them again."
+        ) from error
     if not labels.voxels.any():
         raise VolumeError(f"{path}: no outline lies in the scan; give the outlines of this scan.")
     return labels
@@ -80,17 +94,23 @@ def read_dicom_labels(path: Path, shape: tuple[int, int, int], ijk_to_ras: np.nd
 _Outlines = Iterator[tuple[str, str, np.ndarray]]
 
 
-def _distinct(outlines: _Outlines, path: Path, texts: dict[str, str]) -> Iterator[tuple[str, np.ndarray]]:
+def _distinct(
+    outlines: _Outlines, path: Path, texts: dict[str, str]
+) -> Iterator[tuple[str, np.ndarray]]:
     """Yield names and masks, and add the names as the file writes them to `texts`. Raises PointsError if two structures
     have the same name."""
     for name, text, mask in outlines:
         if name in texts:
-            raise PointsError(f"{path}: several structures have the name {name}; give each structure its own name.")
+            raise PointsError(
+                f"{path}: several structures have the name {name}; give each structure its own name."
+            )
         texts[name] = text.strip()
         yield name, mask
 
 
-def _read_seg(document: Dataset, path: Path, shape: tuple[int, int, int], ijk_to_ras: np.ndarray) -> _Outlines:
+def _read_seg(
+    document: Dataset, path: Path, shape: tuple[int, int, int], ijk_to_ras: np.ndarray
+) -> _Outlines:
     segmentation = load_highdicom().seg.Segmentation.from_dataset(document, copy=False)
     geometry = segmentation.get_volume_geometry()
     if geometry is None:
@@ -99,9 +119,15 @@ def _read_seg(document: Dataset, path: Path, shape: tuple[int, int, int], ijk_to
     grid = to_image(np.zeros(shape, np.uint8), ijk_to_ras)
 
     def read(numbers: list[int]) -> np.ndarray:
-        volume = segmentation.get_volume(segment_numbers=numbers, combine_segments=True, relabel=True, dtype=np.uint16)
-        to_ras = (RAS_FROM_LPS @ volume.affine)[:, [2, 1, 0, 3]]  # highdicom counts slice, row, column
-        on_grid = sitk.Resample(to_image(volume.array, to_ras), grid, sitk.Transform(), sitk.sitkNearestNeighbor)
+        volume = segmentation.get_volume(
+            segment_numbers=numbers, combine_segments=True, relabel=True, dtype=np.uint16
+        )
+        to_ras = (RAS_FROM_LPS @ volume.affine)[
+            :, [2, 1, 0, 3]
+        ]  # highdicom counts slice, row, column
+        on_grid = sitk.Resample(
+            to_image(volume.array, to_ras), grid, sitk.Transform(), sitk.sitkNearestNeighbor
+        )
         return sitk.GetArrayFromImage(on_grid)
 
     numbers = list(segmentation.segment_numbers)
@@ -118,7 +144,9 @@ def _read_seg(document: Dataset, path: Path, shape: tuple[int, int, int], ijk_to
 def _name_of(segment: Dataset) -> str:
     """Return the name of the structure in a segment."""
     label = str(segment.SegmentLabel)
-    if code_in(segment.SegmentedPropertyCategoryCodeSequence[0])[:2] == BOX[:2]:  # a box is not an outline
+    if (
+        code_in(segment.SegmentedPropertyCategoryCodeSequence[0])[:2] == BOX[:2]
+    ):  # a box is not an outline
         return label
     kind = segment.SegmentedPropertyTypeCodeSequence[0]
     sides = kind.get("SegmentedPropertyTypeModifierCodeSequence") or ()

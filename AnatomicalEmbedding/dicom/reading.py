@@ -22,12 +22,16 @@ def read_whole(path: Path, remedy: str) -> Dataset:
     pydicom = require("pydicom", "pydicom", "DICOM files need", "dicom")
     try:
         document = pydicom.dcmread(_WholeFile(path.read_bytes()))
-        for _ in document.iterall():  # read every value now: pydicom reads a value only at its first use
+        for _ in (
+            document.iterall()
+        ):  # read every value now: pydicom reads a value only at its first use
             pass
     except FileNotFoundError as error:
         raise AnatomicalEmbeddingError(f"{path}: no such file; check the path.") from error
     except Exception as error:  # pydicom raises exceptions of many classes for damaged files
-        raise AnatomicalEmbeddingError(f"{path}: is not DICOM or is truncated; {remedy}.") from error
+        raise AnatomicalEmbeddingError(
+            f"{path}: is not DICOM or is truncated; {remedy}."
+        ) from error
     return document
 
 

@@ -29,7 +29,12 @@ _AROUND = ("Pre", "Post")  # a matrix may be applied before, and after the displ
 
 
 def write_matrix(
-    affine_ras: np.ndarray, kind: str, fixed: SourceSeries, moving: SourceSeries, comment: str, path: Path
+    affine_ras: np.ndarray,
+    kind: str,
+    fixed: SourceSeries,
+    moving: SourceSeries,
+    comment: str,
+    path: Path,
 ) -> None:
     """Write a Spatial Registration.
 
@@ -46,7 +51,10 @@ def write_matrix(
         document = _document(_SPATIAL, fixed, moving)
         document.RegistrationSequence = []
         for series, matrix, name in ((fixed, np.eye(4), "RIGID"), (moving, to_fixed, kind)):
-            images = {"FrameOfReferenceUID": series.frame, "ReferencedImageSequence": _references(series)}
+            images = {
+                "FrameOfReferenceUID": series.frame,
+                "ReferencedImageSequence": _references(series),
+            }
             step = _item(**_comment_attributes(comment), MatrixSequence=[_matrix(matrix, name)])
             document.RegistrationSequence.append(_item(**images, MatrixRegistrationSequence=[step]))
         document.save_as(temporary)
@@ -66,8 +74,13 @@ def write_displacements(
     """
     direction, vectors = np.reshape(field.GetDirection(), (3, 3)), sitk.GetArrayViewFromImage(field)
     origin = field.GetOrigin()
-    if np.linalg.det(direction) < 0:  # the third axis of DICOM is the cross product of row and column
-        vectors, origin = vectors[::-1], field.TransformIndexToPhysicalPoint((0, 0, field.GetSize()[2] - 1))
+    if (
+        np.linalg.det(direction) < 0
+    ):  # the third axis of DICOM is the cross product of row and column
+        vectors, origin = (
+            vectors[::-1],
+            field.TransformIndexToPhysicalPoint((0, 0, field.GetSize()[2] - 1)),
+        )
     with fixed.writing(path) as temporary:
         document = _document(_DEFORMABLE, fixed, moving)
         grid = _item(
@@ -77,9 +90,20 @@ def write_displacements(
             GridResolution=list(field.GetSpacing()),
             VectorGridData=vectors.astype("<f4").tobytes(),
         )
-        images = {"SourceFrameOfReferenceUID": moving.frame, "ReferencedImageSequence": _references(moving)}
-        still = {f"{name}DeformationMatrixRegistrationSequence": [_matrix(np.eye(4), "RIGID")] for name in _AROUND}
-        item = _item(**images, **_comment_attributes(comment), **still, DeformableRegistrationGridSequence=[grid])
+        images = {
+            "SourceFrameOfReferenceUID": moving.frame,
+            "ReferencedImageSequence": _references(moving),
+        }
+        still = {
+            f"{name}DeformationMatrixRegistrationSequence": [_matrix(np.eye(4), "RIGID")]
+            for name in _AROUND
+        }
+        item = _item(
+            **images,
+            **_comment_attributes(comment),
+            **still,
+            DeformableRegistrationGridSequence=[grid],
+        )
         document.DeformableRegistrationSequence = [item]
         document.save_as(temporary)
 
@@ -98,7 +122,11 @@ def _document(kind: str, fixed: SourceSeries, moving: SourceSeries) -> Any:
     document.SpecificCharacterSet = "ISO_IR 192"  # UTF-8: names may be in any language
     document.FrameOfReferenceUID, document.PositionReferenceIndicator = fixed.frame, ""
     document.Laterality = ""
-    document.ContentLabel, document.ContentDescription, document.ContentCreatorName = "REGISTRATION", "", PRODUCT
+    document.ContentLabel, document.ContentDescription, document.ContentCreatorName = (
+        "REGISTRATION",
+        "",
+        PRODUCT,
+    )
     in_study = [series for series in (fixed, moving) if series.study == fixed.study]
     document.ReferencedSeriesSequence = [*map(_series_item, in_study)]
     if moving not in in_study:
@@ -109,19 +137,26 @@ def _document(kind: str, fixed: SourceSeries, moving: SourceSeries) -> Any:
 
 
 def _series_item(series: SourceSeries) -> Dataset:
-    return _item(SeriesInstanceUID=series.slices[0].SeriesInstanceUID, ReferencedInstanceSequence=_references(series))
+    return _item(
+        SeriesInstanceUID=series.slices[0].SeriesInstanceUID,
+        ReferencedInstanceSequence=_references(series),
+    )
 
 
 def _references(series: SourceSeries) -> list[Dataset]:
     return [
-        _item(ReferencedSOPClassUID=image.SOPClassUID, ReferencedSOPInstanceUID=image.SOPInstanceUID)
+        _item(
+            ReferencedSOPClassUID=image.SOPClassUID, ReferencedSOPInstanceUID=image.SOPInstanceUID
+        )
         for image in series.slices
     ]
 
 
 def _matrix(matrix_lps: np.ndarray, kind: str) -> Dataset:
     numbers = [*map(_decimal, matrix_lps.ravel())]
-    return _item(FrameOfReferenceTransformationMatrix=numbers, FrameOfReferenceTransformationMatrixType=kind)
+    return _item(
+        FrameOfReferenceTransformationMatrix=numbers, FrameOfReferenceTransformationMatrixType=kind
+    )
 
 
 def _item(**attributes: Any) -> Dataset:
@@ -135,7 +170,10 @@ def _item(**attributes: Any) -> Dataset:
 
 def _comment_attributes(comment: str) -> dict[str, Any]:
     method = load_highdicom().sr.CodedConcept(*_METHOD)
-    return {"FrameOfReferenceTransformationComment": comment, "RegistrationTypeCodeSequence": [method]}
+    return {
+        "FrameOfReferenceTransformationComment": comment,
+        "RegistrationTypeCodeSequence": [method],
+    }
 
 
 def _decimal(value: float) -> str:
@@ -161,7 +199,9 @@ def read_registration(path: str | Path) -> sitk.Transform:
         if document.SOPClassUID == _DEFORMABLE:
             return _read_displacements(document, path)
     except (AttributeError, IndexError, TypeError, ValueError, np.linalg.LinAlgError) as error:
-        raise VolumeError(f"{path}: is a damaged registration ({error}); export the registration again.") from error
+        raise VolumeError(
+            f"{path}: is a damaged registration ({error}); export the registration again."
+        ) from error
     raise VolumeError(f"{path}: is DICOM, but not a registration; give a file of modality REG.")
 
 
@@ -171,34 +211,51 @@ def _read_matrix(document: Dataset, path: str | Path) -> sitk.Transform:
         matrix = np.eye(4)
         for step in item.MatrixRegistrationSequence[0].MatrixSequence:
             matrix = _matrix_of(step) @ matrix
-        if item.get("FrameOfReferenceUID") != document.FrameOfReferenceUID or not np.allclose(matrix, np.eye(4)):
+        if item.get("FrameOfReferenceUID") != document.FrameOfReferenceUID or not np.allclose(
+            matrix, np.eye(4)
+        ):
             moved.append(matrix)
     if len(moved) > 1:
-        raise VolumeError(f"{path}: registers {len(moved)} scans; give a registration of one scan with another.")
+        raise VolumeError(
+            f"{path}: registers {len(moved)} scans; give a registration of one scan with another."
+        )
     return _affine(np.linalg.inv(moved[0]) if moved else np.eye(4))
 
 
 def _read_displacements(document: Dataset, path: str | Path) -> sitk.Transform:
     if (count := len(document.DeformableRegistrationSequence)) != 1:
-        raise VolumeError(f"{path}: registers {count} scans; give a registration of one scan with another.")
+        raise VolumeError(
+            f"{path}: registers {count} scans; give a registration of one scan with another."
+        )
     item = document.DeformableRegistrationSequence[0]
     steps = (item.get(f"{name}DeformationMatrixRegistrationSequence") for name in _AROUND)
     before, after = (_matrix_of(step[0]) if step else np.eye(4) for step in steps)
     grid = item.DeformableRegistrationGridSequence[0]
     size = [int(n) for n in grid.GridDimensions]
     check_claimed(size, 1, None, str(path))
-    vectors = np.frombuffer(grid.VectorGridData, dtype="<f4").reshape(*size[::-1], 3).astype(np.float64)
+    vectors = (
+        np.frombuffer(grid.VectorGridData, dtype="<f4").reshape(*size[::-1], 3).astype(np.float64)
+    )
     if not np.isfinite(vectors).all():
-        raise VolumeError(f"{path}: is undefined in a part of its grid; export a registration of the whole scan.")
+        raise VolumeError(
+            f"{path}: is undefined in a part of its grid; export a registration of the whole scan."
+        )
     row, column = np.array(grid.ImageOrientationPatient, dtype=float).reshape(2, 3)
     axes = np.column_stack([row, column, np.cross(row, column)])
     field = sitk.GetImageFromArray(vectors, isVector=True)
     field.SetOrigin([float(value) for value in grid.ImagePositionPatient])
     field.SetSpacing([float(value) for value in grid.GridResolution])
     field.SetDirection(axes.ravel().tolist())
-    if not np.array_equal(before, np.eye(4)):  # offsets are added after the first matrix, but are stored at the grid
+    if not np.array_equal(
+        before, np.eye(4)
+    ):  # offsets are added after the first matrix, but are stored at the grid
         moved = sitk.TransformToDisplacementField(
-            _affine(before), sitk.sitkVectorFloat64, size, field.GetOrigin(), field.GetSpacing(), field.GetDirection()
+            _affine(before),
+            sitk.sitkVectorFloat64,
+            size,
+            field.GetOrigin(),
+            field.GetSpacing(),
+            field.GetDirection(),
         )
         field = sitk.Add(field, moved)
     return sitk.CompositeTransform([_affine(after), sitk.DisplacementFieldTransform(field)])

@@ -18,11 +18,18 @@ from ..scan.label_map import LabelMap
 from .source import PRODUCT, SourceSeries, load_highdicom, result_attributes
 
 _SERIES_NUMBER = 991
-BOX: Code = ("309825002", "SCT", "Spatial and Relational Concept")  # category of a box, which is no outline
+BOX: Code = (
+    "309825002",
+    "SCT",
+    "Spatial and Relational Concept",
+)  # category of a box, which is no outline
 _TISSUE: Code = ("85756007", "SCT", "Tissue")  # type of a structure whose name has no code
 _METHOD: Code = ("123110", "DCM", "Artificial Intelligence")
-_MOST_BYTES = 2 * 2**30  # of the masks of boxes or outlines that may overlap, and so need an array each
-_LABEL_BYTES = 64  # DICOM's limit for a segment label (LO) is 64 characters; some readers count bytes
+_MOST_BYTES = (
+    2 * 2**30
+)  # of the masks of boxes or outlines that may overlap, and so need an array each
+# DICOM's limit for a segment label (LO) is 64 characters; some readers count bytes
+_LABEL_BYTES = 64
 
 
 def write_label_seg(labels: LabelMap, source: SourceSeries, path: str | Path) -> None:
@@ -45,7 +52,9 @@ def write_label_seg(labels: LabelMap, source: SourceSeries, path: str | Path) ->
     if labels.covered:
         voxels = _stacked(names, labels.mask, labels.voxels.shape, source.label)
     else:
-        voxels = labels.renumbered({name: number for number, name in enumerate(names, start=1)}).voxels
+        voxels = labels.renumbered(
+            {name: number for number, name in enumerate(names, start=1)}
+        ).voxels
     _write(voxels, labels.ijk_to_ras, names, source, path, STRUCTURE)
 
 
@@ -69,11 +78,15 @@ def write_box_seg(
         AnatomicalEmbeddingError: there are too many boxes for the memory, and the errors of `write_label_seg`.
     """
     names = list(boxes_ras)
-    voxels = _stacked(names, lambda name: _in_box(boxes_ras[name], shape, ijk_to_ras), shape, source.label)
+    voxels = _stacked(
+        names, lambda name: _in_box(boxes_ras[name], shape, ijk_to_ras), shape, source.label
+    )
     _write(voxels, ijk_to_ras, names, source, path, BOX)
 
 
-def _stacked(names: Sequence[str], mask: Callable[[str], np.ndarray], shape: tuple[int, ...], scan: str) -> np.ndarray:
+def _stacked(
+    names: Sequence[str], mask: Callable[[str], np.ndarray], shape: tuple[int, ...], scan: str
+) -> np.ndarray:
     """Return masks (k, j, i, segment). mask: returns the mask (k, j, i) of a name. Raises AnatomicalEmbeddingError if
     there are too many."""
     most = _MOST_BYTES // math.prod(shape)
@@ -91,7 +104,9 @@ def _stacked(names: Sequence[str], mask: Callable[[str], np.ndarray], shape: tup
 def _in_box(box_ras: np.ndarray, shape: tuple[int, int, int], ijk_to_ras: np.ndarray) -> np.ndarray:
     """Return (k, j, i) bool: True where a voxel's centre lies in a box, (2, 3) RAS mm."""
     inside = np.ones(shape, dtype=bool)
-    for axis in range(3):  # the coordinate along one axis of RAS is a sum of parts that depend on k, on j and on i
+    for axis in range(
+        3
+    ):  # the coordinate along one axis of RAS is a sum of parts that depend on k, on j and on i
         parts = [ijk_to_ras[axis, n] * np.arange(shape[2 - n]) for n in range(3)]
         place = parts[2][:, None, None] + parts[1][:, None] + parts[0] + ijk_to_ras[axis, 3]
         inside &= (place >= box_ras[0][axis]) & (place <= box_ras[1][axis])
@@ -99,23 +114,36 @@ def _in_box(box_ras: np.ndarray, shape: tuple[int, int, int], ijk_to_ras: np.nda
 
 
 def _write(
-    voxels: np.ndarray, ijk_to_ras: np.ndarray, names: Sequence[str], source: SourceSeries, path: str | Path, kind: Code
+    voxels: np.ndarray,
+    ijk_to_ras: np.ndarray,
+    names: Sequence[str],
+    source: SourceSeries,
+    path: str | Path,
+    kind: Code,
 ) -> None:
     """Write a label map (k, j, i), or masks (k, j, i, segment). kind: category of all segments."""
     hd = load_highdicom()
-    used = [k for k, plane in enumerate(voxels) if plane.any()] or [0]  # the frames of other slices would be empty
+    used = [k for k, plane in enumerate(voxels) if plane.any()] or [
+        0
+    ]  # the frames of other slices would be empty
     voxels, first = voxels[used[0] : used[-1] + 1], np.array([[0, 0, used[0]]])
     from_kji = (LPS_FROM_RAS @ ijk_to_ras)[:, [2, 1, 0, 3]]
     from_kji[:3, 3] = transform_points(LPS_FROM_RAS @ ijk_to_ras, first)[0]
     title = "Boxes" if kind == BOX else "Outlines"
-    channels = {"channels": {"SegmentNumber": list(range(1, len(names) + 1))}} if voxels.ndim == 4 else {}
+    channels = (
+        {"channels": {"SegmentNumber": list(range(1, len(names) + 1))}} if voxels.ndim == 4 else {}
+    )
     with source.writing(path) as temporary:
-        volume = hd.Volume(voxels, from_kji, "PATIENT", frame_of_reference_uid=source.frame, **channels)
+        volume = hd.Volume(
+            voxels, from_kji, "PATIENT", frame_of_reference_uid=source.frame, **channels
+        )
         segmentation = hd.seg.Segmentation(
             source_images=source.slices,
             pixel_array=volume,
             segmentation_type="BINARY",
-            segment_descriptions=[_description(hd, number, name, kind) for number, name in enumerate(names, start=1)],
+            segment_descriptions=[
+                _description(hd, number, name, kind) for number, name in enumerate(names, start=1)
+            ],
             content_label="SEGMENTATION",
             **result_attributes(hd, _SERIES_NUMBER, title),
         )
@@ -130,13 +158,19 @@ def _description(hd: ModuleType, number: int, name: str, kind: Code) -> Any:
     described = hd.seg.SegmentDescription(
         segment_number=number,
         segment_label=label,
-        segmented_property_category=code(*(_TISSUE if (kind, organ) == (STRUCTURE, _TISSUE) else kind)),
+        segmented_property_category=code(
+            *(_TISSUE if (kind, organ) == (STRUCTURE, _TISSUE) else kind)
+        ),
         segmented_property_type=code(*organ),
         algorithm_type="AUTOMATIC",
-        algorithm_identification=hd.AlgorithmIdentificationSequence(PRODUCT, code(*_METHOD), __version__),
+        algorithm_identification=hd.AlgorithmIdentificationSequence(
+            PRODUCT, code(*_METHOD), __version__
+        ),
         tracking_uid=hd.UID(),
         tracking_id=label,
     )
     if side is not None:
-        described.SegmentedPropertyTypeCodeSequence[0].SegmentedPropertyTypeModifierCodeSequence = [code(*side)]
+        described.SegmentedPropertyTypeCodeSequence[0].SegmentedPropertyTypeModifierCodeSequence = [
+            code(*side)
+        ]
     return described

@@ -32,8 +32,22 @@ _MAY_BE_EMPTY = (
 # Other attributes of the images that results need. Nothing else of the images is read, so nothing else is copied.
 _NEEDED = (
     *_GEOMETRY,
-    *("SOPClassUID", "SOPInstanceUID", "StudyInstanceUID", "SeriesInstanceUID", "FrameOfReferenceUID"),
-    *("PositionReferenceIndicator", "Modality", "ImageType", "Rows", "Columns", "SliceThickness", "NumberOfFrames"),
+    *(
+        "SOPClassUID",
+        "SOPInstanceUID",
+        "StudyInstanceUID",
+        "SeriesInstanceUID",
+        "FrameOfReferenceUID",
+    ),
+    *(
+        "PositionReferenceIndicator",
+        "Modality",
+        "ImageType",
+        "Rows",
+        "Columns",
+        "SliceThickness",
+        "NumberOfFrames",
+    ),
     *("SpecificCharacterSet", "StudyDescription", "IssuerOfPatientID", "InstanceNumber"),
 )
 
@@ -63,7 +77,9 @@ class SourceSeries:
 
     def nearest(self, point_ras: np.ndarray) -> Dataset:
         """Return the header of the slice nearest to a point, (3,) RAS mm."""
-        row, column = np.array(self.slices[0].ImageOrientationPatient, dtype=np.float64).reshape(2, 3)
+        row, column = np.array(self.slices[0].ImageOrientationPatient, dtype=np.float64).reshape(
+            2, 3
+        )
         origins = np.array([image.ImagePositionPatient for image in self.slices], dtype=np.float64)
         away = (origins - transform_points(LPS_FROM_RAS, point_ras)) @ np.cross(row, column)
         return self.slices[int(np.argmin(np.abs(away)))]
@@ -85,7 +101,10 @@ class SourceSeries:
 
 
 def read_source(
-    label: str, files: str | Path | Iterable[str | Path], series_uid: str = "", instead: str = "leave out --dicom"
+    label: str,
+    files: str | Path | Iterable[str | Path],
+    series_uid: str = "",
+    instead: str = "leave out --dicom",
 ) -> SourceSeries:
     """Read the headers of the DICOM slices of a scan.
 
@@ -101,15 +120,28 @@ def read_source(
     """
     pydicom = require("pydicom", "pydicom", "DICOM results need", "dicom")
     paths = [Path(files)] if isinstance(files, str | Path) else [Path(file) for file in files]
-    all_files = chain.from_iterable(sorted(path.rglob("*")) if path.is_dir() else [path] for path in paths)
-    series, _damaged = group_series(path for path in all_files if path.is_file() and is_dicom_file(path))
+    all_files = chain.from_iterable(
+        sorted(path.rglob("*")) if path.is_dir() else [path] for path in paths
+    )
+    series, _damaged = group_series(
+        path for path in all_files if path.is_file() and is_dicom_file(path)
+    )
     usable: dict[str, list[Dataset]] = {}
     for uid, (slice_paths, _unfit) in series.items():
         tags = [*_MAY_BE_EMPTY, *_NEEDED]
-        headers = [pydicom.dcmread(path, stop_before_pixels=True, specific_tags=tags) for path in slice_paths]
-        fit = [header for header in headers if all(map(header.get, _GEOMETRY)) and "NumberOfFrames" not in header]
+        headers = [
+            pydicom.dcmread(path, stop_before_pixels=True, specific_tags=tags)
+            for path in slice_paths
+        ]
+        fit = [
+            header
+            for header in headers
+            if all(map(header.get, _GEOMETRY)) and "NumberOfFrames" not in header
+        ]
         fit = [header for header in fit if "LOCALIZER" not in header.get("ImageType", ())]
-        if slices := list({header.SOPInstanceUID: header for header in fit}.values()):  # a copy counts once
+        if slices := list(
+            {header.SOPInstanceUID: header for header in fit}.values()
+        ):  # a copy counts once
             usable[uid] = slices
     if not usable:
         raise AnatomicalEmbeddingError(
@@ -121,7 +153,9 @@ def read_source(
         uid = uid.partition("-")[0]
     if uid not in usable:
         problem = f"are not of the series {uid}" if uid else f"are of {len(usable)} series"
-        raise AnatomicalEmbeddingError(f"{label}: the DICOM files {problem}; give the slices of this study.")
+        raise AnatomicalEmbeddingError(
+            f"{label}: the DICOM files {problem}; give the slices of this study."
+        )
     slices = usable[uid]
     if "FrameOfReferenceUID" not in slices[0]:
         raise AnatomicalEmbeddingError(

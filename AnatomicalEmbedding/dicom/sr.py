@@ -50,7 +50,9 @@ def write_points_report(
     """
     hd = load_highdicom()
     if not len(points):
-        raise PointsError(f"{source.label}: no point lies in this scan, so no DICOM report can be written.")
+        raise PointsError(
+            f"{source.label}: no point lies in this scan, so no DICOM report can be written."
+        )
     errors = list(error_mm) or [None] * len(points)
     uids = tracking_uids or new_uids(len(points))
     descriptions = points.descriptions or ("",) * len(points)
@@ -82,10 +84,14 @@ def _group(
     errors = []
     if error_mm is not None:
         errors.append(sr.Measurement(code(*_ERROR), round(float(error_mm), 2), code(*tree.MM)))
-    group = make_group(hd, label, uid, STRUCTURE, site_codes(label), place_ras, image, measurements=errors)
+    group = make_group(
+        hd, label, uid, STRUCTURE, site_codes(label), place_ras, image, measurements=errors
+    )
     if described:
         below = sr.RelationshipTypeValues.CONTAINS
-        group[0].ContentSequence.append(sr.TextContentItem(code(*_COMMENT), described, relationship_type=below))
+        group[0].ContentSequence.append(
+            sr.TextContentItem(code(*_COMMENT), described, relationship_type=below)
+        )
     return group
 
 
@@ -138,9 +144,13 @@ def _place_items(hd: ModuleType, place_ras: np.ndarray, image: Dataset) -> list[
     below = {"relationship_type": sr.RelationshipTypeValues.CONTAINS}
     place_lps = transform_points(LPS_FROM_RAS, np.array([place_ras]))
     items = [sr.Scoord3DContentItem(name, "POINT", place_lps, image.FrameOfReferenceUID, **below)]
-    axes = np.array(image.ImageOrientationPatient, dtype=np.float64).reshape(2, 3)  # of columns and of rows
+    axes = np.array(image.ImageOrientationPatient, dtype=np.float64).reshape(
+        2, 3
+    )  # of columns and of rows
     away_mm = axes @ (place_lps[0] - np.array(image.ImagePositionPatient, dtype=np.float64))
-    pixel = away_mm / np.array(image.PixelSpacing[::-1], dtype=np.float64) + 0.5  # 0 is the corner of the first pixel
+    pixel = (
+        away_mm / np.array(image.PixelSpacing[::-1], dtype=np.float64) + 0.5
+    )  # 0 is the corner of the first pixel
     if (pixel >= 0).all() and (pixel <= (image.Columns, image.Rows)).all():
         pixel_item = sr.ScoordContentItem(name, "POINT", pixel[None], **below)
         source = sr.SourceImageForRegion(image.SOPClassUID, image.SOPInstanceUID)
@@ -149,7 +159,9 @@ def _place_items(hd: ModuleType, place_ras: np.ndarray, image: Dataset) -> list[
     return items
 
 
-def make_report(hd: ModuleType, images: list[Dataset], groups: Iterable, title: str, is_complete: bool = True) -> Any:
+def make_report(
+    hd: ModuleType, images: list[Dataset], groups: Iterable, title: str, is_complete: bool = True
+) -> Any:
     """Make a report (TID 1500) from its measurement groups.
 
     Args:
@@ -197,12 +209,18 @@ def read_any_points(path: str | Path, film_to_ras: np.ndarray | None = None) -> 
         for number, group in enumerate(tree.measurement_groups(tree.open_report(path)), start=1):
             items = list(tree.children(group))
             if (place := tree.center_in(items)) is not None:
-                label = next((str(item.TextValue).strip() for item in tree.named(items, tree.IDENTIFIER)), "")
+                label = next(
+                    (str(item.TextValue).strip() for item in tree.named(items, tree.IDENTIFIER)), ""
+                )
                 described = next((str(item.TextValue) for item in tree.named(items, _COMMENT)), "")
                 rows.append((label or tree.site_in(items) or str(number), place, described))
     except (AttributeError, IndexError, TypeError, ValueError) as error:
-        raise PointsError(f"{path}: is a damaged structured report ({error}); export the report again.") from error
+        raise PointsError(
+            f"{path}: is a damaged structured report ({error}); export the report again."
+        ) from error
     if not rows:
-        raise PointsError(f"{path}: contains no point with 3-D coordinates; give a report with SCOORD3D (TID 1500).")
+        raise PointsError(
+            f"{path}: contains no point with 3-D coordinates; give a report with SCOORD3D (TID 1500)."
+        )
     labels, places, descriptions = zip(*rows, strict=True)
     return PointList(labels, np.array(places), descriptions if any(descriptions) else ())

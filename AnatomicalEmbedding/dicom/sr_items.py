@@ -30,7 +30,9 @@ def open_report(path: Path) -> Dataset:
     """Read a structured report. Raises AnatomicalEmbeddingError if the file is missing, damaged or of another kind."""
     document = read_whole(path, "give a structured report")
     if document.get("Modality") != "SR" or "ContentSequence" not in document:
-        raise AnatomicalEmbeddingError(f"{path}: is DICOM, but not a structured report; give a file of modality SR.")
+        raise AnatomicalEmbeddingError(
+            f"{path}: is DICOM, but not a structured report; give a file of modality SR."
+        )
     return document
 
 
@@ -58,12 +60,20 @@ def named(items: Iterable[Dataset], name: Code) -> list[Dataset]:
     from pydicom.sr.coding import Code as AnyCode
 
     concepts = [(item, item.get("ConceptNameCodeSequence")) for item in items]
-    return [item for item, concept in concepts if concept and AnyCode(*code_in(concept[0])) == AnyCode(*name)]
+    return [
+        item
+        for item, concept in concepts
+        if concept and AnyCode(*code_in(concept[0])) == AnyCode(*name)
+    ]
 
 
 def code_in(item: Dataset) -> Code:
     """Return value, scheme and meaning of a code; "" for parts that the item lacks."""
-    return str(item.get("CodeValue", "")), str(item.get("CodingSchemeDesignator", "")), str(item.get("CodeMeaning", ""))
+    return (
+        str(item.get("CodeValue", "")),
+        str(item.get("CodingSchemeDesignator", "")),
+        str(item.get("CodeMeaning", "")),
+    )
 
 
 def points_in(item: Dataset) -> list[tuple[float, float, float]]:
@@ -86,12 +96,17 @@ def mean_point(points: list[tuple[float, float, float]]) -> tuple[float, float, 
     """Return the mean of points. If the last point repeats the first point, as in a closed outline, it counts once."""
     if len(points) > 2 and points[0] == points[-1]:
         points = points[1:]
-    return tuple(sum(values) / len(points) for values in zip(*points, strict=True)) if points else None
+    return (
+        tuple(sum(values) / len(points) for values in zip(*points, strict=True)) if points else None
+    )
 
 
 def site_in(items: list[Dataset]) -> str:
     """Return the finding site in words, such as "left kidney"; "" if there is no finding site."""
     for item in named(items, _FINDING_SITE):
-        sides = [code_in(modifier.ConceptCodeSequence[0]) for modifier in named(children(item), _LATERALITY)]
+        sides = [
+            code_in(modifier.ConceptCodeSequence[0])
+            for modifier in named(children(item), _LATERALITY)
+        ]
         return site_words(code_in(item.ConceptCodeSequence[0]), next(iter(sides), None))
     return ""

@@ -12,10 +12,12 @@ from ..errors import VolumeError
 from ..scan.volume import Volume
 from .working_grid import AIR_HU, WorkingGrid, crop, resample
 
-_MASK_MM = 3.0  # the mask is computed on in-plane voxels of at least this size, to average out noise
+# the mask is computed on in-plane voxels of at least this size, to average out noise
+_MASK_MM = 3.0
 _TISSUE_HU = -350.0  # between lung and fat
 _LUNG_HU = -970.0  # mean density above which a region is lung, not outside air
-_CUT_SHARE = 0.25  # if a larger share of the scan's side faces shows body, the sides cut through the patient
+# if a larger share of the scan's side faces shows body, the sides cut through the patient
+_CUT_SHARE = 0.25
 _OPENING_MM = 8.0  # thinner sheets (table tops, blankets) are removed
 _SMALL_PART = 0.03  # least size of a separate part, as a share of the largest; keeps arms and legs, removes cushions
 
@@ -54,7 +56,9 @@ def patient_on_grid(
 
 def no_patient(volume: Volume) -> VolumeError:
     """Make the error for a scan that shows no patient."""
-    return VolumeError(f"{volume.path or volume.name or 'volume'}: no patient was found in this scan; check the file.")
+    return VolumeError(
+        f"{volume.path or volume.name or 'volume'}: no patient was found in this scan; check the file."
+    )
 
 
 def body_mask(hu: np.ndarray, spacing_mm: tuple[float, float, float]) -> np.ndarray:
@@ -66,13 +70,17 @@ def body_mask(hu: np.ndarray, spacing_mm: tuple[float, float, float]) -> np.ndar
     tissue = hu > _TISSUE_HU
     reach = max(1, round(_OPENING_MM / 2 / min(spacing_mm[:2])))
     opened = _dilate(~_dilate(~tissue, reach), reach)
-    parts = sitk.RelabelComponent(sitk.ConnectedComponent(sitk.GetImageFromArray(opened.astype(np.uint8))))
+    parts = sitk.RelabelComponent(
+        sitk.ConnectedComponent(sitk.GetImageFromArray(opened.astype(np.uint8)))
+    )
     labels = sitk.GetArrayViewFromImage(parts)
     sizes = np.bincount(labels.ravel())[1:]
     if not len(sizes):
         return np.zeros(hu.shape, dtype=bool)
     trunk = (labels > 0) & (labels <= np.count_nonzero(sizes >= _SMALL_PART * sizes[0]))
-    trunk = _dilate(trunk, reach) & tissue  # the opening (shrinking, then growing) rounded the corners: restore them
+    trunk = (
+        _dilate(trunk, reach) & tissue
+    )  # the opening (shrinking, then growing) rounded the corners: restore them
     body = ~_dilate(~_dilate(trunk, reach), reach)
     body = _fill_slices(body)
     return _add_open_lungs(np.asarray(hu), body)
@@ -124,7 +132,9 @@ def _add_open_lungs(hu: np.ndarray, body: np.ndarray) -> np.ndarray:
         return body  # air surrounds the patient: no lung touches the border
     result = body.copy()
     for k in np.flatnonzero(~body.all(axis=(1, 2))):
-        regions = sitk.GetArrayFromImage(sitk.ConnectedComponent(sitk.GetImageFromArray((~body[k]).astype(np.uint8))))
+        regions = sitk.GetArrayFromImage(
+            sitk.ConnectedComponent(sitk.GetImageFromArray((~body[k]).astype(np.uint8)))
+        )
         voxels = np.bincount(regions.ravel())
         mean = np.bincount(regions.ravel(), weights=hu[k].ravel()) / np.maximum(voxels, 1)
         lung = mean > _LUNG_HU

@@ -24,7 +24,9 @@ def default_folder() -> Path:
     """Return the cache folder: $ANATEMB_CACHE, or AnatomicalEmbedding in the user's cache folder."""
     if setting := os.environ.get("ANATEMB_CACHE"):
         return Path(setting)
-    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
+    base = (
+        os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
+    )
     return Path(base) / "AnatomicalEmbedding"
 
 
@@ -43,7 +45,9 @@ class MapCache:
         if not path.exists():
             return None
         try:
-            embedding = replace(EmbeddingMap.load(path), provenance=provenance)  # no name of the scan is kept
+            embedding = replace(
+                EmbeddingMap.load(path), provenance=provenance
+            )  # no name of the scan is kept
         except MapError:
             with suppress(OSError):
                 path.unlink()

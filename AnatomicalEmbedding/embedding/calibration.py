@@ -53,7 +53,9 @@ class Forest:
         only for leaves. Both children of a leaf are the leaf itself."""
         leaf = self.feature < 0
         node = np.arange(len(self.feature))
-        children = np.stack([np.where(leaf, node, node + 1), np.where(leaf, node, self.otherwise)], axis=1)
+        children = np.stack(
+            [np.where(leaf, node, node + 1), np.where(leaf, node, self.otherwise)], axis=1
+        )
         return np.maximum(self.feature, 0).astype(np.int64), children.ravel(), np.cumsum(leaf) - 1
 
     def check(self, width: int) -> None:
@@ -64,7 +66,10 @@ class Forest:
         whole = all(part.dtype.kind == "i" for part in (self.roots, self.feature, self.otherwise))
         fits = (
             whole
-            and all(part.ndim == 1 for part in (self.roots, self.feature, self.threshold, self.otherwise))
+            and all(
+                part.ndim == 1
+                for part in (self.roots, self.feature, self.threshold, self.otherwise)
+            )
             and self.threshold.shape == self.otherwise.shape == (nodes,)
             and self.outcomes.shape == (np.count_nonzero(leaf), len(OUTCOMES))
             and len(self.roots) > 0
@@ -117,17 +122,24 @@ class Calibration:
         from .tensor_files import write_tensor_file
 
         tensors = {
-            f"{effort}/{part.name}": torch.from_numpy(np.ascontiguousarray(getattr(forest, part.name)))
+            f"{effort}/{part.name}": torch.from_numpy(
+                np.ascontiguousarray(getattr(forest, part.name))
+            )
             for effort, forest in self.forests.items()
             for part in fields(forest)
         }
-        text = json.dumps({"weights_sha256": self.weights_hash, "evidence": self.evidence, **self.metadata})
+        text = json.dumps(
+            {"weights_sha256": self.weights_hash, "evidence": self.evidence, **self.metadata}
+        )
         write_tensor_file(path, tensors, {_METADATA_KEY: text}, WeightsError)
 
     @classmethod
     def load(cls, path: str | Path) -> Calibration:
         """Read a file written by `save`. Raises WeightsError if the file is damaged or not a calibration."""
-        from .tensor_files import DAMAGED, read_tensor_file  # loads torch, which the command line's help does not need
+        from .tensor_files import (
+            DAMAGED,
+            read_tensor_file,
+        )  # loads torch, which the command line's help does not need
 
         try:
             metadata, tensors = read_tensor_file(path, _METADATA_KEY)

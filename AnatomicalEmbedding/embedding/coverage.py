@@ -17,7 +17,9 @@ def body_points(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
     Raises MapError if the coordinates of the map are not mm in the common body frame.
     """
     if not embedding.provenance.metric:
-        raise MapError(f"the weights {embedding.provenance.model} give no body coordinates in mm; use other weights.")
+        raise MapError(
+            f"the weights {embedding.provenance.model} give no body coordinates in mm; use other weights."
+        )
     return cell_points(embedding)
 
 
@@ -84,8 +86,12 @@ def heights_fall(embedding: EmbeddingMap) -> bool:
     """
     ras, body = body_points(embedding)
     _, layer, count = np.unique(np.round(ras[:, 2], 3), return_inverse=True, return_counts=True)
-    heights = np.array([np.median(body[layer == n, 2]) for n in np.flatnonzero(count >= _FEWEST_IN_LAYER)])
-    return len(heights) > 1 and bool((np.maximum.accumulate(heights) - heights).max() > _LARGEST_FALL_MM)
+    heights = np.array(
+        [np.median(body[layer == n, 2]) for n in np.flatnonzero(count >= _FEWEST_IN_LAYER)]
+    )
+    return len(heights) > 1 and bool(
+        (np.maximum.accumulate(heights) - heights).max() > _LARGEST_FALL_MM
+    )
 
 
 # Mean body heights of landmarks, mm above the centres of the femoral heads, measured in the training scans.
@@ -102,7 +108,8 @@ LANDMARKS_MM = {
     "the skull base": 689.0,
     "the vertex": 840.0,
 }
-END_MM = 80.0  # the body height at an end of the scan is estimated from the cells within this distance
+# the body height at an end of the scan is estimated from the cells within this distance
+END_MM = 80.0
 _AT_MM = 20.0  # an end of the scan within this distance of a landmark gets the name of the landmark
 _FEWEST_CELLS = 20
 

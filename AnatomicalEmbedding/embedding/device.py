@@ -10,7 +10,11 @@ import torch
 from ..errors import AnatomicalEmbeddingError
 
 _FREE_SHARE = 0.6  # share of the free memory that the embedding of one scan may use
-_NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory")  # messages of torch's allocators
+_NO_MEMORY = (
+    "can't allocate memory",
+    "out of memory",
+    "not enough memory",
+)  # messages of torch's allocators
 _ASSUMED_FREE_BYTES = 4 * 2**30
 _BFLOAT16_CAPABILITY = 8  # the first generation of NVIDIA GPUs (compute capability) with bfloat16
 _BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}  # names of CPU instructions in _CPU_INFO
@@ -28,10 +32,14 @@ def choose_device(name: str = "auto") -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise AnatomicalEmbeddingError(f"device {name!r} is unknown; choose auto, cpu, cuda or mps.") from None
+        raise AnatomicalEmbeddingError(
+            f"device {name!r} is unknown; choose auto, cpu, cuda or mps."
+        ) from None
     count = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(has_mps)}
     if (device.index or 0) >= count.get(device.type, 0):
-        raise AnatomicalEmbeddingError(f"device {name!r} is not available on this computer; choose auto or cpu.")
+        raise AnatomicalEmbeddingError(
+            f"device {name!r} is not available on this computer; choose auto or cpu."
+        )
     return device
 
 
@@ -46,7 +54,10 @@ def fast_dtype(device: torch.device) -> torch.dtype:
 
 def mixed_precision(device: torch.device, dtype: torch.dtype) -> AbstractContextManager:
     """Return a context in which convolutions compute with numbers of type `dtype`; float32: without mixed precision."""
-    if device.type not in ("cpu", "cuda"):  # PyTorch before 2.5 has no mixed precision on other devices
+    if device.type not in (
+        "cpu",
+        "cuda",
+    ):  # PyTorch before 2.5 has no mixed precision on other devices
         return nullcontext()
     return torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
 
@@ -63,7 +74,9 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error means that the CPU or GPU ran out of memory."""
     if isinstance(error, MemoryError | torch.cuda.OutOfMemoryError):
         return True
-    return isinstance(error, RuntimeError) and any(words in str(error).lower() for words in _NO_MEMORY)
+    return isinstance(error, RuntimeError) and any(
+        words in str(error).lower() for words in _NO_MEMORY
+    )
 
 
 def memory_budget(device: torch.device) -> int:

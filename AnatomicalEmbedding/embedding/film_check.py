@@ -15,9 +15,15 @@ from ..scan.volume import Volume
 from .coverage import apply_affine, cell_points, robust_affine
 from .map import EmbeddingMap
 
-_ACROSS, _LEAST_ALONG = (0.75, 1.15), 0.52  # mm of the body frame per mm of the film, along R and along S
+_ACROSS, _LEAST_ALONG = (
+    (0.75, 1.15),
+    0.52,
+)  # mm of the body frame per mm of the film, along R and along S
 _SHEAR = 0.15
-_MISFIT_MM, _DOUBTFUL_MM = 17.0, 11.0  # with a larger misfit, a film is refused; is compared with changed copies
+_MISFIT_MM, _DOUBTFUL_MM = (
+    17.0,
+    11.0,
+)  # with a larger misfit, a film is refused; is compared with changed copies
 _COPIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "inverted": lambda grey: grey.max() - grey,
     "upside down": lambda grey: np.ascontiguousarray(grey[:, ::-1, ::-1]),
@@ -51,7 +57,9 @@ class _Fit:
         return scaled and abs(self.shear) <= _SHEAR and self.misfit_mm <= _MISFIT_MM
 
 
-def check_film(embedding: EmbeddingMap, film: Volume, embed: Callable[[Volume], EmbeddingMap]) -> None:
+def check_film(
+    embedding: EmbeddingMap, film: Volume, embed: Callable[[Volume], EmbeddingMap]
+) -> None:
     """Raise VolumeError if a film does not look like a chest film from the front.
 
     Args:
@@ -63,7 +71,11 @@ def check_film(embedding: EmbeddingMap, film: Volume, embed: Callable[[Volume], 
     copies = _COPIES if fit.misfit_mm > _DOUBTFUL_MM else ()
     kind = next((kind for kind in copies if _misfit_of_copy(kind, film, embed) < fit.misfit_mm), "")
     if kind or not fit.is_usual:
-        hint = f"it is more like one if it is {kind}" if kind else "check the kind of film, and its size in mm"
+        hint = (
+            f"it is more like one if it is {kind}"
+            if kind
+            else "check the kind of film, and its size in mm"
+        )
         raise VolumeError(
             f"{film.path or film.name or 'the film'}: does not look like a chest film from the front; {hint}. The film "
             "must be upright, with dense tissue bright."

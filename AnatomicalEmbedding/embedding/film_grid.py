@@ -17,9 +17,11 @@ _HIGHEST = 1000.0  # values of the exposed part are 0 to this value
 _AROUND_MM = 25.0  # the grey values are compared with their mean and standard deviation within about this distance
 _PASSES = 3  # box filters, which together are nearly a Gaussian
 _CLIPPED = (0.005, 0.995)  # quantiles of the grey values that are clipped
-_LEAST_SPREAD = 0.06  # a part of the film with less contrast, relative to the whole range, counts as flat
+# a part of the film with less contrast, relative to the whole range, counts as flat
+_LEAST_SPREAD = 0.06
 _SPREADS = 5.0  # grey values this many standard deviations apart have the values 0 and 1000
-_FLAT = 0.01  # an edge row with less contrast than this share of the whole range shows the collimator
+# an edge row with less contrast than this share of the whole range shows the collimator
+_FLAT = 0.01
 _LEAST_MM = 60.0
 
 
@@ -72,14 +74,23 @@ def film_on_grid(
         step = np.linalg.norm(ijk_to_ras[:3, axis])
         bins = max(int(spacing[axis] / step + 0.05), 1)
         whole = len(means) // bins * bins
-        means, exposed = (grid_values[:whole].unflatten(0, (-1, bins)).mean(1) for grid_values in (means, exposed))
+        means, exposed = (
+            grid_values[:whole].unflatten(0, (-1, bins)).mean(1) for grid_values in (means, exposed)
+        )
         first = ijk_to_ras[axis, 3] + step * (bins - 1) / 2
-        matrix = axis_matrix(len(means), (origin[axis] + spacing[axis] * np.arange(size[axis]) - first) / (step * bins))
+        matrix = axis_matrix(
+            len(means),
+            (origin[axis] + spacing[axis] * np.arange(size[axis]) - first) / (step * bins),
+        )
         means, exposed = ((matrix @ grid_values).T for grid_values in (means, exposed))
     inside = exposed > 0.5
     if inside.sum() * spacing[0] * spacing[2] < _LEAST_MM**2:
-        raise VolumeError(f"{volume.path or volume.name or 'film'}: the film shows nothing; give an exposed film.")
-    contrast = torch.where(inside, _contrast(means / exposed.clamp_min(0.5), inside, spacing[0]), BEYOND)
+        raise VolumeError(
+            f"{volume.path or volume.name or 'film'}: the film shows nothing; give an exposed film."
+        )
+    contrast = torch.where(
+        inside, _contrast(means / exposed.clamp_min(0.5), inside, spacing[0]), BEYOND
+    )
     grid = WorkingGrid(_layers(contrast), origin, spacing_mm)
     return grid, _layers(inside).numpy()
 

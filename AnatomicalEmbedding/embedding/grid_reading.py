@@ -32,7 +32,9 @@ def sample_positions(cells: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
 def smoothed(grids: torch.Tensor, sigma_cells: Sequence[float]) -> torch.Tensor:
     """Smooth grids (c, k, j, i) by a Gaussian, with zeros beyond the border. sigma_cells: (3,) along i, j, k."""
     grids = grids[:, None]
-    for axis, sigma in zip((2, 3, 4), reversed([float(sigma) for sigma in sigma_cells]), strict=True):
+    for axis, sigma in zip(
+        (2, 3, 4), reversed([float(sigma) for sigma in sigma_cells]), strict=True
+    ):
         reach = int(np.ceil(2.5 * sigma))
         kernel = torch.exp(-torch.arange(-reach, reach + 1.0).square() / (2 * sigma**2))
         shape = [1] * 5
@@ -98,7 +100,9 @@ def to_cells(places: torch.Tensor, parts: int) -> torch.Tensor:
     return (places + 0.5) / parts - 0.5
 
 
-def nearest_rows(query: torch.Tensor, rows: torch.Tensor, half_squares: torch.Tensor) -> torch.Tensor:
+def nearest_rows(
+    query: torch.Tensor, rows: torch.Tensor, half_squares: torch.Tensor
+) -> torch.Tensor:
     """Return the index (n,) of the nearest row for each row of a query.
 
     Args:
@@ -107,7 +111,9 @@ def nearest_rows(query: torch.Tensor, rows: torch.Tensor, half_squares: torch.Te
         half_squares: (m,) half of the squared length of each of `rows`.
     """
     chunk = max(1, _CHUNK_DISTANCES // len(rows))
-    return torch.cat([torch.addmm(half_squares, part, rows.T, alpha=-1).argmin(1) for part in query.split(chunk)])
+    return torch.cat(
+        [torch.addmm(half_squares, part, rows.T, alpha=-1).argmin(1) for part in query.split(chunk)]
+    )
 
 
 def reach_of(radius_mm: float, cell_mm: np.ndarray) -> np.ndarray:
@@ -143,7 +149,9 @@ def peak_offsets(scores: torch.Tensor, best: torch.Tensor, shape: Sequence[int])
         stride //= size
         position = best // stride % size
         free = (position > 0) & (position < size - 1)
-        low, high = (scores[row, torch.where(free, best + step, best)] for step in (-stride, stride))
+        low, high = (
+            scores[row, torch.where(free, best + step, best)] for step in (-stride, stride)
+        )
         bend = low + high - 2 * middle
         usable = free & torch.isfinite(bend) & (bend < -1e-9)
         offsets.append(torch.where(usable, (0.5 * (low - high) / bend).clamp(-0.5, 0.5), 0.0))

@@ -56,12 +56,21 @@ def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None 
     """
     weights = find_weights(name)
     if not weights.network.spec.coordinates:
-        raise WeightsError(f"{weights.name}: these weights give no coordinates for a map; choose other weights.")
+        raise WeightsError(
+            f"{weights.name}: these weights give no coordinates for a map; choose other weights."
+        )
     network = fold_norms(weights.network)
     on = choose_device(device)
     path = weights_file(name)
     return Model(
-        network, weights.name, weights.sha256, on, weights.card, cache, calibration=weights.calibration, path=path
+        network,
+        weights.name,
+        weights.sha256,
+        on,
+        weights.card,
+        cache,
+        calibration=weights.calibration,
+        path=path,
     )
 
 
@@ -119,13 +128,17 @@ class Model:
 
         def step(share: float, text: str) -> None:
             if cancelled is not None and cancelled():
-                raise CancelledError(f"embedding of {volume.name or 'the scan'} was cancelled; no map was stored.")
+                raise CancelledError(
+                    f"embedding of {volume.name or 'the scan'} was cancelled; no map was stored."
+                )
             if progress is not None:
                 progress(share, text)
 
         step(0.0, "reading the cache")
         scan_hash = volume_hash(volume)
-        provenance = Provenance(self.name, self.weights_hash, volume.name, scan_hash, self.network.metric)
+        provenance = Provenance(
+            self.name, self.weights_hash, volume.name, scan_hash, self.network.metric
+        )
         embedding = self.cache.get(provenance) if self.cache is not None else None
         if embedding is None and only_kept:
             raise CancelledError(f"{volume.name or 'the scan'}: the cache contains no map of it.")
@@ -136,25 +149,33 @@ class Model:
                 # a file stores fewer bits per value. Read the map back, so that the first answers equal later answers.
                 embedding = self.cache.get(provenance) or embedding
         # the cache may hold the map of a scan with the same voxels but another name
-        result = replace(embedding, provenance=provenance, notes=volume.notes, calibration=self.calibration)
+        result = replace(
+            embedding, provenance=provenance, notes=volume.notes, calibration=self.calibration
+        )
         if progress is not None:
             progress(1.0, "done")
         return result
 
-    def _compute(self, volume: Volume, provenance: Provenance, step: ProgressCallback) -> EmbeddingMap:
+    def _compute(
+        self, volume: Volume, provenance: Provenance, step: ProgressCallback
+    ) -> EmbeddingMap:
         if not volume.path:  # a file was checked when it was read
             check_voxels(volume)
         check_kind(volume, self.for_films, self.name)
         embedding, log_odds = self._run_network(volume, provenance, step)
 
         def embed_copy(copy: Volume) -> EmbeddingMap:
-            return self._run_network(copy, provenance, lambda share, text: step(0.95, "checking the orientation"))[0]
+            return self._run_network(
+                copy, provenance, lambda share, text: step(0.95, "checking the orientation")
+            )[0]
 
         if volume.is_film:
             if not volume.is_projection:
                 check_film(embedding, volume, embed_copy)
             return embedding
-        mirrored = {axis: embed_copy(turn_over(volume, axis)) for axis in doubtful_axes(embedding, log_odds)}
+        mirrored = {
+            axis: embed_copy(turn_over(volume, axis)) for axis in doubtful_axes(embedding, log_odds)
+        }
         embedding = replace(embedding, faults=find_faults(embedding, log_odds, mirrored))
         return embedding.with_spine(read_spine(embedding, volume))
 
@@ -172,10 +193,14 @@ class Model:
             lambda share, text: step(0.05 + 0.45 * share, text),
         )
         step(0.5, "embedding")
-        features = self._run_scales(network.prepare(grid.hu), lambda share: step(0.5 + 0.45 * share, "embedding"))
+        features = self._run_scales(
+            network.prepare(grid.hu), lambda share: step(0.5 + 0.45 * share, "embedding")
+        )
         cell_mm = np.asarray(grid.spacing_mm) * network.stride
         cell_to_ras = np.diag([*cell_mm, 1.0])
-        cell_to_ras[:3, 3] = grid.origin_ras + (network.stride - 1) / 2 * np.asarray(grid.spacing_mm)
+        cell_to_ras[:3, 3] = grid.origin_ras + (network.stride - 1) / 2 * np.asarray(
+            grid.spacing_mm
+        )
         share = F.avg_pool3d(torch.from_numpy(body).float()[None], network.stride)[0]
         cells = (share >= _BODY_SHARE) & _centres_inside(volume, cell_to_ras, share.shape)
         if not cells.any():
@@ -227,7 +252,9 @@ class Model:
         """Run the network on `x` (1, k, j, i); in slabs along k if the whole `x` needs too much memory."""
         network = self.network
         voxels = x[0].numel()
-        of_voxel = network.bytes_per_voxel + (network.descriptor_bytes_per_voxel if descriptors else 0.0)
+        of_voxel = network.bytes_per_voxel + (
+            network.descriptor_bytes_per_voxel if descriptors else 0.0
+        )
         fixed = voxels * network.fixed_bytes_per_voxel
         need = voxels * of_voxel
         budget = memory_budget(self.device) if self.budget_bytes is None else self.budget_bytes
@@ -242,9 +269,13 @@ class Model:
                 )
             try:
                 # on a CPU, `Convolution` chooses the number type
-                with mixed_precision(self.device, torch.float16 if self.device.type == "cuda" else torch.float32):
+                with mixed_precision(
+                    self.device, torch.float16 if self.device.type == "cuda" else torch.float32
+                ):
                     if need > budget:
-                        features = run_in_slabs(network, x, slab_cells, self.device, step, descriptors)
+                        features = run_in_slabs(
+                            network, x, slab_cells, self.device, step, descriptors
+                        )
                     else:
                         features = network(x[None].to(self.device), descriptors)
                 step(1.0)
@@ -307,7 +338,9 @@ def run_in_slabs(
         a = max(low - reach, 0)
         b = min(high + reach, cells)
         part = x[None, :, a * stride : b * stride].to(device)
-        slab_features = network.finish(coarse[:, :, a // 2 : -(-b // 2)], fine(a, b), part, descriptors)
+        slab_features = network.finish(
+            coarse[:, :, a // 2 : -(-b // 2)], fine(a, b), part, descriptors
+        )
         steps = (1, 1, STRIDE // LOCAL_STRIDE, 1)
         parts.append(
             [
@@ -317,13 +350,18 @@ def run_in_slabs(
         )
         step(0.5 + 0.5 * (number + 1) / len(slabs))
     return Features(
-        *(None if slab_values[0] is None else torch.cat(slab_values, dim=2) for slab_values in zip(*parts, strict=True))
+        *(
+            None if slab_values[0] is None else torch.cat(slab_values, dim=2)
+            for slab_values in zip(*parts, strict=True)
+        )
     )
 
 
 def _without_batch(features: Features) -> Features:
     coordinate, _, local, organs = (None if value is None else value[0].cpu() for value in features)
-    return Features(coordinate.float(), None, None if local is None else in_rows(local.half()), organs)
+    return Features(
+        coordinate.float(), None, None if local is None else in_rows(local.half()), organs
+    )
 
 
 def _resized(x: torch.Tensor, scale: float, size_step: int) -> torch.Tensor:
@@ -338,7 +376,9 @@ def _resampled(cells: torch.Tensor, shape: torch.Size, scale: float, stride: int
     scale: magnification. shape: size of the input before magnification, voxels. stride: voxels per cell along an axis.
     """
     places = [(np.arange(n // stride) + 0.5) * scale - 0.5 for n in shape[1:]]
-    return _read_along_axes(cells, [p.clip(0, n - 1) for p, n in zip(places, cells.shape[1:], strict=True)])
+    return _read_along_axes(
+        cells, [p.clip(0, n - 1) for p, n in zip(places, cells.shape[1:], strict=True)]
+    )
 
 
 def _read_along_axes(x: torch.Tensor, places: list[np.ndarray]) -> torch.Tensor:
@@ -358,18 +398,28 @@ def check_kind(volume: Volume, planar: bool, name: str) -> None:
     """
     if volume.is_film != planar:
         kind, required, remedy = (
-            ("film", "CTs", "find points in films with `match` and film-open; boxes, words and registration need a CT.")
+            (
+                "film",
+                "CTs",
+                "find points in films with `match` and film-open; boxes, words and registration need a CT.",
+            )
             if volume.is_film
             else ("CT", "films", "choose weights for CTs.")
         )
         who = volume.path or volume.name or "the scan"
-        raise VolumeError(f"{who}: is a {kind}, but the weights {name} are for {required}; {remedy}")
+        raise VolumeError(
+            f"{who}: is a {kind}, but the weights {name} are for {required}; {remedy}"
+        )
 
 
 def volume_hash(volume: Volume) -> str:
     """Return the content hash of a scan: a hash of its voxels and of its matrix `ijk_to_ras`."""
     digest = hashlib.blake2b(np.ascontiguousarray(volume.voxels).data, digest_size=20)
-    digest.update(repr((volume.shape, str(volume.voxels.dtype), np.round(volume.ijk_to_ras, 5).tolist())).encode())
+    digest.update(
+        repr(
+            (volume.shape, str(volume.voxels.dtype), np.round(volume.ijk_to_ras, 5).tolist())
+        ).encode()
+    )
     return digest.hexdigest()
 
 

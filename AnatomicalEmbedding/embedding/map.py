@@ -181,7 +181,9 @@ class EmbeddingMap:
     def body_bounds_ras(self) -> np.ndarray:
         """(2, 3) lowest and highest corner, RAS mm, of the box around the body cells. The map must have body cells."""
         cells = self.body_index.numpy()
-        return transform_points(self.cell_to_ras, np.array([cells.min(0) - 0.5, cells.max(0) + 0.5]))
+        return transform_points(
+            self.cell_to_ras, np.array([cells.min(0) - 0.5, cells.max(0) + 0.5])
+        )
 
     def in_body(self, points_ras: np.ndarray) -> np.ndarray:
         """Return (N,) bool: whether each point (N, 3), RAS mm, lies in a body cell."""
@@ -206,7 +208,10 @@ class EmbeddingMap:
             self.check_body()
             index, coordinate = self.body_cells
             scale = torch.from_numpy(self.cell_mm.copy()).float()
-            nearest = [torch.cdist(part * scale, index * scale).argmin(1) for part in cells[bare].split(_CHUNK_POINTS)]
+            nearest = [
+                torch.cdist(part * scale, index * scale).argmin(1)
+                for part in cells[bare].split(_CHUNK_POINTS)
+            ]
             result[bare] = coordinate[torch.cat(nearest)]
         return result.double().numpy()
 
@@ -229,9 +234,13 @@ class EmbeddingMap:
         """
         points = self._inside(points_ras)
         if self.local is None:
-            raise MapError(f"{self.provenance.scan or 'the scan'}: the map has no descriptors; use other weights.")
+            raise MapError(
+                f"{self.provenance.scan or 'the scan'}: the map has no descriptors; use other weights."
+            )
         place = torch.from_numpy(transform_points(self.ras_to_cell, points))
-        return F.normalize(read_rows(self.local_rows, self.local.shape[1:], to_parts(place, 2)), dim=1)
+        return F.normalize(
+            read_rows(self.local_rows, self.local.shape[1:], to_parts(place, 2)), dim=1
+        )
 
     def save(self, path: str | Path) -> None:
         """Write the map as one file, see `map_file`. Raises MapError if the file cannot be written."""
@@ -252,5 +261,7 @@ def as_points(points_ras: np.ndarray) -> np.ndarray:
     points = np.asarray(points_ras, dtype=np.float64)
     points = points.reshape(-1, 3) if points.size == 0 else np.atleast_2d(points)
     if points.ndim != 2 or points.shape[1] != 3:
-        raise PointsError(f"the points have the shape {points.shape}; give an array (N, 3) of x, y, z in RAS mm.")
+        raise PointsError(
+            f"the points have the shape {points.shape}; give an array (N, 3) of x, y, z in RAS mm."
+        )
     return points

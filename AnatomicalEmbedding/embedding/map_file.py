@@ -24,7 +24,14 @@ from safetensors import safe_open
 from ..errors import MapError
 from ..scan.boxes import boxes_from_json, boxes_to_json
 from ..spine.vertebrae import spine_from_json, spine_to_json
-from .tensor_files import DAMAGED, NewerFormatError, check_fields, check_size, metadata_in, write_tensor_file
+from .tensor_files import (
+    DAMAGED,
+    NewerFormatError,
+    check_fields,
+    check_size,
+    metadata_in,
+    write_tensor_file,
+)
 
 SUFFIX = ".map.safetensors"
 FORMAT_VERSION = 6  # versions 1 to 4 stored every cell, uncompressed; version 5 stored no spine
@@ -78,12 +85,16 @@ def write_map_file(path: str | Path, fields: Mapping[str, Any]) -> None:
         "organ_boxes": boxes_to_json(fields["organ_boxes"]),
         "spine": spine_to_json(fields["spine"]),
     }
-    tensors["coordinate"], metadata["coordinate_range"] = _encode_coordinates(fields["coordinate"][:, body].T)
+    tensors["coordinate"], metadata["coordinate_range"] = _encode_coordinates(
+        fields["coordinate"][:, body].T
+    )
     if fields["image"] is not None:
         tensors["image"] = fields["image"]
     if fields["local"] is not None:
         tensors |= _encode_descriptors(fields["local"], body)
-    write_tensor_file(path, tensors, {_METADATA_KEY: json.dumps(metadata, sort_keys=True)}, MapError)
+    write_tensor_file(
+        path, tensors, {_METADATA_KEY: json.dumps(metadata, sort_keys=True)}, MapError
+    )
 
 
 def read_map_file(path: str | Path, descriptors: bool = True) -> dict[str, Any]:
@@ -129,12 +140,18 @@ def _opened(path: str | Path) -> Iterator[tuple[Any, dict[str, Any]]]:
         with safe_open(str(path), "pt") as file:
             metadata = metadata_in(file, _METADATA_KEY, FORMAT_VERSION)
             if metadata["format_version"] < FORMAT_VERSION:
-                raise MapError(f"{path}: was written by an older version of this program; embed the scan again.")
+                raise MapError(
+                    f"{path}: was written by an older version of this program; embed the scan again."
+                )
             yield file, metadata
     except NewerFormatError:
-        raise MapError(f"{path}: was written by a newer version; update the program or embed the scan again.") from None
+        raise MapError(
+            f"{path}: was written by a newer version; update the program or embed the scan again."
+        ) from None
     except DAMAGED:
-        raise MapError(f"{path}: is damaged, or is not an embedding map; embed the scan again.") from None
+        raise MapError(
+            f"{path}: is damaged, or is not an embedding map; embed the scan again."
+        ) from None
 
 
 def _read_fields(file: Any, metadata: dict[str, Any], body: torch.Tensor) -> dict[str, Any]:
@@ -142,7 +159,9 @@ def _read_fields(file: Any, metadata: dict[str, Any], body: torch.Tensor) -> dic
     matrices = [file.get_tensor(name) for name in ("cell_to_ras", "scan_to_ras")]
     check_matrices(*(matrix[None] for matrix in matrices))
     shape = metadata["scan_shape"]
-    if len(shape) != 3 or not all(isinstance(n, int) and 0 < n < _LARGEST_SCAN_VOXELS for n in shape):
+    if len(shape) != 3 or not all(
+        isinstance(n, int) and 0 < n < _LARGEST_SCAN_VOXELS for n in shape
+    ):
         raise ValueError("a scan cannot have this size")
     steps = file.get_tensor("coordinate")
     check_size(steps, (int(body.sum()), 3), torch.int16)
@@ -204,7 +223,11 @@ def _encode_descriptors(local: torch.Tensor, body: torch.Tensor) -> dict[str, to
     scale = rows.abs().amax(-1) / _DESCRIPTOR_STEPS
     steps = (rows / scale.clamp_min(1e-9)[..., None]).round().short()
     half = (steps & 15).to(torch.uint8)
-    return {"local": (steps >> 4).to(torch.int8), "local_low": half[:, :4] | half[:, 4:] << 4, "local_scale": scale}
+    return {
+        "local": (steps >> 4).to(torch.int8),
+        "local_low": half[:, :4] | half[:, 4:] << 4,
+        "local_scale": scale,
+    }
 
 
 def _decode_descriptors(file: Any, body: torch.Tensor, box: CellBox) -> torch.Tensor | None:

@@ -24,7 +24,11 @@ _ELSEWHERE = 0.05  # weight of "no shift" in the average of shifts at each cell
 
 
 def anchored(
-    coordinate: torch.Tensor, organs: torch.Tensor, places: torch.Tensor, body: torch.Tensor, cell_mm: np.ndarray
+    coordinate: torch.Tensor,
+    organs: torch.Tensor,
+    places: torch.Tensor,
+    body: torch.Tensor,
+    cell_mm: np.ndarray,
 ) -> torch.Tensor:
     """Shift and scale the coordinates of organs that the scan shows completely. Returns new coordinates (3, k, j, i).
 
@@ -60,5 +64,7 @@ def anchored(
     # shift = usual - mean + (scale - 1) (coordinate - mean), an affine function of the coordinate in each organ
     shift = torch.einsum("nkji,nc->ckji", weight, usual - scale * mean)
     shift += torch.einsum("nkji,nc->ckji", weight, scale - 1) * coordinate
-    smooth = smoothed(torch.cat([shift, weight.sum(0, keepdim=True)]), np.asarray(_FADE_MM) / cell_mm)
+    smooth = smoothed(
+        torch.cat([shift, weight.sum(0, keepdim=True)]), np.asarray(_FADE_MM) / cell_mm
+    )
     return coordinate + smooth[:3] / (smooth[3:] + _ELSEWHERE)

@@ -9,11 +9,14 @@ import torch
 # A **share** is the fraction of a cell that an organ fills. A side of the organ's box lies where the largest share in a
 # layer of cells passes this value.
 _INSIDE = 0.5
-_CONNECTED = 0.35  # an organ's connected part consists of cells that the organ fills to at least this share
+# an organ's connected part consists of cells that the organ fills to at least this share
+_CONNECTED = 0.35
 _THINNEST = 0.1  # cells; a thinner box is a single cell whose share is close to _INSIDE
 
 
-def organ_boxes(organs: torch.Tensor, names: Sequence[str], cell_to_ras: np.ndarray) -> dict[str, np.ndarray]:
+def organ_boxes(
+    organs: torch.Tensor, names: Sequence[str], cell_to_ras: np.ndarray
+) -> dict[str, np.ndarray]:
     """Find the box, (2, 3) RAS mm, around the largest connected part of each organ that the scan shows.
 
     Args:
@@ -26,10 +29,14 @@ def organ_boxes(organs: torch.Tensor, names: Sequence[str], cell_to_ras: np.ndar
     if not len(visible):
         return boxes
     shares = organs[visible].numpy()
-    for number, share, parts in zip(visible.tolist(), shares, _connected_parts(shares > _CONNECTED), strict=True):
+    for number, share, parts in zip(
+        visible.tolist(), shares, _connected_parts(shares > _CONNECTED), strict=True
+    ):
         cells = _box_in_cells(share, parts)
         if cells is not None:
-            boxes[names[number]] = np.round(cells * np.diag(cell_to_ras)[:3] + cell_to_ras[:3, 3], 2)
+            boxes[names[number]] = np.round(
+                cells * np.diag(cell_to_ras)[:3] + cell_to_ras[:3, 3], 2
+            )
     return boxes
 
 
@@ -37,7 +44,9 @@ def _connected_parts(masks: np.ndarray) -> np.ndarray:
     """Return (n, k, j, i): the number of the connected part that contains each cell, from 1; 0 outside the masks."""
     # The masks are stacked along k with empty layers between them: one call of SimpleITK is faster than n calls.
     picture = np.pad(masks, ((0, 0), (0, 1), (0, 0), (0, 0))).astype(np.uint8)
-    labels = sitk.ConnectedComponent(sitk.GetImageFromArray(picture.reshape(-1, *picture.shape[2:])), True)
+    labels = sitk.ConnectedComponent(
+        sitk.GetImageFromArray(picture.reshape(-1, *picture.shape[2:])), True
+    )
     return sitk.GetArrayFromImage(labels).reshape(picture.shape)[:, :-1]
 
 
@@ -48,7 +57,9 @@ def _box_in_cells(share: np.ndarray, parts: np.ndarray) -> np.ndarray | None:
     weight = np.bincount(parts.ravel(), weights=share.ravel())
     weight[0] = 0
     part = parts == weight.argmax()
-    neighbourhood = part.copy()  # the part and its neighbours; SimpleITK would need 20 times as long for so few cells
+    neighbourhood = (
+        part.copy()
+    )  # the part and its neighbours; SimpleITK would need 20 times as long for so few cells
     for axis in range(3):
         inner = np.swapaxes(part, 0, axis)
         along = np.swapaxes(neighbourhood, 0, axis)
@@ -59,7 +70,9 @@ def _box_in_cells(share: np.ndarray, parts: np.ndarray) -> np.ndarray | None:
         return None
     faces = []
     for axis in (2, 1, 0):
-        across = share.max(axis=tuple(across_axis for across_axis in range(3) if across_axis != axis))
+        across = share.max(
+            axis=tuple(across_axis for across_axis in range(3) if across_axis != axis)
+        )
         first, last = np.flatnonzero(across > _INSIDE)[[0, -1]]
         low = first - 0.5
         high = last + 0.5

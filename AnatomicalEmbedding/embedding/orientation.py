@@ -33,9 +33,13 @@ UNLIKE = "the scan looks like no part of a body; it may be noise, or have its ax
 UNUSUAL_SIZE = "the body has an unusual size, as if the voxel size were wrong"
 _CELL_MM = (12.0, 12.0, 16.0)  # along R, A, S
 _HU, _GREY_VALUES = (-1000.0, -150.0, 250.0, 1300.0), (0.0, 0.25, 0.85, 1.0)
-_SHIFTS = ((0, 0, 0), (1, 1, 1))  # two paddings, so that a scan and its mirror image give the same result
+_SHIFTS = (
+    (0, 0, 0),
+    (1, 1, 1),
+)  # two paddings, so that a scan and its mirror image give the same result
 _SURE = 3.0  # above these log odds an axis counts as swapped; but see _MUCH
-_DOUBTFUL = 0.7  # above these log odds of a swapped axis, the mirror image is embedded; see RESULTS.md
+# above these log odds of a swapped axis, the mirror image is embedded; see RESULTS.md
+_DOUBTFUL = 0.7
 _MISFIT_MM = 18.0  # misfit above which front-back and head-feet mirror images are embedded; correct scans have less
 _MUCH = 1.2  # a front-back or head-feet mirror image fits much better or worse if the misfits differ by this factor
 _LEAST_ALONG = 0.35  # below this many mm of the body frame per mm of the scan, S is doubtful; correct scans: about 1
@@ -55,7 +59,9 @@ def orientation_of(grid: WorkingGrid, body: np.ndarray) -> tuple[float, float, f
         grid: working grid with air outside the body.
         body: bool (k, j, i).
     """
-    right, front, up = (round(float(odds), 2) for odds in log_odds_of(_network(), in_cells(grid, body)))
+    right, front, up = (
+        round(float(odds), 2) for odds in log_odds_of(_network(), in_cells(grid, body))
+    )
     return right, front, up
 
 
@@ -78,7 +84,9 @@ def doubtful_axes(embedding: EmbeddingMap, log_odds: Sequence[float]) -> tuple[i
     doubts = [False, *(odds < -(_DOUBTFUL if shows_body else _SURE) for odds in log_odds[1:])]
     if fit.misfit_mm > _MISFIT_MM and embedding.calibration is not None and shows_body:
         doubts[1:] = True, True
-    doubts[2] |= fit.height_mm > _SHORT_MM and along < _LEAST_ALONG and shows_body and log_odds[2] <= 0
+    doubts[2] |= (
+        fit.height_mm > _SHORT_MM and along < _LEAST_ALONG and shows_body and log_odds[2] <= 0
+    )
     return tuple(axis for axis, doubt in enumerate(doubts) if doubt)
 
 
@@ -98,7 +106,10 @@ def find_faults(
         return tuple(fault for fault, odds in zip(FAULTS, log_odds, strict=True) if odds < -_SURE)
     fit = fit_body(embedding)
     measured = embedding.calibration is not None
-    times = {axis: fit.misfit_mm / max(fit_body(image).misfit_mm, 1e-6) for axis, image in mirrored.items()}
+    times = {
+        axis: fit.misfit_mm / max(fit_body(image).misfit_mm, 1e-6)
+        for axis, image in mirrored.items()
+    }
     turned = [log_odds[0] < -_SURE]
     for axis, odds in enumerate(log_odds[1:], 1):
         turned.append(times.get(axis, 0.0) > (1 / _MUCH if odds < -_SURE else _MUCH))
@@ -108,7 +119,9 @@ def find_faults(
             faults.append(JOINED)
         if measured and fit.misfit_mm > _UNLIKE * fit.radius_mm:
             faults.append(UNLIKE)
-        elif measured and not all(low < scale < high for scale, (low, high) in zip(fit.scales, _SIZES, strict=True)):
+        elif measured and not all(
+            low < scale < high for scale, (low, high) in zip(fit.scales, _SIZES, strict=True)
+        ):
             faults.append(UNUSUAL_SIZE)
     return tuple(faults)
 
@@ -118,7 +131,9 @@ def in_cells(grid: WorkingGrid, body: np.ndarray) -> torch.Tensor:
 
     The result is cropped to the body, so that the network does not see on which side a working grid has more air.
     """
-    window = [max(1, round(cell / step)) for cell, step in zip(_CELL_MM, grid.spacing_mm, strict=True)][::-1]
+    window = [
+        max(1, round(cell / step)) for cell, step in zip(_CELL_MM, grid.spacing_mm, strict=True)
+    ][::-1]
     image = piecewise_linear(grid.hu, _HU, _GREY_VALUES)
     moments = F.avg_pool3d(torch.stack([image, image.square()]), window)
     share = F.avg_pool3d(torch.from_numpy(body)[None].float(), window)
@@ -145,7 +160,9 @@ def _network() -> MirrorNetwork:
     try:
         metadata, state = read_tensor_file(path, METADATA_KEY, FORMAT_VERSION)
         first, second, third = map(int, metadata["widths"])
-        network = made_for(lambda: MirrorNetwork((first, second, third), int(metadata["members"])), state)
+        network = made_for(
+            lambda: MirrorNetwork((first, second, third), int(metadata["members"])), state
+        )
         network.load_state_dict(state)
         return network.eval()
     except DAMAGED:
@@ -154,5 +171,9 @@ def _network() -> MirrorNetwork:
 
 def turn_over(volume: Volume, axis: int) -> Volume:
     """Mirror a scan along the voxel axis nearest to R, A or S (0, 1, 2). The scan's box in RAS mm stays the same."""
-    along = int(np.argmax(np.abs(volume.ijk_to_ras[axis, :3]) / np.linalg.norm(volume.ijk_to_ras[:3, :3], axis=0)))
+    along = int(
+        np.argmax(
+            np.abs(volume.ijk_to_ras[axis, :3]) / np.linalg.norm(volume.ijk_to_ras[:3, :3], axis=0)
+        )
+    )
     return replace(volume, voxels=np.ascontiguousarray(np.flip(volume.voxels, 2 - along)))

@@ -26,10 +26,14 @@ def _top_height(embedding: EmbeddingMap, top: float) -> float:
     """Estimate the body height, mm, of the top of a scan, RAS S = `top` mm; -inf if no body cell is near the top."""
     index, body = embedding.body_cells
     heights = embedding.cell_to_ras[2, 3] + embedding.cell_mm[2] * index[:, 2].numpy()
-    return height_at(top, heights, body[:, 2].numpy()) if (heights > top - END_MM).any() else -np.inf
+    return (
+        height_at(top, heights, body[:, 2].numpy()) if (heights > top - END_MM).any() else -np.inf
+    )
 
 
-def read_spine(embedding: EmbeddingMap, volume: Volume, usual: np.ndarray = USUAL_MM) -> Spine | None:
+def read_spine(
+    embedding: EmbeddingMap, volume: Volume, usual: np.ndarray = USUAL_MM
+) -> Spine | None:
     """Find the vertebrae of a scan. Return None if the scan shows too little of the spine.
 
     Args:
@@ -39,4 +43,6 @@ def read_spine(embedding: EmbeddingMap, volume: Volume, usual: np.ndarray = USUA
     """
     if not embedding.provenance.metric:
         return None
-    return fit_spine(embedding.coordinate_and_body, embedding.cell_to_ras, volume, spine_ends(embedding), usual)
+    return fit_spine(
+        embedding.coordinate_and_body, embedding.cell_to_ras, volume, spine_ends(embedding), usual
+    )

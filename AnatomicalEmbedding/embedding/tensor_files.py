@@ -98,9 +98,15 @@ def _is_of(hint: Any, value: Any) -> bool:
     if origin is list or (origin is tuple and inner[1:] == (...,)):
         return isinstance(value, list | tuple) and all(_is_of(inner[0], item) for item in value)
     if origin is tuple:
-        return isinstance(value, list | tuple) and len(value) == len(inner) and all(map(_is_of, inner, value))
+        return (
+            isinstance(value, list | tuple)
+            and len(value) == len(inner)
+            and all(map(_is_of, inner, value))
+        )
     if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        return (
+            isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        )
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, hint)
@@ -118,7 +124,9 @@ def check_size(grid: torch.Tensor, shape: tuple[int | None, ...], dtype: torch.d
         n == m or (m is None and n > 0) for n, m in zip(grid.shape, shape, strict=True)
     )
     if grid.dtype != dtype or not fits:
-        raise ValueError(f"the tensor {grid.dtype} {tuple(grid.shape)} must be {dtype} {shape}; write the file again")
+        raise ValueError(
+            f"the tensor {grid.dtype} {tuple(grid.shape)} must be {dtype} {shape}; write the file again"
+        )
 
 
 def made_for(make: Callable[[], _Network], state: Mapping[str, torch.Tensor]) -> _Network:
@@ -131,7 +139,9 @@ def made_for(make: Callable[[], _Network], state: Mapping[str, torch.Tensor]) ->
         expected = {name: values.shape for name, values in make().state_dict().items()}
     if {name: values.shape for name, values in state.items()} != expected:
         raise ValueError("the tensors are those of another network")
-    if any(name.endswith("running_var") and bool((values < 0).any()) for name, values in state.items()):
+    if any(
+        name.endswith("running_var") and bool((values < 0).any()) for name, values in state.items()
+    ):
         raise ValueError("a variance below 0")
     return make()
 
@@ -153,6 +163,12 @@ def write_tensor_file(
         raise error(f"{path}: the file name does not end in .safetensors; add this ending.")
     try:
         with atomic_path(path) as temporary:
-            save_file({name: values.contiguous() for name, values in tensors.items()}, str(temporary), metadata)
+            save_file(
+                {name: values.contiguous() for name, values in tensors.items()},
+                str(temporary),
+                metadata,
+            )
     except (SafetensorError, OSError):
-        raise error(f"{path}: cannot be written; check that the folder is writable and the disk not full.") from None
+        raise error(
+            f"{path}: cannot be written; check that the folder is writable and the disk not full."
+        ) from None

@@ -21,7 +21,8 @@ AIR_HU = -1000.0
 _KNOTS_HU = (-1000, -800, -400, -100, 100, 400, 1300)
 _KNOTS = (0.0, 25.5, 127.5, 158.1, 183.6, 204.0, 255.0)
 _SLAB = 32  # layers of an oblique scan that are interpolated at a time, which bounds the memory of their points
-_ALIGNED_VOXELS = 0.05  # a scan is axis-aligned if its axes deviate by less than this over the whole grid
+# a scan is axis-aligned if its axes deviate by less than this over the whole grid
+_ALIGNED_VOXELS = 0.05
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,9 @@ def canonical_axes(volume: Volume) -> tuple[np.ndarray, np.ndarray]:
     return voxels[slices], matrix
 
 
-def resample(volume: Volume, spacing_mm: tuple[float, float, float], lattice: int, step: int) -> WorkingGrid:
+def resample(
+    volume: Volume, spacing_mm: tuple[float, float, float], lattice: int, step: int
+) -> WorkingGrid:
     """Resample a scan to a working grid that covers the scan.
 
     If the scan's voxels are smaller than the grid's, groups of voxels (bins) are averaged first, which avoids aliasing.
@@ -99,20 +102,29 @@ def resample(volume: Volume, spacing_mm: tuple[float, float, float], lattice: in
     grid_to_ras = WorkingGrid(torch.empty(0), origin, spacing_mm).grid_to_ras
     bins = np.floor(spacing / np.linalg.norm(ijk_to_ras[:3, :3], axis=0) + 0.05).astype(int)
     bins = np.clip(bins, 1, array.shape[::-1])
-    binned = ijk_to_ras @ np.diag([*bins, 1.0])  # its origin, set next, is the middle of the first bin
+    binned = ijk_to_ras @ np.diag(
+        [*bins, 1.0]
+    )  # its origin, set next, is the middle of the first bin
     binned[:3, 3] += ijk_to_ras[:3, :3] @ ((bins - 1) / 2)
     grid_to_ijk = np.linalg.inv(binned) @ grid_to_ras
-    tilt = np.abs(grid_to_ijk[:3, :3] * (1 - np.eye(3))) * size_ijk  # deviation over the whole grid, in voxels
+    tilt = (
+        np.abs(grid_to_ijk[:3, :3] * (1 - np.eye(3))) * size_ijk
+    )  # deviation over the whole grid, in voxels
     sample = _sample_aligned if tilt.max() < _ALIGNED_VOXELS else _sample_oblique
     first = np.maximum(np.ceil((low - origin) / spacing - 1e-6), 0).astype(int)
     last = np.minimum(np.floor((high - origin) / spacing + 1e-6).astype(int), size_ijk - 1)
     k, j, i = (slice(int(first[axis]), int(last[axis]) + 1) for axis in (2, 1, 0))
     return WorkingGrid(
-        sample(array, bins, grid_to_ijk, size_ijk), origin, (spacing_mm[0], spacing_mm[1], spacing_mm[2]), (k, j, i)
+        sample(array, bins, grid_to_ijk, size_ijk),
+        origin,
+        (spacing_mm[0], spacing_mm[1], spacing_mm[2]),
+        (k, j, i),
     )
 
 
-def crop(grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int) -> tuple[WorkingGrid, np.ndarray]:
+def crop(
+    grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int
+) -> tuple[WorkingGrid, np.ndarray]:
     """Crop a working grid and its mask to the box of the mask.
 
     Args:
@@ -123,7 +135,9 @@ def crop(grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int) -> tupl
     """
     if not inside.any():
         return grid, inside
-    slices = tuple(slice(s.start // lattice * lattice, -(-s.stop // step) * step) for s in mask_box(inside))
+    slices = tuple(
+        slice(s.start // lattice * lattice, -(-s.stop // step) * step) for s in mask_box(inside)
+    )
     start_ijk = np.array([s.start for s in reversed(slices)])
     origin = grid.origin_ras + start_ijk * np.asarray(grid.spacing_mm)
     cut = np.ascontiguousarray(inside[slices])
@@ -131,7 +145,11 @@ def crop(grid: WorkingGrid, inside: np.ndarray, lattice: int, step: int) -> tupl
 
 
 def _sample_aligned(
-    array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray, slab: int = 16
+    array: np.ndarray,
+    bins: np.ndarray,
+    grid_to_ijk: np.ndarray,
+    size_ijk: np.ndarray,
+    slab: int = 16,
 ) -> torch.Tensor:
     """Resample a scan with axes parallel to the grid: average blocks of `bins` voxels, then interpolate by axis."""
     bi, bj, bk = (int(b) for b in bins)
@@ -174,10 +192,14 @@ def axis_matrix(size: int, position: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(matrix).float()
 
 
-def _sample_oblique(array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray) -> torch.Tensor:
+def _sample_oblique(
+    array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray, size_ijk: np.ndarray
+) -> torch.Tensor:
     """Resample a scan with oblique axes to the grid: average blocks of `bins` voxels, then interpolate linearly."""
     bi, bj, bk = (int(b) for b in bins)
-    source = torch.from_numpy(_sum_of_bins(array, (bk, bj, bi))).float().div_(bi * bj * bk).sub_(AIR_HU)
+    source = (
+        torch.from_numpy(_sum_of_bins(array, (bk, bj, bi))).float().div_(bi * bj * bk).sub_(AIR_HU)
+    )
     to_source = _normalising(np.array(source.shape[::-1])) @ grid_to_ijk
     grid = torch.empty(*(int(n) for n in size_ijk[::-1]))
     for k in range(0, len(grid), _SLAB):
@@ -185,7 +207,9 @@ def _sample_oblique(array: np.ndarray, bins: np.ndarray, grid_to_ijk: np.ndarray
         shift = np.eye(4)
         shift[2, 3] = k
         theta = to_source @ shift @ np.linalg.inv(_normalising(np.array(part.shape[::-1])))
-        points = F.affine_grid(torch.from_numpy(theta[None, :3]).float(), [1, 1, *part.shape], align_corners=False)
+        points = F.affine_grid(
+            torch.from_numpy(theta[None, :3]).float(), [1, 1, *part.shape], align_corners=False
+        )
         part.copy_(F.grid_sample(source[None, None], points, align_corners=False)[0, 0])
     return grid.add_(AIR_HU)
 

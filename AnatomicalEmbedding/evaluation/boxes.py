@@ -25,7 +25,10 @@ _ALPHAS = np.arange(1.0, 6.01, 0.05)
 
 
 def find_by_library(
-    cases: Sequence[BoxCase], model: Model, library: StructureLibrary, progress: Callable[[float, str], None]
+    cases: Sequence[BoxCase],
+    model: Model,
+    library: StructureLibrary,
+    progress: Callable[[float, str], None],
 ) -> tuple[list[KnownBox], float]:
     """Locate the structures of each case with a library. Returns the boxes, and the mean seconds for one scan.
 
@@ -44,14 +47,18 @@ def find_by_library(
         embedding = model.embed(case.volume)
         examples = {}
         for name in case.structures:
-            independent = [e for e in library.examples.get(name, ()) if patient_of(e.scan) != case.patient]
+            independent = [
+                e for e in library.examples.get(name, ()) if patient_of(e.scan) != case.patient
+            ]
             if independent:
                 examples[name] = independent
         start = time.perf_counter()
         boxes += known_boxes(case, embedding, examples, library.effort)
         seconds.append(time.perf_counter() - start)
     if not boxes:
-        raise PointsError("no structure of the library lies completely inside a labelled scan; add labelled scans.")
+        raise PointsError(
+            "no structure of the library lies completely inside a labelled scan; add labelled scans."
+        )
     return boxes, float(np.mean(seconds))
 
 
@@ -66,13 +73,25 @@ class BoxResult(Tables):
 
     def _columns(self) -> list[str]:
         peers = sorted({peer for box in self.boxes for peer in box.peers})
-        stated = [f"{figure} {recall:g}" for recall in _RECALLS for figure in ("recall at", "VR at")]
-        return ["structure", "boxes", "IoU", *(f"IoU, {peer}" for peer in peers), *stated, "VR@99, alpha on test"]
+        stated = [
+            f"{figure} {recall:g}" for recall in _RECALLS for figure in ("recall at", "VR at")
+        ]
+        return [
+            "structure",
+            "boxes",
+            "IoU",
+            *(f"IoU, {peer}" for peer in peers),
+            *stated,
+            "VR@99, alpha on test",
+        ]
 
     def rows(self) -> list[dict[str, float | str | int]]:
         """Return a row for each structure, then a row of means. VR: median of scan volume / box volume."""
         names = sorted({box.located.name for box in self.boxes})
-        rows = [self._row(name, [box for box in self.boxes if box.located.name == name]) for name in names]
+        rows = [
+            self._row(name, [box for box in self.boxes if box.located.name == name])
+            for name in names
+        ]
         mean: dict[str, float | str | int] = {"structure": "mean", "boxes": len(self.boxes)}
         for column in self._columns()[2:]:
             mean[column] = float(np.nanmean([float(row.get(column, np.nan)) for row in rows]))
@@ -80,13 +99,23 @@ class BoxResult(Tables):
 
     def _row(self, name: str, boxes: list[KnownBox]) -> dict[str, float | str | int]:
         overlaps = [intersection_over_union(b.located.box_ras, b.truth_ras) for b in boxes]
-        row: dict[str, float | str | int] = {"structure": name, "boxes": len(boxes), "IoU": float(np.mean(overlaps))}
+        row: dict[str, float | str | int] = {
+            "structure": name,
+            "boxes": len(boxes),
+            "IoU": float(np.mean(overlaps)),
+        }
         for peer in sorted({peer for box in boxes for peer in box.peers}):
-            overlaps = [intersection_over_union(b.peers[peer], b.truth_ras) for b in boxes if peer in b.peers]
+            overlaps = [
+                intersection_over_union(b.peers[peer], b.truth_ras)
+                for b in boxes
+                if peer in b.peers
+            ]
             row[f"IoU, {peer}"] = float(np.mean(overlaps))
         for recall in _RECALLS:
             grown_boxes = [self.margins.box(b.located, recall) for b in boxes]
-            row[f"recall at {recall:g}"], row[f"VR at {recall:g}"] = _recall_and_ratio(boxes, grown_boxes)
+            row[f"recall at {recall:g}"], row[f"VR at {recall:g}"] = _recall_and_ratio(
+                boxes, grown_boxes
+            )
         row["VR@99, alpha on test"] = _papers_volume_ratio(boxes)
         return row
 
@@ -100,7 +129,9 @@ class BoxResult(Tables):
             return None if isinstance(value, float) and not np.isfinite(value) else value
 
         rows = [{key: cell(value) for key, value in row.items()} for row in self.rows()]
-        return json.dumps({"model": self.model, "seconds": self.seconds, "structures": rows}, indent=1)
+        return json.dumps(
+            {"model": self.model, "seconds": self.seconds, "structures": rows}, indent=1
+        )
 
     def _cells(self, row: dict[str, float | str | int]) -> tuple[str, ...]:
         cells = []
@@ -131,5 +162,7 @@ def _papers_volume_ratio(boxes: list[KnownBox]) -> float:
 def _recall_and_ratio(boxes: list[KnownBox], grown_boxes: list[np.ndarray]) -> tuple[float, float]:
     """Return the mean recall of the grown boxes (2, 3), and the median of scan volume / volume of the grown box."""
     recalls = [box.recall(grown_box) for box, grown_box in zip(boxes, grown_boxes, strict=True)]
-    ratios = [box.volume_ratio(grown_box) for box, grown_box in zip(boxes, grown_boxes, strict=True)]
+    ratios = [
+        box.volume_ratio(grown_box) for box, grown_box in zip(boxes, grown_boxes, strict=True)
+    ]
     return float(np.mean(recalls)), float(np.median(ratios))

@@ -91,7 +91,10 @@ class ConfidenceResult(Tables):
 
     def to_json(self) -> str:
         risk = [dict(zip(("coverage", "median", "p90"), line, strict=True)) for line in self.risk]
-        return json.dumps({"model": self.model, "groups": [vars(row) for row in self.rows], "risk": risk}, indent=1)
+        return json.dumps(
+            {"model": self.model, "groups": [vars(row) for row in self.rows], "risk": risk},
+            indent=1,
+        )
 
 
 _COLUMNS = {  # field of ConfidenceRow -> (heading, format)
@@ -112,7 +115,9 @@ _COLUMNS = {  # field of ConfidenceRow -> (heading, format)
 
 
 def _cells(row: ConfidenceRow) -> tuple[str, ...]:
-    return tuple("-" if v is None else format(v, _COLUMNS[name][1]) for name, v in vars(row).items())
+    return tuple(
+        "-" if v is None else format(v, _COLUMNS[name][1]) for name, v in vars(row).items()
+    )
 
 
 def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
@@ -131,10 +136,17 @@ def judge_trials(trials: Iterable[Trial], effort: str = "standard") -> Judged:
             )
         errors = trial.errors_mm(matches)
         whole = np.full(len(errors), trial.whole)
-        reported = (matches.status, matches.expected_error_mm, matches.probability, matches.probability_20)
+        reported = (
+            matches.status,
+            matches.expected_error_mm,
+            matches.probability,
+            matches.probability_20,
+        )
         parts.append((errors, np.array(trial.groups), whole, *reported))
     if not parts:
-        raise AnatomicalEmbeddingError("no two labelled scans have points in common; add labelled scans.")
+        raise AnatomicalEmbeddingError(
+            "no two labelled scans have points in common; add labelled scans."
+        )
     return Judged(*(np.concatenate(values) for values in zip(*parts, strict=True)))
 
 
@@ -181,7 +193,9 @@ def _risk(judged: Judged) -> list[tuple[float, float, float]]:
     errors = present_answers.errors_mm[np.argsort(present_answers.expected_error_mm, kind="stable")]
     shares = [tenths / 10 for tenths in range(10, 0, -1)] if len(errors) else []
     parts = [(share, errors[: max(1, round(share * len(errors)))]) for share in shares]
-    return [(share, float(np.median(part)), float(np.percentile(part, 90))) for share, part in parts]
+    return [
+        (share, float(np.median(part)), float(np.percentile(part, 90))) for share, part in parts
+    ]
 
 
 def auroc(doubt: np.ndarray, wrong: np.ndarray) -> float | None:

@@ -95,9 +95,15 @@ def evaluate_landmarks(
 
 def _measure(name: str, matcher: Matcher, pair: Pair) -> MeasuredPair:
     start = time.perf_counter()
-    answers = np.asarray(matcher(pair.template, pair.template_ras.copy(), pair.target), dtype=np.float64)
+    answers = np.asarray(
+        matcher(pair.template, pair.template_ras.copy(), pair.target), dtype=np.float64
+    )
     seconds = time.perf_counter() - start
     if answers.shape != pair.target_ras.shape:
-        raise PointsError(f"{name} returned an array {answers.shape} for {len(pair.names)} points; return (N, 3).")
+        raise PointsError(
+            f"{name} returned an array {answers.shape} for {len(pair.names)} points; return (N, 3)."
+        )
     errors_mm = np.linalg.norm(answers - pair.target_ras, axis=1)
-    return MeasuredPair(name, pair.template.id, pair.target.id, pair.names, pair.kinds, errors_mm, seconds)
+    return MeasuredPair(
+        name, pair.template.id, pair.target.id, pair.names, pair.kinds, errors_mm, seconds
+    )

@@ -38,7 +38,9 @@ class Tables:
         """Return the result as Markdown tables, each with a heading "###"."""
         blocks = []
         for heading, rows, notes in self.sections():
-            lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+            lines = [
+                "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows
+            ]
             if lines:
                 lines = [lines[0], "|---|" + "---:|" * (len(rows[0]) - 1), *lines[1:], ""]
             blocks.append("\n".join([f"### {heading}", "", *lines, *notes]).rstrip())
@@ -113,7 +115,11 @@ class Result(Tables):
         for measured in self.measured:
             if measured.matcher == matcher:
                 points = zip(measured.names, measured.groups, measured.errors_mm, strict=True)
-                chosen += [e for point, kind, e in points if group in (None, kind) and name in (None, point)]
+                chosen += [
+                    e
+                    for point, kind, e in points
+                    if group in (None, kind) and name in (None, point)
+                ]
         return np.array(chosen, dtype=np.float64)
 
     def summary(self, matcher: str, group: str | None = None, name: str | None = None) -> Summary:
@@ -126,7 +132,9 @@ class Result(Tables):
 
     def pair_seconds(self, matcher: str) -> float:
         """Return the mean seconds to match all points of one pair of scans, without the time to embed the scans."""
-        return float(np.mean([measured.seconds for measured in self.measured if measured.matcher == matcher]))
+        return float(
+            np.mean([measured.seconds for measured in self.measured if measured.matcher == matcher])
+        )
 
     def pairs(self, group: str) -> int:
         """Return the number of pairs (template, target) in which points of this group were measured."""
@@ -136,11 +144,19 @@ class Result(Tables):
         """Return the sorted names of the structures or landmarks that were measured in a group."""
         names: set[str] = set()
         for measured in self.measured:
-            names.update(n for n, in_group in zip(measured.names, measured.groups, strict=True) if in_group == group)
+            names.update(
+                n
+                for n, in_group in zip(measured.names, measured.groups, strict=True)
+                if in_group == group
+            )
         return sorted(names)
 
     def sections(self) -> list[Section]:
-        sections = [_group_section(self, group, heading) for group, heading in GROUPS.items() if self.names(group)]
+        sections = [
+            _group_section(self, group, heading)
+            for group, heading in GROUPS.items()
+            if self.names(group)
+        ]
         if self.names("centre"):
             sections.append(_structure_section(self))
         return [*sections, *([Section("Notes", (), self.notes)] if self.notes else [])]
@@ -153,16 +169,32 @@ class Result(Tables):
                 "template": m.template,
                 "target": m.target,
                 "seconds": round(m.seconds, 4),
-                **{g: vars(summarise(m.errors_mm[np.array(m.groups) == g])) for g in GROUPS if g in m.groups},
+                **{
+                    g: vars(summarise(m.errors_mm[np.array(m.groups) == g]))
+                    for g in GROUPS
+                    if g in m.groups
+                },
                 "points": [
-                    {"name": name, "kind": kind, "error": round(error, 2) if np.isfinite(error) else None}
-                    for name, kind, error in zip(m.names, m.kinds, m.errors_mm.tolist(), strict=True)
+                    {
+                        "name": name,
+                        "kind": kind,
+                        "error": round(error, 2) if np.isfinite(error) else None,
+                    }
+                    for name, kind, error in zip(
+                        m.names, m.kinds, m.errors_mm.tolist(), strict=True
+                    )
                 ],
             }
             for m in self.measured
         ]
         matchers = {name: self._matcher_dict(name) for name in self.matchers}
-        values = {"unit": "mm", "matchers": matchers, "pairs": pairs, "left_out": self.left_out, "notes": self.notes}
+        values = {
+            "unit": "mm",
+            "matchers": matchers,
+            "pairs": pairs,
+            "left_out": self.left_out,
+            "notes": self.notes,
+        }
         return json.dumps(values, indent=1, allow_nan=False)
 
     def _matcher_dict(self, matcher: str) -> dict[str, Any]:
@@ -172,19 +204,26 @@ class Result(Tables):
             "seconds_per_scan": self.scan_seconds.get(matcher),
             "groups": {group: vars(self.summary(matcher, group)) for group in groups},
             "structures": {
-                name: {group: vars(self.summary(matcher, group, name)) for group in ("centre", "extreme")}
+                name: {
+                    group: vars(self.summary(matcher, group, name))
+                    for group in ("centre", "extreme")
+                }
                 for name in self.names("centre")
             },
         }
 
 
 def _group_section(result: Result, group: str, heading: str) -> Section:
-    rows: list[tuple[str, ...]] = [("mm", "mean", "median", "SD", "90 %", "points", "missing", "s/pair", "s/scan")]
+    rows: list[tuple[str, ...]] = [
+        ("mm", "mean", "median", "SD", "90 %", "points", "missing", "s/pair", "s/scan")
+    ]
     for matcher in result.matchers:
         summary = result.summary(matcher, group)
         figures = map(in_mm, (summary.mean, summary.median, summary.sd, summary.p90))
         seconds = result.pair_seconds(matcher), result.scan_seconds.get(matcher)
-        rows.append((matcher, *figures, str(summary.n), str(summary.missing), *map(_seconds, seconds)))
+        rows.append(
+            (matcher, *figures, str(summary.n), str(summary.missing), *map(_seconds, seconds))
+        )
     return Section(f"{heading} ({result.pairs(group)} ordered pairs)", tuple(rows))
 
 
@@ -193,7 +232,9 @@ def _structure_section(result: Result) -> Section:
     for name in result.names("centre"):
         cells = []
         for matcher in result.matchers:
-            centre, extreme = (result.summary(matcher, group, name) for group in ("centre", "extreme"))
+            centre, extreme = (
+                result.summary(matcher, group, name) for group in ("centre", "extreme")
+            )
             cells.append(f"{in_mm(centre.mean)} | {in_mm(extreme.mean)}")
         pairs = len(result.errors(result.matchers[0], "centre", name))
         rows.append((name, str(pairs), *cells))

@@ -31,7 +31,8 @@ from .projection import Tissue, cut_film, film_of, random_beam
 
 _POINTS, _PIXEL_MM = 150, 2.0
 _SAME = 3  # pairs of films of each CT
-_CANDIDATES = 20_000  # points of a CT among which the counterparts of another CT's points are searched
+# points of a CT among which the counterparts of another CT's points are searched
+_CANDIDATES = 20_000
 _APART_MM = 3.0  # largest distance of counterparts in the atlas
 _NEAR_MM = 10.0  # points this near to the collimator are left out
 
@@ -46,18 +47,25 @@ class Patient:
     def points(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Return random points (n, 3), RAS mm, in the tissue."""
         filled = torch.nonzero(self.tissue.values[0, 0] > 0.5).flip(1).numpy()
-        return transform_points(self.tissue.grid_to_ras, filled[rng.integers(len(filled), size=count)])
+        return transform_points(
+            self.tissue.grid_to_ras, filled[rng.integers(len(filled), size=count)]
+        )
 
-    def counterparts(self, points_ras: np.ndarray, partner: Patient, rng: np.random.Generator) -> np.ndarray:
+    def counterparts(
+        self, points_ras: np.ndarray, partner: Patient, rng: np.random.Generator
+    ) -> np.ndarray:
         """Return the places (n, 3) of points in the other patient, RAS mm; NaN for points without counterpart."""
         if self is partner:
             return points_ras
         candidates = partner.points(_CANDIDATES, rng)
         body, candidate_body = (
-            torch.from_numpy(points).float() for points in (self.to_body(points_ras), partner.to_body(candidates))
+            torch.from_numpy(points).float()
+            for points in (self.to_body(points_ras), partner.to_body(candidates))
         )
         distance, nearest = torch.cdist(body, candidate_body).min(1)
-        return np.where((distance <= _APART_MM).numpy()[:, None], candidates[nearest.numpy()], np.nan)
+        return np.where(
+            (distance <= _APART_MM).numpy()[:, None], candidates[nearest.numpy()], np.nan
+        )
 
 
 def calibrate_films(
@@ -92,14 +100,20 @@ def calibrate_films(
         PHANTOMS: list(pairwise(synthetic)),
     }
     trials = {
-        source: film_trials((project_pair(*item, [seed, n]) for n, item in enumerate(source_pairs)), model)
+        source: film_trials(
+            (project_pair(*item, [seed, n]) for n, item in enumerate(source_pairs)), model
+        )
         for seed, (source, source_pairs) in enumerate(pairs.items())
     }
     expected = 2 * sum(map(len, pairs.values()))
-    return learn(model, trials, expected, {"scans": list(scans), "skipped": skipped}, progress, _find)
+    return learn(
+        model, trials, expected, {"scans": list(scans), "skipped": skipped}, progress, _find
+    )
 
 
-def _find(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, effort: str) -> Matches:
+def _find(
+    template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, effort: str
+) -> Matches:
     return FilmPair(template, target, effort).points(points_ras)
 
 
@@ -137,7 +151,16 @@ def film_trials(pairs: Iterable[KnownFilms], model: Model) -> Iterator[Trial]:
         visible = pair.films[0].contains(pair.first_ras) & template.in_body(pair.first_ras)
         first, second = pair.first_ras[visible], pair.second_ras[visible]
         for target, is_whole in zip(targets, (True, False), strict=True):
-            inside = np.array([target.in_body(second + np.array((0, 0, z))) for z in (-_NEAR_MM, 0, _NEAR_MM)])
+            inside = np.array(
+                [target.in_body(second + np.array((0, 0, z))) for z in (-_NEAR_MM, 0, _NEAR_MM)]
+            )
             clear = inside.all(axis=0) | ~inside.any(axis=0)
             places = np.where(inside[1][:, None], second, np.nan)
-            yield Trial(template, first[clear], target, places[clear], is_whole, (LANDMARK,) * int(clear.sum()))
+            yield Trial(
+                template,
+                first[clear],
+                target,
+                places[clear],
+                is_whole,
+                (LANDMARK,) * int(clear.sum()),
+            )

@@ -56,7 +56,9 @@ class ProjectedCT:
         """Project a CT. Raises VolumeError if the CT shows no patient."""
         tissue = Tissue.of(volume)
         beam = straight_beam(tissue)
-        return cls(volume, tissue, beam, replace(film_of(tissue, beam, volume.name), path=volume.path))
+        return cls(
+            volume, tissue, beam, replace(film_of(tissue, beam, volume.name), path=volume.path)
+        )
 
     def rays(self, film_ras: np.ndarray) -> Rays:
         """Return the lines that places (n, 3), RAS mm of the projected film, show."""

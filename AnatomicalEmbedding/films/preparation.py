@@ -29,7 +29,14 @@ from ..scan.volume import Volume
 from ..training.crops import body_coordinates
 from ..training.frames import frame_from_map
 from ..training.preparation import REPORT, align_scan
-from ..training.scans import PHANTOM_SEED, PreparedScan, Spacing, as_field, prepare_film, prepare_volume
+from ..training.scans import (
+    PHANTOM_SEED,
+    PreparedScan,
+    Spacing,
+    as_field,
+    prepare_film,
+    prepare_volume,
+)
 from .projection import Beam, Tissue, film_of, random_beam, read_volume, vary_film
 
 _FIELD_MM = 10.0  # distance of the nodes at which the body coordinates of a CT are computed
@@ -106,10 +113,15 @@ def prepare_films(
         used.append((name, source.label, ""))
         paths += files
     rows = [(name, label, "no" if reason else "yes", reason) for name, label, reason in used]
-    with atomic_path(destination / REPORT) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+    with (
+        atomic_path(destination / REPORT) as temporary,
+        temporary.open("w", newline="", encoding="utf-8") as file,
+    ):
         csv.writer(file).writerows([("name", "path", "used", "reason"), *rows])
     if not paths:
-        raise AnatomicalEmbeddingError(f"{folders[0]}: no CT can be projected; correct the problems listed above.")
+        raise AnatomicalEmbeddingError(
+            f"{folders[0]}: no CT can be projected; correct the problems listed above."
+        )
     return paths
 
 
@@ -130,7 +142,11 @@ def prepare_phantom_films(
 
 
 def save_films(
-    volume: Volume, to_body: ToBody, files: Sequence[Path], spacing_mm: Spacing, origin: str = "scan"
+    volume: Volume,
+    to_body: ToBody,
+    files: Sequence[Path],
+    spacing_mm: Spacing,
+    origin: str = "scan",
 ) -> None:
     """Project a CT, differently for each file, and save the prepared films."""
     tissue = Tissue.of(volume)
@@ -139,7 +155,9 @@ def save_films(
         rng = np.random.default_rng([number, len(file.stem), *file.stem.encode()])
         beam = random_beam(tissue, rng)
         exposed, pasted = vary_film(film_of(tissue, beam, file.stem, rng), rng)
-        prepare_film(pasted, exposed, spacing_mm, origin, partial(ray_means, tissue, body, beam)).save(file)
+        prepare_film(
+            pasted, exposed, spacing_mm, origin, partial(ray_means, tissue, body, beam)
+        ).save(file)
 
 
 def body_grid(tissue: Tissue, to_body: ToBody) -> tuple[torch.Tensor, np.ndarray]:

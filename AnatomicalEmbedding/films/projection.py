@@ -23,7 +23,10 @@ _GRID_MM = (2.0, 3.0, 2.0)  # of the CT that is projected
 _SOURCE_MM = 1800.0  # from the source to the film
 _GAP_MM = 25.0  # from the front of the body to the film
 _BONE_HU = 150.0  # HU above count as bone
-_ATTENUATION = ((0.0225, 0.055), (0.0175, 0.028))  # per mm of water and of bone (1150 HU), for two energies
+_ATTENUATION = (
+    (0.0225, 0.055),
+    (0.0175, 0.028),
+)  # per mm of water and of bone (1150 HU), for two energies
 _ENERGIES = (0.45, 0.55)  # shares of the two energies
 _LEAST_EXPOSURE = 1e-4
 _LEAST_SHARE = 0.4  # of the height and of the width that a cut film keeps; most films keep more
@@ -58,7 +61,9 @@ class Beam:
         turned = (np.asarray(points_ras) - self.middle_ras) @ self.turn.T
         share = (self.film_a - self.source[1]) / (turned[:, 1] - self.source[1])
         places = self.source + share[:, None] * (turned - self.source)
-        return np.column_stack([places[:, 0] - self.centre[0], np.zeros(len(places)), places[:, 2] - self.centre[1]])
+        return np.column_stack(
+            [places[:, 0] - self.centre[0], np.zeros(len(places)), places[:, 2] - self.centre[1]]
+        )
 
     def at_depth(self, film_ras: np.ndarray, depth_mm: np.ndarray) -> np.ndarray:
         """Return the points on the rays of film places.
@@ -71,10 +76,16 @@ class Beam:
             (n, 3) or (d, n, 3) RAS mm of the CT.
         """
         on_film = np.column_stack(
-            [film_ras[:, 0] + self.centre[0], np.full(len(film_ras), self.film_a), film_ras[:, 2] + self.centre[1]]
+            [
+                film_ras[:, 0] + self.centre[0],
+                np.full(len(film_ras), self.film_a),
+                film_ras[:, 2] + self.centre[1],
+            ]
         )
         share = (np.asarray(depth_mm) - self.source[1]) / (self.film_a - self.source[1])
-        return (self.source + share[..., None] * (on_film - self.source)) @ self.turn + self.middle_ras
+        return (
+            self.source + share[..., None] * (on_film - self.source)
+        ) @ self.turn + self.middle_ras
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,10 +127,14 @@ class Tissue:
         return np.arange(-reach, reach, step), step
 
 
-def read_volume(values: torch.Tensor, grid_to_ras: np.ndarray, places_ras: np.ndarray) -> torch.Tensor:
+def read_volume(
+    values: torch.Tensor, grid_to_ras: np.ndarray, places_ras: np.ndarray
+) -> torch.Tensor:
     """Interpolate values (1, c, k, j, i) at places (d, n, 3) RAS mm; 0 outside. Returns (c, d, n)."""
     size = np.array(values.shape[:1:-1])
-    index = transform_points(np.linalg.inv(grid_to_ras), places_ras.reshape(-1, 3)).reshape(places_ras.shape)
+    index = transform_points(np.linalg.inv(grid_to_ras), places_ras.reshape(-1, 3)).reshape(
+        places_ras.shape
+    )
     positions = torch.from_numpy(((index + 0.5) * (2 / size) - 1).astype(np.float32))[None, None]
     return F.grid_sample(values, positions, align_corners=False)[0, :, 0]
 
@@ -128,20 +143,28 @@ def straight_beam(tissue: Tissue) -> Beam:
     """Return the usual beam of a chest film: no turn, the source in the middle."""
     low, high = tissue.box_ras
     film_a = (high[1] - low[1]) / 2 + _GAP_MM
-    return Beam((low + high) / 2, np.eye(3), np.array([0.0, film_a - _SOURCE_MM, 0.0]), film_a, np.zeros(2))
+    return Beam(
+        (low + high) / 2, np.eye(3), np.array([0.0, film_a - _SOURCE_MM, 0.0]), film_a, np.zeros(2)
+    )
 
 
 def random_beam(tissue: Tissue, rng: np.random.Generator) -> Beam:
     """Draw a beam: the patient is turned and bent forward by some degrees, source and film are not centred."""
     plain = straight_beam(tissue)
-    about_x, about_y, about_z = rotations(rng.normal(0, [np.radians(6), np.radians(2.5), np.radians(4)]))
+    about_x, about_y, about_z = rotations(
+        rng.normal(0, [np.radians(6), np.radians(2.5), np.radians(4)])
+    )
     film_a = plain.film_a + rng.uniform(0, 40)
     source = np.array([rng.normal(0, 25), film_a - rng.uniform(1200, 2000), rng.normal(0, 60)])
     return Beam(plain.middle_ras, about_x @ about_y @ about_z, source, film_a, rng.normal(0, 12, 2))
 
 
 def film_of(
-    tissue: Tissue, beam: Beam, name: str, rng: np.random.Generator | None = None, pixel_mm: float = PIXEL_MM
+    tissue: Tissue,
+    beam: Beam,
+    name: str,
+    rng: np.random.Generator | None = None,
+    pixel_mm: float = PIXEL_MM,
 ) -> Volume:
     """Make the film of a CT.
 
@@ -151,7 +174,10 @@ def film_of(
     Returns:
         The film, with grey values that increase with the attenuation. Outside the collimator, the grey value is 0.
     """
-    low, high = beam.to_film(_corners(tissue.box_ras))[:, [0, 2]].min(0), beam.to_film(_corners(tissue.box_ras)).max(0)
+    low, high = (
+        beam.to_film(_corners(tissue.box_ras))[:, [0, 2]].min(0),
+        beam.to_film(_corners(tissue.box_ras)).max(0),
+    )
     reach = np.maximum(np.abs(low), np.abs(high[[0, 2]]))
     columns, rows = (int(n) for n in np.ceil(2 * reach / pixel_mm))
     matrix = film_matrix((rows, columns), (pixel_mm, pixel_mm))
@@ -185,7 +211,11 @@ def _shown(water: torch.Tensor, rng: np.random.Generator | None, pixel_mm: float
 
 
 def expose(
-    water: torch.Tensor, bone: torch.Tensor, rng: np.random.Generator, pixel_mm: float, plain: bool = False
+    water: torch.Tensor,
+    bone: torch.Tensor,
+    rng: np.random.Generator,
+    pixel_mm: float,
+    plain: bool = False,
 ) -> np.ndarray:
     """Turn path lengths (j, i), mm of water and of bone, into the grey values of a film, 1 to 4095.
 
@@ -196,14 +226,20 @@ def expose(
     bone_weight = 1.0 if plain else rng.uniform(0.7, 2.2)
     energies = zip((share, 1 - share), (thin, thick), strict=True)
     primary = sum(
-        s * torch.exp(-(attenuation[0] * water + attenuation[1] * bone_weight * bone)) for s, attenuation in energies
+        s * torch.exp(-(attenuation[0] * water + attenuation[1] * bone_weight * bone))
+        for s, attenuation in energies
     )
     scatter = 0.4 if plain else rng.uniform(0.0, 1.5)
     reach = max(round((30.0 if plain else rng.uniform(15.0, 60.0)) / pixel_mm), 1)
     light = primary + scatter * _blurred(_blurred(primary, reach), reach)
     if not plain:
         noise = torch.from_numpy(rng.standard_normal(tuple(light.shape), dtype=np.float32))
-        light = light * (1 + rng.uniform(0, 0.01) * noise * (light.mean() / light.clamp_min(1e-6)).sqrt().clamp(max=3))
+        light = light * (
+            1
+            + rng.uniform(0, 0.01)
+            * noise
+            * (light.mean() / light.clamp_min(1e-6)).sqrt().clamp(max=3)
+        )
         if rng.random() < 0.5:
             light = _blurred(light, 1)
     grey = -torch.log(light.clamp_min(_LEAST_EXPOSURE))
@@ -211,7 +247,9 @@ def expose(
     grey = (grey - low) / max(high - low, 1e-6)
     if not plain:
         slope, middle = rng.uniform(2.0, 6.0), rng.uniform(0.35, 0.65)
-        grey = torch.lerp(grey.clamp(-0.5, 1.5), torch.sigmoid(slope * (grey - middle)), float(rng.uniform(0, 1)))
+        grey = torch.lerp(
+            grey.clamp(-0.5, 1.5), torch.sigmoid(slope * (grey - middle)), float(rng.uniform(0, 1))
+        )
         local = _blurred(_blurred(grey, max(round(rng.uniform(4, 25) / pixel_mm), 1)), 2)
         grey = grey + rng.uniform(-0.2, 1.0) * (grey - local)
         grey = grey.clamp(0, 1.2) ** rng.uniform(0.6, 1.6)
@@ -231,7 +269,9 @@ def cut_film(film: Volume, rng: np.random.Generator) -> Volume:
     margin = (rng.uniform(0, _MARGIN_MM, (2, 2)) / film.spacing[0]).astype(int)
     part = film.voxels[0, first[0] : last[0], first[1] : last[1]]
     matrix = film.ijk_to_ras.copy()
-    matrix[:3, 3] = transform_points(matrix, np.array([[first[1] - margin[1, 0], first[0] - margin[0, 0], 0]]))[0]
+    matrix[:3, 3] = transform_points(
+        matrix, np.array([[first[1] - margin[1, 0], first[0] - margin[0, 0], 0]])
+    )[0]
     return replace(film, voxels=np.pad(part, margin)[None], ijk_to_ras=matrix)
 
 
@@ -256,7 +296,9 @@ def vary_film(film: Volume, rng: np.random.Generator) -> tuple[Volume, Volume]:
             _mark(image, rng)
     voxels = np.where(exposed, grey.clamp(0, 1).numpy() * (_BRIGHTEST - 1) + 1, 0.0)
     pasted = np.where(exposed, voxels, around.clamp(0, 1).numpy() * _BRIGHTEST)
-    first, second = (replace(film, voxels=values.astype(np.float32)[None]) for values in (voxels, pasted))
+    first, second = (
+        replace(film, voxels=values.astype(np.float32)[None]) for values in (voxels, pasted)
+    )
     return first, second
 
 

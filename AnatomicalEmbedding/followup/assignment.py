@@ -22,7 +22,8 @@ _UNCALIBRATED_ERROR_MM = 6.0  # assumed matching error of weights without calibr
 _LEAST_ERROR_MM = 1.0
 _MIDDLE_ERROR = 0.6  # how far a mark may lie from the middle of the lesion, as a fraction of the lesion's radius
 _ALONE_PRICE = 2.0  # price of two lesions without partner, one in each study; a pair at its expected distance costs 1
-_ABSENT_PRICE = 1.0  # added to the price of a pair for each of its lesions whose match has the status absent
+# added to the price of a pair for each of its lesions whose match has the status absent
+_ABSENT_PRICE = 1.0
 _FORBIDDEN_PRICE = 1e6
 _SIZE_PRICE = 0.25  # added to the price of a pair if the radii differ by a factor of e (2.7)
 _UNMEASURED_MM = 7.0  # assumed radius of a lesion that was not measured
@@ -88,7 +89,9 @@ def assign_lesions(earlier: Listed, later: Listed) -> Assignment:
     pairs = _pairs(earlier, later)
     gone = sorted(set(range(len(earlier.ids))) - {i for i, _ in pairs})
     new = sorted(set(range(len(later.ids))) - {j for _, j in pairs})
-    id_pairs = {(i, j): (earlier.ids[i], later.ids[j]) for i, j in pairs if earlier.ids[i] != later.ids[j]}
+    id_pairs = {
+        (i, j): (earlier.ids[i], later.ids[j]) for i, j in pairs if earlier.ids[i] != later.ids[j]
+    }
     distance, expected = _distances(earlier, later)
     return Assignment(
         tuple(id_pairs.values()),
@@ -104,14 +107,24 @@ def _pairs(earlier: Listed, later: Listed) -> list[tuple[int, int]]:
     price = np.zeros((count + later_count, count + later_count))
     distance, expected = _distances(earlier, later)
     radii = [np.log(np.maximum(lesions.radius_mm, 1.0)) for lesions in (earlier, later)]
-    price[:count, :later_count] = distance / expected + _SIZE_PRICE * np.abs(radii[0][:, None] - radii[1][None])
-    price[:count, :later_count] += _ABSENT_PRICE * (earlier.absent[:, None] + later.absent[None].astype(float))
-    for i, j in ((i, later.ids.index(name)) for i, name in enumerate(earlier.ids) if name in later.ids):
+    price[:count, :later_count] = distance / expected + _SIZE_PRICE * np.abs(
+        radii[0][:, None] - radii[1][None]
+    )
+    price[:count, :later_count] += _ABSENT_PRICE * (
+        earlier.absent[:, None] + later.absent[None].astype(float)
+    )
+    for i, j in (
+        (i, later.ids.index(name)) for i, name in enumerate(earlier.ids) if name in later.ids
+    ):
         price[i, :later_count] = price[:count, j] = _FORBIDDEN_PRICE
         price[i, j] = -_FORBIDDEN_PRICE
     price[:count, later_count:] = price[count:, :later_count] = _ALONE_PRICE / 2
     rows, columns = optimize.linear_sum_assignment(price)
-    return [(int(i), int(j)) for i, j in zip(rows, columns, strict=True) if i < count and j < later_count]
+    return [
+        (int(i), int(j))
+        for i, j in zip(rows, columns, strict=True)
+        if i < count and j < later_count
+    ]
 
 
 def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
@@ -131,7 +144,11 @@ def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
 
 
 def assign_in_record(
-    record: FollowUp, earlier: str, later: str, maps: Mapping[str, EmbeddingMap], effort: str = "standard"
+    record: FollowUp,
+    earlier: str,
+    later: str,
+    maps: Mapping[str, EmbeddingMap],
+    effort: str = "standard",
 ) -> Assignment:
     """Pair lesions that were seen in only one of two studies. `Assignment.put_into` writes the result into a record.
 
@@ -144,7 +161,8 @@ def assign_in_record(
     """
     unread: dict[str, str] = {}
     assignment = assign_lesions(
-        _listed(record, earlier, later, maps, effort, unread), _listed(record, later, earlier, maps, effort, unread)
+        _listed(record, earlier, later, maps, effort, unread),
+        _listed(record, later, earlier, maps, effort, unread),
     )
     united, separate = record, []
     for pair in assignment.same:
@@ -163,14 +181,21 @@ def assign_in_record(
 
 
 def _listed(
-    record: FollowUp, key: str, other_key: str, maps: Mapping[str, EmbeddingMap], effort: str, unread: dict[str, str]
+    record: FollowUp,
+    key: str,
+    other_key: str,
+    maps: Mapping[str, EmbeddingMap],
+    effort: str,
+    unread: dict[str, str],
 ) -> Listed:
     """Match the lesions that a person saw in study `key` and may still find in `other_key`. If a lesion's point lies
     outside the patient, the lesion is left out, and `unread` gets the reason under the lesion's id."""
     lesions = [lesion for lesion in record.lesions if _is_open(lesion, key, other_key)]
     points = np.array([lesion.findings[key].point_ras for lesion in lesions]).reshape(-1, 3)
     lengths = [lesion.findings[key].size.long_mm for lesion in lesions]
-    radii = np.array([_UNMEASURED_MM if length is None else max(length / 2, 1.0) for length in lengths])
+    radii = np.array(
+        [_UNMEASURED_MM if length is None else max(length / 2, 1.0) for length in lengths]
+    )
     (matches,), on_body = carry_points(maps[key], points, [maps[other_key]], effort)
     label = record.study(key).label
     for lesion, is_readable in zip(lesions, on_body, strict=True):
@@ -178,7 +203,11 @@ def _listed(
             unread[lesion.id] = outside_patient(lesion.id, label)
     names = [lesion.id for lesion, ok in zip(lesions, on_body, strict=True) if ok]
     absent = np.zeros(len(names), bool) if matches.status is None else matches.status == ABSENT
-    error = np.full(len(names), np.nan) if matches.expected_error_mm is None else matches.expected_error_mm
+    error = (
+        np.full(len(names), np.nan)
+        if matches.expected_error_mm is None
+        else matches.expected_error_mm
+    )
     error = np.maximum(np.nan_to_num(error, nan=_UNCALIBRATED_ERROR_MM), _LEAST_ERROR_MM)
     return Listed(names, points[on_body], radii[on_body], matches.points_ras, error, absent)
 

@@ -31,7 +31,10 @@ _INSTEAD = "export the table (CSV), the page (HTML) or the record instead"
 
 
 def write_sr(
-    record: FollowUp, study_key: str, source_files: str | Path | Iterable[str | Path], path: str | Path
+    record: FollowUp,
+    study_key: str,
+    source_files: str | Path | Iterable[str | Path],
+    path: str | Path,
 ) -> tuple[str, ...]:
     """Write the findings of one study as a structured report.
 
@@ -59,9 +62,13 @@ def write_sr(
         if finding is not None and finding.reviewed:
             groups.append(report.group(lesion, finding))
         else:
-            report.left_out.append(f"{lesion.id}: was not reviewed in {study.label}, so it is not in the report.")
+            report.left_out.append(
+                f"{lesion.id}: was not reviewed in {study.label}, so it is not in the report."
+            )
     if not groups:
-        raise AnatomicalEmbeddingError(f"{study.label}: no lesion was reviewed in this study; mark or confirm lesions.")
+        raise AnatomicalEmbeddingError(
+            f"{study.label}: no lesion was reviewed in this study; mark or confirm lesions."
+        )
     with source.writing(path) as temporary:
         images, is_complete = list(report.images.values()), len(groups) == len(record.lesions)
         make_report(hd, images, groups, _TITLE, is_complete).save_as(temporary)
@@ -84,22 +91,31 @@ class _Report:
         """Make the measurement group of a lesion. finding: of this lesion in the study of the report."""
         sr, code, site = self.hd.sr, self._code, site_codes(lesion.site)
         if lesion.site and site is None:
-            self.left_out.append(f"{lesion.id}: its site {lesion.site!r} has no code and is not in the report.")
+            self.left_out.append(
+                f"{lesion.id}: its site {lesion.site!r} has no code and is not in the report."
+            )
         place = None if finding.point_ras is None else np.array(finding.point_ras)
         image = None if place is None else self._image(place)
         evaluations = [
             sr.QualitativeEvaluation(code(codes.STATE), code(codes.STATE_CODES[finding.state])),
-            sr.QualitativeEvaluation(code(codes.ROLE), code(codes.ROLE_CODES[lesion.target, lesion.nodal])),
+            sr.QualitativeEvaluation(
+                code(codes.ROLE), code(codes.ROLE_CODES[lesion.target, lesion.nodal])
+            ),
         ]
         group = make_group(
             self.hd, lesion.label, lesion.tracking_uid, codes.LESION, site, place, image,
             measurements=self._measurements(lesion, finding), qualitative_evaluations=evaluations,
         )  # fmt: skip
         below = sr.RelationshipTypeValues.CONTAINS
-        for name, lesion_id in ((codes.MERGED_WITH, finding.into), (codes.SPLIT_FROM, lesion.split_from)):
+        for name, lesion_id in (
+            (codes.MERGED_WITH, finding.into),
+            (codes.SPLIT_FROM, lesion.split_from),
+        ):
             if lesion_id:
                 uid = self.record.lesion(lesion_id).tracking_uid
-                group[0].ContentSequence.append(sr.UIDRefContentItem(code(name), uid, relationship_type=below))
+                group[0].ContentSequence.append(
+                    sr.UIDRefContentItem(code(name), uid, relationship_type=below)
+                )
         return group
 
     def _measurements(self, lesion: Lesion, finding: Finding) -> list[Any]:
@@ -107,7 +123,9 @@ class _Report:
         if not (finding.visible and size.confirmed):
             if finding.visible and size.axes:
                 axes = f"its axes in {self.study.label} are not confirmed"
-                self.left_out.append(f"{lesion.id}: {axes}, so the report does not contain these axes.")
+                self.left_out.append(
+                    f"{lesion.id}: {axes}, so the report does not contain these axes."
+                )
             return []
         written = []
         for kind, axis in size.axes.items():
@@ -117,7 +135,9 @@ class _Report:
             ends = [sr.CoordinatesForMeasurement3D("POLYLINE", ends_lps, self.source.frame)]
             name, length_mm = code(codes.AXES[kind]), round(math.dist(*axis), 3)
             written.append(
-                sr.Measurement(name, length_mm, code(MM), referenced_images=images, referenced_coordinates=ends)
+                sr.Measurement(
+                    name, length_mm, code(MM), referenced_images=images, referenced_coordinates=ends
+                )
             )
         return written
 

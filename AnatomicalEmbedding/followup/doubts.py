@@ -44,7 +44,9 @@ def doubt_of(
     if not on_body(target, matches.points_ras)[0]:
         return NOT_IN_BODY
     error_mm = 0.0 if matches.expected_error_mm is None else matches.expected_error_mm[0]
-    levels = source and differing_levels(source.spine, point_ras, target.spine, matches.points_ras[0], error_mm)
+    levels = source and differing_levels(
+        source.spine, point_ras, target.spine, matches.points_ras[0], error_mm
+    )
     if levels:
         return "{1}: the level of the spine is {0} in the other scan, but {1} here".format(*levels)
     if matches.levels is not None and matches.levels[0]:

@@ -43,7 +43,9 @@ def export(
         AnatomicalEmbeddingError: the record has no lesion, or no file could be written.
     """
     if not record.lesions:
-        raise AnatomicalEmbeddingError("there is no lesion in this record yet; mark a lesion, then export.")
+        raise AnatomicalEmbeddingError(
+            "there is no lesion in this record yet; mark a lesion, then export."
+        )
     kinds, sources = set(kinds), sources or {}
     files: list[tuple[str, str, Callable[[Path], object]]] = [
         (CSV, f"{name}.csv", lambda path: write_csv(path, record)),
@@ -65,7 +67,9 @@ def export(
                 notes.extend(left_out if isinstance(left_out, tuple) else ())
     if not written:
         raise AnatomicalEmbeddingError(
-            notes[0] if notes else "no kind of file was chosen; choose at least one kind, then export."
+            notes[0]
+            if notes
+            else "no kind of file was chosen; choose at least one kind, then export."
         )
     return written, notes
 
@@ -75,5 +79,7 @@ def sr_names(record: FollowUp, name: str) -> dict[str, str]:
     names: dict[str, str] = {}
     for study in record.studies:
         label = re.sub(r"[^\w.-]+", "-", study.label).strip(".-") or "study"
-        names[study.key] = free_name(f"{name}-{label}", {used_name.casefold() for used_name in names.values()})
+        names[study.key] = free_name(
+            f"{name}-{label}", {used_name.casefold() for used_name in names.values()}
+        )
     return {key: f"{file_name}.sr.dcm" for key, file_name in names.items()}

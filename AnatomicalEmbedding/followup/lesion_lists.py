@@ -32,7 +32,9 @@ def read_lesions(path: str | Path) -> list[MarkedLesion]:
 
     Raises AnatomicalEmbeddingError if `read_any_points` refuses the file, or if a line has only one end.
     """
-    from ..dicom.sr import read_any_points  # late: it loads SimpleITK, which Slicer's modules must not load at start
+    from ..dicom.sr import (
+        read_any_points,
+    )  # late: it loads SimpleITK, which Slicer's modules must not load at start
 
     points = read_any_points(path)
     places = zip(points.labels, points.points_ras.tolist(), strict=True)
@@ -50,11 +52,15 @@ def read_lesions(path: str | Path) -> list[MarkedLesion]:
             (a, b, c), (d, e, f) = axis = mine[0].point_ras, mine[1].point_ras
             lesions.append(MarkedLesion(name, ((a + d) / 2, (b + e) / 2, (c + f) / 2), axis))
         elif count:
-            raise PointsError(f"{path}: the line {name!r} has only one end; place the second end, or delete the line.")
+            raise PointsError(
+                f"{path}: the line {name!r} has only one end; place the second end, or delete the line."
+            )
     return lesions
 
 
-def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) -> tuple[FollowUp, list[str]]:
+def mark_lesions(
+    record: FollowUp, study: str, lesions: Sequence[MarkedLesion]
+) -> tuple[FollowUp, list[str]]:
     """Mark the lesions of a list in a study.
 
     For each lesion of the list, the first rule that fits is used:
@@ -71,13 +77,17 @@ def mark_lesions(record: FollowUp, study: str, lesions: Sequence[MarkedLesion]) 
     label, notes = record.study(study).label, []
     claimed = {_seen_at(record, study, marked.point_ras) for marked in lesions}
     for marked in lesions:
-        lesion_id = _seen_at(record, study, marked.point_ras) or _seen_as(record, study, marked, claimed)
+        lesion_id = _seen_at(record, study, marked.point_ras) or _seen_as(
+            record, study, marked, claimed
+        )
         if lesion_id is not None:
             lesion = record.lesion(lesion_id)
             away = math.dist(lesion.findings[study].point_ras, marked.point_ras)
             if away >= _SAME_MM:
                 distance_text = f"{away:.0f} mm from its place in the list"
-                notes.append(f"{lesion.label}: is already marked in {label}, {distance_text}; the mark was not moved.")
+                notes.append(
+                    f"{lesion.label}: is already marked in {label}, {distance_text}; the mark was not moved."
+                )
         elif (namesake := _namesake(record, study, marked.name)) is None:
             lesion_id, away = record.free_id(), 0.0
             record = record.mark(study, marked.point_ras).describe(lesion_id, name=marked.name)
@@ -105,12 +115,18 @@ def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
     """Return the id of a lesion that a person saw in `study` less than 1 mm from `point_ras` (RAS mm), or None."""
     for lesion in record.lesions:
         finding = lesion.findings.get(study)
-        if finding is not None and finding.visible and math.dist(finding.point_ras, point_ras) < _SAME_MM:
+        if (
+            finding is not None
+            and finding.visible
+            and math.dist(finding.point_ras, point_ras) < _SAME_MM
+        ):
             return lesion.id
     return None
 
 
-def _seen_as(record: FollowUp, study: str, marked: MarkedLesion, claimed: Container[str | None]) -> str | None:
+def _seen_as(
+    record: FollowUp, study: str, marked: MarkedLesion, claimed: Container[str | None]
+) -> str | None:
     """Return the id of the lesion that has the name of `marked` and that a person saw in the study, or None.
 
     Of several lesions, the nearest to the mark is chosen. A lesion whose name a program gave, such as F-1, is chosen
@@ -137,5 +153,9 @@ def _namesake(record: FollowUp, study: str, name: str) -> Lesion | None:
     """Return the only lesion that has this name and is not seen in the study. Return None if no lesion or several
     lesions fit, or if a program gave the name."""
     named = [lesion for lesion in record.lesions if lesion.name == name]
-    named = [lesion for lesion in named if study not in lesion.findings or not lesion.findings[study].visible]
+    named = [
+        lesion
+        for lesion in named
+        if study not in lesion.findings or not lesion.findings[study].visible
+    ]
     return named[0] if name and not is_automatic(name) and len(named) == 1 else None

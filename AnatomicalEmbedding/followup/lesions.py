@@ -85,7 +85,11 @@ class Measurement:
     @property
     def axes(self) -> dict[str, Axis]:
         """The drawn axes: the kind of axis (LONG or SHORT) -> the two ends of this axis, RAS mm."""
-        return {kind: axis for kind, axis in ((LONG, self.long_axis), (SHORT, self.short_axis)) if axis is not None}
+        return {
+            kind: axis
+            for kind, axis in ((LONG, self.long_axis), (SHORT, self.short_axis))
+            if axis is not None
+        }
 
     @property
     def long_mm(self) -> float | None:

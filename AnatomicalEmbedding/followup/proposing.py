@@ -69,7 +69,9 @@ def find_places(
                 requests[source].append((key, lesion.id))
                 continue
             try:
-                record = record.propose(key, {lesion.id: _from_query(record, lesion, key, maps[key], effort)})
+                record = record.propose(
+                    key, {lesion.id: _from_query(record, lesion, key, maps[key], effort)}
+                )
             except PointsError as error:
                 reasons[key][lesion.id] = f"{lesion.id}: {error}"
     for source, pairs in requests.items():
@@ -83,7 +85,9 @@ def find_places(
             if name in row:
                 n, source_finding = targets.index(key), record.finding(name, source)
                 match = answers[n][[row[name]]]
-                doubt = doubt_of(match, points[names.index(name)], maps[source], maps[key], relations[n])
+                doubt = doubt_of(
+                    match, points[names.index(name)], maps[source], maps[key], relations[n]
+                )
                 size = _carried(source_finding, match.points_ras[0], relations[n], maps[source])
                 record = record.propose(key, {name: _proposal(match, source, doubt, size)})
             else:
@@ -108,7 +112,12 @@ def _with_offered_sizes(
             if study_finding.size.confirmed and study_finding.size.axes
         }
         source = _nearest_source(record, lesion.findings, key, measured)
-        if source is not None and finding is not None and finding.visible and not finding.size.confirmed:
+        if (
+            source is not None
+            and finding is not None
+            and finding.visible
+            and not finding.size.confirmed
+        ):
             relation = relate(source, key) if source in maps else None
             size = _carried(lesion.findings[source], finding.point_ras, relation, maps.get(source))
             record = record.offer_size(lesion.id, key, size)
@@ -125,16 +134,25 @@ def keep_queries(record: FollowUp, maps: Mapping[str, EmbeddingMap]) -> FollowUp
     for key, embedding in maps.items():
         for lesion in record.lesions:
             finding = lesion.findings.get(key)
-            if finding is None or not finding.visible or finding.query.startswith(embedding.provenance.weights_hash):
+            if (
+                finding is None
+                or not finding.visible
+                or finding.query.startswith(embedding.provenance.weights_hash)
+            ):
                 continue
             point = np.array([finding.point_ras])
             if on_body(embedding, point)[0]:
-                record = record.keep_query(lesion.id, key, query_to_text(read_query(embedding, point)))
+                record = record.keep_query(
+                    lesion.id, key, query_to_text(read_query(embedding, point))
+                )
     return record
 
 
 def carry_points(
-    source: EmbeddingMap, points_ras: np.ndarray, targets: Iterable[EmbeddingMap], effort: str = "standard"
+    source: EmbeddingMap,
+    points_ras: np.ndarray,
+    targets: Iterable[EmbeddingMap],
+    effort: str = "standard",
 ) -> tuple[list[Matches], np.ndarray]:
     """Match points of one study in other studies. Points that do not lie on the patient's body are not matched.
 
@@ -155,21 +173,33 @@ def outside_patient(lesion_id: str, study: str) -> str:
     return f"{lesion_id}: its place in {study} is outside the patient; correct this place."
 
 
-def _nearest_source(record: FollowUp, findings: Mapping[str, Finding], key: str, usable: Container[str]) -> str | None:
+def _nearest_source(
+    record: FollowUp, findings: Mapping[str, Finding], key: str, usable: Container[str]
+) -> str | None:
     """Return the key of the study from which a lesion is found in the study `key`; None if there is no such study.
 
     A person must have seen the lesion in the returned study, and its key must be in `usable`. Of several studies, the
     nearest in time to `key` is returned; of two equally near studies, the earlier. findings: the findings of the
     lesion, by study key.
     """
-    visible_studies = [s for s in record.studies if s.key in usable and s.key in findings and findings[s.key].visible]
+    visible_studies = [
+        s
+        for s in record.studies
+        if s.key in usable and s.key in findings and findings[s.key].visible
+    ]
     compared = (record.study(key), *visible_studies)
     dated = all(study.date is not None for study in compared)
     time = {s.key: s.date.toordinal() if dated else record.studies.index(s) for s in compared}
-    return min(visible_studies, key=lambda study: abs(time[study.key] - time[key])).key if visible_studies else None
+    return (
+        min(visible_studies, key=lambda study: abs(time[study.key] - time[key])).key
+        if visible_studies
+        else None
+    )
 
 
-def _from_query(record: FollowUp, lesion: Lesion, key: str, target: EmbeddingMap, effort: str) -> Finding:
+def _from_query(
+    record: FollowUp, lesion: Lesion, key: str, target: EmbeddingMap, effort: str
+) -> Finding:
     """Propose a lesion in the study `key` by its kept query. target: the map of this study.
 
     Raises PointsError if no query was made with the target's weights, or if the query is damaged.
@@ -180,7 +210,9 @@ def _from_query(record: FollowUp, lesion: Lesion, key: str, target: EmbeddingMap
 
     weights = target.provenance.weights_hash
     usable_keys = {
-        key_with_query for key_with_query, finding in lesion.findings.items() if finding.query.startswith(weights)
+        key_with_query
+        for key_with_query, finding in lesion.findings.items()
+        if finding.query.startswith(weights)
     }
     source = _nearest_source(record, lesion.findings, key, usable_keys)
     if source is None:
@@ -189,9 +221,13 @@ def _from_query(record: FollowUp, lesion: Lesion, key: str, target: EmbeddingMap
     try:
         (matches,) = match_query(query_from_text(source_finding.query), [target], effort)
     except DAMAGED:
-        raise PointsError(f"its kept query is damaged; load the scan of {record.study(source).label}.") from None
+        raise PointsError(
+            f"its kept query is damaged; load the scan of {record.study(source).label}."
+        ) from None
     doubt = doubt_of(matches, np.array(source_finding.point_ras), None, target, None)
-    return _proposal(matches, source, doubt, _carried(source_finding, matches.points_ras[0], None, None))
+    return _proposal(
+        matches, source, doubt, _carried(source_finding, matches.points_ras[0], None, None)
+    )
 
 
 def _proposal(matches: Matches, source: str, doubt: str, size: Measurement) -> Finding:
@@ -205,7 +241,9 @@ def _proposal(matches: Matches, source: str, doubt: str, size: Measurement) -> F
     return Finding(PROPOSED, place, guess, size)
 
 
-def _carried(finding: Finding, place: Any, relation: Relation | None, source: EmbeddingMap | None) -> Measurement:
+def _carried(
+    finding: Finding, place: Any, relation: Relation | None, source: EmbeddingMap | None
+) -> Measurement:
     """Carry the axes of a lesion to its place in another study. The volume is left out.
 
     Args:

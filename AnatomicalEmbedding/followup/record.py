@@ -46,14 +46,18 @@ class FollowUp:
         for lesion in self.lesions:
             if lesion.id == lesion_id:
                 return lesion
-        raise AnatomicalEmbeddingError(f"lesion {lesion_id!r}: is not in this record; choose another lesion.")
+        raise AnatomicalEmbeddingError(
+            f"lesion {lesion_id!r}: is not in this record; choose another lesion."
+        )
 
     def study(self, key: str) -> Study:
         """Return the study with this key. Raises AnatomicalEmbeddingError if the record has no such study."""
         for study in self.studies:
             if study.key == key:
                 return study
-        raise AnatomicalEmbeddingError(f"study {key!r}: is not in this record; load this study first.")
+        raise AnatomicalEmbeddingError(
+            f"study {key!r}: is not in this record; load this study first."
+        )
 
     def finding(self, lesion_id: str, study: str) -> Finding | None:
         """Return the finding of a lesion in a study; None if the lesion has no finding in this study."""
@@ -85,7 +89,9 @@ class FollowUp:
         """Return a copy with these studies. A finding is kept even if its study is missing in `studies`."""
         studies = tuple(studies)
         if len({study.key for study in studies}) < len(studies):
-            raise AnatomicalEmbeddingError("two studies have the same key; give each study a different key.")
+            raise AnatomicalEmbeddingError(
+                "two studies have the same key; give each study a different key."
+            )
         return replace(self, studies=studies)
 
     def mark(self, study: str, point_ras: Point, lesion_id: str | None = None) -> FollowUp:
@@ -94,7 +100,9 @@ class FollowUp:
             lesion_id = self.free_id()
             self = replace(self, lesions=(*self.lesions, Lesion(lesion_id)))
         finding = self.finding(lesion_id, study)
-        return self._set(lesion_id, study, _placed(finding or Finding(MARKED), MARKED, _point(point_ras)))
+        return self._set(
+            lesion_id, study, _placed(finding or Finding(MARKED), MARKED, _point(point_ras))
+        )
 
     def free_id(self) -> str:
         """Return the id that the next new lesion will get."""
@@ -114,10 +122,16 @@ class FollowUp:
         """
         united, second = self.lesion(lesion_id), self.lesion(other_id)
         if united is second:
-            raise AnatomicalEmbeddingError(f"{lesion_id}: cannot be joined with itself; choose another lesion.")
+            raise AnatomicalEmbeddingError(
+                f"{lesion_id}: cannot be joined with itself; choose another lesion."
+            )
         united_ids = (lesion_id, other_id)
         labels = {study.key: study.label for study in self.studies}
-        findings = {key: finding for key, finding in united.findings.items() if finding.into not in united_ids}
+        findings = {
+            key: finding
+            for key, finding in united.findings.items()
+            if finding.into not in united_ids
+        }
         for key, finding in second.findings.items():
             if finding.into in united_ids:
                 continue
@@ -144,9 +158,15 @@ class FollowUp:
         if changes.get("split_from"):
             part, whole = self.lesion(lesion_id), self.lesion(str(changes["split_from"]))
             if whole is part:
-                raise AnatomicalEmbeddingError(f"{lesion_id}: cannot be a part of itself; choose another lesion.")
+                raise AnatomicalEmbeddingError(
+                    f"{lesion_id}: cannot be a part of itself; choose another lesion."
+                )
             if whole.id != part.split_from:
-                changes = {"target": part.target and whole.target, "nodal": part.nodal or whole.nodal, **changes}
+                changes = {
+                    "target": part.target and whole.target,
+                    "nodal": part.nodal or whole.nodal,
+                    **changes,
+                }
         return self._with(replace(self.lesion(lesion_id), **changes))
 
     # -- proposals ---------------------------------------------------------------------------------------------------
@@ -159,7 +179,11 @@ class FollowUp:
             finding_now = self.finding(lesion_id, study)
             if finding_now is None or not finding_now.reviewed:
                 size = replace(proposal.size, confirmed=False)
-                self = self._set(lesion_id, study, replace(proposal, point_ras=_point(proposal.point_ras), size=size))
+                self = self._set(
+                    lesion_id,
+                    study,
+                    replace(proposal, point_ras=_point(proposal.point_ras), size=size),
+                )
         return self
 
     def offer_size(self, lesion_id: str, study: str, size: Measurement) -> FollowUp:
@@ -175,7 +199,9 @@ class FollowUp:
         """Remove the finding of a lesion in a study, so that the lesion can be proposed there again."""
         self.study(study)
         lesion = self.lesion(lesion_id)
-        return self._with(replace(lesion, findings={k: f for k, f in lesion.findings.items() if k != study}))
+        return self._with(
+            replace(lesion, findings={k: f for k, f in lesion.findings.items() if k != study})
+        )
 
     # -- actions of a person -----------------------------------------------------------------------------------------
 
@@ -204,7 +230,9 @@ class FollowUp:
         """Record that the lesion has merged into `target_id`. In this study, only `target_id` is measured."""
         self.lesion(target_id)
         if target_id == lesion_id:
-            raise AnatomicalEmbeddingError(f"{lesion_id}: cannot merge into itself; choose another lesion.")
+            raise AnatomicalEmbeddingError(
+                f"{lesion_id}: cannot merge into itself; choose another lesion."
+            )
         target = self.finding(target_id, study)
         if target is not None and target.state == MERGED:
             raise AnatomicalEmbeddingError(
@@ -216,7 +244,9 @@ class FollowUp:
             )
         return self._gone(lesion_id, study, MERGED, target_id)
 
-    def measure(self, lesion_id: str, study: str, long_axis: Axis | None, short_axis: Axis | None) -> FollowUp:
+    def measure(
+        self, lesion_id: str, study: str, long_axis: Axis | None, short_axis: Axis | None
+    ) -> FollowUp:
         """Set the axes that a person drew or corrected (two ends each, RAS mm), and confirm the place.
 
         Raises AnatomicalEmbeddingError if an axis is shorter than 0.1 mm, or if the lesion has no place in the study.
@@ -246,13 +276,17 @@ class FollowUp:
         finding = self.finding(lesion_id, study)
         if finding is None:
             label = self.study(study).label
-            raise AnatomicalEmbeddingError(f"{lesion_id}: has no place in {label}; mark the lesion in this study.")
+            raise AnatomicalEmbeddingError(
+                f"{lesion_id}: has no place in {label}; mark the lesion in this study."
+            )
         return finding
 
     def _gone(self, lesion_id: str, study: str, state: str, target_id: str = "") -> FollowUp:
         finding = self.finding(lesion_id, study)
         return self._set(
-            lesion_id, study, Finding(state, guess=None if finding is None else finding.guess, into=target_id)
+            lesion_id,
+            study,
+            Finding(state, guess=None if finding is None else finding.guess, into=target_id),
         )
 
     def _set(self, lesion_id: str, study: str, finding: Finding) -> FollowUp:
@@ -265,7 +299,9 @@ class FollowUp:
         replaces the id of the removed lesion. If `instead` is "", findings with the removed lesion as `into` are
         removed, too."""
         lesions = []
-        for lesion in (other_lesion for other_lesion in self.lesions if other_lesion.id != lesion_id):
+        for lesion in (
+            other_lesion for other_lesion in self.lesions if other_lesion.id != lesion_id
+        ):
             findings = {
                 key: replace(finding, into=instead) if finding.into == lesion_id else finding
                 for key, finding in lesion.findings.items()
@@ -279,7 +315,8 @@ class FollowUp:
         return replace(
             self,
             lesions=tuple(
-                lesion if present_lesion.id == lesion.id else present_lesion for present_lesion in self.lesions
+                lesion if present_lesion.id == lesion.id else present_lesion
+                for present_lesion in self.lesions
             ),
         )
 
@@ -299,5 +336,7 @@ def _axis(axis: Axis | None) -> Axis | None:
 def _point(point: Iterable[float]) -> Point:
     x, y, z = (float(value) for value in point)
     if not all(map(math.isfinite, (x, y, z))):
-        raise AnatomicalEmbeddingError(f"point ({x}, {y}, {z}): is not finite; give three finite coordinates in mm.")
+        raise AnatomicalEmbeddingError(
+            f"point ({x}, {y}, {z}): is not finite; give three finite coordinates in mm."
+        )
     return x, y, z

@@ -31,7 +31,9 @@ _fields_of = cache(get_type_hints)
 
 def write_record(path: str | Path, record: FollowUp) -> None:
     """Write a record to one file. Raises AnatomicalEmbeddingError if this fails; an old file is then unchanged."""
-    write_text(path, json.dumps(to_json(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(
+        path, json.dumps(to_json(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    )
 
 
 def read_record(path: str | Path) -> FollowUp:
@@ -45,7 +47,9 @@ def read_record(path: str | Path) -> FollowUp:
     except FileNotFoundError as error:
         raise AnatomicalEmbeddingError(f"{path}: no such file; check the path.") from error
     except (OSError, ValueError) as error:
-        raise AnatomicalEmbeddingError(f"{path}: is not JSON; give a {SUFFIX} file, or restore a backup.") from error
+        raise AnatomicalEmbeddingError(
+            f"{path}: is not JSON; give a {SUFFIX} file, or restore a backup."
+        ) from error
     except AnatomicalEmbeddingError as error:
         raise AnatomicalEmbeddingError(f"{path}: {error}") from error
 
@@ -57,10 +61,16 @@ def to_json(record: FollowUp) -> dict[str, Any]:
         "version": VERSION,
         "coordinates": "RAS mm",
         "studies": [
-            {**vars(study), "date": None if study.date is None else study.date.isoformat()} for study in record.studies
+            {**vars(study), "date": None if study.date is None else study.date.isoformat()}
+            for study in record.studies
         ],
         "lesions": [
-            {**vars(lesion), "findings": {key: _finding_to_json(finding) for key, finding in lesion.findings.items()}}
+            {
+                **vars(lesion),
+                "findings": {
+                    key: _finding_to_json(finding) for key, finding in lesion.findings.items()
+                },
+            }
             for lesion in record.lesions
         ],
     }
@@ -72,18 +82,31 @@ def from_json(document: Any) -> FollowUp:
     Raises AnatomicalEmbeddingError if a value is wrong; the message names the lesion and the study of this value.
     """
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise AnatomicalEmbeddingError(f"this is not a follow-up record; give a {SUFFIX} file that this program wrote.")
+        raise AnatomicalEmbeddingError(
+            f"this is not a follow-up record; give a {SUFFIX} file that this program wrote."
+        )
     if not isinstance(document.get("version"), int) or document["version"] > VERSION:
-        raise AnatomicalEmbeddingError("the record was written by a newer version of this program; update the program.")
-    studies = [_understood(f"study {n}", _study, entry) for n, entry in enumerate(_list(document, "studies"), start=1)]
+        raise AnatomicalEmbeddingError(
+            "the record was written by a newer version of this program; update the program."
+        )
+    studies = [
+        _understood(f"study {n}", _study, entry)
+        for n, entry in enumerate(_list(document, "studies"), start=1)
+    ]
     lesions = [
-        _understood(f"lesion {n}", _lesion, entry) for n, entry in enumerate(_list(document, "lesions"), start=1)
+        _understood(f"lesion {n}", _lesion, entry)
+        for n, entry in enumerate(_list(document, "lesions"), start=1)
     ]
     lesion_ids = {lesion.id for lesion in lesions}
     if len(lesion_ids) < len(lesions):
-        raise AnatomicalEmbeddingError("two lesions have the same id; give each lesion a different id.")
+        raise AnatomicalEmbeddingError(
+            "two lesions have the same id; give each lesion a different id."
+        )
     for lesion in lesions:
-        for other_id in (lesion.split_from, *(finding.into for finding in lesion.findings.values())):
+        for other_id in (
+            lesion.split_from,
+            *(finding.into for finding in lesion.findings.values()),
+        ):
             if other_id and (other_id not in lesion_ids or other_id == lesion.id):
                 raise AnatomicalEmbeddingError(
                     f"lesion {lesion.id}: refers to the lesion {other_id!r}, but there is no other lesion with this id;"
@@ -104,7 +127,9 @@ def _understood(name: str, convert: Callable[..., Any], value: Any) -> Any:
 def _list(document: Mapping[str, Any], key: str) -> list:
     values = document.get(key)
     if not isinstance(values, list):
-        raise AnatomicalEmbeddingError(f"the list {key!r} is missing; restore the file from a backup.")
+        raise AnatomicalEmbeddingError(
+            f"the list {key!r} is missing; restore the file from a backup."
+        )
     return values
 
 
@@ -154,14 +179,26 @@ def _convert(kind: Any, value: Any, name: str = "") -> Any:
     if NoneType in parts:
         return None if value is None else _convert(parts[0], value, name)
     if get_origin(kind) is tuple:
-        return tuple(_convert(part, part_kind, name) for part, part_kind in zip(parts, value, strict=True))
+        return tuple(
+            _convert(part, part_kind, name) for part, part_kind in zip(parts, value, strict=True)
+        )
     if kind in (Study, Lesion, Finding, Guess, Measurement):
-        values = {key: part_kind for key, part_kind in _fields_of(kind).items() if value.get(key) is not None}
-        return kind(**{key: _convert(part_kind, value[key], key) for key, part_kind in values.items()})
+        values = {
+            key: part_kind
+            for key, part_kind in _fields_of(kind).items()
+            if value.get(key) is not None
+        }
+        return kind(
+            **{key: _convert(part_kind, value[key], key) for key, part_kind in values.items()}
+        )
     if kind is date:
         return date.fromisoformat(value)
     if kind is float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, int | float)
+            or not math.isfinite(value)
+        ):
             raise ValueError(f"{value!r} is not a number")
         return float(value)
     if not isinstance(value, kind):

@@ -27,7 +27,9 @@ _WHY_NO_PICTURE = {
 }
 
 
-def write_page(path: str | Path, record: FollowUp, volumes: Mapping[str, Volume] | None = None) -> Path:
+def write_page(
+    path: str | Path, record: FollowUp, volumes: Mapping[str, Volume] | None = None
+) -> Path:
     """Write one HTML page that contains all pictures. The page needs no script, no other file and no network.
 
     Args:
@@ -44,7 +46,10 @@ def write_page(path: str | Path, record: FollowUp, volumes: Mapping[str, Volume]
         "followup/report_page.html.j2",
         created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         studies=list(zip(record.studies, responses(record), strict=True)),
-        strips=[_strip(record, cells[n : n + count], volumes or {}) for n in range(0, len(cells), max(count, 1))],
+        strips=[
+            _strip(record, cells[n : n + count], volumes or {})
+            for n in range(0, len(cells), max(count, 1))
+        ],
         unreviewed=len(record.unreviewed()),
     )
 
@@ -57,12 +62,18 @@ def _strip(record: FollowUp, cells: list[Row], volumes: Mapping[str, Volume]) ->
     """
     axes = [axis for row in cells if row.finding for axis in row.finding.size.axes.values()]
     side_mm = max([_LEAST_SIDE_MM, *(_SIDE * math.dist(*axis) for axis in axes)])
-    half_mm = pictures.pixels_across(side_mm, side_mm / _PIXELS) * side_mm / _PIXELS / 2  # to the pixels' outer edges
+    half_mm = (
+        pictures.pixels_across(side_mm, side_mm / _PIXELS) * side_mm / _PIXELS / 2
+    )  # to the pixels' outer edges
     window = _window(cells, volumes)
     return {
         "lesion": cells[0].lesion,
         "cells": [
-            {"row": row, "source": "", **_picture(row, volumes.get(row.study.key), side_mm, window, record)}
+            {
+                "row": row,
+                "source": "",
+                **_picture(row, volumes.get(row.study.key), side_mm, window, record),
+            }
             for row in cells
         ],
         "half_mm": half_mm,
@@ -75,14 +86,20 @@ def _strip(record: FollowUp, cells: list[Row], volumes: Mapping[str, Volume]) ->
 def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
     """Choose the grey window for a lesion's tissue: in the first study in which a person saw the lesion, or else in the
     first study in which the lesion has a place. cells: the lesion's rows, one for each study."""
-    placed_rows = [row for row in cells if row.finding and row.finding.point_ras and row.study.key in volumes]
-    best = next((row for row in placed_rows if row.finding.visible), placed_rows[0] if placed_rows else None)
+    placed_rows = [
+        row for row in cells if row.finding and row.finding.point_ras and row.study.key in volumes
+    ]
+    best = next(
+        (row for row in placed_rows if row.finding.visible), placed_rows[0] if placed_rows else None
+    )
     if best is None:
         return SOFT_TISSUE
     return pictures.choose_window(volumes[best.study.key], np.array(best.finding.point_ras))
 
 
-def _picture(row: Row, volume: Volume | None, side_mm: float, window: Window, record: FollowUp) -> dict[str, Any]:
+def _picture(
+    row: Row, volume: Volume | None, side_mm: float, window: Window, record: FollowUp
+) -> dict[str, Any]:
     """Return the values of one picture. If there is no picture, the dict has only the key "why", with a sentence.
 
     "source": the picture as a data URI. "drawn": ("long" or "short", two ends) of each axis. "cross": the place of the
@@ -112,7 +129,9 @@ def _picture(row: Row, volume: Volume | None, side_mm: float, window: Window, re
     hu = pictures.slice_hu(volume, middle, AXIAL, side_mm, side_mm / _PIXELS)
     return {
         "source": pictures.data_uri(window.to_grey(hu)),
-        "drawn": [(kind, [on_picture(end) for end in axis]) for kind, axis in finding.size.axes.items()],
+        "drawn": [
+            (kind, [on_picture(end) for end in axis]) for kind, axis in finding.size.axes.items()
+        ],
         "cross": on_picture(finding.point_ras),
         "off_mm": abs(finding.point_ras[2] - middle[2]),
     }

@@ -17,9 +17,15 @@ BASELINE = "baseline"
 COMPLETE, PARTIAL, STABLE, PROGRESSIVE = "CR", "PR", "SD", "PD"
 NOT_EVALUABLE = "not evaluable"
 
-_LEAST_MM, _LEAST_NODE_MM = 10.0, 15.0  # least diameters at baseline: of a target lesion; of a target lymph node
+_LEAST_MM, _LEAST_NODE_MM = (
+    10.0,
+    15.0,
+)  # least diameters at baseline: of a target lesion; of a target lymph node
 _MOST_TARGETS, _MOST_OF_A_SITE = 5, 2  # largest number of targets in all, and in one organ
-_GROWN, _GROWN_MM = 1.2, 5.0  # progression: the sum has grown by this factor and by this many mm since the nadir
+_GROWN, _GROWN_MM = (
+    1.2,
+    5.0,
+)  # progression: the sum has grown by this factor and by this many mm since the nadir
 _SHRUNK = 0.7  # the response is partial if the sum is at most this fraction of the sum at baseline
 _ROUNDING_MM = 1e-6  # tolerance, because lengths are computed from the ends of axes
 _NO_TARGET = "no target lesion is marked and measured; mark a target lesion, and draw its axis."
@@ -77,7 +83,9 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
     study, news = timeline.record.studies[number], News()
     missing: tuple[str, ...] = (_NO_TARGET,)
     if study in timeline.clean:
-        missing = ("no lesion was seen in this visit; only a later visit that shows a lesion can be the baseline.",)
+        missing = (
+            "no lesion was seen in this visit; only a later visit that shows a lesion can be the baseline.",
+        )
     if timeline.start is not None and number >= timeline.start:
         news = timeline.news(number)
         missing = (*_lacking(timeline, number), *sentences(news.unclear))
@@ -90,7 +98,9 @@ def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
     the first visit in which a person saw a lesion."""
     if not timeline.counting(timeline.start) and number > timeline.start:
         label = timeline.first.label
-        return (f"no target lesion is marked in {label}, the first study with a lesion; mark a target in it.",)
+        return (
+            f"no target lesion is marked in {label}, the first study with a lesion; mark a target in it.",
+        )
     for study_number in (number, timeline.start):
         if missing := timeline.sizes(study_number).missing:
             return sentences(missing)
@@ -132,7 +142,10 @@ def _judged(timeline: Timeline, number: int, before: list[Response]) -> Response
         notes += remaining
     else:
         category = PARTIAL if total <= _SHRUNK * base_mm + _ROUNDING_MM else STABLE
-    key, change = timeline.record.studies[number].key, (_percent(total, base_mm), _percent(total, nadir_mm))
+    key, change = (
+        timeline.record.studies[number].key,
+        (_percent(total, base_mm), _percent(total, nadir_mm)),
+    )
     return Response(key, category, total, nadir_mm, *change, news.new, missing, notes)
 
 
@@ -153,12 +166,19 @@ def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
         if any(k in keys and f.visible for k, f in study_item.findings.items())
     ]
     in_sum = {record.stands_for(lesion.id, study.key) for lesion in timeline.counting(number)}
-    for lesion_id in dict.fromkeys(record.stands_for(lesion.id, study.key) for lesion in visible_lesions):
+    for lesion_id in dict.fromkeys(
+        record.stands_for(lesion.id, study.key) for lesion in visible_lesions
+    ):
         lesion = record.lesion(lesion_id)
         finding = lesion.findings.get(study.key)
-        gone = finding is not None and (finding.state == NOT_VISIBLE or is_normal(lesion, diameter_mm(lesion, finding)))
+        gone = finding is not None and (
+            finding.state == NOT_VISIBLE or is_normal(lesion, diameter_mm(lesion, finding))
+        )
         if lesion_id not in in_sum and not gone:
-            yield lesion_id, "may still exist but is not in the sum, so the response is incomplete; review the lesion."
+            yield (
+                lesion_id,
+                "may still exist but is not in the sum, so the response is incomplete; review the lesion.",
+            )
 
 
 def _choice_notes(sizes: Measured, targets: list[Lesion]) -> Iterator[str]:

@@ -8,7 +8,10 @@ from ..dicom.sr_items import SCHEME
 from .lesions import CONFIRMED, LONG, MARKED, MERGED, MOVED, NOT_VISIBLE, OUTSIDE, PROPOSED, SHORT
 
 LESION: Code = ("52988006", "SCT", "Lesion")
-AXES: dict[str, Code] = {LONG: ("103339001", "SCT", "Long axis"), SHORT: ("103340004", "SCT", "Short axis")}
+AXES: dict[str, Code] = {
+    LONG: ("103339001", "SCT", "Long axis"),
+    SHORT: ("103340004", "SCT", "Short axis"),
+}
 
 STATE: Code = ("state", SCHEME, "Review of the lesion in this study")
 STATE_CODES: dict[str, Code] = {

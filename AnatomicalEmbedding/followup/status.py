@@ -26,14 +26,21 @@ def status_of(record: FollowUp, lesion_id: str, study: str) -> str:
     number_now = timeline.number_of(study)
     before = timeline.record.lesion(lesion_id).findings
     visits = [before.get(visit.key) for visit in timeline.record.studies[: number_now + 1]]
-    visible_numbers = [number for number, finding in enumerate(visits) if finding is not None and finding.visible]
+    visible_numbers = [
+        number for number, finding in enumerate(visits) if finding is not None and finding.visible
+    ]
     if finding.state == NOT_VISIBLE:
         return DISAPPEARED if visible_numbers and number_now not in visible_numbers else NOT_VISIBLE
     news = timeline.news(number_now)
     clean_keys = [clean_study.key for clean_study in timeline.clean]
-    if number_now == timeline.start and any(before.get(key, finding).state == NOT_VISIBLE for key in clean_keys):
+    if number_now == timeline.start and any(
+        before.get(key, finding).state == NOT_VISIBLE for key in clean_keys
+    ):
         return NEW
-    if number_now == (timeline.start if timeline.baseline is None else timeline.baseline) and lesion_id not in news.ids:
+    if (
+        number_now == (timeline.start if timeline.baseline is None else timeline.baseline)
+        and lesion_id not in news.ids
+    ):
         return BASELINE
     if visible_numbers[0] != number_now:
         return finding.state

@@ -34,7 +34,10 @@ def same_studies(record_studies: Sequence[Study], new_studies: Sequence[Study]) 
 
 
 def recognize(
-    record_studies: Sequence[Study], scans: Sequence[Study], files: Sequence[str], by_hand: bool = False
+    record_studies: Sequence[Study],
+    scans: Sequence[Study],
+    files: Sequence[str],
+    by_hand: bool = False,
 ) -> tuple[list[Study], list[str]]:
     """Find, for each scan, its study in the record. A scan that is not in the record becomes a new study.
 
@@ -53,7 +56,9 @@ def recognize(
     Raises:
         AnatomicalEmbeddingError: a scan occurs twice, or it remains unclear which study of the record a scan is.
     """
-    from ..scan.sources import distinct_names  # late: it loads SimpleITK, which Slicer's modules must not load at start
+    from ..scan.sources import (
+        distinct_names,
+    )  # late: it loads SimpleITK, which Slicer's modules must not load at start
 
     keys = same_studies(record_studies, scans)
     unclear = _candidates(record_studies, scans, keys)
@@ -63,7 +68,9 @@ def recognize(
     notes = []
     for file, name, scan in zip(files, distinct_names(files), scans, strict=True):
         if scan.key in studies:
-            raise AnatomicalEmbeddingError(f"{file}: was given twice, perhaps under two names; give each scan once.")
+            raise AnatomicalEmbeddingError(
+                f"{file}: was given twice, perhaps under two names; give each scan once."
+            )
         if alike := unclear.get(scan.key):
             raise AnatomicalEmbeddingError(
                 f"{file}: may be the study {' or '.join(map(_shown, alike))} of the record, but names alone"
@@ -74,15 +81,22 @@ def recognize(
             used_names.add(new.casefold())
             studies[scan.key] = replace(scan, name=new)
             if new not in (name, scan.name):
-                notes.append(f"{file}: is not the scan {name} of the record, so the file's study is called {new}.")
+                notes.append(
+                    f"{file}: is not the scan {name} of the record, so the file's study is called {new}."
+                )
             continue
         record_study = by_key[keys[scan.key]]
         day = scan.date if by_hand or record_study.date is None else record_study.date
-        uids = {uid: getattr(record_study, uid) or getattr(scan, uid) for uid in ("study_uid", "series_uid")}
+        uids = {
+            uid: getattr(record_study, uid) or getattr(scan, uid)
+            for uid in ("study_uid", "series_uid")
+        }
         studies[scan.key] = replace(record_study, date=day, **uids)
         if scan.date not in (None, day):
             dates = f"{scan.date.isoformat()} in its header and {day.isoformat()} in the record"
-            notes.append(f"{file}: has the date {dates}; the date in the record is used. To change it, give --date.")
+            notes.append(
+                f"{file}: has the date {dates}; the date in the record is used. To change it, give --date."
+            )
         if record_study.key != scan.key and not record_study.series_uid:
             notes.append(
                 f"{file}: has the same name as {_shown(record_study)} of the record, and is used as this study."
@@ -90,20 +104,26 @@ def recognize(
     return list(studies.values()), notes
 
 
-def in_order(record_studies: Iterable[Study], new_studies: Iterable[Study]) -> tuple[list[Study], list[str]]:
+def in_order(
+    record_studies: Iterable[Study], new_studies: Iterable[Study]
+) -> tuple[list[Study], list[str]]:
     """Sort all studies by date. A study without a date keeps its place after the study before it.
 
     Returns the studies, and a list with one sentence about the studies without a date, or an empty list.
     """
     studies = list({study.key: study for study in (*record_studies, *new_studies)}.values())
-    ordered = sorted((study for study in studies if study.date is not None), key=lambda study: study.date)
+    ordered = sorted(
+        (study for study in studies if study.date is not None), key=lambda study: study.date
+    )
     for number, study in enumerate(studies):
         if study.date is None:
             ordered.insert(ordered.index(studies[number - 1]) + 1 if number else 0, study)
     undated = ", ".join(study.name for study in studies if study.date is None)
     if not undated or len(studies) < 2:
         return ordered, []
-    return ordered, [f"{undated}: no date is known, so the order of the files is used; give --date for each scan."]
+    return ordered, [
+        f"{undated}: no date is known, so the order of the files is used; give --date for each scan."
+    ]
 
 
 def date_of(text: str) -> date | None:
@@ -122,18 +142,26 @@ def _candidates(
     Two studies may be the same if they have the same name and no contradicting facts. Studies with a DICOM series UID
     and recognised studies are left out. keys: key of a new study -> key in the record, for all recognised studies.
     """
-    free = [study for study in record_studies if study.key not in keys.values() and not study.series_uid]
+    free = [
+        study for study in record_studies if study.key not in keys.values() and not study.series_uid
+    ]
     candidates = {}
     for new in new_studies:
         if new.key not in keys and not new.series_uid:
-            candidates[new.key] = [study for study in free if study.name == new.name and not _contradict(study, new)]
+            candidates[new.key] = [
+                study for study in free if study.name == new.name and not _contradict(study, new)
+            ]
     return candidates
 
 
 def _contradict(first: Study, second: Study) -> bool:
     """Return whether two studies have different dates, different DICOM study UIDs, or different voxel hashes."""
     dates, uids = {first.date, second.date} - {None}, {first.study_uid, second.study_uid} - {""}
-    return len(dates) > 1 or len(uids) > 1 or all(_CONTENT.fullmatch(study.key) for study in (first, second))
+    return (
+        len(dates) > 1
+        or len(uids) > 1
+        or all(_CONTENT.fullmatch(study.key) for study in (first, second))
+    )
 
 
 def _shown(study: Study) -> str:

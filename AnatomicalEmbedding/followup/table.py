@@ -9,13 +9,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..files import write_text
-from .lesions import CONFIRMED, MERGED, NO_SIZE, PROPOSED, Finding, Guess, Lesion, Measurement, Study
+from .lesions import (
+    CONFIRMED,
+    MERGED,
+    NO_SIZE,
+    PROPOSED,
+    Finding,
+    Guess,
+    Lesion,
+    Measurement,
+    Study,
+)
 from .record import FollowUp
 from .response import NOT_EVALUABLE, responses
 from .status import status_of
 
 UNCONFIRMED = "UNCONFIRMED"  # the place was proposed, and no person has reviewed the place
-SIZE_UNCONFIRMED = "SIZE UNCONFIRMED"  # a person saw the lesion, but has not confirmed its axes in this study
+# a person saw the lesion, but has not confirmed its axes in this study
+SIZE_UNCONFIRMED = "SIZE UNCONFIRMED"
 NOT_ASSESSED = "NOT ASSESSED"  # the lesion was not marked, proposed or reviewed in this study
 INCOMPLETE = "INCOMPLETE"  # a person must still make entries, which may change the response
 SUM_LABEL = "TARGETS, RECIST 1.1"
@@ -42,7 +53,9 @@ class Row:
     @property
     def size(self) -> Measurement:
         """The sizes of the lesion if a person has confirmed them; otherwise NO_SIZE."""
-        is_measured = self.finding is not None and self.finding.visible and self.finding.size.confirmed
+        is_measured = (
+            self.finding is not None and self.finding.visible and self.finding.size.confirmed
+        )
         return self.finding.size if is_measured else NO_SIZE
 
     @property
@@ -90,7 +103,9 @@ def write_csv(path: str | Path, record: FollowUp) -> None:
 
 def _cells(row: Row) -> dict[str, object]:
     lesion, finding, guess, size = row.lesion, row.finding, row.guess, row.size
-    place = (None, None, None) if finding is None or finding.point_ras is None else finding.point_ras
+    place = (
+        (None, None, None) if finding is None or finding.point_ras is None else finding.point_ras
+    )
     return {
         "lesion": lesion.id,
         "name": lesion.name,
@@ -102,7 +117,10 @@ def _cells(row: Row) -> dict[str, object]:
         "status": row.status,
         "reviewed": _yes(finding is not None and finding.reviewed),
         "flags": "; ".join(row.flags),
-        **{column: _number(value, 2) for column, value in zip(("R_mm", "A_mm", "S_mm"), place, strict=True)},
+        **{
+            column: _number(value, 2)
+            for column, value in zip(("R_mm", "A_mm", "S_mm"), place, strict=True)
+        },
         "long_axis_mm": _number(size.long_mm, 2),
         "short_axis_mm": _number(size.short_mm, 2),
         "expected_error_mm": _number(None if guess is None else guess.error_mm, 1),
@@ -129,7 +147,11 @@ def _sums(record: FollowUp) -> Iterator[dict[str, object]]:
 
 
 def _study_cells(study: Study) -> dict[str, object]:
-    return {"study": study.name, "date": study.date and study.date.isoformat(), "series_uid": study.series_uid}
+    return {
+        "study": study.name,
+        "date": study.date and study.date.isoformat(),
+        "series_uid": study.series_uid,
+    }
 
 
 def _yes(value: bool) -> str:

@@ -11,7 +11,18 @@ from functools import partial
 from itertools import chain
 
 from ..matching.status import ABSENT
-from .lesions import LEAST_AXIS_MM, LONG, MERGED, NOT_VISIBLE, OUTSIDE, PROPOSED, SHORT, Finding, Lesion, Study
+from .lesions import (
+    LEAST_AXIS_MM,
+    LONG,
+    MERGED,
+    NOT_VISIBLE,
+    OUTSIDE,
+    PROPOSED,
+    SHORT,
+    Finding,
+    Lesion,
+    Study,
+)
 from .record import FollowUp
 
 NORMAL_NODE_MM = 10.0  # a lymph node with a shorter short axis is normal
@@ -81,7 +92,11 @@ class Timeline:
 
     def number_of(self, study: str) -> int:
         """Return the number of the visit that a study belongs to. study: study key."""
-        return next(number for number, scans in enumerate(self.scans) if any(scan.key == study for scan in scans))
+        return next(
+            number
+            for number, scans in enumerate(self.scans)
+            if any(scan.key == study for scan in scans)
+        )
 
     @property
     def first(self) -> Study:
@@ -117,7 +132,9 @@ class Timeline:
         A lesion that has merged is replaced by the lesion that it merged into.
         """
         study = self.record.studies[number]
-        standing = dict.fromkeys(self.record.stands_for(lesion.id, study.key) for lesion in self.counting(number))
+        standing = dict.fromkeys(
+            self.record.stands_for(lesion.id, study.key) for lesion in self.counting(number)
+        )
         sizes, missing = [], []
         for lesion in map(self.record.lesion, standing):
             finding = lesion.findings.get(study.key)
@@ -137,7 +154,11 @@ class Timeline:
         new, unclear, notes = [], [], []
         for lesion in self.record.lesions:
             wholes = _wholes(self.record, lesion)
-            before = [finding for whole in wholes if (finding := whole.findings.get(first.key)) is not None]
+            before = [
+                finding
+                for whole in wholes
+                if (finding := whole.findings.get(first.key)) is not None
+            ]
             shown_lesion = self._shown(lesion, number)
             if shown_lesion is None or any(map(_is_seen, before)):
                 continue
@@ -164,7 +185,9 @@ class Timeline:
         A lesion that a person has assessed in visit `number` is left out, unless the lesion is outside the scan.
         """
         study = self.record.studies[number]
-        for lesion_id in dict.fromkeys(i for n in range(self.start + 1, number) for i in self.news(n).ids):
+        for lesion_id in dict.fromkeys(
+            i for n in range(self.start + 1, number) for i in self.news(n).ids
+        ):
             shown_lesion = self.record.lesion(self.record.stands_for(lesion_id, study.key))
             finding = shown_lesion.findings.get(study.key)
             if finding is None or finding.state in (PROPOSED, OUTSIDE):
@@ -179,7 +202,9 @@ class Timeline:
         key = self.record.studies[number].key
         finding = lesion.findings.get(key)
         if finding is not None and finding.state == MERGED:
-            before = [lesion.findings.get(study.key) for study in self.record.studies[self.start : number]]
+            before = [
+                lesion.findings.get(study.key) for study in self.record.studies[self.start : number]
+            ]
             if not any(visit is not None and visit.visible for visit in before):
                 return None
             lesion = self.record.lesion(self.record.stands_for(lesion.id, key))
@@ -202,9 +227,15 @@ def timeline_of(record: FollowUp) -> Timeline:
     ]
     lesions = []
     for lesion in record.lesions:
-        findings = {g[0].key: min((lesion.findings.get(s.key) for s in g), key=partial(_rank, lesion)) for g in scans}
+        findings = {
+            g[0].key: min((lesion.findings.get(s.key) for s in g), key=partial(_rank, lesion))
+            for g in scans
+        }
         lesions.append(
-            replace(lesion, findings={key: finding for key, finding in findings.items() if finding is not None})
+            replace(
+                lesion,
+                findings={key: finding for key, finding in findings.items() if finding is not None},
+            )
         )
     timeline = Timeline(FollowUp(tuple(studies), tuple(lesions)), scans)
     for number, study in enumerate(studies):
@@ -271,7 +302,11 @@ def _find_baseline(timeline: Timeline) -> int | None:
 def _together(studies: Sequence[Study]) -> tuple[tuple[Study, ...], ...]:
     visits: list[tuple[Study, ...]] = []
     for study in studies:
-        mine = [visit for visit in visits if any(_is_one_visit(study, visited_study) for visited_study in visit)]
+        mine = [
+            visit
+            for visit in visits
+            if any(_is_one_visit(study, visited_study) for visited_study in visit)
+        ]
         place = visits.index(mine[0]) if mine else len(visits)
         visits = [visit for visit in visits if visit not in mine]
         visits.insert(place, (*chain.from_iterable(mine), study))

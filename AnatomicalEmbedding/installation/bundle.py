@@ -18,7 +18,11 @@ from .packages import DISTRIBUTION
 HASHES = "SHA256SUMS"
 WEIGHTS = "weights"
 _STDERR = 2  # number of the file
-_OF_PIP = ("INSTALLER", "REQUESTED", "direct_url.json")  # files that pip writes when it installs a wheel
+_OF_PIP = (
+    "INSTALLER",
+    "REQUESTED",
+    "direct_url.json",
+)  # files that pip writes when it installs a wheel
 
 
 def make_bundle(folder: Path, extras: Sequence[str], python: str = "") -> list[Path]:
@@ -72,9 +76,14 @@ def pack_wheel(installed: Distribution, folder: Path) -> Path:
     record = next(file for file in files if file.name == "RECORD")
     path = folder / f"{record.parts[0].removesuffix('.dist-info')}-py3-none-any.whl"
     lines = [f"{record.as_posix()},,\n"]
-    with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+    with (
+        atomic_path(path) as temporary,
+        zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
         for file in files:
-            if file.hash and file.parts[0] != ".." and file.name not in _OF_PIP:  # what pip compiled has no hash
+            if (
+                file.hash and file.parts[0] != ".." and file.name not in _OF_PIP
+            ):  # what pip compiled has no hash
                 lines.append(f"{file.as_posix()},{file.hash.mode}={file.hash.value},{file.size}\n")
                 archive.writestr(file.as_posix(), file.read_binary())
         archive.writestr(record.as_posix(), "".join(lines))

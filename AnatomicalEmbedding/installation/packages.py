@@ -13,7 +13,9 @@ EXTRAS = ("cohort", "dicom", "followup", "train", "viewer")  # groups of optiona
 OLDEST_TORCH = (2, 2)  # as pyproject.toml requires
 OLDEST_TORCH_FOR_NUMPY_2 = (2, 3)
 NUMPY_1 = "numpy<2"
-_REQUIREMENT = re.compile(r"""([\w.-]+)(?:\[[\w,-]+\])?((?:>=|==)([\d.]+))?(?:\s*;\s*extra\s*==\s*["'](\w+)["'])?""")
+_REQUIREMENT = re.compile(
+    r"""([\w.-]+)(?:\[[\w,-]+\])?((?:>=|==)([\d.]+))?(?:\s*;\s*extra\s*==\s*["'](\w+)["'])?"""
+)
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,15 @@ def list_requirements() -> list[Requirement]:
         raise AnatomicalEmbeddingError(
             f"{DISTRIBUTION}: pip has not installed this package; run: pip install . (in the folder of the repository)."
         ) from None
-    found = [match for text in texts if (match := _REQUIREMENT.fullmatch(text)) and match[4] in (None, *EXTRAS)]
-    return [Requirement(m[1], m[0].split(";")[0].strip(), _numbers(m[3] or "0"), m[4] or "") for m in found]
+    found = [
+        match
+        for text in texts
+        if (match := _REQUIREMENT.fullmatch(text)) and match[4] in (None, *EXTRAS)
+    ]
+    return [
+        Requirement(m[1], m[0].split(";")[0].strip(), _numbers(m[3] or "0"), m[4] or "")
+        for m in found
+    ]
 
 
 def numpy_is_too_new() -> bool:

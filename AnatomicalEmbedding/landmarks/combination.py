@@ -35,7 +35,9 @@ def combine(matches: Matches, weights: np.ndarray, error_factor: float = 1.0) ->
     if count == 1:
         return matches
     errors_mm = (
-        np.ones(count) if matches.expected_error_mm is None else np.maximum(matches.expected_error_mm, _LEAST_MM)
+        np.ones(count)
+        if matches.expected_error_mm is None
+        else np.maximum(matches.expected_error_mm, _LEAST_MM)
     )
     share = errors_mm**-2.0
     share /= share.sum()
@@ -46,7 +48,9 @@ def combine(matches: Matches, weights: np.ndarray, error_factor: float = 1.0) ->
     squares = np.square(matches.points_ras - place).sum(axis=1)
     spread_mm = sqrt(share @ squares * count / (count - 1))
     single_mm = sqrt(1 / np.mean(errors_mm**-2.0))
-    median_mm = error_factor * sqrt((_OWN / count + _COMMON) * single_mm**2 + _SPREAD * spread_mm**2)
+    median_mm = error_factor * sqrt(
+        (_OWN / count + _COMMON) * single_mm**2 + _SPREAD * spread_mm**2
+    )
     present = share @ matches.present
     expected_mm = np.array([median_mm * np.exp(_SIGMA**2 / 2)])
     doubtful = matches.levels != ""

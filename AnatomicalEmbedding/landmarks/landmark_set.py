@@ -71,7 +71,11 @@ class Landmark:
         deviations = []
         for example in self.examples:
             errors = list(example.errors_mm.values())
-            errors += [second.errors_mm[example.scan] for second in self.examples if example.scan in second.errors_mm]
+            errors += [
+                second.errors_mm[example.scan]
+                for second in self.examples
+                if example.scan in second.errors_mm
+            ]
             deviations.append(sorted(errors)[(len(errors) - 1) // 2] if errors else np.nan)
         return np.array(deviations)
 
@@ -88,14 +92,20 @@ class Landmark:
     def error_factor(self) -> float:
         """True errors relative to stated errors, learned from the examples that were left out one by one."""
         weights = self.weights()
-        pairs = [e.left_out_mm for e, weight in zip(self.examples, weights, strict=True) if weight and e.left_out_mm]
+        pairs = [
+            e.left_out_mm
+            for e, weight in zip(self.examples, weights, strict=True)
+            if weight and e.left_out_mm
+        ]
         ratios = [np.log(max(error, 0.5) / stated) for error, stated in pairs]
         factor = np.exp(sum(ratios) / (len(ratios) + _PRIOR_EXAMPLES))
         return float(np.clip(factor, 1 / _HIGHEST_FACTOR, _HIGHEST_FACTOR))
 
     def without(self, scan: str) -> Landmark:
         """Return the landmark without the example of a scan."""
-        return replace(self, examples=tuple(example for example in self.examples if example.scan != scan))
+        return replace(
+            self, examples=tuple(example for example in self.examples if example.scan != scan)
+        )
 
 
 @dataclass(frozen=True)
@@ -143,9 +153,14 @@ class LandmarkSet:
             query = query_to_text(read_query(embedding, point[None]))
             example = LandmarkExample(scan, tuple(point.tolist()), query)
             earlier = landmarks.get(label, Landmark(label, ())).without(scan).examples
-            examples = (replace(e, errors_mm={s: mm for s, mm in e.errors_mm.items() if s != scan}) for e in earlier)
+            examples = (
+                replace(e, errors_mm={s: mm for s, mm in e.errors_mm.items() if s != scan})
+                for e in earlier
+            )
             landmarks[label] = Landmark(label, (*examples, example))
-        return replace(self, weights_hash=weights_hash, model=model, landmarks=tuple(landmarks.values()))
+        return replace(
+            self, weights_hash=weights_hash, model=model, landmarks=tuple(landmarks.values())
+        )
 
     def measured(self, embedding: EmbeddingMap) -> LandmarkSet:
         """Measure the other examples in a scan that gave examples. Returns the set with their errors.
@@ -154,7 +169,9 @@ class LandmarkSet:
         """
         scan = embedding.provenance.scan_hash
         chosen = [
-            landmark for landmark in self.landmarks if len(landmark.examples) > len(landmark.without(scan).examples)
+            landmark
+            for landmark in self.landmarks
+            if len(landmark.examples) > len(landmark.without(scan).examples)
         ]
         reduced = [landmark.without(scan) for landmark in chosen]
         answers = self._match([landmark for landmark in reduced if landmark.examples], embedding)
@@ -175,8 +192,13 @@ class LandmarkSet:
                 error = float(np.linalg.norm(combined.points_ras[0] - scan_example.point_ras))
                 left_out = round(error, 2), round(median_error_mm(combined), 2)
             examples[scan] = replace(scan_example, left_out_mm=left_out)
-            measured[landmark.name] = replace(landmark, examples=tuple(examples[e.scan] for e in landmark.examples))
-        return replace(self, landmarks=tuple(measured.get(landmark.name, landmark) for landmark in self.landmarks))
+            measured[landmark.name] = replace(
+                landmark, examples=tuple(examples[e.scan] for e in landmark.examples)
+            )
+        return replace(
+            self,
+            landmarks=tuple(measured.get(landmark.name, landmark) for landmark in self.landmarks),
+        )
 
     def find(self, embedding: EmbeddingMap) -> Matches:
         """Find the landmarks in a scan. Returns one answer for each landmark, in the order of `names`.
@@ -186,7 +208,8 @@ class LandmarkSet:
         self.check(embedding.provenance.weights_hash, embedding.provenance.model)
         answers = self._match(self.landmarks, embedding)
         rows = [
-            combine(answers[landmark.name], landmark.weights(), landmark.error_factor) for landmark in self.landmarks
+            combine(answers[landmark.name], landmark.weights(), landmark.error_factor)
+            for landmark in self.landmarks
         ]
         return join_matches([replace(row, evidence=None) for row in rows])
 
@@ -195,9 +218,15 @@ class LandmarkSet:
         if not landmarks:
             return {}
         try:
-            queries = [query_from_text(example.query) for landmark in landmarks for example in landmark.examples]
+            queries = [
+                query_from_text(example.query)
+                for landmark in landmarks
+                for example in landmark.examples
+            ]
         except DAMAGED as error:
-            raise PointsError("a query of the landmark set is damaged; make the set again from its scans.") from error
+            raise PointsError(
+                "a query of the landmark set is damaged; make the set again from its scans."
+            ) from error
         (matches,) = match_query(join_queries(queries), [embedding])
         starts = np.cumsum([0, *(len(landmark.examples) for landmark in landmarks)])
         return {
@@ -231,16 +260,24 @@ def read_landmark_set(path: str | Path) -> LandmarkSet:
     except FileNotFoundError as error:
         raise PointsError(f"{path}: no such file; check the path.") from error
     except (OSError, ValueError) as error:
-        raise PointsError(f"{path}: is not JSON; give a {SUFFIX} file that this program wrote.") from error
+        raise PointsError(
+            f"{path}: is not JSON; give a {SUFFIX} file that this program wrote."
+        ) from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise PointsError(f"{path}: is not a landmark set; give a {SUFFIX} file that this program wrote.")
+        raise PointsError(
+            f"{path}: is not a landmark set; give a {SUFFIX} file that this program wrote."
+        )
     if not isinstance(document.get("version"), int) or document["version"] > VERSION:
-        raise PointsError(f"{path}: was written by a newer version of this program; update the program.")
+        raise PointsError(
+            f"{path}: was written by a newer version of this program; update the program."
+        )
     try:
         landmarks = tuple(map(_read_landmark, document["landmarks"]))
         texts = [str(document[name]) for name in ("weights_hash", "model", "terms")]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PointsError(f"{path}: is damaged ({error}); make the set again from its scans.") from error
+        raise PointsError(
+            f"{path}: is damaged ({error}); make the set again from its scans."
+        ) from error
     weights_hash, model, terms = texts
     return LandmarkSet(weights_hash, model, landmarks, terms)
 
@@ -251,7 +288,11 @@ def _read_landmark(document: dict[str, Any]) -> Landmark:
         r, a, s = map(float, entry["point_ras"])
         errors_mm = {str(scan): float(mm) for scan, mm in entry["errors_mm"].items()}
         left_out_mm = tuple(map(float, entry["left_out_mm"]))
-        examples.append(LandmarkExample(str(entry["scan"]), (r, a, s), str(entry["query"]), errors_mm, left_out_mm))
+        examples.append(
+            LandmarkExample(
+                str(entry["scan"]), (r, a, s), str(entry["query"]), errors_mm, left_out_mm
+            )
+        )
     if not examples:
         raise ValueError(f"landmark {document['name']!r} has no example")
     return Landmark(str(document["name"]), tuple(examples))

@@ -17,7 +17,15 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..embedding.grid_reading import box_offsets, flat_index, peak_offsets, reach_of, read_rows, to_cells, to_parts
+from ..embedding.grid_reading import (
+    box_offsets,
+    flat_index,
+    peak_offsets,
+    reach_of,
+    read_rows,
+    to_cells,
+    to_parts,
+)
 from ..embedding.map import EmbeddingMap
 from ..errors import MapError
 from .target_batch import TargetRows
@@ -27,15 +35,19 @@ _NODE_MM = 30.0  # radius around the point in which nodes choose a displacement
 _BLOCK_MM = 16.0  # radius of a node's block
 _BLOCK_SIGMA_MM = 14.0
 _SEARCH_MM = 16.0  # half size of the box of displacements
-_AGAIN_MM = 6.0  # if the answer moved farther than this, the search is repeated around the new answer
+# if the answer moved farther than this, the search is repeated around the new answer
+_AGAIN_MM = 6.0
 _PRIOR_MM = 12.0  # usual distance of the truth from the first answer
 _PRIOR_WEIGHT = 0.03  # how much a displacement of _PRIOR_MM lowers the mean similarity
 _UNSEEN = 0.2  # strength of the penalty if a displacement moves a part of the block out of the body
 _FIT_SIGMA_MM = 22.0
 _FIT_ROUNDS = 6
 _FIT_KNEE_MM = 4.0  # residual at which a node's weight has halved
-_SLOPE_PRIOR = 300.0  # mm^2; keeps the fitted displacement uniform if only few nodes choose a displacement
-_DITHER = torch.tensor([0.8191725134, 0.6710436067, 0.5497004779])  # evenly spread in 3-D (Roberts 2018)
+# mm^2; keeps the fitted displacement uniform if only few nodes choose a displacement
+_SLOPE_PRIOR = 300.0
+_DITHER = torch.tensor(
+    [0.8191725134, 0.6710436067, 0.5497004779]
+)  # evenly spread in 3-D (Roberts 2018)
 # The nodes are divided into this number of groups; each group is compared with the target in one matrix product. More
 # groups need fewer multiplications but more matrix products.
 _GROUPS = 2
@@ -93,10 +105,15 @@ class _Layout:
         mm = torch.tensor(local_mm)
         thin = np.array(local_mm) <= _SEARCH_MM
         self.flat = torch.from_numpy(~thin)
-        nodes = box_offsets(reach_of(_NODE_MM + _BLOCK_MM, np.array(local_mm) * _NODE_STEP) * thin) * _NODE_STEP
+        nodes = (
+            box_offsets(reach_of(_NODE_MM + _BLOCK_MM, np.array(local_mm) * _NODE_STEP) * thin)
+            * _NODE_STEP
+        )
         nodes = nodes[(nodes * mm).norm(dim=1) <= _NODE_MM + _BLOCK_MM]
         self.nodes = nodes = nodes[nodes[:, 2].argsort(stable=True)]
-        self.dither = (torch.arange(1, len(nodes) + 1)[:, None] * _DITHER % 1 - 0.5).float() * ~self.flat
+        self.dither = (
+            torch.arange(1, len(nodes) + 1)[:, None] * _DITHER % 1 - 0.5
+        ).float() * ~self.flat
         place = nodes * mm
         self.answering = torch.nonzero(place.norm(dim=1) <= _NODE_MM).flatten()
         distance = torch.cdist(place[self.answering], place)
@@ -121,8 +138,12 @@ class _Layout:
             begin = int(reached[members, :, 2].min()) * plane
             end = (int(reached[members, :, 2].max()) + 1) * plane
             # index of the similarity of node and reached cell in the flat list of all groups' (cells, nodes) products
-            pick[members] = done + (cells[members] - begin) * (last - first) + (members - first)[:, None]
-            self.groups.append((first, last, begin, end))  # nodes first to last - 1 reach cells begin to end - 1
+            pick[members] = (
+                done + (cells[members] - begin) * (last - first) + (members - first)[:, None]
+            )
+            self.groups.append(
+                (first, last, begin, end)
+            )  # nodes first to last - 1 reach cells begin to end - 1
             done += (end - begin) * (last - first)
         self.cell = cells.flatten()
         self.pick = pick.flatten()
@@ -152,7 +173,9 @@ def match_blocks(blocks: Blocks, rows: TargetRows, first_cells: torch.Tensor) ->
     # an answer far from the first answer may lie at the border of the box: search again around the new answer
     moved = torch.nonzero(answers.moved_mm > _AGAIN_MM).flatten()
     if len(moved):
-        again = _in_parts(blocks.select(moved), rows.select(moved), answers.cells[moved], first[moved], layout)
+        again = _in_parts(
+            blocks.select(moved), rows.select(moved), answers.cells[moved], first[moved], layout
+        )
         for name in ("cells", "similarity", "spread_mm", "moved_mm"):
             getattr(answers, name)[moved] = getattr(again, name)
     return replace(answers, cells=to_cells(answers.cells, 2))
@@ -176,7 +199,9 @@ def _in_parts(
     parts = [
         _match(Blocks(d, s), part, a, f, layout)
         for part, d, s, a, f in zip(
-            rows.split(_CHUNK_POINTS), *(values.split(_CHUNK_POINTS) for values in every), strict=True
+            rows.split(_CHUNK_POINTS),
+            *(values.split(_CHUNK_POINTS) for values in every),
+            strict=True,
         )
     ]
     return BlockAnswers(*(torch.cat(values) for values in zip(*parts, strict=True)))
@@ -189,7 +214,8 @@ def _match(
     start = centres.round().long()
     similarity, body = _similarities(blocks.descriptors, rows, start + layout.low, layout)
     similarity, in_body = (
-        x.view(len(start), len(layout.nodes), -1) for x in (similarity, body.index_select(1, layout.cell).float())
+        x.view(len(start), len(layout.nodes), -1)
+        for x in (similarity, body.index_select(1, layout.cell).float())
     )
     in_body = in_body * blocks.in_body[..., None]
     # the mean over the block of each node, at each displacement
@@ -205,14 +231,22 @@ def _match(
     best = (score - prior[:, None]).argmax(2)
     # The prior prefers places near the first answer. It is used only to choose the cell; within the cell, it would
     # shift the answer towards the first answer.
-    step = peak_offsets(score.flatten(0, 1), best.flatten(), layout.shape).flip(1).view(*best.shape, 3)
+    step = (
+        peak_offsets(score.flatten(0, 1), best.flatten(), layout.shape).flip(1).view(*best.shape, 3)
+    )
     # subtract the mean dither of the block, because the template was read at the dithered places
-    offset = layout.block @ (layout.dither * blocks.in_body[..., None]) / template_share.clamp_min(1e-6)
+    offset = (
+        layout.block @ (layout.dither * blocks.in_body[..., None]) / template_share.clamp_min(1e-6)
+    )
     displaced = (layout.displacements[best] + step - offset) * local_mm
     answers = possible.any(2)
     peak = score.gather(2, best[..., None])[..., 0].masked_fill(~answers, 0.0)
     place = (layout.nodes[layout.answering] * local_mm).double()
-    trust = torch.exp(-place.square().sum(1) / (2 * _FIT_SIGMA_MM**2)) * peak.clamp_min(0.02).square() * answers
+    trust = (
+        torch.exp(-place.square().sum(1) / (2 * _FIT_SIGMA_MM**2))
+        * peak.clamp_min(0.02).square()
+        * answers
+    )
     moved, spread = _agree(place, displaced.double(), trust.double())
     answer = torch.where(answers.any(1, keepdim=True), begin + moved / local_mm, first)
     mean = (peak * trust).sum(1) / trust.sum(1).clamp_min(1e-9)
@@ -252,7 +286,10 @@ def _similarities(
 def _copy_box(grid: torch.Tensor, corner: list[int], box: torch.Tensor) -> None:
     """Fill `box` (k, j, i, ...) with the part of `grid` that begins at `corner` (k, j, i); outside `grid`, with 0."""
     first = [max(low, 0) for low in corner]
-    last = [max(min(low + n, m), f) for low, n, m, f in zip(corner, box.shape, grid.shape, first, strict=False)]
+    last = [
+        max(min(low + n, m), f)
+        for low, n, m, f in zip(corner, box.shape, grid.shape, first, strict=False)
+    ]
     part = grid[first[0] : last[0], first[1] : last[1], first[2] : last[2]]
     if part.shape != box.shape:
         box.zero_()
@@ -261,7 +298,9 @@ def _copy_box(grid: torch.Tensor, corner: list[int], box: torch.Tensor) -> None:
     box.copy_(part)
 
 
-def _agree(place: torch.Tensor, displaced: torch.Tensor, trust: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _agree(
+    place: torch.Tensor, displaced: torch.Tensor, trust: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Estimate the displacements of n points by a robust affine fit to the displacements of places around each point.
 
     place: (a, 3) mm, from the point to the places. displaced: (n, a, 3) mm, displacements of the places. trust: (n, a)
@@ -274,9 +313,15 @@ def _agree(place: torch.Tensor, displaced: torch.Tensor, trust: torch.Tensor) ->
     error = torch.zeros_like(trust)
     for _ in range(_FIT_ROUNDS):
         weighted = design * weight[..., None]
-        fit = torch.linalg.solve(weighted.transpose(1, 2) @ design + damping, weighted.transpose(1, 2) @ displaced)
+        fit = torch.linalg.solve(
+            weighted.transpose(1, 2) @ design + damping, weighted.transpose(1, 2) @ displaced
+        )
         error = (displaced - design @ fit).norm(dim=2)
-        knee = error.masked_fill(trust == 0, torch.nan).nanmedian(1, keepdim=True).values.nan_to_num(_FIT_KNEE_MM)
+        knee = (
+            error.masked_fill(trust == 0, torch.nan)
+            .nanmedian(1, keepdim=True)
+            .values.nan_to_num(_FIT_KNEE_MM)
+        )
         weight = trust / (1 + (error / knee.clamp_min(_FIT_KNEE_MM)).square())
     spread = ((error.square() * trust).sum(1) / trust.sum(1).clamp_min(1e-12)).sqrt()
     return fit[:, 3], spread

@@ -33,7 +33,8 @@ EVIDENCE = (
     "similarity",
     "spread",
 )
-_HIGHEST = 0.99  # highest probability that is stated: a thousand similar matches cannot prove a higher one
+# highest probability that is stated: a thousand similar matches cannot prove a higher one
+_HIGHEST = 0.99
 PLACE = [EVIDENCE.index(axis) for axis in "ras"]  # columns of the point's body coordinate (r, a, s)
 _FAR_MM = 60.0  # larger distances to an edge are reduced to this distance
 
@@ -49,7 +50,9 @@ class Evidence:
         spread_mm: (n,) root mean square error of the affine function fitted to the displacements around the point.
     """
 
-    def __init__(self, first: CoordinateAnswers, query: torch.Tensor, template_size: torch.Tensor) -> None:
+    def __init__(
+        self, first: CoordinateAnswers, query: torch.Tensor, template_size: torch.Tensor
+    ) -> None:
         self.first = first
         self.query = query
         self.template_size = template_size
@@ -61,7 +64,15 @@ class Evidence:
         cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
         moved = ((cells - self.first.cells) * cell_mm).norm(dim=1)
         gap = (values[:, :3] - self.query).norm(dim=1)
-        first = (self.first.residual, gap, moved, values[:, 3], values[:, 4], self.template_size, self.first.size)
+        first = (
+            self.first.residual,
+            gap,
+            moved,
+            values[:, 3],
+            values[:, 4],
+            self.template_size,
+            self.first.size,
+        )
         columns = [*first, *self.query.unbind(1), self.similarity, self.spread_mm]
         return torch.stack([column.double() for column in columns], dim=1).float().numpy()
 
@@ -78,7 +89,9 @@ def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Te
     return torch.cat([coordinate.double(), torch.from_numpy(ends)], dim=1)
 
 
-def judge(evidence: np.ndarray, calibration: Calibration | None, effort: str) -> dict[str, np.ndarray]:
+def judge(
+    evidence: np.ndarray, calibration: Calibration | None, effort: str
+) -> dict[str, np.ndarray]:
     """Estimate the reliability of n matches from their evidence.
 
     Returns a dict of arrays (n,), named as in `matching.match.Matches`: status, present, expected_error_mm, probability
@@ -93,7 +106,9 @@ def judge(evidence: np.ndarray, calibration: Calibration | None, effort: str) ->
         return {}
     present, within, within_20, error = calibration.forests[effort].predict(evidence).T
     expected = error / np.maximum(present, 1e-3)
-    stated, within, within_20 = (np.clip(share, 1 - _HIGHEST, _HIGHEST) for share in (present, within, within_20))
+    stated, within, within_20 = (
+        np.clip(share, 1 - _HIGHEST, _HIGHEST) for share in (present, within, within_20)
+    )
     return {
         "status": decide(present, expected),
         "present": stated,

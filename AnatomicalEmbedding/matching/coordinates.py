@@ -38,7 +38,9 @@ class CoordinateAnswers:
     size: torch.Tensor
 
 
-def read_coordinates(template: EmbeddingMap, points_ras: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+def read_coordinates(
+    template: EmbeddingMap, points_ras: np.ndarray
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Read body coordinates (n, 3), float64, at points of the template. Returns coordinates and sizes (n,).
 
     A coordinate comes from an affine fit or, if few body cells are near the point, from the map itself. A size is the
@@ -100,9 +102,13 @@ def into_body(target: EmbeddingMap, place: torch.Tensor) -> torch.Tensor:
         index = target.body_index
         cell_mm = torch.from_numpy(target.cell_mm.copy())
         body = (index * cell_mm).float()
-        nearest = index[nearest_rows((place[beyond] * cell_mm).float(), body, body.square().sum(1) / 2)]
+        nearest = index[
+            nearest_rows((place[beyond] * cell_mm).float(), body, body.square().sum(1) / 2)
+        ]
         place = place.clone()
-        place[beyond] = torch.minimum(torch.maximum(place[beyond], nearest - _HALF_CELL), nearest + _HALF_CELL)
+        place[beyond] = torch.minimum(
+            torch.maximum(place[beyond], nearest - _HALF_CELL), nearest + _HALF_CELL
+        )
     ijk = transform_points(target.cell_to_scan, place.numpy())
     ijk = np.clip(ijk, -0.5, np.array(target.scan_shape[::-1]) - 0.5)
     return torch.from_numpy(transform_points(target.scan_to_cell, ijk))

@@ -7,7 +7,14 @@ was found by body coordinates. Similar places far away lie outside the box.
 import numpy as np
 import torch
 
-from ..embedding.grid_reading import box_offsets, flat_index, peak_offsets, reach_of, to_cells, to_parts
+from ..embedding.grid_reading import (
+    box_offsets,
+    flat_index,
+    peak_offsets,
+    reach_of,
+    to_cells,
+    to_parts,
+)
 from ..embedding.map import EmbeddingMap
 from .target_batch import TargetRows
 
@@ -17,7 +24,9 @@ _PRIOR_WEIGHT = 0.3  # how much a distance of _PRIOR_MM lowers the similarity
 _CHUNK_SIMILARITIES = 4_000_000
 
 
-def refine(query: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def refine(
+    query: torch.Tensor, rows: TargetRows, cells: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Find places with similar descriptors near first answers.
 
     Returns the better places (n, 3), in cells, and their similarities (n,), -1..1.
@@ -40,7 +49,11 @@ def refine(query: torch.Tensor, rows: TargetRows, cells: torch.Tensor) -> tuple[
 
 
 def _peak_near(
-    query: torch.Tensor, first: torch.Tensor, reach: np.ndarray, local_mm: torch.Tensor, rows: TargetRows
+    query: torch.Tensor,
+    first: torch.Tensor,
+    reach: np.ndarray,
+    local_mm: torch.Tensor,
+    rows: TargetRows,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     around = first.round().long()[:, None] + box_offsets(reach)
     similarity, inside = rows.read(_similarity, around, query)
@@ -50,10 +63,14 @@ def _peak_near(
     row = torch.arange(len(query))
     places = around[row, best] + peak_offsets(score, best, (2 * reach + 1).tolist())
     lost = ~inside.any(1)  # no body in the box: the first answer stays
-    return torch.where(lost[:, None], first, places.double()), similarity[row, best].masked_fill(lost, 0.0)
+    return torch.where(lost[:, None], first, places.double()), similarity[row, best].masked_fill(
+        lost, 0.0
+    )
 
 
-def _similarity(target: EmbeddingMap, around: torch.Tensor, query: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _similarity(
+    target: EmbeddingMap, around: torch.Tensor, query: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Return two tensors (n, m): the similarity of each descriptor in `query` (n, l) to the descriptors of m half
     cells, and whether each half cell lies in the body. around: (n, m, 3) i, j, k of the half cells."""
     index, inside = flat_index(around, target.local_body.shape)

@@ -11,7 +11,8 @@ from .target_batch import TargetRows
 _RADIUS_MM = 24.0  # cells within this distance of a place take part in the fit
 _SIGMA_MM = 14.0
 _LEAST = 1e-6
-_ENOUGH = 4.0  # least sum of the cells' weights, because the fit has four unknowns for each coordinate
+# least sum of the cells' weights, because the fit has four unknowns for each coordinate
+_ENOUGH = 4.0
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,9 @@ def fit_around(rows: TargetRows, cells: torch.Tensor) -> LocalAffine:
     weighted = (design * weight[..., None]).transpose(1, 2)
     # Along A, a film has only one cell. There, and only there, this small prior decides: 1 mm of coordinate per mm.
     prior = _LEAST * torch.eye(4, dtype=torch.double)
-    solution = torch.linalg.solve(weighted @ design + prior, weighted @ values[..., :3] + prior[:, :3])  # (n, 4, 3)
+    solution = torch.linalg.solve(
+        weighted @ design + prior, weighted @ values[..., :3] + prior[:, :3]
+    )  # (n, 4, 3)
     return LocalAffine(solution[:, 3], solution[:, :3].transpose(1, 2), weight.sum(1) > _ENOUGH)
 
 

@@ -76,11 +76,18 @@ class Matches:
             return self[[range(len(self))[index]]].table()[0]
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return Matches(
-            **{name: None if column is None else np.asarray(column)[index] for name, column in values.items()}
+            **{
+                name: None if column is None else np.asarray(column)[index]
+                for name, column in values.items()
+            }
         )
 
     def __repr__(self) -> str:
-        counts = {} if self.status is None else dict(zip(*np.unique(self.status, return_counts=True), strict=True))
+        counts = (
+            {}
+            if self.status is None
+            else dict(zip(*np.unique(self.status, return_counts=True), strict=True))
+        )
         return f"Matches({len(self)} points{''.join(f', {count} {name}' for name, count in counts.items())})"
 
     @property
@@ -93,13 +100,24 @@ class Matches:
 
         The expected error of an absent point is also None.
         """
-        columns = [*self.points_ras.T, self.status, self.expected_error_mm, self.probability, self.score, self.levels]
+        columns = [
+            *self.points_ras.T,
+            self.status,
+            self.expected_error_mm,
+            self.probability,
+            self.score,
+            self.levels,
+        ]
         values = [[None] * len(self) if column is None else column.tolist() for column in columns]
         rows = [dict(zip(COLUMNS, row, strict=True)) for row in zip(*values, strict=True)]
-        return [row | {"expected_error_mm": None} if row["status"] == ABSENT else row for row in rows]
+        return [
+            row | {"expected_error_mm": None} if row["status"] == ABSENT else row for row in rows
+        ]
 
 
-def match(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, effort: str = "standard") -> Matches:
+def match(
+    template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, effort: str = "standard"
+) -> Matches:
     """Find points of one scan in another scan.
 
     Args:
@@ -110,7 +128,10 @@ def match(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, 
 
 
 def match_all(
-    template: EmbeddingMap, points_ras: np.ndarray, targets: Sequence[EmbeddingMap], effort: str = "standard"
+    template: EmbeddingMap,
+    points_ras: np.ndarray,
+    targets: Sequence[EmbeddingMap],
+    effort: str = "standard",
 ) -> list[Matches]:
     """Find points of one scan in several targets. One call is much faster than one call for each target.
 
@@ -136,7 +157,8 @@ def match_all(
     for first in range(0, len(targets), together):
         group = targets[first : first + together]
         parts = [
-            _match(template, part, group, effort) for part in np.split(points_ras, range(size, len(points_ras), size))
+            _match(template, part, group, effort)
+            for part in np.split(points_ras, range(size, len(points_ras), size))
         ]
         matches += [join_matches(target_parts) for target_parts in zip(*parts, strict=True)]
     return matches
@@ -152,13 +174,19 @@ def _match(
         effort = "coordinates"
     query = read_query(template, points_ras, effort)
     windows = None
-    has_images = not template.is_film and all(embedding.image is not None for embedding in (template, *targets))
+    has_images = not template.is_film and all(
+        embedding.image is not None for embedding in (template, *targets)
+    )
     if has_images and effort == "standard":
-        windows = read_windows(template, torch.from_numpy(transform_points(template.ras_to_cell, points_ras)))
+        windows = read_windows(
+            template, torch.from_numpy(transform_points(template.ras_to_cell, points_ras))
+        )
     return _answers(query, targets, effort, template.calibration, windows)
 
 
-def match_query(query: Query, targets: Sequence[EmbeddingMap], effort: str = "standard") -> list[Matches]:
+def match_query(
+    query: Query, targets: Sequence[EmbeddingMap], effort: str = "standard"
+) -> list[Matches]:
     """Find the points of a query as `match_all` does, but without the template and without `image_step`.
 
     Args:
@@ -194,17 +222,24 @@ def _answers(
     if windows is not None:
         cells = rows.read(into_body, sharpen(windows.repeat(len(targets), 1), rows, cells))
     parts = zip(targets, cells.split(rows.counts), strict=True)
-    places = np.concatenate([transform_points(target.cell_to_ras, part.numpy()) for target, part in parts])
+    places = np.concatenate(
+        [transform_points(target.cell_to_ras, part.numpy()) for target, part in parts]
+    )
     columns = {"points_ras": places, "score": score.clamp(0, 1).double().numpy(), "evidence": table}
     columns["levels"] = _levels(query, places, columns["score"], table[:, PLACE], rows, effort)
     columns |= judge(table, calibration, effort)
     if "status" in columns:
         columns["status"] = at_most_uncertain(columns["status"], columns["levels"] != "")
     split = {name: np.split(values, len(targets)) for name, values in columns.items()}
-    return [Matches(**dict(zip(split, values, strict=True))) for values in zip(*split.values(), strict=True)]
+    return [
+        Matches(**dict(zip(split, values, strict=True)))
+        for values in zip(*split.values(), strict=True)
+    ]
 
 
-def _find(query: Query, rows: TargetRows, effort: str) -> tuple[torch.Tensor, torch.Tensor, Evidence]:
+def _find(
+    query: Query, rows: TargetRows, effort: str
+) -> tuple[torch.Tensor, torch.Tensor, Evidence]:
     """Return three things about the n answers, one for each point in each target: places (n, 3), as body cells of the
     target; scores (n,); and the evidence, from which the errors of the answers are estimated."""
     times = len(rows.maps)
@@ -226,7 +261,12 @@ def _find(query: Query, rows: TargetRows, effort: str) -> tuple[torch.Tensor, to
 
 
 def _levels(
-    query: Query, points_ras: np.ndarray, score: np.ndarray, coordinates: np.ndarray, rows: TargetRows, effort: str
+    query: Query,
+    points_ras: np.ndarray,
+    score: np.ndarray,
+    coordinates: np.ndarray,
+    rows: TargetRows,
+    effort: str,
 ) -> np.ndarray:
     """Return (n,) texts: the two possible levels of an answer near the spine if its level is uncertain, else "".
 
@@ -247,10 +287,16 @@ def _levels(
     if not is_doubtful.any():
         return texts
     bounds = np.cumsum(rows.counts)[:-1]
-    parts = list(zip(rows.maps, np.split(points_ras, bounds), np.split(coordinates, bounds), strict=True))
+    parts = list(
+        zip(rows.maps, np.split(points_ras, bounds), np.split(coordinates, bounds), strict=True)
+    )
     if query.levels is not None:
-        levels = [read_levels(target.spine, spine_ends(target), points) for target, points, _ in parts]
-        is_doubtful &= ~PointLevels.join([query.levels] * len(levels)).agree(PointLevels.join(levels))
+        levels = [
+            read_levels(target.spine, spine_ends(target), points) for target, points, _ in parts
+        ]
+        is_doubtful &= ~PointLevels.join([query.levels] * len(levels)).agree(
+            PointLevels.join(levels)
+        )
     if is_doubtful.any():
         candidates = [read_candidates(target.spine, points, body) for target, points, body in parts]
         texts[is_doubtful] = np.concatenate(candidates)[is_doubtful]
@@ -259,7 +305,9 @@ def _levels(
 
 def _check(effort: str, targets: Sequence[EmbeddingMap], weights_hash: str) -> None:
     if effort not in EFFORTS:
-        raise AnatomicalEmbeddingError(f"effort {effort!r} is unknown; choose one of {', '.join(EFFORTS)}.")
+        raise AnatomicalEmbeddingError(
+            f"effort {effort!r} is unknown; choose one of {', '.join(EFFORTS)}."
+        )
     for target in targets:
         provenance = target.provenance
         if provenance.weights_hash != weights_hash:
@@ -274,5 +322,9 @@ def join_matches(parts: Sequence[Matches]) -> Matches:
     """Join matches in one target."""
     if len(parts) == 1:
         return parts[0]
-    values = {field.name: [getattr(part, field.name) for part in parts] for field in fields(Matches)}
-    return Matches(**{name: None if v[0] is None else np.concatenate(v) for name, v in values.items()})
+    values = {
+        field.name: [getattr(part, field.name) for part in parts] for field in fields(Matches)
+    }
+    return Matches(
+        **{name: None if v[0] is None else np.concatenate(v) for name, v in values.items()}
+    )

@@ -58,7 +58,9 @@ def read_query(template: EmbeddingMap, points_ras: np.ndarray, effort: str = "st
     if template.local is not None and effort == "fast":
         descriptors = template.describe(points_ras)
     elif template.local is not None and effort != "coordinates":
-        blocks = describe_blocks(template, torch.from_numpy(transform_points(template.ras_to_cell, points_ras)))
+        blocks = describe_blocks(
+            template, torch.from_numpy(transform_points(template.ras_to_cell, points_ras))
+        )
     ends = spine_ends(template) if near_spine(coordinates.float().numpy()).any() else {}
     levels = read_levels(template.spine, ends, points_ras)
     return Query(template.provenance.weights_hash, coordinates, sizes, descriptors, blocks, levels)
@@ -89,7 +91,13 @@ def query_from_text(text: str) -> Query:
     if blocks is not None:
         check_size(tensors["seen"], blocks.shape[:2], torch.bool)
         blocks = Blocks(F.normalize(blocks.float(), dim=2), tensors["seen"])
-    return Query(weights_hash, tensors["coordinates"], tensors["sizes"], blocks=blocks, levels=_levels_in(tensors))
+    return Query(
+        weights_hash,
+        tensors["coordinates"],
+        tensors["sizes"],
+        blocks=blocks,
+        levels=_levels_in(tensors),
+    )
 
 
 def _levels_in(tensors: dict[str, torch.Tensor]) -> PointLevels:
@@ -106,13 +114,19 @@ def _levels_in(tensors: dict[str, torch.Tensor]) -> PointLevels:
 def join_queries(parts: list[Query]) -> Query:
     """Join several queries. Raises PointsError if the queries were made with different weights or efforts."""
     if len({part.weights_hash for part in parts}) > 1:
-        raise PointsError("the examples were made with different weights; make all examples with the same weights.")
+        raise PointsError(
+            "the examples were made with different weights; make all examples with the same weights."
+        )
     if len({(part.descriptors is None, part.blocks is None) for part in parts}) > 1:
-        raise PointsError("only some examples have descriptors; make all examples again with the same effort.")
+        raise PointsError(
+            "only some examples have descriptors; make all examples again with the same effort."
+        )
     first = parts[0]
     blocks = None
     if first.blocks is not None:
-        described, in_body = zip(*((part.blocks.descriptors, part.blocks.in_body) for part in parts), strict=True)
+        described, in_body = zip(
+            *((part.blocks.descriptors, part.blocks.in_body) for part in parts), strict=True
+        )
         blocks = Blocks(torch.cat(described), torch.cat(in_body))
     return Query(
         first.weights_hash,
@@ -120,5 +134,7 @@ def join_queries(parts: list[Query]) -> Query:
         torch.cat([part.sizes for part in parts]),
         None if first.descriptors is None else torch.cat([part.descriptors for part in parts]),
         blocks,
-        None if any(part.levels is None for part in parts) else PointLevels.join([part.levels for part in parts]),
+        None
+        if any(part.levels is None for part in parts)
+        else PointLevels.join([part.levels for part in parts]),
     )

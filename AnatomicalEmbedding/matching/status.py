@@ -17,14 +17,18 @@ SHOWN = 0.85  # least probability, for "matched", that the scan shows the point
 _PERHAPS_SHOWN = 0.5  # with a lower probability the answer is absent
 
 INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"
-_INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03  # share of a place in the scan: least for INSIDE, largest for OUTSIDE
+_INSIDE_SHARE, _OUTSIDE_SHARE = (
+    0.85,
+    0.03,
+)  # share of a place in the scan: least for INSIDE, largest for OUTSIDE
 # A place with a share of at most _OUTSIDE_SHARE is still PARTLY in the scan if a cell shows the place with at least
 # this probability: the second value if `counted` is True (see `decide_place`), else the first value.
 _SEEN, _SEEN_UNCOUNTED = 0.8, 0.5
 CERTAIN_PLACE = 0.5  # a place that the scan shows is uncertain below this probability
 
 WHOLE, CUT = "whole", "cut"
-NEAR_ERRORS = 1.5  # a side closer to the scan's edge than this many likely errors may lie beyond the edge
+# a side closer to the scan's edge than this many likely errors may lie beyond the edge
+NEAR_ERRORS = 1.5
 # If the likely error of a side, divided by the smallest size of the box, is above this, the box may miss its structure.
 _LOOSE = 0.4
 _MOSTLY_SHOWN = 0.5  # if a smaller share of a structure is in the scan, its box is cut
@@ -33,7 +37,9 @@ _MOSTLY_SHOWN = 0.5  # if a smaller share of a structure is in the scan, its box
 def decide(present: np.ndarray | float, expected_mm: np.ndarray | float) -> np.ndarray:
     """Decide statuses (n,). present: (n,) chance that the scan shows the point. expected_mm: (n,) expected error."""
     sure = (np.asarray(present) >= SHOWN) & (np.asarray(expected_mm) <= MATCHED_MM)
-    return np.where(np.asarray(present) < _PERHAPS_SHOWN, ABSENT, np.where(sure, MATCHED, UNCERTAIN))
+    return np.where(
+        np.asarray(present) < _PERHAPS_SHOWN, ABSENT, np.where(sure, MATCHED, UNCERTAIN)
+    )
 
 
 def at_most_uncertain(status: np.ndarray, doubtful: np.ndarray) -> np.ndarray:
@@ -54,7 +60,9 @@ def decide_place(share: float, largest: float, counted: bool) -> str:
     return INSIDE if share >= _INSIDE_SHARE else PARTLY
 
 
-def decide_box(present: float, cut: bool, perhaps_cut: bool, error_share: float, doubtful_level: bool) -> str:
+def decide_box(
+    present: float, cut: bool, perhaps_cut: bool, error_share: float, doubtful_level: bool
+) -> str:
     """Decide whether the box of a structure is WHOLE, CUT by the scan's edge, UNCERTAIN or ABSENT.
 
     Args:

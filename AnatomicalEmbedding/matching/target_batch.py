@@ -46,12 +46,17 @@ class TargetRows:
         """Return a batch of the rows with the numbers in `index`. The numbers must be ascending."""
         ends = torch.tensor(self.counts).cumsum(0)
         before = torch.searchsorted(index, ends).tolist()
-        return TargetRows(self.maps, tuple(end - start for start, end in zip([0, *before], before, strict=False)))
+        return TargetRows(
+            self.maps, tuple(end - start for start, end in zip([0, *before], before, strict=False))
+        )
 
     def split(self, size: int) -> list[TargetRows]:
         """Split into batches of `size` rows; the last batch may be smaller."""
         total = sum(self.counts)
-        return [self.select(torch.arange(total)[start : start + size]) for start in range(0, total, size)]
+        return [
+            self.select(torch.arange(total)[start : start + size])
+            for start in range(0, total, size)
+        ]
 
     def __iter__(self) -> Iterator[EmbeddingMap]:
         for embedding, count in zip(self.maps, self.counts, strict=True):

@@ -33,7 +33,10 @@ class PaperRecipe:
 
 
 def run_paper(
-    name: str, description: str, recipes: Mapping[str, PaperRecipe], arguments: Sequence[str] | None = None
+    name: str,
+    description: str,
+    recipes: Mapping[str, PaperRecipe],
+    arguments: Sequence[str] | None = None,
 ) -> int:
     """Parse a paper's command line, and train one of its recipes. Returns the exit code.
 
@@ -43,9 +46,13 @@ def run_paper(
         recipes: name -> recipe.
         arguments: the words of the command line; None for those of this process.
     """
-    parser = argparse.ArgumentParser(prog=f"python -m AnatomicalEmbedding.papers.{name}", description=description)
+    parser = argparse.ArgumentParser(
+        prog=f"python -m AnatomicalEmbedding.papers.{name}", description=description
+    )
     add_options(parser)
-    parser.add_argument("--recipe", choices=list(recipes), default=next(iter(recipes)), help="default: %(default)s")
+    parser.add_argument(
+        "--recipe", choices=list(recipes), default=next(iter(recipes)), help="default: %(default)s"
+    )
 
     def run(options: argparse.Namespace) -> None:
         chosen = recipes[options.recipe]

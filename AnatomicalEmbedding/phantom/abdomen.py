@@ -28,7 +28,9 @@ def draw_abdomen(canvas: Canvas, female: bool) -> None:
     _draw_bowel(canvas)
     for side in KIDNEY:
         _draw_kidney(canvas, side)
-    spleen = Ellipsoid(SPLEEN_CENTRE, (24.0, 40.0, 58.0), axes_along((-0.25, 0.55, -0.78), roll=0.35))
+    spleen = Ellipsoid(
+        SPLEEN_CENTRE, (24.0, 40.0, 58.0), axes_along((-0.25, 0.55, -0.78), roll=0.35)
+    )
     canvas.paint(_under_diaphragm(spleen), "spleen", "spleen", over=_INSIDE)
     _draw_liver(canvas)
     _draw_stomach(canvas)
@@ -43,7 +45,12 @@ def draw_abdomen(canvas: Canvas, female: bool) -> None:
 
 
 def _draw_prostate(canvas: Canvas) -> None:
-    canvas.paint(Ellipsoid((0, 22, -34), (22, 17, 18)), "soft", "prostate", over=("muscle", "fat", "visceral_fat"))
+    canvas.paint(
+        Ellipsoid((0, 22, -34), (22, 17, 18)),
+        "soft",
+        "prostate",
+        over=("muscle", "fat", "visceral_fat"),
+    )
     for side in (-1, 1):  # seminal vesicles, between bladder and rectum
         vesicle = curve([(side * 4, 8, -20), (side * 14, 1, -10), (side * 27, -3, -2)], 5)
         canvas.paint(vesicle, "soft", "body_other", over=_INSIDE)
@@ -54,8 +61,15 @@ def _draw_uterus(canvas: Canvas) -> None:
     body = Ellipsoid((0, 26, 52), (27, 18, 34), axes_along((0, 0.55, 0.83)))
     for part in (body, curve([(0, 14, 32), (0, 3, 16), (0, 1, -8)], [15, 13, 14])):
         canvas.paint(part, "gut_wall", "uterus", over=_INSIDE)
-    canvas.paint(Ellipsoid(body.center, (12, 3, 20), body.axes), "bile", "uterus", over=("gut_wall",))
-    canvas.paint(Ellipsoid((0, 14, -34), (17, 9, 24)), "soft", "body_other", over=("muscle", "fat", "visceral_fat"))
+    canvas.paint(
+        Ellipsoid(body.center, (12, 3, 20), body.axes), "bile", "uterus", over=("gut_wall",)
+    )
+    canvas.paint(
+        Ellipsoid((0, 14, -34), (17, 9, 24)),
+        "soft",
+        "body_other",
+        over=("muscle", "fat", "visceral_fat"),
+    )
 
 
 def _draw_kidney(canvas: Canvas, side: str) -> None:
@@ -69,7 +83,9 @@ def _draw_kidney(canvas: Canvas, side: str) -> None:
             out = -medial * np.cos(turn) + np.cross(axis, medial) * np.sin(turn)
             foot = center + axis * (along * 0.8 + rng.uniform(-3, 3)) + medial * 3
             taper = np.sqrt(max(1 - (along / 52) ** 2, 0))
-            pyramid = Tube(np.stack([foot + 5 * out, foot + out * 15 * taper]), np.array([2.5, 5.0]))
+            pyramid = Tube(
+                np.stack([foot + 5 * out, foot + out * 15 * taper]), np.array([2.5, 5.0])
+            )
             canvas.paint(pyramid, "kidney_medulla", label)
     canvas.paint(Ellipsoid(center + medial * 14, (14, 9, 27), axes), "visceral_fat", label)
     canvas.paint(Ellipsoid(center + medial * 24, (14, 9, 18), axes), "visceral_fat", "visceral_fat")
@@ -103,14 +119,22 @@ def _draw_liver(canvas: Canvas) -> None:
     for lobe in lobes:
         canvas.paint(_under_diaphragm(lobe), "liver", "liver", over=over)
     # the liver's visceral side is hollow at the right kidney and at the hilum
-    canvas.paint(Ellipsoid((54, -10, 244), (36, 36, 64)), "visceral_fat", "visceral_fat", over=("liver",))
-    canvas.paint(Ellipsoid((10, 32, 268), (44, 40, 34)), "visceral_fat", "visceral_fat", over=("liver",))
+    canvas.paint(
+        Ellipsoid((54, -10, 244), (36, 36, 64)), "visceral_fat", "visceral_fat", over=("liver",)
+    )
+    canvas.paint(
+        Ellipsoid((10, 32, 268), (44, 40, 34)), "visceral_fat", "visceral_fat", over=("liver",)
+    )
     fissure = curve([(18, 96, 330), (24, 70, 306), (30, 52, 294)], [3, 3.5, 4.5])
     canvas.paint(fissure, "visceral_fat", "visceral_fat", over=("liver",))
     for side in KIDNEY:
         _draw_kidney(canvas, side)
     rng = np.random.default_rng(9)
-    branches = ((40, 40, 312), (30, -8, 14)), ((40, 40, 312), (26, 22, -10)), ((20, 48, 318), (-26, 22, 10))
+    branches = (
+        ((40, 40, 312), (30, -8, 14)),
+        ((40, 40, 312), (26, 22, -10)),
+        ((20, 48, 318), (-26, 22, 10)),
+    )
     for start, direction in branches:
         canvas.paint(branching(start, direction, 5.0, 4, rng), "portal_vein", None, over=("liver",))
     for end in (
@@ -119,7 +143,9 @@ def _draw_liver(canvas: Canvas) -> None:
         (-18, 66, 342),
         (108, 30, 318),
     ):
-        path = np.array([(26, 28, 362), (26 + (end[0] - 26) * 0.5, 28 + (end[1] - 28) * 0.5, 354), end], float)
+        path = np.array(
+            [(26, 28, 362), (26 + (end[0] - 26) * 0.5, 28 + (end[1] - 28) * 0.5, 354), end], float
+        )
         canvas.paint(curve(path, [6, 5, 2.5]), "hepatic_vein", None, over=("liver",))
     axes = axes_along(_GALLBLADDER_AXIS)
     canvas.paint(Ellipsoid(GALLBLADDER, (16, 17, 30), axes), "soft", "gallbladder")
@@ -142,7 +168,10 @@ def _draw_stomach(canvas: Canvas) -> None:
     canvas.paint(inner, "stomach_fluid", "stomach", over=("gut_wall",))
     low, high = np.array([-100, 50, 220]), np.array([40, 120, 380])
     canvas.paint(
-        Piece(low, high, lambda x, y, z: y > 51 + 0.03 * (x + 60)), "gut_gas", "stomach", over=("stomach_fluid",)
+        Piece(low, high, lambda x, y, z: y > 51 + 0.03 * (x + 60)),
+        "gut_gas",
+        "stomach",
+        over=("stomach_fluid",),
     )
     path = [
         (22, 68, 262),
@@ -152,7 +181,9 @@ def _draw_stomach(canvas: Canvas) -> None:
         (4, 42, 200),
         (-30, 46, 226),
     ]
-    canvas.paint(curve(path, [11, 13, 13, 12, 11, 11]), "gut_wall", "duodenum", over=(*over[:5], "liver"))
+    canvas.paint(
+        curve(path, [11, 13, 13, 12, 11, 11]), "gut_wall", "duodenum", over=(*over[:5], "liver")
+    )
     canvas.paint(curve(path[1:], [8, 8, 8, 7, 7]), "gut_fluid", "duodenum", over=("gut_wall",))
 
 
@@ -184,7 +215,10 @@ def _draw_bowel(canvas: Canvas) -> None:
         for row, z in enumerate(np.arange(low, 222, 27)):
             ends = np.linspace(-1, 1, 6) if row % 2 == 0 else np.linspace(1, -1, 6)
             wide = 58 + 18 * np.sin((z - low) / 50)
-            path += [(wide * e + rng.uniform(-6, 6), y + rng.uniform(-10, 10), z + rng.uniform(-9, 9)) for e in ends]
+            path += [
+                (wide * e + rng.uniform(-6, 6), y + rng.uniform(-10, 10), z + rng.uniform(-9, 9))
+                for e in ends
+            ]
         _gut(canvas, curve(path, 11.5, step=5), "small_bowel", rng, gas=0.06, stool=0.0)
     frame = [
         *(
@@ -220,12 +254,43 @@ def _draw_bowel(canvas: Canvas) -> None:
             (0, -46, -50),
         ),
     ]
-    radii = [24, 25, 24, 22, 22, 21, 20, 20, 20, 20, 19, 18, 17, 16, 16, 16, 17, 17, 17, 18, 20, 18, 13, 8]
+    radii = [
+        24,
+        25,
+        24,
+        22,
+        22,
+        21,
+        20,
+        20,
+        20,
+        20,
+        19,
+        18,
+        17,
+        16,
+        16,
+        16,
+        17,
+        17,
+        17,
+        18,
+        20,
+        18,
+        13,
+        8,
+    ]
     _gut(canvas, curve(frame, radii, step=5), "colon", rng, gas=0.3, stool=0.6, haustra=0.14)
 
 
 def _gut(
-    canvas: Canvas, tube: Tube, label: str, rng: np.random.Generator, gas: float, stool: float, haustra: float = 0.0
+    canvas: Canvas,
+    tube: Tube,
+    label: str,
+    rng: np.random.Generator,
+    gas: float,
+    stool: float,
+    haustra: float = 0.0,
 ) -> None:
     """Draw a bowel along `tube`. gas, stool: shares (0 to 1) of the bowel's length that contain gas and stool; the rest
     contains fluid. haustra: depth of the folds, as a fraction of the bowel's radius."""
@@ -236,7 +301,10 @@ def _gut(
     drift = np.convolve(rng.uniform(size=count + 8), np.full(9, 1 / 9), mode="valid")
     rank = drift.argsort().argsort() / count
     contents = np.where(rank < gas, "gut_gas", np.where(rank < gas + stool, "stool", "gut_fluid"))
-    inner = [Tube(tube.points[i : i + 2], np.maximum(radii[i : i + 2] - _WALL_MM, 2)) for i in range(count - 1)]
+    inner = [
+        Tube(tube.points[i : i + 2], np.maximum(radii[i : i + 2] - _WALL_MM, 2))
+        for i in range(count - 1)
+    ]
     for filling in ("gut_fluid", "stool", "gut_gas"):
         parts = [part for part, content in zip(inner, contents, strict=False) if content == filling]
         if filling == "gut_gas":  # a layer of fluid stays behind the gas

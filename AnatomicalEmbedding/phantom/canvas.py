@@ -22,9 +22,13 @@ class Canvas:
         count = np.floor((np.asarray(high, float) - self.low) / step).astype(int) + 1
         self.label = np.zeros(count[::-1], np.uint8)
         self.tissue = np.zeros(count[::-1], np.uint8)
-        self._axes = [(self.low[a] + step * np.arange(count[a])).astype(np.float32) for a in range(3)]
+        self._axes = [
+            (self.low[a] + step * np.arange(count[a])).astype(np.float32) for a in range(3)
+        ]
 
-    def region(self, low: np.ndarray, high: np.ndarray) -> tuple[tuple[slice, ...], tuple[np.ndarray, ...]]:
+    def region(
+        self, low: np.ndarray, high: np.ndarray
+    ) -> tuple[tuple[slice, ...], tuple[np.ndarray, ...]]:
         """Return slices (k, j, i) that cut a box from the grid, and x, y, z of the box's points, mm (broadcastable)."""
         first = np.maximum(np.ceil((np.asarray(low, float) - self.low) / self.step).astype(int), 0)
         last = np.floor((np.asarray(high, float) - self.low) / self.step).astype(int) + 1
@@ -33,7 +37,11 @@ class Canvas:
         return cut[::-1], (x[None, None, :], y[None, :, None], z[:, None, None])
 
     def paint(
-        self, solids: Solid | Iterable[Solid], tissue: str, label: str | None = None, over: Iterable[str] | None = None
+        self,
+        solids: Solid | Iterable[Solid],
+        tissue: str,
+        label: str | None = None,
+        over: Iterable[str] | None = None,
     ) -> None:
         """Fill solids with a tissue, and with a label if given.
 
@@ -72,8 +80,14 @@ class Canvas:
 
     def _tube_indices(self, tubes: list[Tube]) -> np.ndarray:
         """Return flat indices of the grid points in any tube. Where parts of tubes overlap, an index is repeated."""
-        start, end = np.concatenate([t.points[:-1] for t in tubes]), np.concatenate([t.points[1:] for t in tubes])
-        r0, r1 = np.concatenate([t.radii[:-1] for t in tubes]), np.concatenate([t.radii[1:] for t in tubes])
+        start, end = (
+            np.concatenate([t.points[:-1] for t in tubes]),
+            np.concatenate([t.points[1:] for t in tubes]),
+        )
+        r0, r1 = (
+            np.concatenate([t.radii[:-1] for t in tubes]),
+            np.concatenate([t.radii[1:] for t in tubes]),
+        )
         squash = np.repeat([t.squash for t in tubes], [len(t.radii) - 1 for t in tubes], axis=0)
         reach = np.maximum(r0, r1)[:, None] * squash
         size = np.array(self.label.shape[::-1])
@@ -86,14 +100,18 @@ class Canvas:
         indices = [np.empty(0, int)]
         while len(order):
             # all boxes of a batch get the size of its largest box; a batch fits into the processor's cache
-            work = np.maximum.accumulate(box[order], axis=0).prod(axis=1) * np.arange(1, len(order) + 1)
+            work = np.maximum.accumulate(box[order], axis=0).prod(axis=1) * np.arange(
+                1, len(order) + 1
+            )
             count = max(int(np.searchsorted(work, _BATCH, side="right")), 1)
             batch, order = order[:count], order[count:]
             span = box[batch].max(axis=0)
             i, j, k = (first[batch, a, None] + np.arange(span[a]) for a in range(3))
             i, j, k = i[:, None, None, :], j[:, None, :, None], k[:, :, None, None]
             places = [n * self.step + low for n, low in zip((i, j, k), self.low, strict=True)]
-            inside = _in_capsules(places, start[batch], end[batch], r0[batch], r1[batch], squash[batch])
+            inside = _in_capsules(
+                places, start[batch], end[batch], r0[batch], r1[batch], squash[batch]
+            )
             inside &= (i < size[0]) & (j < size[1]) & (k < size[2])
             indices.append(np.broadcast_to((k * size[1] + j) * size[0] + i, inside.shape)[inside])
         return np.concatenate(indices)
@@ -120,7 +138,12 @@ class Canvas:
 
 
 def _in_capsules(
-    places: list[np.ndarray], start: np.ndarray, end: np.ndarray, r0: np.ndarray, r1: np.ndarray, squash: np.ndarray
+    places: list[np.ndarray],
+    start: np.ndarray,
+    end: np.ndarray,
+    r0: np.ndarray,
+    r1: np.ndarray,
+    squash: np.ndarray,
 ) -> np.ndarray:
     """Return (n, k, j, i) bool: whether each grid point of box n lies in capsule n.
 
@@ -137,7 +160,13 @@ def _in_capsules(
         ((place - column(first)) / column(flat)).astype(np.float32)
         for place, first, flat in zip(places, start.T, squash.T, strict=True)
     ]
-    along = sum(a * column((b / length2).astype(np.float32)) for a, b in zip(away, axis, strict=True))
+    along = sum(
+        a * column((b / length2).astype(np.float32)) for a, b in zip(away, axis, strict=True)
+    )
     along = np.clip(along, 0, 1)
-    gap = sum(np.square(a - along * column(b.astype(np.float32))) for a, b in zip(away, axis, strict=True))
-    return gap < np.square(column(r0.astype(np.float32)) + along * column((r1 - r0).astype(np.float32)))
+    gap = sum(
+        np.square(a - along * column(b.astype(np.float32))) for a, b in zip(away, axis, strict=True)
+    )
+    return gap < np.square(
+        column(r0.astype(np.float32)) + along * column((r1 - r0).astype(np.float32))
+    )

@@ -48,7 +48,10 @@ _ORGAN_SHIFTS = (
 )
 _ADRENAL_SHIFTS = (((35, -10, 307), 25, 6), ((-35, -9, 307), 25, 6))
 _BLADDER_NECK = (0.0, 42.0, -20.0)
-_FILLING = (0.65, 2.0)  # least and largest width of the bladder near its neck, relative to the canonical body
+_FILLING = (
+    0.65,
+    2.0,
+)  # least and largest width of the bladder near its neck, relative to the canonical body
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,9 @@ class Waves:
     phase: np.ndarray
 
     @classmethod
-    def random(cls, rng: np.random.Generator, amplitudes: tuple[float, ...], wavelengths: tuple[float, ...]) -> Self:
+    def random(
+        cls, rng: np.random.Generator, amplitudes: tuple[float, ...], wavelengths: tuple[float, ...]
+    ) -> Self:
         """Make random waves.
 
         Args:
@@ -70,7 +75,9 @@ class Waves:
         """
         size = rng.uniform(-1, 1, len(amplitudes)) * amplitudes
         stretch = rng.uniform(0.85, 1.2, len(wavelengths))
-        return cls(size, np.asarray(wavelengths) * stretch, rng.uniform(0, 2 * np.pi, len(amplitudes)))
+        return cls(
+            size, np.asarray(wavelengths) * stretch, rng.uniform(0, 2 * np.pi, len(amplitudes))
+        )
 
     def __call__(self, z: np.ndarray) -> np.ndarray:
         return np.cos(2 * np.pi * z[..., None] / self.wavelength_mm + self.phase) @ self.amplitude
@@ -85,7 +92,9 @@ class Bumps:
     shift_mm: np.ndarray  # (n, 3)
 
     @classmethod
-    def random(cls, rng: np.random.Generator, shifts: Sequence = _ORGAN_SHIFTS, scattered: int = 14) -> Self:
+    def random(
+        cls, rng: np.random.Generator, shifts: Sequence = _ORGAN_SHIFTS, scattered: int = 14
+    ) -> Self:
         """Make random bumps near organs and `scattered` bumps anywhere, with a `slope_bound` of at most 0.75.
 
         Args:
@@ -178,7 +187,9 @@ class FatLayer:
     def invert(self, points: np.ndarray) -> np.ndarray:
         middle, goal, amount = self._ellipse(points)
         radius = goal.copy()
-        for _ in range(60):  # Newton's method converges, as the function is monotone and convex or concave
+        for _ in range(
+            60
+        ):  # Newton's method converges, as the function is monotone and convex or concave
             value, slope = self._profile(radius, amount)
             step = (goal - value) / slope
             radius += step
@@ -187,7 +198,9 @@ class FatLayer:
         return self._rescale(points, middle, goal, radius)
 
     @staticmethod
-    def _rescale(points: np.ndarray, middle: np.ndarray, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+    def _rescale(
+        points: np.ndarray, middle: np.ndarray, before: np.ndarray, after: np.ndarray
+    ) -> np.ndarray:
         factor = after / np.maximum(before, 1e-9)
         moved = points.copy()
         moved[:, 0] *= factor

@@ -81,7 +81,9 @@ CAVITY = Loft(
 )
 
 # Thickness of skin and subcutaneous fat, mm, at height z.
-fat_mm = Spline((-130, 0, 80, 150, 257, 378, 469, 520, 555, 590), (20, 24, 23, 19, 16, 14, 13, 10, 7, 4))
+fat_mm = Spline(
+    (-130, 0, 80, 150, 257, 378, 469, 520, 555, 590), (20, 24, 23, 19, 16, 14, 13, 10, 7, 4)
+)
 
 
 def spine_axes(z: float) -> np.ndarray:

@@ -24,7 +24,11 @@ def draw_head(canvas: Canvas) -> None:
 
 
 def _cut_below(solid: Ellipsoid, slope: float, height: float) -> Piece:
-    return Piece(solid.low, solid.high, lambda x, y, z: solid.inside(x, y, z) & (z > height + slope * (y - 36)))
+    return Piece(
+        solid.low,
+        solid.high,
+        lambda x, y, z: solid.inside(x, y, z) & (z > height + slope * (y - 36)),
+    )
 
 
 def _draw_skull(canvas: Canvas) -> None:
@@ -38,7 +42,10 @@ def _draw_skull(canvas: Canvas) -> None:
         curve([(14, 34, 676), (34, 20, 682), (56, 4, 690)], [6, 9, 10]),
         curve([(60, -4, 690), (61, 2, 666)], [12, 8]),
     ]
-    for paths in (petrous, [curve(mirrored(p.points[[0, len(p.points) // 2, -1]]), [6, 9, 10]) for p in petrous]):
+    for paths in (
+        petrous,
+        [curve(mirrored(p.points[[0, len(p.points) // 2, -1]]), [6, 9, 10]) for p in petrous],
+    ):
         canvas.paint(paths, "dense_bone", "skull")
     for side in (1, -1):
         canvas.paint(Ellipsoid((side * 60, -2, 680), (9, 10, 16)), "mastoid", "skull")
@@ -86,7 +93,9 @@ def _draw_brain(canvas: Canvas) -> None:
         canvas.paint(curve(horn, [6, 5.5, 7, 5]), "csf", "brain_ventricles")
     canvas.paint(Ellipsoid((0, 34, 734), (3, 14, 10)), "csf", "brain_ventricles")
     canvas.paint(Ellipsoid((0, 2, 690), (8, 6, 9)), "csf", "brain_ventricles")
-    falx = Piece(np.array([-1.5, -56, 762]), np.array([1.5, 128, 818]), lambda x, y, z: np.abs(x) < 1.2)
+    falx = Piece(
+        np.array([-1.5, -56, 762]), np.array([1.5, 128, 818]), lambda x, y, z: np.abs(x) < 1.2
+    )
     canvas.paint(falx, "cord", "brain", over=("grey_matter", "white_matter"))
     stem = curve(
         [
@@ -108,14 +117,18 @@ def _draw_eyes(canvas: Canvas) -> None:
         canvas.paint(cone, "fat", "body_other")
         canvas.paint(curve([tuple(eye), (side * 12, 56, 706)], 2.2), "soft", "body_other")
         for dx in (-10, 10):
-            canvas.paint(curve([np.add(eye, (dx, -4, 0)), (side * 14, 60, 704)], 2.0), "muscle", "body_other")
+            canvas.paint(
+                curve([np.add(eye, (dx, -4, 0)), (side * 14, 60, 704)], 2.0), "muscle", "body_other"
+            )
         canvas.paint(Ellipsoid(eye, (12.5, 12.5, 12.5)), "muscle", f"eye_{name}")
         canvas.paint(Ellipsoid(eye, (11.3, 11.3, 11.3)), "eye", f"eye_{name}")
         canvas.paint(Ellipsoid(np.add(eye, (0, 8.5, 0)), (5, 2.6, 5)), "lens", f"eye_{name}")
 
 
 def _draw_face(canvas: Canvas) -> None:
-    canvas.paint(Ellipsoid((0, 84, 684), (50, 38, 34)), "cortical_bone", "skull", over=("muscle", "fat"))
+    canvas.paint(
+        Ellipsoid((0, 84, 684), (50, 38, 34)), "cortical_bone", "skull", over=("muscle", "fat")
+    )
     canvas.paint(Ellipsoid((0, 84, 684), (47, 35, 31)), "soft", "body_other")
     for side in (1, -1):
         canvas.paint(Ellipsoid((side * 28, 86, 671), (15, 19, 16)), "cortical_bone", "skull")
@@ -125,8 +138,12 @@ def _draw_face(canvas: Canvas) -> None:
         canvas.paint(Ellipsoid((side * 12, 117, 727), (11, 5, 11)), "sinus", "paranasal_sinuses")
         canvas.paint(Ellipsoid((side * 6, 88, 672), (4.5, 38, 15)), "airway", "paranasal_sinuses")
         for z in (664, 674):
-            canvas.paint(curve([(side * 9, 60, z), (side * 8, 112, z)], 3.0), "soft", "paranasal_sinuses")
-    septum = Piece(np.array([-1.5, 54, 658]), np.array([1.5, 132, 700]), lambda x, y, z: np.abs(x) < 1.4)
+            canvas.paint(
+                curve([(side * 9, 60, z), (side * 8, 112, z)], 3.0), "soft", "paranasal_sinuses"
+            )
+    septum = Piece(
+        np.array([-1.5, 54, 658]), np.array([1.5, 132, 700]), lambda x, y, z: np.abs(x) < 1.4
+    )
     canvas.paint(septum, "soft", "paranasal_sinuses", over=("airway",))
     pharynx = [
         (0, 66, 672),
@@ -157,7 +174,10 @@ def _draw_jaw(canvas: Canvas) -> None:
     bone = [t for _, flip in SIDES for t in sheet(flip(half), flip(low), 4.6)]
     bone += [curve([(side * 52, 34, 684), (side * 51, 37, 668)], 6) for side in (1, -1)]
     canvas.bone([*bone, Ellipsoid(CHIN, (13, 6.5, 9))], "mandible", shell=1.9, cortex="dense_bone")
-    for z, arch in ((644, [(27, 76), (21, 100), (10, 111)]), (634, [(27, 76), (21, 98), (10, 108)])):
+    for z, arch in (
+        (644, [(27, 76), (21, 100), (10, 111)]),
+        (634, [(27, 76), (21, 98), (10, 108)]),
+    ):
         knots = np.array([(x, y, z) for x, y in arch], float)
         for points in (knots, mirrored(knots)):
             for point in curve(points, 1, step=7).points:
@@ -166,12 +186,21 @@ def _draw_jaw(canvas: Canvas) -> None:
     for name, side in (("right", 1), ("left", -1)):
         gland = Ellipsoid((side * 55, 24, 646), (12, 14, 24))
         canvas.paint(gland, "gland", f"parotid_gland_{name}", over=("muscle", "fat", "soft"))
-        canvas.paint(Ellipsoid((side * 32, 64, 616), (11, 15, 9)), "gland", "body_other", over=("muscle", "fat"))
+        canvas.paint(
+            Ellipsoid((side * 32, 64, 616), (11, 15, 9)),
+            "gland",
+            "body_other",
+            over=("muscle", "fat"),
+        )
 
 
 def _draw_neck(canvas: Canvas) -> None:
-    canvas.paint(curve([(0, 40, 606), (0, 40, 578)], [13, 12], squash=(1.2, 1, 1)), "cartilage", "larynx")
-    canvas.paint(curve([(0, 40, 606), (0, 39, 578)], [10.5, 9.5], squash=(1.2, 1, 1)), "soft", "larynx")
+    canvas.paint(
+        curve([(0, 40, 606), (0, 40, 578)], [13, 12], squash=(1.2, 1, 1)), "cartilage", "larynx"
+    )
+    canvas.paint(
+        curve([(0, 40, 606), (0, 39, 578)], [10.5, 9.5], squash=(1.2, 1, 1)), "soft", "larynx"
+    )
     glottis = [
         (0, 42, 612),
         (0, 40, 594),
@@ -193,7 +222,10 @@ def _draw_neck(canvas: Canvas) -> None:
         shell=1.5,
     )
     for side in (1, -1):
-        lobe, over = Ellipsoid((side * 17, 34, 562), (9, 10, 21)), ("muscle", "fat", "soft", "visceral_fat")
+        lobe, over = (
+            Ellipsoid((side * 17, 34, 562), (9, 10, 21)),
+            ("muscle", "fat", "soft", "visceral_fat"),
+        )
         canvas.paint(lobe, "thyroid", "thyroid_gland", over=over)
         path = [
             (side * 50, 4, 668),

@@ -15,7 +15,9 @@ from .thorax import AORTIC_ARCH_TOP, AORTIC_BIFURCATION, CARINA, HEART_APEX, LV_
 def _sided(name: str, right: ArrayLike, label: str) -> dict[str, tuple[ArrayLike, str]]:
     """Return NAME_right -> (right, label) and NAME_left -> (mirror image, label), with the side inserted in `label`."""
     sides = (("left", (-1, 1, 1)), ("right", (1, 1, 1)))
-    return {f"{name}_{side}": (np.multiply(right, flip), label.format(side)) for side, flip in sides}
+    return {
+        f"{name}_{side}": (np.multiply(right, flip), label.format(side)) for side, flip in sides
+    }
 
 
 def _table() -> dict[str, tuple[ArrayLike, str]]:
@@ -50,7 +52,10 @@ def _table() -> dict[str, tuple[ArrayLike, str]]:
         **_sided("ischial_tuberosity", (58, -26, -62), "hip_{}"),
     }
     for side, (x, y) in (("right", (72, 14)), ("left", (-76, 10))):
-        points[f"diaphragm_dome_{side}"] = ((x, y, float(diaphragm_z(np.array(x), np.array(y))) - 2), "muscle")
+        points[f"diaphragm_dome_{side}"] = (
+            (x, y, float(diaphragm_z(np.array(x), np.array(y))) - 2),
+            "muscle",
+        )
         centre, axis = KIDNEY[side], kidney_axis(side)
         lateral = np.array([1.0 if side == "right" else -1.0, 0, 0])
         points[f"kidney_{side}_centre"] = (centre + 11 * lateral, f"kidney_{side}")

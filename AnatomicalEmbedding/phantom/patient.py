@@ -82,20 +82,30 @@ def make_phantom(
         The scan with labels, named points and the transform to the canonical body. Equal arguments give equal scans.
     """
     low, high = coverage_mm or BODY_RANGE_MM
-    shape_rng, phase_rng, hu_rng, image_rng, sex_rng = map(np.random.default_rng, np.random.SeedSequence(seed).spawn(5))
+    shape_rng, phase_rng, hu_rng, image_rng, sex_rng = map(
+        np.random.default_rng, np.random.SeedSequence(seed).spawn(5)
+    )
     deformation = Deformation.random(shape_rng)
     phase = contrast or str(phase_rng.choice(PHASES, p=_PHASE_ODDS))
     grid = grid_about(deformation, spacing, low, high)
     female = bool(sex_rng.random() < 0.5)
-    voxels, labels = render(deformation.to_body, grid, hu_table(phase, hu_rng), noise_hu, table, image_rng, female)
+    voxels, labels = render(
+        deformation.to_body, grid, hu_table(phase, hu_rng), noise_hu, table, image_rng, female
+    )
     volume = Volume(voxels, grid.ijk_to_ras, name=f"phantom-{seed}")
     places = deformation.from_body(np.stack(list(LANDMARKS.values())))
-    visible = {name: place for name, place, ok in zip(LANDMARKS, places, volume.contains(places), strict=True) if ok}
+    visible = {
+        name: place
+        for name, place, ok in zip(LANDMARKS, places, volume.contains(places), strict=True)
+        if ok
+    }
     names = {number: name for name, number in LABEL_ID.items()}
     return Phantom(volume, labels, MappingProxyType(names), MappingProxyType(visible), deformation)
 
 
-def grid_about(deformation: Deformation, spacing: tuple[float, float, float], low: float, high: float) -> ScanGrid:
+def grid_about(
+    deformation: Deformation, spacing: tuple[float, float, float], low: float, high: float
+) -> ScanGrid:
     """Make the grid of a scan that shows a part of the body.
 
     Args:
@@ -117,7 +127,10 @@ def _body_points(low: float, high: float, every: int = 7) -> np.ndarray:
     """Return the positions (N, 3), mm, of voxels of the canonical body between the heights `low` and `high`, mm. Of
     `every` voxels along an axis, one is returned."""
     anatomy = canonical_anatomy()
-    k0, k1 = (int(np.clip((z - anatomy.low[2]) / anatomy.step, 0, len(anatomy.label) - 1)) for z in (low, high))
+    k0, k1 = (
+        int(np.clip((z - anatomy.low[2]) / anatomy.step, 0, len(anatomy.label) - 1))
+        for z in (low, high)
+    )
     rows = np.unique(np.append(np.arange(k0, k1, every), k1))
     k, j, i = np.nonzero(anatomy.label[rows][:, ::every, ::every])
     points = np.stack([i * every, j * every, rows[k]], axis=1) * anatomy.step + anatomy.low

@@ -66,7 +66,9 @@ def render(
         for shift in (np.arange(sub) + 0.5) / sub - 0.5:
             index = body_index.at(rows + shift)
             voxels[k : k + _SLAB] += _linear(source, index, first_k) / sub
-        labels[k : k + _SLAB] = anatomy.nearest(anatomy.label, index if sub == 1 else body_index.at(rows))
+        labels[k : k + _SLAB] = anatomy.nearest(
+            anatomy.label, index if sub == 1 else body_index.at(rows)
+        )
     if table:
         draw_table(voxels, labels, grid)
     if noise_hu > 0:
@@ -85,7 +87,9 @@ class BodyIndex:
         i, j, k = np.meshgrid(*self._lattice, indexing="ij")
         ijk = np.stack([i, j, k, np.ones_like(i)], axis=-1).reshape(-1, 4)
         index = anatomy.index(to_body(ijk @ grid.ijk_to_ras[:3].T))
-        self.coarse = index.reshape(*i.shape, 3).transpose(2, 1, 0, 3).astype(np.float32)  # (K, J, I, 3)
+        self.coarse = (
+            index.reshape(*i.shape, 3).transpose(2, 1, 0, 3).astype(np.float32)
+        )  # (K, J, I, 3)
         nj, ni = grid.shape[1:]
         self._across = _hat_weights(np.arange(ni), self._lattice[0])
         self._down = _hat_weights(np.arange(nj), self._lattice[1])
@@ -136,7 +140,9 @@ def soften(volume: torch.Tensor, axis: int) -> torch.Tensor:
 
 def texture(tissue: np.ndarray, starts: Sequence[int] | np.ndarray) -> np.ndarray:
     """Return the texture, HU, of voxels with tissues (k, j, i). starts: (3,) index of voxel 0 in the periodic tile."""
-    k, j, i = ((np.arange(n) + start) % TEXTURE_SIZE for n, start in zip(tissue.shape, starts, strict=True))
+    k, j, i = (
+        (np.arange(n) + start) % TEXTURE_SIZE for n, start in zip(tissue.shape, starts, strict=True)
+    )
     return TEXTURE_HU[tissue] * _texture_tile()[k][:, j][:, :, i]
 
 
@@ -145,12 +151,23 @@ def _texture_tile() -> np.ndarray:
     rng = np.random.default_rng(77)
     noise = np.fft.rfftn(rng.standard_normal((TEXTURE_SIZE,) * 3))
     f = np.fft.fftfreq(TEXTURE_SIZE)
-    squared = f[:, None, None] ** 2 + f[None, :, None] ** 2 + np.fft.rfftfreq(TEXTURE_SIZE)[None, None, :] ** 2
+    squared = (
+        f[:, None, None] ** 2
+        + f[None, :, None] ** 2
+        + np.fft.rfftfreq(TEXTURE_SIZE)[None, None, :] ** 2
+    )
     fields = [
-        np.fft.irfftn(noise * np.exp(-2 * np.pi**2 * sigma**2 * squared), s=(TEXTURE_SIZE,) * 3, axes=(0, 1, 2))
+        np.fft.irfftn(
+            noise * np.exp(-2 * np.pi**2 * sigma**2 * squared),
+            s=(TEXTURE_SIZE,) * 3,
+            axes=(0, 1, 2),
+        )
         for sigma in (0.9, 2.5)
     ]
-    mixed = sum(w * (field - field.mean()) / field.std() for w, field in zip((0.75, 0.6), fields, strict=True))
+    mixed = sum(
+        w * (field - field.mean()) / field.std()
+        for w, field in zip((0.75, 0.6), fields, strict=True)
+    )
     return (mixed / mixed.std()).astype(np.float32)
 
 
@@ -160,7 +177,9 @@ def _linear(source: torch.Tensor, index: np.ndarray, first_k: int) -> np.ndarray
     size = np.array(source.shape[:1:-1], np.float32)
     shifted = (index - np.array([0, 0, first_k], np.float32)) * (2 / (size - 1)) - 1
     where = torch.from_numpy(shifted.astype(np.float32))[None]
-    sampled = F.grid_sample(source, where, mode="bilinear", padding_mode="zeros", align_corners=True)
+    sampled = F.grid_sample(
+        source, where, mode="bilinear", padding_mode="zeros", align_corners=True
+    )
     return sampled[0, 0].numpy() + np.float32(_AIR_HU)
 
 

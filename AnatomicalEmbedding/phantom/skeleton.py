@@ -38,7 +38,10 @@ def vertebra_radii(name: str) -> tuple[float, float]:
     """Return half width and half depth of a vertebral body, mm."""
     z = VERTEBRA_Z[name]
     knots = (118, 187, 254, 339, 433, 512, 547, 652)
-    half_widths, half_depths = (25, 24, 21, 17, 15, 15, 14, 11), (18, 17.5, 16, 15, 13.5, 10.5, 9.5, 8)
+    half_widths, half_depths = (
+        (25, 24, 21, 17, 15, 15, 14, 11),
+        (18, 17.5, 16, 15, 13.5, 10.5, 9.5, 8),
+    )
     return float(np.interp(z, knots, half_widths)), float(np.interp(z, knots, half_depths))
 
 
@@ -57,7 +60,9 @@ def _cylinder(name: str, rx: float, ry: float, half: float, up: float = 0.0) -> 
         dy, dz = y - np.float32(center[1]), z - np.float32(center[2])
         ahead, along = axes[1, 1] * dy + axes[1, 2] * dz, axes[2, 1] * dy + axes[2, 2] * dz
         waist = 1 - 0.1 * (1 - np.square(along / half))
-        return (np.square(x / rx) + np.square(ahead / ry) < np.square(waist)) & (np.abs(along) < half)
+        return (np.square(x / rx) + np.square(ahead / ry) < np.square(waist)) & (
+            np.abs(along) < half
+        )
 
     return Piece(center - reach, center + reach, inside)
 
@@ -80,21 +85,33 @@ def _draw_spine(canvas: Canvas) -> None:
         arch = [_frame_point(name, wide * np.sin(a), canal_y - wide * np.cos(a), 0) for a in turns]
         parts: list[Tube] = [
             curve(arch, 3.8, squash=(1, 1, 0.42 * below / 4.5)),
-            curve([_frame_point(name, *p) for p in spinous], 3.2, squash=(1, 1, 0.35 * below / 3.6)),
+            curve(
+                [_frame_point(name, *p) for p in spinous], 3.2, squash=(1, 1, 0.35 * below / 3.6)
+            ),
         ]
         for side in (1, -1):
-            process = [(side * (canal + 2), canal_y - 2, 1), (side * wing, canal_y - (8 if not neck else -4), 2)]
+            process = [
+                (side * (canal + 2), canal_y - 2, 1),
+                (side * wing, canal_y - (8 if not neck else -4), 2),
+            ]
             parts.append(curve([_frame_point(name, *p) for p in process], 4.2 if not neck else 3.2))
         canvas.bone(parts, label, shell=1.9)
         if name != "C1":
             canvas.paint(_cylinder(name, rx, ry, half), "cortical_bone", label)
             canvas.paint(_cylinder(name, rx - 1.8, ry - 1.8, half - 1.8), "marrow", label)
-            canvas.paint(_cylinder(name, rx + 0.5, ry + 0.5, disc / 2, up=-below / 2), "disc", "intervertebral_discs")
+            canvas.paint(
+                _cylinder(name, rx + 0.5, ry + 0.5, disc / 2, up=-below / 2),
+                "disc",
+                "intervertebral_discs",
+            )
     _draw_cord(canvas)
 
 
 def _draw_cord(canvas: Canvas) -> None:
-    path = [_frame_point(v, 0, -vertebra_radii(v)[1] - (11 if v[0] == "L" else 10), 0) for v in VERTEBRAE[1:]]
+    path = [
+        _frame_point(v, 0, -vertebra_radii(v)[1] - (11 if v[0] == "L" else 10), 0)
+        for v in VERTEBRAE[1:]
+    ]
     path.insert(0, np.array([0.0, 14.0, 668.0]))
     path.append(np.array([0.0, -28.0, 92.0]))
     tube = curve(path, 9.0)
@@ -103,7 +120,9 @@ def _draw_cord(canvas: Canvas) -> None:
     canvas.paint(Tube(tube.points[above], np.full(above.sum(), 5.0)), "cord", "spinal_cord")
     below = tube.points[~above]
     for dx in (-3, 3):
-        canvas.paint(Tube(np.add(below, (dx, -2, 0)), np.full(len(below), 2.0)), "cord", "spinal_cord")
+        canvas.paint(
+            Tube(np.add(below, (dx, -2, 0)), np.full(len(below), 2.0)), "cord", "spinal_cord"
+        )
 
 
 def _draw_sacrum(canvas: Canvas) -> None:
@@ -121,7 +140,9 @@ def _draw_sacrum(canvas: Canvas) -> None:
     canvas.paint(curve([(0, -30, 92), (0, -50, 55), (0, -66, 25)], [8, 7, 4]), "csf", "sacrum")
     for z, y in ((70, -30), (48, -46)):
         for side in (1, -1):
-            canvas.paint(curve([(side * 20, y + 16, z - 4), (side * 18, y - 14, z)], 4.5), "fat", "sacrum")
+            canvas.paint(
+                curve([(side * 20, y + 16, z - 4), (side * 18, y - 14, z)], 4.5), "fat", "sacrum"
+            )
 
 
 def rib_point(number: int, way: float, side: int, outward: float = 4.5) -> np.ndarray:
@@ -134,7 +155,11 @@ def rib_point(number: int, way: float, side: int, outward: float = 4.5) -> np.nd
         outward: distance of the line from the body cavity, mm.
     """
     start = VERTEBRA_Z[f"T{number}"] + 7
-    z = start + 6 * np.sin(np.pi * min(way * 4, 1)) * (way < 0.25) - _RIB_FALL[number - 1] * way**1.25
+    z = (
+        start
+        + 6 * np.sin(np.pi * min(way * 4, 1)) * (way < 0.25)
+        - _RIB_FALL[number - 1] * way**1.25
+    )
     if way > _BONY and number <= 10:  # the cartilage rises to the sternum
         rise = 130 if number > 5 else 50
         z += (way - _BONY) * (rise if number > 2 else 0)
@@ -159,7 +184,9 @@ def _draw_thorax(canvas: Canvas) -> None:
             radius = [4.0, 4.0, *np.full(20, 4.4), 4.6, 4.8]
             squash = (1, 1, 1.35 if number > 1 else 1.0)
             if end > _BONY:
-                gristle = curve([rib_point(number, w, side) for w in np.linspace(bony, end, 8)], 5.2)
+                gristle = curve(
+                    [rib_point(number, w, side) for w in np.linspace(bony, end, 8)], 5.2
+                )
                 canvas.paint(gristle, "cartilage", "costal_cartilages")
             canvas.bone(curve(path, radius, squash=squash), f"rib_{name}_{number}", shell=1.7)
     edges = [
@@ -265,13 +292,25 @@ def _draw_hip(canvas: Canvas, name: str, flip: Callable) -> None:
     )
     cup = Ellipsoid(flip(np.add(FEMORAL_HEAD, (-4, 0, 3))), np.full(3, ACETABULUM_MM + 8))
     canvas.bone([*wing, edge, column, ramus, lower, cup], f"hip_{name}", shell=2.2)
-    canvas.paint(Ellipsoid(flip(np.add(FEMORAL_HEAD, (16, 0, -8))), np.full(3, ACETABULUM_MM + 10)), "muscle", "muscle")
+    canvas.paint(
+        Ellipsoid(flip(np.add(FEMORAL_HEAD, (16, 0, -8))), np.full(3, ACETABULUM_MM + 10)),
+        "muscle",
+        "muscle",
+    )
     canvas.bone([*wing[:1], column], f"hip_{name}", shell=2.2)
     canvas.paint(Ellipsoid(head, np.full(3, ACETABULUM_MM + 1.5)), "cartilage", "body_other")
     shaft = curve(flip([(134, 0, -28), (130, 2, -70), (120, 8, -150)]), [19, 16, 14.5])
     neck = curve([head, *flip([(128, 2, -20)])], [16, 16])
     trochanter = curve(flip([(136, -6, -4), (134, -2, -26)]), [13, 18])
-    canvas.bone([Ellipsoid(head, np.full(3, ACETABULUM_MM - 1)), neck, trochanter], f"femur_{name}", shell=2.0)
+    canvas.bone(
+        [Ellipsoid(head, np.full(3, ACETABULUM_MM - 1)), neck, trochanter],
+        f"femur_{name}",
+        shell=2.0,
+    )
     canvas.bone(shaft, f"femur_{name}", shell=4.5, cortex="dense_bone", core="fatty_marrow")
-    for core in (Ellipsoid(head, np.full(3, ACETABULUM_MM - 3)), neck.shrunk(2.5), trochanter.shrunk(2.5)):
+    for core in (
+        Ellipsoid(head, np.full(3, ACETABULUM_MM - 3)),
+        neck.shrunk(2.5),
+        trochanter.shrunk(2.5),
+    ):
         canvas.paint(core, "marrow", f"femur_{name}")

@@ -47,7 +47,10 @@ class Ellipsoid:
             x, y, z: coordinates of the points, mm (broadcastable).
         """
         matrix = self.axes / np.asarray(self.radii, float)[:, None]
-        dx, dy, dz = (v - np.float32(c) for v, c in zip((x, y, z), np.asarray(self.center, float), strict=True))
+        dx, dy, dz = (
+            v - np.float32(c)
+            for v, c in zip((x, y, z), np.asarray(self.center, float), strict=True)
+        )
         total = np.zeros((1, 1, 1), np.float32)
         for row in matrix.astype(np.float32):
             total = total + np.square(row[0] * dx + row[1] * dy + row[2] * dz)
@@ -83,7 +86,9 @@ class Spline:
 
     def __call__(self, positions: np.ndarray | float) -> np.ndarray:
         positions = np.clip(np.asarray(positions, float), self.knots[0], self.knots[-1])
-        i = np.clip(np.searchsorted(self.knots, positions, side="right") - 1, 0, len(self.knots) - 2)
+        i = np.clip(
+            np.searchsorted(self.knots, positions, side="right") - 1, 0, len(self.knots) - 2
+        )
         h = self.knots[i + 1] - self.knots[i]
         t = (positions - self.knots[i]) / h
         if self.values.ndim > 1:
@@ -106,13 +111,17 @@ class Loft:
         self.squareness = squareness
         self._profile = Spline(self.table[:, 0], self.table[:, 1:])
 
-    def section(self, z: np.ndarray | float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def section(
+        self, z: np.ndarray | float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """For heights z, return half width, y of the widest place, and depths from this place to front and back."""
         half, front, rear = np.moveaxis(self._profile(z), -1, 0)
         center = rear + 0.45 * (front - rear)
         return half, center, front - center, center - rear
 
-    def inside(self, x: np.ndarray, y: np.ndarray, z: np.ndarray, inset: np.ndarray | float = 0.0) -> np.ndarray:
+    def inside(
+        self, x: np.ndarray, y: np.ndarray, z: np.ndarray, inset: np.ndarray | float = 0.0
+    ) -> np.ndarray:
         """Return whether points lie in the solid.
 
         Args:
@@ -124,7 +133,9 @@ class Loft:
         half, center, front, rear = (v.astype(np.float32) for v in self.section(z))
         inset = np.asarray(inset, np.float32)
         dy = y - center
-        v = np.square(dy / np.where(dy > 0, np.maximum(front - inset, 1), np.maximum(rear - inset, 1)))
+        v = np.square(
+            dy / np.where(dy > 0, np.maximum(front - inset, 1), np.maximum(rear - inset, 1))
+        )
         # u + v - s u v < 1 is solved for u = (x / half)^2, so that each voxel needs only one comparison
         u = np.maximum(1 - v, 0) / (1 - self.squareness * np.minimum(v, 1))
         return np.abs(x) < np.maximum(half - inset, 1) * np.sqrt(u)
@@ -196,11 +207,19 @@ def mirrored(points: ArrayLike) -> np.ndarray:
     return np.asarray(points, float) * [-1, 1, 1]
 
 
-SIDES: tuple[tuple[str, Callable[[ArrayLike], np.ndarray]], ...] = (("right", np.asarray), ("left", mirrored))
+SIDES: tuple[tuple[str, Callable[[ArrayLike], np.ndarray]], ...] = (
+    ("right", np.asarray),
+    ("left", mirrored),
+)
 
 
 def branching(
-    start: ArrayLike, step: ArrayLike, radius: float, depth: int, rng: np.random.Generator, taper: float = 0.76
+    start: ArrayLike,
+    step: ArrayLike,
+    radius: float,
+    depth: int,
+    rng: np.random.Generator,
+    taper: float = 0.76,
 ) -> list[Tube]:
     """Make a tree of straight vessels. Each vessel divides into two branches, which turn by 20 to 40 degrees.
 

@@ -100,7 +100,9 @@ def _draw_airways(canvas: Canvas) -> None:
 def _draw_heart(canvas: Canvas) -> None:
     axes = axes_along(_HEART_AXIS)
 
-    def body(ahead: float, offset: tuple[float, float, float], radii: tuple[float, float, float]) -> Ellipsoid:
+    def body(
+        ahead: float, offset: tuple[float, float, float], radii: tuple[float, float, float]
+    ) -> Ellipsoid:
         return Ellipsoid(HEART_CENTRE + ahead * _HEART_AXIS + np.array(offset), radii, axes)
 
     canvas.paint(body(0, (0, 0, 0), (52, 52, 70)), "visceral_fat", "visceral_fat", over=("lung",))
@@ -112,7 +114,10 @@ def _draw_heart(canvas: Canvas) -> None:
     canvas.paint(body(10, (8, 18, -6), (34, 30, 46)), "heart_blood_right", "heart_ventricle_right")
     canvas.paint(body(14, lv_offset, (36, 36, 50)), "myocardium", "heart_myocardium")
     canvas.paint(body(8, lv_offset, (24, 24, 40)), "heart_blood_left", "heart_ventricle_left")
-    veins = [[(-8, 8, 430), (30, -2, 432), (46, -4, 436)], [(-8, 8, 430), (-36, -4, 432), (-54, -6, 436)]]
+    veins = [
+        [(-8, 8, 430), (30, -2, 432), (46, -4, 436)],
+        [(-8, 8, 430), (-36, -4, 432), (-54, -6, 436)],
+    ]
     for path in veins:
         canvas.paint(curve(path, [9, 7, 5]), "heart_blood_left", "heart_atrium_left")
 
@@ -163,7 +168,9 @@ def _draw_arteries(canvas: Canvas) -> None:
     ]
     inner = [(38, 20, 100), (44, -6, 76), (46, -22, 50)]
     for side, flip in SIDES:
-        canvas.paint(curve(flip(iliac), [7, 6.5, 6, 5.5, 5, 5, 4.5, 4]), "artery", f"iliac_artery_{side}")
+        canvas.paint(
+            curve(flip(iliac), [7, 6.5, 6, 5.5, 5, 5, 4.5, 4]), "artery", f"iliac_artery_{side}"
+        )
         canvas.paint(curve(flip(inner), [4.5, 4, 3]), "artery", f"iliac_artery_{side}")
     branches = (
         [
@@ -231,7 +238,11 @@ def _draw_veins(canvas: Canvas) -> None:
         (29, 32, 372),
         (32, 36, 392),
     ]
-    canvas.paint(curve(cava, [10, 11, 12, 12, 12, 13, 13, 12], squash=(1.15, 0.95, 1)), "vein", "inferior_vena_cava")
+    canvas.paint(
+        curve(cava, [10, 11, 12, 12, 12, 13, 13, 12], squash=(1.15, 0.95, 1)),
+        "vein",
+        "inferior_vena_cava",
+    )
     superior = [
         (20, 32, 512),
         (27, 30, 480),
@@ -257,7 +268,9 @@ def _draw_veins(canvas: Canvas) -> None:
     for side, flip in SIDES:
         path = [iliac[0], *flip(iliac)[1:]]
         canvas.paint(curve(path, [8.5, 8, 7, 6.5, 6, 6, 5.5]), "vein", f"iliac_vena_{side}")
-        canvas.paint(curve(flip(jugular), [6, 6.5, 5.5, 4]), "vein", f"internal_jugular_vein_{side}")
+        canvas.paint(
+            curve(flip(jugular), [6, 6.5, 5.5, 4]), "vein", f"internal_jugular_vein_{side}"
+        )
     neck = curve([(36, 34, 532), (28, 36, 520), (20, 33, 508)], [7, 7.5, 8])
     canvas.paint(neck, "vein", "brachiocephalic_vein_right")
     neck = curve(
@@ -284,8 +297,15 @@ def _draw_veins(canvas: Canvas) -> None:
         (-54, 12, 292),
         (-80, -10, 306),
     ]
-    canvas.paint(curve(splenic, [5.5, 5, 4.5, 4]), "portal_vein", "portal_vein_and_splenic_vein", over=over)
-    canvas.paint(curve([(6, 50, 258), (8, 56, 220), (12, 60, 170)], [5, 5, 3.5]), "portal_vein", None, over=over)
+    canvas.paint(
+        curve(splenic, [5.5, 5, 4.5, 4]), "portal_vein", "portal_vein_and_splenic_vein", over=over
+    )
+    canvas.paint(
+        curve([(6, 50, 258), (8, 56, 220), (12, 60, 170)], [5, 5, 3.5]),
+        "portal_vein",
+        None,
+        over=over,
+    )
     for renal in (
         [(50, -2, 248), (36, 10, 250), (24, 26, 254)],
         [

@@ -63,7 +63,9 @@ TISSUE_ID = MappingProxyType({name: index for index, name in enumerate(_TISSUES)
 TEXTURE_HU = np.array([texture for _, _, texture in _TISSUES.values()], np.float32)
 
 _REGIONS = (("C", 7), ("T", 12), ("L", 5))
-VERTEBRAE = tuple(f"{region}{n}" for region, count in _REGIONS for n in range(1, count + 1))  # from the head down
+VERTEBRAE = tuple(
+    f"{region}{n}" for region, count in _REGIONS for n in range(1, count + 1)
+)  # from the head down
 
 _LABELS = [
     "background",

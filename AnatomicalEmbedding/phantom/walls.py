@@ -8,7 +8,8 @@ from .solids import Ellipsoid, Loft, Piece, Tube, axes_along, curve, mirrored, s
 
 _SKIN_MM = 2.0
 THIGHS = tuple(
-    curve([(side * 92, -8, -20), (side * 93, -6, -70), (side * 94, -2, -150)], [82, 84, 82]) for side in (1, -1)
+    curve([(side * 92, -8, -20), (side * 93, -6, -70), (side * 94, -2, -150)], [82, 84, 82])
+    for side in (1, -1)
 )
 _JAW = (
     (-46, 36, 676),
@@ -53,7 +54,9 @@ def _draw_outline(canvas: Canvas) -> None:
     _, (_, _, z) = canvas.region(low, high)
     rows = z.ravel()
     thickness = fat_mm(rows)[:, None, None]
-    rounding = (np.maximum(-58 - rows, 0) ** 2 / 9)[:, None, None]  # the trunk closes below the pelvis
+    rounding = (np.maximum(-58 - rows, 0) ** 2 / 9)[
+        :, None, None
+    ]  # the trunk closes below the pelvis
     trunk = Piece(low, high, lambda x, y, z: BODY.inside(x, y, z, rounding))
     canvas.paint([trunk, *THIGHS, *HEAD], "skin", "body_other")
     inner = Piece(low, high, lambda x, y, z: BODY.inside(x, y, z, rounding + _SKIN_MM))
@@ -67,7 +70,11 @@ def _draw_outline(canvas: Canvas) -> None:
     cleft = Piece(low, high, lambda x, y, z: np.abs(x) < 3 + np.maximum(-86 - y, 0) * 0.35)
     canvas.paint(cleft, "fat", "subcutaneous_fat", over=("muscle",))
     low, high = np.array([-6, -148, -130]), np.array([6, -90, 20])
-    canvas.paint(Piece(low, high, lambda x, y, z: np.abs(x) < np.maximum(-98 - y, 0) * 0.3), "air", "background")
+    canvas.paint(
+        Piece(low, high, lambda x, y, z: np.abs(x) < np.maximum(-98 - y, 0) * 0.3),
+        "air",
+        "background",
+    )
 
 
 def _draw_cavities(canvas: Canvas) -> None:
@@ -113,7 +120,9 @@ def _draw_muscles(canvas: Canvas) -> None:
     heights = [VERTEBRA_Z[v] for v in ("L5", "L4", "L3", "L2", "L1", "T11", "T9", "T7", "T5", "T3")]
     for name, side in (("right", 1), ("left", -1)):
         erector_path = [(side * 30, float(spine_y(z)) - 48, z) for z in heights]
-        erector = curve([(side * 22, -68, 70), *erector_path], [14, 22, 24, 24, 24, 22, 20, 17, 15, 14, 14])
+        erector = curve(
+            [(side * 22, -68, 70), *erector_path], [14, 22, 24, 24, 24, 22, 20, 17, 15, 14, 14]
+        )
         canvas.paint(erector, "muscle", f"autochthon_{name}", over=("muscle",))
         psoas = [
             (30, 8, 250),
@@ -127,7 +136,9 @@ def _draw_muscles(canvas: Canvas) -> None:
             (104, 12, -52),
         ]
         path = psoas if side > 0 else mirrored(psoas)
-        canvas.paint(curve(path, [7, 14, 20, 24, 25, 22, 19, 16, 11]), "muscle", f"iliopsoas_{name}")
+        canvas.paint(
+            curve(path, [7, 14, 20, 24, 25, 22, 19, 16, 11]), "muscle", f"iliopsoas_{name}"
+        )
         top = [(side * 62, -30, 128), (side * 104, 0, 142), (side * 110, 40, 124)]
         bottom = [(side * 70, -6, 62), (side * 84, 22, 50), (side * 96, 44, 62)]
         canvas.paint(sheet(top, bottom, 8), "muscle", f"iliopsoas_{name}", over=("visceral_fat",))
@@ -137,7 +148,9 @@ def _draw_muscles(canvas: Canvas) -> None:
             (side * 105, -52, 0),
             (side * 122, -32, -45),
         ]
-        canvas.paint(curve(gluteus, [20, 30, 28, 16]), "muscle", f"gluteal_muscles_{name}", over=("muscle",))
+        canvas.paint(
+            curve(gluteus, [20, 30, 28, 16]), "muscle", f"gluteal_muscles_{name}", over=("muscle",)
+        )
 
 
 def _draw_septa(canvas: Canvas) -> None:
@@ -148,7 +161,9 @@ def _draw_septa(canvas: Canvas) -> None:
     fine = _stretch(_stretch(_stretch(coarse, 0, nk), 1, nj), 2, ni)
     low, high = np.array([-232, -148, -130]), np.array([232, 172, 640])
     cut, _ = canvas.region(low, high)
-    canvas.paint(Piece(low, high, lambda *_: np.abs(fine[cut]) < 0.035), "fat", None, over=("muscle",))
+    canvas.paint(
+        Piece(low, high, lambda *_: np.abs(fine[cut]) < 0.035), "fat", None, over=("muscle",)
+    )
 
 
 def _stretch(field: np.ndarray, axis: int, size: int) -> np.ndarray:

@@ -18,7 +18,11 @@ from ..scan.geometry import transform_points
 from . import AFFINE, RIGID
 from .spline import Lattice
 
-_STEPS_MM = (24.0, 16.0, 12.0)  # spacings of the grid; the first one that gives enough points is used
+_STEPS_MM = (
+    24.0,
+    16.0,
+    12.0,
+)  # spacings of the grid; the first one that gives enough points is used
 _ENOUGH = 300
 _FEWEST = {RIGID: 8, AFFINE: 16}
 _ROUNDS = 20
@@ -58,7 +62,10 @@ class GridMatches:
 
 
 def match_grid(
-    fixed: EmbeddingMap, moving: EmbeddingMap, steps_mm: Sequence[float] = _STEPS_MM, uncertain_levels: bool = False
+    fixed: EmbeddingMap,
+    moving: EmbeddingMap,
+    steps_mm: Sequence[float] = _STEPS_MM,
+    uncertain_levels: bool = False,
 ) -> GridMatches:
     """Match a grid of points in the fixed scan's body with the moving scan.
 
@@ -115,13 +122,19 @@ def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
             f"only {height_known.sum()} of {matches.tried} points of the fixed scan were found in the moving scan; "
             "choose two scans that have more of the body in common."
         )
-    fit = _rigid(matches.fixed_ras[height_known], matches.moving_ras[height_known], matches.depth_mm[height_known])
+    fit = _rigid(
+        matches.fixed_ras[height_known],
+        matches.moving_ras[height_known],
+        matches.depth_mm[height_known],
+    )
     goal = matches.moving_ras.copy()
     for _ in range(_ROUNDS):
         moved = transform_points(fit, matches.fixed_ras)
         goal[~height_known, 2] = moved[~height_known, 2]
         error = np.linalg.norm(moved - goal, axis=1)
-        weight = matches.depth_mm * np.minimum(1.0, _HUBER * np.median(error) / np.maximum(error, 1e-6))
+        weight = matches.depth_mm * np.minimum(
+            1.0, _HUBER * np.median(error) / np.maximum(error, 1e-6)
+        )
         if kind == RIGID:
             fit = _rigid(matches.fixed_ras, goal, weight)
         else:
@@ -130,7 +143,9 @@ def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
     return fit
 
 
-def _grid(fixed: EmbeddingMap, depth: np.ndarray, step_mm: float) -> tuple[Lattice, np.ndarray, np.ndarray, np.ndarray]:
+def _grid(
+    fixed: EmbeddingMap, depth: np.ndarray, step_mm: float
+) -> tuple[Lattice, np.ndarray, np.ndarray, np.ndarray]:
     """Return a lattice, and for its n points in the body: indices (n, 3), RAS mm (n, 3), depth in the body (n,) mm."""
     low, high = fixed.body_bounds_ras
     lattice = Lattice.within(low, high, step_mm)
@@ -145,11 +160,18 @@ def _depth_mm(fixed: EmbeddingMap) -> np.ndarray:
     """Measure the distance, (k, j, i) mm, of each body cell from the nearest cell outside the body or the scan."""
     mask = sitk.GetImageFromArray(np.pad(fixed.body.numpy().astype(np.uint8), 1))
     mask.SetSpacing(fixed.cell_mm.tolist())
-    distance = sitk.SignedMaurerDistanceMap(mask, insideIsPositive=True, squaredDistance=False, useImageSpacing=True)
-    return np.maximum(sitk.GetArrayFromImage(distance)[1:-1, 1:-1, 1:-1], 0.0) + fixed.cell_mm.min() / 2
+    distance = sitk.SignedMaurerDistanceMap(
+        mask, insideIsPositive=True, squaredDistance=False, useImageSpacing=True
+    )
+    return (
+        np.maximum(sitk.GetArrayFromImage(distance)[1:-1, 1:-1, 1:-1], 0.0)
+        + fixed.cell_mm.min() / 2
+    )
 
 
-def _affine(source: np.ndarray, target: np.ndarray, weight: np.ndarray, doubt_mm: float) -> np.ndarray:
+def _affine(
+    source: np.ndarray, target: np.ndarray, weight: np.ndarray, doubt_mm: float
+) -> np.ndarray:
     """Fit an affine transform by least squares, with a prior that keeps it near a rotation.
 
     The prior is needed because points that lie close together along an axis determine no scale along this axis. If the
@@ -158,7 +180,9 @@ def _affine(source: np.ndarray, target: np.ndarray, weight: np.ndarray, doubt_mm
     middles, spread = _moments(source, target, weight)
     source_moments = _moments(source, source, weight)[1]
     pull = max(doubt_mm, _LEAST_DOUBT_MM) ** 2
-    return _about(middles, (spread + pull * _turn(spread)) @ np.linalg.inv(source_moments + pull * np.eye(3)))
+    return _about(
+        middles, (spread + pull * _turn(spread)) @ np.linalg.inv(source_moments + pull * np.eye(3))
+    )
 
 
 def _rigid(source: np.ndarray, target: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -166,7 +190,9 @@ def _rigid(source: np.ndarray, target: np.ndarray, weight: np.ndarray) -> np.nda
     return _about(middles, _turn(spread))
 
 
-def _moments(source: np.ndarray, target: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _moments(
+    source: np.ndarray, target: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the weighted means of source and target, (2, 3); and the (3, 3) covariance of target (rows) and source."""
     weight = weight / weight.sum()
     middles = np.stack([weight @ source, weight @ target])

@@ -33,10 +33,15 @@ _NOISE_HU = 20.0
 # 20. The change of volume is left out: lungs that breathe more than the copies of the calibration seemed changed.
 STORED = ("similarity", "wide", "texture", "odd", "cycle", "moved", "beyond")
 EVIDENCE = (*STORED, "edge")
-_SIMILARITY, _TEXTURE, _BEYOND = (STORED.index(name) for name in ("similarity", "texture", "beyond"))
+_SIMILARITY, _TEXTURE, _BEYOND = (
+    STORED.index(name) for name in ("similarity", "texture", "beyond")
+)
 
 _FEWEST_MATCHES = 24
-_LEAST_TEXTURE, _MOST_BEYOND = 1.5, 0.1  # nodes with less texture, or more beyond the other scan, do not count
+_LEAST_TEXTURE, _MOST_BEYOND = (
+    1.5,
+    0.1,
+)  # nodes with less texture, or more beyond the other scan, do not count
 _FEWEST_NODES = 500  # 0.1 litres of the body
 _BONE_HU, _FEWEST_IN_BONE = 300.0, 200
 
@@ -63,11 +68,19 @@ class Measure(NamedTuple):
 # measure, not all. Values of the pairs of one patient and of strangers: `same_patient.py pairs`.
 MEASURES = {
     "alike": Measure(0.4, 0.3, "only {:.0%} of the matches show similar tissue"),
-    "similarity": Measure(0.72, 0.15, "after registration, the median correlation of their images is {:.2f}"),
-    "bone_similarity": Measure(0.82, 0.12, "after registration, the median correlation of their bones is {:.2f}"),
-    "stretch": Measure(0.2, -0.06, "after registration, the bones of one scan are stretched by {:.0%} in the other"),
+    "similarity": Measure(
+        0.72, 0.15, "after registration, the median correlation of their images is {:.2f}"
+    ),
+    "bone_similarity": Measure(
+        0.82, 0.12, "after registration, the median correlation of their bones is {:.2f}"
+    ),
+    "stretch": Measure(
+        0.2, -0.06, "after registration, the bones of one scan are stretched by {:.0%} in the other"
+    ),
     # inexact places stretch small parts of a bone, and only other bones stretch large parts
-    "wide_stretch": Measure(0.18, -0.04, "large parts of the bones are stretched by {:.0%}", -2.0, 0.5),
+    "wide_stretch": Measure(
+        0.18, -0.04, "large parts of the bones are stretched by {:.0%}", -2.0, 0.5
+    ),
 }
 
 
@@ -88,7 +101,9 @@ class Picture:
     def of(cls, volume: Volume, embedding: EmbeddingMap) -> Self:
         """Resample a scan."""
         grid = resample(volume, (_SPACING_MM,) * 3, lattice=1, step=_POOLED)
-        grid, _ = crop(grid, Lattice.of(grid).in_body(embedding).numpy(), lattice=_POOLED, step=_POOLED)
+        grid, _ = crop(
+            grid, Lattice.of(grid).in_body(embedding).numpy(), lattice=_POOLED, step=_POOLED
+        )
         points = Lattice.of(grid)
         nodes = points.pooled(_POOLED)
         return cls(grid.hu.clamp(*HU), points, nodes, nodes.in_body(embedding))
@@ -96,14 +111,24 @@ class Picture:
 
 def evidence_at_nodes(fixed: Picture, moving: Picture, nodes: Places) -> torch.Tensor:
     """Compute the evidence of the answers at the nodes of the fixed scan, (len(STORED), k, j, i)."""
-    places = F.interpolate(nodes.places[None], scale_factor=_POOLED, mode="trilinear", align_corners=False)[0]
+    places = F.interpolate(
+        nodes.places[None], scale_factor=_POOLED, mode="trilinear", align_corners=False
+    )[0]
     low, spacing = (
-        torch.tensor(triple).view(3, 1, 1, 1) for triple in (moving.points.origin_ras, moving.points.spacing_mm)
+        torch.tensor(triple).view(3, 1, 1, 1)
+        for triple in (moving.points.origin_ras, moving.points.spacing_mm)
     )
     index = (places - low) / spacing
-    inside = ((index >= -0.5) & (index <= torch.tensor(moving.points.size).view(3, 1, 1, 1) - 0.5)).all(0)
-    a, b = fixed.hu, torch.where(inside, read_at(moving.hu[None], moving.points, places)[0], fixed.hu)
-    small = F.avg_pool3d(windowed(torch.stack([a, b, a * a, b * b, a * b, inside.float()])[None]), _POOLED)
+    inside = (
+        (index >= -0.5) & (index <= torch.tensor(moving.points.size).view(3, 1, 1, 1) - 0.5)
+    ).all(0)
+    a, b = (
+        fixed.hu,
+        torch.where(inside, read_at(moving.hu[None], moving.points, places)[0], fixed.hu),
+    )
+    small = F.avg_pool3d(
+        windowed(torch.stack([a, b, a * a, b * b, a * b, inside.float()])[None]), _POOLED
+    )
     wide = windowed(small)[0]
     small = small[0]
     change, wide_change = ((means[1] - means[0]) / 100 for means in (small, wide))
@@ -114,14 +139,19 @@ def evidence_at_nodes(fixed: Picture, moving: Picture, nodes: Places) -> torch.T
 
 def _slopes(nodes: Places) -> torch.Tensor:
     """Compute how the answers change along R, A and S, per mm: (k, j, i, 3, 3)."""
-    slopes = [torch.gradient(nodes.places, spacing=mm, dim=3 - n)[0] for n, mm in enumerate(nodes.lattice.spacing_mm)]
+    slopes = [
+        torch.gradient(nodes.places, spacing=mm, dim=3 - n)[0]
+        for n, mm in enumerate(nodes.lattice.spacing_mm)
+    ]
     return torch.stack(slopes).permute(2, 3, 4, 0, 1)
 
 
 def _correlation(moments: torch.Tensor) -> torch.Tensor:
     """Correlate two images a, b. moments: (5 or more, ...) means of a, b, a * a, b * b and a * b in a window."""
     a, b, aa, bb, ab = moments[:5]
-    variances = ((aa - a * a).clamp_min(0) + _NOISE_HU**2) * ((bb - b * b).clamp_min(0) + _NOISE_HU**2)
+    variances = ((aa - a * a).clamp_min(0) + _NOISE_HU**2) * (
+        (bb - b * b).clamp_min(0) + _NOISE_HU**2
+    )
     return (ab - a * b) / variances.sqrt()
 
 
@@ -158,7 +188,9 @@ def measure(
 
     def similarity(parts: Sequence[torch.Tensor]) -> float:
         return float(
-            torch.cat([values[_SIMILARITY][part] for values, part in zip(evidence, parts, strict=True)]).median()
+            torch.cat(
+                [values[_SIMILARITY][part] for values, part in zip(evidence, parts, strict=True)]
+            ).median()
         )
 
     measures = {
@@ -194,7 +226,9 @@ def _stretches(places: Places, bone: torch.Tensor) -> tuple[torch.Tensor, torch.
     counted = bone.float()[None]
     mean = windowed(torch.cat([slopes * counted, counted])[None])[0]
     around = mean[:-1] / mean[-1:].clamp_min(1e-6)
-    small, wide = (torch.linalg.svdvals(gradient[:, bone].T.reshape(-1, 3, 3)) for gradient in (slopes, around))
+    small, wide = (
+        torch.linalg.svdvals(gradient[:, bone].T.reshape(-1, 3, 3)) for gradient in (slopes, around)
+    )
     return small[:, 0] - small[:, 2], wide[:, 0] - wide[:, 2]
 
 

@@ -21,7 +21,13 @@ from ..embedding.calibration import SUFFIX, Calibration
 from ..embedding.grid_reading import read_rows, rows_of
 from ..embedding.map import EmbeddingMap, as_points
 from ..embedding.map_file import check_matrices
-from ..embedding.tensor_files import DAMAGED, NewerFormatError, check_size, read_tensor_file, write_tensor_file
+from ..embedding.tensor_files import (
+    DAMAGED,
+    NewerFormatError,
+    check_size,
+    read_tensor_file,
+    write_tensor_file,
+)
 from ..errors import CancelledError, MapError, PointsError
 from ..matching.match import Matches
 from ..matching.status import ABSENT, UNCERTAIN, decide
@@ -30,7 +36,15 @@ from ..scan.geometry import in_grid, mm_to_sides, transform_points
 from ..scan.volume import Volume
 from . import BY_REGISTRATION
 from .affine import match_grid
-from .agreement import EVIDENCE, STORED, Picture, check_matches, check_measures, evidence_at_nodes, measure
+from .agreement import (
+    EVIDENCE,
+    STORED,
+    Picture,
+    check_matches,
+    check_measures,
+    evidence_at_nodes,
+    measure,
+)
 from .pairing import STEPS_MM, Coarse, Places, join_directions
 from .spline import Lattice
 
@@ -45,7 +59,8 @@ _REAL = 1.5  # errors at the landmarks of two real scans, relative to copies of 
 # How far changed tissue extends is read at these places around a point, mm: 6 directions, at 4 distances
 _SHELL_MM, _SHELLS = 5.0, 4
 _CHANGED = 0.5  # tissue with a lower probability to be the same has changed
-_DEPTH = 0.8  # share of this depth that is added to the stated error; it then holds 4 of 5 true errors
+# share of this depth that is added to the stated error; it then holds 4 of 5 true errors
+_DEPTH = 0.8
 _AROUND = np.concatenate([np.eye(3), -np.eye(3)])
 
 
@@ -70,12 +85,16 @@ class Direction:
     values: torch.Tensor
 
     @classmethod
-    def of(cls, embedding: EmbeddingMap, affine: np.ndarray, nodes: Places, evidence: torch.Tensor) -> Self:
+    def of(
+        cls, embedding: EmbeddingMap, affine: np.ndarray, nodes: Places, evidence: torch.Tensor
+    ) -> Self:
         """Make the answers of a scan from its map, and from the answers and the evidence at its nodes."""
         scan_hash = embedding.provenance.scan_hash
         moved = nodes.places - nodes.lattice.through(affine)
         values = torch.cat([moved, evidence]).half()
-        return cls(scan_hash, embedding.scan_to_ras, embedding.scan_shape, affine, nodes.lattice, values)
+        return cls(
+            scan_hash, embedding.scan_to_ras, embedding.scan_shape, affine, nodes.lattice, values
+        )
 
     @cached_property
     def _rows(self) -> torch.Tensor:
@@ -93,7 +112,9 @@ class Direction:
     def at(self, points_ras: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the answers (n, 3) RAS mm at points (n, 3) RAS mm, and their evidence (n, len(STORED))."""
         index = (points_ras - self.lattice.origin_ras) / self.lattice.spacing_mm
-        values = read_rows(self._rows, self.values.shape[1:], torch.from_numpy(index)).double().numpy()
+        values = (
+            read_rows(self._rows, self.values.shape[1:], torch.from_numpy(index)).double().numpy()
+        )
         return transform_points(self.affine, points_ras) + values[:, :3], values[:, 3:]
 
 
@@ -128,15 +149,21 @@ class Correspondence:
             return Matches(places, score)
         present, within, near_20, error = calibration().forests[FOREST].predict(evidence).T
         outside = evidence[:, EVIDENCE.index("edge")] < 0
-        present, within, near_20 = (np.where(outside, 0.0, share) for share in (present, within, near_20))
-        expected = _REAL * error / np.maximum(present, _LEAST_PRESENT) + self._unknown_mm(points_ras, present)
+        present, within, near_20 = (
+            np.where(outside, 0.0, share) for share in (present, within, near_20)
+        )
+        expected = _REAL * error / np.maximum(present, _LEAST_PRESENT) + self._unknown_mm(
+            points_ras, present
+        )
         rare = 1 / (present + (1 - present) * _RARE)
         stated, within, near_20 = (
             np.clip(share * rare, 1 - _HIGHEST, _HIGHEST) for share in (present, within, near_20)
         )
         levels = np.full(len(places), "", dtype="<U10")
         status = decide(present, expected)
-        status[(status == ABSENT) & ~outside] = UNCERTAIN  # the target shows the place, but its tissue has changed
+        status[(status == ABSENT) & ~outside] = (
+            UNCERTAIN  # the target shows the place, but its tissue has changed
+        )
         return Matches(places, score, status, expected, within, near_20, stated, evidence, levels)
 
     def _unknown_mm(self, points_ras: np.ndarray, present: np.ndarray) -> np.ndarray:
@@ -150,12 +177,20 @@ class Correspondence:
         changed = np.flatnonzero(present < _CHANGED)
         unknown[changed] = lost[changed] * _SHELL_MM
         for shell in range(1, _SHELLS + 1):
-            around = (as_points(points_ras)[changed, None] + _AROUND * (shell * _SHELL_MM)).reshape(-1, 3)
+            around = (as_points(points_ras)[changed, None] + _AROUND * (shell * _SHELL_MM)).reshape(
+                -1, 3
+            )
             if not len(around):
                 break
             places, stored = self.forward.at(around)
             evidence = np.column_stack([stored, self.backward.edge_mm(places)]).astype(np.float32)
-            unchanged = calibration().forests[FOREST].predict(evidence)[:, 0].reshape(len(changed), -1).mean(axis=1)
+            unchanged = (
+                calibration()
+                .forests[FOREST]
+                .predict(evidence)[:, 0]
+                .reshape(len(changed), -1)
+                .mean(axis=1)
+            )
             lost[changed] *= 1 - unchanged
             unknown[changed] += lost[changed] * _SHELL_MM
         return _DEPTH * unknown
@@ -182,8 +217,16 @@ class Correspondence:
         metadata: dict[str, Any] = {"format_version": FORMAT_VERSION}
         for name, part in vars(self).items():
             matrices = np.stack([part.scan_to_ras, part.affine])
-            tensors |= {f"{name}.matrices": torch.from_numpy(matrices), f"{name}.values": part.values}
-            metadata[name] = [part.scan_hash, part.scan_shape, part.lattice.origin_ras, part.lattice.spacing_mm]
+            tensors |= {
+                f"{name}.matrices": torch.from_numpy(matrices),
+                f"{name}.values": part.values,
+            }
+            metadata[name] = [
+                part.scan_hash,
+                part.scan_shape,
+                part.lattice.origin_ras,
+                part.lattice.spacing_mm,
+            ]
         write_tensor_file(path, tensors, {_METADATA_KEY: json.dumps(metadata)}, MapError)
 
     @classmethod
@@ -191,7 +234,9 @@ class Correspondence:
         """Read a file written by `save`. Raises MapError if the file is missing, damaged or of another version."""
         try:
             metadata, tensors = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
-            return cls(**{name: _read(name, metadata[name], tensors) for name in ("forward", "backward")})
+            return cls(
+                **{name: _read(name, metadata[name], tensors) for name in ("forward", "backward")}
+            )
         except (*DAMAGED, NewerFormatError):
             raise MapError(
                 f"{path}: is missing, damaged, or was written by another version; pair the two scans again."
@@ -241,7 +286,9 @@ def pair(
         MapError: the maps were made with different weights, or a scan shows no body.
         CancelledError: `cancelled` returned True.
     """
-    directions, measured = register_both_ways((template, target), (template_map, target_map), progress, cancelled)
+    directions, measured = register_both_ways(
+        (template, target), (template_map, target_map), progress, cancelled
+    )
     check_measures(measured)
     return directions
 
@@ -278,5 +325,7 @@ def register_both_ways(
         evidence = list(threads.map(evidence_at_nodes, pictures, pictures[::-1], nodes))
     measured = measure(matches, evidence, pictures, nodes)
     step(1.0, "done")
-    pair_of_directions = (Direction.of(maps[n], coarse[n].affine, nodes[n], evidence[n]) for n in range(2))
+    pair_of_directions = (
+        Direction.of(maps[n], coarse[n].affine, nodes[n], evidence[n]) for n in range(2)
+    )
     return Correspondence(*pair_of_directions), measured

@@ -31,14 +31,23 @@ from .register import KNOT_MM, fit_field
 from .spline import Lattice, SplineField
 
 _REACH = (4, 3, 3)  # largest shift along R and S in each round that compares descriptors, in cells
-_BLOCK_MM, _EDGE_BLOCK_MM = 10.0, 7.0  # standard deviation of the Gaussian that averages similarities
+_BLOCK_MM, _EDGE_BLOCK_MM = (
+    10.0,
+    7.0,
+)  # standard deviation of the Gaussian that averages similarities
 _PRIOR_WEIGHT, _PRIOR_MM = 0.05, 12.0  # a shift of _PRIOR_MM lowers the similarity by _PRIOR_WEIGHT
 _UNSEEN = 0.2  # strength of the penalty if a part of the block is not shown in the target
-_LEAST_SIMILARITY, _LEAST_EDGES = 0.05, 0.02  # a smaller similarity of descriptors, or of edges, counts as this
+_LEAST_SIMILARITY, _LEAST_EDGES = (
+    0.05,
+    0.02,
+)  # a smaller similarity of descriptors, or of edges, counts as this
 _SHOWN = 0.7  # places are compared where the target should show at least this share of their surroundings
 _EVERY = 2  # edges are compared around each pixel of this number of pixels along R and S
 _FLAT = 0.03  # a gradient of this length, in shares of the whole range of grey levels, has half the weight of an edge
-_EDGE_REACH, _EDGE_KNOT_MM = 3, 16.0  # largest shift in steps of _EVERY pixels, and distance of the knots
+_EDGE_REACH, _EDGE_KNOT_MM = (
+    3,
+    16.0,
+)  # largest shift in steps of _EVERY pixels, and distance of the knots
 _LEAST_ALIKE = 0.54  # mean similarity of chest films: 0.57 to 0.69; of a chest film and a film of another kind: to 0.53
 # arguments of `fit_field`: the shapes of hearts and lungs differ much
 _SMOOTH, _KNEE_MM, _ROUNDS, _STEPS = 0.15, 8.0, 2, 8
@@ -86,7 +95,9 @@ class FilmPair:
         """Find points (n, 3), RAS mm of the template, in the target."""
         matches = match_all(self.template, points_ras, [self.target], self.effort)[0]
         if matches.status is not None:
-            matches = replace(matches, status=at_most_uncertain(matches.status, np.full(len(matches), True)))
+            matches = replace(
+                matches, status=at_most_uncertain(matches.status, np.full(len(matches), True))
+            )
         if self.transform is None:
             return matches
         places = self.transform.transform_points(points_ras)
@@ -139,7 +150,9 @@ def register_films(template: EmbeddingMap, target: EmbeddingMap) -> FilmTransfor
     for reach in _REACH:
         matches = _compare(*planes, best, reach, _BLOCK_MM, _LEAST_SIMILARITY)
         affine = fit_affine(matches)
-        best = FilmTransform(affine, fit_field(matches, affine, low, high, _SMOOTH, _KNEE_MM, _ROUNDS, _STEPS))
+        best = FilmTransform(
+            affine, fit_field(matches, affine, low, high, _SMOOTH, _KNEE_MM, _ROUNDS, _STEPS)
+        )
     edges = _edge_plane(template), _edge_plane(target)
     matches = _compare(*edges, best, _EDGE_REACH, _EDGE_BLOCK_MM, _LEAST_EDGES, _EVERY)
     field = fit_field(matches, affine, low, high, _SMOOTH, _KNEE_MM, _ROUNDS, _STEPS, _EDGE_KNOT_MM)
@@ -155,7 +168,8 @@ def _align_coordinates(template: EmbeddingMap, target: EmbeddingMap) -> np.ndarr
     """
     plane = [0, 2]
     (template_fit, _), (target_fit, _) = (
-        robust_affine(*(values[:, plane] for values in cell_points(film))) for film in (template, target)
+        robust_affine(*(values[:, plane] for values in cell_points(film)))
+        for film in (template, target)
     )
     inverse = np.linalg.pinv(target_fit[:2])
     matrix = np.eye(4)
@@ -180,11 +194,15 @@ class _Plane:
     def lattice(self, every: int = 1) -> Lattice:
         """Return a grid of each `every`-th place."""
         rows, columns = (-(-n // every) for n in self.body.shape)
-        return Lattice(tuple(self.first_ras.tolist()), (self.step_mm * every,) * 3, (columns, 1, rows))
+        return Lattice(
+            tuple(self.first_ras.tolist()), (self.step_mm * every,) * 3, (columns, 1, rows)
+        )
 
     def read(self, places_ras: np.ndarray, shape: torch.Size) -> torch.Tensor:
         """Return the vectors at places (n, 3) RAS mm, and 1.0 if they are shown: (c + 1, *shape); 0 elsewhere."""
-        positions = torch.from_numpy((places_ras - self.first_ras)[:, [0, 2]] / self.step_mm).float()
+        positions = torch.from_numpy(
+            (places_ras - self.first_ras)[:, [0, 2]] / self.step_mm
+        ).float()
         positions = (positions + 0.5) * (2 / torch.tensor(self.body.shape[::-1])) - 1
         grid = torch.cat([self.vectors, self.body[None]])[None]
         samples = F.grid_sample(grid, positions.view(1, *shape, 2), align_corners=False)[0]
@@ -203,18 +221,32 @@ def _descriptor_plane(film: EmbeddingMap) -> _Plane:
 def _edge_plane(film: EmbeddingMap) -> _Plane:
     """Return the directions of the gradient of a film's grey levels; the vectors of flat places are short."""
     image = film.image[:, 0].float() / 255
-    down, across = F.pad(image[2:] - image[:-2], (0, 0, 1, 1)), F.pad(image[:, 2:] - image[:, :-2], (1, 1))
+    down, across = (
+        F.pad(image[2:] - image[:-2], (0, 0, 1, 1)),
+        F.pad(image[:, 2:] - image[:, :-2], (1, 1)),
+    )
     gradient = torch.stack([down, across])
     vectors = gradient / (gradient.norm(dim=0) + _FLAT)
     body = film.body[:, 0].float()
     share = vectors.shape[-1] / body.shape[-1]  # places in a cell, along R and S
     body_share = F.interpolate(body[None, None], scale_factor=share)[0, 0]
     cells = np.array([[(1 / share - 1) / 2, film.body.shape[1] // 2, (1 / share - 1) / 2]])
-    return _Plane(vectors, body_share, transform_points(film.cell_to_ras, cells)[0], float(film.cell_mm[0]) / share)
+    return _Plane(
+        vectors,
+        body_share,
+        transform_points(film.cell_to_ras, cells)[0],
+        float(film.cell_mm[0]) / share,
+    )
 
 
 def _compare(
-    template: _Plane, target: _Plane, start: FilmTransform, reach: int, block_mm: float, least: float, every: int = 1
+    template: _Plane,
+    target: _Plane,
+    start: FilmTransform,
+    reach: int,
+    block_mm: float,
+    least: float,
+    every: int = 1,
 ) -> GridMatches:
     """Find each `every`-th place of the template in the target.
 
@@ -231,7 +263,9 @@ def _compare(
     # the target's vectors, moved onto the template
     whole = template.lattice()
     places = whole.points_ras()
-    moved_places = transform_points(start.affine, places) + start.field.on(whole).flatten(1).T.numpy()
+    moved_places = (
+        transform_points(start.affine, places) + start.field.on(whole).flatten(1).T.numpy()
+    )
     moved = F.pad(target.read(moved_places, template_shown.shape), (reach * every,) * 4)
 
     shifts = list(product(range(2 * reach + 1), repeat=2))  # along k and i
@@ -240,13 +274,19 @@ def _compare(
     target_shown = torch.stack([part[-1] for part in parts]) * template_shown
     alike = torch.stack([(template.vectors * part[:-1]).sum(0) for part in parts]) * target_shown
     down, across = (_block_weights(n, every, block_mm / template.step_mm) for n in (rows, columns))
-    alike, share, most = (down @ values @ across.T for values in (alike, target_shown, template_shown))
+    alike, share, most = (
+        down @ values @ across.T for values in (alike, target_shown, template_shown)
+    )
     score = (1 + _UNSEEN) * alike / (share + _UNSEEN * most).clamp_min(1e-6)
     score = score.masked_fill(target_shown[:, ::every, ::every] == 0, -torch.inf).flatten(1).T
-    overlaps = (share[len(shifts) // 2] > _SHOWN * most).flatten()  # where `start` leads, without a shift
+    overlaps = (
+        share[len(shifts) // 2] > _SHOWN * most
+    ).flatten()  # where `start` leads, without a shift
     usable = torch.nonzero(torch.isfinite(score).any(1) & overlaps).flatten()
     if not len(usable):
-        raise AnatomicalEmbeddingError("the films have no places in common; choose films of one part of the body.")
+        raise AnatomicalEmbeddingError(
+            "the films have no places in common; choose films of one part of the body."
+        )
     score, shift_mm = score[usable], (torch.tensor(shifts) - reach) * step_mm
     best = (score - _PRIOR_WEIGHT * (shift_mm / _PRIOR_MM).square().sum(1)).argmax(1)
     shift_mm = shift_mm[best] + peak_offsets(score, best, (2 * reach + 1,) * 2) * step_mm

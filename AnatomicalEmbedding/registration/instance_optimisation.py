@@ -92,8 +92,17 @@ _STILL_MM = 0.05  # a level ends when a step changes the displacement by less th
 _KNEE = 1.0  # feature difference that halves a point's weight; such points often show tissue of one scan only
 _CG_ROUNDS = 10
 _BLOCK = 2  # a block has this many points along each axis
-_PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))  # stored entries of a symmetric 3 x 3 matrix
-WHERE = torch.tensor([[0, 1, 2], [1, 3, 4], [2, 4, 5]])  # index in _PAIRS of each entry of the matrix
+_PAIRS = (
+    (0, 0),
+    (0, 1),
+    (0, 2),
+    (1, 1),
+    (1, 2),
+    (2, 2),
+)  # stored entries of a symmetric 3 x 3 matrix
+WHERE = torch.tensor(
+    [[0, 1, 2], [1, 3, 4], [2, 4, 5]]
+)  # index in _PAIRS of each entry of the matrix
 
 
 def refine(
@@ -128,7 +137,9 @@ def refine(
             if moved < _STILL_MM:
                 break
         smooth = _SMOOTH
-        while smooth < _MOST_SMOOTH and comparison.least_volume(field, affine) < _LEAST_VOLUME:  # near folding
+        while (
+            smooth < _MOST_SMOOTH and comparison.least_volume(field, affine) < _LEAST_VOLUME
+        ):  # near folding
             smooth *= 2
             for _ in range(_UNFOLDING_ROUNDS):
                 step((level + 1) / len(levels))
@@ -146,7 +157,9 @@ class Comparison:
         slopes: (3, c, k, j, i) derivatives of the fixed scan's features, per mm along R, A, S of the moving scan.
     """
 
-    def __init__(self, fixed: Features, moving: Features, affine: np.ndarray, every: int = 1) -> None:
+    def __init__(
+        self, fixed: Features, moving: Features, affine: np.ndarray, every: int = 1
+    ) -> None:
         """every: compare only every n-th point of the fixed scan, along each axis."""
         device = fixed.values.device
         self.fixed, self.moving_lattice = fixed.every(every), moving.lattice
@@ -161,7 +174,9 @@ class Comparison:
         determinants = field.determinants(self.fixed.lattice, self.fixed.weight.cpu() > 0, affine)
         return float(determinants.min()) / float(np.linalg.det(affine[:3, :3]))
 
-    def improved(self, field: SplineField, start: SplineField, smoothness: float) -> tuple[SplineField, float]:
+    def improved(
+        self, field: SplineField, start: SplineField, smoothness: float
+    ) -> tuple[SplineField, float]:
         """Do one Gauss-Newton step. Returns the new field, and the mean length of the change, mm.
 
         start: the field before the first step. smoothness: weight of the penalty for a rough displacement.
@@ -177,10 +192,16 @@ class Comparison:
             return field, 0.0
         scale = float(matrix[[0, 3, 5]].sum(0)[informed].mean()) / 3
         smooth, damping = smoothness * scale, _DAMPING * scale
-        diagonal = blocks.squared().gather(matrix[[0, 3, 5]]) + ROUGHNESS_DIAGONAL * smooth + damping
+        diagonal = (
+            blocks.squared().gather(matrix[[0, 3, 5]]) + ROUGHNESS_DIAGONAL * smooth + damping
+        )
 
         def product(x: torch.Tensor) -> torch.Tensor:
-            return blocks.gather(_times(matrix, blocks.spread(x))) + smooth * roughness(x) + damping * x
+            return (
+                blocks.gather(_times(matrix, blocks.spread(x)))
+                + smooth * roughness(x)
+                + damping * x
+            )
 
         descent = -blocks.gather(force) - smooth * roughness(knots - start.coefficients.to(device))
         change = conjugate_gradients(product, descent, diagonal, _CG_ROUNDS)
@@ -198,7 +219,9 @@ class Comparison:
         index = (self.start + displacement - origin) / spacing
         inside = ((index > -0.5) & (index < size - 0.5)).all(0)
         places = ((2 * index + 1) / size - 1).permute(1, 2, 3, 0)
-        samples = F.grid_sample(self.moving, places[None], align_corners=False, padding_mode="border")[0]
+        samples = F.grid_sample(
+            self.moving, places[None], align_corners=False, padding_mode="border"
+        )[0]
         difference = samples[:channels] - self.fixed.values
         # the mean slope of both scans converges from farther away than the slope of one scan (Malis 2004)
         slope = (samples[channels:].view(3, channels, *difference.shape[1:]) + self.slopes) / 2
@@ -216,4 +239,9 @@ def _summed(values: torch.Tensor) -> torch.Tensor:
 
 def _times(matrix: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
     """Multiply symmetric 3 x 3 matrices by vectors (3, ...). matrix: (6, ...), entries in the order of _PAIRS."""
-    return torch.stack([sum(matrix[WHERE[row, column]] * vectors[column] for column in range(3)) for row in range(3)])
+    return torch.stack(
+        [
+            sum(matrix[WHERE[row, column]] * vectors[column] for column in range(3))
+            for row in range(3)
+        ]
+    )

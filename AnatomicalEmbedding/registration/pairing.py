@@ -23,7 +23,13 @@ from .instance_optimisation import WHERE, Comparison, Features, image_features, 
 from .register import fit_field
 from .spline import Lattice, SplineField
 
-STEPS_MM = (48.0, 36.0, 24.0, 16.0, 12.0)  # of the grid of matches; few matches suffice, as the images follow
+STEPS_MM = (
+    48.0,
+    36.0,
+    24.0,
+    16.0,
+    12.0,
+)  # of the grid of matches; few matches suffice, as the images follow
 _LEVELS, _ROUNDS = ((3.0, 12.0),), 2  # a coarser level, or more rounds, made the answers worse
 _FINE_MM, _EVERY = 2.0, 2  # spacing of the images of the last step; every second voxel is compared
 _DAMPING = 0.5  # relative to the mean of the blocks' matrices; where images show less, the answer moves less
@@ -68,7 +74,9 @@ class Places:
 
 def read_at(values: torch.Tensor, lattice: Lattice, places: torch.Tensor) -> torch.Tensor:
     """Interpolate values (c, k, j, i), at the points of a lattice, at places (3, ...) RAS mm. Returns (c, ...)."""
-    origin, spacing = (torch.tensor(numbers).view(3, 1) for numbers in (lattice.origin_ras, lattice.spacing_mm))
+    origin, spacing = (
+        torch.tensor(numbers).view(3, 1) for numbers in (lattice.origin_ras, lattice.spacing_mm)
+    )
     index = ((places.flatten(1) - origin) / spacing).T
     return read_linear(values[None], index[None].float())[0].T.reshape(-1, *places.shape[1:])
 
@@ -82,8 +90,12 @@ def join_directions(
 ) -> list[Places]:
     """Refine the coarse transforms of both directions. Returns the answers of each direction, at points 4 mm apart."""
 
-    def refined(start: Coarse, scans: tuple[Volume, Volume], pair: tuple[EmbeddingMap, EmbeddingMap]) -> SplineField:
-        return refine(start.field, start.affine, scans, pair, torch.device("cpu"), advance, _LEVELS, _ROUNDS)
+    def refined(
+        start: Coarse, scans: tuple[Volume, Volume], pair: tuple[EmbeddingMap, EmbeddingMap]
+    ) -> SplineField:
+        return refine(
+            start.field, start.affine, scans, pair, torch.device("cpu"), advance, _LEVELS, _ROUNDS
+        )
 
     def advance(share: float) -> None:
         step(0.3 + 0.3 * share, "comparing the images")
@@ -111,11 +123,15 @@ def join_directions(
         trust = 1 / (1 + ((moves[a] + reverse).norm(dim=0) / _DISAGREE_MM).square())
         places = joined[a] + (moves[a] - reverse) / 2 * trust
         moved = places - comparisons[a].start - coarse[a].field.on(lattices[a])
-        directions.append(Places(lattices[a], places, torch.stack([offs[a].norm(dim=0), moved.norm(dim=0)])))
+        directions.append(
+            Places(lattices[a], places, torch.stack([offs[a].norm(dim=0), moved.norm(dim=0)]))
+        )
     return directions
 
 
-def _past(places: torch.Tensor, lattice: Lattice, reverse: torch.Tensor, back_lattice: Lattice) -> torch.Tensor:
+def _past(
+    places: torch.Tensor, lattice: Lattice, reverse: torch.Tensor, back_lattice: Lattice
+) -> torch.Tensor:
     """Compute (3, k, j, i) mm, by which the other direction leads answers past their points.
 
     places: answers at the points of `lattice`. reverse: answers of the other direction at the points of `back_lattice`.
@@ -135,5 +151,7 @@ def _last_move(comparison: Comparison, places: torch.Tensor) -> torch.Tensor:
     body = comparison.fixed.weight > 0
     scale = float(matrix.diagonal(dim1=3, dim2=4).mean(-1)[body].mean())
     matrix = matrix + torch.eye(3) * (_DAMPING * scale + 1e-9)
-    move = -torch.linalg.solve(matrix, terms[:3].permute(1, 2, 3, 0)[..., None])[..., 0].permute(3, 0, 1, 2)
+    move = -torch.linalg.solve(matrix, terms[:3].permute(1, 2, 3, 0)[..., None])[..., 0].permute(
+        3, 0, 1, 2
+    )
     return move * _FARTHEST_MM / move.norm(dim=0).clamp_min(_FARTHEST_MM) * body

@@ -46,7 +46,9 @@ def fit_field(
     offset_mm = matches.moving_ras - transform_points(affine, matches.fixed_ras)
     displacement[:, k, j, i] = torch.from_numpy(offset_mm.T).float()
     trust[:, k, j, i] = torch.from_numpy(matches.weight / matches.weight.mean()).float()
-    trust[2, k, j, i] *= torch.from_numpy(np.broadcast_to(matches.height_known, len(offset_mm)).astype(np.float32))
+    trust[2, k, j, i] *= torch.from_numpy(
+        np.broadcast_to(matches.height_known, len(offset_mm)).astype(np.float32)
+    )
     field = SplineField.over(low, high, knot_mm)
     basis = field.basis(matches.lattice)
     weight, knots = trust, field.coefficients
@@ -82,7 +84,9 @@ def register(
         AnatomicalEmbeddingError: the kind is unknown, or the scans have too few places in common.
     """
     if kind not in KINDS:
-        raise AnatomicalEmbeddingError(f"there is no kind of registration {kind!r}; choose one of {', '.join(KINDS)}.")
+        raise AnatomicalEmbeddingError(
+            f"there is no kind of registration {kind!r}; choose one of {', '.join(KINDS)}."
+        )
     fixed, moving = volumes
     step(0.0, "matching")
     matches = match_grid(*maps, uncertain_levels=True)
@@ -95,17 +99,28 @@ def register(
         if device.type == "mps":  # grid_sample on mps does not support 3-D
             device = torch.device("cpu")
         field = refine(
-            field, affine, volumes, maps, device, lambda share: step(0.5 + share / 2, "comparing the images")
+            field,
+            affine,
+            volumes,
+            maps,
+            device,
+            lambda share: step(0.5 + share / 2, "comparing the images"),
         )
     step(1.0, "done")
-    registration = Registration(kind, affine, field, fixed.name, moving.name, len(matches.fixed_ras), matches.tried)
+    registration = Registration(
+        kind, affine, field, fixed.name, moving.name, len(matches.fixed_ras), matches.tried
+    )
     offset_mm = registration.transform_points(matches.fixed_ras) - matches.moving_ras
     offset_mm[:, 2] *= matches.height_known
     distance_mm = float(np.median(np.linalg.norm(offset_mm, axis=1)))
-    return replace(registration, distance_mm=distance_mm, spine_mm=spine_distance_mm(registration, *maps))
+    return replace(
+        registration, distance_mm=distance_mm, spine_mm=spine_distance_mm(registration, *maps)
+    )
 
 
-def spine_distance_mm(registration: Registration, fixed: EmbeddingMap, moving: EmbeddingMap) -> float:
+def spine_distance_mm(
+    registration: Registration, fixed: EmbeddingMap, moving: EmbeddingMap
+) -> float:
     """Return how far the spines lie apart in the axial plane, mm, in nine tenths of the common height; NaN without it.
 
     The courses of the spines are found in each scan alone, so they judge a fit to matches from outside.
@@ -116,5 +131,7 @@ def spine_distance_mm(registration: Registration, fixed: EmbeddingMap, moving: E
     moved = moved[(moved[:, 2] >= course[0, 2]) & (moved[:, 2] <= course[-1, 2])]
     if not len(moved):
         return math.nan
-    beside = np.stack([moved[:, axis] - np.interp(moved[:, 2], course[:, 2], course[:, axis]) for axis in (0, 1)])
+    beside = np.stack(
+        [moved[:, axis] - np.interp(moved[:, 2], course[:, 2], course[:, axis]) for axis in (0, 1)]
+    )
     return float(np.quantile(np.linalg.norm(beside, axis=0), 0.9))

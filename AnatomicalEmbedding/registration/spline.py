@@ -46,7 +46,9 @@ class Lattice:
 
     def axis(self, number: int) -> torch.Tensor:
         """Return the coordinates of the points along axis `number` (0 R, 1 A, 2 S), (n,) float64 RAS mm."""
-        return self.origin_ras[number] + self.spacing_mm[number] * torch.arange(self.size[number], dtype=torch.float64)
+        return self.origin_ras[number] + self.spacing_mm[number] * torch.arange(
+            self.size[number], dtype=torch.float64
+        )
 
     def points_ras(self) -> np.ndarray:
         """Return all points, (n, 3) RAS mm, i fastest."""
@@ -59,10 +61,16 @@ class Lattice:
         for axis in range(3):
             ends = np.zeros((self.size[axis], 3))
             ends[:, axis] = self.axis(axis)
-            cell = torch.from_numpy(transform_points(embedding.ras_to_cell, ends)[:, axis].round()).long()
+            cell = torch.from_numpy(
+                transform_points(embedding.ras_to_cell, ends)[:, axis].round()
+            ).long()
             inside = (cell >= 0) & (cell < inside_body.shape[2 - axis])
-            inside_body = inside_body.index_select(2 - axis, cell.clamp(0, inside_body.shape[2 - axis] - 1))
-            inside_body = inside_body & inside.reshape([-1 if dim == 2 - axis else 1 for dim in range(3)])
+            inside_body = inside_body.index_select(
+                2 - axis, cell.clamp(0, inside_body.shape[2 - axis] - 1)
+            )
+            inside_body = inside_body & inside.reshape(
+                [-1 if dim == 2 - axis else 1 for dim in range(3)]
+            )
         return inside_body
 
     def through(self, affine: np.ndarray) -> torch.Tensor:
@@ -70,14 +78,18 @@ class Lattice:
         x, y, z = (self.axis(a) for a in range(3))
         return torch.stack(
             [
-                (z * row[2] + row[3])[:, None, None] + (y * row[1])[None, :, None] + (x * row[0])[None, None, :]
+                (z * row[2] + row[3])[:, None, None]
+                + (y * row[1])[None, :, None]
+                + (x * row[0])[None, None, :]
                 for row in np.asarray(affine, dtype=float)[:3]
             ]
         ).float()
 
     def pooled(self, factor: int = 2) -> Lattice:
         """Divide the points into cubes of `factor` points a side. Returns the lattice of the centres of all cubes."""
-        x, y, z = (o + s * (factor - 1) / 2 for o, s in zip(self.origin_ras, self.spacing_mm, strict=True))
+        x, y, z = (
+            o + s * (factor - 1) / 2 for o, s in zip(self.origin_ras, self.spacing_mm, strict=True)
+        )
         dx, dy, dz = (s * factor for s in self.spacing_mm)
         i, j, k = (-(-n // factor) for n in self.size)
         return Lattice((x, y, z), (dx, dy, dz), (i, j, k))
@@ -97,11 +109,15 @@ class Basis:
 
     def spread(self, knots: torch.Tensor) -> torch.Tensor:
         """Compute the values (c, k, j, i) at the lattice's points from values (c, K, J, I) at the knots."""
-        return torch.tensordot(self.a @ (knots @ self.r.T), self.s, dims=([1], [1])).permute(0, 3, 1, 2)
+        return torch.tensordot(self.a @ (knots @ self.r.T), self.s, dims=([1], [1])).permute(
+            0, 3, 1, 2
+        )
 
     def gather(self, values: torch.Tensor) -> torch.Tensor:
         """Return at each knot, (c, K, J, I), the weighted sum of all values (c, k, j, i): transpose of `spread`."""
-        return torch.tensordot(self.a.T @ (values @ self.r), self.s, dims=([1], [0])).permute(0, 3, 1, 2)
+        return torch.tensordot(self.a.T @ (values @ self.r), self.s, dims=([1], [0])).permute(
+            0, 3, 1, 2
+        )
 
     def to(self, device: torch.device) -> Basis:
         return Basis(self.r.to(device), self.a.to(device), self.s.to(device))
@@ -136,7 +152,9 @@ class SplineField:
 
     def basis(self, lattice: Lattice, derivative: int | None = None) -> Basis:
         """Compute the knots' weights at a lattice's points, or their derivatives along axis `derivative`, per mm."""
-        return Basis(*(self._weights(lattice.axis(a), a, a == derivative).float() for a in range(3)))
+        return Basis(
+            *(self._weights(lattice.axis(a), a, a == derivative).float() for a in range(3))
+        )
 
     def on(self, lattice: Lattice) -> torch.Tensor:
         """Compute this field's displacements at the points of a lattice, (3, k, j, i) mm."""
@@ -144,9 +162,13 @@ class SplineField:
 
     def slopes(self, lattice: Lattice) -> torch.Tensor:
         """Compute (3, 3, k, j, i): entry [a, b] is the change of the displacement's component a per mm along axis b."""
-        return torch.stack([self.basis(lattice, axis).spread(self.coefficients) for axis in range(3)], dim=1)
+        return torch.stack(
+            [self.basis(lattice, axis).spread(self.coefficients) for axis in range(3)], dim=1
+        )
 
-    def determinants(self, lattice: Lattice, where: torch.Tensor, affine: np.ndarray) -> torch.Tensor:
+    def determinants(
+        self, lattice: Lattice, where: torch.Tensor, affine: np.ndarray
+    ) -> torch.Tensor:
         """Compute the Jacobian determinants (n,) of an affine transform (4, 4) plus this field.
 
         where: (k, j, i) bool, the points of the lattice at which to compute them.
@@ -163,7 +185,9 @@ class SplineField:
         coefficients = self.coefficients.double()
         for k, j, i in product(range(4), repeat=3):
             weight = weights[0][:, i] * weights[1][:, j] * weights[2][:, k]
-            displacement += weight[:, None] * coefficients[:, first[2] + k, first[1] + j, first[0] + i].T
+            displacement += (
+                weight[:, None] * coefficients[:, first[2] + k, first[1] + j, first[0] + i].T
+            )
         return displacement.numpy()
 
     def refined(self, knot_mm: float) -> SplineField:
@@ -173,10 +197,14 @@ class SplineField:
         moved = self.coefficients.double()
         for axis in range(3):
             count = fine.intervals[axis] * _SAMPLES_A_KNOT + 1
-            places = self.low[axis] + knot_mm * fine.intervals[axis] * torch.linspace(0, 1, count, dtype=torch.float64)
+            places = self.low[axis] + knot_mm * fine.intervals[axis] * torch.linspace(
+                0, 1, count, dtype=torch.float64
+            )
             coarse, fine_weights = self._weights(places, axis), fine._weights(places, axis)
             change = torch.linalg.lstsq(fine_weights, coarse).solution
-            moved = torch.movedim(torch.tensordot(moved, change, dims=([3 - axis], [1])), 3, 3 - axis)
+            moved = torch.movedim(
+                torch.tensordot(moved, change, dims=([3 - axis], [1])), 3, 3 - axis
+            )
         return replace(fine, coefficients=moved.float())
 
     def _weights(self, places: torch.Tensor, axis: int, derivative: bool = False) -> torch.Tensor:
@@ -188,14 +216,21 @@ class SplineField:
         table = torch.zeros(len(places), self.coefficients.shape[3 - axis], dtype=torch.float64)
         return table.scatter_(1, first[:, None] + torch.arange(4), weights)
 
-    def _four(self, places: torch.Tensor, axis: int, derivative: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    def _four(
+        self, places: torch.Tensor, axis: int, derivative: bool = False
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return for n places: the number of the first of the four nearest knots, (n,); the four weights, (n, 4)."""
         intervals = self.intervals[axis]
         position = ((places - self.low[axis]) / self.knot_mm).clamp(0, intervals)
         first = position.floor().clamp(max=intervals - 1)
         t = position - first
         if derivative:
-            parts = [-(1 - t).square(), 3 * t.square() - 4 * t, -3 * t.square() + 2 * t + 1, t.square()]
+            parts = [
+                -(1 - t).square(),
+                3 * t.square() - 4 * t,
+                -3 * t.square() + 2 * t + 1,
+                t.square(),
+            ]
             weights = torch.stack(parts, dim=1) / (2 * self.knot_mm)
         else:
             cubes = [(1 - t) ** 3, 3 * t**3 - 6 * t**2 + 4, -3 * t**3 + 3 * t**2 + 3 * t + 1, t**3]
@@ -217,7 +252,10 @@ ROUGHNESS_DIAGONAL = 6.0  # diagonal of the matrix of `roughness`, away from the
 
 
 def conjugate_gradients(
-    product: Callable[[torch.Tensor], torch.Tensor], target: torch.Tensor, diagonal: torch.Tensor, rounds: int
+    product: Callable[[torch.Tensor], torch.Tensor],
+    target: torch.Tensor,
+    diagonal: torch.Tensor,
+    rounds: int,
 ) -> torch.Tensor:
     """Solve product(x) = wanted for x, in at most `rounds` steps, starting at zero.
 

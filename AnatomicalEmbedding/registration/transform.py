@@ -46,7 +46,11 @@ class Folding:
     @property
     def doubt(self) -> str:
         """The reason why the user should check the result, or "" if there is no reason."""
-        if self.share > _FOLDED_LIMIT or self.low < _CHANGED_LIMIT or self.high > 1 / _CHANGED_LIMIT:
+        if (
+            self.share > _FOLDED_LIMIT
+            or self.low < _CHANGED_LIMIT
+            or self.high > 1 / _CHANGED_LIMIT
+        ):
             return (
                 "Tissue is stretched or compressed more than in real bodies. This happens if two scans have little of "
                 "the body in common. Check the result before you use it, or choose a more rigid kind of registration."
@@ -88,14 +92,18 @@ class Registration:
             is_itk = path.suffix.lower() in TRANSFORM_SUFFIXES
             transform = sitk.ReadTransform(str(path)) if is_itk else read_registration(path)
         except RuntimeError as error:
-            raise VolumeError(f"{path}: is missing or not an ITK transform; check the path and the file.") from error
+            raise VolumeError(
+                f"{path}: is missing or not an ITK transform; check the path and the file."
+            ) from error
         return cls("given", np.eye(4), None, "", "", 0, 0, given=transform)
 
     @property
     def quality(self) -> str:
         """How well the transform agrees with the matches and with the spines of the two scans, in words."""
         spines = (
-            "" if math.isnan(self.spine_mm) else f"; the spines lie up to {self.spine_mm:.1f} mm apart across the body"
+            ""
+            if math.isnan(self.spine_mm)
+            else f"; the spines lie up to {self.spine_mm:.1f} mm apart across the body"
         )
         return f"median distance to the matches {self.distance_mm:.1f} mm{spines}"
 
@@ -126,7 +134,12 @@ class Registration:
             lattice = Lattice.within(low, high, _JACOBIAN_MM)
             determinant = self.field.determinants(lattice, lattice.in_body(fixed), self.affine)
         low, high = np.quantile(determinant.numpy(), (0.01, 0.99))
-        return Folding(float((determinant <= 0).float().mean()), float(determinant.min()), float(low), float(high))
+        return Folding(
+            float((determinant <= 0).float().mean()),
+            float(determinant.min()),
+            float(low),
+            float(high),
+        )
 
     def to_sitk(self) -> sitk.Transform:
         """Make a SimpleITK transform (LPS, fixed -> moving, for resampling): a B-spline, then the affine transform.
@@ -141,7 +154,9 @@ class Registration:
         affine.SetTranslation(lps[:3, 3].tolist())
         if self.field is None:
             return affine
-        return sitk.CompositeTransform([affine, self._spline()])  # the last transform of the list is applied first
+        return sitk.CompositeTransform(
+            [affine, self._spline()]
+        )  # the last transform of the list is applied first
 
     def write(self, path: str | Path, as_initial: bool = False) -> None:
         """Write an ITK transform file, such as .h5 or .tfm.
@@ -162,9 +177,13 @@ class Registration:
             )
         try:
             with atomic_path(path) as temporary:
-                sitk.WriteTransform(self._one_spline() if as_initial else self.to_sitk(), str(temporary))
+                sitk.WriteTransform(
+                    self._one_spline() if as_initial else self.to_sitk(), str(temporary)
+                )
         except (RuntimeError, OSError) as error:
-            raise VolumeError(f"{path}: cannot be written; check the name, and that the folder is writable.") from error
+            raise VolumeError(
+                f"{path}: cannot be written; check the name, and that the folder is writable."
+            ) from error
 
     def write_field(self, path: str | Path, fixed: Volume) -> None:
         """Write the displacement (LPS mm, fixed -> moving) of every voxel of the fixed scan, as .nii.gz, .nrrd or .mha.
@@ -182,7 +201,9 @@ class Registration:
 
     def warp(self, moving: Volume, fixed: Volume) -> Volume:
         """Resample the moving scan to the voxels of the fixed scan; -1000 HU outside the moving scan."""
-        image = sitk.Cast(moving.to_sitk(), sitk.sitkFloat32)  # ITK would truncate interpolated integers
+        image = sitk.Cast(
+            moving.to_sitk(), sitk.sitkFloat32
+        )  # ITK would truncate interpolated integers
         voxels = sitk.GetArrayFromImage(self._resampled(image, fixed, sitk.sitkLinear, OUTSIDE_HU))
         kind = moving.voxels.dtype
         if np.issubdtype(kind, np.integer):
@@ -214,7 +235,9 @@ class Registration:
         places = self.field.low + self.field.knot_mm * index
         # a B-spline repeats a linear function exactly if each knot has the function's value at its place
         linear = places @ (self.affine[:3, :3] - np.eye(3)).T + self.affine[:3, 3]
-        return self._itk_spline(np.tensordot(LPS_FROM_RAS[:3, :3], np.moveaxis(linear, -1, 0) + knots, axes=1))
+        return self._itk_spline(
+            np.tensordot(LPS_FROM_RAS[:3, :3], np.moveaxis(linear, -1, 0) + knots, axes=1)
+        )
 
     def _knots(self) -> np.ndarray:
         """Return the field's knots (3, K, J, I), with three knots 0 around: ITK's field jumps to 0 at its border."""

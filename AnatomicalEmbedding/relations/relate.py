@@ -31,7 +31,9 @@ RelatedScan = MappedScan | ProjectedScan
 Side = RelatedScan | EmbeddingMap  # the template or the target of a relation
 
 
-def map_scan(volume: Volume, embed: Callable[[Volume], EmbeddingMap], for_films: bool) -> RelatedScan:
+def map_scan(
+    volume: Volume, embed: Callable[[Volume], EmbeddingMap], for_films: bool
+) -> RelatedScan:
     """Make the map of a scan by which the scan can be related to others.
 
     Args:
@@ -86,7 +88,9 @@ def relate(
         return by_maps
     if not (isinstance(template, MappedScan) and isinstance(target, MappedScan)):
         if same_patient:
-            raise AnatomicalEmbeddingError("scans of one patient are registered by their voxels; give scans, not maps.")
+            raise AnatomicalEmbeddingError(
+                "scans of one patient are registered by their voxels; give scans, not maps."
+            )
         return by_maps
     patient_ids = {template.volume.patient_id, target.volume.patient_id}
     if same_patient is None and (len(patient_ids) > 1 or "" in patient_ids):
@@ -104,7 +108,9 @@ def _relate_films(template: Side, target: Side, films: FilmPair) -> Relation:
     if isinstance(template, ProjectedScan):
         if isinstance(target, ProjectedScan):
             name = target.volume.path or target.volume.name
-            raise VolumeError(f"{name}: is a CT, but other targets are films; match CTs in a command of their own.")
+            raise VolumeError(
+                f"{name}: is a CT, but other targets are films; match CTs in a command of their own."
+            )
         return CTInFilm(template.projection, films.of_one_patient())
     if isinstance(target, ProjectedScan):
         return FilmInCT(target.projection, films.of_one_patient())

@@ -64,7 +64,9 @@ class MapRelation:
         """Return matches with the status that the refusal allows."""
         if not self.refusal or matches.status is None:
             return matches
-        return replace(matches, status=at_most_uncertain(matches.status, np.ones(len(matches), dtype=bool)))
+        return replace(
+            matches, status=at_most_uncertain(matches.status, np.ones(len(matches), dtype=bool))
+        )
 
 
 def matches_in_all(relations: Sequence[Relation], points_ras: np.ndarray) -> list[Matches]:
@@ -81,8 +83,13 @@ def matches_in_all(relations: Sequence[Relation], points_ras: np.ndarray) -> lis
     matches: list[Matches] = []
     if by_map:
         first = by_map[0]
-        matches = match_all(first.template, points_ras, [relation.target for relation in by_map], first.effort)
-    judged = iter([relation.judge(answer) for relation, answer in zip(by_map, matches, strict=True)])
+        matches = match_all(
+            first.template, points_ras, [relation.target for relation in by_map], first.effort
+        )
+    judged = iter(
+        [relation.judge(answer) for relation, answer in zip(by_map, matches, strict=True)]
+    )
     return [
-        next(judged) if isinstance(relation, MapRelation) else relation.points(points_ras) for relation in relations
+        next(judged) if isinstance(relation, MapRelation) else relation.points(points_ras)
+        for relation in relations
     ]

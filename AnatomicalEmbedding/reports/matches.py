@@ -72,10 +72,22 @@ def _row(
     point = points.points_ras[number]
     window = pictures.choose_window(template, point)
     answers = [
-        _answer(name, volume, matches[[number]], pictures.choose_window(volume, point) if volume.is_film else window)
+        _answer(
+            name,
+            volume,
+            matches[[number]],
+            pictures.choose_window(volume, point) if volume.is_film else window,
+        )
         for name, volume, matches in targets
     ]
-    worst = next((status for status in _REVIEW_FIRST if any(answer["status"] == status for answer in answers)), "")
+    worst = next(
+        (
+            status
+            for status in _REVIEW_FIRST
+            if any(answer["status"] == status for answer in answers)
+        ),
+        "",
+    )
     description = points.descriptions[number] if points.descriptions else ""
     return {
         "number": number + 1,
@@ -114,7 +126,10 @@ def _number(values: np.ndarray | None) -> float | None:
 def _crops(volume: Volume, point: np.ndarray, window: Window) -> list[dict[str, Any]]:
     planes = (CORONAL,) if volume.is_film else PLANES
     greys = [window.to_grey(pictures.slice_hu(volume, point, plane)) for plane in planes]
-    return [{"plane": plane, "source": pictures.data_uri(grey)} for plane, grey in zip(planes, greys, strict=True)]
+    return [
+        {"plane": plane, "source": pictures.data_uri(grey)}
+        for plane, grey in zip(planes, greys, strict=True)
+    ]
 
 
 def _facts(role: str, name: str, volume: Volume) -> dict[str, Any]:

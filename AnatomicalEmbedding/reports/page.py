@@ -30,7 +30,11 @@ def load_page(name: str) -> jinja2.Template:
     jinja2 = require("jinja2", "jinja2", "the report needs")
     loader = jinja2.FileSystemLoader(_ENGINE)
     environment = jinja2.Environment(
-        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=loader,
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     return environment.get_template(name)
 

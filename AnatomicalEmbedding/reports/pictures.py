@@ -110,7 +110,11 @@ def slice_points(
 
 
 def slice_hu(
-    volume: Volume, point_ras: np.ndarray, plane: Plane, crop_mm: float = CROP_MM, pixel_mm: float = PIXEL_MM
+    volume: Volume,
+    point_ras: np.ndarray,
+    plane: Plane,
+    crop_mm: float = CROP_MM,
+    pixel_mm: float = PIXEL_MM,
 ) -> np.ndarray:
     """Sample HU of a square slice through a point, by linear interpolation.
 
@@ -167,5 +171,7 @@ def _interpolate(voxels: np.ndarray, ijk: np.ndarray, inside: np.ndarray) -> np.
         high = int(np.clip(np.ceil(positions.max()), 0, size - 1))
         box.append(slice(low, high + 1))
         cells[..., axis] = places - low
-    source = torch.from_numpy(np.ascontiguousarray(voxels[tuple(box[::-1])], dtype=np.float32))[None, None]
+    source = torch.from_numpy(np.ascontiguousarray(voxels[tuple(box[::-1])], dtype=np.float32))[
+        None, None
+    ]
     return read_linear(source, torch.from_numpy(cells).view(1, -1, 3)).view(inside.shape).numpy()

@@ -33,7 +33,9 @@ _REGIONS = ((0.9, (86, 196, 214), 0.22), (0.5, (255, 216, 77), 0.38))
 _CROSS_PIXELS = np.arange(4, 11)
 
 
-def write_box_report(path: str | Path, volume: Volume, name: str, structures: Mapping[str, StructureBox]) -> Path:
+def write_box_report(
+    path: str | Path, volume: Volume, name: str, structures: Mapping[str, StructureBox]
+) -> Path:
     """Write the page of the structures that were found in one scan. Returns the path.
 
     Args:
@@ -43,12 +45,20 @@ def write_box_report(path: str | Path, volume: Volume, name: str, structures: Ma
         structures: name of the structure -> its box.
     """
     cards = [_box_card(volume, structure) for structure in structures.values()]
-    return fill_page(path, "reports/boxes.html.j2", name=name, cards=cards, path=volume.path, size=_size(volume))
+    return fill_page(
+        path, "reports/boxes.html.j2", name=name, cards=cards, path=volume.path, size=_size(volume)
+    )
 
 
 def _box_card(volume: Volume, structure: StructureBox) -> dict[str, Any]:
     located, box = structure.located, structure.box_ras
-    card = {"name": structure.name, "status": structure.status, "remarks": located.remarks, "size": "", "pictures": []}
+    card = {
+        "name": structure.name,
+        "status": structure.status,
+        "remarks": located.remarks,
+        "size": "",
+        "pictures": [],
+    }
     if box is None:
         return card
     likely = located.in_scan(located.box_ras)
@@ -58,7 +68,10 @@ def _box_card(volume: Volume, structure: StructureBox) -> dict[str, Any]:
     for plane in PLANES:
         hu = pictures.slice_hu(volume, middle, plane, side_mm, side_mm / _PIXELS)
         source = pictures.data_uri(SOFT_TISSUE.to_grey(hu))
-        rectangles = {"grown": _rectangle(box - middle, plane), "likely": _rectangle(likely - middle, plane)}
+        rectangles = {
+            "grown": _rectangle(box - middle, plane),
+            "likely": _rectangle(likely - middle, plane),
+        }
         slices.append({"plane": plane, "source": source} | rectangles)
     remarks = (*(f"cut at its {side} side" for side in located.cut), *located.remarks)
     size = " × ".join(f"{mm:.0f}" for mm in box[1] - box[0]) + " mm"
@@ -88,15 +101,22 @@ def outline_card(volume: Volume, name: str, outlines: Outlines) -> dict[str, Any
         {"name": structure.name, "colour": "rgb({}, {}, {})".format(*_rgb(n)), "outline": structure}
         for n, structure in enumerate(outlines.outlines)
     ]
-    doubts = [(structure.doubt, structure.name) for structure in outlines.outlines if structure.doubt is not None]
+    doubts = [
+        (structure.doubt, structure.name)
+        for structure in outlines.outlines
+        if structure.doubt is not None
+    ]
     sources = []
     voxels = np.argwhere(outlines.labels.voxels > 0)[:, ::-1]
     if len(voxels):
         ras = transform_points(volume.ijk_to_ras, voxels[:: max(1, len(voxels) // 20_000)])
         box = np.array((ras.min(axis=0), ras.max(axis=0)))
-        middle = _middle(outlines.labels.mask(max(doubts)[1]), volume) if doubts else box.mean(axis=0)
+        middle = (
+            _middle(outlines.labels.mask(max(doubts)[1]), volume) if doubts else box.mean(axis=0)
+        )
         sources = [
-            (plane.name, _draw_outlines(volume, outlines.labels, middle, plane, _side_mm(box))) for plane in PLANES
+            (plane.name, _draw_outlines(volume, outlines.labels, middle, plane, _side_mm(box)))
+            for plane in PLANES
         ]
     doubt = max(doubts, default=(-math.inf, ""))[0]
     return {"name": name, "path": volume.path, "rows": rows, "sources": sources, "doubt": doubt}
@@ -104,7 +124,9 @@ def outline_card(volume: Volume, name: str, outlines: Outlines) -> dict[str, Any
 
 def write_outline_report(path: Path, cards: Sequence[dict[str, Any]]) -> Path:
     """Write one page of all scans, the most doubtful scan first. cards: the `outline_card` of each scan."""
-    return fill_page(path, "reports/outlines.html.j2", cards=sorted(cards, key=lambda card: -card["doubt"]))
+    return fill_page(
+        path, "reports/outlines.html.j2", cards=sorted(cards, key=lambda card: -card["doubt"])
+    )
 
 
 def _rgb(number: int) -> list[int]:
@@ -118,7 +140,9 @@ def _middle(mask: np.ndarray, volume: Volume) -> np.ndarray:
     return transform_points(volume.ijk_to_ras, centre[None])[0]
 
 
-def _draw_outlines(volume: Volume, labels: LabelMap, middle: np.ndarray, plane: Plane, side_mm: float) -> str:
+def _draw_outlines(
+    volume: Volume, labels: LabelMap, middle: np.ndarray, plane: Plane, side_mm: float
+) -> str:
     hu = pictures.slice_hu(volume, middle, plane, side_mm, side_mm / _PIXELS)
     points = pictures.slice_points(middle, plane, side_mm, side_mm / _PIXELS)
     picture = np.repeat(SOFT_TISSUE.to_grey(hu)[..., None], 3, axis=2)
@@ -133,7 +157,11 @@ def _draw_outlines(volume: Volume, labels: LabelMap, middle: np.ndarray, plane: 
 
 
 def write_places_report(
-    path: str | Path, volume: Volume, name: str, places: Sequence[tuple[str, Place]], missed: Sequence[str] = ()
+    path: str | Path,
+    volume: Volume,
+    name: str,
+    places: Sequence[tuple[str, Place]],
+    missed: Sequence[str] = (),
 ) -> Path:
     """Write a page that shows where places lie in one scan. Returns the path of the page.
 
@@ -146,7 +174,9 @@ def write_places_report(
     """
     cards = [_place_card(volume, words, place) for words, place in places]
     sentences = list(map(not_understood, missed))
-    return fill_page(path, "reports/places.html.j2", name=name, cards=cards, size=_size(volume), missed=sentences)
+    return fill_page(
+        path, "reports/places.html.j2", name=name, cards=cards, size=_size(volume), missed=sentences
+    )
 
 
 def _place_card(volume: Volume, words: str, place: Place) -> dict[str, Any]:
@@ -154,10 +184,17 @@ def _place_card(volume: Volume, words: str, place: Place) -> dict[str, Any]:
     if place.point_ras is None:
         side = f" (beyond its {place.side} border)" if place.side else ""
         return card | {"where": f"not in this scan{side}"}
-    where = ", ".join(f"{x:.0f}" for x in place.point_ras) + f" mm, probability {place.probability:.0%}"
-    border_text = f"a part of the place is beyond the {place.side} border of the scan" if place.side else ""
+    where = (
+        ", ".join(f"{x:.0f}" for x in place.point_ras) + f" mm, probability {place.probability:.0%}"
+    )
+    border_text = (
+        f"a part of the place is beyond the {place.side} border of the scan" if place.side else ""
+    )
     where = "; ".join(part for part in (where, place.doubt, border_text, place.remark) if part)
-    slices = [{"plane": plane, "source": _draw_place(volume, place, place.point_ras, plane)} for plane in PLANES]
+    slices = [
+        {"plane": plane, "source": _draw_place(volume, place, place.point_ras, plane)}
+        for plane in PLANES
+    ]
     return card | {"where": where, "pictures": slices}
 
 
@@ -168,7 +205,9 @@ def _draw_place(volume: Volume, place: Place, point_ras: np.ndarray, plane: Plan
     points = pictures.slice_points(point_ras, plane, _PLACE_MM, _PLACE_PIXEL_MM)
     cells = (points - place.grid.origin) / place.grid.step - place.region.first
     for share, rgb, opacity in _REGIONS:
-        inside = _read_nearest(place.region.values >= place.least_chance(share), cells).reshape(grey.shape)
+        inside = _read_nearest(place.region.values >= place.least_chance(share), cells).reshape(
+            grey.shape
+        )
         picture[inside] = (1 - opacity) * picture[inside] + opacity * np.array(rgb)
     middle = len(grey) // 2
     arms = middle + np.concatenate([-_CROSS_PIXELS, _CROSS_PIXELS])
@@ -177,7 +216,11 @@ def _draw_place(volume: Volume, place: Place, point_ras: np.ndarray, plane: Plan
 
 
 def write_registration_report(
-    path: str | Path, fixed: Volume, moving: Volume, registration: Registration, facts: Mapping[str, str]
+    path: str | Path,
+    fixed: Volume,
+    moving: Volume,
+    registration: Registration,
+    facts: Mapping[str, str],
 ) -> Path:
     """Write the page with pictures of two scans before and after registration. Returns the path.
 
@@ -199,7 +242,10 @@ def write_registration_report(
         cyan = window.to_grey(pictures.slice_hu(fixed, middle, plane, side_mm, side_mm / _PIXELS))
         points = pictures.slice_points(middle, plane, side_mm, side_mm / _PIXELS)
         pair: dict[str, Any] = {"plane": plane}
-        for when, places in (("before", points + shift), ("after", registration.transform_points(points))):
+        for when, places in (
+            ("before", points + shift),
+            ("after", registration.transform_points(points)),
+        ):
             red = window.to_grey(moving.sample(places, outside=OUTSIDE_HU)).reshape(cyan.shape)
             pair[when] = pictures.data_uri(np.stack([red, cyan, cyan], axis=-1))
         pairs.append(pair)
@@ -226,4 +272,6 @@ def _read_nearest(values: np.ndarray, ijk: np.ndarray) -> np.ndarray:
     cells = np.rint(ijk).astype(int)
     inside = ((cells >= 0) & (cells < values.shape[::-1])).all(axis=1)
     i, j, k = np.where(inside[:, None], cells, 0).T
-    return np.where(inside, values[k, j, i], values.dtype.type(0))  # booleans stay booleans, which select pixels
+    return np.where(
+        inside, values[k, j, i], values.dtype.type(0)
+    )  # booleans stay booleans, which select pixels

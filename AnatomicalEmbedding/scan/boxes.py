@@ -67,7 +67,9 @@ def write_rois(
     Raises PointsError when the file cannot be written or its name does not end in .json.
     """
     descriptions = descriptions or {}
-    write_file(Path(path), [_roi(name, box, descriptions.get(name, "")) for name, box in boxes.items()])
+    write_file(
+        Path(path), [_roi(name, box, descriptions.get(name, "")) for name, box in boxes.items()]
+    )
 
 
 def _roi(name: str, box: np.ndarray, description: str) -> dict:
@@ -94,19 +96,27 @@ def read_rois(path: str | Path, unnamed: str = "box") -> dict[str, np.ndarray]:
             if entry.get("type") == "ROI":
                 name = str(entry.get("name") or unnamed)
                 if name in boxes:
-                    raise PointsError(f"{path}: contains two boxes named {name}; give each box a different name.")
+                    raise PointsError(
+                        f"{path}: contains two boxes named {name}; give each box a different name."
+                    )
                 boxes[name] = _box(entry, path)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-        raise PointsError(f"{path}: contains an ROI without centre or size; save the ROI again from Slicer.") from None
+        raise PointsError(
+            f"{path}: contains an ROI without centre or size; save the ROI again from Slicer."
+        ) from None
     if not boxes:
-        raise PointsError(f"{path}: contains no ROI; draw a box (Markups, ROI) in Slicer and save it.")
+        raise PointsError(
+            f"{path}: contains no ROI; draw a box (Markups, ROI) in Slicer and save it."
+        )
     return boxes
 
 
 def _box(entry: dict, path: Path) -> np.ndarray:
     to_ras = frame_of(entry, path)[:3, :3]
     centre = to_ras @ np.array(entry["center"], dtype=np.float64)
-    axes = to_ras @ np.array(entry.get("orientation", np.eye(3).ravel()), dtype=np.float64).reshape(3, 3)
+    axes = to_ras @ np.array(entry.get("orientation", np.eye(3).ravel()), dtype=np.float64).reshape(
+        3, 3
+    )
     half = np.abs(axes) @ np.array(entry["size"], dtype=np.float64) / 2
     if centre.shape != (3,) or not np.isfinite([centre, half]).all():
         raise ValueError

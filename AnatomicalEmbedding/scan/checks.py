@@ -31,7 +31,9 @@ _LEAST_CUT, _TIMES_CUT = 0.2, 3.0  # limits of `check_axis_order`, see RESULTS.m
 _SAMPLES = 500_000
 
 
-def check_claimed(shape: Sequence[int], bytes_a_voxel: int, file_bytes: int | None, where: str) -> None:
+def check_claimed(
+    shape: Sequence[int], bytes_a_voxel: int, file_bytes: int | None, where: str
+) -> None:
     """Raise VolumeError if a header states more voxels than a CT has, or than the file can hold even if compressed.
 
     Without this check a small file could use all memory.
@@ -43,9 +45,13 @@ def check_claimed(shape: Sequence[int], bytes_a_voxel: int, file_bytes: int | No
         where: file or name with which the message starts.
     """
     voxels = math.prod(shape)
-    if voxels > _MOST_VOXELS or (file_bytes is not None and voxels * bytes_a_voxel > file_bytes * _MOST_PACKED + 4096):
+    if voxels > _MOST_VOXELS or (
+        file_bytes is not None and voxels * bytes_a_voxel > file_bytes * _MOST_PACKED + 4096
+    ):
         size = " x ".join(str(n) for n in shape)
-        raise VolumeError(f"{where}: the header states {size} voxels, too many for this file; export the scan again.")
+        raise VolumeError(
+            f"{where}: the header states {size} voxels, too many for this file; export the scan again."
+        )
 
 
 def as_hu_array(voxels: np.ndarray, where: str) -> np.ndarray:
@@ -55,15 +61,21 @@ def as_hu_array(voxels: np.ndarray, where: str) -> np.ndarray:
     """
     voxels = np.asarray(voxels)
     if voxels.ndim != 3:
-        raise VolumeError(f"{where}: is a {voxels.ndim}-D array of shape {voxels.shape}; give one 3-D CT volume.")
+        raise VolumeError(
+            f"{where}: is a {voxels.ndim}-D array of shape {voxels.shape}; give one 3-D CT volume."
+        )
     if voxels.size == 0:
         raise VolumeError(f"{where}: has no voxels (shape {voxels.shape}); give one 3-D CT volume.")
     if voxels.dtype.kind not in "iuf":
-        raise VolumeError(f"{where}: has voxels of type {voxels.dtype}; give integers or floats in Hounsfield units.")
+        raise VolumeError(
+            f"{where}: has voxels of type {voxels.dtype}; give integers or floats in Hounsfield units."
+        )
     if voxels.dtype.kind == "f":
         bad = voxels.size - int(np.count_nonzero(np.isfinite(voxels)))
         if bad:
-            raise VolumeError(f"{where}: {bad} voxels are NaN or infinite; replace them with -1024 HU and try again.")
+            raise VolumeError(
+                f"{where}: {bad} voxels are NaN or infinite; replace them with -1024 HU and try again."
+            )
         return voxels.astype(np.float32, copy=False)
     if voxels.dtype != np.int16:
         limits = np.iinfo(np.int16)
@@ -79,9 +91,13 @@ def as_affine(ijk_to_ras: np.ndarray, where: str) -> np.ndarray:
     """
     affine = np.array(ijk_to_ras, dtype=np.float64)
     if affine.shape != (4, 4) or not np.allclose(affine[3], (0, 0, 0, 1)):
-        raise VolumeError(f"{where}: ijk_to_ras has shape {affine.shape}; give a 4x4 affine with last row 0 0 0 1.")
+        raise VolumeError(
+            f"{where}: ijk_to_ras has shape {affine.shape}; give a 4x4 affine with last row 0 0 0 1."
+        )
     if not np.isfinite(affine).all():
-        raise VolumeError(f"{where}: the position or orientation in the header is not a number; export the scan again.")
+        raise VolumeError(
+            f"{where}: the position or orientation in the header is not a number; export the scan again."
+        )
     check_spacing(np.linalg.norm(affine[:3, :3], axis=0), where)
     cosine, first, second = worst_shear(affine)
     if cosine > MAX_SHEAR:
@@ -125,7 +141,9 @@ def check_extent(shape: tuple[int, int, int], affine: np.ndarray, where: str) ->
     spacing = np.linalg.norm(affine[:3, :3], axis=0)
     slices = counts[slice_axis(affine)]
     if slices < MIN_SLICES:
-        raise VolumeError(f"{where}: has {slices} axial slices; give a CT with at least {MIN_SLICES} slices.")
+        raise VolumeError(
+            f"{where}: has {slices} axial slices; give a CT with at least {MIN_SLICES} slices."
+        )
     extent = counts * spacing
     if extent.min() < MIN_EXTENT_MM:
         sizes = " x ".join(f"{e:.0f}" for e in extent)
@@ -170,15 +188,22 @@ def check_hounsfield(voxels: np.ndarray, where: str) -> None:
     sample = voxels.reshape(-1)[:: stride | 1]
     inside = sample[sample > PADDING_BELOW_HU]
     if inside.size == 0 or inside.min() == inside.max():
-        raise VolumeError(f"{where}: all voxels are {sample[0]:g}, so the image is empty; export the scan again.")
+        raise VolumeError(
+            f"{where}: all voxels are {sample[0]:g}, so the image is empty; export the scan again."
+        )
     p1, p50, p99 = np.percentile(inside, (1, 50, 99))
     low, high = float(inside.min()), float(inside.max())
     summary = f"values {low:g} to {high:g}, percentiles 1/50/99 = {p1:.4g}/{p50:.4g}/{p99:.4g}"
     integral = inside.dtype.kind == "i" or bool(np.all(inside == np.rint(inside)))
     if integral and low >= 0 and high <= 255 and np.unique(inside).size <= _MAX_LABELS:
-        raise VolumeError(f"{where}: looks like a label map, not a CT ({summary}); give the CT of this label map.")
+        raise VolumeError(
+            f"{where}: looks like a label map, not a CT ({summary}); give the CT of this label map."
+        )
     # Without the rescale intercept, all tissue but lung, from fat to vessels with contrast, has values of 850 to 1300.
-    dense, shifted = np.count_nonzero(inside > 500), np.count_nonzero((inside > 850) & (inside < 1300))
+    dense, shifted = (
+        np.count_nonzero(inside > 500),
+        np.count_nonzero((inside > 850) & (inside < 1300)),
+    )
     if low >= 0 and p1 < 300 and shifted > max(0.6 * dense, 0.005 * inside.size):
         raise VolumeError(
             f"{where}: looks like a CT without its rescale intercept ({summary}); subtract 1024 from the voxels, or "
@@ -192,4 +217,6 @@ def check_hounsfield(voxels: np.ndarray, where: str) -> None:
     is_organ = low < -5 and p10 > -30 and 10 <= p50 <= 90 and p90 < 150
     is_body = has_fat and has_tissue and p99 - p1 >= 150
     if not (is_body or is_organ):
-        raise VolumeError(f"{where}: is not a CT in Hounsfield units ({summary}); give a CT, not MR, PET or a picture.")
+        raise VolumeError(
+            f"{where}: is not a CT in Hounsfield units ({summary}); give a CT, not MR, PET or a picture."
+        )

@@ -34,7 +34,9 @@ def voxel_block(
     first = np.maximum(np.ceil(ijk.min(axis=0) - 0.5 + 1e-6), 0).astype(int)
     last = np.minimum(np.floor(ijk.max(axis=0) + 0.5 - 1e-6), np.array(shape[::-1]) - 1).astype(int)
     if (last < first).any():
-        raise VolumeError(f"{name or 'the scan'}: the box lies outside this scan; choose another box or scan.")
+        raise VolumeError(
+            f"{name or 'the scan'}: the box lies outside this scan; choose another box or scan."
+        )
     i, j, k = (slice(int(a), int(b) + 1) for a, b in zip(first, last, strict=True))
     return k, j, i
 
@@ -49,10 +51,14 @@ def crop_voxels(volume: Volume, box_ras: np.ndarray) -> Volume:
     first = np.array([part.start for part in reversed(block)])
     ijk_to_ras = volume.ijk_to_ras.copy()
     ijk_to_ras[:3, 3] = transform_points(volume.ijk_to_ras, first[None])[0]
-    return Volume(np.ascontiguousarray(volume.voxels[block]), ijk_to_ras, volume.name, "", volume.notes)
+    return Volume(
+        np.ascontiguousarray(volume.voxels[block]), ijk_to_ras, volume.name, "", volume.notes
+    )
 
 
-def crop_resampled(volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float, float, float]) -> Volume:
+def crop_resampled(
+    volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float, float, float]
+) -> Volume:
     """Resample the scan in a box linearly to a grid parallel to the RAS axes; -1000 HU outside the scan.
 
     The grid starts at the box's lowest corner and ends with the last voxel that fits into the box.
@@ -67,7 +73,9 @@ def crop_resampled(volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float,
     """
     spacing = np.asarray(spacing_mm, dtype=np.float64)
     if spacing.shape != (3,) or not (spacing > 0).all():
-        raise VolumeError(f"spacing {spacing_mm}: is not a voxel size; give three sizes in mm, such as 1,1,2.")
+        raise VolumeError(
+            f"spacing {spacing_mm}: is not a voxel size; give three sizes in mm, such as 1,1,2."
+        )
     size = np.floor((box_ras[1] - box_ras[0]) / spacing + 1e-6)
     where, voxels = volume.name or "the scan", math.prod(size.tolist())
     if voxels > _MOST_VOXELS:
@@ -76,14 +84,18 @@ def crop_resampled(volume: Volume, box_ras: np.ndarray, spacing_mm: tuple[float,
             "give larger voxels."
         )
     if (size < 1).any():
-        raise VolumeError(f"{where}: the box is smaller than one voxel of {spacing_mm} mm; give smaller voxels.")
+        raise VolumeError(
+            f"{where}: the box is smaller than one voxel of {spacing_mm} mm; give smaller voxels."
+        )
     ijk_to_ras = np.diag([*spacing, 1.0])
     ijk_to_ras[:3, 3] = box_ras[0] + spacing / 2
     voxels = resample(volume.voxels, volume.ijk_to_ras, ijk_to_ras, size.astype(int))
     return Volume(voxels, ijk_to_ras, volume.name, "", volume.notes)
 
 
-def paste_back(labels: sitk.Image, volume: Volume, path: str | Path = "the label map") -> sitk.Image:
+def paste_back(
+    labels: sitk.Image, volume: Volume, path: str | Path = "the label map"
+) -> sitk.Image:
     """Put the label map of a crop on the voxels of the whole scan; voxels outside the crop become 0.
 
     The result is exact if the crop was not resampled. Otherwise each voxel gets the nearest label.
@@ -95,11 +107,18 @@ def paste_back(labels: sitk.Image, volume: Volume, path: str | Path = "the label
 
     Raises VolumeError if crop and scan do not overlap.
     """
-    crop_bounds, scan_bounds = bounds_of(image_affine(labels), labels.GetSize()[::-1]), volume.bounds_ras
-    is_outside = (np.minimum(crop_bounds[1], scan_bounds[1]) <= np.maximum(crop_bounds[0], scan_bounds[0])).any()
+    crop_bounds, scan_bounds = (
+        bounds_of(image_affine(labels), labels.GetSize()[::-1]),
+        volume.bounds_ras,
+    )
+    is_outside = (
+        np.minimum(crop_bounds[1], scan_bounds[1]) <= np.maximum(crop_bounds[0], scan_bounds[0])
+    ).any()
     if is_outside or labels.GetNumberOfComponentsPerPixel() != 1:
         raise VolumeError(
             f"{path}: is not a label map of a part of {volume.name or 'the scan'}; give the label map of a crop."
         )
     nearest = sitk.sitkNearestNeighbor
-    return sitk.Resample(labels, volume.to_sitk(), sitk.Transform(), nearest, 0.0, labels.GetPixelID())
+    return sitk.Resample(
+        labels, volume.to_sitk(), sitk.Transform(), nearest, 0.0, labels.GetPixelID()
+    )

@@ -142,11 +142,15 @@ def group_series(files: Iterable[Path]) -> tuple[dict[str, tuple[list[Path], str
     """
     slices, damaged = _read_headers(files)
     groups = _by_series(slices)
-    return {uid: ([item.path for item in group], _why_unfit(group)) for uid, group in groups.items()}, damaged
+    return {
+        uid: ([item.path for item in group], _why_unfit(group)) for uid, group in groups.items()
+    }, damaged
 
 
 def _damaged(path: Path) -> str:
-    return f"{path}: is a damaged or truncated CT slice; copy the series again, or delete this file."
+    return (
+        f"{path}: is a damaged or truncated CT slice; copy the series again, or delete this file."
+    )
 
 
 def _read_stack(chosen: list[_Slice], path: Path) -> DicomSeries:
@@ -161,7 +165,12 @@ def _read_stack(chosen: list[_Slice], path: Path) -> DicomSeries:
     voxels = _read_pixels([unique[n].path for n in stack.order])
     copies = len(chosen) - len(unique)
     notes = (f"{copies} duplicate slices were left out",) if copies else ()
-    return fill_gaps(voxels, stack), stack.ijk_to_ras, notes + stack.notes, unique[0].tags["patient"]
+    return (
+        fill_gaps(voxels, stack),
+        stack.ijk_to_ras,
+        notes + stack.notes,
+        unique[0].tags["patient"],
+    )
 
 
 def describe_series(path: Path, series: str | None = None) -> SeriesInfo:
@@ -172,7 +181,11 @@ def describe_series(path: Path, series: str | None = None) -> SeriesInfo:
 
 def _chosen_slices(path: Path, series: str | None, files: Sequence[Path] = ()) -> list[_Slice]:
     is_folder = path.is_dir()
-    slices, damaged = _read_headers(files) if files else _scan(path if is_folder else path.parent, recursive=is_folder)
+    slices, damaged = (
+        _read_headers(files)
+        if files
+        else _scan(path if is_folder else path.parent, recursive=is_folder)
+    )
     if damaged:
         raise VolumeError(_damaged(damaged[0]))
     if series is None and (files or not is_folder):
@@ -214,13 +227,20 @@ def _in_phases(group: list[_Slice]) -> list[_Slice]:
     """Give the slices of each phase of a series a series of their own. Slices without a position keep their series."""
     images = list({s.tags["instance"] or str(s.path): s for s in _positioned(group)}.values())
     positions = [(*s.position_lps.round(2), *s.orientation_lps.round(3)) for s in images]
-    normal = np.cross(images[0].orientation_lps[:3], images[0].orientation_lps[3:]) if images else np.zeros(3)
+    normal = (
+        np.cross(images[0].orientation_lps[:3], images[0].orientation_lps[3:])
+        if images
+        else np.zeros(3)
+    )
     heights = [float(s.position_lps @ normal) for s in images]
     phases = split_phases(positions, heights, [s.tags for s in images])
     if phases is None:
         return group
     names = dict(zip((s.tags["instance"] for s in images), phases, strict=True))
-    numbers = {name: number for number, name in enumerate(sorted(set(phases), key=_in_natural_order), start=1)}
+    numbers = {
+        name: number
+        for number, name in enumerate(sorted(set(phases), key=_in_natural_order), start=1)
+    }
     parts = []
     for item in group:
         if name := names.get(item.tags["instance"]):
@@ -239,7 +259,10 @@ def _in_natural_order(text: str) -> list[tuple[int, str]]:
 def _read_header(reader: sitk.ImageFileReader, path: Path) -> _Slice:
     reader.SetFileName(str(path))
     reader.ReadImageInformation()
-    tags = {name: reader.GetMetaData(tag).strip() if reader.HasMetaDataKey(tag) else "" for name, tag in _TAGS.items()}
+    tags = {
+        name: reader.GetMetaData(tag).strip() if reader.HasMetaDataKey(tag) else ""
+        for name, tag in _TAGS.items()
+    }
     scalar = reader.GetNumberOfComponents() == 1
     check_claimed(reader.GetSize(), 2, path.stat().st_size, str(path))
     return _Slice(
@@ -290,7 +313,8 @@ def _positioned(group: Iterable[_Slice]) -> list[_Slice]:
 
     def is_usable(item: _Slice) -> bool:
         has_geometry = not any(
-            values is None for values in (item.position_lps, item.orientation_lps, item.pixel_spacing)
+            values is None
+            for values in (item.position_lps, item.orientation_lps, item.pixel_spacing)
         )
         return has_geometry and "LOCALIZER" not in item.tags["image_type"].upper()
 
@@ -321,7 +345,9 @@ def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> 
     """Return the slices of the series with the UID `series`, or of the only CT series if `series` is None. Raises
     VolumeError if this series does not exist or is not a CT volume. groups: series UID -> slices."""
     if series is not None and series not in groups:
-        raise VolumeError(f"{path}: contains no series {series}; choose one of {_describe(groups, list(groups))}.")
+        raise VolumeError(
+            f"{path}: contains no series {series}; choose one of {_describe(groups, list(groups))}."
+        )
     volumes = [uid for uid, group in groups.items() if not _why_unfit(group)]
     if series is None and len(volumes) > 1:
         raise VolumeError(
@@ -337,7 +363,9 @@ def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> 
         kinds_text = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
         raise VolumeError(f"{path}: contains {kinds_text} images, but no CT series; give a CT.")
     if any(s.frames > 1 for s in group):
-        raise VolumeError(f"{path}: is a multi-frame (enhanced) DICOM file; convert it to NIfTI, e.g. with dcm2niix.")
+        raise VolumeError(
+            f"{path}: is a multi-frame (enhanced) DICOM file; convert it to NIfTI, e.g. with dcm2niix."
+        )
     images = _positioned(group)
     if len(images) < MIN_SLICES:
         raise VolumeError(
@@ -349,7 +377,10 @@ def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> 
 
 def _describe(groups: dict[str, list[_Slice]], uids: Iterable[str]) -> str:
     infos = [_info(uid, groups[uid]) for uid in uids]
-    return "; ".join(f"{i.uid} ({i.description or 'no description'}, {i.modality}, {i.slices} slices)" for i in infos)
+    return "; ".join(
+        f"{i.uid} ({i.description or 'no description'}, {i.modality}, {i.slices} slices)"
+        for i in infos
+    )
 
 
 def _read_pixels(paths: list[Path]) -> np.ndarray:

@@ -17,7 +17,8 @@ _GAP = 1.5
 _MAX_STEP = 3.2
 _MAX_STEP_MM = 15.0
 _MAX_MISSING = 0.1
-MAX_DUPLICATES = 0.1  # share of slices at the position of another slice; above it, a series has several phases
+# share of slices at the position of another slice; above it, a series has several phases
+MAX_DUPLICATES = 0.1
 # Slice origins may lie this far from the straight line fitted through all of them.
 _MAX_OFF_LINE_MM = 1.0
 
@@ -40,7 +41,11 @@ class SliceStack:
 
 
 def arrange_slices(
-    positions_lps: np.ndarray, orientations_lps: np.ndarray, pixel_spacings: np.ndarray, sizes: np.ndarray, where: str
+    positions_lps: np.ndarray,
+    orientations_lps: np.ndarray,
+    pixel_spacings: np.ndarray,
+    sizes: np.ndarray,
+    where: str,
 ) -> SliceStack:
     """Find the grid on which N slices lie.
 
@@ -78,7 +83,9 @@ def arrange_slices(
         notes.append(f"{duplicates} slices at the position of another slice were left out")
     order, distance = order[first_of_position], distance[first_of_position]
     if len(order) < MIN_SLICES:
-        raise VolumeError(f"{where}: only {len(order)} slices form a stack; give a CT of at least {MIN_SLICES} slices.")
+        raise VolumeError(
+            f"{where}: only {len(order)} slices form a stack; give a CT of at least {MIN_SLICES} slices."
+        )
 
     origins = positions_lps[order]
     slices, uneven = _grid_length(origins, distance, normal, where)
@@ -101,7 +108,9 @@ def fill_gaps(voxels: np.ndarray, stack: SliceStack) -> np.ndarray:
     width = stack.positions[lower + 1] - stack.positions[lower]
     fraction = np.clip((grid - stack.positions[lower]) / width, 0, 1)
     # A slice that is only a rounding error away from its grid position is copied, not interpolated.
-    fraction = np.where(fraction < _EVEN, 0.0, np.where(fraction > 1 - _EVEN, 1.0, fraction)).astype(np.float32)
+    fraction = np.where(
+        fraction < _EVEN, 0.0, np.where(fraction > 1 - _EVEN, 1.0, fraction)
+    ).astype(np.float32)
     filled = np.empty((stack.slices, *voxels.shape[1:]), dtype=voxels.dtype)
     for k, (n, f) in enumerate(zip(lower, fraction, strict=True)):
         plane = voxels[n] * (1 - f) + voxels[n + 1] * f
@@ -114,7 +123,9 @@ def _axes(orientation_lps: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarr
     row, column = orientation_lps[:3], orientation_lps[3:]
     lengths = np.linalg.norm(row), np.linalg.norm(column)
     if min(lengths) < 0.9 or max(lengths) > 1.1 or abs(row @ column) > 0.01:
-        raise VolumeError(f"{where}: axes in Image Orientation (Patient) are not perpendicular; export the scan again.")
+        raise VolumeError(
+            f"{where}: axes in Image Orientation (Patient) are not perpendicular; export the scan again."
+        )
     row = row / lengths[0]
     column = column - (column @ row) * row
     column /= np.linalg.norm(column)
@@ -139,7 +150,9 @@ def _line(
     return positions.mean(axis=0) + centred[0] * along, along
 
 
-def _grid_length(positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, where: str) -> tuple[int, list[str]]:
+def _grid_length(
+    positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, where: str
+) -> tuple[int, list[str]]:
     """Return the number of slices of a grid without gaps, and [a sentence on missing or uneven slices], or []."""
     steps = np.diff(distance)
     median = float(np.median(steps))
@@ -150,7 +163,9 @@ def _grid_length(positions: np.ndarray, distance: np.ndarray, normal: np.ndarray
     axis = int(np.argmax(np.abs(normal)))
     ends = (np.diag(RAS_FROM_LPS)[axis] * positions[widest : widest + 2, axis]).tolist()
     gap = f"{'xyz'[axis]} = {min(ends):.1f} and {max(ends):.1f} mm"
-    if steps[widest] > _MAX_STEP * median or (steps[widest] > _GAP * median and steps[widest] > _MAX_STEP_MM):
+    if steps[widest] > _MAX_STEP * median or (
+        steps[widest] > _GAP * median and steps[widest] > _MAX_STEP_MM
+    ):
         raise VolumeError(
             f"{where}: slices are missing between {gap} (the usual step is {median:.2f} mm);"
             " export the whole series again."
@@ -166,7 +181,9 @@ def _grid_length(positions: np.ndarray, distance: np.ndarray, normal: np.ndarray
         ]
     if _is_even(_in_steps(distance, slices)):
         return slices, []
-    return slices, [f"slices at uneven steps of {steps.min():.2f} to {steps.max():.2f} mm were interpolated"]
+    return slices, [
+        f"slices at uneven steps of {steps.min():.2f} to {steps.max():.2f} mm were interpolated"
+    ]
 
 
 def _in_steps(distance: np.ndarray, slices: int) -> np.ndarray:

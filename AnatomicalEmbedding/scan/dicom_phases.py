@@ -64,7 +64,11 @@ def _is_mixed(positions: Sequence[Hashable]) -> bool:
 def _overlap(heights_mm: Sequence[float], acquisitions: Sequence[str]) -> bool:
     """Return whether two acquisitions that can be volumes have more than half of the shorter one in common."""
     groups = [
-        sorted(height for height, value in zip(heights_mm, acquisitions, strict=True) if value == acquisition)
+        sorted(
+            height
+            for height, value in zip(heights_mm, acquisitions, strict=True)
+            if value == acquisition
+        )
         for acquisition in sorted(set(acquisitions))
     ]
     ranges = [(group[0], group[-1]) for group in groups if len(group) >= MIN_SLICES]

@@ -17,10 +17,21 @@ from .dicom_lengths import lengths_fit
 PICTURE_SUFFIXES = (".png", ".tif", ".tiff")
 MODALITIES = ("CR", "DX", "RG", "RF")
 FILM_MM = 350.0  # width of a film of unknown pixel size
-_WIDTHS_MM = (100.0, 600.0)  # a picture whose header states another width states the pixels of a screen or a printer
+_WIDTHS_MM = (
+    100.0,
+    600.0,
+)  # a picture whose header states another width states the pixels of a screen or a printer
 _LONGEST_MM = 1500.0
 _FEWEST_PIXELS = 64
-_SIDEWAYS = ("LL", "RL", "LLD", "RLD", "LATERAL", "LLO", "RLO")  # View Position, DICOM PS3.3 C.8.11.5.1.1
+_SIDEWAYS = (
+    "LL",
+    "RL",
+    "LLD",
+    "RLD",
+    "LATERAL",
+    "LLO",
+    "RLO",
+)  # View Position, DICOM PS3.3 C.8.11.5.1.1
 _TAGS = {
     "patient": "0010|0020",
     "view": "0018|5101",
@@ -74,12 +85,19 @@ def read_film(path: Path) -> FilmParts:
         check_claimed(reader.GetSize(), 1, path.stat().st_size, str(path))
         image = reader.Execute()
     except (RuntimeError, ValueError) as error:
-        raise VolumeError(f"{path}: is damaged, or is not a {kind} file; export the film again.") from error
-    values = _grey_values(sitk.GetArrayFromImage(image), image.GetNumberOfComponentsPerPixel() > 1, path)
+        raise VolumeError(
+            f"{path}: is damaged, or is not a {kind} file; export the film again."
+        ) from error
+    values = _grey_values(
+        sitk.GetArrayFromImage(image), image.GetNumberOfComponentsPerPixel() > 1, path
+    )
     if not is_dicom:
         spacing, notes = pixel_size(image.GetSpacing()[:2], values.shape[1])
         return _checked(values, spacing, path), film_matrix(values.shape, spacing), notes, ""
-    tags = {name: reader.GetMetaData(tag).strip() if reader.HasMetaDataKey(tag) else "" for name, tag in _TAGS.items()}
+    tags = {
+        name: reader.GetMetaData(tag).strip() if reader.HasMetaDataKey(tag) else ""
+        for name, tag in _TAGS.items()
+    }
     return _from_dicom(values, tags, path)
 
 
@@ -105,7 +123,12 @@ def _from_dicom(values: np.ndarray, tags: dict[str, str], path: Path) -> FilmPar
     else:
         spacing, unknown = pixel_size((1.0, 1.0), values.shape[1])
         notes += unknown
-    return _checked(values, spacing, path), film_matrix(values.shape, spacing), notes, tags["patient"]
+    return (
+        _checked(values, spacing, path),
+        film_matrix(values.shape, spacing),
+        notes,
+        tags["patient"],
+    )
 
 
 def _grey_values(values: np.ndarray, is_coloured: bool, path: Path) -> np.ndarray:
@@ -126,7 +149,9 @@ def without_colours(values: np.ndarray, where: str) -> np.ndarray:
     return values[..., 0]
 
 
-def pixel_size(spacing: tuple[float, float], columns: int) -> tuple[tuple[float, float], tuple[str, ...]]:
+def pixel_size(
+    spacing: tuple[float, float], columns: int
+) -> tuple[tuple[float, float], tuple[str, ...]]:
     """Return the size of a film's pixels along x and y, mm, and notes.
 
     spacing: as the file of a picture states it. Without a size, or with an impossible width, FILM_MM is the width.
@@ -134,7 +159,9 @@ def pixel_size(spacing: tuple[float, float], columns: int) -> tuple[tuple[float,
     if abs(spacing[0] - 1) > 1e-3 and _WIDTHS_MM[0] <= spacing[0] * columns <= _WIDTHS_MM[1]:
         return spacing, ()
     size = FILM_MM / columns
-    return (size, size), (f"the file states no pixel size; the film is taken as {FILM_MM:g} mm wide",)
+    return (size, size), (
+        f"the file states no pixel size; the film is taken as {FILM_MM:g} mm wide",
+    )
 
 
 def _checked(values: np.ndarray, pixel_mm: tuple[float, ...], path: Path) -> np.ndarray:
@@ -158,4 +185,6 @@ def check_film_size(shape: tuple[int, int, int], pixel_mm: tuple[float, ...], wh
     check_spacing(np.array(pixel_mm), where)
     across, down = shape[2] * pixel_mm[0], shape[1] * pixel_mm[1]
     if min(across, down) < MIN_EXTENT_MM or max(across, down) > _LONGEST_MM:
-        raise VolumeError(f"{where}: a film of {across:.0f} x {down:.0f} mm is impossible; state --film-width-mm.")
+        raise VolumeError(
+            f"{where}: a film of {across:.0f} x {down:.0f} mm is impossible; state --film-width-mm."
+        )

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 # LPS and RAS differ in the sign of x and y, so the same matrix converts in both directions.
 LPS_FROM_RAS = np.diag((-1.0, -1.0, 1.0, 1.0))
 RAS_FROM_LPS = LPS_FROM_RAS
-GRIDS_AGREE_MM = 0.5  # largest distance between the corners of two grids that count as the same grid
+# largest distance between the corners of two grids that count as the same grid
+GRIDS_AGREE_MM = 0.5
 _ROUNDING = 1e-3  # voxels; tolerance for points on the edge
 
 
@@ -27,7 +28,9 @@ def transform_points(matrix: np.ndarray, points: np.ndarray) -> np.ndarray:
 def in_grid(ijk: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     """Return (...) bool: True where the continuous index i, j, k (..., 3) lies inside a grid of shape (k, j, i)."""
     inside = np.ones(ijk.shape[:-1], dtype=bool)
-    for axis, size in enumerate(shape[::-1]):  # axis by axis, because np.all over an axis of length 3 is slow
+    for axis, size in enumerate(
+        shape[::-1]
+    ):  # axis by axis, because np.all over an axis of length 3 is slow
         inside &= (ijk[..., axis] >= -0.5 - _ROUNDING) & (ijk[..., axis] <= size - 0.5 + _ROUNDING)
     return inside
 
@@ -56,7 +59,9 @@ def mm_to_sides(ijk: np.ndarray, ijk_to_ras: np.ndarray, shape: tuple[int, int, 
         ijk_to_ras: (4, 4) of the grid.
         shape: (k, j, i) of the grid.
     """
-    return np.minimum(ijk + 0.5, np.array(shape[::-1]) - 0.5 - ijk) * np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
+    return np.minimum(ijk + 0.5, np.array(shape[::-1]) - 0.5 - ijk) * np.linalg.norm(
+        ijk_to_ras[:3, :3], axis=0
+    )
 
 
 def bounds_of(ijk_to_ras: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
@@ -71,7 +76,9 @@ def mask_box(mask: np.ndarray) -> tuple[slice, ...]:
     """Return the slices of the smallest box that holds all True values of a mask, which must have at least one."""
     slices = []
     for axis in range(mask.ndim):
-        rows = np.flatnonzero(mask.any(axis=tuple(across for across in range(mask.ndim) if across != axis)))
+        rows = np.flatnonzero(
+            mask.any(axis=tuple(across for across in range(mask.ndim) if across != axis))
+        )
         slices.append(slice(int(rows[0]), int(rows[-1]) + 1))
     return tuple(slices)
 
@@ -92,7 +99,9 @@ def image_affine(image: sitk.Image | sitk.ImageFileReader) -> np.ndarray:
     """Return the (4,4) ijk_to_ras of an image, or of the header that a reader has read. A fourth axis is ignored."""
     dimension = len(image.GetSpacing())
     lps = np.eye(4)
-    lps[:3, :3] = (np.reshape(image.GetDirection(), (dimension, dimension)) * image.GetSpacing())[:3, :3]
+    lps[:3, :3] = (np.reshape(image.GetDirection(), (dimension, dimension)) * image.GetSpacing())[
+        :3, :3
+    ]
     lps[:3, 3] = image.GetOrigin()[:3]
     return RAS_FROM_LPS @ lps
 
@@ -122,7 +131,9 @@ def resample_upright(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> tuple[np.nda
     return resample(voxels, ijk_to_ras, upright, (high - low + 1).astype(int)), upright
 
 
-def resample(voxels: np.ndarray, ijk_to_ras: np.ndarray, new_ijk_to_ras: np.ndarray, size: np.ndarray) -> np.ndarray:
+def resample(
+    voxels: np.ndarray, ijk_to_ras: np.ndarray, new_ijk_to_ras: np.ndarray, size: np.ndarray
+) -> np.ndarray:
     """Resample HU linearly to another grid; -1000 HU outside the old grid. The dtype is kept.
 
     Args:
@@ -143,7 +154,9 @@ def resample(voxels: np.ndarray, ijk_to_ras: np.ndarray, new_ijk_to_ras: np.ndar
     return np.rint(resampled).astype(voxels.dtype) if voxels.dtype.kind == "i" else resampled
 
 
-def _set_geometry(target: sitk.Image | sitk.ResampleImageFilter, ijk_to_lps: np.ndarray, prefix: str = "Set") -> None:
+def _set_geometry(
+    target: sitk.Image | sitk.ResampleImageFilter, ijk_to_lps: np.ndarray, prefix: str = "Set"
+) -> None:
     """Set origin, spacing and direction of an image or, if `prefix` is "SetOutput", of a resampler's output."""
     spacing = np.linalg.norm(ijk_to_lps[:3, :3], axis=0)
     getattr(target, prefix + "Origin")(ijk_to_lps[:3, 3].tolist())

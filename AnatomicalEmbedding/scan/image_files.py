@@ -22,7 +22,14 @@ from .text_headers import check_text_header
 
 _HEADERS = (".nhdr", ".mhd")  # headers whose voxels are in a second file
 # The suffix decides the reader. Otherwise ITK tries all readers, and GDCM allocates gigabytes for some damaged files.
-_READERS = {".nii.gz": "Nifti", ".nii": "Nifti", ".nrrd": "Nrrd", ".nhdr": "Nrrd", ".mha": "Meta", ".mhd": "Meta"}
+_READERS = {
+    ".nii.gz": "Nifti",
+    ".nii": "Nifti",
+    ".nrrd": "Nrrd",
+    ".nhdr": "Nrrd",
+    ".mha": "Meta",
+    ".mhd": "Meta",
+}
 IMAGE_SUFFIXES = tuple(_READERS)
 WRITABLE_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha")
 # If qform and sform differ by more than this at a corner of the volume, the reader adds a note.
@@ -69,7 +76,9 @@ def read_image(path: Path) -> tuple[sitk.Image, tuple[str, ...]]:
                 _check_meta_data(reader, path)
             image = reader.Execute()
     except (RuntimeError, ValueError) as error:
-        raise VolumeError(f"{path}: is damaged, truncated, or not a {suffix} file; copy or export it again.") from error
+        raise VolumeError(
+            f"{path}: is damaged, truncated, or not a {suffix} file; copy or export it again."
+        ) from error
     return image, _nifti_notes(geometry, image) if geometry else ()
 
 
@@ -98,11 +107,17 @@ def _select_volume(reader: sitk.ImageFileReader, path: Path) -> None:
             " give a CT with one value per voxel."
         )
     if len(size) < 3 or size[2] == 1:
-        raise VolumeError(f"{path}: is a single 2-D picture ({shape}); give the 3-D scan that contains this picture.")
+        raise VolumeError(
+            f"{path}: is a single 2-D picture ({shape}); give the 3-D scan that contains this picture."
+        )
     if any(n > 1 for n in size[3:]):
-        raise VolumeError(f"{path}: has {len(size)} dimensions ({shape}); extract one 3-D volume and give this volume.")
+        raise VolumeError(
+            f"{path}: has {len(size)} dimensions ({shape}); extract one 3-D volume and give this volume."
+        )
     bytes_a_voxel = sitk.Image([1, 1, 1], reader.GetPixelID()).GetSizeOfPixelComponent()
-    check_claimed(size, bytes_a_voxel, None if path.suffix in _HEADERS else path.stat().st_size, str(path))
+    check_claimed(
+        size, bytes_a_voxel, None if path.suffix in _HEADERS else path.stat().st_size, str(path)
+    )
     check_spacing(np.array(reader.GetSpacing()[:3]), str(path))
     if len(size) > 3:
         reader.SetExtractSize([*size[:3], *(0 for _ in size[3:])])
@@ -121,7 +136,9 @@ def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
     elif name.startswith("LIST") or "%" in name:
         return
     elif not (path.parent / name).is_file():
-        raise VolumeError(f"{path}: the data file {name} is not in the same folder; copy both files into one folder.")
+        raise VolumeError(
+            f"{path}: the data file {name} is not in the same folder; copy both files into one folder."
+        )
     else:
         present = (path.parent / name).stat().st_size
     if keys.get(b"CompressedData", b"").lower() == b"true":
@@ -130,19 +147,27 @@ def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
         bytes_per_voxel = sitk.Image([1, 1, 1], reader.GetPixelID()).GetSizeOfPixelComponent()
         needed = math.prod(reader.GetSize()) * bytes_per_voxel
     if present < needed:
-        raise VolumeError(f"{path}: is truncated ({present} of {needed} bytes of voxels); copy the file again.")
+        raise VolumeError(
+            f"{path}: is truncated ({present} of {needed} bytes of voxels); copy the file again."
+        )
 
 
 def _nifti_notes(geometry: NiftiGeometry, image: sitk.Image) -> tuple[str, ...]:
     sform, is_oriented = geometry
     if not is_oriented:
-        return ("the header gives no position or orientation (no qform, no sform); right and left are a guess",)
+        return (
+            "the header gives no position or orientation (no qform, no sform); right and left are a guess",
+        )
     if sform is None:
         return ()
     corners = np.array(list(product(*((0, n - 1) for n in image.GetSize()))))
     difference = transform_points(image_affine(image), corners) - transform_points(sform, corners)
     distance = np.linalg.norm(difference, axis=1).max()
-    return (f"the qform is used; the sform differs by up to {distance:.1f} mm",) if distance > _FORMS_AGREE_MM else ()
+    return (
+        (f"the qform is used; the sform differs by up to {distance:.1f} mm",)
+        if distance > _FORMS_AGREE_MM
+        else ()
+    )
 
 
 def write_image(image: sitk.Image, path: str | Path) -> None:
@@ -153,16 +178,22 @@ def write_image(image: sitk.Image, path: str | Path) -> None:
     """
     path = Path(path)
     if not path.name.endswith(WRITABLE_SUFFIXES):  # SimpleITK writes lower-case suffixes only
-        raise VolumeError(f"{path}: files of this kind cannot be written; use one of {', '.join(WRITABLE_SUFFIXES)}.")
+        raise VolumeError(
+            f"{path}: files of this kind cannot be written; use one of {', '.join(WRITABLE_SUFFIXES)}."
+        )
     try:
         with atomic_path(path) as temporary:
             sitk.WriteImage(image, str(temporary), useCompression=True)
             with temporary.open("r+b") as file:
                 os.fsync(file.fileno())
             written = sitk.ReadImage(str(temporary))
-            slices = zip(sitk.GetArrayViewFromImage(image), sitk.GetArrayViewFromImage(written), strict=True)
+            slices = zip(
+                sitk.GetArrayViewFromImage(image), sitk.GetArrayViewFromImage(written), strict=True
+            )
             # slice by slice, which bounds the memory of the comparison
             if not all(np.array_equal(plane, stored, equal_nan=True) for plane, stored in slices):
                 raise OSError("the file is not complete")
     except (RuntimeError, OSError) as error:
-        raise VolumeError(f"{path}: cannot be written; check that the folder is writable and not full.") from error
+        raise VolumeError(
+            f"{path}: cannot be written; check that the folder is writable and not full."
+        ) from error

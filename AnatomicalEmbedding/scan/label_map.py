@@ -79,7 +79,9 @@ class LabelMap:
 
     def renamed(self, names: Mapping[str, str]) -> Self:
         """Return the same structures under new names. names: name -> new name, for the names that change."""
-        return replace(self, values={names.get(n, n): label for n, label in self.values.items()}, texts={})
+        return replace(
+            self, values={names.get(n, n): label for n, label in self.values.items()}, texts={}
+        )
 
     def renumbered(self, values: Mapping[str, int]) -> Self:
         """Return the same structures with new labels. values: name of every structure -> label, 1 or more."""
@@ -104,7 +106,10 @@ class LabelMap:
             shared_voxels = (first > 0) & (second > 0)
             pairs = np.sort([first[shared_voxels], second[shared_voxels]], axis=0)
             pairs, counts = np.unique(pairs, axis=1, return_counts=True)
-            shared += [(names[a], names[b], n * voxel_ml) for (a, b), n in zip(pairs.T, counts, strict=True)]
+            shared += [
+                (names[a], names[b], n * voxel_ml)
+                for (a, b), n in zip(pairs.T, counts, strict=True)
+            ]
         return shared
 
     def at(self, points_ras: np.ndarray) -> np.ndarray:

@@ -11,7 +11,17 @@ from ..errors import PointsError
 from ..files import parse_json, write_text
 from .geometry import RAS_FROM_LPS
 
-ORIENTATION = (-1.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 1.0)  # (3, 3) matrix, LPS: parallel to the patient's axes
+ORIENTATION = (
+    -1.0,
+    0.0,
+    0.0,
+    0.0,
+    -1.0,
+    0.0,
+    0.0,
+    0.0,
+    1.0,
+)  # (3, 3) matrix, LPS: parallel to the patient's axes
 _SCHEMA = (
     "https://raw.githubusercontent.com/slicer/slicer/master/Modules/Loadable/Markups/Resources/Schema/"
     "markups-schema-v1.0.3.json#"
@@ -40,7 +50,11 @@ def markup(kind: str, name: str, points: Sequence[dict[str, Any]]) -> dict[str, 
 
 
 def control_point(
-    number: int, label: str, position_lps: Sequence[float], description: str = "", status: str = "defined"
+    number: int,
+    label: str,
+    position_lps: Sequence[float],
+    description: str = "",
+    status: str = "defined",
 ) -> dict[str, Any]:
     """Make one control point.
 
@@ -68,7 +82,9 @@ def control_point(
 def write_file(path: Path, markups: Sequence[dict[str, Any]]) -> None:
     """Write markups, complete or not at all. Raises PointsError if this fails or `path` does not end in .json."""
     if not path.name.lower().endswith(".json"):
-        raise PointsError(f"{path}: Slicer opens only files whose names end in .mrk.json; change the name.")
+        raise PointsError(
+            f"{path}: Slicer opens only files whose names end in .mrk.json; change the name."
+        )
     text = json.dumps({"@schema": _SCHEMA, "markups": list(markups)}, indent=2, ensure_ascii=False)
     write_text(path, text + "\n", PointsError)
 
@@ -80,9 +96,13 @@ def read_text(path: Path) -> str:
     except FileNotFoundError:
         raise PointsError(f"{path}: no such file; check the path.") from None
     except UnicodeDecodeError:
-        raise PointsError(f"{path}: is not UTF-8 text; save the points as a UTF-8 .csv or as .mrk.json.") from None
+        raise PointsError(
+            f"{path}: is not UTF-8 text; save the points as a UTF-8 .csv or as .mrk.json."
+        ) from None
     except OSError as error:
-        raise PointsError(f"{path}: cannot be read as text; give a Slicer .mrk.json or a .csv.") from error
+        raise PointsError(
+            f"{path}: cannot be read as text; give a Slicer .mrk.json or a .csv."
+        ) from error
 
 
 def read_markups(path: Path) -> list[dict[str, Any]]:
@@ -90,20 +110,33 @@ def read_markups(path: Path) -> list[dict[str, Any]]:
     try:
         document = parse_json(read_text(path))
     except json.JSONDecodeError as error:
-        raise PointsError(f"{path}: line {error.lineno} is not JSON ({error.msg}); save the file again.") from error
+        raise PointsError(
+            f"{path}: line {error.lineno} is not JSON ({error.msg}); save the file again."
+        ) from error
     except ValueError as error:
-        raise PointsError(f"{path}: cannot be read as JSON ({error}); save the file again.") from error
+        raise PointsError(
+            f"{path}: cannot be read as JSON ({error}); save the file again."
+        ) from error
     entries = document.get("markups") if isinstance(document, dict) else None
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise PointsError(f"{path}: is not a Slicer markups file (it has no list 'markups'); save it from Slicer.")
+        raise PointsError(
+            f"{path}: is not a Slicer markups file (it has no list 'markups'); save it from Slicer."
+        )
     return entries
 
 
 def frame_of(entry: dict[str, Any], path: Path) -> np.ndarray:
     """Return the (4, 4) matrix from a markup's frame to RAS. Raises PointsError if the frame is not LPS or RAS mm."""
-    system, units = entry.get("coordinateSystem", "LPS"), entry.get("coordinateUnits", "mm")  # Slicer's defaults
+    system, units = (
+        entry.get("coordinateSystem", "LPS"),
+        entry.get("coordinateUnits", "mm"),
+    )  # Slicer's defaults
     if system not in ("LPS", "RAS"):
-        raise PointsError(f"{path}: has the unknown coordinate system {system!r}; save the file in LPS or RAS.")
+        raise PointsError(
+            f"{path}: has the unknown coordinate system {system!r}; save the file in LPS or RAS."
+        )
     if (units[:1] if isinstance(units, list) else [units]) != ["mm"]:
-        raise PointsError(f"{path}: has coordinates in {units!r}; save the file with coordinates in mm.")
+        raise PointsError(
+            f"{path}: has coordinates in {units!r}; save the file with coordinates in mm."
+        )
     return RAS_FROM_LPS if system == "LPS" else np.eye(4)

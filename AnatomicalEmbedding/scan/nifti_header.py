@@ -56,7 +56,9 @@ def check_nifti(path: Path) -> NiftiGeometry:
             geometry = _geometry(fields, path)
             _check_data(stream, fields, path)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise VolumeError(f"{path}: is truncated or damaged (compressed data end too early); copy it again.") from error
+        raise VolumeError(
+            f"{path}: is truncated or damaged (compressed data end too early); copy it again."
+        ) from error
     return geometry
 
 
@@ -66,14 +68,21 @@ def _read_fields(stream: BufferedIOBase, path: Path) -> dict[str, tuple]:
     for order in "<>" if len(header) == _HEADER_BYTES else "":
         length = struct.unpack_from(order + "i", header)[0]
         if length == _NIFTI2_HEADER_BYTES:
-            raise VolumeError(f"{path}: is a NIfTI-2 file, which cannot be read; convert it to NIfTI-1 or NRRD.")
-        fields = {name: struct.unpack_from(order + code, header, start) for name, (start, code) in _LAYOUT.items()}
+            raise VolumeError(
+                f"{path}: is a NIfTI-2 file, which cannot be read; convert it to NIfTI-1 or NRRD."
+            )
+        fields = {
+            name: struct.unpack_from(order + code, header, start)
+            for name, (start, code) in _LAYOUT.items()
+        }
         dim, offset = fields["dim"], fields["vox_offset"][0]
         # "n+1" means that header and voxels are in one file; other values are refused.
         is_nifti = length == _HEADER_BYTES and fields["magic"][0] == b"n+1"
         if is_nifti and 1 <= dim[0] <= 7 and min(dim[1 : dim[0] + 1]) > 0 and 0 <= offset < 1e9:
             return fields | {"order": (order,)}
-    raise VolumeError(f"{path}: is not a NIfTI file, or its header is damaged; copy or export it again.")
+    raise VolumeError(
+        f"{path}: is not a NIfTI file, or its header is damaged; copy or export it again."
+    )
 
 
 def _check_data(stream: BufferedIOBase, fields: dict[str, tuple], path: Path) -> None:
@@ -85,16 +94,22 @@ def _check_data(stream: BufferedIOBase, fields: dict[str, tuple], path: Path) ->
     code = _FLOAT_CODES.get(fields["datatype"][0])
     stream.seek(start)
     length, bad = start, 0
-    while length <= needed and (chunk := stream.read(_CHUNK)):  # stops after `needed` bytes: gigabytes may follow
+    while length <= needed and (
+        chunk := stream.read(_CHUNK)
+    ):  # stops after `needed` bytes: gigabytes may follow
         if code:
             dtype = np.dtype(fields["order"][0] + code)
             count = min(len(chunk), max(0, needed - length)) // dtype.itemsize
             bad += int(np.count_nonzero(~np.isfinite(np.frombuffer(chunk, dtype, count))))
         length += len(chunk)
     if length < needed:
-        raise VolumeError(f"{path}: is truncated ({length} of {needed} bytes); copy or download it again.")
+        raise VolumeError(
+            f"{path}: is truncated ({length} of {needed} bytes); copy or download it again."
+        )
     if bad:
-        raise VolumeError(f"{path}: {bad} voxels are NaN or infinite; replace them with -1024 HU and try again.")
+        raise VolumeError(
+            f"{path}: {bad} voxels are NaN or infinite; replace them with -1024 HU and try again."
+        )
 
 
 def _geometry(fields: dict[str, tuple], path: Path) -> NiftiGeometry:
@@ -107,9 +122,13 @@ def _geometry(fields: dict[str, tuple], path: Path) -> NiftiGeometry:
     sform = np.vstack((np.reshape(fields["srow"], (3, 4)), (0, 0, 0, 1)))
     columns = np.linalg.norm(sform[:3, :3], axis=0)
     if not np.isfinite(sform).all() or columns.min() == 0:
-        raise VolumeError(f"{path}: the sform in the header has a zero axis, NaN or infinity; export the scan again.")
+        raise VolumeError(
+            f"{path}: the sform in the header has a zero axis, NaN or infinity; export the scan again."
+        )
     if worst_shear(sform)[0] > (_MAX_SHEAR_WITH_QFORM if qform_code > 0 else MAX_SHEAR):
-        raise VolumeError(f"{path}: the sform in the header is sheared; resample the scan to perpendicular axes first.")
+        raise VolumeError(
+            f"{path}: the sform in the header is sheared; resample the scan to perpendicular axes first."
+        )
     if not np.allclose(columns, spacing, rtol=1e-2):
         raise VolumeError(
             f"{path}: the header gives two different spacings ({_mm(spacing)} in pixdim, {_mm(columns)} in the sform);"

@@ -31,7 +31,9 @@ class PointList:
     def __post_init__(self) -> None:
         points = np.array(self.points_ras, dtype=np.float64)
         object.__setattr__(self, "labels", tuple(self.labels))
-        object.__setattr__(self, "points_ras", points.reshape(-1, 3) if points.size == 0 else points)
+        object.__setattr__(
+            self, "points_ras", points.reshape(-1, 3) if points.size == 0 else points
+        )
         object.__setattr__(self, "descriptions", tuple(self.descriptions))
         if self.points_ras.shape != (len(self.labels), 3):
             raise PointsError(
@@ -42,7 +44,9 @@ class PointList:
                 f"{len(self.descriptions)} descriptions are given for {len(self.labels)} points; describe each point."
             )
         if not np.isfinite(self.points_ras).all():
-            raise PointsError("a point has a coordinate that is NaN or infinite; give x, y, z in RAS mm.")
+            raise PointsError(
+                "a point has a coordinate that is NaN or infinite; give x, y, z in RAS mm."
+            )
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -65,15 +69,23 @@ def points_in_ras(points: np.ndarray | PointList, frame: str = "RAS") -> np.ndar
     try:
         places = np.array(points, dtype=np.float64)
     except (TypeError, ValueError):
-        raise PointsError(f"points have type {type(points).__name__}; give an array (N, 3) of numbers in mm.") from None
+        raise PointsError(
+            f"points have type {type(points).__name__}; give an array (N, 3) of numbers in mm."
+        ) from None
     places = places.reshape(-1, 3) if places.size == 0 else np.atleast_2d(places)
     if places.ndim != 2 or places.shape[1] != 3:
-        raise PointsError(f"points have shape {places.shape}; give an array (N, 3) of x, y, z in mm.")
+        raise PointsError(
+            f"points have shape {places.shape}; give an array (N, 3) of x, y, z in mm."
+        )
     return transform_points(_TO_RAS[frame], places)
 
 
 def write_points(
-    path: str | Path, points: np.ndarray | PointList, labels: Sequence[str] = (), *, frame: str = "RAS"
+    path: str | Path,
+    points: np.ndarray | PointList,
+    labels: Sequence[str] = (),
+    *,
+    frame: str = "RAS",
 ) -> None:
     """Write points as a list that Slicer opens (.mrk.json), or as a table label,r,a,s (.csv) in RAS mm.
 
@@ -94,7 +106,9 @@ def write_points(
         return
     text = io.StringIO()
     rows = zip(points.labels, points.points_ras.round(4).tolist(), strict=True)
-    csv.writer(text).writerows([("label", "r", "a", "s"), *((label, *place) for label, place in rows)])
+    csv.writer(text).writerows(
+        [("label", "r", "a", "s"), *((label, *place) for label, place in rows)]
+    )
     write_text(path, text.getvalue(), PointsError)
 
 
@@ -107,7 +121,9 @@ def read_points(path: str | Path, film_to_ras: np.ndarray | None = None) -> Poin
     """
     path = Path(path)
     if path.suffix.lower() not in (".json", ".csv"):
-        raise PointsError(f"{path}: is neither .json nor .csv; give a Slicer .mrk.json, or a .csv with label,r,a,s.")
+        raise PointsError(
+            f"{path}: is neither .json nor .csv; give a Slicer .mrk.json, or a .csv with label,r,a,s."
+        )
     if path.suffix.lower() == ".json":
         rows = [row for entry in read_markups(path) for row in _control_points(entry, path)]
     else:
@@ -126,11 +142,15 @@ def parse_point(text: str, count: int = 3) -> np.ndarray:
         values = np.empty(0)
     if values.shape != (count,) or not np.isfinite(values).all():
         kind = "a point" if count == 3 else "a box"
-        raise PointsError(f"{text!r} is not {kind}; give {count} numbers in RAS mm, with commas, as in 12.5,-40,310.")
+        raise PointsError(
+            f"{text!r} is not {kind}; give {count} numbers in RAS mm, with commas, as in 12.5,-40,310."
+        )
     return values
 
 
-def write_markups(path: str | Path, points: PointList, name: str = "", missing: Sequence[bool] | None = None) -> None:
+def write_markups(
+    path: str | Path, points: PointList, name: str = "", missing: Sequence[bool] | None = None
+) -> None:
     """Write a .mrk.json point list (Fiducial, LPS mm, schema 1.0.3) that Slicer >= 5 opens.
 
     Args:
@@ -146,7 +166,9 @@ def write_markups(path: str | Path, points: PointList, name: str = "", missing: 
     write_file(path, [point_markup(points, name, missing)])
 
 
-def point_markup(points: PointList, name: str, missing: Sequence[bool] | None = None) -> dict[str, Any]:
+def point_markup(
+    points: PointList, name: str, missing: Sequence[bool] | None = None
+) -> dict[str, Any]:
     """Return a point list as an entry of a markups file.
 
     Args:
@@ -177,9 +199,13 @@ def _control_points(markup: dict[str, Any], path: Path) -> list[_Row]:
         if point.get("positionStatus", "defined") == "defined":
             position = _position(point.get("position"))
             if position is None:
-                raise PointsError(f"{path}: control point {number} has no valid position; save the points again.")
+                raise PointsError(
+                    f"{path}: control point {number} has no valid position; save the points again."
+                )
             label = str(point.get("label") or number)
-            rows.append((label, transform_points(to_ras, position)[0], str(point.get("description") or "")))
+            rows.append(
+                (label, transform_points(to_ras, position)[0], str(point.get("description") or ""))
+            )
     return rows
 
 
@@ -202,17 +228,25 @@ def _read_csv(path: Path, film_to_ras: np.ndarray | None) -> list[_Row]:
         columns, to_ras = tuple(system.lower()), _TO_RAS[system]
         if {"x", "y"} <= set(names) and not {"r", "a"} <= set(names) and system == "RAS":
             if film_to_ras is None:
-                raise PointsError(f"{path}: has pixels x,y, but the template is no film; give the columns label,r,a,s.")
+                raise PointsError(
+                    f"{path}: has pixels x,y, but the template is no film; give the columns label,r,a,s."
+                )
             columns, to_ras = ("x", "y"), film_to_ras
         missing = [column for column in ("label", *columns) if column not in names]
         if missing and ";" in "".join(names):
-            raise PointsError(f"{path}: columns are separated by ';'; save the table with commas and decimal points.")
+            raise PointsError(
+                f"{path}: columns are separated by ';'; save the table with commas and decimal points."
+            )
         if missing:
-            raise PointsError(f"{path}: has no column {', '.join(missing)}; the first line must be label,r,a,s.")
+            raise PointsError(
+                f"{path}: has no column {', '.join(missing)}; the first line must be label,r,a,s."
+            )
         for row in reader:
             if (row.get("defined") or "1").strip() == "0":
                 continue
-            position = _position([*(row[column] for column in columns), *[0.0] * (3 - len(columns))])
+            position = _position(
+                [*(row[column] for column in columns), *[0.0] * (3 - len(columns))]
+            )
             if position is None:
                 numbers = ", ".join(columns)
                 raise PointsError(
@@ -222,5 +256,7 @@ def _read_csv(path: Path, film_to_ras: np.ndarray | None) -> list[_Row]:
             description = (row.get("description") or "").strip()
             rows.append((label, transform_points(to_ras, position)[0], description))
     except csv.Error as error:
-        raise PointsError(f"{path}: is not a table ({error}); save it again with the columns label,r,a,s.") from error
+        raise PointsError(
+            f"{path}: is not a table ({error}); save it again with the columns label,r,a,s."
+        ) from error
     return rows

@@ -69,11 +69,16 @@ def list_sources(roots: Sequence[Path], unreadable: Callable[[str], None]) -> It
             yield _source(root, "", (root,), True)
         else:
             for folder, names in _walk(root, unreadable):
-                yield from _in_folder(folder, [name for name in names if not is_label_map(Path(name))])
+                yield from _in_folder(
+                    folder, [name for name in names if not is_label_map(Path(name))]
+                )
 
 
 def find_scans(
-    paths: Sequence[str | Path], report: Callable[[str], None], series: Sequence[str] = (), output: Path | None = None
+    paths: Sequence[str | Path],
+    report: Callable[[str], None],
+    series: Sequence[str] = (),
+    output: Path | None = None,
 ) -> dict[str, Source]:
     """Find the scans in files, folders and their subfolders. Returns each scan once, under a unique short name.
 
@@ -101,16 +106,24 @@ def find_scans(
         raise AnatomicalEmbeddingError(
             f"--series {min(unknown)}: none of the folders contains this series; `anatemb info DIR` lists the series."
         )
-    return dict(zip(distinct_names([scan.label for scan in sources.values()]), sources.values(), strict=True))
+    return dict(
+        zip(
+            distinct_names([scan.label for scan in sources.values()]), sources.values(), strict=True
+        )
+    )
 
 
-def _scans_at(root: Path, series: Sequence[str], output: Path | None, report: Callable[[str], None]) -> list[Source]:
+def _scans_at(
+    root: Path, series: Sequence[str], output: Path | None, report: Callable[[str], None]
+) -> list[Source]:
     """Return the scans of a folder, without those in `output` and without the series that `series` excludes."""
     if not root.is_dir():
         return []
     scans = list(list_sources([root], report))
     if output is not None and root.resolve() in output.resolve().parents:
-        scans = [scan for scan in scans if output.resolve() not in Path(scan.path).resolve().parents]
+        scans = [
+            scan for scan in scans if output.resolve() not in Path(scan.path).resolve().parents
+        ]
     chosen = {scan.path for scan in scans if scan.series in series}
     return [scan for scan in scans if scan.series in series or scan.path not in chosen]
 
@@ -131,7 +144,11 @@ def distinct_names(scans: Sequence[str | Path]) -> list[str]:
         above = _telling([parts[n][0] for n in group], [])
         after = _telling([parts[n][2] for n in group], above)
         for row, n in enumerate(group):
-            words = [*(column[row] for column in above), names[n], *(column[row] for column in after)]
+            words = [
+                *(column[row] for column in above),
+                names[n],
+                *(column[row] for column in after),
+            ]
             names[n] = "_".join(filter(None, words))
     used: set[str] = set()
     for number, name in enumerate(names):
@@ -146,7 +163,9 @@ def _parts(scan: str) -> tuple[list[str], str, list[str]]:
     if series and _exists(scan):  # the # is part of the file's name
         series = None
     path = Path(os.path.normpath(Path(series[1] if series else scan).absolute()))
-    above = [re.sub(r"[\\/:]", "", part) for part in path.parts[:-1]]  # names hold no slashes, backslashes or colons
+    above = [
+        re.sub(r"[\\/:]", "", part) for part in path.parts[:-1]
+    ]  # names hold no slashes, backslashes or colons
     return above, display_name(path), re.split("[.-]", series[2]) if series else []
 
 
@@ -159,7 +178,9 @@ def _telling(rows: list[list[str]], earlier: list[tuple[str, ...]]) -> list[tupl
     chosen: list[tuple[str, ...]] = []
     for column in zip_longest(*rows, fillvalue=""):
         before = [*earlier, *chosen]
-        if len(set(zip(*before, column, strict=True))) > len(set(zip(*before, strict=True)) or {()}):
+        if len(set(zip(*before, column, strict=True))) > len(
+            set(zip(*before, strict=True)) or {()}
+        ):
             chosen.append(column)
     return chosen
 
@@ -176,7 +197,9 @@ def read_scan(scan: str) -> Volume:
                 return source.read()
             if source.path != path:
                 break  # the sources of subfolders follow the sources of the folder
-    raise AnatomicalEmbeddingError(f"{scan}: this scan does not exist any more; check whether the scan was moved.")
+    raise AnatomicalEmbeddingError(
+        f"{scan}: this scan does not exist any more; check whether the scan was moved."
+    )
 
 
 def _exists(name: str) -> bool:
@@ -219,7 +242,9 @@ def _in_folder(folder: Path, names: list[str]) -> Iterator[Source]:
         for path in damaged:
             yield _source(path, "", (path,), True)
     for uid, (files, unfit) in series.items():
-        whole = sorted([*files, *damaged]) if alone else files  # damaged slices are included, so that reading fails
+        whole = (
+            sorted([*files, *damaged]) if alone else files
+        )  # damaged slices are included, so that reading fails
         yield _source(folder, uid, tuple(whole), alone, unfit)
 
 
@@ -230,7 +255,9 @@ def _is_slice(path: Path) -> bool:
         return False
 
 
-def _source(path: Path, series: str, files: tuple[Path, ...], alone: bool, unfit: str = "") -> Source:
+def _source(
+    path: Path, series: str, files: tuple[Path, ...], alone: bool, unfit: str = ""
+) -> Source:
     size = changed = 0
     for file in files:
         try:
@@ -238,4 +265,12 @@ def _source(path: Path, series: str, files: tuple[Path, ...], alone: bool, unfit
         except OSError:  # a broken link; reading it will report the error
             continue
         size, changed = size + state.st_size, max(changed, state.st_mtime_ns)
-    return Source(str(path), series, tuple(file.name for file in files) if series else (), alone, size, changed, unfit)
+    return Source(
+        str(path),
+        series,
+        tuple(file.name for file in files) if series else (),
+        alone,
+        size,
+        changed,
+        unfit,
+    )

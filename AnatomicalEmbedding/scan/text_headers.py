@@ -11,7 +11,8 @@ from pathlib import Path
 from ..errors import VolumeError
 
 _HEADER_BYTES = 1 << 20
-_LONGEST_FIELD = 400  # characters; the longest valid field, three directions in full precision, has 230
+# characters; the longest valid field, three directions in full precision, has 230
+_LONGEST_FIELD = 400
 _FREE_TEXT = (b"content:", b"data file:", b"datafile:")
 _MOST_AXES = 4
 _LARGEST_POSITION_MM = 1e6
@@ -38,8 +39,12 @@ def check_text_header(path: Path) -> None:
         axes = {str(n).encode() for n in range(1, _MOST_AXES + 1)}
         harmless = bool(stated) and all(value.strip() in axes for value in stated)
     places = b" ".join(_GEOMETRY.findall(head))
-    if not harmless or any(abs(float(number)) > _LARGEST_POSITION_MM for number in _NUMBER.findall(places)):
-        raise VolumeError(f"{path}: is damaged, truncated, or not a {suffix} file; copy or export it again.")
+    if not harmless or any(
+        abs(float(number)) > _LARGEST_POSITION_MM for number in _NUMBER.findall(places)
+    ):
+        raise VolumeError(
+            f"{path}: is damaged, truncated, or not a {suffix} file; copy or export it again."
+        )
 
 
 def _is_free(line: bytes) -> bool:

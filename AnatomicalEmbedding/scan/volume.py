@@ -108,7 +108,11 @@ class Volume:
             check_ct(volume)
             return volume
         own_affine = getattr(source, "affine", None)
-        voxels = source if own_affine is None else getattr(source, "dataobj", getattr(source, "data", source))
+        voxels = (
+            source
+            if own_affine is None
+            else getattr(source, "dataobj", getattr(source, "data", source))
+        )
         voxels = voxels.detach().cpu() if hasattr(voxels, "detach") else voxels
         if not hasattr(voxels, "__array__"):
             kinds = "a path, a Volume, an array with affine or spacing, or an image of SimpleITK or nibabel"
@@ -119,15 +123,21 @@ class Volume:
         if own_affine is not None:
             return cls.from_array(voxels.T, np.asarray(own_affine), name)
         if affine is None and spacing is None:
-            raise TypeError("the array has no geometry; give affine (4x4, voxel to mm) or spacing (i, j, k in mm).")
+            raise TypeError(
+                "the array has no geometry; give affine (4x4, voxel to mm) or spacing (i, j, k in mm)."
+            )
         if frame not in ("RAS", "LPS"):
             raise TypeError(f'frame {frame!r} is unknown; choose "RAS" or "LPS".')
         is_lps = affine is None or frame == "LPS"
-        matrix = np.diag([*spacing, 1.0]) if affine is None else np.asarray(affine, dtype=np.float64)
+        matrix = (
+            np.diag([*spacing, 1.0]) if affine is None else np.asarray(affine, dtype=np.float64)
+        )
         return cls.from_array(voxels, RAS_FROM_LPS @ matrix if is_lps else matrix, name)
 
     @classmethod
-    def read(cls, path: str | Path, series: str | None = None, files: Sequence[Path] = ()) -> Volume:
+    def read(
+        cls, path: str | Path, series: str | None = None, files: Sequence[Path] = ()
+    ) -> Volume:
         """Read a CT: .nii, .nii.gz, .nrrd, .nhdr, .mha, .mhd, a DICOM folder, or the series of one DICOM file.
 
         Args:
@@ -144,14 +154,20 @@ class Volume:
             if not files and series is None and is_film_file(path):
                 volume = _from_arrays(path.stem, path, *read_film(path))
             elif files or path.is_dir() or dicom.is_dicom_file(path):
-                volume = _from_arrays(display_name(path), path, *dicom.read_series(path, series, files))
+                volume = _from_arrays(
+                    display_name(path), path, *dicom.read_series(path, series, files)
+                )
             elif series is not None:
-                raise VolumeError(f"{path}: is not DICOM, so it has no series to choose; leave `series` out.")
+                raise VolumeError(
+                    f"{path}: is not DICOM, so it has no series to choose; leave `series` out."
+                )
             else:
                 image, notes = read_image(path)
                 volume = cls.from_sitk(image, display_name(path), path, notes)
         except OSError as error:
-            raise VolumeError(f"{path}: cannot be read ({error.strerror}); check its permissions.") from error
+            raise VolumeError(
+                f"{path}: cannot be read ({error.strerror}); check its permissions."
+            ) from error
         check_ct(volume)
         return volume
 
@@ -180,7 +196,9 @@ class Volume:
         return volume
 
     @classmethod
-    def from_sitk(cls, image: sitk.Image, name: str = "", path: str | Path = "", notes: tuple[str, ...] = ()) -> Volume:
+    def from_sitk(
+        cls, image: sitk.Image, name: str = "", path: str | Path = "", notes: tuple[str, ...] = ()
+    ) -> Volume:
         """Convert a SimpleITK image (LPS). A sheared image is resampled to perpendicular axes, and gets a note.
 
         Args:
@@ -213,11 +231,18 @@ class Volume:
             return self
         where = self.path or self.name or "the scan"
         if not self.is_film:
-            raise VolumeError(f"{where}: is no film, so it has no film width; leave --film-width-mm out.")
+            raise VolumeError(
+                f"{where}: is no film, so it has no film width; leave --film-width-mm out."
+            )
         pixel_mm = width_mm / self.shape[2]
         check_film_size(self.shape, (pixel_mm, pixel_mm), where)
-        notes = (*(note for note in self.notes if "pixel size" not in note), f"the film is {width_mm:g} mm wide")
-        return replace(self, ijk_to_ras=film_matrix(self.shape[1:], (pixel_mm, pixel_mm)), notes=notes)
+        notes = (
+            *(note for note in self.notes if "pixel size" not in note),
+            f"the film is {width_mm:g} mm wide",
+        )
+        return replace(
+            self, ijk_to_ras=film_matrix(self.shape[1:], (pixel_mm, pixel_mm)), notes=notes
+        )
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -312,7 +337,9 @@ def _from_arrays(
     check_spacing(np.linalg.norm(ijk_to_ras[:3, :3], axis=0), where)
     tilt = np.degrees(np.arcsin(min(worst_shear(ijk_to_ras)[0], 1.0)))
     if tilt > _MAX_TILT_DEG:
-        raise VolumeError(f"{where}: the voxel axes are {tilt:.0f} degrees from perpendicular; export the scan again.")
+        raise VolumeError(
+            f"{where}: the voxel axes are {tilt:.0f} degrees from perpendicular; export the scan again."
+        )
     if worst_shear(ijk_to_ras)[0] > MAX_SHEAR:
         voxels, ijk_to_ras = resample_upright(voxels, ijk_to_ras)
         notes = (*notes, f"gantry tilt of {tilt:.1f} degrees; resampled to perpendicular axes")

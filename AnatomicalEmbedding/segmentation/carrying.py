@@ -18,7 +18,10 @@ from ..scan.geometry import bounds_of
 from .grids import GroupCrop
 
 CARRIED = 3  # number of examples from which labels are carried over
-_UNSHOWN, _SHARES = 0.7, (0.0, 0.6)  # the weight of carried labels is 0.7 minus the contrast, limited to this range
+_UNSHOWN, _SHARES = (
+    0.7,
+    (0.0, 0.6),
+)  # the weight of carried labels is 0.7 minus the contrast, limited to this range
 _AROUND_MM = 9.0
 _GREY_HU, _BINS = (-200.0, 300.0), 25
 
@@ -64,7 +67,10 @@ def carry(target: EmbeddingMap, crop: GroupCrop, examples: Sequence[LabelSource]
         ijk = _transform(np.linalg.inv(example.to_ras), moved)
         source = example.labels.float()[None]
         values = F.grid_sample(
-            source, sample_positions(ijk, source.shape)[None], padding_mode="zeros", align_corners=False
+            source,
+            sample_positions(ijk, source.shape)[None],
+            padding_mode="zeros",
+            align_corners=False,
         )[0]
         in_scan = _transform(np.linalg.inv(example.embedding.scan_to_ras), moved)
         last = torch.tensor(example.embedding.scan_shape[::-1]) - 0.5
@@ -83,7 +89,9 @@ def mean_guess(carried: torch.Tensor) -> torch.Tensor:
     return torch.nan_to_num(torch.nanmean(carried, dim=0))
 
 
-def blend(probability: torch.Tensor, carried: torch.Tensor, guess_share: torch.Tensor) -> torch.Tensor:
+def blend(
+    probability: torch.Tensor, carried: torch.Tensor, guess_share: torch.Tensor
+) -> torch.Tensor:
     """Mix the network's probability with the mean of the carried labels. Returns (s, k, j, i) for s structures.
 
     Args:
@@ -116,6 +124,8 @@ def contrast_of(crop: GroupCrop, labels: torch.Tensor) -> float:
     around &= (labels < 0.05) & crop.inside
     if not inside.any() or not around.any():
         return 1.0
-    counts = [torch.histc(crop.hu[mask].clamp(*_GREY_HU), _BINS, *_GREY_HU) for mask in (inside, around)]
+    counts = [
+        torch.histc(crop.hu[mask].clamp(*_GREY_HU), _BINS, *_GREY_HU) for mask in (inside, around)
+    ]
     shares = [count / count.sum() for count in counts]
     return float(1 - torch.minimum(*shares).sum())

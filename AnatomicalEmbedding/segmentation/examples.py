@@ -63,7 +63,9 @@ class OutlinedScan:
         """Files of the scan, its outlines and the names of the outlined structures."""
         beside = sorted(self.path.parent.glob(f"{glob.escape(self.id)}.*"))
         return [
-            p for p in beside if p == self.path or p.name.endswith((".labels.json", DICOM_LABELS)) or is_label_map(p)
+            p
+            for p in beside
+            if p == self.path or p.name.endswith((".labels.json", DICOM_LABELS)) or is_label_map(p)
         ]
 
 
@@ -83,9 +85,15 @@ def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Outl
         if labels is not None:
             length = max(labels.values.values(), default=0) + 1
             if labels.voxels.min() < 0 or max(length - 1, labels.voxels.max()) > MOST_LABEL:
-                raise PointsError(f"{path}: its label map has labels below 0 or above {MOST_LABEL}; use other labels.")
-            count = np.sum([np.bincount(layer.ravel(), minlength=length) for layer in labels.layers], axis=0)
-            named = {n: value for n, value in labels.values.items() if value and n not in _NOT_STRUCTURES}
+                raise PointsError(
+                    f"{path}: its label map has labels below 0 or above {MOST_LABEL}; use other labels."
+                )
+            count = np.sum(
+                [np.bincount(layer.ravel(), minlength=length) for layer in labels.layers], axis=0
+            )
+            named = {
+                n: value for n, value in labels.values.items() if value and n not in _NOT_STRUCTURES
+            }
             values = {n: value for n, value in named.items() if count[value] >= MIN_VOXELS}
             for name in values:
                 text = labels.texts.get(name, name)
@@ -99,7 +107,10 @@ def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Outl
             " NAME.seg.dcm, next to each NAME.nii.gz."
         )
     chosen = set(choose_names(names, outlined, str(folder))) if names else outlined
-    reduced = [replace(e, values={n: value for n, value in e.values.items() if n in chosen}) for e in examples]
+    reduced = [
+        replace(e, values={n: value for n, value in e.values.items() if n in chosen})
+        for e in examples
+    ]
     return [example for example in reduced if example.outlined]
 
 
@@ -113,7 +124,9 @@ def common_values(examples: Sequence[OutlinedScan]) -> dict[str, int]:
     for example in sorted(examples, key=lambda example: not example.list_of_names.exists()):
         for name, label in example.values.items():
             if name not in values:
-                values[name] = label if label not in values.values() else _free_label(values.values())
+                values[name] = (
+                    label if label not in values.values() else _free_label(values.values())
+                )
     return values
 
 
@@ -129,9 +142,13 @@ def label_differences(examples: Sequence[OutlinedScan], values: Mapping[str, int
     sentences = []
     for example in examples:
         labels = example.values.items()
-        differing = ", ".join(f"{n} ({label}, not {values[n]})" for n, label in labels if label != values[n])
+        differing = ", ".join(
+            f"{n} ({label}, not {values[n]})" for n, label in labels if label != values[n]
+        )
         if differing:
-            sentences.append(f"{example.path}: its outlines have other labels than the results will have: {differing}.")
+            sentences.append(
+                f"{example.path}: its outlines have other labels than the results will have: {differing}."
+            )
     return sentences
 
 
@@ -192,13 +209,21 @@ def prepare(
             spacings.setdefault(name, []).append(spacing_for(mask, size))
             ijk = np.argwhere(mask)[:, ::-1]
             points = transform_points(labels.ijk_to_ras, ijk[:: max(1, len(ijk) // _POINTS)])
-            points = points[embedding.contains(points)]  # the grid of the outlines may be larger than the scan
+            points = points[
+                embedding.contains(points)
+            ]  # the grid of the outlines may be larger than the scan
             if not len(points):
-                raise PointsError(f"{example.path}: the outline of {name} lies outside this scan; draw it in the scan.")
+                raise PointsError(
+                    f"{example.path}: the outline of {name} lies outside this scan; draw it in the scan."
+                )
             body = embedding.sample(points)
             ranges.setdefault(name, []).append(np.quantile(body, [_SHARE, 1 - _SHARE], axis=0))
-    extent = {name: (np.min(ends, axis=0)[0], np.max(ends, axis=0)[1]) for name, ends in ranges.items()}
-    groups = group_structures({name: float(np.median(sizes)) for name, sizes in spacings.items()}, extent)
+    extent = {
+        name: (np.min(ends, axis=0)[0], np.max(ends, axis=0)[1]) for name, ends in ranges.items()
+    }
+    groups = group_structures(
+        {name: float(np.median(sizes)) for name, sizes in spacings.items()}, extent
+    )
     prepared = []
     for n, example in enumerate(examples):
         step(0.5 + n / len(examples) / 2, example.id)
@@ -206,14 +231,20 @@ def prepare(
     for number in range(len(groups)):
         members = [example for example in prepared if number in example.crops]
         for n, member in enumerate(members):
-            sources = [source.outlined(number) for source in (*members[n + 1 :], *members[:n])][:CARRIED]
+            sources = [source.outlined(number) for source in (*members[n + 1 :], *members[:n])][
+                :CARRIED
+            ]
             if sources:
-                carried = mean_guess(carry(member.embedding, member.crops[number].crop, sources)).half()
+                carried = mean_guess(
+                    carry(member.embedding, member.crops[number].crop, sources)
+                ).half()
                 member.crops[number] = replace(member.crops[number], carried=carried)
     return groups, prepared
 
 
-def _cut_to_groups(example: OutlinedScan, embedding: EmbeddingMap, groups: Sequence[Group]) -> PreparedExample:
+def _cut_to_groups(
+    example: OutlinedScan, embedding: EmbeddingMap, groups: Sequence[Group]
+) -> PreparedExample:
     volume, labels = Volume.read(example.path), example.labels
     millilitres = abs(np.linalg.det(labels.ijk_to_ras[:3, :3])) / 1000
     crops, volumes, contrast = {}, {}, {}
@@ -230,6 +261,8 @@ def _cut_to_groups(example: OutlinedScan, embedding: EmbeddingMap, groups: Seque
                 share[row] = occupancy(mask, labels.ijk_to_ras, crop)
                 volumes[name] = float(mask.sum() * millilitres)
                 contrast[name] = contrast_of(crop, share[row])
-        crops[number] = TrainingCrop(crop, share, torch.tensor([name in outlined for name in group.names]))
+        crops[number] = TrainingCrop(
+            crop, share, torch.tensor([name in outlined for name in group.names])
+        )
     overlaps = tuple((first, second) for first, second, _ml in labels.overlaps())
     return PreparedExample(example.id, embedding, crops, volumes, contrast, overlaps)

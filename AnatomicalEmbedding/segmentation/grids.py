@@ -24,7 +24,8 @@ MARGIN_MM = 28.0  # margin around a structure's body coordinates; 99 % of the er
 _EDGE_MM = 12.0
 _AFFINE_MM = 70.0  # if a cell's body coordinate differs more from an affine fit to all cells, the coordinate is wrong
 _FINEST_MM, _COARSEST_MM = 2.5, 4.0
-_TALL_MM = 420.0  # largest height of a group in the body; a taller group would need most of each scan
+# largest height of a group in the body; a taller group would need most of each scan
+_TALL_MM = 420.0
 _ACROSS = 7.0  # wanted number of voxels across the mean thickness of a structure
 UNIT_MM = 100.0  # unit of the coordinates that the network reads
 
@@ -48,15 +49,25 @@ class Group:
 
     def to_dict(self) -> dict:
         values = {"names": list(self.names), "spacing_mm": self.spacing_mm}
-        return values | {"low": np.round(self.low, 2).tolist(), "high": np.round(self.high, 2).tolist()}
+        return values | {
+            "low": np.round(self.low, 2).tolist(),
+            "high": np.round(self.high, 2).tolist(),
+        }
 
     @classmethod
     def from_dict(cls, values: dict) -> Self:
         low, high = (np.array(values[key], dtype=np.float64) for key in ("low", "high"))
         names, spacing_mm = tuple(values["names"]), float(values["spacing_mm"])
         whole = low.shape == high.shape == (len(names), 3) and bool(np.isfinite([low, high]).all())
-        if not whole or not names or not all(isinstance(name, str) for name in names) or not 0.5 <= spacing_mm <= 20:
-            raise ValueError("the structures of a network are missing or have wrong values; train again")
+        if (
+            not whole
+            or not names
+            or not all(isinstance(name, str) for name in names)
+            or not 0.5 <= spacing_mm <= 20
+        ):
+            raise ValueError(
+                "the structures of a network are missing or have wrong values; train again"
+            )
         return cls(names, spacing_mm, low, high)
 
 
@@ -125,14 +136,18 @@ def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.nd
     chosen = np.zeros(len(ras), dtype=bool)
     for low, high in zip(group.low[rows], group.high[rows], strict=True):
         in_range = ((body >= low - MARGIN_MM) & (body <= high + MARGIN_MM)).all(axis=1)
-        chosen |= in_range & ((smooth >= low - _AFFINE_MM) & (smooth <= high + _AFFINE_MM)).all(axis=1)
+        chosen |= in_range & ((smooth >= low - _AFFINE_MM) & (smooth <= high + _AFFINE_MM)).all(
+            axis=1
+        )
     if not chosen.any():
         return None
     edge = embedding.cell_mm / 2 + _EDGE_MM
     return np.stack([ras[chosen].min(axis=0) - edge, ras[chosen].max(axis=0) + edge])
 
 
-def make_crop(volume: Volume, embedding: EmbeddingMap, group: Group, box_ras: np.ndarray) -> GroupCrop:
+def make_crop(
+    volume: Volume, embedding: EmbeddingMap, group: Group, box_ras: np.ndarray
+) -> GroupCrop:
     """Resample a part of a scan to a group's grid; add the map's coordinates and descriptors.
 
     Args:
@@ -169,10 +184,14 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: GroupCrop) -> torc
     part = mask[tuple(slice(a, b) for a, b in zip(low, high, strict=True))]
     to_ras = ijk_to_ras.copy()
     to_ras[:3, 3] = transform_points(ijk_to_ras, low[None, ::-1])[0]
-    filled = Volume((part.astype(np.int16) - 1) * 1000, to_ras)  # 0 in the mask; outside -1000, like air around a scan
+    filled = Volume(
+        (part.astype(np.int16) - 1) * 1000, to_ras
+    )  # 0 in the mask; outside -1000, like air around a scan
     grid = resample(filled, (crop.spacing_mm,) * 3, lattice=1, step=1)
     share = ((grid.hu - AIR_HU) / 1000).clamp(0, 1).half()
-    start = np.rint((np.asarray(grid.origin_ras) - crop.origin_ras) / crop.spacing_mm).astype(int)[::-1]
+    start = np.rint((np.asarray(grid.origin_ras) - crop.origin_ras) / crop.spacing_mm).astype(int)[
+        ::-1
+    ]
     in_crop, in_mask = [], []
     for first, size, whole in zip(start, share.shape, crop.shape, strict=True):
         in_crop.append(slice(max(first, 0), max(min(first + size, whole), 0)))
@@ -192,7 +211,9 @@ def _coordinates(embedding: EmbeddingMap, points: np.ndarray) -> np.ndarray:
     return mixed[:, :3] + (1 - share) * result
 
 
-def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
+def _features(
+    embedding: EmbeddingMap, box_ras: np.ndarray
+) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
     """Return the local descriptors (c, k, j, i) in and near a box, the centre (3,) RAS mm of the first local cell, and
     the size (3,) mm of a local cell."""
     size = embedding.cell_mm / 2
@@ -204,7 +225,9 @@ def _features(embedding: EmbeddingMap, box_ras: np.ndarray) -> tuple[torch.Tenso
     return embedding.local[:, k, j, i].float().contiguous(), low + first * size, size
 
 
-def group_structures(spacings: Mapping[str, float], ranges: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> list[Group]:
+def group_structures(
+    spacings: Mapping[str, float], ranges: Mapping[str, tuple[np.ndarray, np.ndarray]]
+) -> list[Group]:
     """Divide structures into groups by voxel size and by height in the body; a group is at most _TALL_MM high.
 
     If the smallest and the largest voxel size differ by 1 mm or more, structures with small voxels and structures with
@@ -227,7 +250,9 @@ def group_structures(spacings: Mapping[str, float], ranges: Mapping[str, tuple[n
 
 
 def _group(
-    names: list[str], spacings: Mapping[str, float], ranges: Mapping[str, tuple[np.ndarray, np.ndarray]]
+    names: list[str],
+    spacings: Mapping[str, float],
+    ranges: Mapping[str, tuple[np.ndarray, np.ndarray]],
 ) -> Group:
     spacing_mm = float(np.median([spacings[name] for name in names]))
     low, high = (np.array([ranges[name][end] for name in names]) for end in (0, 1))

@@ -22,17 +22,19 @@ from .voxels import predict
 ABSENT, CUT, WHOLE = "absent", "cut", "whole"
 _MISSING = "it was not found where it is expected"
 _LEAST_SHARE = 0.15  # components smaller than this share of the largest component are removed
-_LEAST_OF_CARRIED = (
-    0.4  # an outline that is smaller, as a share of the carried labels, is wrong (usual share: 0.6 or more)
-)
-_LEAST_VOLUME = 0.03  # below this share of the median volume in the examples, the structure is absent
+# an outline that is smaller, as a share of the carried labels, is wrong (usual share: 0.6 or more)
+_LEAST_OF_CARRIED = 0.4
+# below this share of the median volume in the examples, the structure is absent
+_LEAST_VOLUME = 0.03
 # The sum of the five `signs` with these weights predicts the logit of the Dice. The weights were fitted to 324 outlines
 # of development scans, see RESULTS.md.
 _WEIGHTS = np.array([2.10, 11.84, 1.74, 0.23, -0.57])
 _LEAST_STEADY = 0.85  # lowest value of the second sign in these 324 outlines
 COLUMNS = ("scan", "structure", "status", "volume_ml", "look", "doubt", "remark")
 TABLE_NAME = "volumes.csv"
-Layer = tuple[np.ndarray, np.ndarray]  # structures that do not overlap: labels and probabilities (k, j, i)
+Layer = tuple[
+    np.ndarray, np.ndarray
+]  # structures that do not overlap: labels and probabilities (k, j, i)
 
 
 @dataclass(frozen=True)
@@ -99,13 +101,18 @@ def outline(
             mates = segmenter.overlaps.get(name, ())
             is_rival = np.array([False, *(structure.name not in mates for structure in outlines)])
             paint(probability, crop, volume, layers, is_rival)
-            sign = doubt(signs(guess[row], tried[:, row], probability, crop.spacing_mm, len(examples)))
+            sign = doubt(
+                signs(guess[row], tried[:, row], probability, crop.spacing_mm, len(examples))
+            )
             outlines.append(Outline(name, WHOLE, 0.0, sign, why))
     numbers = {structure.name: number for number, structure in enumerate(outlines, start=1)}
     if len(layers) == 1:
         labels = LabelMap(layers[0][0], volume.ijk_to_ras, numbers)
     else:
-        masks = ((name, np.any([layer == n for layer, _ in layers], axis=0)) for name, n in numbers.items())
+        masks = (
+            (name, np.any([layer == n for layer, _ in layers], axis=0))
+            for name, n in numbers.items()
+        )
         labels = LabelMap.from_masks(masks, volume.shape, volume.ijk_to_ras)
     labels = labels.renumbered(segmenter.values)
     outlines.sort(key=lambda structure: segmenter.values[structure.name])
@@ -131,11 +138,16 @@ def choose_answer(
     outlined = outlined if not why else torch.zeros_like(outlined)
     carried, elsewhere = clean(guess, crop, group, row)
     if not elsewhere and (outlined > 0.5).sum() < _LEAST_OF_CARRIED * (carried > 0.5).sum():
-        return carried, "outlined by registration alone: it looks different from the examples, or is absent"
+        return (
+            carried,
+            "outlined by registration alone: it looks different from the examples, or is absent",
+        )
     return outlined, why
 
 
-def clean(probability: torch.Tensor, crop: GroupCrop, group: Group, row: int) -> tuple[torch.Tensor, str]:
+def clean(
+    probability: torch.Tensor, crop: GroupCrop, group: Group, row: int
+) -> tuple[torch.Tensor, str]:
     """Keep the connected parts of an outline that belong to the structure; set the probability elsewhere to 0.
 
     A part is kept if it has at least _LEAST_SHARE of the largest part's size, and its middle is within MARGIN_MM of the
@@ -150,7 +162,9 @@ def clean(probability: torch.Tensor, crop: GroupCrop, group: Group, row: int) ->
     mask = (probability > 0.5) & crop.inside
     if not mask.any():
         return probability, _MISSING
-    components = sitk.ConnectedComponent(sitk.GetImageFromArray(mask.numpy().astype(np.uint8)), True)
+    components = sitk.ConnectedComponent(
+        sitk.GetImageFromArray(mask.numpy().astype(np.uint8)), True
+    )
     number = torch.from_numpy(sitk.GetArrayFromImage(components).astype(np.int64))
     sizes = torch.bincount(number.ravel())
     sizes[0] = 0
@@ -158,7 +172,9 @@ def clean(probability: torch.Tensor, crop: GroupCrop, group: Group, row: int) ->
     for part in torch.argsort(sizes, descending=True).tolist():
         if sizes[part] < _LEAST_SHARE * sizes.max() or not sizes[part]:
             break
-        middle = crop.coordinate[:, number == part].mean(1).double().numpy() * UNIT_MM + group.centre
+        middle = (
+            crop.coordinate[:, number == part].mean(1).double().numpy() * UNIT_MM + group.centre
+        )
         low, high = group.low[row] - MARGIN_MM, group.high[row] + MARGIN_MM
         keep[part] = bool(((middle >= low) & (middle <= high)).all())
     if not keep.any():
@@ -168,7 +184,11 @@ def clean(probability: torch.Tensor, crop: GroupCrop, group: Group, row: int) ->
 
 
 def paint(
-    probability: torch.Tensor, crop: GroupCrop, volume: Volume, layers: list[Layer], is_rival: np.ndarray
+    probability: torch.Tensor,
+    crop: GroupCrop,
+    volume: Volume,
+    layers: list[Layer],
+    is_rival: np.ndarray,
 ) -> None:
     """Paint a structure with the label len(is_rival) where its probability exceeds 0.5 and that of each rival.
 
@@ -183,10 +203,14 @@ def paint(
     filled = np.argwhere(probability.numpy() > 0.25)[:, ::-1]
     box = transform_points(crop.to_ras, np.stack([filled.min(0) - 1, filled.max(0) + 1]))
     part = crop_voxels(volume, box)
-    first = np.rint(transform_points(volume.ras_to_ijk, part.ijk_to_ras[None, :3, 3])[0]).astype(int)
+    first = np.rint(transform_points(volume.ras_to_ijk, part.ijk_to_ras[None, :3, 3])[0]).astype(
+        int
+    )
     block = tuple(slice(a, a + n) for a, n in zip(first[::-1], part.shape, strict=True))
     image = to_image(probability.numpy().astype(np.float32), crop.to_ras)
-    resampled = sitk.Resample(image, to_image(part.voxels, part.ijk_to_ras), sitk.Transform(), sitk.sitkLinear, 0.0)
+    resampled = sitk.Resample(
+        image, to_image(part.voxels, part.ijk_to_ras), sitk.Transform(), sitk.sitkLinear, 0.0
+    )
     chance = sitk.GetArrayFromImage(resampled)
     painted = chance > 0.5
     for labels, strength in layers:
@@ -214,11 +238,17 @@ def _measured(structure: Outline, labels: LabelMap) -> Outline:
         return Outline(structure.name, ABSENT, 0.0, None, _MISSING)
     cut = any(mask.take(end, axis).any() for axis in range(3) for end in (0, -1))
     millilitres = voxels * abs(np.linalg.det(labels.ijk_to_ras[:3, :3])) / 1000
-    return Outline(structure.name, CUT if cut else WHOLE, float(millilitres), structure.doubt, structure.remark)
+    return Outline(
+        structure.name, CUT if cut else WHOLE, float(millilitres), structure.doubt, structure.remark
+    )
 
 
 def signs(
-    guess: torch.Tensor, tried: torch.Tensor, probability: torch.Tensor, spacing_mm: float, examples: int
+    guess: torch.Tensor,
+    tried: torch.Tensor,
+    probability: torch.Tensor,
+    spacing_mm: float,
+    examples: int,
 ) -> np.ndarray:
     """Compute five signs of the quality of an outline, (5,).
 
@@ -275,7 +305,15 @@ def table_rows(done: Sequence[tuple[str, Sequence[Outline]]]) -> list[list[objec
     doubts = {n: round(s.doubt, 3) for n, (_, s) in enumerate(structures) if s.doubt is not None}
     ranks = {n: rank for rank, n in enumerate(sorted(doubts, key=lambda n: -doubts[n]), 1)}
     return [
-        [path, s.name, s.status, round(s.volume_ml, 2), ranks.get(n, ""), doubts.get(n, ""), s.remark]
+        [
+            path,
+            s.name,
+            s.status,
+            round(s.volume_ml, 2),
+            ranks.get(n, ""),
+            doubts.get(n, ""),
+            s.remark,
+        ]
         for n, (path, s) in enumerate(structures)
     ]
 
@@ -287,7 +325,9 @@ def read_table(path: Path) -> dict[str, tuple[Outline, ...]]:
         with path.open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
                 sign = float(row["doubt"]) if row["doubt"] else None
-                structure = Outline(row["structure"], row["status"], float(row["volume_ml"]), sign, row["remark"])
+                structure = Outline(
+                    row["structure"], row["status"], float(row["volume_ml"]), sign, row["remark"]
+                )
                 outlines[row["scan"]] = (*outlines.get(row["scan"], ()), structure)
     except (OSError, ValueError, KeyError, TypeError):
         return {}

@@ -21,8 +21,14 @@ _BEND_MM = 5.0
 _KNOTS = 4  # control points of the bending along each axis of a patch
 _SHIFT_HU, _CONTRAST, _NOISE_HU = 25.0, 0.2, 25.0
 _MISPLACED_MM = 7.0  # standard deviation of the shift of a patch's coordinates
-_DISPLACED_MM = (2.0, 8.0)  # range of the displacement of a guess that is made from the patch's own labels
-_CARRIED, _NO_GUESS = 0.6, 0.05  # fraction of patches with a guess from other examples, and without any guess
+_DISPLACED_MM = (
+    2.0,
+    8.0,
+)  # range of the displacement of a guess that is made from the patch's own labels
+_CARRIED, _NO_GUESS = (
+    0.6,
+    0.05,
+)  # fraction of patches with a guess from other examples, and without any guess
 _ON_STRUCTURE = 0.8  # share of patches whose middle lies in a structure
 
 
@@ -57,7 +63,9 @@ class Patch:
 class PatchSampler:
     """Makes random patches of one size from the examples of a group."""
 
-    def __init__(self, examples: list[TrainingCrop], size: tuple[int, int, int], rng: np.random.Generator):
+    def __init__(
+        self, examples: list[TrainingCrop], size: tuple[int, int, int], rng: np.random.Generator
+    ):
         self._examples = examples
         self._size = size
         self._rng = rng
@@ -65,16 +73,23 @@ class PatchSampler:
         self._places = []
         for example in examples:
             crop = example.crop
-            self._sources.append(torch.cat([crop.hu[None], crop.coordinate, example.labels.float()])[None])
+            self._sources.append(
+                torch.cat([crop.hu[None], crop.coordinate, example.labels.float()])[None]
+            )
             self._places.append([torch.nonzero(label > 0.5).numpy() for label in example.labels])
 
     def draw(self) -> Patch:
         n = int(self._rng.integers(len(self._examples)))
         example = self._examples[n]
-        where = self._grid(self._centre(n), example.crop.spacing_mm)  # (k, j, i, 3) voxels, axes i, j, k
+        where = self._grid(
+            self._centre(n), example.crop.spacing_mm
+        )  # (k, j, i, 3) voxels, axes i, j, k
         source = self._sources[n]
         values = F.grid_sample(
-            source, sample_positions(where, source.shape)[None], padding_mode="border", align_corners=False
+            source,
+            sample_positions(where, source.shape)[None],
+            padding_mode="border",
+            align_corners=False,
         )[0]
         size = torch.tensor(example.crop.shape[::-1])
         outside = ((where < -0.5) | (where > size - 0.5)).any(-1)
@@ -101,10 +116,16 @@ class PatchSampler:
         else:
             source = self._sources[n][:, 4:]
             size = float(rng.uniform(*_DISPLACED_MM)) / example.crop.spacing_mm
-            bend = self._knots(size) + torch.from_numpy(rng.normal(0, size / 2, (1, 3, 1, 1, 1))).float()
+            bend = (
+                self._knots(size)
+                + torch.from_numpy(rng.normal(0, size / 2, (1, 3, 1, 1, 1))).float()
+            )
             halved = halved + _smooth_field(bend, halved.shape[:3])
         guess = F.grid_sample(
-            source, sample_positions(halved, source.shape)[None], padding_mode="zeros", align_corners=False
+            source,
+            sample_positions(halved, source.shape)[None],
+            padding_mode="zeros",
+            align_corners=False,
         )
         if rng.random() < 0.5:  # smooth, like the mean of labels from several examples
             guess = F.avg_pool3d(guess, 3, 1, 1)
@@ -131,7 +152,11 @@ class PatchSampler:
         scale = np.exp(rng.uniform(-_SCALE, _SCALE) + rng.normal(0, _SCALE / 4, 3))
         matrix = about_i @ about_j @ about_k @ np.diag(scale)
         bend = _smooth_field(self._knots(_BEND_MM / spacing_mm), self._size)
-        return offset @ torch.from_numpy(matrix.T).float() + bend + torch.from_numpy(centre.copy()).float()
+        return (
+            offset @ torch.from_numpy(matrix.T).float()
+            + bend
+            + torch.from_numpy(centre.copy()).float()
+        )
 
     def _knots(self, size: float) -> torch.Tensor:
         """Return random displacements (1, 3, k, j, i) of control points. size: standard deviation, voxels."""
@@ -143,7 +168,9 @@ class PatchSampler:
             smooth = F.avg_pool3d(hu[None, None], 3, 1, 1, count_include_pad=False)[0, 0]
             hu = smooth.lerp(hu, float(rng.random()))
         contrast = float(np.exp(rng.normal(0, _CONTRAST / 2)))
-        soft = (1 - ((hu - 50) / 250).abs()).clamp(0, 1)  # contrast medium changes soft tissue, not air
+        soft = (1 - ((hu - 50) / 250).abs()).clamp(
+            0, 1
+        )  # contrast medium changes soft tissue, not air
         hu = hu + soft * ((contrast - 1) * (hu - 50) + float(rng.normal(0, _SHIFT_HU)))
         noise = torch.from_numpy(rng.standard_normal(hu.shape, dtype=np.float32))
         return hu + noise * float(rng.uniform(0, _NOISE_HU))

@@ -103,11 +103,18 @@ def train_segmenter(
     examples or options, and WeightsError if the model gives no body coordinates in mm.
     """
     if not model.network.metric:
-        raise WeightsError(f"the weights {model.name} give no body coordinates in mm; use other weights.")
+        raise WeightsError(
+            f"the weights {model.name} give no body coordinates in mm; use other weights."
+        )
     values = common_values(examples)
     files = {example.id: list(map(_file_state, example.files)) for example in examples}
     structures = sorted({name for example in examples for name in example.outlined})
-    identity = {"files": files, "structures": structures, "weights": model.weights_hash, "seed": seed}
+    identity = {
+        "files": files,
+        "structures": structures,
+        "weights": model.weights_hash,
+        "seed": seed,
+    }
     if (folder / _RECORD).exists():
         _check_record(folder, identity, steps)
         if (folder / FILE_NAME).is_file():
@@ -123,10 +130,16 @@ def train_segmenter(
             step(done / total, f"step {done}, loss {progress.loss:.3f}, {to_go:.0f} min to go")
 
         torch.manual_seed(seed)
-        network = VoxelNet(len(group.names), 0 if local is None else len(local)).to(model.device).train()
+        network = (
+            VoxelNet(len(group.names), 0 if local is None else len(local)).to(model.device).train()
+        )
         crops = [example.crops[n] for example in prepared if n in example.crops]
         loop = TrainingLoop(network, OPTIMISER, steps)
-        loop.run(voxel_losses(network, crops, steps, seed, cancelled), progress=report, cancelled=cancelled)
+        loop.run(
+            voxel_losses(network, crops, steps, seed, cancelled),
+            progress=report,
+            cancelled=cancelled,
+        )
         networks.append(loop.averaged.eval())
     names = [name for group in groups for name in group.names]
     pairs = [pair for example in prepared for pair in example.overlaps]
@@ -134,10 +147,20 @@ def train_segmenter(
     for name in names:
         with_name = [example for example in prepared if name in example.volumes_ml]
         volumes[name] = tuple(round(example.volumes_ml[name], 3) for example in with_name)
-        shares[name] = round(guess_share(float(np.median([example.contrast[name] for example in with_name]))), 3)
+        shares[name] = round(
+            guess_share(float(np.median([example.contrast[name] for example in with_name]))), 3
+        )
         overlaps[name] = sorted({mate for pair in pairs if name in pair for mate in pair} - {name})
     segmenter = Segmenter(
-        weights or model.name, model.weights_hash, tuple(groups), tuple(networks), volumes, shares, (), values, overlaps
+        weights or model.name,
+        model.weights_hash,
+        tuple(groups),
+        tuple(networks),
+        volumes,
+        shares,
+        (),
+        values,
+        overlaps,
     )
     save_segmenter(folder, segmenter, prepared)
     return load_segmenter(folder, model.device)
@@ -154,7 +177,9 @@ def _check_record(folder: Path, identity: dict[str, object], steps: int) -> None
         record = parse_json(path.read_text(encoding="utf-8"))
         stored = {key: record["identity"][key] for key in identity}, record["steps"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise AnatomicalEmbeddingError(f"{path}: is damaged; give another output folder.") from error
+        raise AnatomicalEmbeddingError(
+            f"{path}: is damaged; give another output folder."
+        ) from error
     if stored != (json.loads(json.dumps(identity)), steps):
         raise AnatomicalEmbeddingError(
             f"{folder}: contains a run with other examples or other options; give another output folder."
@@ -178,14 +203,19 @@ def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[PreparedEx
             tensors[f"{number}.known"] = crop.outlined
             tensors[f"{number}.to_ras"] = torch.from_numpy(crop.crop.to_ras)
         write_tensor_file(
-            folder / _EXAMPLES / f"{example.id}.labels.safetensors", tensors, {}, AnatomicalEmbeddingError
+            folder / _EXAMPLES / f"{example.id}.labels.safetensors",
+            tensors,
+            {},
+            AnatomicalEmbeddingError,
         )
     metadata = {
         "format_version": FORMAT_VERSION,
         "weights": segmenter.weights,
         "weights_sha256": segmenter.weights_hash,
         "groups": [group.to_dict() for group in segmenter.groups],
-        "networks": [{"outputs": n.structures, "features": n.descriptors} for n in segmenter.networks],
+        "networks": [
+            {"outputs": n.structures, "features": n.descriptors} for n in segmenter.networks
+        ],
         "volumes_ml": segmenter.volumes_ml,
         "guess_shares": segmenter.guess_shares,
         "values": segmenter.values,
@@ -195,7 +225,9 @@ def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[PreparedEx
     weights: dict[str, torch.Tensor] = {}
     for n, network in enumerate(segmenter.networks):
         weights |= {f"{n}.{key}": tensor for key, tensor in network.state_dict().items()}
-    write_tensor_file(folder / FILE_NAME, weights, {_METADATA_KEY: json.dumps(metadata)}, AnatomicalEmbeddingError)
+    write_tensor_file(
+        folder / FILE_NAME, weights, {_METADATA_KEY: json.dumps(metadata)}, AnatomicalEmbeddingError
+    )
     return folder / FILE_NAME
 
 
@@ -209,16 +241,26 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
         networks = []
         for n, values in enumerate(metadata["networks"]):
             network_weights = {
-                k.removeprefix(f"{n}."): tensor for k, tensor in weights.items() if k.startswith(f"{n}.")
+                k.removeprefix(f"{n}."): tensor
+                for k, tensor in weights.items()
+                if k.startswith(f"{n}.")
             }
-            network = made_for(partial(VoxelNet, int(values["outputs"]), int(values["features"])), network_weights)
+            network = made_for(
+                partial(VoxelNet, int(values["outputs"]), int(values["features"])), network_weights
+            )
             network.load_state_dict(network_weights)
             networks.append(network.to(device).eval())
         groups = tuple(Group.from_dict(group) for group in metadata["groups"])
         # segmenters of older versions have no labels
-        numbers = {name: n for n, name in enumerate((name for group in groups for name in group.names), start=1)}
+        numbers = {
+            name: n
+            for n, name in enumerate((name for group in groups for name in group.names), start=1)
+        }
         values = {name: int(metadata.get("values", numbers)[name]) for name in numbers}
-        maps = {n: EmbeddingMap.load(folder / _EXAMPLES / f"{n}.map.safetensors") for n in metadata["examples"]}
+        maps = {
+            n: EmbeddingMap.load(folder / _EXAMPLES / f"{n}.map.safetensors")
+            for n in metadata["examples"]
+        }
         return Segmenter(
             metadata["weights"],
             metadata["weights_sha256"],
@@ -231,12 +273,18 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
             {name: list(partners) for name, partners in metadata.get("overlaps", {}).items()},
         )
     except NewerFormatError:
-        raise WeightsError(f"{path}: was written by a newer version of this program; update the program.") from None
+        raise WeightsError(
+            f"{path}: was written by a newer version of this program; update the program."
+        ) from None
     except (*DAMAGED, MapError) as error:
-        raise WeightsError(f"{path}: is damaged or incomplete; train again into another folder.") from error
+        raise WeightsError(
+            f"{path}: is damaged or incomplete; train again into another folder."
+        ) from error
 
 
-def _choose_examples(groups: tuple[Group, ...], prepared: list[PreparedExample]) -> list[PreparedExample]:
+def _choose_examples(
+    groups: tuple[Group, ...], prepared: list[PreparedExample]
+) -> list[PreparedExample]:
     """Return CARRIED examples, or more if these examples do not show all structures of `groups`. Each next example
     shows many structures that few of the examples before show."""
     count = dict.fromkeys([name for group in groups for name in group.names], 0)
@@ -259,9 +307,15 @@ def _outlined(folder: Path, maps: dict[str, EmbeddingMap], number: int) -> tuple
     for name, embedding in maps.items():
         with safe_open(str(folder / _EXAMPLES / f"{name}.labels.safetensors"), "pt") as file:
             if f"{number}.labels" in file.keys():  # noqa: SIM118 - not a dict
-                labels, outlined, to_ras = (file.get_tensor(f"{number}.{key}") for key in ("labels", "known", "to_ras"))
+                labels, outlined, to_ras = (
+                    file.get_tensor(f"{number}.{key}") for key in ("labels", "known", "to_ras")
+                )
                 check_size(labels, (None, None, None, None), torch.uint8)
                 check_size(outlined, (len(labels),), torch.bool)
                 check_size(to_ras, (4, 4), torch.float64)
-                sources.append(LabelSource(embedding, labels.half() / 255, to_ras.numpy().astype(np.float64), outlined))
+                sources.append(
+                    LabelSource(
+                        embedding, labels.half() / 255, to_ras.numpy().astype(np.float64), outlined
+                    )
+                )
     return tuple(sources)

@@ -17,7 +17,11 @@ from .voxels import REACH, VoxelNet, block_means, dilate, pool_axes, read_contex
 
 OPTIMISER = OptimiserSpec(3e-3, warm_up=0.0, final=0.01, weight_decay=1e-3, ema=0.99)
 _PATCH = 48  # voxels along an axis
-_PATCHES, _LEAST_PATCHES, _ROWS = 96, 8, 5000  # number of patches for training (most, least), voxels per patch
+_PATCHES, _LEAST_PATCHES, _ROWS = (
+    96,
+    8,
+    5000,
+)  # number of patches for training (most, least), voxels per patch
 _BATCH = 4096
 
 
@@ -39,10 +43,14 @@ def voxel_losses(
     """
     patches = max(_LEAST_PATCHES, min(_PATCHES, steps // 6))
     device = next(network.parameters()).device
-    rows, labels, outlined = _draw_rows(list(examples), np.random.default_rng([seed, 1]), cancelled, patches)
+    rows, labels, outlined = _draw_rows(
+        list(examples), np.random.default_rng([seed, 1]), cancelled, patches
+    )
 
     def loss_of(step: int) -> torch.Tensor:
-        pick = torch.from_numpy(np.random.default_rng([seed, 2, step]).integers(len(rows), size=_BATCH))
+        pick = torch.from_numpy(
+            np.random.default_rng([seed, 2, step]).integers(len(rows), size=_BATCH)
+        )
         torch.manual_seed(seed * 1_000_003 + step)  # for the dropout
         logits = network.logits(rows[pick].float().to(device))
         return voxel_loss(logits, labels[pick].float().to(device), outlined[pick].to(device))
@@ -72,7 +80,10 @@ def voxel_loss(logits: torch.Tensor, labels: torch.Tensor, outlined: torch.Tenso
 
 
 def _draw_rows(
-    examples: list[TrainingCrop], rng: np.random.Generator, cancelled: Callable[[], bool], patches: int
+    examples: list[TrainingCrop],
+    rng: np.random.Generator,
+    cancelled: Callable[[], bool],
+    patches: int,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return three tensors about n voxels of random patches: the network's input (n, c); the share of the voxel that
     each structure fills (n, s); and (n, s) bool, whether the example outlines the structure."""
@@ -82,7 +93,9 @@ def _draw_rows(
     rows, labels, outlined = [], [], []
     for _ in range(patches):
         if cancelled():
-            raise CancelledError("training stopped before the first step; run the same command to start again.")
+            raise CancelledError(
+                "training stopped before the first step; run the same command to start again."
+            )
         patch = sampler.draw()
         where = _choose_voxels(patch, rng)
         blocks = block_means(patch.x, patch.labels.shape[1])
@@ -101,7 +114,9 @@ def _choose_voxels(patch: Patch, rng: np.random.Generator) -> torch.Tensor:
     in_reach = dilate(guess, REACH)[0, 0] > 0.02
     chosen = [torch.from_numpy(rng.integers(0, patch.x.shape[2:], size=(_ROWS // 6, 3)))]
     present = [row for row in range(border.shape[1]) if border[0, row].any()]
-    masks = [(in_reach, _ROWS // 3)] + [(border[0, row], _ROWS // 2 // len(present)) for row in present]
+    masks = [(in_reach, _ROWS // 3)] + [
+        (border[0, row], _ROWS // 2 // len(present)) for row in present
+    ]
     for mask, count in masks:
         places = torch.nonzero(mask)
         if len(places):

@@ -18,11 +18,16 @@ from ..embedding.grid_reading import sample_positions
 from ..embedding.working_grid import AIR_HU
 from .grids import UNIT_MM, GroupCrop
 
-WINDOWS = ((-150.0, 250.0), (-1000.0, 200.0), (50.0, 1250.0))  # HU: soft tissue, lung, bone; one channel each
+WINDOWS = (
+    (-150.0, 250.0),
+    (-1000.0, 200.0),
+    (50.0, 1250.0),
+)  # HU: soft tissue, lung, bone; one channel each
 INPUTS = len(WINDOWS) + 3
 _HIDDEN = 96
 _DROP = 0.1
-_TRUST = 6.0  # before training, logits of voxels with guess 1 are higher by this value than with guess 0
+# before training, logits of voxels with guess 1 are higher by this value than with guess 0
+_TRUST = 6.0
 _NEVER = -10.0  # logit of voxels far from every guess
 REACH = 6  # voxels are classified within this distance, in voxels, of the guess
 _BLOCKS = (3, 6, 14)  # approximate sides, in voxels, of the blocks whose means are read
@@ -30,7 +35,10 @@ _NEAR = [s for s in product((-1, 0, 1), repeat=3) if any(s)]
 _FAR = [tuple(step) for distance in (-5, -2, 2, 5) for step in distance * np.eye(3, dtype=int)]
 _CHUNK = 65536
 _MOST_CHANNELS = 4096
-_WINDOW, _STEP = 112, 8  # voxels along an axis: the largest window; window sizes are multiples of _STEP
+_WINDOW, _STEP = (
+    112,
+    8,
+)  # voxels along an axis: the largest window; window sizes are multiples of _STEP
 # Changes of the input that should not change the outline: HU added in soft tissue, shift of the coordinates in mm.
 CHANGES = ((0.0, (0.0, 0.0, 0.0)), (15.0, (4.0, -4.0, 4.0)), (-15.0, (-4.0, 4.0, -4.0)))
 
@@ -88,7 +96,9 @@ class VoxelNet(nn.Module):
             in_reach = torch.ones_like(in_reach)
         where = torch.nonzero(in_reach[0, 0])
         blocks = block_means(x, self.structures)
-        parts = [self.logits(read_context(x, features, blocks, part)) for part in where.split(_CHUNK)]
+        parts = [
+            self.logits(read_context(x, features, blocks, part)) for part in where.split(_CHUNK)
+        ]
         result = torch.full((1, self.structures, *x.shape[2:]), _NEVER, device=x.device)
         k, j, i = where.T
         result[0, :, k, j, i] = torch.cat(parts).T
@@ -103,7 +113,9 @@ def block_means(x: torch.Tensor, structures: int) -> list[torch.Tensor]:
     """
     values = torch.cat([x[:, : len(WINDOWS)], x[:, x.shape[1] - structures :]], dim=1)
     halved = F.avg_pool3d(values, 2)
-    large = [pool_axes(F.avg_pool3d, halved, size // 2, count_include_pad=False) for size in _BLOCKS[1:]]
+    large = [
+        pool_axes(F.avg_pool3d, halved, size // 2, count_include_pad=False) for size in _BLOCKS[1:]
+    ]
     return [pool_axes(F.avg_pool3d, values, _BLOCKS[0], count_include_pad=False), *large]
 
 
@@ -112,7 +124,9 @@ def dilate(x: torch.Tensor, reach: int) -> torch.Tensor:
     return pool_axes(F.max_pool3d, x.amax(1, keepdim=True), 2 * reach + 1)
 
 
-def pool_axes(pool: Callable[..., torch.Tensor], x: torch.Tensor, size: int, **options: bool) -> torch.Tensor:
+def pool_axes(
+    pool: Callable[..., torch.Tensor], x: torch.Tensor, size: int, **options: bool
+) -> torch.Tensor:
     """Pool over the cube around each voxel, axis by axis, which is faster than 3-D pooling.
 
     Args:
@@ -158,16 +172,24 @@ def read_features(crop: GroupCrop, where: torch.Tensor) -> torch.Tensor:
     """Interpolate a crop's descriptors at a grid of places. Returns (1, c, k, j, i): c numbers for each place.
     where: (k, j, i, 3), for each place its coordinates i, j, k in voxels of the crop."""
     ras = where * crop.spacing_mm + torch.from_numpy(crop.origin_ras).float()
-    cells = (ras - torch.from_numpy(crop.feature_low).float()) / torch.from_numpy(crop.feature_mm).float()
+    cells = (ras - torch.from_numpy(crop.feature_low).float()) / torch.from_numpy(
+        crop.feature_mm
+    ).float()
     source = crop.features[None]
     return F.grid_sample(
-        source, sample_positions(cells, source.shape)[None], padding_mode="border", align_corners=False
+        source,
+        sample_positions(cells, source.shape)[None],
+        padding_mode="border",
+        align_corners=False,
     )
 
 
 @torch.no_grad()
 def predict(
-    network: VoxelNet, crop: GroupCrop, guess: torch.Tensor, step: Callable[[float], None] = lambda share: None
+    network: VoxelNet,
+    crop: GroupCrop,
+    guess: torch.Tensor,
+    step: Callable[[float], None] = lambda share: None,
 ) -> torch.Tensor:
     """Compute the probability of s structures in each voxel of a crop: (len(CHANGES), s, k, j, i).
 
@@ -187,7 +209,9 @@ def predict(
     padded = [max(0, n - whole) for n, whole in zip(size, crop.shape, strict=True)]
     pad = [0, padded[2], 0, padded[1], 0, padded[0]]
     hu = F.pad(crop.hu, pad, value=AIR_HU)
-    coordinate = F.pad(crop.coordinate[None], pad, mode="replicate")[0] if any(padded) else crop.coordinate
+    coordinate = (
+        F.pad(crop.coordinate[None], pad, mode="replicate")[0] if any(padded) else crop.coordinate
+    )
     guess = F.pad(guess, pad)
     starts = [_starts(n, window) for n, window in zip(hu.shape, size, strict=True)]
     weight = _window_weight(size)
@@ -204,7 +228,10 @@ def predict(
         total[block] += weight
         for change, (shift_hu, moved) in enumerate(CHANGES):
             soft = (1 - ((hu[block] - 50) / 250).abs()).clamp(0, 1)
-            place = coordinate[(slice(None), *block)] + torch.tensor(moved)[:, None, None, None] / UNIT_MM
+            place = (
+                coordinate[(slice(None), *block)]
+                + torch.tensor(moved)[:, None, None, None] / UNIT_MM
+            )
             with precision:
                 x = network_input(hu[block] + soft * shift_hu, place, guess[(slice(None), *block)])
                 logits = network(x.to(device), features)

@@ -40,7 +40,8 @@ _VALUES = np.array(list(_TABLE.values()), dtype=np.float64)
 USUAL_MM = _VALUES[:, :2]  # (25, 2) A and S of each of VERTEBRAE
 AHEAD_MM, HEIGHT_MM, SIZE_MM, ERROR_MM = _VALUES.T
 _BEHIND_MM = 45.0  # from the middle of a vertebral body back to its spinous process
-_NEAR_MM = 60.0  # distance from the line of vertebral bodies and spinous processes; about 4 cm from bone
+# distance from the line of vertebral bodies and spinous processes; about 4 cm from bone
+_NEAR_MM = 60.0
 
 
 def height_of(level: str) -> float:

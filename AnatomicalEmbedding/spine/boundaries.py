@@ -12,8 +12,14 @@ import numpy as np
 
 STEP_MM = 1.5  # distance of two places
 _SPREAD_SHARE = 0.07  # standard deviation of the heights of one patient's vertebrae, as a fraction of the height
-_LEAST_SHARE, _LARGEST_SHARE = 0.7, 1.35  # limits of the height of a vertebra, relative to its usual height
-_SCALES, _SCALE_SPREAD = np.arange(0.8, 1.26, 0.05), 0.1  # size of a patient relative to the usual size, and its spread
+_LEAST_SHARE, _LARGEST_SHARE = (
+    0.7,
+    1.35,
+)  # limits of the height of a vertebra, relative to its usual height
+_SCALES, _SCALE_SPREAD = (
+    np.arange(0.8, 1.26, 0.05),
+    0.1,
+)  # size of a patient relative to the usual size, and its spread
 _CORRELATED = 4.0  # number of neighbouring boundaries whose coordinates have similar errors
 _NEAR_PLACES = 2  # the cost of a boundary is the least within this number of places
 
@@ -38,7 +44,9 @@ class Boundaries:
             total = 0.0
             for boundary in (vertebra, vertebra + 1):
                 place = self.place[min(max(boundary + step, 0), len(self.place) - 1)]
-                nearby = self.cost[boundary][max(place - _NEAR_PLACES, 0) : place + _NEAR_PLACES + 1]
+                nearby = self.cost[boundary][
+                    max(place - _NEAR_PLACES, 0) : place + _NEAR_PLACES + 1
+                ]
                 total += float(nearby.min()) / 2
             costs.append(total)
         weight = np.exp(-np.clip((np.array(costs) - min(costs)) / _CORRELATED, 0, 50))
@@ -55,7 +63,13 @@ def place_boundaries(cost: np.ndarray, sizes_mm: np.ndarray) -> Boundaries:
     fits = []
     for scale in _SCALES:
         above = _costs_above(cost, scale * sizes_mm)
-        fits.append((float(above[-1].min()) + ((scale - 1) / _SCALE_SPREAD) ** 2 / 2, above, scale * sizes_mm))
+        fits.append(
+            (
+                float(above[-1].min()) + ((scale - 1) / _SCALE_SPREAD) ** 2 / 2,
+                above,
+                scale * sizes_mm,
+            )
+        )
     _, above, sizes_mm = min(fits, key=lambda fit: fit[0])
     below = _costs_above(cost[::-1, ::-1], sizes_mm[::-1])[::-1, ::-1]
     return Boundaries(_traced(above, sizes_mm), above + below - cost)

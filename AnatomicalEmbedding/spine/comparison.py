@@ -49,7 +49,9 @@ class PointLevels:
         return alike | is_level_certain(self.chance * answers.chance)
 
 
-def read_levels(spine: Spine | None, ends: Mapping[str, float], points_ras: np.ndarray) -> PointLevels:
+def read_levels(
+    spine: Spine | None, ends: Mapping[str, float], points_ras: np.ndarray
+) -> PointLevels:
     """Read the levels at points of a scan.
 
     Args:
@@ -64,7 +66,9 @@ def read_levels(spine: Spine | None, ends: Mapping[str, float], points_ras: np.n
     return PointLevels(above_ends(heights, ends), chance)
 
 
-def read_candidates(spine: Spine | None, points_ras: np.ndarray, coordinates: np.ndarray) -> np.ndarray:
+def read_candidates(
+    spine: Spine | None, points_ras: np.ndarray, coordinates: np.ndarray
+) -> np.ndarray:
     """Name the two likely levels at points near the spine: (n,) texts such as "L3 or L4".
 
     Args:
@@ -79,7 +83,11 @@ def read_candidates(spine: Spine | None, points_ras: np.ndarray, coordinates: np
 
 
 def differing_levels(
-    source: Spine | None, point_ras: np.ndarray, target: Spine | None, answer_ras: np.ndarray, error_mm: float
+    source: Spine | None,
+    point_ras: np.ndarray,
+    target: Spine | None,
+    answer_ras: np.ndarray,
+    error_mm: float,
 ) -> tuple[str, str] | None:
     """Return the levels at a point of one scan and at its answer in another scan of the same patient, such as ("T12 or
     L1", "L2 or L3"), if they contradict each other; otherwise None.

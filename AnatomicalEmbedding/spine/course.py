@@ -17,17 +17,26 @@ from .average import USUAL_MM, ahead_at
 _FINE_MM = 4.0  # coordinates are interpolated to about this step
 _NEAR_MM = 8.0  # standard deviation of the Gaussian weight of cells, by their distance from the spine's usual course
 _REACH_MM = 40.0  # cells farther from the usual course are not read
-_ABOVE_MM, _BELOW_MM = 20.0, 40.0  # how far above and below the usual middles of the last vertebrae cells are read
+_ABOVE_MM, _BELOW_MM = (
+    20.0,
+    40.0,
+)  # how far above and below the usual middles of the last vertebrae cells are read
 _LEAST_BODY = 0.4  # least share of body cells around a place of the spine
 _LEAST_WEIGHT = 2.0  # a slice with a smaller sum of weights does not show the spine
 _FEWEST_SLICES = 6
-_PATH_BLUR_MM, _HEIGHT_BLUR = 14.0, 3.0  # blur of the middle along the spine, mm; of its body height, in slices
+_PATH_BLUR_MM, _HEIGHT_BLUR = (
+    14.0,
+    3.0,
+)  # blur of the middle along the spine, mm; of its body height, in slices
 # The course is moved at most this far to the front or back; loss of HU for each square mm; blur along the spine.
 _SOUGHT_MM, _MOVED_HU, _ALONG_MM = 20.0, 0.1, 12.0
 _AHEAD_STEP_MM = 2.0  # step to the front at which CT numbers are read
 _SIDEWAYS_MM = (-6.0, 0.0, 6.0)  # they are read at these distances from the middle
 _BONE_HU = (-50.0, 250.0)  # CT numbers are limited to this range
-_DEPTH_MM = (130.0, 250.0, 440.0, 540.0), (34.0, 32.0, 26.0, 16.0)  # body heights; front to back of a vertebral body
+_DEPTH_MM = (
+    (130.0, 250.0, 440.0, 540.0),
+    (34.0, 32.0, 26.0, 16.0),
+)  # body heights; front to back of a vertebral body
 _AHEAD_SHARE = 0.35  # usual distance that the course is moved to the front, as a fraction of the depth of the body
 
 
@@ -51,7 +60,10 @@ class Course(NamedTuple):
 
 
 def find_course(
-    coordinates: torch.Tensor, cell_to_ras: np.ndarray, bounds_s: tuple[float, float], usual: np.ndarray = USUAL_MM
+    coordinates: torch.Tensor,
+    cell_to_ras: np.ndarray,
+    bounds_s: tuple[float, float],
+    usual: np.ndarray = USUAL_MM,
 ) -> Course | None:
     """Find the slices that show the spine; None for fewer than 6.
 
@@ -72,10 +84,14 @@ def find_course(
     step = cell_mm / parts
     first_cell = np.array([part.start for part in box[::-1]])
     first = cell_to_ras[:3, 3] + cell_mm * (first_cell - 0.5) + step / 2
-    right, ahead, up = (first[axis] + step[axis] * np.arange(mixed.shape[3 - axis]) for axis in range(3))
+    right, ahead, up = (
+        first[axis] + step[axis] * np.arange(mixed.shape[3 - axis]) for axis in range(3)
+    )
     x, y, z = mixed[:3] / np.maximum(mixed[3], 1e-4)
     square = np.square(x) + np.square(y - ahead_at(z, usual))
-    weight = np.exp(-square / (2 * _NEAR_MM**2)) * ((mixed[3] > _LEAST_BODY) & _along_spine(z, usual))
+    weight = np.exp(-square / (2 * _NEAR_MM**2)) * (
+        (mixed[3] > _LEAST_BODY) & _along_spine(z, usual)
+    )
     weight *= ((up >= bounds_s[0]) & (up <= bounds_s[1]))[:, None, None]
     total = weight.sum(axis=(1, 2))
     slices = np.flatnonzero(total > _LEAST_WEIGHT)
@@ -84,7 +100,9 @@ def find_course(
     slices = np.arange(slices[0], slices[-1] + 1)
     weight = weight[slices]
     total = np.maximum(total[slices], 1e-6)
-    middle = np.stack([(weight * right).sum(axis=(1, 2)), (weight * ahead[:, None]).sum(axis=(1, 2))], axis=1)
+    middle = np.stack(
+        [(weight * right).sum(axis=(1, 2)), (weight * ahead[:, None]).sum(axis=(1, 2))], axis=1
+    )
     body_z = (weight * z[slices]).sum(axis=(1, 2)) / total
     path = smoothed_rows(middle / total[:, None], _PATH_BLUR_MM / step[2])
     return Course(up[slices], path, smoothed(body_z, _HEIGHT_BLUR))
@@ -124,10 +142,15 @@ def centred(volume: Volume, course: Course) -> Course:
     bone = smoothed_rows(np.clip(hu, *_BONE_HU).mean(axis=2), blur)
     total = np.cumsum(bone, axis=1)
     rear, front = (
-        np.rint((moves + sign * depth[:, None] / 2 - ahead[0]) / _AHEAD_STEP_MM).astype(int) for sign in (-1, 1)
+        np.rint((moves + sign * depth[:, None] / 2 - ahead[0]) / _AHEAD_STEP_MM).astype(int)
+        for sign in (-1, 1)
     )
-    mean = (np.take_along_axis(total, front, axis=1) - np.take_along_axis(total, rear, axis=1)) / (front - rear)
-    usual = _AHEAD_SHARE * depth[:, None]  # the average body's course is the middle of the bone with the arches
+    mean = (np.take_along_axis(total, front, axis=1) - np.take_along_axis(total, rear, axis=1)) / (
+        front - rear
+    )
+    usual = (
+        _AHEAD_SHARE * depth[:, None]
+    )  # the average body's course is the middle of the bone with the arches
     best = moves[(mean - _MOVED_HU * np.square(moves - usual)).argmax(axis=1)]
     moved = course.path[:, 1] + smoothed(best, blur)
     return course._replace(path=np.stack([course.path[:, 0], moved], axis=1))

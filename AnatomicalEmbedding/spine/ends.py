@@ -44,7 +44,8 @@ _LUNGS, _BRAIN = ("lung_left", "lung_right"), ("brain", "brainstem")
 _LEAST_SACRUM_MM = 35.0  # least height of the sacrum's box; a lower box may be the last lumbar vertebra, not a sacrum
 _WITHIN_MM = 5.0  # an organ that ends closer to the scan's border than this may be cut
 _BELOW_BRAIN_MM = 30.0  # least height of the part below the brain that the scan must show
-_APICES_FROM_MM = 540.0  # the lung apices count as shown only if the scan's top has a larger body height
+# the lung apices count as shown only if the scan's top has a larger body height
+_APICES_FROM_MM = 540.0
 _FARTHEST_MM = 100.0  # largest distance from an end: the height of three vertebrae
 
 
@@ -78,7 +79,9 @@ def above_ends(heights: np.ndarray, ends: Mapping[str, float]) -> np.ndarray:
 
     ends: result of `find_ends`. If the scan does not show an end, the end's column is NaN.
     """
-    return np.asarray(heights, dtype=np.float64)[:, None] - [ends.get(name, np.nan) for name in ENDS]
+    return np.asarray(heights, dtype=np.float64)[:, None] - [
+        ends.get(name, np.nan) for name in ENDS
+    ]
 
 
 def counted_alike(heights: np.ndarray, answers: np.ndarray) -> np.ndarray:
@@ -88,7 +91,9 @@ def counted_alike(heights: np.ndarray, answers: np.ndarray) -> np.ndarray:
     100 mm from the point in the first scan are used. Heights are the same if they differ by at most about half a
     vertebra.
     """
-    alike = (np.abs(heights) < _FARTHEST_MM) & (np.abs(answers - heights) < _TOLERANCE_MM)  # False for NaN
+    alike = (np.abs(heights) < _FARTHEST_MM) & (
+        np.abs(answers - heights) < _TOLERANCE_MM
+    )  # False for NaN
     return alike.any(axis=1)
 
 

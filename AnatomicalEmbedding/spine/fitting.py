@@ -22,13 +22,18 @@ from .ends import ENDS
 from .signs import Signs, disc_signs, rib_signs
 from .vertebrae import Spine
 
-_COORDINATE_WORTH = 0.6  # weight of coordinates; below 1, as neighbouring boundaries have similar errors
+# weight of coordinates; below 1, as neighbouring boundaries have similar errors
+_COORDINATE_WORTH = 0.6
 _DISC_WORTH = 2.0
-_END_WORTH, _END_LIMIT = 3.0, 9.0  # weight of an end; largest squared error of an end, in standard errors
+_END_WORTH, _END_LIMIT = (
+    3.0,
+    9.0,
+)  # weight of an end; largest squared error of an end, in standard errors
 _RIB_WORTH = 0.1
 _HAS_RIBS = np.array([{"C": 1.0, "T": 1.0, "L": -1.0, "S": 0.0}[name[0]] for name in VERTEBRAE])
 _HAS_RIBS[VERTEBRAE.index("L5")] = 0.0  # the hip bones begin there
-_BESIDE_END_MM = 20.0  # the scan shows the lowest ribs if it reaches this far above and below their vertebra
+# the scan shows the lowest ribs if it reaches this far above and below their vertebra
+_BESIDE_END_MM = 20.0
 _BEYOND_MM = 90.0  # boundaries may lie this far beyond their usual heights
 _SLOPES = 0.75, 1.35  # limits of mm of body height for each mm in the scan
 _LEAST_SHOWN_MM = 5.0  # if the scan shows less of a vertebra, the vertebra is not listed
@@ -81,7 +86,9 @@ def fit_levels(
     edges = places[boundaries.place]
     low = course.heights[0]
     high = course.heights[-1]
-    rows = np.flatnonzero(np.minimum(edges[:-1], high) - np.maximum(edges[1:], low) >= _LEAST_SHOWN_MM)
+    rows = np.flatnonzero(
+        np.minimum(edges[:-1], high) - np.maximum(edges[1:], low) >= _LEAST_SHOWN_MM
+    )
     if not len(rows):
         return None
     upper = edges[rows]
@@ -135,7 +142,9 @@ def _costs(
     last = course.heights[-1]
     beyond = np.minimum(places - first, 0) + np.maximum(places - last, 0)
     body_heights = np.interp(places, course.heights, course.body_z) + beyond * _slope(course)
-    inside = (places >= first - STEP_MM) & (places <= last + STEP_MM)  # coordinates count only inside the scan
+    inside = (places >= first - STEP_MM) & (
+        places <= last + STEP_MM
+    )  # coordinates count only inside the scan
     errors = (body_heights - _bounds(usual)[:, None]) / ERROR_MM[:-1, None]
     costs = np.square(errors) * (inside / 2 * _COORDINATE_WORTH) - _DISC_WORTH * discs.at(places)
     for name, height in ends.items():
@@ -174,7 +183,9 @@ def _anchors(
     return (*ends, "ribs") if ribs is not None and ribs.values.any() and is_inside else tuple(ends)
 
 
-def _shifts(course: Course, heights: np.ndarray, whole: np.ndarray, usual: np.ndarray) -> np.ndarray:
+def _shifts(
+    course: Course, heights: np.ndarray, whole: np.ndarray, usual: np.ndarray
+) -> np.ndarray:
     """Return the correction (n,), mm, of the body height of each vertebra.
 
     heights: (n,) RAS S mm of the vertebrae. usual: (n,) usual body heights, mm.

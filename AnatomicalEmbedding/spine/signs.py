@@ -14,8 +14,11 @@ from .course import Course, smoothed, smoothed_rows
 
 _STEP_MM = 1.5  # step along the spine at which discs are sought
 _BEYOND_MM = 2.0  # discs are sought this far beyond both ends of the course
-_EDGE = 4  # places at each end without a sign of a disc, because an end plate would lie beyond the end
-_RADIUS_MM = np.array([0, 3, 6, 9])  # the CT numbers of a disc are read at these distances from its middle
+# places at each end without a sign of a disc, because an end plate would lie beyond the end
+_EDGE = 4
+_RADIUS_MM = np.array(
+    [0, 3, 6, 9]
+)  # the CT numbers of a disc are read at these distances from its middle
 _DIRECTIONS = 8
 _TILTS = (-20, -10, 0, 10, 20)  # degrees
 _TANGENT_BLUR = 8.0  # blur of the direction of the spine, in steps
@@ -25,7 +28,10 @@ _LUMBAR_MM, _THIN_MM, _THICK_MM = 300.0, (3.0, 4.5), (4.5, 6.0)
 _BLUR_MM = 1.5
 _BRIGHT_WORTH = 0.7  # weight of bright end plates, relative to a dark disc
 _AROUND_MM = 12.0  # standard deviation of the Gaussian weights of the mean HU around a disc
-_SCALE_PERCENT, _LEAST_SCALE_HU = 75, 8.0  # signs are divided by this percentile of their sizes, at least by this HU
+_SCALE_PERCENT, _LEAST_SCALE_HU = (
+    75,
+    8.0,
+)  # signs are divided by this percentile of their sizes, at least by this HU
 _LIMIT = 2.0  # largest sign of a disc and of a rib
 # Ribs are bone of at least _BONE_HU beside the course, behind its middle. Areas in mm^2: equally likely with and
 # without a rib; change that makes a rib e times likelier.
@@ -68,7 +74,9 @@ def disc_signs(volume: Volume, course: Course) -> Signs:
     darkness = []
     for tilt in np.radians(_TILTS):
         tilted = np.cos(tilt) * ahead + np.sin(tilt) * tangent
-        points = centre[:, None] + sideways[:, None] * side[:, None] + forward[:, None] * tilted[:, None]
+        points = (
+            centre[:, None] + sideways[:, None] * side[:, None] + forward[:, None] * tilted[:, None]
+        )
         hu = volume.sample(points.reshape(-1, 3), outside=np.nan).reshape(points.shape[:2])
         mean = smoothed(_mean_inside(np.clip(hu, *_DISC_HU)), _BLUR_MM / _STEP_MM)
         darkness.append(np.where(is_lumbar, _darkness(mean, _THICK_MM), _darkness(mean, _THIN_MM)))
@@ -116,7 +124,9 @@ def rib_signs(volume: Volume, course: Course) -> Signs:
     points[:] = course.points_at(heights)[:, None, None]
     points[..., 0] += beside
     points[..., 1] += _BEHIND[:, None]
-    bone = volume.sample(points.reshape(-1, 3), outside=-1000.0).reshape(points.shape[:3]) > _BONE_HU
+    bone = (
+        volume.sample(points.reshape(-1, 3), outside=-1000.0).reshape(points.shape[:3]) > _BONE_HU
+    )
     area = bone.sum(axis=(1, 2)) * _RIB_STEP_MM**2 / 2  # of each side
     mean = smoothed(area, _RIB_BLUR_MM / _RIB_STEP_MM)
     signs = np.clip((mean - _RIB_MM2) / _RIB_CHANGE_MM2, -_LIMIT, _LIMIT)

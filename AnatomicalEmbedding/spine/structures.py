@@ -14,7 +14,8 @@ from .levels import structure_candidates
 from .vertebrae import Spine
 
 _NUMBERED = re.compile(
-    r"(?:vertebrae?|disc)_([ctls]\d+)(?:_.*)?|rib_(?:left_|right_)?(\d+)(?:_left|_right)?", re.IGNORECASE
+    r"(?:vertebrae?|disc)_([ctls]\d+)(?:_.*)?|rib_(?:left_|right_)?(\d+)(?:_left|_right)?",
+    re.IGNORECASE,
 )
 
 
@@ -28,7 +29,11 @@ def level_of(structure: str) -> str | None:
 
 
 def doubtful_levels(
-    structure: str, s: float, body_height: float, ends: Mapping[str, float], spine: Spine | None = None
+    structure: str,
+    s: float,
+    body_height: float,
+    ends: Mapping[str, float],
+    spine: Spine | None = None,
 ) -> str:
     """Return the two possible levels of a vertebra, disc or rib, such as "L3 or L4".
 
@@ -79,7 +84,11 @@ def spine_place(spine: Spine | None, structure: str) -> SpinePlace | None:
     structure: such as "vertebrae_L3" or "disc_L3_L4".
     """
     kind, level, *_ = *structure.split("_"), ""
-    if spine is None or kind not in ("vertebrae", "disc") or level in VERTEBRAE[:1] + VERTEBRAE[-1:]:
+    if (
+        spine is None
+        or kind not in ("vertebrae", "disc")
+        or level in VERTEBRAE[:1] + VERTEBRAE[-1:]
+    ):
         return None
     if level not in spine.names:
         return SpinePlace(0.0, None, 0.0)
@@ -93,5 +102,9 @@ def spine_place(spine: Spine | None, structure: str) -> SpinePlace | None:
         return SpinePlace(float(is_inside), spine.at_height(bottom) if is_inside else None, chance)
     shown_bottom = max(bottom, low)
     shown_top = min(top, high)
-    middle = spine.centres_ras[row] if spine.whole[row] else spine.at_height((shown_bottom + shown_top) / 2)
+    middle = (
+        spine.centres_ras[row]
+        if spine.whole[row]
+        else spine.at_height((shown_bottom + shown_top) / 2)
+    )
     return SpinePlace(float((shown_top - shown_bottom) / (top - bottom)), middle, chance)

@@ -19,7 +19,10 @@ from .ends import ENDS
 from .levels import Level, is_level_certain, two_levels
 
 _BEHIND_MM = 30.0  # the full correction reaches this far behind the middle of the vertebral bodies
-_FULL_MM, _FADE_MM = 18.0, 10.0  # radius of the full correction; standard deviation of its decrease outside this radius
+_FULL_MM, _FADE_MM = (
+    18.0,
+    10.0,
+)  # radius of the full correction; standard deviation of its decrease outside this radius
 _LARGEST_MM = 1e5  # largest number in the file of a spine
 _END_FADE_MM = 20.0  # above the highest and below the lowest vertebra, the correction falls to 0 over this distance
 
@@ -70,10 +73,14 @@ class Spine:
     def levels(self) -> tuple[Level, ...]:
         """The levels of the n vertebrae."""
         certain = is_level_certain(self.chance) & self.is_counted
-        upper = [VERTEBRAE.index(name) for name in self.names] - (self.chances[:, 0] > self.chances[:, 2])
+        upper = [VERTEBRAE.index(name) for name in self.names] - (
+            self.chances[:, 0] > self.chances[:, 2]
+        )
         return tuple(
             Level(name, float(chance), two_levels(index), bool(sure))
-            for name, chance, index, sure in zip(self.names, self.chance, upper, certain, strict=True)
+            for name, chance, index, sure in zip(
+                self.names, self.chance, upper, certain, strict=True
+            )
         )
 
     def level_at(self, s: float) -> Level | None:
@@ -96,12 +103,16 @@ class Spine:
 
     def shift_of(self, name: str) -> float:
         """Return `shift_mm` of a vertebra; for a vertebra outside the scan, `shift_mm` of the nearest vertebra."""
-        distance = np.abs(np.array([VERTEBRAE.index(level) for level in self.names]) - VERTEBRAE.index(name))
+        distance = np.abs(
+            np.array([VERTEBRAE.index(level) for level in self.names]) - VERTEBRAE.index(name)
+        )
         return float(self.shift_mm[distance.argmin()])
 
     def nearest(self, heights: np.ndarray) -> np.ndarray:
         """Return the index (p,) of the vertebra whose middle is nearest to each of the heights (p,), RAS S mm."""
-        return np.abs(np.asarray(heights, np.float64)[:, None] - self.bounds_s.mean(axis=1)).argmin(axis=1)
+        return np.abs(np.asarray(heights, np.float64)[:, None] - self.bounds_s.mean(axis=1)).argmin(
+            axis=1
+        )
 
     def correction(self, points_ras: np.ndarray) -> np.ndarray:
         """Return the correction (p, 3), mm, of the network's body coordinates at points (p, 3) RAS mm."""
@@ -112,7 +123,9 @@ class Spine:
         low = self.bounds_s.min()
         high = self.bounds_s.max()
         beyond = np.maximum(s - high, np.maximum(low - s, 0)) / _END_FADE_MM
-        weight = np.exp(-np.square(np.maximum(distance - _FULL_MM, 0) / _FADE_MM) / 2) * np.clip(1 - beyond, 0, 1)
+        weight = np.exp(-np.square(np.maximum(distance - _FULL_MM, 0) / _FADE_MM) / 2) * np.clip(
+            1 - beyond, 0, 1
+        )
         shift = [np.interp(s, self.course[:, 2], values) for values in self.course_shift_mm.T]
         return np.stack([np.zeros_like(s), *shift], axis=1) * weight[:, None]
 
@@ -131,7 +144,10 @@ def spine_to_json(spine: Spine | None) -> dict[str, Any] | None:
     if spine is None:
         return None
     arrays = {field.name: np.asarray(getattr(spine, field.name)) for field in fields(spine)}
-    return {name: (array.round(3) if array.dtype == np.float64 else array).tolist() for name, array in arrays.items()}
+    return {
+        name: (array.round(3) if array.dtype == np.float64 else array).tolist()
+        for name, array in arrays.items()
+    }
 
 
 def spine_from_json(values: Mapping[str, Any] | None) -> Spine | None:
@@ -150,8 +166,15 @@ def spine_from_json(values: Mapping[str, Any] | None) -> Spine | None:
         "course": (m, 3),
         "course_shift_mm": (m, 2),
     }
-    arrays = {name: np.array(values[name], dtype=bool if name == "whole" else np.float64) for name in shapes}
-    if any(arrays[name].shape != shape for name, shape in shapes.items()) or not n or not set(names) <= set(VERTEBRAE):
+    arrays = {
+        name: np.array(values[name], dtype=bool if name == "whole" else np.float64)
+        for name in shapes
+    }
+    if (
+        any(arrays[name].shape != shape for name, shape in shapes.items())
+        or not n
+        or not set(names) <= set(VERTEBRAE)
+    ):
         raise ValueError("a spine cannot have this form")
     if not all((np.abs(array) < _LARGEST_MM).all() for array in arrays.values()):  # False for NaN
         raise ValueError("a spine cannot lie there")

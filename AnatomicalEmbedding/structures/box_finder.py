@@ -69,7 +69,10 @@ class BoxFinder:
 
     @classmethod
     def by_library(
-        cls, library: StructureLibrary, structures: Sequence[str] | None = None, recall: float = RECALL
+        cls,
+        library: StructureLibrary,
+        structures: Sequence[str] | None = None,
+        recall: float = RECALL,
     ) -> BoxFinder:
         """Make a finder from a library.
 

@@ -17,7 +17,8 @@ from .margins import KnownBox, known_boxes
 # A function that finds boxes (2, 3) by other methods. Its arguments are (structure -> examples, target, scan -> map);
 # it returns structure -> method -> box.
 PeerBoxes = Callable[
-    [Mapping[str, list[BoxCase]], BoxCase, Mapping[str, EmbeddingMap]], dict[str, dict[str, np.ndarray]]
+    [Mapping[str, list[BoxCase]], BoxCase, Mapping[str, EmbeddingMap]],
+    dict[str, dict[str, np.ndarray]],
 ]
 
 
@@ -52,14 +53,19 @@ def find_boxes(
     seconds = []
     for number, target in enumerate(cases):
         progress(number / len(cases), target.id)
-        chosen = {name: _example_cases(name, target, all_cases, shots, number) for name in target.structures}
+        chosen = {
+            name: _example_cases(name, target, all_cases, shots, number)
+            for name in target.structures
+        }
         chosen = {name: sources for name, sources in chosen.items() if sources}
         if not chosen:
             continue
         examples: dict[str, list[Example]] = {}
         for name, sources in chosen.items():
             marked = [(maps[case.id], case.structures[name]) for case in sources]
-            examples[name] = [make_example(scan, shape.box_ras, shape.extremes_ras) for scan, shape in marked]
+            examples[name] = [
+                make_example(scan, shape.box_ras, shape.extremes_ras) for scan, shape in marked
+            ]
         start = time.perf_counter()
         boxes = known_boxes(target, maps[target.id], examples)
         seconds.append(time.perf_counter() - start)
@@ -72,7 +78,9 @@ def find_boxes(
     return located, float(np.mean(seconds))
 
 
-def _example_cases(name: str, target: BoxCase, cases: Sequence[BoxCase], shots: int, turn: int) -> list[BoxCase]:
+def _example_cases(
+    name: str, target: BoxCase, cases: Sequence[BoxCase], shots: int, turn: int
+) -> list[BoxCase]:
     sources = [case for case in cases if case.patient != target.patient and name in case.structures]
     start = turn % max(len(sources), 1)
     return [*sources[start:], *sources[:start]][:shots]

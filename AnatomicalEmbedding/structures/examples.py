@@ -69,17 +69,27 @@ def phantom_boxes(seeds: Iterable[int]) -> Iterator[BoxCase]:
     """Yield a synthetic patient, from head to thighs, for each seed."""
     for seed in seeds:
         phantom = make_phantom(seed, spacing=_PHANTOM_MM)
-        yield BoxCase(f"{SYNTHETIC}{seed}", f"{SYNTHETIC}{seed}", phantom.volume, phantom_structures(phantom))
+        yield BoxCase(
+            f"{SYNTHETIC}{seed}", f"{SYNTHETIC}{seed}", phantom.volume, phantom_structures(phantom)
+        )
 
 
 def structure_names(phantom: Phantom) -> dict[int, str]:
     """Return label -> canonical name, for the structures of a synthetic patient."""
-    return {number: canonical_name(name) for number, name in phantom.label_names.items() if name not in _NO_STRUCTURES}
+    return {
+        number: canonical_name(name)
+        for number, name in phantom.label_names.items()
+        if name not in _NO_STRUCTURES
+    }
 
 
 def phantom_structures(phantom: Phantom) -> dict[str, KnownStructure]:
     """Find the structures, except ribs, that lie completely in the scan of a synthetic patient."""
-    values = {name: number for number, name in structure_names(phantom).items() if not name.startswith("rib_")}
+    values = {
+        name: number
+        for number, name in structure_names(phantom).items()
+        if not name.startswith("rib_")
+    }
     return _whole_structures(LabelMap(phantom.labels, phantom.volume.ijk_to_ras, values))
 
 
@@ -94,7 +104,9 @@ def _whole_structures(labels: LabelMap) -> dict[str, KnownStructure]:
         ras = transform_points(ijk_to_ras, voxels)
         extremes = structures[name][[2, 4, 6, 1, 3, 5]]  # reorder from KINDS to SIDES
         box = np.stack([ras.min(axis=0) - half_voxel, ras.max(axis=0) + half_voxel])
-        structures_by_name[name] = KnownStructure(box, extremes, ras[:: max(1, len(ras) // _VOXELS)])
+        structures_by_name[name] = KnownStructure(
+            box, extremes, ras[:: max(1, len(ras) // _VOXELS)]
+        )
     return structures_by_name
 
 
@@ -119,14 +131,19 @@ def read_examples(
         marked: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
         if case is not None and case.structures:
             structures = next(iter(labelled_boxes([case]))).structures
-            marked = {name: (structure.box_ras, structure.extremes_ras) for name, structure in structures.items()}
+            marked = {
+                name: (structure.box_ras, structure.extremes_ras)
+                for name, structure in structures.items()
+            }
         for name, reason in case.left_out.items() if case is not None else ():
             report(f"{scan.name}: {name} cannot be an example: {reason}")
         marked |= {name: (box, None) for name, box in _drawn_boxes(scan).items()}
         if marked:
             embedding = model.embed(Volume.read(scan))
             for name, (box, extremes) in marked.items():
-                examples.setdefault(name, []).append((make_example(embedding, box, extremes), embedding))
+                examples.setdefault(name, []).append(
+                    (make_example(embedding, box, extremes), embedding)
+                )
     if not examples:
         raise AnatomicalEmbeddingError(
             f"{folder}: holds no example; next to a scan NAME, put NAME.seg.nii.gz and NAME.labels.json, or "

@@ -23,11 +23,29 @@ LEFT_OUT_WORDS = {
 # Structures without a well-defined centre and extremes: reason -> whole names.
 LEFT_OUT_NAMES = {
     "spread over the body": (
-        *("arteries", "background", "body", "bone", "bones", "fat", "muscle", "muscles", "skeleton", "skin"),
+        *(
+            "arteries",
+            "background",
+            "body",
+            "bone",
+            "bones",
+            "fat",
+            "muscle",
+            "muscles",
+            "skeleton",
+            "skin",
+        ),
         *("soft_tissue", "table", "veins", "vessels"),
         *(
             f"{tissue}_{part}"
-            for tissue in ("blood_vessels", "cartilage", "lymphatic_nodes", "muscle", "residual_tissue", "skin")
+            for tissue in (
+                "blood_vessels",
+                "cartilage",
+                "lymphatic_nodes",
+                "muscle",
+                "residual_tissue",
+                "skin",
+            )
             for part in ("head", "trunk", "arms", "legs")
         ),
     ),

@@ -28,15 +28,24 @@ from ..dicom.outlines import read_dicom_labels
 from ..errors import PointsError, VolumeError
 from ..files import parse_json
 from ..scan.film import is_picture
-from ..scan.geometry import GRIDS_AGREE_MM, LPS_FROM_RAS, corner_distance_mm, image_affine, transform_points
+from ..scan.geometry import (
+    GRIDS_AGREE_MM,
+    LPS_FROM_RAS,
+    corner_distance_mm,
+    image_affine,
+    transform_points,
+)
 from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, is_label_map, read_image
 from ..scan.label_map import LabelMap
 from ..scan.text_headers import check_text_header
 from ..scan.volume import Volume
 from .label_names import KINDS, LANDMARK, find_structures
 
-_TIME_POINT = re.compile(r"[_-](t\d+|tp\d+|time\d+|visit\d+|baseline|follow-?up\d*|pre|post)$", re.IGNORECASE)
-DICOM_LABELS = ".seg.dcm"  # end of the file name of a SEG or RTSTRUCT; its start is the name of the scan
+_TIME_POINT = re.compile(
+    r"[_-](t\d+|tp\d+|time\d+|visit\d+|baseline|follow-?up\d*|pre|post)$", re.IGNORECASE
+)
+# end of the file name of a SEG or RTSTRUCT; its start is the name of the scan
+DICOM_LABELS = ".seg.dcm"
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +70,9 @@ class Case:
     def label_map(self) -> LabelMap:
         """The label map of the scan. Raises PointsError if the scan has no label map."""
         if self.labels is None:
-            raise PointsError(f"{self.id}: the scan has no label map; put {self.id}.seg.nii.gz next to the scan.")
+            raise PointsError(
+                f"{self.id}: the scan has no label map; put {self.id}.seg.nii.gz next to the scan."
+            )
         if self.labels.name.endswith(DICOM_LABELS):
             return _read_dicom(self.labels, self.path)
         return _read_label_map(self.labels, self.path.with_name(f"{self.id}.labels.json"))
@@ -113,7 +124,9 @@ def refuse_twins(names: Sequence[str]) -> None:
     """Raise PointsError if two scans have the same name, for example two scans from different folders."""
     for name, count in Counter(names).items():
         if count > 1:
-            raise PointsError(f"two scans have the name {name}; rename one scan, or give only one of the folders.")
+            raise PointsError(
+                f"two scans have the name {name}; rename one scan, or give only one of the folders."
+            )
 
 
 def list_scans(folder: Path) -> list[Path]:
@@ -131,10 +144,17 @@ def list_scans(folder: Path) -> list[Path]:
 def load_case(scan: Path) -> Case | None:
     """Read the labels and landmarks of one scan; None if the scan has neither. Raises the errors of `load_cases`."""
     if is_picture(scan):
-        points = _read_landmarks(scan.with_name(f"{scan.stem}.landmarks.json"), Volume.read(scan).ijk_to_ras)
+        points = _read_landmarks(
+            scan.with_name(f"{scan.stem}.landmarks.json"), Volume.read(scan).ijk_to_ras
+        )
         return Case(scan.stem, scan, landmarks=points)
     case_id = display_name(scan)
-    labels = next(filter(Path.exists, (scan.with_name(f"{case_id}.seg{suffix}") for suffix in IMAGE_SUFFIXES)), None)
+    labels = next(
+        filter(
+            Path.exists, (scan.with_name(f"{case_id}.seg{suffix}") for suffix in IMAGE_SUFFIXES)
+        ),
+        None,
+    )
     names = scan.with_name(f"{case_id}.labels.json")
     landmarks = scan.with_name(f"{case_id}.landmarks.json")
     in_dicom = scan.with_name(f"{case_id}{DICOM_LABELS}")
@@ -144,13 +164,17 @@ def load_case(scan: Path) -> Case | None:
     if labels is None and in_dicom.exists():
         labels_in_dicom = _read_dicom(in_dicom, scan)
         names_of = {value: name for name, value in labels_in_dicom.values.items()}
-        structures, left_out = find_structures(labels_in_dicom.layers, labels_in_dicom.ijk_to_ras, names_of)
+        structures, left_out = find_structures(
+            labels_in_dicom.layers, labels_in_dicom.ijk_to_ras, names_of
+        )
         return Case(case_id, scan, structures, points, left_out, in_dicom)
     if labels is None:
         return Case(case_id, scan, landmarks=points)
     image, _ = read_image(labels)
     _check_same_grid(scan, labels, image)
-    structures, left_out = find_structures(as_labels(labels, image), image_affine(image), read_names(names))
+    structures, left_out = find_structures(
+        as_labels(labels, image), image_affine(image), read_names(names)
+    )
     return Case(case_id, scan, structures, points, left_out, labels)
 
 
@@ -187,7 +211,9 @@ def _check_same_grid(scan: Path, labels: Path, image: sitk.Image) -> None:
     try:
         reader.ReadImageInformation()
     except RuntimeError as error:
-        raise VolumeError(f"{scan}: the file is damaged or is not an image; copy the file again.") from error
+        raise VolumeError(
+            f"{scan}: the file is damaged or is not an image; copy the file again."
+        ) from error
     size = reader.GetSize()[:3]
     distance_mm = corner_distance_mm(image_affine(reader), image_affine(image), size[::-1])
     if size != image.GetSize() or distance_mm > GRIDS_AGREE_MM:
@@ -204,11 +230,15 @@ def read_texts(path: Path) -> dict[int, str]:
     content = _read_json(path)
     try:
         if path.name == "dataset.json":
-            pairs = [pair for pair in content["labels"].items() if not isinstance(pair[1], list)]  # lists are regions
+            pairs = [
+                pair for pair in content["labels"].items() if not isinstance(pair[1], list)
+            ]  # lists are regions
             content = dict(pair if isinstance(pair[1], str) else pair[::-1] for pair in pairs)
         texts = {int(value): text.strip() for value, text in content.items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise PointsError(f'{path}: is not a list of label names; write {{"1": "liver", ...}}.') from error
+        raise PointsError(
+            f'{path}: is not a list of label names; write {{"1": "liver", ...}}.'
+        ) from error
     return texts
 
 
@@ -223,7 +253,9 @@ def canonical_names(texts: Mapping[int, str], path: Path) -> dict[int, str]:
     keys = list(map(spelling_key, names.values()))
     twice = [name for name, key in zip(names.values(), keys, strict=True) if keys.count(key) > 1]
     if twice:
-        raise PointsError(f"{path}: several labels have the name {twice[0]}; give each structure its own name.")
+        raise PointsError(
+            f"{path}: several labels have the name {twice[0]}; give each structure its own name."
+        )
     return names
 
 
@@ -231,7 +263,9 @@ def _read_landmarks(path: Path, film_to_ras: np.ndarray | None = None) -> dict[s
     """Read a file of landmarks. film_to_ras: matrix from the pixels of the film, if the scan is a film."""
     content = _read_json(path)
     try:
-        frames = {"RAS": np.eye(4), "LPS": LPS_FROM_RAS} | ({} if film_to_ras is None else {"pixels": film_to_ras})
+        frames = {"RAS": np.eye(4), "LPS": LPS_FROM_RAS} | (
+            {} if film_to_ras is None else {"pixels": film_to_ras}
+        )
         to_ras = frames[content.get("frame", "RAS")]
         names = list(content["points"])
         values = [content["points"][name] for name in names]
@@ -251,7 +285,9 @@ def _read_json(path: Path) -> dict:
     try:
         return parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise PointsError(f"{path}: is missing; create this file with the names of structures or points.") from error
+        raise PointsError(
+            f"{path}: is missing; create this file with the names of structures or points."
+        ) from error
     except (OSError, ValueError) as error:
         raise PointsError(f"{path}: the file is not valid JSON; correct the file.") from error
 
@@ -281,10 +317,15 @@ def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pa
     for template, target in [*permutations(cases, 2), *product(templates, cases)]:
         films = is_picture(template.path) and is_picture(target.path)
         as_landmarks = films or template.patient == target.patient
-        template_points, target_points = (_points(case, as_landmarks) for case in (template, target))
+        template_points, target_points = (
+            _points(case, as_landmarks) for case in (template, target)
+        )
         if shared := [key for key in template_points if key in target_points]:
             names, kinds = zip(*shared, strict=True)
-            places = (np.array([points[key] for key in shared]) for points in (template_points, target_points))
+            places = (
+                np.array([points[key] for key in shared])
+                for points in (template_points, target_points)
+            )
             pairs.append(Pair(template, target, names, kinds, *places))
     return pairs
 
@@ -294,4 +335,8 @@ def _points(case: Case, as_landmarks: bool) -> dict[tuple[str, str], np.ndarray]
     if as_landmarks:
         return {(name, LANDMARK): point for name, point in sorted(case.landmarks.items())}
     structures = sorted(case.structures.items())
-    return {(name, kind): point for name, points in structures for kind, point in zip(KINDS, points, strict=True)}
+    return {
+        (name, kind): point
+        for name, points in structures
+        for kind, point in zip(KINDS, points, strict=True)
+    }

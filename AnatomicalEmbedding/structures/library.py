@@ -14,7 +14,13 @@ from pathlib import Path
 import torch
 
 from ..anatomy.names import canonical_name
-from ..embedding.tensor_files import DAMAGED, NewerFormatError, check_size, read_tensor_file, write_tensor_file
+from ..embedding.tensor_files import (
+    DAMAGED,
+    NewerFormatError,
+    check_size,
+    read_tensor_file,
+    write_tensor_file,
+)
 from ..errors import WeightsError
 from ..matching.query import Query
 from ..resources import companions
@@ -63,7 +69,10 @@ class StructureLibrary:
                 tensors[f"{key}.coordinates"] = example.query.coordinates.float()
                 tensors[f"{key}.sizes"] = example.query.sizes.float()
                 if example.organs:
-                    rows = [[organs.index(organ.name), organ.overlap, *organ.offset_mm] for organ in example.organs]
+                    rows = [
+                        [organs.index(organ.name), organ.overlap, *organ.offset_mm]
+                        for organ in example.organs
+                    ]
                     tensors[f"{key}.organs"] = torch.tensor(rows, dtype=torch.float32)
                 if example.query.descriptors is not None:
                     tensors[f"{key}.descriptors"] = example.query.descriptors.half()
@@ -74,7 +83,9 @@ class StructureLibrary:
             "structures": index,
             "organs": organs,
             "margins": None if self.margins is None else self.margins.to_dict(),
-            "example_margins": None if self.example_margins is None else self.example_margins.to_dict(),
+            "example_margins": None
+            if self.example_margins is None
+            else self.example_margins.to_dict(),
             "about": self.facts,
         }
         write_tensor_file(path, tensors, {_METADATA_KEY: json.dumps(metadata)}, WeightsError)
@@ -91,24 +102,41 @@ class StructureLibrary:
             examples: dict[str, list[Example]] = {}
             for number, (name, scans) in enumerate(sorted(metadata["structures"].items())):
                 examples[canonical_name(name)] = [
-                    _read(tensors, f"{number}.{n}", str(scan), weights_hash, organs) for n, scan in enumerate(scans)
+                    _read(tensors, f"{number}.{n}", str(scan), weights_hash, organs)
+                    for n, scan in enumerate(scans)
                 ]
             margins, example_margins = (
                 None if metadata[key] is None else Margins.from_dict(metadata[key])
                 for key in ("margins", "example_margins")
             )
-            return cls(weights_hash, examples, metadata["effort"], margins, example_margins, metadata["about"])
+            return cls(
+                weights_hash,
+                examples,
+                metadata["effort"],
+                margins,
+                example_margins,
+                metadata["about"],
+            )
         except NewerFormatError:
-            raise WeightsError(f"{path}: was written by a newer version of this program; update the program.") from None
+            raise WeightsError(
+                f"{path}: was written by a newer version of this program; update the program."
+            ) from None
         except (*DAMAGED, WeightsError):
             raise WeightsError(
                 f"{path}: the file is damaged or is not a structure library; download the library again."
             ) from None
 
 
-def _read(tensors: dict[str, torch.Tensor], key: str, scan: str, weights_hash: str, organs: Sequence[str]) -> Example:
-    box, points, coordinates, sizes = (tensors[f"{key}.{name}"] for name in ("box", "points", "coordinates", "sizes"))
-    descriptors, near_organs = tensors.get(f"{key}.descriptors"), tensors.get(f"{key}.organs", torch.zeros(0, _COLUMNS))
+def _read(
+    tensors: dict[str, torch.Tensor], key: str, scan: str, weights_hash: str, organs: Sequence[str]
+) -> Example:
+    box, points, coordinates, sizes = (
+        tensors[f"{key}.{name}"] for name in ("box", "points", "coordinates", "sizes")
+    )
+    descriptors, near_organs = (
+        tensors.get(f"{key}.descriptors"),
+        tensors.get(f"{key}.organs", torch.zeros(0, _COLUMNS)),
+    )
     count = len(points)
     check_size(box, (2, 3), torch.float32)
     for values in (points, coordinates, sizes):
@@ -125,7 +153,10 @@ def _read(tensors: dict[str, torch.Tensor], key: str, scan: str, weights_hash: s
     ):
         raise ValueError("the organs are damaged")
     query = Query(
-        weights_hash, coordinates.double(), sizes.double(), None if descriptors is None else descriptors.float()
+        weights_hash,
+        coordinates.double(),
+        sizes.double(),
+        None if descriptors is None else descriptors.float(),
     )
     rows = near_organs.double().numpy()
     overlapping = tuple(NearOrgan(organs[int(row[0])], float(row[1]), row[2:]) for row in rows)

@@ -16,7 +16,8 @@ PHANTOM_SEED = 72_000  # seed of the first synthetic patient for libraries
 _EFFORT = "fast"
 _MOST_EXAMPLES = 12  # for each structure; more examples hardly improve the boxes
 _FEWEST_EXAMPLES = 3
-_USER_EXAMPLES = 3  # number of examples with which the margins for a user's own examples are learned
+# number of examples with which the margins for a user's own examples are learned
+_USER_EXAMPLES = 3
 
 
 def build_library(
@@ -49,13 +50,19 @@ def build_library(
     for number, case in enumerate(cases_by_id.values()):
         progress(0.3 + 0.2 * number / len(cases_by_id), case.id)
         for name, structure in case.structures.items():
-            example = make_example(maps[case.id], structure.box_ras, structure.extremes_ras, _EFFORT)
+            example = make_example(
+                maps[case.id], structure.box_ras, structure.extremes_ras, _EFFORT
+            )
             examples.setdefault(name, {})[case.id] = example
 
     def patients(scans: Iterable[str]) -> set[str]:
         return {cases_by_id[scan].patient for scan in scans}
 
-    examples = {name: scans for name, scans in sorted(examples.items()) if len(patients(scans)) >= _FEWEST_EXAMPLES}
+    examples = {
+        name: scans
+        for name, scans in sorted(examples.items())
+        if len(patients(scans)) >= _FEWEST_EXAMPLES
+    }
     if not examples:
         raise PointsError(
             f"no structure lies completely inside the scans of {_FEWEST_EXAMPLES} patients; add labelled scans."
@@ -72,7 +79,9 @@ def build_library(
         progress(0.5 + 0.5 * number / len(cases_by_id), f"margins from {target.id}")
         chosen: dict[str, list[Example]] = {}
         for name, scans in examples.items():
-            independent = [example for scan, example in scans.items() if is_independent(scan, target)]
+            independent = [
+                example for scan, example in scans.items() if is_independent(scan, target)
+            ]
             if name in target.structures and independent:
                 chosen[name] = independent[:_MOST_EXAMPLES]
         boxes += known_boxes(target, maps[target.id], chosen, _EFFORT)

@@ -26,10 +26,12 @@ from ..spine.levels import level_sentence
 from ..spine.structures import doubtful_levels, level_of
 from .organ_evidence import NearOrgan, near_organs, sides_by_organ
 
-_INNER_SHARE = 0.7  # distance of the inner points from the box's middle, as a share of half the box's size
+# distance of the inner points from the box's middle, as a share of half the box's size
+_INNER_SHARE = 0.7
 _FEWEST_POINTS = 4  # least number of points with an answer that the fit needs
 _ROUNDS = 5
-_SLOPE_MM = 14.0  # damping of the fit: points that are closer together than this get almost the same shift
+# damping of the fit: points that are closer together than this get almost the same shift
+_SLOPE_MM = 14.0
 _KNEE_MM = 3.0
 _EXPECTED_MM = (2.0, 60.0)
 _DISAGREES_MM = 15.0
@@ -92,11 +94,16 @@ class Located:
         low, high = self.in_scan(self.box_ras)
         present = self.present if (high > low).all() else 0.0
         error_share = self.sigma_mm.max() / max((self.box_ras[1] - self.box_ras[0]).min(), 1e-6)
-        return decide_box(present, bool(self.cut), bool(self.near_edge), error_share, bool(self.levels))
+        return decide_box(
+            present, bool(self.cut), bool(self.near_edge), error_share, bool(self.levels)
+        )
 
 
 def make_example(
-    embedding: EmbeddingMap, box_ras: np.ndarray, extremes_ras: np.ndarray | None = None, effort: str = "standard"
+    embedding: EmbeddingMap,
+    box_ras: np.ndarray,
+    extremes_ras: np.ndarray | None = None,
+    effort: str = "standard",
 ) -> Example:
     """Make an example from a box (2, 3) RAS mm.
 
@@ -112,15 +119,21 @@ def make_example(
     box_ras = np.asarray(box_ras, dtype=np.float64)
     name = embedding.provenance.scan or "the scan"
     if box_ras.shape != (2, 3) or not (box_ras[1] - box_ras[0] > 0).all():
-        raise PointsError(f"{name}: the box has no volume; give its lowest and its highest corner in RAS mm.")
+        raise PointsError(
+            f"{name}: the box has no volume; give its lowest and its highest corner in RAS mm."
+        )
     middle, half = box_ras.mean(axis=0), (box_ras[1] - box_ras[0]) / 2
     if extremes_ras is None:
         extremes_ras = middle + np.concatenate([-np.eye(3), np.eye(3)]) * half
     signs = np.array(list(product((-1.0, 1.0), repeat=3)))
-    points = np.concatenate([as_points(extremes_ras), middle[None], middle + _INNER_SHARE * signs * half])
+    points = np.concatenate(
+        [as_points(extremes_ras), middle[None], middle + _INNER_SHARE * signs * half]
+    )
     inside = embedding.contains(points)
     if inside[6:].sum() < _FEWEST_POINTS:
-        raise PointsError(f"{name}: most of the box lies outside this scan; use the scan in which the box was drawn.")
+        raise PointsError(
+            f"{name}: most of the box lies outside this scan; use the scan in which the box was drawn."
+        )
     points = move_inside(embedding, points)
     organs = near_organs(box_ras, embedding.organ_boxes)
     return Example(name, box_ras, points, read_query(embedding, points, effort), organs)
@@ -129,7 +142,9 @@ def make_example(
 def move_inside(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
     """Move points (n, 3) RAS mm that lie outside the scan to the scan's border."""
     ijk = transform_points(np.linalg.inv(embedding.scan_to_ras), points_ras)
-    return transform_points(embedding.scan_to_ras, np.clip(ijk, -0.49, np.array(embedding.scan_shape[::-1]) - 0.51))
+    return transform_points(
+        embedding.scan_to_ras, np.clip(ijk, -0.49, np.array(embedding.scan_shape[::-1]) - 0.51)
+    )
 
 
 def locate(
@@ -150,11 +165,15 @@ def locate(
     """
     for name, examples in structures.items():
         if not examples:
-            raise PointsError(f"{name}: this structure has no example; mark the structure in at least one scan.")
+            raise PointsError(
+                f"{name}: this structure has no example; mark the structure in at least one scan."
+            )
     all_examples = [example for examples in structures.values() for example in examples]
     if not all_examples:
         return {}
-    answers = match_query(join_queries([example.query for example in all_examples]), [target], effort)[0]
+    answers = match_query(
+        join_queries([example.query for example in all_examples]), [target], effort
+    )[0]
     ends = np.cumsum([len(example.points_ras) for example in all_examples])[:-1]
     places = np.split(answers.points_ras, ends)
     trusts = np.split(_trust(answers), ends)
@@ -198,7 +217,9 @@ def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarra
         residual_mm = np.linalg.norm(moved - design @ fit, axis=1)
         robust = weight / (1 + (residual_mm / max(float(np.median(residual_mm)), _KNEE_MM)) ** 2)
     extremes = points[:6] + design[:6] @ fit
-    beyond = example.box_ras.ravel() - points[:6].ravel()[_SIDE_COORDINATE]  # sides minus extreme points
+    beyond = (
+        example.box_ras.ravel() - points[:6].ravel()[_SIDE_COORDINATE]
+    )  # sides minus extreme points
     return extremes.ravel()[_SIDE_COORDINATE] + beyond
 
 
@@ -207,7 +228,11 @@ _SIDE_COORDINATE = np.arange(6) * 3 + np.arange(6) % 3
 
 
 def _combined(
-    name: str, examples: Sequence[Example], guesses: list[np.ndarray], trusts: list[np.ndarray], target: EmbeddingMap
+    name: str,
+    examples: Sequence[Example],
+    guesses: list[np.ndarray],
+    trusts: list[np.ndarray],
+    target: EmbeddingMap,
 ) -> Located:
     sides = np.array(guesses)
     middle = np.median(sides, axis=0)
@@ -217,7 +242,9 @@ def _combined(
     sigma = np.sqrt(np.median(expected) ** 2 / 3 / np.sqrt(len(sides)) + spread**2)
     scan = bounds_of(target.scan_to_ras, target.scan_shape)
     low, high = scan
-    by_organ = sides_by_organ([example.organs for example in examples], target.organ_boxes, scan, target.cell_mm)
+    by_organ = sides_by_organ(
+        [example.organs for example in examples], target.organ_boxes, scan, target.cell_mm
+    )
     if by_organ is not None:
         organ_sides, weight = by_organ
         middle = (middle / sigma**2 + organ_sides * weight) / (1 / sigma**2 + weight)
@@ -225,8 +252,12 @@ def _combined(
     inside_mm = np.concatenate([box[0] - low, high - box[1]])
     sides_mm = list(zip(SIDES, inside_mm, sigma, strict=True))
     cut = tuple(side for side, distance, _ in sides_mm if distance < 0)
-    near_edge = tuple(side for side, distance, error in sides_mm if 0 <= distance < NEAR_ERRORS * error)
-    present = float(np.median(present_shares)) if np.median(present_shares) * len(trusts[0]) >= 2 else 0.0
+    near_edge = tuple(
+        side for side, distance, error in sides_mm if 0 <= distance < NEAR_ERRORS * error
+    )
+    present = (
+        float(np.median(present_shares)) if np.median(present_shares) * len(trusts[0]) >= 2 else 0.0
+    )
     levels = ""
     if target.provenance.metric and level_of(name):
         centre = box.mean(axis=0)
@@ -251,5 +282,7 @@ def _disagreements(examples: Sequence[Example], sides: np.ndarray) -> tuple[str,
         usual = float(np.median(np.linalg.norm(other_middles - centre, axis=1)))
         off = float(np.linalg.norm(middles[n] - centre))
         if off > max(_DISAGREES_MM, _DISAGREES_TIMES * usual):
-            remarks.append(f"the box from the example in {example.scan} is {off:.0f} mm from the other boxes")
+            remarks.append(
+                f"the box from the example in {example.scan} is {off:.0f} mm from the other boxes"
+            )
     return tuple(remarks)

@@ -20,7 +20,9 @@ from .examples import SYNTHETIC, BoxCase
 from .labelled_scans import patient_of
 from .locating import Example, Located, locate
 
-TIMES = np.round(np.arange(0.0, 30.01, 0.1), 1)  # possible margins of a side, as multiples of the side's likely error
+TIMES = np.round(
+    np.arange(0.0, 30.01, 0.1), 1
+)  # possible margins of a side, as multiples of the side's likely error
 _DOUBT = 4.0  # in the ratio of one structure, the ratio of all structures counts as much as this number of boxes
 _COMMON = ""  # key of the ratio of all structures
 
@@ -56,7 +58,10 @@ class KnownBox:
 
 
 def known_boxes(
-    target: BoxCase, embedding: EmbeddingMap, examples: Mapping[str, Sequence[Example]], effort: str = "standard"
+    target: BoxCase,
+    embedding: EmbeddingMap,
+    examples: Mapping[str, Sequence[Example]],
+    effort: str = "standard",
 ) -> list[KnownBox]:
     """Locate structures that lie completely in a scan.
 
@@ -68,7 +73,10 @@ def known_boxes(
     """
     located = locate(examples, embedding, effort)
     truth = target.structures
-    return [KnownBox(target.id, box, truth[name].box_ras, truth[name].voxels_ras) for name, box in located.items()]
+    return [
+        KnownBox(target.id, box, truth[name].box_ras, truth[name].voxels_ras)
+        for name, box in located.items()
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +100,9 @@ class Margins:
         Raises AnatomicalEmbeddingError if the recall cannot be guaranteed with so few boxes, or is never reached.
         """
         if not 0 < recall < 1:
-            raise AnatomicalEmbeddingError(f"recall {recall}: is not between 0 and 1; give a share such as 0.99.")
+            raise AnatomicalEmbeddingError(
+                f"recall {recall}: is not between 0 and 1; give a share such as 0.99."
+            )
         lost = (self.boxes * (1 - self.recall) + 1) / (self.boxes + 1)
         enough = np.flatnonzero(lost <= 1 - recall)
         if not len(enough):
@@ -114,7 +124,10 @@ class Margins:
         if not boxes:
             return self
         off, names = _errors(boxes), np.array([box.located.name for box in boxes])
-        structure_scales = {str(name): _shrunk(off[names == name], self.scales[_COMMON]) for name in np.unique(names)}
+        structure_scales = {
+            str(name): _shrunk(off[names == name], self.scales[_COMMON])
+            for name in np.unique(names)
+        }
         return Margins(self.recall, self.boxes, self.scales | structure_scales)
 
     def to_dict(self) -> dict:
@@ -127,14 +140,24 @@ class Margins:
         try:
             recall = np.array(values["recall"], dtype=np.float64)
             scales = {
-                canonical_name(str(name)): np.array(scale, dtype=np.float64) for name, scale in values["scales"].items()
+                canonical_name(str(name)): np.array(scale, dtype=np.float64)
+                for name, scale in values["scales"].items()
             }
-            whole = all(scale.shape == (6,) and np.isfinite(scale).all() for scale in scales.values())
-            if recall.shape == TIMES.shape and np.isfinite(recall).all() and whole and _COMMON in scales:
+            whole = all(
+                scale.shape == (6,) and np.isfinite(scale).all() for scale in scales.values()
+            )
+            if (
+                recall.shape == TIMES.shape
+                and np.isfinite(recall).all()
+                and whole
+                and _COMMON in scales
+            ):
                 return cls(recall, int(values["boxes"]), scales)
         except (AttributeError, KeyError, TypeError, ValueError):
             pass
-        raise WeightsError("the box margins are damaged or of another version; download the structure library again.")
+        raise WeightsError(
+            "the box margins are damaged or of another version; download the structure library again."
+        )
 
 
 def learn_margins(boxes: Sequence[KnownBox], by_structure: bool) -> Margins:
@@ -145,7 +168,9 @@ def learn_margins(boxes: Sequence[KnownBox], by_structure: bool) -> Margins:
     a patient's boxes with scales from the other patients.
     """
     if not boxes:
-        raise AnatomicalEmbeddingError("margins need structures with known boxes, but no box was given; add scans.")
+        raise AnatomicalEmbeddingError(
+            "margins need structures with known boxes, but no box was given; add scans."
+        )
     off = _errors(boxes)
     is_real = np.array([not box.target.startswith(SYNTHETIC) for box in boxes])
     real = is_real if is_real.any() else ~is_real
@@ -153,13 +178,19 @@ def learn_margins(boxes: Sequence[KnownBox], by_structure: bool) -> Margins:
     patients = np.array([patient_of(box.target) for box in boxes])
     recalls = np.empty((len(boxes), len(TIMES)))
     for patient in np.unique(patients):
-        usable = patients != patient if by_structure and len(np.unique(patients)) > 1 else np.ones(len(boxes), bool)
+        usable = (
+            patients != patient
+            if by_structure and len(np.unique(patients)) > 1
+            else np.ones(len(boxes), bool)
+        )
         usable &= real | ~real[usable].any()
         scales = _scales(off[usable], names[usable], by_structure)
         for n in np.flatnonzero(patients == patient):
             recalls[n] = _recall(boxes[n], scales)
     groups = [recalls[group] for group in (is_real, ~is_real) if group.any()]
-    count = len(groups) ** 2 / sum(1 / len(group) for group in groups)  # Kish's effective number of boxes
+    count = len(groups) ** 2 / sum(
+        1 / len(group) for group in groups
+    )  # Kish's effective number of boxes
     recall = np.min([group.mean(axis=0) for group in groups], axis=0)
     return Margins(recall, int(count), _scales(off[real], names[real], by_structure))
 
@@ -193,7 +224,12 @@ def _shrunk(off: np.ndarray, common: np.ndarray) -> np.ndarray:
 
 def _errors(boxes: Sequence[KnownBox]) -> np.ndarray:
     """Return (n, 6): true error / expected error of each side of n boxes; positive where the box is too small."""
-    return np.array([(box.truth_ras - box.located.box_ras).ravel() * OUTWARD / box.located.sigma_mm for box in boxes])
+    return np.array(
+        [
+            (box.truth_ras - box.located.box_ras).ravel() * OUTWARD / box.located.sigma_mm
+            for box in boxes
+        ]
+    )
 
 
 def _likely(located: Located, scales: dict[str, np.ndarray]) -> np.ndarray:

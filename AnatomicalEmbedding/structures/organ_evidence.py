@@ -34,7 +34,9 @@ class NearOrgan:
     offset_mm: np.ndarray
 
 
-def near_organs(box_ras: np.ndarray, organ_boxes: Mapping[str, np.ndarray]) -> tuple[NearOrgan, ...]:
+def near_organs(
+    box_ras: np.ndarray, organ_boxes: Mapping[str, np.ndarray]
+) -> tuple[NearOrgan, ...]:
     """Find the organs whose boxes overlap most with a box (2, 3) RAS mm. The largest overlap comes first."""
     organs = [
         NearOrgan(name, intersection_over_union(box_ras, organ), (box_ras - organ).ravel())
@@ -65,7 +67,9 @@ def sides_by_organ(
     overlaps: dict[str, float] = {}
     all_organs = [organ for organs in organs_of_examples for organ in organs]
     for organ in all_organs:
-        overlaps[organ.name] = overlaps.get(organ.name, 0.0) + organ.overlap / len(organs_of_examples)
+        overlaps[organ.name] = overlaps.get(organ.name, 0.0) + organ.overlap / len(
+            organs_of_examples
+        )
     best = max(overlaps, key=lambda name: overlaps[name], default="")
     if best not in organ_boxes or overlaps[best] < _LEAST_MEAN_OVERLAP:
         return None

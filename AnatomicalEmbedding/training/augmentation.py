@@ -16,7 +16,9 @@ _BLOCK_SIZE = (8, 36)
 _CUT_SHARE = 0.4
 
 
-def augment(hu: torch.Tensor, spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator) -> torch.Tensor:
+def augment(
+    hu: torch.Tensor, spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator
+) -> torch.Tensor:
     """Convert a crop from HU (k, j, i) to network input 0..1 (k, j, i), with the random changes of the recipe.
 
     Args:
@@ -26,7 +28,9 @@ def augment(hu: torch.Tensor, spec: AugmentationSpec, network: NetworkSpec, rng:
         rng: random numbers.
     """
     table = torch.from_numpy(_input_table(spec, network, rng)).to(hu.device)
-    row = (hu - (_LOWEST_HU - 0.5)).clamp_(0, len(table) - 1).to(torch.int32)  # to the nearest integer HU
+    row = (
+        (hu - (_LOWEST_HU - 0.5)).clamp_(0, len(table) - 1).to(torch.int32)
+    )  # to the nearest integer HU
     x = table.index_select(0, row.flatten()).view(hu.shape)
     if rng.random() < spec.filter_probability:
         smooth = _mean_of_27(x)
@@ -60,14 +64,18 @@ def _mean_of_27(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-def _input_table(spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator) -> np.ndarray:
+def _input_table(
+    spec: AugmentationSpec, network: NetworkSpec, rng: np.random.Generator
+) -> np.ndarray:
     """Return the network input of each integer HU from _LOWEST_HU to _HIGHEST_HU, with random changes of contrast."""
     hu = np.arange(_LOWEST_HU, _HIGHEST_HU + 1, dtype=np.float64)
     if rng.random() < spec.hu_remap_probability:
         hu = np.interp(hu, _REMAP_HU, _REMAP_HU + rng.uniform(_REMAP_LOW, _REMAP_HIGH))
     if rng.random() < spec.window_probability:
         low, high = (rng.uniform(ends[0], ends[1]) for ends in (spec.window_low, spec.window_high))
-        if network.normalise_output:  # as in the paper of APE, the window is stretched over the whole input range
+        if (
+            network.normalise_output
+        ):  # as in the paper of APE, the window is stretched over the whole input range
             grey = (hu.clip(low, high) - low) / (high - low)
         else:
             grey = np.interp(hu.clip(low, high), network.hu_knots, network.level_knots)

@@ -26,7 +26,8 @@ LABELLED, BENT, PHANTOMS = "pairs of labelled scans", "bent scans", "synthetic p
 # Total weight of all matches of each source. Synthetic patients have a low weight, because matching is easier in them.
 WEIGHTS = {LABELLED: 1.0, BENT: 1.0, PHANTOMS: 0.1}
 
-PHANTOM_SEED = 70_000  # seed of the first synthetic patient for calibrations; training uses other seeds
+# seed of the first synthetic patient for calibrations; training uses other seeds
+PHANTOM_SEED = 70_000
 _TREES = 48
 _LEAF = 100  # least number of matches in a leaf; with smaller leaves, a forest fits new kinds of scans less well
 _LEAVES = 20  # if there are few matches, leaves are smaller, so that a tree can still have this number of leaves
@@ -47,10 +48,15 @@ class Outcomes:
     def joined(cls, parts: Iterable[Self]) -> Self:
         """Join the matches of several Outcomes into one Outcomes."""
         parts = list(parts) or [cls(np.empty((0, len(EVIDENCE)), np.float32), np.empty(0))]
-        return cls(np.concatenate([p.evidence for p in parts]), np.concatenate([p.errors_mm for p in parts]))
+        return cls(
+            np.concatenate([p.evidence for p in parts]),
+            np.concatenate([p.errors_mm for p in parts]),
+        )
 
 
-Find = Callable[[EmbeddingMap, np.ndarray, EmbeddingMap, str], Matches]  # finds points, as `matching.match.match`
+Find = Callable[
+    [EmbeddingMap, np.ndarray, EmbeddingMap, str], Matches
+]  # finds points, as `matching.match.match`
 
 
 def try_matching(trial: Trial, effort: str, find: Find = match) -> Outcomes:
@@ -71,7 +77,9 @@ def try_matching(trial: Trial, effort: str, find: Find = match) -> Outcomes:
     return Outcomes(matches.evidence, trial.errors_mm(matches))
 
 
-def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float], seed: int = 0) -> Forest:
+def grow_forest(
+    sources: Mapping[str, Outcomes], weights: Mapping[str, float], seed: int = 0
+) -> Forest:
     """Fit a forest to the matches of all sources.
 
     Args:
@@ -89,7 +97,9 @@ def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float], s
             " add scans."
         )
     counts = {name: len(matches.errors_mm) for name, matches in used.items()}
-    share = np.concatenate([np.full(count, weights[name] / count) for name, count in counts.items()])
+    share = np.concatenate(
+        [np.full(count, weights[name] / count) for name, count in counts.items()]
+    )
     forest = _forest_class()(
         _TREES,
         min_samples_leaf=min(_LEAF, len(share) // _LEAVES),
@@ -104,7 +114,9 @@ def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float], s
     leaf = np.concatenate([tree.children_left < 0 for tree in trees])
     feature = np.concatenate([tree.feature for tree in trees])
     threshold = np.concatenate([tree.threshold for tree in trees])
-    otherwise = np.concatenate([tree.children_right + root for tree, root in zip(trees, roots, strict=True)])
+    otherwise = np.concatenate(
+        [tree.children_right + root for tree, root in zip(trees, roots, strict=True)]
+    )
     values = np.concatenate([tree.value for tree in trees])[leaf]
     outcomes = values[:, : len(OUTCOMES), 0] * (1, 1, 1, _ERROR_SCALE)
     return Forest(
@@ -121,12 +133,21 @@ def _targets(errors_mm: np.ndarray) -> np.ndarray:
     present = np.isfinite(errors_mm)
     error = np.minimum(errors_mm, _FARTHEST_MM)
     log_error = np.log(np.maximum(error, 0.5)) / 3
-    columns = (present, errors_mm < 10, errors_mm < 20, present * error / _ERROR_SCALE, errors_mm < 5, log_error)
+    columns = (
+        present,
+        errors_mm < 10,
+        errors_mm < 20,
+        present * error / _ERROR_SCALE,
+        errors_mm < 5,
+        log_error,
+    )
     return np.stack(columns, axis=1).astype(np.float64)
 
 
 def _forest_class() -> type:
-    return require("sklearn.ensemble", "scikit-learn", "calibrating needs", "train").RandomForestRegressor
+    return require(
+        "sklearn.ensemble", "scikit-learn", "calibrating needs", "train"
+    ).RandomForestRegressor
 
 
 def collect(
@@ -211,4 +232,6 @@ def learn(
         outcomes = {source: Outcomes.joined(parts) for source, parts in sources.items()}
         forests[effort] = grow_forest(outcomes, WEIGHTS)
         counts = {source: len(matches.errors_mm) for source, matches in outcomes.items()}
-    return Calibration(model.weights_hash, EVIDENCE, forests, {"weights": model.name, **facts, "matches": counts})
+    return Calibration(
+        model.weights_hash, EVIDENCE, forests, {"weights": model.name, **facts, "matches": counts}
+    )

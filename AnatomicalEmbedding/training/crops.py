@@ -17,7 +17,8 @@ from ..scan.geometry import rotations
 from .recipes import AugmentationSpec
 from .scans import FIELD_STEP, PreparedScan
 
-_NODES = 5  # along each axis, of the transform from crop to scan; it has an affine and an elastic part
+# along each axis, of the transform from crop to scan; it has an affine and an elastic part
+_NODES = 5
 AIR_HU = -1000
 _LEAST_ADVANCE = 0.2  # least distance of successive nodes along k, as a share of the mean distance; prevents folding
 
@@ -54,7 +55,9 @@ class Warp:
             node_line = (slice(None), *column)
             for axis, values in enumerate((x, y)):
                 in_plane[axis][node_line] = _line(slices, depth[node_line], values[node_line])
-        depth_, in_plane_ = (torch.from_numpy(v.astype(np.float32)).to(device) for v in (depth, in_plane))
+        depth_, in_plane_ = (
+            torch.from_numpy(v.astype(np.float32)).to(device) for v in (depth, in_plane)
+        )
         return cls(depth_, in_plane_, first, shape)
 
     def sample(self, hu: torch.Tensor) -> torch.Tensor:
@@ -69,7 +72,9 @@ class Warp:
         part = hu[low:high, first_j:end_j, first_i:end_i].float().sub_(AIR_HU)
         corner = torch.tensor([first_i, first_j], device=hu.device)
         extent = torch.tensor([end_i - first_i, end_j - first_j], device=hu.device)
-        in_part = (columns - corner[:, None, None, None] + 0.5) * (2 / extent)[:, None, None, None] - 1
+        in_part = (columns - corner[:, None, None, None] + 0.5) * (2 / extent)[
+            :, None, None, None
+        ] - 1
         _, along_j, along_i = self._weights(1)
         # interpolate along i first, then along j: both are matrix products over contiguous memory
         grid = torch.einsum("csab,xb->csax", in_part, along_i)
@@ -79,7 +84,9 @@ class Warp:
         depth = (self._depth(1) - (low - 1)).clamp_(0, high - low + 1 - 1e-4)
         whole = depth.to(torch.int32)
         plane = self.shape[1] * self.shape[2]
-        index = (whole * plane).flatten(1) + torch.arange(plane, dtype=torch.int32, device=hu.device)
+        index = (whole * plane).flatten(1) + torch.arange(
+            plane, dtype=torch.int32, device=hu.device
+        )
         index = index.flatten()
         before, after = flat.index_select(0, index), flat.index_select(0, index + plane)
         between = depth.sub_(whole).flatten()
@@ -93,7 +100,9 @@ class Warp:
         place = (depth - self.first_slice).clamp(0, self.in_plane.shape[1] - 1)
         before = place.long().clamp_max(max(self.in_plane.shape[1] - 2, 0))
         after = (before + 1).clamp_max(self.in_plane.shape[1] - 1)
-        x, y = (torch.lerp(c.gather(0, before), c.gather(0, after), place - before) for c in columns)
+        x, y = (
+            torch.lerp(c.gather(0, before), c.gather(0, after), place - before) for c in columns
+        )
         return torch.stack([x, y, depth], dim=-1)
 
     def _depth(self, pool: int) -> torch.Tensor:
@@ -140,7 +149,10 @@ def draw_geometry(
     rotation = about_y if planar else about_x @ about_y @ about_z
     if planar:
         step[1] = spacing_mm[1]
-    x, y, z = (np.linspace(-0.5, 0.5, _NODES) * (size - 1) * mm for size, mm in zip(size_ijk, step, strict=True))
+    x, y, z = (
+        np.linspace(-0.5, 0.5, _NODES) * (size - 1) * mm
+        for size, mm in zip(size_ijk, step, strict=True)
+    )
     z, y, x = np.meshgrid(z, y, x, indexing="ij")
     nodes = np.einsum("ab,bkji->akji", rotation, np.stack([x, y, z]))
     if rng.random() < spec.elastic_probability:
@@ -150,7 +162,10 @@ def draw_geometry(
 
 
 def cut_crop(
-    scan: PreparedScan, centre_ijk: np.ndarray, lattice_mm: np.ndarray, size_ijk: tuple[int, int, int]
+    scan: PreparedScan,
+    centre_ijk: np.ndarray,
+    lattice_mm: np.ndarray,
+    size_ijk: tuple[int, int, int],
 ) -> Crop:
     """Cut a crop out of a scan.
 
@@ -190,7 +205,9 @@ def body_coordinates(scan: PreparedScan, voxel_ijk: torch.Tensor) -> torch.Tenso
     if scan.body_field is not None:
         extent = torch.tensor(scan.body_field.shape[:0:-1], dtype=torch.float32, device=device) - 1
         grid = voxel_ijk / FIELD_STEP * (2 / extent) - 1
-        return F.grid_sample(scan.body_field[None], grid[None], align_corners=True)[0].movedim(0, -1)
+        return F.grid_sample(scan.body_field[None], grid[None], align_corners=True)[0].movedim(
+            0, -1
+        )
     scale = torch.from_numpy(np.diag(scan.grid_to_ras)[:3] * scan.frame.scale).float().to(device)
     shift = torch.from_numpy(scan.frame.apply(scan.grid_to_ras[:3, 3])).float().to(device)
     return voxel_ijk * scale + shift

@@ -38,7 +38,9 @@ class LevelTable:
         """Read a JSON file with `body_height_mm` {level: mm} and `scans` {scan: {level: RAS z mm}}."""
         try:
             values = parse_json(Path(path).read_text())
-            return cls(dict(values["body_height_mm"]), {k: dict(v) for k, v in values["scans"].items()})
+            return cls(
+                dict(values["body_height_mm"]), {k: dict(v) for k, v in values["scans"].items()}
+            )
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise AnatomicalEmbeddingError(
                 f"{path}: is not a table of level readings ({error}); write the entries body_height_mm and scans."
@@ -48,7 +50,9 @@ class LevelTable:
         """Return the known levels of a scan: body height mm -> RAS z mm. Empty if this table does not list the scan."""
         named = self.readings.get(scan, {})
         if unknown := set(named) - set(self.body_height_mm):
-            raise AnatomicalEmbeddingError(f"{scan}: body_height_mm has no level {min(unknown)}; add this level.")
+            raise AnatomicalEmbeddingError(
+                f"{scan}: body_height_mm has no level {min(unknown)}; add this level."
+            )
         return {self.body_height_mm[level]: z for level, z in named.items()}
 
 
@@ -70,10 +74,14 @@ class FrameGuess:
 
 
 SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM = np.full(3, 0.02), np.full(3, 4.0)  # for aligned scans
-STILL = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))  # for scans already in the body frame
+STILL = FrameGuess(
+    np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3)
+)  # for scans already in the body frame
 
 
-def guess_frame(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray, readings: dict[float, float]) -> FrameGuess:
+def guess_frame(
+    hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray, readings: dict[float, float]
+) -> FrameGuess:
     """Guess a scan's body frame from level readings and from the skeleton.
 
     Args:
@@ -85,7 +93,9 @@ def guess_frame(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray, readi
     scale_z, shift_z = fit_heights(readings)
     scale_sd = np.array([0.08, 0.08, 0.06 if len(readings) < 3 else 0.03])
     shift_sd_mm = np.array([100.0, 100.0, 10.0] if cropped else [8.0, 30.0, 10.0])
-    return FrameGuess(np.array([1.0, 1.0, scale_z]), np.array([-x_mm, -y_mm, shift_z]), scale_sd, shift_sd_mm)
+    return FrameGuess(
+        np.array([1.0, 1.0, scale_z]), np.array([-x_mm, -y_mm, shift_z]), scale_sd, shift_sd_mm
+    )
 
 
 def frame_from_map(embedding: EmbeddingMap) -> FrameGuess:
@@ -108,7 +118,9 @@ def _robust_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
         scale = float((spread @ (y - mean_y) + _LINE_PRIOR) / (spread @ (x - mean_x) + _LINE_PRIOR))
         shift = float(mean_y - scale * mean_x)
         residual = np.abs(y - scale * x - shift)
-        limit = max(1.5 * np.median(residual), 1e-6)  # above 0, so that an exact line keeps its weights
+        limit = max(
+            1.5 * np.median(residual), 1e-6
+        )  # above 0, so that an exact line keeps its weights
         weight = np.minimum(1.0, limit / np.maximum(residual, 1e-6))
     return scale, shift
 
@@ -119,11 +131,15 @@ def fit_heights(readings: dict[float, float]) -> tuple[float, float]:
     z = np.array(list(readings.values()))
     spread = z - z.mean()
     precision = spread @ spread / _READING_SD_MM**2
-    scale = (spread @ (height - height.mean()) / _READING_SD_MM**2 + 1 / _SCALE_SD**2) / (precision + 1 / _SCALE_SD**2)
+    scale = (spread @ (height - height.mean()) / _READING_SD_MM**2 + 1 / _SCALE_SD**2) / (
+        precision + 1 / _SCALE_SD**2
+    )
     return float(scale), float(height.mean() - scale * z.mean())
 
 
-def _skeleton_axes(hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray) -> tuple[float, float, bool]:
+def _skeleton_axes(
+    hu: np.ndarray, body: np.ndarray, grid_to_ras: np.ndarray
+) -> tuple[float, float, bool]:
     """Return (x, y, failed). x: RAS x of the mid-sagittal plane, mm. y: RAS y of the spine, mm.
 
     If the scan cuts off one side of the body or shows too little bone, `failed` is True, and x and y are 0.

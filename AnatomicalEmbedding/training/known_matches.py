@@ -20,7 +20,15 @@ from ..scan.cropping import crop_voxels
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume
 from ..structures.examples import structure_names
-from ..structures.label_names import CENTRE, EXTREME, INNER, KINDS, LANDMARK, find_structures, measure_all
+from ..structures.label_names import (
+    CENTRE,
+    EXTREME,
+    INNER,
+    KINDS,
+    LANDMARK,
+    find_structures,
+    measure_all,
+)
 from ..structures.labelled_scans import Case
 from .warped_scans import warp_scan
 
@@ -31,7 +39,9 @@ _CUT_SHARE = 0.6  # share of a labelled scan's height that is kept
 _BENT_SHARE = (0.35, 0.6)  # range of the share of a bent scan's height that is kept
 _BENT_POINTS = 120
 _PHANTOM_POINTS = 150
-_SAME_HEIGHT = 2 / 3  # if the ratio of a structure's heights in two scans is smaller, one outline is incomplete
+_SAME_HEIGHT = (
+    2 / 3
+)  # if the ratio of a structure's heights in two scans is smaller, one outline is incomplete
 # group of each point of `measure_all`
 _ROWS = np.array([CENTRE] + 6 * [EXTREME] + 6 * [INNER])
 _TOP, _BOTTOM = KINDS.index("superior"), KINDS.index("inferior")
@@ -39,7 +49,9 @@ _TOP, _BOTTOM = KINDS.index("superior"), KINDS.index("inferior")
 CLICKED = (CENTRE, INNER, LANDMARK)
 
 Embed = Callable[[Volume], EmbeddingMap]
-Skip = Callable[[str], None]  # called with the reason if a scan, or a part of it, cannot be embedded
+Skip = Callable[
+    [str], None
+]  # called with the reason if a scan, or a part of it, cannot be embedded
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,12 +112,16 @@ def labelled_trials(
             if cut is not None and not (target.structures and _upright(target.volume)):
                 continue
             try:
-                target_map = maps[target.id] if cut is None else embed(cut_scan(target.volume, *cut))
+                target_map = (
+                    maps[target.id] if cut is None else embed(cut_scan(target.volume, *cut))
+                )
             except VolumeError as error:  # the part may show hardly anything but air
                 skip(str(error))
                 continue
             for template in cases:
-                if template.id == target.id or (template.patient == target.patient and cut is not None):
+                if template.id == target.id or (
+                    template.patient == target.patient and cut is not None
+                ):
                     continue
                 points, truth, kinds = _shared(template, target, cut, groups)
                 if len(points):
@@ -118,17 +134,27 @@ def _with_inner_points(case: Case) -> Case:
         return case
     labels = case.label_map
     names = {value: name for name, value in labels.values.items()}
-    return replace(case, structures=find_structures(labels.layers, labels.ijk_to_ras, names, measure_all)[0])
+    return replace(
+        case, structures=find_structures(labels.layers, labels.ijk_to_ras, names, measure_all)[0]
+    )
 
 
 def _shared(
     template: Case, target: Case, cut: tuple[float, float] | None, groups: Collection[str]
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
     one_patient = template.patient == target.patient
-    names = [n for n in sorted(template.landmarks) if n in target.landmarks and (one_patient or not n[-1].isdigit())]
-    points, truth = ([np.array([case.landmarks[n] for n in names]).reshape(-1, 3)] for case in (template, target))
+    names = [
+        n
+        for n in sorted(template.landmarks)
+        if n in target.landmarks and (one_patient or not n[-1].isdigit())
+    ]
+    points, truth = (
+        [np.array([case.landmarks[n] for n in names]).reshape(-1, 3)] for case in (template, target)
+    )
     sides, kinds = [_side_of_cut(truth[0], cut)], [np.full(len(names), LANDMARK)]
-    for name in () if one_patient else sorted(template.structures.keys() & target.structures.keys()):
+    for name in (
+        () if one_patient else sorted(template.structures.keys() & target.structures.keys())
+    ):
         template_points, target_points = template.structures[name], target.structures[name]
         heights = [shape[_TOP, 2] - shape[_BOTTOM, 2] for shape in (template_points, target_points)]
         side = _side_of_cut(target_points[: len(KINDS)], cut)
@@ -139,7 +165,11 @@ def _shared(
             sides.append(np.full(len(template_points), side[0]))
             kinds.append(_ROWS)
     template_ras, target_ras, side, group = map(np.concatenate, (points, truth, sides, kinds))
-    used = (side != 0) & np.isin(group, list(groups)) & np.isfinite(template_ras + target_ras).all(axis=1)
+    used = (
+        (side != 0)
+        & np.isin(group, list(groups))
+        & np.isfinite(template_ras + target_ras).all(axis=1)
+    )
     present_ras = np.where(side[used, None] > 0, target_ras[used], np.nan)
     return template_ras[used], present_ras, tuple(group[used].tolist())
 
@@ -158,7 +188,9 @@ def _side_of_cut(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndar
     return np.where(beyond < -_INSIDE_MM, 1, np.where(beyond > _OUTSIDE_MM, -1, 0))
 
 
-def bent_trials(volumes: Iterable[Volume], embed: Embed, skip: Skip = lambda reason: None) -> Iterator[Trial]:
+def bent_trials(
+    volumes: Iterable[Volume], embed: Embed, skip: Skip = lambda reason: None
+) -> Iterator[Trial]:
     """Yield trials of random points of each scan. The target is a bent copy of the scan, first whole, then cut.
 
     Args:
@@ -175,7 +207,9 @@ def bent_trials(volumes: Iterable[Volume], embed: Embed, skip: Skip = lambda rea
             skip(str(error))
             continue
         index = whole.body_index.numpy()
-        cells = index[rng.integers(len(index), size=_BENT_POINTS)] + rng.uniform(-0.5, 0.5, (_BENT_POINTS, 3))
+        cells = index[rng.integers(len(index), size=_BENT_POINTS)] + rng.uniform(
+            -0.5, 0.5, (_BENT_POINTS, 3)
+        )
         truth = transform_points(whole.cell_to_ras, cells)
         truth = truth[copy.volume.contains(truth)]
         points = copy.to_original(truth)
@@ -211,15 +245,26 @@ def phantom_trials(seeds: Iterable[int], embed: Embed, groups: Collection[str]) 
     first_views = template_views = phantom_views(seeds[0]) if seeds else {}
     for seed in [*seeds[1:], None][: len(seeds)]:
         target_views = first_views if seed is None else phantom_views(seed)
-        template, whole = (_phantom_case(views["whole"]) for views in (template_views, target_views))
+        template, whole = (
+            _phantom_case(views["whole"]) for views in (template_views, target_views)
+        )
         template_map = embed(template_views["whole"].volume)
         for view, phantom in target_views.items():
             low, high = phantom.volume.bounds_ras[:, 2]
-            points, truth, kinds = _shared(template, whole, None if view == "whole" else (low, high), groups)
+            points, truth, kinds = _shared(
+                template, whole, None if view == "whole" else (low, high), groups
+            )
             chosen = np.flatnonzero(template_views["whole"].volume.contains(points))
             chosen = np.sort(rng.permutation(chosen)[:_PHANTOM_POINTS])
             kinds = tuple(kinds[n] for n in chosen)
-            yield Trial(template_map, points[chosen], embed(phantom.volume), truth[chosen], view == "whole", kinds)
+            yield Trial(
+                template_map,
+                points[chosen],
+                embed(phantom.volume),
+                truth[chosen],
+                view == "whole",
+                kinds,
+            )
         template_views = target_views
 
 

@@ -31,10 +31,14 @@ MOST_SPREAD_MM = 27.0  # a structure whose centre varies more between patients i
 _BONES = ("vertebrae_", "rib_", "sacrum")
 _SCALE_PRIOR_MM2 = 1e4
 _SIGMA_MM = 35.0
-_CENTRE_NOISE, _EXTREME_NOISE = 0.03, 0.2  # noise variance at a structure's points; the field has variance 1
+_CENTRE_NOISE, _EXTREME_NOISE = (
+    0.03,
+    0.2,
+)  # noise variance at a structure's points; the field has variance 1
 _LEAST_SLOPE = 0.25  # least slope of the body map along each axis, relative to its scale; below 0 the map would fold
 _WALL_EVERY_MM, _WALL_POINTS = 40.0, 12
-_FRAME_PRIOR_MM2 = 3600.0  # at this variance of the points, the data and the prior (scale 1) have equal weight
+# at this variance of the points, the data and the prior (scale 1) have equal weight
+_FRAME_PRIOR_MM2 = 3600.0
 _EXTREME_WEIGHT = 0.3  # extreme points are less reliable than centres
 # Structures whose mean places are symmetric. Some of them are known from few patients, so both sides are averaged.
 _SYMMETRIC = re.compile(
@@ -93,7 +97,9 @@ class Placement:
 
 
 def place(
-    structures: Mapping[str, Points], count: Mapping[str, int] | None = None, first_mean: Points | None = None
+    structures: Mapping[str, Points],
+    count: Mapping[str, int] | None = None,
+    first_mean: Points | None = None,
 ) -> Placement:
     """Place label maps in the body frame.
 
@@ -116,7 +122,11 @@ def place(
     def rich_maps(names: Container[str]) -> dict[str, Points]:
         """Return the structures in `names` of each label map with at least FEWEST_STRUCTURES of these structures."""
         chosen = {label_map: _among(points, names) for label_map, points in structures.items()}
-        return {label_map: points for label_map, points in chosen.items() if len(points) >= FEWEST_STRUCTURES}
+        return {
+            label_map: points
+            for label_map, points in chosen.items()
+            if len(points) >= FEWEST_STRUCTURES
+        }
 
     for _ in range(_ROUNDS):
         map_points = rich_maps(usable & mean.keys())
@@ -125,10 +135,14 @@ def place(
                 f"no label map shows {FEWEST_STRUCTURES} or more complete structures; give other label maps."
             )
         frames = {label_map: fit_frame(points, mean) for label_map, points in map_points.items()}
-        body_mm = _in_body({label_map: _among(structures[label_map], usable) for label_map in frames}, frames)
+        body_mm = _in_body(
+            {label_map: _among(structures[label_map], usable) for label_map in frames}, frames
+        )
         means = {name: places.mean(axis=0) for name, places in body_mm.items()}
         mean = _symmetric(_fit_to_canonical(means, count), count)
-        spread_mm = {name: np.sqrt(places[:, 0].var(axis=0).sum()) for name, places in body_mm.items()}
+        spread_mm = {
+            name: np.sqrt(places[:, 0].var(axis=0).sum()) for name, places in body_mm.items()
+        }
         usable = {name for name, spread in spread_mm.items() if spread <= MOST_SPREAD_MM}
         mean = _among(mean, usable)
     maps = {}
@@ -137,7 +151,9 @@ def place(
             maps[label_map] = _body_map(points, mean, fit_frame(points, mean), count)
     shared = _among(canonical, mean)
     ours = {name: mean[name] for name in shared}
-    return Placement(maps, _body_map(ours, shared, STILL, count), _body_map(shared, ours, STILL, count), mean)
+    return Placement(
+        maps, _body_map(ours, shared, STILL, count), _body_map(shared, ours, STILL, count), mean
+    )
 
 
 def _among(points: Points, names: Container[str]) -> Points:
@@ -157,7 +173,9 @@ def fit_frame(points: Points, mean: Points) -> FrameGuess:
     return FrameGuess(scale, goal - scale * centre, SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM)
 
 
-def _in_body(points: Mapping[str, Points], frames: Mapping[str, FrameGuess]) -> dict[str, np.ndarray]:
+def _in_body(
+    points: Mapping[str, Points], frames: Mapping[str, FrameGuess]
+) -> dict[str, np.ndarray]:
     """Return {structure: body coordinates (n, 7, 3) of its 7 points in each of the n label maps that contain it}."""
     body_points: dict[str, list[np.ndarray]] = {}
     for name, structures in points.items():
@@ -194,7 +212,9 @@ def _body_map(points: Points, mean: Points, frame: FrameGuess, count: Mapping[st
     because the variance of its mean place is 1 / count of the variance between patients."""
     source = np.concatenate(list(points.values()))
     remaining = np.concatenate([mean[name] for name in points]) - frame.apply(source)
-    noise = np.concatenate([np.array([_CENTRE_NOISE] + [_EXTREME_NOISE] * 6) + 1 / count[name] for name in points])
+    noise = np.concatenate(
+        [np.array([_CENTRE_NOISE] + [_EXTREME_NOISE] * 6) + 1 / count[name] for name in points]
+    )
     if not any(name.startswith("vertebrae_") for name in points):
         still = (_spine_and_wall(frame.apply(source)[:, 2]) - frame.shift_mm) / frame.scale
         source = np.concatenate([source, still])

@@ -22,7 +22,15 @@ from ..errors import VolumeError
 from ..files import parse_json
 from ..phantom.anatomy import canonical_anatomy
 from ..phantom.deformation import FatLayer
-from ..phantom.render import TEXTURE_SIZE, BodyIndex, ScanGrid, add_noise, draw_table, soften, texture
+from ..phantom.render import (
+    TEXTURE_SIZE,
+    BodyIndex,
+    ScanGrid,
+    add_noise,
+    draw_table,
+    soften,
+    texture,
+)
 from ..phantom.tissues import LABEL_ID, PHASES, TISSUE_ID, hu_table
 from ..scan.label_map import LabelMap
 from ..scan.volume import Volume
@@ -32,7 +40,12 @@ from .label_frames import Placement, Points, place
 from .scans import PreparedScan, Spacing, prepare_volume, with_exact_body, with_labels
 
 SUFFIX = ".seg.nii.gz"
-_PHASE_ODDS = (0.15, 0.15, 0.6, 0.1)  # probability of each of PHASES: most scans of the abdomen are portal venous
+_PHASE_ODDS = (
+    0.15,
+    0.15,
+    0.6,
+    0.1,
+)  # probability of each of PHASES: most scans of the abdomen are portal venous
 _BONE, _HOLLOW = "cortical_bone", "gut_wall"  # tissues of outer layers
 # A row: names of structures (a regular expression), their tissue, and the tissue of their outer layer or None.
 _STRUCTURE_TISSUES: tuple[tuple[str, str, str | None], ...] = (
@@ -66,7 +79,12 @@ _STRUCTURE_TISSUES: tuple[tuple[str, str, str | None], ...] = (
     (r"(vertebrae|rib|hip|femur|femoral_head|humerus|scapula|clavicula)_.*", "marrow", _BONE),
     (r"sacrum|sternum|skull|mandible", "marrow", _BONE),
 )
-_FILLED = ("stomach", "duodenum", "small_bowel", "colon")  # these contain fluid or stool, and gas in front of it
+_FILLED = (
+    "stomach",
+    "duodenum",
+    "small_bowel",
+    "colon",
+)  # these contain fluid or stool, and gas in front of it
 _GAS_SHARE = (0.0, 0.4)
 _ORAL_CONTRAST = 0.25  # share of images with contrast medium in stomach and bowel
 _ORAL_HU = (120.0, 400.0)
@@ -97,7 +115,9 @@ class LabelledBody:
         names_path = path.with_name(path.name.removesuffix(SUFFIX) + ".labels.json")
         try:
             image = sitk.DICOMOrient(sitk.ReadImage(str(path)), "LPS")
-            names = {int(value): str(name) for value, name in parse_json(names_path.read_text()).items()}
+            names = {
+                int(value): str(name) for value, name in parse_json(names_path.read_text()).items()
+            }
         except (OSError, RuntimeError, ValueError, AttributeError) as error:
             raise VolumeError(
                 f"{path}: this file or {names_path.name} is missing or damaged; write both files again, or remove both."
@@ -155,7 +175,9 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
         return fat.apply(body_map.to_body(points_ras))
 
     anatomy = canonical_anatomy()
-    lookup = BodyIndex(lambda points_ras: placement.to_canonical.to_body(to_body(points_ras)), body.grid, anatomy)
+    lookup = BodyIndex(
+        lambda points_ras: placement.to_canonical.to_body(to_body(points_ras)), body.grid, anatomy
+    )
     index = lookup.at(np.arange(len(body.labels), dtype=float))
     tissue = anatomy.nearest(anatomy.tissue, index, TISSUE_ID["air"])
     theirs = _number_canonical_labels(body.names)[anatomy.nearest(anatomy.label, index)]
@@ -176,7 +198,9 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
     return LabelImage(Volume(hu, body.grid.ijk_to_ras, name=f"{body.name}-{seed}"), phase, to_body)
 
 
-def write_label_image(body: LabelledBody, placement: Placement, seed: int, folder: Path) -> LabelImage:
+def write_label_image(
+    body: LabelledBody, placement: Placement, seed: int, folder: Path
+) -> LabelImage:
     """Make an image of a labelled body, and write it to a folder as a labelled scan.
 
     The files are NAME.nii.gz, NAME.seg.nii.gz and NAME.labels.json, with the name of the body.
@@ -209,7 +233,9 @@ def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
     return table
 
 
-def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _draw_tissue(
+    body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
     """Draw the structures of `body` over `tissue` (k, j, i) of the canonical body. Returns the new tissue.
 
     theirs: (k, j, i), structure of the canonical body at each voxel, as index in the names of `body`; 0: no structure.
@@ -230,7 +256,9 @@ def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng
     drawn = np.where((labels > 0) & ~keeps, np.where(shell, outside[labels], inside[labels]), drawn)
     for number, name in enumerate(body.names):
         where = (labels == number) & ~shell
-        if name in _FILLED and where.any():  # gas is at the front, because the patient lies on the back
+        if (
+            name in _FILLED and where.any()
+        ):  # gas is at the front, because the patient lies on the back
             gas_border = np.quantile(np.nonzero(where)[1], rng.uniform(*_GAS_SHARE))
             front = np.arange(where.shape[1]) < gas_border
             drawn[where & front[:, None]] = TISSUE_ID["gut_gas"]
@@ -238,7 +266,11 @@ def _draw_tissue(body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng
 
 
 def prepare_label_images(
-    folder: Path, images_per_map: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]
+    folder: Path,
+    images_per_map: int,
+    spacing_mm: Spacing,
+    destination: Path,
+    report: Callable[[str], None],
 ) -> list[Path]:
     """Make and prepare images of the label maps in a folder; images that were prepared before are reused.
 
@@ -263,13 +295,17 @@ def prepare_label_images(
         for seed in range(images_per_map):
             path = destination / f"labels_{body.name}_{seed}.safetensors"
             if not path.exists():
-                prepare_label_image(body, make_label_image(body, placement, seed), path.stem, spacing_mm).save(path)
+                prepare_label_image(
+                    body, make_label_image(body, placement, seed), path.stem, spacing_mm
+                ).save(path)
                 report(f"prepared {path.stem}")
             paths.append(path)
     return paths
 
 
-def prepare_label_image(body: LabelledBody, image: LabelImage, name: str, spacing_mm: Spacing) -> PreparedScan:
+def prepare_label_image(
+    body: LabelledBody, image: LabelImage, name: str, spacing_mm: Spacing
+) -> PreparedScan:
     """Resample an image of a labelled body to the working grid; add its body coordinates and its labels.
 
     Args:
@@ -279,5 +315,7 @@ def prepare_label_image(body: LabelledBody, image: LabelImage, name: str, spacin
         spacing_mm: spacing of the working grid, mm.
     """
     scan = replace(prepare_volume(image.volume, STILL, spacing_mm), name=name, origin="label map")
-    labels = LabelMap(body.labels, body.grid.ijk_to_ras, {name: n for n, name in enumerate(body.names) if name})
+    labels = LabelMap(
+        body.labels, body.grid.ijk_to_ras, {name: n for n, name in enumerate(body.names) if name}
+    )
     return with_exact_body(with_labels(scan, labels), image.to_body)

@@ -28,7 +28,10 @@ from ..files import atomic_path
 CHECKPOINT = "checkpoint.pt"
 _CHECKPOINT_MINUTES = 5.0
 _FIRST = 0.04  # learning rate at the first step of a warm-up, as a share of the highest rate
-ALGORITHMS: dict[str, Callable[..., torch.optim.Optimizer]] = {"adamw": torch.optim.AdamW, "radam": torch.optim.RAdam}
+ALGORITHMS: dict[str, Callable[..., torch.optim.Optimizer]] = {
+    "adamw": torch.optim.AdamW,
+    "radam": torch.optim.RAdam,
+}
 _COLUMNS = ("step", "loss", "learning_rate", "minutes")
 
 
@@ -100,10 +103,15 @@ class TrainingLoop:
     ):
         self.network, self.spec, self.steps, self.identity = network, spec, steps, identity
         modules = dict(modules or {})
-        self._parts = {"network": network, **{name: module for name, (module, _) in modules.items()}}
+        self._parts = {
+            "network": network,
+            **{name: module for name, (module, _) in modules.items()},
+        }
         self._rates = [spec.learning_rate, *(rate for _, rate in modules.values())]
         groups: list[dict[str, Any]] = [{"params": list(network.parameters())}]
-        groups += [{"params": list(part.parameters()), "weight_decay": 0.0} for part, _ in modules.values()]
+        groups += [
+            {"params": list(part.parameters()), "weight_decay": 0.0} for part, _ in modules.values()
+        ]
         self.optimiser = ALGORITHMS[spec.algorithm](
             groups, spec.learning_rate, weight_decay=spec.weight_decay, eps=spec.epsilon
         )
@@ -174,25 +182,38 @@ class TrainingLoop:
         begun = saved = time.monotonic()
         before, first = self.minutes, self.step
         with nullcontext() if folder is None else StepLog(folder, self.step) as log:
-            while self.step < self.steps and (self.step == 0 or minutes is None or self.minutes < minutes):
+            while self.step < self.steps and (
+                self.step == 0 or minutes is None or self.minutes < minutes
+            ):
                 loss = self.update(loss_of)
                 now = time.monotonic()
                 self.minutes = before + (now - begun) / 60
                 if log is not None:
                     log.write(self.step, loss, self.optimiser.param_groups[0]["lr"], self.minutes)
                 if progress is not None:
-                    progress(Progress(self.step, self.steps, self.mean_loss, (now - begun) / (self.step - first)))
+                    progress(
+                        Progress(
+                            self.step,
+                            self.steps,
+                            self.mean_loss,
+                            (now - begun) / (self.step - first),
+                        )
+                    )
                 stop = cancelled is not None and cancelled()
                 last = self.step == self.steps or (minutes is not None and self.minutes >= minutes)
                 if after_step is not None and not stop:
                     after_step(log, last)
-                if folder is not None and (stop or last or (now - saved) / 60 > _CHECKPOINT_MINUTES):
+                if folder is not None and (
+                    stop or last or (now - saved) / 60 > _CHECKPOINT_MINUTES
+                ):
                     self.save(folder / CHECKPOINT)
                     log.file.flush()
                     saved = now
                 if stop:
                     where = "training: " if folder is None else f"{folder}: "
-                    raise CancelledError(f"{where}stopped at step {self.step}; run the same command to continue.")
+                    raise CancelledError(
+                        f"{where}stopped at step {self.step}; run the same command to continue."
+                    )
                 if last:
                     return
 
@@ -200,13 +221,20 @@ class TrainingLoop:
         """Write the checkpoint that `resume` reads. An interrupted write leaves the old file unchanged."""
         state = {name: part.state_dict() for name, part in self._parts.items()}
         state |= {"averaged": self.averaged.state_dict(), "optimiser": self.optimiser.state_dict()}
-        state |= {"step": self.step, "minutes": self.minutes, "mean_loss": self.mean_loss, "identity": self.identity}
+        state |= {
+            "step": self.step,
+            "minutes": self.minutes,
+            "mean_loss": self.mean_loss,
+            "identity": self.identity,
+        }
         state |= {"extra": self.extra, "random": torch.get_rng_state()}
         try:
             with atomic_path(path) as temporary:
                 torch.save(state, temporary)
         except RuntimeError as error:  # torch raises this on a full disk
-            raise AnatomicalEmbeddingError(f"{path}: cannot be written; free disk space and start again.") from error
+            raise AnatomicalEmbeddingError(
+                f"{path}: cannot be written; free disk space and start again."
+            ) from error
 
     def resume(self, path: Path) -> None:
         """Continue from a checkpoint file; if there is no such file, change nothing.
@@ -215,7 +243,9 @@ class TrainingLoop:
         """
         if not path.exists():
             return
-        damaged = AnatomicalEmbeddingError(f"{path}: is damaged; delete it to start this run from the beginning.")
+        damaged = AnatomicalEmbeddingError(
+            f"{path}: is damaged; delete it to start this run from the beginning."
+        )
         try:
             state = torch.load(path, map_location="cpu", weights_only=True)
             identity = dict(state)["identity"]
@@ -226,9 +256,17 @@ class TrainingLoop:
                 f"{path}: belongs to a run with another recipe, seed, steps or scans; choose another output folder."
             )
         try:
-            for name, part in {**self._parts, "averaged": self.averaged, "optimiser": self.optimiser}.items():
+            for name, part in {
+                **self._parts,
+                "averaged": self.averaged,
+                "optimiser": self.optimiser,
+            }.items():
                 part.load_state_dict(state[name])
-            self.step, self.minutes, self.mean_loss = state["step"], state["minutes"], state["mean_loss"]
+            self.step, self.minutes, self.mean_loss = (
+                state["step"],
+                state["minutes"],
+                state["mean_loss"],
+            )
             self.extra = state["extra"]
             torch.set_rng_state(state["random"])
         except (RuntimeError, LookupError, TypeError, ValueError):
@@ -275,7 +313,12 @@ class StepLog:
         with path.open("w", newline="") as file:
             table = csv.DictWriter(file, ("step", *errors_mm))
             table.writeheader()
-            table.writerows([*rows, {"step": step} | {kind: f"{value:.2f}" for kind, value in errors_mm.items()}])
+            table.writerows(
+                [
+                    *rows,
+                    {"step": step} | {kind: f"{value:.2f}" for kind, value in errors_mm.items()},
+                ]
+            )
 
 
 def _rows_until(path: Path, step: int) -> list[dict[str, str]]:

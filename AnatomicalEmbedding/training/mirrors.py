@@ -21,7 +21,11 @@ from .loop import OptimiserSpec, TrainingLoop
 _WIDTHS = (16, 32, 64)
 _BATCH = 8
 _OPTIMISER = OptimiserSpec(2e-3, final=0.01, weight_decay=3e-2, gradient_clip=5.0)
-_IMPORTANCE = (1.0, 0.5, 0.5)  # of left and right, front and back, head and feet: the first is the hardest
+_IMPORTANCE = (
+    1.0,
+    0.5,
+    0.5,
+)  # of left and right, front and back, head and feet: the first is the hardest
 _LEAST_LAYERS = 5  # least number of layers of cells along the body in a part of a scan
 
 
@@ -40,14 +44,22 @@ def train_mirror_networks(
     """
     network = MirrorNetwork(_WIDTHS, len(seeds))
     for number, seed in enumerate(seeds):
-        network.members[number] = train_mirror_network(scans, shares, steps, seed, report).members[0]
+        network.members[number] = train_mirror_network(scans, shares, steps, seed, report).members[
+            0
+        ]
     return network.eval()
 
 
 def write_mirror_network(network: MirrorNetwork, path: Path) -> None:
     """Write a file like Resources/Orientation/ct.safetensors. Raises WeightsError if this is not possible."""
-    metadata = {"format_version": FORMAT_VERSION, "widths": _WIDTHS, "members": len(network.members)}
-    write_tensor_file(path, network.state_dict(), {METADATA_KEY: json.dumps(metadata)}, WeightsError)
+    metadata = {
+        "format_version": FORMAT_VERSION,
+        "widths": _WIDTHS,
+        "members": len(network.members),
+    }
+    write_tensor_file(
+        path, network.state_dict(), {METADATA_KEY: json.dumps(metadata)}, WeightsError
+    )
 
 
 def train_mirror_network(
@@ -67,7 +79,9 @@ def train_mirror_network(
     torch.manual_seed(seed)
     network = MirrorNetwork(_WIDTHS)
     for layer in network.modules():
-        if isinstance(layer, nn.Conv3d):  # the usual start is so weak that hundreds of steps pass without progress
+        if isinstance(
+            layer, nn.Conv3d
+        ):  # the usual start is so weak that hundreds of steps pass without progress
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
             nn.init.zeros_(layer.bias)
     chances = np.array(shares) / np.sum(shares)
@@ -111,7 +125,9 @@ def _vary(scan: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
         turn = np.eye(3) + rng.normal(0, 0.06, (3, 3))
         affine[:, :3] = turn * np.exp(rng.normal(0, 0.1, 3))[:, None]
         affine[:, 3] = rng.normal(0, 0.05, 3)
-        grid = F.affine_grid(torch.from_numpy(affine[None]).float(), [1, *scan.shape], align_corners=False)
+        grid = F.affine_grid(
+            torch.from_numpy(affine[None]).float(), [1, *scan.shape], align_corners=False
+        )
         scan = F.grid_sample(scan[None], grid, align_corners=False)[0]
     mean, spread, body = scan
     mean = mean * float(np.exp(rng.normal(0, 0.05)))

@@ -21,7 +21,9 @@ from .scans import PreparedScan
 _NEAR_CELLS, _FAR_CELLS = (3, 3, 3), (10, 10, 8)
 
 
-def info_nce(anchor: torch.Tensor, positive: torch.Tensor, negatives: torch.Tensor, temperature: float) -> torch.Tensor:
+def info_nce(
+    anchor: torch.Tensor, positive: torch.Tensor, negatives: torch.Tensor, temperature: float
+) -> torch.Tensor:
     """Equation 1 of Yan 2022: -mean_i log( e^(f_i.f_i' / t) / (e^(f_i.f_i' / t) + sum_j e^(f_i.h_ij / t)) ).
 
     Args:
@@ -30,10 +32,14 @@ def info_nce(anchor: torch.Tensor, positive: torch.Tensor, negatives: torch.Tens
         temperature: t.
     """
     similarity = (anchor * positive).sum(1, keepdim=True)
-    return -F.log_softmax(torch.cat([similarity, negatives], dim=1) / temperature, dim=1)[:, 0].mean()
+    return -F.log_softmax(torch.cat([similarity, negatives], dim=1) / temperature, dim=1)[
+        :, 0
+    ].mean()
 
 
-def near_loss(features: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
+def near_loss(
+    features: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator
+) -> torch.Tensor:
     """Compute the contrastive loss of local descriptors. A point's negatives are places within about 10 cm.
 
     Places farther apart differ in their coordinates, so no global descriptor is needed. Half of the negatives are from
@@ -46,7 +52,9 @@ def near_loss(features: Features, batch: ViewBatch, spec: LossSpec, generator: t
         generator: random numbers for the choice of negatives.
     """
     pairs = len(batch.first_cells)
-    views = features.local.unbind()  # the gradient of each indexing would be as large as all views together
+    views = (
+        features.local.unbind()
+    )  # the gradient of each indexing would be as large as all views together
     losses = []
     for pair in range(pairs):
         maps = views[pair], views[pairs + pair]
@@ -102,7 +110,9 @@ def read_cells(grid: torch.Tensor, cells: torch.Tensor, unit: bool = True) -> to
     return F.normalize(values, dim=1) if unit else values
 
 
-def coordinate_loss(predicted: torch.Tensor, target: torch.Tensor, inside: torch.Tensor, beta: float) -> torch.Tensor:
+def coordinate_loss(
+    predicted: torch.Tensor, target: torch.Tensor, inside: torch.Tensor, beta: float
+) -> torch.Tensor:
     """Compute the smooth L1 loss of coordinates.
 
     The loss of a batch is the mean of the losses of its crops. A crop in which `inside` is 0 everywhere has loss 0.
@@ -180,7 +190,9 @@ class Objective:
     loss: Callable[[EmbeddingNetwork, Any, LossContext], torch.Tensor]
 
 
-def _coordinates(network: EmbeddingNetwork, batch: CoordinateBatch, context: LossContext) -> torch.Tensor:
+def _coordinates(
+    network: EmbeddingNetwork, batch: CoordinateBatch, context: LossContext
+) -> torch.Tensor:
     with context.precision:
         features = network(batch.image)
     return _in_frame(features, context.frames, batch, context.recipe)
@@ -190,11 +202,17 @@ def _hybrid(network: EmbeddingNetwork, batch: ViewBatch, context: LossContext) -
     recipe = context.recipe
     with context.precision:
         features = network(batch.image)
-    contrast = recipe.loss.descriptor_weight * near_loss(features, batch, recipe.loss, context.generator)
+    contrast = recipe.loss.descriptor_weight * near_loss(
+        features, batch, recipe.loss, context.generator
+    )
     if recipe.optimiser.descriptors_only:
         return contrast
     loss = contrast + _in_frame(features, context.frames, batch, recipe)
-    return loss if features.organs is None else loss + recipe.loss.organ_weight * _of_organs(features.organs, batch)
+    return (
+        loss
+        if features.organs is None
+        else loss + recipe.loss.organ_weight * _of_organs(features.organs, batch)
+    )
 
 
 def _in_frame(
@@ -223,4 +241,7 @@ def _of_organs(logits: torch.Tensor, batch: ViewBatch) -> torch.Tensor:
     return torch.stack(losses).mean() if losses else logits.sum() * 0.0
 
 
-OBJECTIVES = {"coordinates": Objective(CoordinateSampler, _coordinates), "hybrid": Objective(ViewSampler, _hybrid)}
+OBJECTIVES = {
+    "coordinates": Objective(CoordinateSampler, _coordinates),
+    "hybrid": Objective(ViewSampler, _hybrid),
+}

@@ -16,7 +16,8 @@ from .crops import body_coordinates
 from .label_frames import FEWEST_STRUCTURES, MOST_SPREAD_MM, BodyMap, Points, place
 from .scans import PreparedScan, as_field
 
-_SAME_MM = 40.0  # centre, top and bottom of a structure of equal extent differ less between two patients
+# centre, top and bottom of a structure of equal extent differ less between two patients
+_SAME_MM = 40.0
 _ENDS = [0, 5, 6]  # centre, superior and inferior extreme among the points of a structure
 _LEAST_PART = 8  # a group that is a smaller part of a structure's scans is left out
 
@@ -28,15 +29,22 @@ def follow_organs(scans: Sequence[PreparedScan]) -> list[PreparedScan]:
     the mean of the patients, but do not change it. If no scan of a patient shows enough structures, nothing changes.
     """
     scan_points = {
-        scan.name: organ_points(scan) for scan in scans if scan.labels is not None and scan.origin != "phantom"
+        scan.name: organ_points(scan)
+        for scan in scans
+        if scan.labels is not None and scan.origin != "phantom"
     }
     if not any(len(points) >= FEWEST_STRUCTURES for points in scan_points.values()):
         return list(scans)
     patients = {scan.name: scan.patient for scan in scans}
     parts, mean = _split_by_place(scan_points)
-    count = {name: len({patients[scan] for scan, points in parts.items() if name in points}) for name in mean}
+    count = {
+        name: len({patients[scan] for scan, points in parts.items() if name in points})
+        for name in mean
+    }
     placement = place(parts, count, mean)
-    maps = placement.maps | {scan.name: placement.from_canonical for scan in scans if scan.origin == "phantom"}
+    maps = placement.maps | {
+        scan.name: placement.from_canonical for scan in scans if scan.origin == "phantom"
+    }
     return [_moved(scan, maps[scan.name]) if scan.name in maps else scan for scan in scans]
 
 
@@ -50,7 +58,9 @@ def _split_by_place(scan_points: Mapping[str, Points]) -> tuple[dict[str, Points
     parts: dict[str, Points] = {scan: {} for scan in scan_points}
     medians: Points = {}
     for structure in sorted({name for points in scan_points.values() for name in points}):
-        ungrouped = {scan: shapes[structure] for scan, shapes in scan_points.items() if structure in shapes}
+        ungrouped = {
+            scan: shapes[structure] for scan, shapes in scan_points.items() if structure in shapes
+        }
         whole = len(ungrouped)
         while ungrouped:
             points = np.array(list(ungrouped.values()))
@@ -70,10 +80,14 @@ def _split_by_place(scan_points: Mapping[str, Points]) -> tuple[dict[str, Points
 
 def organ_points(scan: PreparedScan) -> Points:
     """Return {structure: centre and extremes (7, 3), body coordinates in mm} of the complete structures of a scan."""
-    structures, _ = find_structures(scan.labels.numpy(), scan.grid_to_ras, dict(enumerate(scan.label_names, 1)))
+    structures, _ = find_structures(
+        scan.labels.numpy(), scan.grid_to_ras, dict(enumerate(scan.label_names, 1))
+    )
     if not structures:
         return {}
-    return dict(zip(structures, _body_at(scan, np.stack(list(structures.values()))[None])[0], strict=True))
+    return dict(
+        zip(structures, _body_at(scan, np.stack(list(structures.values()))[None])[0], strict=True)
+    )
 
 
 def _body_at(scan: PreparedScan, points_ras: np.ndarray) -> np.ndarray:
@@ -86,5 +100,10 @@ def _moved(scan: PreparedScan, body_map: BodyMap) -> PreparedScan:
     """Apply a map from old to new body coordinates to the body coordinates of a scan."""
     old = _body_at(scan, scan.field_nodes_ras())
     field_mm = body_map.to_body(old.reshape(-1, 3)).reshape(old.shape)
-    scale, shift = body_map.frame.scale * scan.frame.scale, body_map.frame.apply(scan.frame.shift_mm)
-    return replace(scan, frame=replace(scan.frame, scale=scale, shift_mm=shift), body_field=as_field(field_mm))
+    scale, shift = (
+        body_map.frame.scale * scan.frame.scale,
+        body_map.frame.apply(scan.frame.shift_mm),
+    )
+    return replace(
+        scan, frame=replace(scan.frame, scale=scale, shift_mm=shift), body_field=as_field(field_mm)
+    )

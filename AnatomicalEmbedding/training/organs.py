@@ -17,8 +17,10 @@ from .scans import PreparedScan
 
 _PRESENT_CELLS = 0.5  # an organ with fewer cells in a crop adds no overlap to the loss
 _FEWEST_PATIENTS = 5  # with fewer scans that show an organ completely, the organ has no usual place
-_MOST_SPREAD = 0.2  # units of the network; an organ whose mean coordinate varies more has no usual place
-_NORMAL = 1.48  # standard deviation of a normal distribution, divided by its median absolute deviation
+# units of the network; an organ whose mean coordinate varies more has no usual place
+_MOST_SPREAD = 0.2
+# standard deviation of a normal distribution, divided by its median absolute deviation
+_NORMAL = 1.48
 _MARGIN_CELLS = 1  # least distance, in cells, of a complete organ from the lowest and the highest cells of the body
 _NEAR_CELLS = 2
 _OPPOSED = 0.3  # the cosine between the codes of neighbours is moved towards minus this value
@@ -43,7 +45,9 @@ def share_of_cells(labels: torch.Tensor, classes: int, side: int) -> torch.Tenso
     return share.reshape(classes, k, j, i)
 
 
-def organ_loss(logits: torch.Tensor, share: torch.Tensor, body: torch.Tensor, labelled: list[int]) -> torch.Tensor:
+def organ_loss(
+    logits: torch.Tensor, share: torch.Tensor, body: torch.Tensor, labelled: list[int]
+) -> torch.Tensor:
     """Compute cross entropy + (1 - soft Dice). The Dice is the mean over the organs that the crop shows.
 
     Args:
@@ -84,7 +88,9 @@ class LabelledCells:
 
 
 @torch.no_grad()
-def labelled_cells(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> Iterator[LabelledCells]:
+def labelled_cells(
+    network: EmbeddingNetwork, scans: Sequence[PreparedScan]
+) -> Iterator[LabelledCells]:
     """Yield the cells of each labelled scan. The coordinates of the cells are not corrected by the organs."""
     organs = network.spec.organs
     for scan in scans:
@@ -103,7 +109,9 @@ def labelled_cells(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> 
         )
 
 
-def with_organ_knowledge(network: EmbeddingNetwork, scans: Sequence[PreparedScan]) -> EmbeddingNetwork:
+def with_organ_knowledge(
+    network: EmbeddingNetwork, scans: Sequence[PreparedScan]
+) -> EmbeddingNetwork:
     """Compute usual places and codes of organs from labelled scans. Returns the network, with both stored in it."""
     organs = network.spec.organs
     places: list[list[torch.Tensor]] = [[] for _ in organs]
@@ -127,7 +135,11 @@ def _place(cells: LabelledCells, number: int) -> torch.Tensor | None:
     weight = cells.share[number]
     layers = torch.nonzero(weight.flatten(1).any(1)).flatten()
     body = torch.nonzero(cells.body.flatten(1).any(1)).flatten()
-    if not len(layers) or layers[0] < body[0] + _MARGIN_CELLS or layers[-1] > body[-1] - _MARGIN_CELLS:
+    if (
+        not len(layers)
+        or layers[0] < body[0] + _MARGIN_CELLS
+        or layers[-1] > body[-1] - _MARGIN_CELLS
+    ):
         return None
     total = weight.sum()
     mean = (cells.coordinate * weight).sum((1, 2, 3)) / total
@@ -189,7 +201,9 @@ def organ_codes(contact: torch.Tensor, channels: int, seed: int = 0) -> torch.Te
     weight[0] = weight[0].clamp_min(_ELSEWHERE_WEIGHT)
     weight[:, 0] = weight[0]
     weight.fill_diagonal_(0)
-    codes = torch.randn(len(contact), channels, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+    codes = torch.randn(
+        len(contact), channels, generator=torch.Generator().manual_seed(seed)
+    ).requires_grad_()
     optimiser = torch.optim.Adam([codes], _RATE)
     for _ in range(_STEPS):
         unit = F.normalize(codes, dim=1)

@@ -29,7 +29,8 @@ from .scans import PreparedScan, Spacing, as_field, prepare_volume, with_labels
 REPORT = "report.csv"
 _SIGMA_MM = 30.0
 _LEAST_SCALE = 0.3
-_PRIOR_CELLS = 4.0  # weight of a zero displacement in each weighted mean; a reliable cell has weight 1
+# weight of a zero displacement in each weighted mean; a reliable cell has weight 1
+_PRIOR_CELLS = 4.0
 _THUMBNAIL = 6  # side, in voxels, of the blocks whose means are compared to find equal scans
 _SAME_HU = 0.5  # block means that differ by less than this are equal up to rounding
 _Scan = tuple[str, Source]  # name of the scan, and where it is stored
@@ -49,7 +50,9 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
     field = apply_affine(affine, nodes.reshape(-1, 3)).reshape(nodes.shape) + _smooth(
         embedding, residual, weight, nodes
     )
-    scale, shift = np.transpose([np.polyfit(ras[:, a], body[:, a], 1, w=np.sqrt(weight)) for a in range(3)])
+    scale, shift = np.transpose(
+        [np.polyfit(ras[:, a], body[:, a], 1, w=np.sqrt(weight)) for a in range(3)]
+    )
     if not _LEAST_SCALE <= scale[2] <= 1 / _LEAST_SCALE:
         raise VolumeError(
             f"{scan.name}: the body heights in its map cannot be true; use weights that were trained longer."
@@ -58,14 +61,18 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
     return replace(scan, frame=frame, body_field=as_field(field))
 
 
-def _smooth(embedding: EmbeddingMap, residual: np.ndarray, weight: np.ndarray, nodes: np.ndarray) -> np.ndarray:
+def _smooth(
+    embedding: EmbeddingMap, residual: np.ndarray, weight: np.ndarray, nodes: np.ndarray
+) -> np.ndarray:
     """Return the errors `residual` (n, 3), mm, of n body cells, smoothed and read at `nodes` (k, j, i, 3), RAS mm."""
     grid = np.zeros((*embedding.body.shape, 4))
     i, j, k = embedding.body_index.numpy().T
     grid[k, j, i] = np.column_stack([residual, np.ones(len(residual))]) * weight[:, None]
     along = []
     for axis, line in enumerate((nodes[0, 0, :, 0], nodes[0, :, 0, 1], nodes[:, 0, 0, 2])):
-        cell_mm = embedding.cell_to_ras[axis, 3] + embedding.cell_mm[axis] * np.arange(embedding.body.shape[2 - axis])
+        cell_mm = embedding.cell_to_ras[axis, 3] + embedding.cell_mm[axis] * np.arange(
+            embedding.body.shape[2 - axis]
+        )
         along.append(np.exp(-((line[:, None] - cell_mm) ** 2) / (2 * _SIGMA_MM**2)))
     summed = np.einsum("xi,yj,zk,kjic->zyxc", *along, grid, optimize=True)
     return summed[..., :3] / (summed[..., 3:] + _PRIOR_CELLS)
@@ -118,19 +125,39 @@ def prepare_set(
         if not folder.is_dir():
             raise AnatomicalEmbeddingError(f"{folder}: no such folder; give a folder of CTs.")
     scans = sorted(find_scans(folders, report).items())
-    work = partial(_prepare, spacing_mm=spacing_mm, destination=destination, levels=levels, model=model, align=align)
+    work = partial(
+        _prepare,
+        spacing_mm=spacing_mm,
+        destination=destination,
+        levels=levels,
+        model=model,
+        align=align,
+    )
     outcomes: list[Outcome] = []
     try:
         for outcome in _in_processes(work, scans, jobs):
             if twin := next((o.source.label for o in outcomes if _same_scan(o, outcome)), None):
                 outcome.prepared.unlink()
-                outcome = replace(outcome, prepared=None, reason=f"{outcome.source.label}: is the same scan as {twin}.")
+                outcome = replace(
+                    outcome,
+                    prepared=None,
+                    reason=f"{outcome.source.label}: is the same scan as {twin}.",
+                )
             outcomes.append(outcome)
-            report(f"skipped: {outcome.reason}" if outcome.prepared is None else f"prepared {outcome.name}")
+            report(
+                f"skipped: {outcome.reason}"
+                if outcome.prepared is None
+                else f"prepared {outcome.name}"
+            )
     finally:
-        for half_written in destination.glob(TEMPORARY.format(name="*.safetensors")):  # left by a killed process
+        for half_written in destination.glob(
+            TEMPORARY.format(name="*.safetensors")
+        ):  # left by a killed process
             half_written.unlink(missing_ok=True)
-    with atomic_path(destination / REPORT) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+    with (
+        atomic_path(destination / REPORT) as temporary,
+        temporary.open("w", newline="", encoding="utf-8") as file,
+    ):
         table = csv.writer(file)
         table.writerow(["name", "path", "series", "used", "reason"])
         for outcome in outcomes:
@@ -146,18 +173,26 @@ def prepare_set(
     prepared = [outcome.prepared for outcome in outcomes if outcome.prepared is not None]
     if not prepared:
         where = ", ".join(map(str, folders))
-        raise AnatomicalEmbeddingError(f"{where}: no scan can be used for training; correct the problems listed above.")
+        raise AnatomicalEmbeddingError(
+            f"{where}: no scan can be used for training; correct the problems listed above."
+        )
     return prepared
 
 
 def _same_scan(first: Outcome, second: Outcome) -> bool:
     """Return whether the thumbnails of two scans are equal up to rounding, as for one scan stored in two formats."""
-    if first.prepared is None or second.prepared is None or first.thumbnail.shape != second.thumbnail.shape:
+    if (
+        first.prepared is None
+        or second.prepared is None
+        or first.thumbnail.shape != second.thumbnail.shape
+    ):
         return False
     return bool((first.thumbnail - second.thumbnail).abs().max() < _SAME_HU)
 
 
-def _in_processes(work: Callable[[_Scan], Outcome], scans: list[_Scan], jobs: int) -> Iterator[Outcome]:
+def _in_processes(
+    work: Callable[[_Scan], Outcome], scans: list[_Scan], jobs: int
+) -> Iterator[Outcome]:
     if jobs <= 1 or len(scans) <= 1:
         yield from map(work, scans)
         return
@@ -207,8 +242,13 @@ def _prepare(
                     f"{source.label}: has no level reading; add a reading to the level table, or use --place-with."
                 )
             volume = source.read()
-            map_of = cache(lambda name: _model(name).embed(volume))  # `model` and `align` are often the same weights
-            scan = replace(prepare_volume(volume, readings or frame_from_map(map_of(model)), spacing_mm), name=name)
+            map_of = cache(
+                lambda name: _model(name).embed(volume)
+            )  # `model` and `align` are often the same weights
+            scan = replace(
+                prepare_volume(volume, readings or frame_from_map(map_of(model)), spacing_mm),
+                name=name,
+            )
             case = load_case(Path(source.path)) if source.alone else None
             if case is not None and case.labels is not None:
                 scan = with_labels(scan, case.label_map)
@@ -221,10 +261,16 @@ def _prepare(
             scan.save(target)
     except AnatomicalEmbeddingError as error:
         return Outcome(name, source, None, reason=str(error))
-    except (MemoryError, RuntimeError, OSError) as error:  # one unreadable scan must not end a long run
+    except (
+        MemoryError,
+        RuntimeError,
+        OSError,
+    ) as error:  # one unreadable scan must not end a long run
         reason = f"{source.label}: cannot be prepared ({type(error).__name__}: {error})."
         return Outcome(name, source, None, reason=reason)
-    return Outcome(name, source, target, F.avg_pool3d(scan.hu[None].float(), _THUMBNAIL, ceil_mode=True)[0])
+    return Outcome(
+        name, source, target, F.avg_pool3d(scan.hu[None].float(), _THUMBNAIL, ceil_mode=True)[0]
+    )
 
 
 @cache

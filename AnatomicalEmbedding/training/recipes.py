@@ -22,11 +22,15 @@ class BatchSpec:
     height_bands: list[list[float]]
     voxels_per_batch: int = 0
     phantom_share: float = 0.0  # share of crops from phantoms
-    label_image_share: float = 0.0  # share of crops from label images; all other crops are from real scans
+    # share of crops from label images; all other crops are from real scans
+    label_image_share: float = 0.0
     pairs: int = 0
     points_per_pair: int = 0
-    overlap: list[float] = field(default_factory=lambda: [0.2, 1.0])  # range of the overlap: share of a view's side
-    cross_share: float = 0.0  # share of the pairs from phantoms whose views show two different phantoms
+    overlap: list[float] = field(
+        default_factory=lambda: [0.2, 1.0]
+    )  # range of the overlap: share of a view's side
+    # share of the pairs from phantoms whose views show two different phantoms
+    cross_share: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,10 @@ _SECTIONS = {
 _CONDITIONS: dict[str, tuple[Callable[[Recipe], bool], str]] = {
     "coordinates": (lambda recipe: recipe.network.coordinates, "needs network.coordinates"),
     "metric": (lambda recipe: recipe.network.unit_mm is not None, "needs network.unit_mm"),
-    "body": (lambda recipe: recipe.network.frame in ("body", "film"), 'needs network.frame = "body" or "film"'),
+    "body": (
+        lambda recipe: recipe.network.frame in ("body", "film"),
+        'needs network.frame = "body" or "film"',
+    ),
     "scan": (lambda recipe: recipe.network.frame == "scan", 'needs network.frame = "scan"'),
     "described": (lambda recipe: recipe.network.local_channels > 0, "needs network.local_channels"),
     "paired": (
@@ -103,7 +110,9 @@ _CONDITIONS: dict[str, tuple[Callable[[Recipe], bool], str]] = {
         "needs batch.pairs and batch.points_per_pair",
     ),
     "upright": (
-        lambda recipe: recipe.augmentation.rotation_rad == 0 and recipe.augmentation.elastic_probability == 0,
+        lambda recipe: (
+            recipe.augmentation.rotation_rad == 0 and recipe.augmentation.elastic_probability == 0
+        ),
         "cannot rotate or bend crops; remove augmentation.rotation_rad and augmentation.elastic_probability",
     ),
 }
@@ -134,12 +143,18 @@ def load_recipe(
         path = resource("Recipes") / f"{name_or_path}.toml"
     if not path.is_file():
         names = ", ".join(sorted(p.stem for p in resource("Recipes").glob("*.toml")))
-        raise AnatomicalEmbeddingError(f"{name_or_path}: no such recipe; give a .toml file or one of: {names}.")
+        raise AnatomicalEmbeddingError(
+            f"{name_or_path}: no such recipe; give a .toml file or one of: {names}."
+        )
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise AnatomicalEmbeddingError(f"{path}: is not a valid recipe ({error}); correct the file.") from None
-    settings = [f"{name}.{field.name}" for name, kind in _SECTIONS.items() for field in fields(kind)]
+        raise AnatomicalEmbeddingError(
+            f"{path}: is not a valid recipe ({error}); correct the file."
+        ) from None
+    settings = [
+        f"{name}.{field.name}" for name, kind in _SECTIONS.items() for field in fields(kind)
+    ]
     for key, value in (overrides or {}).items():
         section, _, entry = key.partition(".")
         if key not in settings:
@@ -150,7 +165,9 @@ def load_recipe(
     return recipe_from_dict(values, str(path), objectives)
 
 
-def recipe_from_dict(values: dict, source: str, objectives: Mapping[str, Rules] = OBJECTIVES) -> Recipe:
+def recipe_from_dict(
+    values: dict, source: str, objectives: Mapping[str, Rules] = OBJECTIVES
+) -> Recipe:
     """Build a Recipe from nested dicts, as read from TOML or from a weights file.
 
     Args:
@@ -166,9 +183,13 @@ def recipe_from_dict(values: dict, source: str, objectives: Mapping[str, Rules] 
     for section, kind in _SECTIONS.items():
         entries = values.get(section, {})
         if not isinstance(entries, dict):
-            raise AnatomicalEmbeddingError(f"{source}: {section} is not a section; write [{section}] and its entries.")
+            raise AnatomicalEmbeddingError(
+                f"{source}: {section} is not a section; write [{section}] and its entries."
+            )
         if unknown := set(entries) - {f.name for f in fields(kind)}:
-            raise AnatomicalEmbeddingError(f"{source}: the entry {section}.{min(unknown)} is unknown; remove it.")
+            raise AnatomicalEmbeddingError(
+                f"{source}: the entry {section}.{min(unknown)} is unknown; remove it."
+            )
         try:
             if kind is NetworkSpec:
                 sections[section] = NetworkSpec.from_dict({"unit_mm": None} | entries)
@@ -180,15 +201,25 @@ def recipe_from_dict(values: dict, source: str, objectives: Mapping[str, Rules] 
                 f"{source}: section [{section}] is incomplete ({error}); add the missing entry."
             ) from None
         except ValueError as error:
-            raise AnatomicalEmbeddingError(f"{source}: [{section}] has a wrong entry ({error}); correct it.") from None
+            raise AnatomicalEmbeddingError(
+                f"{source}: [{section}] has a wrong entry ({error}); correct it."
+            ) from None
     name, objective = values.get("name", Path(source).stem), values.get("objective", "")
     if not isinstance(name, str) or not isinstance(objective, str):
-        raise AnatomicalEmbeddingError(f"{source}: name or objective is not a text in quotes; write both in quotes.")
+        raise AnatomicalEmbeddingError(
+            f"{source}: name or objective is not a text in quotes; write both in quotes."
+        )
     recipe = Recipe(name, objective, **sections)
     conditions = [_CONDITIONS[condition] for condition in objectives.get(objective, ())]
     rules = [
-        (objective in objectives, "objective must be one of " + ", ".join(f'"{allowed}"' for allowed in objectives)),
-        (recipe.optimiser.algorithm in ALGORITHMS, 'optimiser.algorithm must be "adamw" or "radam"'),
+        (
+            objective in objectives,
+            "objective must be one of " + ", ".join(f'"{allowed}"' for allowed in objectives),
+        ),
+        (
+            recipe.optimiser.algorithm in ALGORITHMS,
+            'optimiser.algorithm must be "adamw" or "radam"',
+        ),
         *((test(recipe), f'objective "{objective}" {message}') for test, message in conditions),
     ]
     for fits, rule in rules:

@@ -141,7 +141,12 @@ def coordinate_row(
     """
     crop = cut_crop(scan, centre_ijk, lattice_mm, size_ijk)
     body_mm, inside = cell_positions(scan, crop)
-    return augment(crop.hu, recipe.augmentation, recipe.network, rng)[None], body_mm, inside, torch.tensor(index)
+    return (
+        augment(crop.hu, recipe.augmentation, recipe.network, rng)[None],
+        body_mm,
+        inside,
+        torch.tensor(index),
+    )
 
 
 def move_inside(centre_ijk: np.ndarray, lattice_mm: np.ndarray, scan: PreparedScan) -> np.ndarray:
@@ -156,7 +161,9 @@ def move_inside(centre_ijk: np.ndarray, lattice_mm: np.ndarray, scan: PreparedSc
     """
     half = np.abs(lattice_mm).max((1, 2, 3)) / np.diag(scan.grid_to_ras)[:3]
     last = np.array(scan.hu.shape[::-1], dtype=float) - 1
-    return np.where(last > 2 * half, np.clip(centre_ijk, half, np.maximum(last - half, half)), last / 2)
+    return np.where(
+        last > 2 * half, np.clip(centre_ijk, half, np.maximum(last - half, half)), last / 2
+    )
 
 
 @dataclass
@@ -187,7 +194,9 @@ class ViewSampler(BatchSampler):
     def __getitem__(self, step: int) -> ViewBatch:
         batch = self.recipe.batch
         size = self.crop_size(step)
-        views, points = zip(*(self._pair(size, self.rng(step, 1 + n)) for n in range(batch.pairs)), strict=True)
+        views, points = zip(
+            *(self._pair(size, self.rng(step, 1 + n)) for n in range(batch.pairs)), strict=True
+        )
         ordered = [pair[0] for pair in views] + [pair[1] for pair in views]
         stacked = {name: torch.stack([view[name] for view in ordered]) for name in ordered[0]}
         first, second = (torch.stack(cells) for cells in zip(*points, strict=True))
@@ -204,15 +213,25 @@ class ViewSampler(BatchSampler):
                 crops = self._crops(aims, size, rng)
                 indices = [index for index, _ in aims]
                 in_body = indices[0] != indices[1]
-                positions = [_positions(self.scans[n], crop, in_body) for n, crop in zip(indices, crops, strict=True)]
+                positions = [
+                    _positions(self.scans[n], crop, in_body)
+                    for n, crop in zip(indices, crops, strict=True)
+                ]
                 first, second = positions
-                cells, partner_cells = matching_cells(crops[0].hu, first, second, count * _CANDIDATES, rng)
+                cells, partner_cells = matching_cells(
+                    crops[0].hu, first, second, count * _CANDIDATES, rng
+                )
                 if len(cells) >= _FEWEST:
                     chosen = torch.arange(count) % len(cells)
-                    views = [self._view(*view, rng) for view in zip(indices, crops, positions, strict=True)]
+                    views = [
+                        self._view(*view, rng)
+                        for view in zip(indices, crops, positions, strict=True)
+                    ]
                     return views, (cells[chosen], partner_cells[chosen])
 
-    def _partner(self, index: int, voxel: np.ndarray, rng: np.random.Generator) -> tuple[int, np.ndarray]:
+    def _partner(
+        self, index: int, voxel: np.ndarray, rng: np.random.Generator
+    ) -> tuple[int, np.ndarray]:
         """Return the scan number and the voxel i, j, k for the second view of a pair. The result is `index` and
         `voxel`, or sometimes, if the scan shows a phantom, the same place of the body in a scan of another phantom.
         Of a film, it is sometimes the same place in another film, because the coordinates of all films are exact."""
@@ -269,18 +288,26 @@ class ViewSampler(BatchSampler):
         the scan has labels for."""
         organs = self.recipe.network.organs
         device = crop.hu.device
-        labelled = torch.tensor([name in scan.label_names for name in organs], dtype=torch.bool, device=device)
+        labelled = torch.tensor(
+            [name in scan.label_names for name in organs], dtype=torch.bool, device=device
+        )
         if scan.labels is None or not labelled.any():
-            no_labels = torch.zeros([n // LOCAL_STRIDE for n in crop.hu.shape], dtype=torch.uint8, device=device)
+            no_labels = torch.zeros(
+                [n // LOCAL_STRIDE for n in crop.hu.shape], dtype=torch.uint8, device=device
+            )
             return no_labels, labelled & False
         voxel = crop.warp.voxel_ijk(LOCAL_STRIDE).round().long()
         shape = torch.tensor(scan.labels.shape[::-1], device=voxel.device)
         inside = ((voxel >= 0) & (voxel < shape)).all(-1)
         i, j, k = torch.minimum(voxel.clamp(min=0), shape - 1).unbind(-1)
-        return scan.numbers_among(organs).to(voxel.device)[scan.labels[k, j, i].long()] * inside, labelled
+        return scan.numbers_among(organs).to(voxel.device)[
+            scan.labels[k, j, i].long()
+        ] * inside, labelled
 
 
-def counterpart(scan: PreparedScan, voxel_ijk: np.ndarray, target: PreparedScan) -> np.ndarray | None:
+def counterpart(
+    scan: PreparedScan, voxel_ijk: np.ndarray, target: PreparedScan
+) -> np.ndarray | None:
     """Find the voxel of a scan with the same body coordinates as a voxel of another scan; None if no voxel has them.
 
     The search starts in the middle of `target`. Each step corrects the remaining error in body coordinates.
@@ -301,12 +328,18 @@ def counterpart(scan: PreparedScan, voxel_ijk: np.ndarray, target: PreparedScan)
         place = place + (goal_mm - body_at(target, place)) / (spacing * target.frame.scale)
         place = np.clip(place, 0, np.array(target.hu.shape[::-1]) - 1)
     i, j, k = place.round().astype(int)
-    reached = np.linalg.norm(body_at(target, place) - goal_mm) < _SAME_PLACE_MM and bool(target.body[k, j, i])
+    reached = np.linalg.norm(body_at(target, place) - goal_mm) < _SAME_PLACE_MM and bool(
+        target.body[k, j, i]
+    )
     return place if reached else None
 
 
 def matching_cells(
-    hu: torch.Tensor, first: torch.Tensor, second: torch.Tensor, candidates: int, rng: np.random.Generator
+    hu: torch.Tensor,
+    first: torch.Tensor,
+    second: torch.Tensor,
+    candidates: int,
+    rng: np.random.Generator,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Choose random local cells with tissue in the first crop, and find their positions in the second crop.
 
@@ -332,7 +365,9 @@ def matching_cells(
     inverse, offset = _inverse_affine(second)
     guess = ((goals_mm - offset)[:, None] * inverse).sum(-1).round().long()
     axis = torch.arange(-_SEARCH, _SEARCH + 1, device=device)
-    along_a = axis if second.shape[1] > LOCAL_STRIDE else axis[_SEARCH : _SEARCH + 1]  # a film has equal layers
+    along_a = (
+        axis if second.shape[1] > LOCAL_STRIDE else axis[_SEARCH : _SEARCH + 1]
+    )  # a film has equal layers
     around = guess[:, None] + torch.cartesian_prod(axis, along_a, axis)
     clamped = torch.minimum(around.clamp(min=0), shape - 1)
     around_mm = second[clamped[..., 2], clamped[..., 1], clamped[..., 0]]
@@ -373,6 +408,10 @@ def _inverse_affine(positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
 def start_worker(_: int) -> None:
     """Set up a worker process: it uses one thread, and ignores signals, because the parent process ends it."""
     torch.set_num_threads(1)
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):  # ignored, because the parent process ends its workers
+    for name in (
+        "SIGINT",
+        "SIGTERM",
+        "SIGHUP",
+    ):  # ignored, because the parent process ends its workers
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)

@@ -65,14 +65,18 @@ class PreparedScan:
     @property
     def height_range_mm(self) -> tuple[float, float]:
         """Return the lowest and the highest body height in the scan, mm."""
-        ends = transform_points(self.grid_to_ras, np.array([[0, 0, 0], [0, 0, self.hu.shape[0] - 1]]))
+        ends = transform_points(
+            self.grid_to_ras, np.array([[0, 0, 0], [0, 0, self.hu.shape[0] - 1]])
+        )
         low, high = self.frame.apply(ends)[:, 2]
         return float(low), float(high)
 
     def numbers_among(self, organs: Sequence[str]) -> torch.Tensor:
         """Return a uint8 table: value of `labels` -> 1 + index of the structure in `organs`; 0 if `organs` lacks it."""
         numbers = {name: n for n, name in enumerate(organs, 1)}
-        return torch.tensor([0, *(numbers.get(name, 0) for name in self.label_names)], dtype=torch.uint8)
+        return torch.tensor(
+            [0, *(numbers.get(name, 0) for name in self.label_names)], dtype=torch.uint8
+        )
 
     @property
     def patient(self) -> str:
@@ -81,17 +85,29 @@ class PreparedScan:
 
     @property
     def nbytes(self) -> int:
-        return sum(grid.nbytes for grid in (self.hu, self.body, self.body_field, self.labels) if grid is not None)
+        return sum(
+            grid.nbytes
+            for grid in (self.hu, self.body, self.body_field, self.labels)
+            if grid is not None
+        )
 
     def to(self, device: torch.device) -> "PreparedScan":
         """Copy the grids to a device; crops are then made on this device."""
         grids = {name: getattr(self, name) for name in ("hu", "body", "body_field", "labels")}
-        return replace(self, **{name: grid.to(device) for name, grid in grids.items() if grid is not None})
+        return replace(
+            self, **{name: grid.to(device) for name, grid in grids.items() if grid is not None}
+        )
 
     def save(self, path: Path) -> None:
         frame = {name: values.tolist() for name, values in vars(self.frame).items()}
-        tensors = {"hu": self.hu, "body": self.body, "grid_to_ras": torch.from_numpy(self.grid_to_ras)}
-        tensors |= {n: grid for n in ("body_field", "labels") if (grid := getattr(self, n)) is not None}
+        tensors = {
+            "hu": self.hu,
+            "body": self.body,
+            "grid_to_ras": torch.from_numpy(self.grid_to_ras),
+        }
+        tensors |= {
+            n: grid for n in ("body_field", "labels") if (grid := getattr(self, n)) is not None
+        }
         metadata = {"name": self.name, "frame": json.dumps(frame), "origin": self.origin}
         metadata["label_names"] = json.dumps(self.label_names)
         with atomic_path(path) as temporary:
@@ -104,7 +120,10 @@ class PreparedScan:
             with safe_open(str(path), "pt") as file:
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
                 metadata = file.metadata()
-            origin, label_names = metadata["origin"], tuple(map(structure_name, json.loads(metadata["label_names"])))
+            origin, label_names = (
+                metadata["origin"],
+                tuple(map(structure_name, json.loads(metadata["label_names"]))),
+            )
         except (SafetensorError, OSError, KeyError, TypeError):
             message = f"{path}: is damaged, outdated or not a prepared scan; delete this file and run again."
             raise AnatomicalEmbeddingError(message) from None
@@ -122,7 +141,9 @@ class PreparedScan:
         )
 
 
-def prepare_volume(volume: Volume, frame: dict[float, float] | FrameGuess, spacing_mm: Spacing) -> PreparedScan:
+def prepare_volume(
+    volume: Volume, frame: dict[float, float] | FrameGuess, spacing_mm: Spacing
+) -> PreparedScan:
     """Prepare one scan: resample it to the working grid, and find the body. Raises VolumeError if no patient is found.
 
     Args:
@@ -132,7 +153,9 @@ def prepare_volume(volume: Volume, frame: dict[float, float] | FrameGuess, spaci
         spacing_mm: spacing of the working grid, mm.
     """
     grid, body = scan_on_grid(volume, spacing_mm, _EVEN, _EVEN)
-    hu = grid.hu.round().to(torch.int16)  # half the memory; training adds more noise than the rounding
+    hu = grid.hu.round().to(
+        torch.int16
+    )  # half the memory; training adds more noise than the rounding
     if not isinstance(frame, FrameGuess):
         frame = guess_frame(hu.numpy(), body, grid.grid_to_ras, frame)
     return PreparedScan(volume.name, hu, torch.from_numpy(body), grid.grid_to_ras, frame)
@@ -147,7 +170,11 @@ def prepare_phantom(phantom: Phantom, name: str, spacing_mm: Spacing) -> Prepare
         spacing_mm: spacing of the working grid, mm.
     """
     scan = replace(prepare_volume(phantom.volume, STILL, spacing_mm), name=name, origin="phantom")
-    labels = LabelMap(phantom.labels, phantom.volume.ijk_to_ras, {n: v for v, n in phantom.label_names.items() if v})
+    labels = LabelMap(
+        phantom.labels,
+        phantom.volume.ijk_to_ras,
+        {n: v for v, n in phantom.label_names.items() if v},
+    )
     return with_exact_body(with_labels(scan, labels), phantom.to_body)
 
 
@@ -170,7 +197,13 @@ def prepare_film(
     """
     grid, exposed = scan_on_grid(film, spacing_mm, _EVEN, _EVEN)
     exposed &= scan_on_grid(collimated, spacing_mm, _EVEN, _EVEN)[1]
-    bare = PreparedScan(film.name, grid.hu.round().to(torch.int16), torch.from_numpy(exposed), grid.grid_to_ras, STILL)
+    bare = PreparedScan(
+        film.name,
+        grid.hu.round().to(torch.int16),
+        torch.from_numpy(exposed),
+        grid.grid_to_ras,
+        STILL,
+    )
     nodes = bare.field_nodes_ras()
     body, water_mm = on_rays(nodes.reshape(-1, 3))
     fit = np.array([np.polyfit(nodes[..., axis].ravel(), body[:, axis], 1) for axis in range(3)])
@@ -179,7 +212,13 @@ def prepare_film(
     k, j, i = bare.hu.shape
     frame = replace(STILL, scale=fit[:, 0], shift_mm=fit[:, 1])
     body_mask = bare.body & filled[:k, :j, :i]
-    return replace(bare, body=body_mask, frame=frame, body_field=as_field(body.reshape(nodes.shape)), origin=origin)
+    return replace(
+        bare,
+        body=body_mask,
+        frame=frame,
+        body_field=as_field(body.reshape(nodes.shape)),
+        origin=origin,
+    )
 
 
 def with_labels(scan: PreparedScan, label_map: LabelMap) -> PreparedScan:
@@ -191,11 +230,18 @@ def with_labels(scan: PreparedScan, label_map: LabelMap) -> PreparedScan:
     renamed = replace(label_map, voxels=table[label_map.voxels], covered=())
     k, j, i = scan.hu.shape
     layer = np.stack(np.meshgrid(np.arange(i), np.arange(j), [0.0]), axis=-1).reshape(-1, 3)
-    layers = [renamed.at(transform_points(scan.grid_to_ras, layer + np.array((0, 0, z)))) for z in range(k)]
-    return replace(scan, labels=torch.from_numpy(np.stack(layers).reshape(k, j, i)), label_names=tuple(numbers))
+    layers = [
+        renamed.at(transform_points(scan.grid_to_ras, layer + np.array((0, 0, z))))
+        for z in range(k)
+    ]
+    return replace(
+        scan, labels=torch.from_numpy(np.stack(layers).reshape(k, j, i)), label_names=tuple(numbers)
+    )
 
 
-def with_exact_body(scan: PreparedScan, to_body: Callable[[np.ndarray], np.ndarray]) -> PreparedScan:
+def with_exact_body(
+    scan: PreparedScan, to_body: Callable[[np.ndarray], np.ndarray]
+) -> PreparedScan:
     """Give a label image or a phantom its exact body coordinates. to_body: from RAS mm (N, 3) to body coordinates."""
     nodes = scan.field_nodes_ras()
     exact = to_body(nodes.reshape(-1, 3))
@@ -209,7 +255,9 @@ def as_field(body_mm: np.ndarray) -> torch.Tensor:
     return torch.from_numpy(np.ascontiguousarray(np.moveaxis(body_mm, -1, 0), dtype=np.float32))
 
 
-def prepare_phantoms(count: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]) -> list[Path]:
+def prepare_phantoms(
+    count: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]
+) -> list[Path]:
     """Make and prepare `count` synthetic patients; patients prepared before are reused. Seeds start at PHANTOM_SEED.
 
     Args:
@@ -223,7 +271,9 @@ def prepare_phantoms(count: int, spacing_mm: Spacing, destination: Path, report:
     for seed in range(PHANTOM_SEED, PHANTOM_SEED + count):
         path = destination / f"phantom{seed}.safetensors"
         if not path.exists():
-            prepare_phantom(make_phantom(seed, spacing=_PHANTOM_MM), path.stem, spacing_mm).save(path)
+            prepare_phantom(make_phantom(seed, spacing=_PHANTOM_MM), path.stem, spacing_mm).save(
+                path
+            )
             report(f"prepared {path.stem}")
         paths.append(path)
     return paths

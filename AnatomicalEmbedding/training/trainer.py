@@ -32,8 +32,12 @@ from .recipes import Recipe
 from .sampler import start_worker
 from .scans import PreparedScan
 
-_RESIDENT_SHARE = 0.4  # scans are kept on the GPU if they need less than this share of its free memory
-_PHANTOM_SEEDS = (700, 701)  # not used for training: training phantoms have seeds from scans.PHANTOM_SEED upwards
+# scans are kept on the GPU if they need less than this share of its free memory
+_RESIDENT_SHARE = 0.4
+_PHANTOM_SEEDS = (
+    700,
+    701,
+)  # not used for training: training phantoms have seeds from scans.PHANTOM_SEED upwards
 
 
 @dataclass(frozen=True)
@@ -91,11 +95,15 @@ def train(
         network,
         recipe.optimiser,
         steps,
-        identity=json.dumps([recipe.to_dict(), [s.name for s in scans], steps, seed], sort_keys=True),
+        identity=json.dumps(
+            [recipe.to_dict(), [s.name for s in scans], steps, seed], sort_keys=True
+        ),
         modules={"frames": (frames, recipe.optimiser.frame_learning_rate)},
     )
     loop.resume(folder / CHECKPOINT)
-    if place.type != "cpu" and sum(scan.nbytes for scan in scans) < _RESIDENT_SHARE * memory_budget(place):
+    if place.type != "cpu" and sum(scan.nbytes for scan in scans) < _RESIDENT_SHARE * memory_budget(
+        place
+    ):
         scans, workers = [scan.to(place) for scan in scans], 0
     loader = DataLoader(
         objective.sampler(scans, recipe, seed),
@@ -112,7 +120,9 @@ def train(
         batch = type(batch)(**{name: x.to(place) for name, x in vars(batch).items()})
         # like the batch, its random negatives depend on (seed, step) alone
         generator = torch.Generator().manual_seed(seed * 1_000_003 + number)
-        return objective.loss(network, batch, LossContext(recipe, frames, mixed_precision(place, dtype), generator))
+        return objective.loss(
+            network, batch, LossContext(recipe, frames, mixed_precision(place, dtype), generator)
+        )
 
     def judge(log: StepLog, last: bool) -> None:
         if validate is not None and (last or loop.step % validate_every == 0):
@@ -124,9 +134,18 @@ def train(
                 loop.extra = {"best_error": error, "best": best}
 
     try:
-        loop.run(loss_of, folder, minutes=minutes, progress=progress, cancelled=cancelled, after_step=judge)
+        loop.run(
+            loss_of,
+            folder,
+            minutes=minutes,
+            progress=progress,
+            cancelled=cancelled,
+            after_step=judge,
+        )
     finally:
-        batches = iter(())  # otherwise a traceback keeps the workers alive, and the process waits for them
+        batches = iter(
+            ()
+        )  # otherwise a traceback keeps the workers alive, and the process waits for them
     chosen = _on_cpu(loop.averaged)
     if "best" in loop.extra:
         chosen.load_state_dict(loop.extra["best"])
@@ -164,7 +183,10 @@ def _copy_weights(source: nn.Module, target: EmbeddingNetwork) -> None:
         unlike = target.load_state_dict(source.state_dict(), strict=False)
     except RuntimeError:
         raise AnatomicalEmbeddingError(fault) from None
-    if any(key.split(".")[0] not in OPTIONAL_HEADS for key in (*unlike.unexpected_keys, *unlike.missing_keys)):
+    if any(
+        key.split(".")[0] not in OPTIONAL_HEADS
+        for key in (*unlike.unexpected_keys, *unlike.missing_keys)
+    ):
         raise AnatomicalEmbeddingError(fault)
 
 
@@ -193,21 +215,31 @@ class Validation:
         errors_mm: dict[str, list[float]] = {"phantom": self._phantom_errors(model)}
         maps = {case.id: model.embed(case.volume) for case in self._cases}
         for pair in find_pairs(self._cases):
-            answers = match(maps[pair.template.id], pair.template_ras, maps[pair.target.id]).points_ras
-            for kind, error in zip(pair.kinds, np.linalg.norm(answers - pair.target_ras, axis=1), strict=True):
+            answers = match(
+                maps[pair.template.id], pair.template_ras, maps[pair.target.id]
+            ).points_ras
+            for kind, error in zip(
+                pair.kinds, np.linalg.norm(answers - pair.target_ras, axis=1), strict=True
+            ):
                 errors_mm.setdefault(group_of(kind), []).append(float(error))
         return {kind: float(np.nanmedian(errors)) for kind, errors in errors_mm.items()}
 
     def _phantom_errors(self, model: Model) -> list[float]:
         """Match the points of each whole phantom in all scans of the other phantom. Returns all errors, mm."""
         phantoms = [self._phantoms(seed).values() for seed in _PHANTOM_SEEDS]
-        scans = [[(phantom.points_ras, model.embed(phantom.volume)) for phantom in views] for views in phantoms]
+        scans = [
+            [(phantom.points_ras, model.embed(phantom.volume)) for phantom in views]
+            for views in phantoms
+        ]
         errors: list[float] = []
         for templates, targets in permutations(scans, 2):
             template_points, template_map = templates[0]  # the whole body is the first view
             for target_points, target_map in targets:
                 names = sorted(template_points.keys() & target_points.keys())
-                points, truth = (np.array([ras[name] for name in names]) for ras in (template_points, target_points))
+                points, truth = (
+                    np.array([ras[name] for name in names])
+                    for ras in (template_points, target_points)
+                )
                 answers = match(template_map, points, target_map).points_ras
                 errors += np.linalg.norm(answers - truth, axis=1).tolist()
         return errors

@@ -27,7 +27,9 @@ class WarpedScan:
     def to_original(self, points_ras: np.ndarray) -> np.ndarray:
         """Convert points (N, 3) from RAS mm of the copy to RAS mm of the original."""
         points_lps = transform_points(LPS_FROM_RAS, points_ras)
-        moved = np.array([self.transform.TransformPoint(p) for p in points_lps.tolist()]).reshape(-1, 3)
+        moved = np.array([self.transform.TransformPoint(p) for p in points_lps.tolist()]).reshape(
+            -1, 3
+        )
         return transform_points(RAS_FROM_LPS, moved)
 
 
@@ -41,7 +43,9 @@ def warp_scan(volume: Volume, seed: int) -> WarpedScan:
     turn = sitk.Euler3DTransform(middle.tolist(), *rng.uniform(-_TURN_RAD, _TURN_RAD, 3).tolist())
     scale = np.exp(rng.uniform(-_SCALE, _SCALE, 3))
     matrix = np.array(turn.GetMatrix()).reshape(3, 3) * scale
-    affine = sitk.AffineTransform(matrix.ravel().tolist(), rng.uniform(-_SHIFT_MM, _SHIFT_MM, 3).tolist())
+    affine = sitk.AffineTransform(
+        matrix.ravel().tolist(), rng.uniform(-_SHIFT_MM, _SHIFT_MM, 3).tolist()
+    )
     affine.SetCenter(middle.tolist())
     mesh = np.maximum(np.ceil((high - low) / _CONTROL_MM), 1).astype(int)
     bend = sitk.BSplineTransform(3, 3)

@@ -22,7 +22,14 @@ _LEAST = {"label_images": 1}  # least value of a number; 3 for the others
 ROUND = "round "
 # The stages in their order. Each round of training has a share of the hours of training, each other stage has a share
 # of the other hours.
-_LAST = {"organs": 0.03, "orientation": 0.15, "calibration": 0.25, "library": 0.12, "atlas": 0.08, "figures": 0.07}
+_LAST = {
+    "organs": 0.03,
+    "orientation": 0.15,
+    "calibration": 0.25,
+    "library": 0.12,
+    "atlas": 0.08,
+    "figures": 0.07,
+}
 _TWO_ROUNDS = {"scans": 0.2, "round A": 0.4, "align B": 0.1, "round B": 0.6, **_LAST}
 _THREE_ROUNDS = {
     "scans": 0.2,
@@ -34,7 +41,10 @@ _THREE_ROUNDS = {
     **_LAST,
 }
 _THREE_ROUNDS_HOURS = 4.0  # least budget of three rounds
-_OTHER_HOURS, _OTHER_SHARE = 0.4, 0.1  # other hours: a constant, and a share of the budget; at most half of the budget
+_OTHER_HOURS, _OTHER_SHARE = (
+    0.4,
+    0.1,
+)  # other hours: a constant, and a share of the budget; at most half of the budget
 
 
 @dataclass(frozen=True)
@@ -82,7 +92,9 @@ class BuildPlan:
             budget = hours - other_hours if stage.startswith(ROUND) else other_hours
             planned[stage] = round(share * budget, 4)
         part = min(1.0, hours / FULL_HOURS)
-        numbers = {name: max(_LEAST.get(name, 3), round(part * full)) for name, full in _NUMBERS.items()}
+        numbers = {
+            name: max(_LEAST.get(name, 3), round(part * full)) for name, full in _NUMBERS.items()
+        }
         names, map_names = ([entry.name for entry in entries] for entries in (scans, label_maps))
         return cls(terms, recipe, seed, names, map_names, planned, numbers)
 

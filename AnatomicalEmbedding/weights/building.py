@@ -59,7 +59,9 @@ class WeightsBuild:
     def __post_init__(self) -> None:
         require("sklearn.ensemble", "scikit-learn", "calibrating needs", "train")
         self.scans, self.label_maps = read_data(self.data, self.terms)
-        self.plan = BuildPlan.make(self.terms, self.recipe.name, self.seed, self.hours, self.scans, self.label_maps)
+        self.plan = BuildPlan.make(
+            self.terms, self.recipe.name, self.seed, self.hours, self.scans, self.label_maps
+        )
         self.work = self.folder / "build"
         table = self.data / "train_levels.json"
         self.levels = LevelTable.read(table) if table.is_file() else None
@@ -71,7 +73,10 @@ class WeightsBuild:
             )
         if not path.is_file():
             write_values(path, asdict(self.plan))
-        self._stage, self._reported = "", -_REPORT_SECONDS  # stage that runs; time of the last report, s
+        self._stage, self._reported = (
+            "",
+            -_REPORT_SECONDS,
+        )  # stage that runs; time of the last report, s
 
     def result(self, suffix: str) -> Path:
         """Return the file of the finished weights, or of something that belongs to them, with this suffix."""
@@ -103,7 +108,9 @@ class WeightsBuild:
             path = self.work / "times.json"
             times = read_values(path) if path.is_file() else {}
             before = times.get(stage, {})
-            times[stage] = {name: round(before.get(name, 0.0) + s / 3600, 4) for name, s in hours.items()}
+            times[stage] = {
+                name: round(before.get(name, 0.0) + s / 3600, 4) for name, s in hours.items()
+            }
             write_values(path, times)
 
     def report_progress(self, share: float, text: str, always: bool = False) -> None:
@@ -116,12 +123,16 @@ class WeightsBuild:
         """
         stage = self._stage
         if self.cancelled():
-            raise CancelledError(f"{self.folder}: stopped in the stage {stage}; give the same command to continue.")
+            raise CancelledError(
+                f"{self.folder}: stopped in the stage {stage}; give the same command to continue."
+            )
         if always or time.monotonic() > self._reported + _REPORT_SECONDS:
             self._reported = time.monotonic()
             end = datetime.now() + timedelta(hours=self.plan.hours_to_end(stage, share))
             number = list(self.plan.hours).index(stage) + 1
-            self.report(f"[{number}/{len(self.plan.hours)}] {stage}: {text}; expected end of the build {end:%a %H:%M}")
+            self.report(
+                f"[{number}/{len(self.plan.hours)}] {stage}: {text}; expected end of the build {end:%a %H:%M}"
+            )
 
 
 def _core_seconds() -> float:
@@ -134,7 +145,9 @@ def read_values(path: Path) -> dict:
     try:
         return parse_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        raise AnatomicalEmbeddingError(f"{path}: is missing or damaged; write it again, or delete the build.") from None
+        raise AnatomicalEmbeddingError(
+            f"{path}: is missing or damaged; write it again, or delete the build."
+        ) from None
 
 
 def write_values(path: Path, values: object) -> None:

@@ -20,16 +20,24 @@ from ..structures.labelled_scans import patient_of, refuse_twins
 
 INDEX, LABEL_MAPS, HELD_OUT = "index.csv", "labelmaps*", "dev"
 _COLUMNS = ("file", "licence", "collection", "source")
-_SYNONYMS = {"licence": "licence_as_found", "source": "repository"}  # names of columns in indexes of repositories
+_SYNONYMS = {
+    "licence": "licence_as_found",
+    "source": "repository",
+}  # names of columns in indexes of repositories
 _OPEN = re.compile(
-    r"public domain|\bCC ?0\b|\bCC[ -]BY\b|\bApache\b|\bMIT\b|\bBSD\b|\b3D Slicer licen[cs]e\b", re.IGNORECASE
+    r"public domain|\bCC ?0\b|\bCC[ -]BY\b|\bApache\b|\bMIT\b|\bBSD\b|\b3D Slicer licen[cs]e\b",
+    re.IGNORECASE,
 )
 _CLOSED = re.compile(
     r"\b(NC|ND|SA)\b|non-?commercial|no-?derivatives|share-?alike|research|challenge|none stated|unknown|restricted|"
     r"do not (ship|redistribute)|\bmixed\b|evaluation",
     re.IGNORECASE,
 )
-_BESIDE = (".seg.nii.gz", ".labels.json", ".landmarks.json")  # files that belong to a scan or to a label map
+_BESIDE = (
+    ".seg.nii.gz",
+    ".labels.json",
+    ".landmarks.json",
+)  # files that belong to a scan or to a label map
 
 
 @dataclass(frozen=True)
@@ -90,13 +98,20 @@ def read_data(data: Path, terms: str) -> tuple[list[DataEntry], list[DataEntry]]
     held_out = [entry for entry in listed if entry.path.is_relative_to(data / HELD_OUT)]
     patients = {entry.person for entry in held_out}
     scans = [entry for entry in listed if entry.person not in patients]
-    maps = [entry for path in sorted(data.glob(f"{LABEL_MAPS}/{INDEX}")) for entry in _read_index(path)]
+    maps = [
+        entry for path in sorted(data.glob(f"{LABEL_MAPS}/{INDEX}")) for entry in _read_index(path)
+    ]
     scans, maps = (
-        sorted((entry for entry in entries if terms == "all" or entry.is_open), key=lambda entry: entry.name)
+        sorted(
+            (entry for entry in entries if terms == "all" or entry.is_open),
+            key=lambda entry: entry.name,
+        )
         for entries in (scans, maps)
     )
     if not scans and not maps:
-        raise AnatomicalEmbeddingError(f"{data / INDEX}: lists no data with open terms; add data, or use --terms all.")
+        raise AnatomicalEmbeddingError(
+            f"{data / INDEX}: lists no data with open terms; add data, or use --terms all."
+        )
     for entries in (scans, maps):
         refuse_twins([entry.name for entry in entries])
     return scans, maps
@@ -111,17 +126,28 @@ def _read_index(path: Path) -> list[DataEntry]:
             f"{path}: is missing; write a table with the columns {', '.join(_COLUMNS)} and patient."
         ) from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise AnatomicalEmbeddingError(f"{path}: is not a table ({error}); save it as CSV in UTF-8.") from None
+        raise AnatomicalEmbeddingError(
+            f"{path}: is not a table ({error}); save it as CSV in UTF-8."
+        ) from None
     entries = []
     for row in rows:
-        row = {name: row.get(name) or row.get(_SYNONYMS.get(name, ""), "") for name in (*_COLUMNS, "patient")}
+        row = {
+            name: row.get(name) or row.get(_SYNONYMS.get(name, ""), "")
+            for name in (*_COLUMNS, "patient")
+        }
         row["collection"] = row["collection"] or str(Path(row["file"]).parent)
         if missing := [name for name in _COLUMNS if not row.get(name)]:
-            raise AnatomicalEmbeddingError(f"{path}: a row has no {missing[0]}; fill in this column.")
+            raise AnatomicalEmbeddingError(
+                f"{path}: a row has no {missing[0]}; fill in this column."
+            )
         entry = path.parent / row["file"]
         if not entry.exists():
-            raise AnatomicalEmbeddingError(f"{path}: lists {row['file']}, which does not exist; correct the index.")
-        entries.append(DataEntry(entry, row["licence"], row["collection"], row["source"], row["patient"]))
+            raise AnatomicalEmbeddingError(
+                f"{path}: lists {row['file']}, which does not exist; correct the index."
+            )
+        entries.append(
+            DataEntry(entry, row["licence"], row["collection"], row["source"], row["patient"])
+        )
     return entries
 
 
@@ -141,7 +167,10 @@ def link_files(entries: Iterable[DataEntry], folder: Path) -> Path:
     """
     folder.mkdir(parents=True, exist_ok=True)
     for entry in entries:
-        for path in {entry.path, *(entry.path.with_name(entry.name + suffix) for suffix in _BESIDE)}:
+        for path in {
+            entry.path,
+            *(entry.path.with_name(entry.name + suffix) for suffix in _BESIDE),
+        }:
             if path.exists():
                 _link(path, folder / path.name)
     return folder

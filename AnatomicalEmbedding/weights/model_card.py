@@ -36,7 +36,11 @@ class Facts:
 
 
 def write_card(
-    path: Path, facts: Facts, sha256: str, scans: Sequence[DataEntry], label_maps: Sequence[DataEntry]
+    path: Path,
+    facts: Facts,
+    sha256: str,
+    scans: Sequence[DataEntry],
+    label_maps: Sequence[DataEntry],
 ) -> None:
     """Write the card as JSON to `path`, and as Markdown next to it.
 
@@ -73,9 +77,18 @@ def card_text(facts: Facts, scans: Sequence[DataEntry], label_maps: Sequence[Dat
     rows = [
         ("recipe", f"`{facts.recipe}`, stored in the weights file"),
         ("steps of each round", steps),
-        ("core-hours of all stages", f"{facts.core_hours:.1f}, on {facts.device} with PyTorch {facts.torch}"),
-        ("data", f"{len(scans)} scans, {len(label_maps)} label maps, {facts.phantoms} synthetic patients"),
-        ("median errors, mm", f"{measured}: matches between patients that were not used for training"),
+        (
+            "core-hours of all stages",
+            f"{facts.core_hours:.1f}, on {facts.device} with PyTorch {facts.torch}",
+        ),
+        (
+            "data",
+            f"{len(scans)} scans, {len(label_maps)} label maps, {facts.phantoms} synthetic patients",
+        ),
+        (
+            "median errors, mm",
+            f"{measured}: matches between patients that were not used for training",
+        ),
     ]
     lines = [
         f"# Model card: {facts.name}",
@@ -94,13 +107,20 @@ def card_text(facts: Facts, scans: Sequence[DataEntry], label_maps: Sequence[Dat
     ]
     for title, entries in (("scans", scans), ("label maps", label_maps)):
         if entries:
-            lines += ["", f"| collection | {title} | licence | source |", "|---|---|---|---|", *_rows(entries)]
+            lines += [
+                "",
+                f"| collection | {title} | licence | source |",
+                "|---|---|---|---|",
+                *_rows(entries),
+            ]
     return "\n".join(lines) + "\n"
 
 
 def _rows(entries: Sequence[DataEntry]) -> list[str]:
     counted = Counter((entry.collection, entry.licence, entry.source) for entry in entries)
     return [
-        "| " + " | ".join(text.replace("|", "/") for text in (collection, str(count), licence, source)) + " |"
+        "| "
+        + " | ".join(text.replace("|", "/") for text in (collection, str(count), licence, source))
+        + " |"
         for (collection, licence, source), count in sorted(counted.items())
     ]

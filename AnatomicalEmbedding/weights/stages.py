@@ -45,7 +45,11 @@ _LATER_RATE = 1e-3  # learning rate of rounds that start from trained weights
 _TIMED_STEPS = 10
 # With 14 labelled patients, places and codes of organs raised the mean error of dev centres from 9.3 to 10.3 mm.
 _LEAST_LABELLED = 30
-_MIRROR_SHARES = {"scan": 0.35, "label map": 0.54, "phantom": 0.11}  # how often scans of each origin are chosen
+_MIRROR_SHARES = {
+    "scan": 0.35,
+    "label map": 0.54,
+    "phantom": 0.11,
+}  # how often scans of each origin are chosen
 
 
 @dataclass(frozen=True)
@@ -78,8 +82,12 @@ def _training_stages(build: WeightsBuild) -> list[Stage]:
     stages = []
     for name in build.plan.rounds:
         preparation = f"align {name}" if build.weights_before(name) else "scans"
-        stages.append(Stage(preparation, build.scans_of(name) / REPORT, partial(_prepare_scans, name=name)))
-        stages.append(Stage(f"{ROUND}{name}", build.weights_of(name), partial(_train_round, name=name)))
+        stages.append(
+            Stage(preparation, build.scans_of(name) / REPORT, partial(_prepare_scans, name=name))
+        )
+        stages.append(
+            Stage(f"{ROUND}{name}", build.weights_of(name), partial(_train_round, name=name))
+        )
     return stages
 
 
@@ -87,7 +95,11 @@ def _prepare_scans(build: WeightsBuild, result: Path, name: str) -> None:
     """Prepare the scans of a round: for the first round, those with level readings; for later rounds, all."""
     weights = build.weights_before(name)
     training_images(build)  # made now, so that the rounds need their hours for training alone
-    entries = build.scans if weights else [e for e in build.scans if build.levels and build.levels.of(e.name)]
+    entries = (
+        build.scans
+        if weights
+        else [e for e in build.scans if build.levels and build.levels.of(e.name)]
+    )
     if not entries:
         write_text(result, "")
         return
@@ -96,7 +108,9 @@ def _prepare_scans(build: WeightsBuild, result: Path, name: str) -> None:
     def report(line: str) -> None:
         nonlocal done
         done += 1
-        build.report_progress(min(done / len(entries), 1.0), line, always=line.startswith("skipped"))
+        build.report_progress(
+            min(done / len(entries), 1.0), line, always=line.startswith("skipped")
+        )
 
     model = None if weights is None else str(weights)
     prepare_set(
@@ -161,7 +175,9 @@ def _round_steps(build: WeightsBuild, scans: list[PreparedScan]) -> dict[str, in
             )
         step_hours = (times[-1] - times[0]) / (len(times) - 1) / 3600
         hours = {name: build.plan.hours[f"{ROUND}{name}"] for name in build.plan.rounds}
-        write_values(path, {name: max(1, round(budget / step_hours)) for name, budget in hours.items()})
+        write_values(
+            path, {name: max(1, round(budget / step_hours)) for name, budget in hours.items()}
+        )
     return read_values(path)
 
 
@@ -170,7 +186,9 @@ def _learn_organs(build: WeightsBuild, result: Path) -> None:
     last = build.plan.rounds[-1]
     network = _network(build.weights_of(last))
     if network.spec.organs:
-        labelled = [s for s in training_set(build, last) if s.labels is not None and s.origin != "phantom"]
+        labelled = [
+            s for s in training_set(build, last) if s.labels is not None and s.origin != "phantom"
+        ]
         if len({scan.patient for scan in labelled}) >= _LEAST_LABELLED:
             network = with_organ_knowledge(network, labelled)
     metadata = {
@@ -185,7 +203,10 @@ def _learn_organs(build: WeightsBuild, result: Path) -> None:
 
 def _train_orientation(build: WeightsBuild, result: Path) -> None:
     scans = training_set(build, build.plan.rounds[-1])
-    grids = [WorkingGrid(s.hu.float(), s.grid_to_ras[:3, 3], build.recipe.network.spacing_mm) for s in scans]
+    grids = [
+        WorkingGrid(s.hu.float(), s.grid_to_ras[:3, 3], build.recipe.network.spacing_mm)
+        for s in scans
+    ]
     cells = [in_cells(grid, scan.body.numpy()) for grid, scan in zip(grids, scans, strict=True)]
     origins = [scan.origin for scan in scans]
     shares = [_MIRROR_SHARES[origin] / origins.count(origin) for origin in origins]
@@ -194,18 +215,26 @@ def _train_orientation(build: WeightsBuild, result: Path) -> None:
     def report(step: int, loss: float) -> None:
         build.report_progress(step / steps / 2, f"step {step}/{steps} of one of two networks")
 
-    write_mirror_network(train_mirror_networks(cells, shares, steps, (build.seed, build.seed + 1), report), result)
+    write_mirror_network(
+        train_mirror_networks(cells, shares, steps, (build.seed, build.seed + 1), report), result
+    )
 
 
 def _calibrate(build: WeightsBuild, result: Path) -> None:
-    folders = [folder for folder in (chosen_scans(build), drawn_scans(build)) if any(folder.iterdir())]
-    seeds = range(calibrate.PHANTOM_SEED, calibrate.PHANTOM_SEED + build.plan.numbers["calibration_phantoms"])
+    folders = [
+        folder for folder in (chosen_scans(build), drawn_scans(build)) if any(folder.iterdir())
+    ]
+    seeds = range(
+        calibrate.PHANTOM_SEED, calibrate.PHANTOM_SEED + build.plan.numbers["calibration_phantoms"]
+    )
     calibrate.collect(_model(build), folders, seeds, build.report_progress).save(result)
 
 
 def _build_library(build: WeightsBuild, result: Path) -> None:
     model = _model(build)
-    scans = [scan for folder in (chosen_scans(build), drawn_scans(build)) for scan in list_scans(folder)]
+    scans = [
+        scan for folder in (chosen_scans(build), drawn_scans(build)) for scan in list_scans(folder)
+    ]
     cases = [case for case in map(load_case, scans) if case is not None]
     first = library_building.PHANTOM_SEED
     seeds = range(first, first + build.plan.numbers["library_phantoms"])
@@ -226,7 +255,9 @@ def _write_card(build: WeightsBuild, result: Path) -> None:
     dev, weights = build.data / HELD_OUT, build.result(".safetensors")
     has_truth = any(dev.glob("*.labels.json")) or any(dev.glob("*.landmarks.json"))
     errors = Validation(dev if has_truth else None, build.device)(_network(weights))
-    core_hours = sum(times["core_hours"] for times in read_values(build.work / "times.json").values())
+    core_hours = sum(
+        times["core_hours"] for times in read_values(build.work / "times.json").values()
+    )
     facts = Facts(
         NAMES[build.terms],
         build.terms,

@@ -12,7 +12,8 @@ from ..training.scans import PreparedScan, prepare_phantoms
 from .building import WeightsBuild, read_values
 from .data_index import DataEntry, link_files, link_label_maps, spread
 
-_DRAWING_SEED = 77  # of the label images for calibration and library; training images have seeds from 0
+# of the label images for calibration and library; training images have seeds from 0
+_DRAWING_SEED = 77
 
 
 @lru_cache(maxsize=1)
@@ -41,7 +42,9 @@ def chosen_scans(build: WeightsBuild) -> Path:
     """Return a folder with links to the scans for calibration and library: half of them labelled, if possible."""
     count = build.plan.numbers["calibration_scans"]
     labelled = spread([entry for entry in build.scans if entry.is_labelled], -(-count // 2))
-    unlabelled = spread([entry for entry in build.scans if entry not in labelled], count - len(labelled))
+    unlabelled = spread(
+        [entry for entry in build.scans if entry not in labelled], count - len(labelled)
+    )
     return link_files([*labelled, *unlabelled], build.work / "chosen_scans")
 
 
@@ -49,10 +52,15 @@ def chosen_maps(build: WeightsBuild) -> Path:
     """Return a folder with links to the label maps that name most structures which can be drawn."""
 
     def drawable(entry: DataEntry) -> int:
-        return sum(tissue_of(structure_name(name)) is not None for name in read_values(entry.label_names).values())
+        return sum(
+            tissue_of(structure_name(name)) is not None
+            for name in read_values(entry.label_names).values()
+        )
 
     ranked = sorted(build.label_maps, key=drawable, reverse=True)
-    return link_label_maps(ranked[: build.plan.numbers["drawn_scans"]], build.work / "chosen_label_maps")
+    return link_label_maps(
+        ranked[: build.plan.numbers["drawn_scans"]], build.work / "chosen_label_maps"
+    )
 
 
 def drawn_scans(build: WeightsBuild) -> Path:

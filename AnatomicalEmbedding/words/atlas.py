@@ -25,7 +25,9 @@ FORMAT_VERSION = 2
 _BYTES_LIMIT = 200 << 20  # limit of an unpacked file; the shipped atlas has 3 MB
 _LARGEST_WEIGHT = 1e4  # largest weight of a discriminant; shipped atlases stay below 12
 STEP_MM = 6.0
-LOW_MM = np.array([-246.0, -180.0, -186.0])  # centre of the first cell of the body frame: right, anterior, superior
+LOW_MM = np.array(
+    [-246.0, -180.0, -186.0]
+)  # centre of the first cell of the body frame: right, anterior, superior
 SHAPE = (173, 66, 83)  # k, j, i
 
 
@@ -66,10 +68,19 @@ class Atlas:
     def save(self, path: str | Path) -> None:
         """Write the atlas to one file, completely or not at all. Raises WeightsError if the file cannot be written."""
         structures = sorted(self.occupancies.items())
-        facts = [{"name": name, "first": occupancy.first, "real": occupancy.real} for name, occupancy in structures]
-        metadata = {"format_version": FORMAT_VERSION, "weights_sha256": self.weights_hash, "structures": facts}
+        facts = [
+            {"name": name, "first": occupancy.first, "real": occupancy.real}
+            for name, occupancy in structures
+        ]
+        metadata = {
+            "format_version": FORMAT_VERSION,
+            "weights_sha256": self.weights_hash,
+            "structures": facts,
+        }
         content = json.dumps(metadata | {"about": self.metadata}).encode()
-        arrays: dict[str, Any] = {f"share_{n}": occupancy.share for n, (_, occupancy) in enumerate(structures)}
+        arrays: dict[str, Any] = {
+            f"share_{n}": occupancy.share for n, (_, occupancy) in enumerate(structures)
+        }
         arrays |= {
             f"discriminant_{n}": occupancy.discriminant
             for n, (_, occupancy) in enumerate(structures)
@@ -79,7 +90,9 @@ class Atlas:
             with atomic_path(Path(path)) as temporary, temporary.open("wb") as file:
                 np.savez_compressed(file, about=np.frombuffer(content, dtype=np.uint8), **arrays)
         except OSError:
-            raise WeightsError(f"{path}: cannot be written; check that the folder is writable and not full.") from None
+            raise WeightsError(
+                f"{path}: cannot be written; check that the folder is writable and not full."
+            ) from None
 
     @classmethod
     def load(cls, path: str | Path) -> Atlas:
@@ -93,31 +106,50 @@ class Atlas:
             with np.load(path, allow_pickle=False) as file:
                 metadata = parse_json(file["about"].tobytes())
                 if metadata["format_version"] > FORMAT_VERSION:
-                    raise WeightsError(f"{path}: was written by a newer version of this program; update the program.")
+                    raise WeightsError(
+                        f"{path}: was written by a newer version of this program; update the program."
+                    )
                 occupancies = {
-                    str(facts["name"]): _occupancy(facts, file[f"share_{n}"], file.get(f"discriminant_{n}"))
+                    str(facts["name"]): _occupancy(
+                        facts, file[f"share_{n}"], file.get(f"discriminant_{n}")
+                    )
                     for n, facts in enumerate(metadata["structures"])
                 }
             return cls(str(metadata["weights_sha256"]), occupancies, dict(metadata["about"]))
         except WeightsError:
             raise
         except Exception:  # zipfile and numpy raise errors of many types for damaged files
-            raise WeightsError(f"{path}: the file is damaged or is not an atlas; download the atlas again.") from None
+            raise WeightsError(
+                f"{path}: the file is damaged or is not an atlas; download the atlas again."
+            ) from None
 
 
-def _occupancy(facts: dict[str, Any], share: np.ndarray, discriminant: np.ndarray | None) -> Occupancy:
+def _occupancy(
+    facts: dict[str, Any], share: np.ndarray, discriminant: np.ndarray | None
+) -> Occupancy:
     """Make an Occupancy.
 
     facts: a dict read from JSON, with `first` and `real`. Raises ValueError if a value is wrong.
     """
     first = facts["first"]
     real = facts["real"]
-    if any(type(n) is not int for n in (*first, real)) or share.dtype != np.uint8 or not share.any():
+    if (
+        any(type(n) is not int for n in (*first, real))
+        or share.dtype != np.uint8
+        or not share.any()
+    ):
         raise ValueError("no occupancy")
-    if any(n < 0 or n + size > most for n, size, most in zip(first[::-1], share.shape, SHAPE, strict=True)):
+    if any(
+        n < 0 or n + size > most
+        for n, size, most in zip(first[::-1], share.shape, SHAPE, strict=True)
+    ):
         raise ValueError("outside the frame")
     weights = np.zeros(1, np.float32) if discriminant is None else discriminant
-    if weights.ndim != 1 or weights.dtype != np.float32 or not (np.abs(weights) < _LARGEST_WEIGHT).all():
+    if (
+        weights.ndim != 1
+        or weights.dtype != np.float32
+        or not (np.abs(weights) < _LARGEST_WEIGHT).all()
+    ):
         raise ValueError("no weights of descriptors")
     return Occupancy(tuple(first), share, real, discriminant)
 
@@ -134,5 +166,7 @@ def shipped_atlas(weights_hash: str, weights: Path | None = None) -> Atlas:
     """
     atlases = [_loaded(path) for path in companions("Atlas", SUFFIX, weights)]
     if not atlases:
-        raise WeightsError("this installation has no atlas, so no named place can be found; install the package again.")
+        raise WeightsError(
+            "this installation has no atlas, so no named place can be found; install the package again."
+        )
     return next((atlas for atlas in atlases if atlas.weights_hash == weights_hash), atlases[0])

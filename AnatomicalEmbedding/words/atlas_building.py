@@ -39,7 +39,10 @@ _BLUR_MM, _BLUR_FEW_MM = 5.0, 12.0  # standard deviation of the blur: see `_blur
 _LEAST_SHARE = 0.02
 _FEWEST_DESCRIBED = 2  # bodies needed to learn a discriminant of descriptors
 _RIDGE = 0.005  # added to each variance of the descriptors, which have length 1
-_FEWEST_POINTS, _POINTS_LIMIT = 5, 2000  # number of points of one body, inside or around a structure
+_FEWEST_POINTS, _POINTS_LIMIT = (
+    5,
+    2000,
+)  # number of points of one body, inside or around a structure
 _SPREAD_OUT = (
     "body_other",
     "subcutaneous_fat",
@@ -84,7 +87,10 @@ def build_atlas(
         PointsError: a folder holds no label map.
     """
     paths = [path for folder in folders for path in list_label_files(folder)]
-    scans = {path: next(filter(Path.exists, (_beside(path, end) for end in IMAGE_SUFFIXES)), None) for path in paths}
+    scans = {
+        path: next(filter(Path.exists, (_beside(path, end) for end in IMAGE_SUFFIXES)), None)
+        for path in paths
+    }
     alone = {path: label_images.LabelledBody.read(path) for path in paths if scans[path] is None}
     placement = place({body.name: body.points for body in alone.values()}) if alone else None
     bodies: list[SampledBody] = []
@@ -107,9 +113,21 @@ def build_atlas(
         phantom = make_phantom(PHANTOM_SEED + number, (3.0, 3.0, 3.0))
         volume = phantom.volume
         names = dict(phantom.label_names)
-        bodies.append(_sampled(volume.name, phantom.labels, volume.ijk_to_ras, names, model.embed(volume), "synthetic"))
+        bodies.append(
+            _sampled(
+                volume.name,
+                phantom.labels,
+                volume.ijk_to_ras,
+                names,
+                model.embed(volume),
+                "synthetic",
+            )
+        )
     progress(0.92, "counting the structures in each cell")
-    named = {kind: [body.name for body in bodies if body.kind == kind] for kind in ("real", "drawn", "synthetic")}
+    named = {
+        kind: [body.name for body in bodies if body.kind == kind]
+        for kind in ("real", "drawn", "synthetic")
+    }
     occupancies = with_discriminants(count_occupancy(bodies), bodies)
     return Atlas(model.weights_hash, occupancies, {"weights": model.name, "bodies": named})
 
@@ -121,7 +139,9 @@ def list_label_files(folder: Path) -> list[Path]:
     files = sorted(folder.glob("*" + label_images.SUFFIX))
     label_files = [path for path in files if _beside(path, ".labels.json").exists()]
     if not label_files:
-        raise PointsError(f"{folder}: the folder holds no label map; add NAME.seg.nii.gz and NAME.labels.json.")
+        raise PointsError(
+            f"{folder}: the folder holds no label map; add NAME.seg.nii.gz and NAME.labels.json."
+        )
     return label_files
 
 
@@ -138,7 +158,12 @@ def _read_labels(path: Path) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
 
 
 def _sampled(
-    name: str, voxels: np.ndarray, ijk_to_ras: np.ndarray, labels: dict[int, str], embedding: EmbeddingMap, kind: str
+    name: str,
+    voxels: np.ndarray,
+    ijk_to_ras: np.ndarray,
+    labels: dict[int, str],
+    embedding: EmbeddingMap,
+    kind: str,
 ) -> SampledBody:
     """Sample the label map `voxels` (k, j, i) about every 4 mm. Samples outside the patient's body are left out."""
     spacing = np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
@@ -150,9 +175,15 @@ def _sampled(
     inside = embedding.in_body(ras)
     described = kind != "synthetic" and embedding.local is not None
     if described:
-        inside &= (label > 0) | (np.arange(len(label)) % 2 == 0)  # half of the unlabelled points are enough
+        inside &= (label > 0) | (
+            np.arange(len(label)) % 2 == 0
+        )  # half of the unlabelled points are enough
     names = {value: whole_name(text) for value, text in labels.items()}
-    names = {value: name for value, name in names.items() if reason_left_out(name) in _KEPT and name not in _SPREAD_OUT}
+    names = {
+        value: name
+        for value, name in names.items()
+        if reason_left_out(name) in _KEPT and name not in _SPREAD_OUT
+    }
     descriptor = embedding.describe(ras[inside]).half().numpy() if described else None
     body = embedding.with_spine(None).sample(ras[inside])  # as `placing` reads the coordinates
     return SampledBody(name, body, label[inside], names, kind, descriptor)
@@ -172,9 +203,13 @@ def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
         for name, values in _labels_of(body).items():
             cells, number = np.unique(flat[np.isin(label, values)], return_counts=True)
             if len(cells):
-                counted.setdefault(name, []).append(_Counted(body.kind, cell_counts, cells, number.astype(np.float32)))
+                counted.setdefault(name, []).append(
+                    _Counted(body.kind, cell_counts, cells, number.astype(np.float32))
+                )
     return {
-        name: occupancy for name, counts in sorted(counted.items()) if (occupancy := _occupancy(counts)) is not None
+        name: occupancy
+        for name, counts in sorted(counted.items())
+        if (occupancy := _occupancy(counts)) is not None
     }
 
 
@@ -184,7 +219,9 @@ def _frame_index(body: SampledBody) -> tuple[np.ndarray, np.ndarray]:
     return index, ((index >= 0) & (index < SHAPE[::-1])).all(axis=1)
 
 
-def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBody]) -> dict[str, Occupancy]:
+def with_discriminants(
+    occupancies: dict[str, Occupancy], bodies: list[SampledBody]
+) -> dict[str, Occupancy]:
     """Add a discriminant to each occupancy, or None if fewer than two bodies have descriptors of the structure."""
     patients: dict[str, list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = {}
     for body in bodies:
@@ -206,9 +243,17 @@ def with_discriminants(occupancies: dict[str, Occupancy], bodies: list[SampledBo
             members = _thinned(np.flatnonzero(inside))
             around = _thinned(np.flatnonzero(weight > 0))
             if min(len(members), len(around)) >= _FEWEST_POINTS:
-                patients.setdefault(name, []).append((descriptor[members], descriptor[around], weight[around]))
-    learnt = {name: _discriminant(values) for name, values in patients.items() if len(values) >= _FEWEST_DESCRIBED}
-    return {name: replace(value, discriminant=learnt.get(name)) for name, value in occupancies.items()}
+                patients.setdefault(name, []).append(
+                    (descriptor[members], descriptor[around], weight[around])
+                )
+    learnt = {
+        name: _discriminant(values)
+        for name, values in patients.items()
+        if len(values) >= _FEWEST_DESCRIBED
+    }
+    return {
+        name: replace(value, discriminant=learnt.get(name)) for name, value in occupancies.items()
+    }
 
 
 def _discriminant(patients: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> np.ndarray:
@@ -223,7 +268,9 @@ def _discriminant(patients: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> 
     ]
     inside_mean, outside_mean = np.mean(means, axis=0)
     covariances = [np.cov(inside.T, bias=True) for inside, _, _ in patients]
-    covariances += [np.cov(surroundings.T, bias=True, aweights=weight) for _, surroundings, weight in patients]
+    covariances += [
+        np.cov(surroundings.T, bias=True, aweights=weight) for _, surroundings, weight in patients
+    ]
     covariance = np.mean(covariances, axis=0) + _RIDGE * np.eye(len(inside_mean))
     weights = np.linalg.solve(covariance, inside_mean - outside_mean)
     return np.append(weights, -weights @ (inside_mean + outside_mean) / 2).astype(np.float32)
@@ -244,7 +291,8 @@ def _labels_of(body: SampledBody) -> dict[str, list[int]]:
         if name not in parts and not parts.isdisjoint(parts_of_sum)
     }
     return {
-        name: [value for value, n in body.names.items() if n in parts_of_sum] for name, parts_of_sum in labels.items()
+        name: [value for value, n in body.names.items() if n in parts_of_sum]
+        for name, parts_of_sum in labels.items()
     }
 
 
@@ -262,22 +310,29 @@ class _Counted:
 
 def _occupancy(counts: list[_Counted]) -> Occupancy | None:
     real, synthetic = (
-        [count for count in counts if (count.kind == "synthetic") == is_synthetic] for is_synthetic in (0, 1)
+        [count for count in counts if (count.kind == "synthetic") == is_synthetic]
+        for is_synthetic in (0, 1)
     )
-    index = np.stack(np.unravel_index(np.unique(np.concatenate([count.cells for count in counts])), SHAPE))
+    index = np.stack(
+        np.unravel_index(np.unique(np.concatenate([count.cells for count in counts])), SHAPE)
+    )
     reach = int(np.ceil(2.5 * _blur_of(1) / STEP_MM)) + 1
     low = np.maximum(index.min(axis=1) - reach, 0)
     size = np.minimum(index.max(axis=1) + reach + 1, SHAPE) - low
     if len(real) < _FEWEST_REAL or not synthetic:
         share = _share(counts, low, size)
     else:
-        share = (1 - _SYNTHETIC_SHARE) * _share(real, low, size) + _SYNTHETIC_SHARE * _share(synthetic, low, size)
+        share = (1 - _SYNTHETIC_SHARE) * _share(real, low, size) + _SYNTHETIC_SHARE * _share(
+            synthetic, low, size
+        )
     share[share < _LEAST_SHARE] = 0
     if not share.any():
         return None
     box = mask_box(share > 0)
     first = low + [part.start for part in box]
-    return Occupancy(as_cell(first[::-1]), np.rint(np.clip(share[box], 0, 1) * 255).astype(np.uint8), len(real))
+    return Occupancy(
+        as_cell(first[::-1]), np.rint(np.clip(share[box], 0, 1) * 255).astype(np.uint8), len(real)
+    )
 
 
 def _share(counts: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:
@@ -307,4 +362,6 @@ def _blur_of(bodies: int) -> float:
 def _blurred(grid: np.ndarray, sigma_mm: float) -> np.ndarray:
     if sigma_mm < 0.2 * STEP_MM:
         return grid
-    return smoothed(torch.from_numpy(np.ascontiguousarray(grid))[None], [sigma_mm / STEP_MM] * 3)[0].numpy()
+    return smoothed(torch.from_numpy(np.ascontiguousarray(grid))[None], [sigma_mm / STEP_MM] * 3)[
+        0
+    ].numpy()

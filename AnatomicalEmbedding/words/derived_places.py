@@ -27,12 +27,19 @@ from .grid_weights import NOWHERE, Field, Grid
 from .qualifiers import Qualifier
 
 _SOFT_SHARE = 0.06  # fraction of the extent over which a part fades at its ends
-_EXTENT = (0.02, 0.98)  # the extent of a field ends where these fractions of its total are reached along an axis
+_EXTENT = (
+    0.02,
+    0.98,
+)  # the extent of a field ends where these fractions of its total are reached along an axis
 _END_SHARE = 0.06
 _BETWEEN_MM = 7.0
 _AROUND_MM, _AROUND_SOFT_MM = 8.0, 7.0
-_BEYOND_MM, _ACROSS_MM = 3.0, 8.0  # width of the soft limits of a relation, along its direction and across it
-_BORDER_SHARE = 0.5  # the border of a field lies where its values are this fraction of the largest value
+_BEYOND_MM, _ACROSS_MM = (
+    3.0,
+    8.0,
+)  # width of the soft limits of a relation, along its direction and across it
+# the border of a field lies where its values are this fraction of the largest value
+_BORDER_SHARE = 0.5
 _ALONG = {
     "left": (0, -1),
     "right": (0, 1),
@@ -87,7 +94,9 @@ def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -
     if kind == "between":
         return _between(grid, first_field, field_of(names[1]))
     if kind == "shift":
-        return blob(grid, grid.mean(first_field) + np.array([values[0] * outward, *values[1:3]]), values[3])
+        return blob(
+            grid, grid.mean(first_field) + np.array([values[0] * outward, *values[1:3]]), values[3]
+        )
     return blob(grid, _end_of(grid, first_field, *_ALONG[names[1]]), values[0])  # "end"
 
 
@@ -97,7 +106,9 @@ def surety(recipe: str) -> float | None:
     if kind not in ("at", "fit", "shift"):
         return None
     spread = _BY_HAND_MM if kind == "at" else values[3]
-    within = max(_RIGHT_MM, values[3]) if kind == "at" else values[4] if kind == "fit" else _RIGHT_MM
+    within = (
+        max(_RIGHT_MM, values[3]) if kind == "at" else values[4] if kind == "fit" else _RIGHT_MM
+    )
     x = within / spread  # chi distribution with three degrees of freedom
     return erf(x / sqrt(2)) - sqrt(2 / pi) * x * exp(-(x**2) / 2)
 
@@ -117,7 +128,10 @@ def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str) -> Field:
         return part_of(grid, field, shares, side)
     wide = grid.grown(field, 3 * _AROUND_MM)
     distance = grid.distance(wide, _BORDER_SHARE * float(field.values.max()))
-    values = np.exp(-(((distance - _AROUND_MM) / _AROUND_SOFT_MM) ** 2) / 2) * grid.tissue[grid.crop(wide)]
+    values = (
+        np.exp(-(((distance - _AROUND_MM) / _AROUND_SOFT_MM) ** 2) / 2)
+        * grid.tissue[grid.crop(wide)]
+    )
     if qualifier.kind == "around":
         return grid.with_values(wide, values)
     direction = _RELATIONS.get(qualifier.kind, qualifier.kind)
@@ -166,7 +180,9 @@ def _between(grid: Grid, first: Field, second: Field) -> Field:
     distances = []
     for field in (first, second):
         box_values = grid.with_values(box, grid.values_over(field, box))
-        distances.append(np.maximum(grid.distance(box_values, _BORDER_SHARE * float(field.values.max())), 0))
+        distances.append(
+            np.maximum(grid.distance(box_values, _BORDER_SHARE * float(field.values.max())), 0)
+        )
     gap = float((distances[0] + distances[1]).min())
     values = np.exp(-(((distances[0] - distances[1]) / _BETWEEN_MM) ** 2) / 2)
     values = values * np.exp(-((distances[0] + distances[1] - gap) / _BETWEEN_MM))
@@ -226,4 +242,8 @@ def _parsed(recipe: str) -> tuple[str, list[str], list[float]]:
     kind, *words = recipe.split()
     is_number = [word.lstrip("-").replace(".", "", 1).isdigit() for word in words]
     names = [word for word, number in zip(words, is_number, strict=True) if not number]
-    return kind, names, [float(word) for word, number in zip(words, is_number, strict=True) if number]
+    return (
+        kind,
+        names,
+        [float(word) for word, number in zip(words, is_number, strict=True) if number],
+    )

@@ -21,7 +21,9 @@ _SHOWN = 60  # characters of the text that a message shows
 BOTH = frozenset(("both", "bilateral"))
 SILENT = frozenset(("of", "the", "a", "an", "in", "its", "this", "that", *BOTH, *SIDES))
 
-_NOT_PLURAL = word_set("pancreas ascites biceps triceps quadriceps psoas iliopsoas pons lens atlas teres")
+_NOT_PLURAL = word_set(
+    "pancreas ascites biceps triceps quadriceps psoas iliopsoas pons lens atlas teres"
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,9 @@ class Dictionary:
         self.vocabulary = vocabulary
         self.firsts = {phrase[0] for phrase in self.phrases}
         self.parts = self._read_parts()
-        self._slips = sorted({*SIDES, *(word for word in vocabulary if len(word) >= _SHORTEST and word.isalpha())})
+        self._slips = sorted(
+            {*SIDES, *(word for word in vocabulary if len(word) >= _SHORTEST and word.isalpha())}
+        )
         relations = {word for relation in RELATIONS for word in relation}
         self._right = {*SEEN, *VERBS, *ZONES, *ZONE_NOUNS, *relations, *plain_words()}
 
@@ -60,7 +64,12 @@ class Dictionary:
         single = singular(word)
         if single in self.vocabulary:
             return single
-        if not typed or word in self._right or not word.isalpha() or not _SHORTEST <= len(word) <= _LONGEST:
+        if (
+            not typed
+            or word in self._right
+            or not word.isalpha()
+            or not _SHORTEST <= len(word) <= _LONGEST
+        ):
             return word
         alike = [slip for slip in self._slips if slip[0] == word[0]]
         return next(iter(get_close_matches(word, alike, 1, _ALIKE)), word)
@@ -78,7 +87,11 @@ class Dictionary:
         """
         terms = self.terms.by_name
         names = dict.fromkeys(name.replace("{s}", side) for side in SIDES)
-        return tuple(Entry(term_name, terms[term_name].side, False) for term_name in names if term_name in terms)
+        return tuple(
+            Entry(term_name, terms[term_name].side, False)
+            for term_name in names
+            if term_name in terms
+        )
 
     def _read_parts(self) -> dict[str, dict[str, list[Entry]]]:
         """Return, for words such as "neck", the part that the word means in each place.
@@ -166,7 +179,13 @@ def completions(typed: str, most: int = 8) -> list[str]:
 def not_understood(text: str) -> str:
     """Return an error message for words that name no place. The message suggests places that the words may mean."""
     words = text[:TYPED_LENGTH].split()
-    titles = [title for word in words[:8] if len(word) > 2 for title in suggestions(word[:4], 2)][:4]
-    hint = f"; did you mean {', '.join(dict.fromkeys(titles))}?" if titles else "; name an organ, a bone or a region."
+    titles = [title for word in words[:8] if len(word) > 2 for title in suggestions(word[:4], 2)][
+        :4
+    ]
+    hint = (
+        f"; did you mean {', '.join(dict.fromkeys(titles))}?"
+        if titles
+        else "; name an organ, a bone or a region."
+    )
     excerpt = "".join(letter for letter in " ".join(words) if letter.isprintable())[:_SHOWN]
     return f"'{excerpt}' names no place that is known{hint}"

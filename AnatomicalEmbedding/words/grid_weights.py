@@ -64,7 +64,9 @@ class Grid:
     def axes(self) -> list[np.ndarray]:
         """Centres of the cells along R, A and S, mm: three arrays."""
         of_axes = zip(self.origin, self.step, self.shape[::-1], strict=True)
-        return [(first + step * np.arange(count)).astype(np.float32) for first, step, count in of_axes]
+        return [
+            (first + step * np.arange(count)).astype(np.float32) for first, step, count in of_axes
+        ]
 
     @staticmethod
     def crop(field: Field) -> tuple[slice, ...]:
@@ -83,7 +85,9 @@ class Grid:
     def mean(self, field: Field) -> np.ndarray:
         """Return the mean position (3,), mm, of a field's cells, weighted by their values."""
         total = max(field.total, 1e-9)
-        return np.array([float((field.values * self.position(field, axis)).sum() / total) for axis in range(3)])
+        return np.array(
+            [float((field.values * self.position(field, axis)).sum() / total) for axis in range(3)]
+        )
 
     def span(self, field: Field, low: float, high: float) -> np.ndarray:
         """Return (2, 3) mm: the places along R, A, S below which two shares of a field's sum lie.
@@ -103,13 +107,17 @@ class Grid:
         """Return a field of zeros over the cells between two corners (3,), mm. The field has at least one cell."""
         size = np.array(self.shape[::-1])
         first = np.clip(np.floor((low_mm - self.origin) / self.step).astype(int), 0, size - 1)
-        last = np.clip(np.ceil((high_mm - self.origin) / self.step).astype(int) + 1, first + 1, size)
+        last = np.clip(
+            np.ceil((high_mm - self.origin) / self.step).astype(int) + 1, first + 1, size
+        )
         return Field(as_cell(first), np.zeros((last - first)[::-1], dtype=np.float32))
 
     def grown(self, field: Field, mm: float) -> Field:
         """Return the same field in a box that is `mm` larger on every side."""
         low = self.origin + self.step * np.array(field.first)
-        larger = self.around(low - mm, low + self.step * (np.array(field.values.shape[::-1]) - 1) + mm)
+        larger = self.around(
+            low - mm, low + self.step * (np.array(field.values.shape[::-1]) - 1) + mm
+        )
         return self.with_values(larger, self.values_over(field, larger))
 
     @cached_property
@@ -155,9 +163,14 @@ class Grid:
         """Return the values of `field` in the box of `where`; 0 where this box lies outside the box of `field`."""
         result = np.zeros_like(where.values)
         low = np.maximum(field.first, where.first)
-        high = np.minimum(np.add(field.first, field.values.shape[::-1]), np.add(where.first, where.values.shape[::-1]))
+        high = np.minimum(
+            np.add(field.first, field.values.shape[::-1]),
+            np.add(where.first, where.values.shape[::-1]),
+        )
         if (high > low).all():
-            result[_box(low - where.first, high - low)] = field.values[_box(low - field.first, high - low)]
+            result[_box(low - where.first, high - low)] = field.values[
+                _box(low - field.first, high - low)
+            ]
         return result
 
     @staticmethod
@@ -177,23 +190,31 @@ class Grid:
         low = np.min([f.first for f in fields], axis=0)
         high = np.max([np.add(f.first, f.values.shape[::-1]) for f in fields], axis=0)
         box = Field(as_cell(low), np.zeros((high - low)[::-1], dtype=np.float32))
-        return self.with_values(box, reduce(np.maximum, (self.values_over(field, box) for field in fields)))
+        return self.with_values(
+            box, reduce(np.maximum, (self.values_over(field, box) for field in fields))
+        )
 
     def blurred(self, field: Field, sigma_mm: float) -> np.ndarray:
         """Return the values of a field, smoothed by a Gaussian inside the box of the field."""
-        return smoothed(torch.from_numpy(field.values)[None], (sigma_mm / self.step).tolist())[0].numpy()
+        return smoothed(torch.from_numpy(field.values)[None], (sigma_mm / self.step).tolist())[
+            0
+        ].numpy()
 
     def distance(self, field: Field, threshold: float) -> np.ndarray:
         """Return each cell's distance to the region of values >= `threshold`, (k, j, i) mm; negative in the region."""
         image = sitk.GetImageFromArray((field.values >= threshold).astype(np.uint8))
         image.SetSpacing(self.step.tolist())
         return sitk.GetArrayFromImage(
-            sitk.SignedMaurerDistanceMap(image, insideIsPositive=False, squaredDistance=False, useImageSpacing=True)
+            sitk.SignedMaurerDistanceMap(
+                image, insideIsPositive=False, squaredDistance=False, useImageSpacing=True
+            )
         )
 
     def nearest(self, point_mm: np.ndarray) -> Cell:
         """Return the index i, j, k of the cell nearest to a place (3,), mm."""
-        return as_cell(np.rint((point_mm - self.origin) / self.step).clip(0, np.array(self.shape[::-1]) - 1))
+        return as_cell(
+            np.rint((point_mm - self.origin) / self.step).clip(0, np.array(self.shape[::-1]) - 1)
+        )
 
 
 def as_cell(index: np.ndarray) -> Cell:
@@ -224,16 +245,22 @@ def make_scan_grid(embedding: EmbeddingMap, volume: Volume | None = None) -> Gri
     """
     name = embedding.provenance.scan or "the scan"
     if not embedding.provenance.metric:
-        raise MapError(f"{name}: the weights give no body coordinates in mm; embed the scan with other weights.")
+        raise MapError(
+            f"{name}: the weights give no body coordinates in mm; embed the scan with other weights."
+        )
     if not len(embedding.body_index):
-        raise MapError(f"{name}: shows no body, so no place can be found; choose a CT of a patient.")
+        raise MapError(
+            f"{name}: shows no body, so no place can be found; choose a CT of a patient."
+        )
     parts = np.maximum(np.rint(embedding.cell_mm / _FINE_MM), 1).astype(int)
     while np.prod(parts) * embedding.body.numel() > _CELLS_LIMIT and (parts > 1).any():
         parts = np.maximum(parts - 1, 1)
     step = embedding.cell_mm / parts
     shape = as_cell(np.array(embedding.body.shape) * parts[::-1])
     origin = embedding.cell_to_ras[:3, 3] - embedding.cell_mm / 2 + step / 2
-    mixed = F.interpolate(embedding.coordinate_and_body, size=shape, mode="trilinear", align_corners=False)[0]
+    mixed = F.interpolate(
+        embedding.coordinate_and_body, size=shape, mode="trilinear", align_corners=False
+    )[0]
     weight = mixed[3]
     body = (mixed[:3] / weight.clamp_min(1e-4)).numpy()
     grid = Grid(origin, step, shape, (weight > _BODY_SHARE).numpy(), body)
@@ -242,14 +269,29 @@ def make_scan_grid(embedding: EmbeddingMap, volume: Volume | None = None) -> Gri
         return grid
     fine = _fine_hu(volume, grid)
     mean = F.avg_pool3d(torch.from_numpy(fine)[None], 2)[0].numpy()
-    return Grid(origin, step, shape, grid.tissue, body, mean, np.rint(fine).clip(-32768, 32767).astype(np.int16))
+    return Grid(
+        origin,
+        step,
+        shape,
+        grid.tissue,
+        body,
+        mean,
+        np.rint(fine).clip(-32768, 32767).astype(np.int16),
+    )
 
 
 def _clear_beyond_scan(grid: Grid, embedding: EmbeddingMap) -> None:
     """Set `grid.tissue` to False in each cell of the grid whose centre lies outside the scan of the map."""
     x, y, z = grid.axes
-    for row, size in zip(np.linalg.inv(embedding.scan_to_ras)[:3], embedding.scan_shape[::-1], strict=True):
-        voxel = (row[0] * x)[None, None] + (row[1] * y)[None, :, None] + (row[2] * z)[:, None, None] + row[3]
+    for row, size in zip(
+        np.linalg.inv(embedding.scan_to_ras)[:3], embedding.scan_shape[::-1], strict=True
+    ):
+        voxel = (
+            (row[0] * x)[None, None]
+            + (row[1] * y)[None, :, None]
+            + (row[2] * z)[:, None, None]
+            + row[3]
+        )
         grid.tissue[(voxel <= -0.501) | (voxel >= size - 0.499)] = False
 
 
@@ -258,7 +300,9 @@ def _fine_hu(volume: Volume, grid: Grid) -> np.ndarray:
     image = sitk.GetImageFromArray(volume.voxels)
     spacing = np.linalg.norm(volume.ijk_to_ras[:3, :3], axis=0)
     image.SetSpacing(spacing.tolist())
-    image.SetOrigin(volume.ijk_to_ras[:3, 3].tolist())  # RAS instead of ITK's LPS, because the image is not written
+    image.SetOrigin(
+        volume.ijk_to_ras[:3, 3].tolist()
+    )  # RAS instead of ITK's LPS, because the image is not written
     image.SetDirection((volume.ijk_to_ras[:3, :3] / spacing).ravel().tolist())
     resample = sitk.ResampleImageFilter()
     resample.SetSize([2 * n for n in grid.shape[::-1]])

@@ -32,7 +32,9 @@ _LIVER = ("liver", "hepatic", "couinaud")
 _LIMIT = 30  # largest number of places in one list
 _RIBS = 12
 
-Item = Callable[[str, str], str | None]  # (word, item before it or "") -> item, or None if the word is no item
+Item = Callable[
+    [str, str], str | None
+]  # (word, item before it or "") -> item, or None if the word is no item
 
 
 def read(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
@@ -57,7 +59,9 @@ def _items(words: Sequence[str], start: int, item: Item) -> tuple[list[tuple[str
     after = start
     while n < len(words) and len(items) < _LIMIT:
         value = item(words[n], items[-1][1] if items else "")
-        if value is None or (words[n].isdigit() and words[n + 1 : n + 2] and words[n + 1] in _SIZES):
+        if value is None or (
+            words[n].isdigit() and words[n + 1 : n + 2] and words[n + 1] in _SIZES
+        ):
             break
         items.append((link, value))
         after = n + 1
@@ -94,7 +98,11 @@ def _vertebra(word: str, before: str) -> str | None:
 
 
 def _vertebrae(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
-    if words[start] in ("c", "t", "l") and words[start + 1 : start + 2] and words[start + 1].isdigit():  # "T 12"
+    if (
+        words[start] in ("c", "t", "l")
+        and words[start + 1 : start + 2]
+        and words[start + 1].isdigit()
+    ):  # "T 12"
         words = [*words[:start], "", words[start] + words[start + 1], *words[start + 2 :]]
         start += 1
     items, after = _items(words, start, _vertebra)
@@ -127,7 +135,13 @@ def _discs_between(words: Sequence[str], start: int) -> tuple[list[str], int] | 
 
 def _rib(word: str, _: str) -> str | None:
     word = word[:-2] if re.fullmatch(r"[0-9]+(st|nd|rd|th)", word) else word
-    number = _ORDINALS.index(word) + 1 if word in _ORDINALS else int(word) if re.fullmatch("[0-9]{1,2}", word) else 0
+    number = (
+        _ORDINALS.index(word) + 1
+        if word in _ORDINALS
+        else int(word)
+        if re.fullmatch("[0-9]{1,2}", word)
+        else 0
+    )
     return str(number) if 1 <= number <= _RIBS else None
 
 
@@ -151,7 +165,9 @@ def _segments(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
     begin = start + 1 if words[start] in _LIVER else start
     if words[begin : begin + 1] != ["segment"]:
         return None
-    items, after = _items(words, begin + 1, lambda word, _: word if re.fullmatch("[1-8]|4[ab]", word) else None)
+    items, after = _items(
+        words, begin + 1, lambda word, _: word if re.fullmatch("[1-8]|4[ab]", word) else None
+    )
     end = _skip(words, after, ("of", "the"))
     after = end + 1 if end < len(words) and words[end] in _LIVER else after
     return [f"liver_segment_{number}" for number in _counted(items, "12345678")], after
@@ -166,7 +182,11 @@ def _station(word: str, _: str) -> str | None:
     if match is None or not 1 <= int(match[1]) <= 12:
         return None
     unpaired = _UNPAIRED.get(word) or _UNPAIRED.get(match[1])
-    return f"node_station_{unpaired}" if unpaired else f"node_station_{match[1]}{_STATION_SIDES.get(match[2], '_{s}')}"
+    return (
+        f"node_station_{unpaired}"
+        if unpaired
+        else f"node_station_{match[1]}{_STATION_SIDES.get(match[2], '_{s}')}"
+    )
 
 
 def _stations(words: Sequence[str], start: int) -> tuple[list[str], int] | None:

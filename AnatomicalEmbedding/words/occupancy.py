@@ -24,7 +24,10 @@ from .atlas import LOW_MM, STEP_MM, Occupancy
 from .grid_weights import Field, Grid
 
 _TO_ARCH_MM = 16.0  # from the middle of a vertebra's body to its arch
-_BELOW_FADE_MM, _ABOVE_FADE_MM = 8.0, 4.0  # fading of a vertebra's values below and above its boundaries
+_BELOW_FADE_MM, _ABOVE_FADE_MM = (
+    8.0,
+    4.0,
+)  # fading of a vertebra's values below and above its boundaries
 _BACK_MM, _FRONT_MM, _LEAST_PART = -40.0, 60.0, 0.1  # see `faded`
 # Wide bins for enhanced vessels, because cells that a thin vessel fills in part are darker. Narrow bins find fewer.
 _EDGES = np.array(
@@ -62,7 +65,9 @@ _DESCRIPTOR_WORTH = 0.6
 _DESCRIPTOR_LIMIT = 3.0  # largest log ratio
 
 
-def read_occupancy(grid: Grid, occupancy: Occupancy, shift_mm: float = 0.0, fading: bool = False) -> Field:
+def read_occupancy(
+    grid: Grid, occupancy: Occupancy, shift_mm: float = 0.0, fading: bool = False
+) -> Field:
     """Return for each grid cell the fraction of patients in whom the structure lies at the cell's body coordinate.
 
     Args:
@@ -76,7 +81,12 @@ def read_occupancy(grid: Grid, occupancy: Occupancy, shift_mm: float = 0.0, fadi
     # near: the frame cells with a share above 0, their neighbours, and the cells that the shift can reach
     reach = [1, 1, 1 + int(np.ceil(abs(shift_mm) / STEP_MM))]
     occupied = np.pad((occupancy.share > 0).astype(np.uint8), [(n, n) for n in reach[::-1]])
-    reachable = sitk.GetArrayFromImage(sitk.BinaryDilate(sitk.GetImageFromArray(occupied), reach, sitk.sitkBox)) > 0
+    reachable = (
+        sitk.GetArrayFromImage(
+            sitk.BinaryDilate(sitk.GetImageFromArray(occupied), reach, sitk.sitkBox)
+        )
+        > 0
+    )
     cells = grid.cells_in(np.subtract(occupancy.first, reach), reachable)
     place = grid.body.reshape(3, -1)[:, cells]
     if shift_mm:
@@ -92,7 +102,9 @@ def faded(shift_mm: float, ahead_mm: np.ndarray) -> np.ndarray:
 
     ahead_mm: (n,) body coordinates of the places towards the front, mm.
     """
-    return (shift_mm * np.clip((_FRONT_MM - ahead_mm) / (_FRONT_MM - _BACK_MM), _LEAST_PART, 1)).astype(np.float32)
+    return (
+        shift_mm * np.clip((_FRONT_MM - ahead_mm) / (_FRONT_MM - _BACK_MM), _LEAST_PART, 1)
+    ).astype(np.float32)
 
 
 def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Field:
@@ -125,7 +137,9 @@ def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Fie
     return grid.with_values(field, field.values * behind * np.exp(-(below**2) / 2 - above**2 / 2))
 
 
-def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.ndarray | None) -> Field:
+def weighed(
+    grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.ndarray | None
+) -> Field:
     """Correct each cell's chance to belong to a structure by the map's descriptors, if it has any.
 
     Args:
@@ -147,11 +161,17 @@ def weighed(grid: Grid, prior: Field, embedding: EmbeddingMap, discriminant: np.
     high = low + (np.array(prior.values.shape[::-1]) - 1) * grid.step / local_mm
     start = np.clip(np.floor(low).astype(int), 0, np.array(local.shape[:0:-1]) - 1)
     stop = np.clip(np.ceil(high).astype(int) + 1, start + 1, local.shape[:0:-1])
-    crop = local[(slice(None), *(slice(a, b) for a, b in zip(start[::-1], stop[::-1], strict=True)))].float()
+    crop = local[
+        (slice(None), *(slice(a, b) for a, b in zip(start[::-1], stop[::-1], strict=True)))
+    ].float()
     weights = torch.from_numpy(discriminant[:-1])
-    ratio = torch.tensordot(weights, crop, dims=1) / crop.norm(dim=0).clamp_min(1e-3) + float(discriminant[-1])
+    ratio = torch.tensordot(weights, crop, dims=1) / crop.norm(dim=0).clamp_min(1e-3) + float(
+        discriminant[-1]
+    )
     cells = low - start + np.argwhere(possible)[:, ::-1] * (grid.step / local_mm)
-    log_ratio = read_linear(ratio[None, None], torch.from_numpy(cells).float()[None]).numpy().ravel()
+    log_ratio = (
+        read_linear(ratio[None, None], torch.from_numpy(cells).float()[None]).numpy().ravel()
+    )
     likelier = odds(prior.values[possible]) * np.exp(
         _DESCRIPTOR_WORTH * log_ratio.clip(-_DESCRIPTOR_LIMIT, _DESCRIPTOR_LIMIT)
     )
@@ -198,7 +218,9 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
             counts = np.bincount(bins, inside, len(_WIDTHS))
             padded = np.pad(counts / max(counts.sum(), 1e-6), 1, mode="edge")
             density = (0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:]) / _WIDTHS
-        return np.clip(np.log((density * (likely + 0.01) + 1e-6) / outside), -2 * _LOG_LIMIT, _LOG_LIMIT)
+        return np.clip(
+            np.log((density * (likely + 0.01) + 1e-6) / outside), -2 * _LOG_LIMIT, _LOG_LIMIT
+        )
 
     inside = prior * likely[bins]
     for _ in range(_ROUNDS):
@@ -218,7 +240,11 @@ def _bins_of(hu: np.ndarray) -> np.ndarray:
 
 def _density_where_sure(grid: Grid, field: Field) -> np.ndarray | None:
     sure = field.values > 0.5
-    return _one_tissue(grid.hu[grid.crop(field)][sure], field.values[sure] ** 2) if sure.sum() > _FEWEST_SURE else None
+    return (
+        _one_tissue(grid.hu[grid.crop(field)][sure], field.values[sure] ** 2)
+        if sure.sum() > _FEWEST_SURE
+        else None
+    )
 
 
 def _one_tissue(hu: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -269,5 +295,7 @@ def among_others(grid: Grid, field: Field, total: Field, sharing: list[Field]) -
     structure_odds = odds(field.values)
     rivals = total.values[grid.crop(field)] - structure_odds
     for sharing_field in sharing:
-        rivals = rivals - grid.values_over(grid.with_values(sharing_field, odds(sharing_field.values)), field)
+        rivals = rivals - grid.values_over(
+            grid.with_values(sharing_field, odds(sharing_field.values)), field
+        )
     return grid.with_values(field, structure_odds / (1 + structure_odds + np.maximum(rivals, 0)))

@@ -43,7 +43,9 @@ _SIDE_REACH, _SAME_SIDE_REACH, _CHAIN_REACH, _NEAR = 4, 6, 4, 5  # words
 _PART_REACH = 6  # words between a place and its part
 _CLAUSE_ENDS = _BREAKS | _BETWEEN_ENTRIES | TURNS
 _NOT_BEFORE_A_PART = _CLAUSE_ENDS | {"foreign"}  # a foreign body
-_AFTER_A_SIDE = frozenset(("and", "is", "are", "was", "with", "in"))  # these words end the reach of a side word
+_AFTER_A_SIDE = frozenset(
+    ("and", "is", "are", "was", "with", "in")
+)  # these words end the reach of a side word
 _LONGEST_PHRASE = 9
 _PLACES_LIMIT = 60  # names in a sentence
 
@@ -76,7 +78,10 @@ class Mention:
     @property
     def remark(self) -> str:
         """A remark on the words, to display with the answer; "" if there is no remark."""
-        remarks = {FINDING: "the text says: no such finding here", PLACE: "the text says that the place is missing"}
+        remarks = {
+            FINDING: "the text says: no such finding here",
+            PLACE: "the text says that the place is missing",
+        }
         unused = f"not taken into account: {', '.join(self.unused)}" if self.unused else ""
         return "; ".join(filter(None, (remarks.get(self.denied), unused)))
 
@@ -115,7 +120,9 @@ def parse_query(text: str) -> list[Sentence]:
     parts: list[Sentence] = []
     for sentence, strange in _read(text):
         parts += [sentence] if sentence.mentions else []
-        parts += [Sentence(text[word.start : word.end], word.start, word.end, ()) for word in strange]
+        parts += [
+            Sentence(text[word.start : word.end], word.start, word.end, ()) for word in strange
+        ]
     return parts
 
 
@@ -188,14 +195,19 @@ def find_names(words: Sequence[str]) -> list[Name]:
         listed = numbers.read(words, position)
         longest = _longest(words, position)
         if listed is not None and (longest is None or longest.last < listed[1]):
-            names += [Name(load_dictionary().entries_of(name), position, listed[1] - 1) for name in listed[0]]
+            names += [
+                Name(load_dictionary().entries_of(name), position, listed[1] - 1)
+                for name in listed[0]
+            ]
             position = listed[1]
         elif longest is not None:
             names.append(longest)
             position = longest.last + 1
         else:
             position += 1
-    return _bind_parts(words, _share_words(words, [candidate for candidate in names if candidate.places]))
+    return _bind_parts(
+        words, _share_words(words, [candidate for candidate in names if candidate.places])
+    )
 
 
 def _share_words(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
@@ -211,7 +223,9 @@ def _share_words(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
             covered = group[-1].last
             result = [result_name for result_name in result if result_name.last < first]
             between = set(range(first, covered)).difference(*(member.tokens for member in group))
-            if not any(words[n] in SIDES for n in between):  # else each member has a side of its own
+            if not any(
+                words[n] in SIDES for n in between
+            ):  # else each member has a side of its own
                 group = [replace(member, first=first, last=covered) for member in group]
         result += group
     return result
@@ -222,7 +236,10 @@ def _sharing(words: Sequence[str], name: Name, names: Sequence[Name], step: int)
     phrases = load_dictionary().phrases
     phrase = tuple(words[n] for n in name.tokens if words[n] not in SILENT)
     name_tokens = {
-        n for candidate in names if candidate.last > candidate.first for n in range(candidate.first, candidate.last + 2)
+        n
+        for candidate in names
+        if candidate.last > candidate.first
+        for n in range(candidate.first, candidate.last + 2)
     }
     wholes = name.names | _wholes(name)
     members: list[Name] = []
@@ -230,15 +247,26 @@ def _sharing(words: Sequence[str], name: Name, names: Sequence[Name], step: int)
     while len(phrase) > 1 and phrase in phrases:
         further = range(edge + step, len(words) if step > 0 else -1, step)
         position = next((n for n in further if words[n] not in _BETWEEN_ENTRIES | SILENT), edge)
-        if position in name_tokens or _BETWEEN_ENTRIES.isdisjoint(words[min(position, edge) + 1 : max(position, edge)]):
+        if position in name_tokens or _BETWEEN_ENTRIES.isdisjoint(
+            words[min(position, edge) + 1 : max(position, edge)]
+        ):
             break
         word = (words[position],)
-        joined = [phrase[:-n] + word if step > 0 else word + phrase[n:] for n in range(1, len(phrase))]
+        joined = [
+            phrase[:-n] + word if step > 0 else word + phrase[n:] for n in range(1, len(phrase))
+        ]
         entries = next((phrases[candidate] for candidate in joined if candidate in phrases), [])
         shared = Name(
-            tuple(entry for entry in entries if not entry.demanded or entry.side in words), position, position
+            tuple(entry for entry in entries if not entry.demanded or entry.side in words),
+            position,
+            position,
         )
-        alone = {place for candidate in names if position in candidate.tokens for place in candidate.names}
+        alone = {
+            place
+            for candidate in names
+            if position in candidate.tokens
+            for place in candidate.names
+        }
         if shared.names <= alone or not wholes.isdisjoint(shared.names | alone):
             break
         members.append(shared)
@@ -251,11 +279,21 @@ def _bind_parts(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
     result = list(names)
     alone = {name.first: name for name in names if name.last == name.first}
     inside = {n for name in names for n in name.tokens} - alone.keys()
-    for n in (n for n, word in enumerate(words) if word in load_dictionary().parts and n not in inside):
+    for n in (
+        n for n, word in enumerate(words) if word in load_dictionary().parts and n not in inside
+    ):
         organ, is_part = _organ_of(words, n, names)
         terms = load_terms()
-        wholes = [] if organ is None else [*organ.names, *(w for w in _wholes(organ) if terms[w].group != "regions")]
-        entries = [entry for whole in sorted(wholes) for entry in load_dictionary().parts[words[n]].get(whole, ())]
+        wholes = (
+            []
+            if organ is None
+            else [*organ.names, *(w for w in _wholes(organ) if terms[w].group != "regions")]
+        )
+        entries = [
+            entry
+            for whole in sorted(wholes)
+            for entry in load_dictionary().parts[words[n]].get(whole, ())
+        ]
         if n in alone and (entries or (is_part and alone[n].is_region)):
             result.remove(alone[n])
         if entries:
@@ -263,12 +301,16 @@ def _bind_parts(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
     return sorted(result, key=lambda name: name.first)
 
 
-def _organ_of(words: Sequence[str], position: int, names: Sequence[Name]) -> tuple[Name | None, bool]:
+def _organ_of(
+    words: Sequence[str], position: int, names: Sequence[Name]
+) -> tuple[Name | None, bool]:
     """Return the place of which word `position`, such as "neck", may be a part; and whether it is a part of something.
 
     In "kidney in the pelvis", the pelvis is no part of the kidney. In "neck of the aneurysm", the place has no name.
     """
-    if words[position + 1 : position + 2] == ["of"] and words[position + 2 : position + 3] != ["patient"]:
+    if words[position + 1 : position + 2] == ["of"] and words[position + 2 : position + 3] != [
+        "patient"
+    ]:
         after = next((name for name in names if name.first > position), None)
         is_near = (
             after is not None
@@ -280,8 +322,13 @@ def _organ_of(words: Sequence[str], position: int, names: Sequence[Name]) -> tup
     between = [] if organ is None else words[organ.last + 1 : position]
     if organ is None or len(between) > _PART_REACH or not _NOT_BEFORE_A_PART.isdisjoint(between):
         return None, False
-    lead = next((word for word in reversed(words[: organ.first]) if word not in SILENT or word in LEADING), "")
-    is_subject = set(between) <= LEADING | VERBS | SILENT and not organ.is_adjective and lead not in LEADING
+    lead = next(
+        (word for word in reversed(words[: organ.first]) if word not in SILENT or word in LEADING),
+        "",
+    )
+    is_subject = (
+        set(between) <= LEADING | VERBS | SILENT and not organ.is_adjective and lead not in LEADING
+    )
     if is_subject and {"in", "within"} & set(between):
         return None, False
     return organ, organ.is_adjective and not between and not organ.is_region
@@ -311,7 +358,9 @@ def _longest(words: Sequence[str], start: int) -> Name | None:
 
 def give_sides(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
     """Stage 2: give the names their sides. A name is dropped if it would get a side that its place does not have."""
-    sides: dict[range, str] = {}  # by tokens, because all names of a list such as "ribs 3 to 5" have one side
+    sides: dict[
+        range, str
+    ] = {}  # by tokens, because all names of a list such as "ribs 3 to 5" have one side
     for position, word in enumerate(words):
         owner = _owner(words, position, names) if word in SIDES or word in BOTH else None
         if owner is not None:
@@ -323,7 +372,11 @@ def give_sides(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
         if not side and name.has_sides:
             side = _shared_side(words, result[-1], name) if result else ""
             following = names[n + 1] if n + 1 < len(names) else name
-            if not side and following.first - name.last <= _CHAIN_REACH and _is_part(name, following):
+            if (
+                not side
+                and following.first - name.last <= _CHAIN_REACH
+                and _is_part(name, following)
+            ):
                 side = sides.get(following.tokens, "")
         if side in SIDES:
             on_side = tuple(entry for entry in name.places if entry.side in ("", side))
@@ -345,14 +398,22 @@ def _owner(words: Sequence[str], position: int, names: Sequence[Name]) -> Name |
         before = name if name.last < position else before
         after = name if name.first > position and after is None else after
     following = [] if after is None else words[position + 1 : after.first]
-    if after is not None and len(following) <= _SIDE_REACH and (_BREAKS | _AFTER_A_SIDE).isdisjoint(following):
+    if (
+        after is not None
+        and len(following) <= _SIDE_REACH
+        and (_BREAKS | _AFTER_A_SIDE).isdisjoint(following)
+    ):
         return after
     return before if before is not None and position - before.last <= 2 * _SIDE_REACH else after
 
 
 def _shared_side(words: Sequence[str], last: Name, name: Name) -> str:
     between = words[last.last + 1 : name.first]
-    return last.side if len(between) < _SAME_SIDE_REACH and (TURNS | {"on", "to"}).isdisjoint(between) else ""
+    return (
+        last.side
+        if len(between) < _SAME_SIDE_REACH and (TURNS | {"on", "to"}).isdisjoint(between)
+        else ""
+    )
 
 
 def _is_part(part: Name, whole: Name) -> bool:
@@ -364,7 +425,9 @@ def _wholes(owner: Name) -> set[str]:
     return {whole for name in owner.names for whole in load_terms().ancestors(name)}
 
 
-def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int], typed: bool) -> list[Name]:
+def give_qualifiers(
+    words: Sequence[str], names: Sequence[Name], named: set[int], typed: bool
+) -> list[Name]:
     """Stage 3: store with each name the part ("upper pole") or the relation ("behind") that the text states for it.
 
     Parts and sides that the search cannot use become `unused`; in a typed text, unknown words next to the name, too.
@@ -391,7 +454,13 @@ def give_qualifiers(words: Sequence[str], names: Sequence[Name], named: set[int]
         unused = [zone for zone in zones if zone not in usable]
         if name.side in SIDES and not name.has_sides:
             unused.insert(0, name.side)
-        qualifier = Qualifier("zone", " ".join(usable)) if usable else Qualifier(relation) if relation else None
+        qualifier = (
+            Qualifier("zone", " ".join(usable))
+            if usable
+            else Qualifier(relation)
+            if relation
+            else None
+        )
         behind = [n for n in range(last + 1, len(words)) if words[n] not in SILENT | {",", ":"}][:1]
         next_to = [*before[-1:], *(words[n] for n in behind if n not in named)]
         unused += [word for word in next_to if qualifier is None and word in PARTS]
@@ -412,7 +481,9 @@ def _before(words: Sequence[str], first: int, named: set[int]) -> list[str]:
     return words_before[::-1]
 
 
-def _zones(words: Sequence[str], name: Name, before: list[str], named: set[int]) -> tuple[list[str], int]:
+def _zones(
+    words: Sequence[str], name: Name, before: list[str], named: set[int]
+) -> tuple[list[str], int]:
     """Return the zones (such as "upper" in "upper pole of") that words near a name add to `name`, and the
     index of the last word that belongs to the name or to its zones."""
     leading = before[: -1 if before and before[-1] in ZONE_NOUNS else None]
@@ -421,7 +492,9 @@ def _zones(words: Sequence[str], name: Name, before: list[str], named: set[int])
         zones.append(ZONES[leading.pop()])
     if zones:
         return zones, name.last
-    behind = [words[n] for n in range(name.last + 1, min(name.last + 4, len(words))) if n not in named]
+    behind = [
+        words[n] for n in range(name.last + 1, min(name.last + 4, len(words))) if n not in named
+    ]
     count = next((n for n, word in enumerate(behind) if word not in ZONES), 0)
     if count and behind[count] in ZONE_NOUNS:
         return [ZONES[word] for word in behind[:count]], name.last + count + 1
@@ -435,8 +508,15 @@ def drop_vaguer(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
     for n, name in enumerate(names):
         dropped = False
         for m, rival in enumerate(names):
-            are_near = abs(m - n) == 1 and name.tokens != rival.tokens and _are_near(words, name, rival)
-            if m < n and are_near and rival.names == name.names and rival.qualifier == name.qualifier:
+            are_near = (
+                abs(m - n) == 1 and name.tokens != rival.tokens and _are_near(words, name, rival)
+            )
+            if (
+                m < n
+                and are_near
+                and rival.names == name.names
+                and rival.qualifier == name.qualifier
+            ):
                 dropped = True
             elif wholes[m] & name.names and not rival.names & name.names:
                 dropped |= name.is_region or (are_near and name.qualifier is None)
@@ -448,7 +528,9 @@ def drop_vaguer(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
 def _are_near(words: Sequence[str], *names: Name) -> bool:
     first, second = sorted(names, key=lambda name: name.first)
     between = words[first.last + 1 : second.first]
-    return {"and", "or"}.isdisjoint(between) and len([word for word in between if word not in SILENT]) <= _NEAR
+    return {"and", "or"}.isdisjoint(between) and len(
+        [word for word in between if word not in SILENT]
+    ) <= _NEAR
 
 
 def _mention(text: str, tokens: Sequence[Token], words: Sequence[str], name: Name) -> Mention:

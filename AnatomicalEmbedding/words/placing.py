@@ -21,7 +21,15 @@ from ..spine.structures import doubtful_levels, spine_place
 from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy, shipped_atlas
 from .derived_places import blob, field_by_recipe, qualify, surety
 from .grid_weights import NOWHERE, Field, Grid, make_scan_grid, middle_of_likeliest
-from .occupancy import among_others, between_bounds, read_occupancy, sharpened, tissue_likelihood, total_odds, weighed
+from .occupancy import (
+    among_others,
+    between_bounds,
+    read_occupancy,
+    sharpened,
+    tissue_likelihood,
+    total_odds,
+    weighed,
+)
 from .phrases import Mention
 from .presence import Presence, frame_fields, occupancy_of
 from .qualifiers import Qualifier
@@ -34,14 +42,34 @@ _TRUST = 0.85  # factor for a probability that was not compared with measured er
 _CHANCE, _RIGHT = (0.0, 0.4, 0.7, 0.9, 1.0), (0.25, 0.4, 0.8, 0.89, 0.98)
 _NAMED = 0.05  # least chance of a place that `name_at` returns
 _DISC_MM = 7.0
-_CELL_MM, _FIRMER_HU = 4.0, 5.0  # largest distance to denser bone; gain in HU needed for each square mm of distance
+_CELL_MM, _FIRMER_HU = (
+    4.0,
+    5.0,
+)  # largest distance to denser bone; gain in HU needed for each square mm of distance
 _AORTA = "aorta"  # all arteries have the CT numbers of the aorta
 _PEAK = 0.6  # largest value of a blob (a Gaussian field) after sampling in cells and averaging
 _PROSTATE, _UTERUS = "prostate", "uterus"  # the largest organ that only men or only women have
-_OF_MEN = (_PROSTATE, "seminal_vesicle_left", "seminal_vesicle_right", "testis_left", "testis_right", "penis")
-_OF_WOMEN = (_UTERUS, "cervix_uteri", "vagina", "ovary_left", "ovary_right", "adnexa_left", "adnexa_right")
+_OF_MEN = (
+    _PROSTATE,
+    "seminal_vesicle_left",
+    "seminal_vesicle_right",
+    "testis_left",
+    "testis_right",
+    "penis",
+)
+_OF_WOMEN = (
+    _UTERUS,
+    "cervix_uteri",
+    "vagina",
+    "ovary_left",
+    "ovary_right",
+    "adnexa_left",
+    "adnexa_right",
+)
 # Place that only one sex has -> the largest organ of this sex, the largest organ of the other sex.
-_OTHER_SEX = dict.fromkeys(_OF_MEN, (_PROSTATE, _UTERUS)) | dict.fromkeys(_OF_WOMEN, (_UTERUS, _PROSTATE))
+_OTHER_SEX = dict.fromkeys(_OF_MEN, (_PROSTATE, _UTERUS)) | dict.fromkeys(
+    _OF_WOMEN, (_UTERUS, _PROSTATE)
+)
 _SEX_REMARK = "not known whether the patient has a prostate or a uterus"
 _EITHER = 0.5  # chance of each sex if the scan does not show the sex
 
@@ -84,14 +112,18 @@ class Place:
         """Return a threshold: the cells with at least this chance have the fraction `share` of the sum of chances."""
         values = np.sort(self.region.values.ravel())[::-1].astype(np.float64)
         total = values.cumsum()
-        return max(float(values[min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)]), 1e-6)
+        return max(
+            float(values[min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)]),
+            1e-6,
+        )
 
 
 def points_of(places: Sequence[tuple[str, Place]]) -> PointList:
     """Return the places that a scan shows as points with descriptions. places: (text about the place, place)."""
     located = [(text, place) for text, place in places if place.point_ras is not None]
     descriptions = tuple(
-        f"{text}: {place.status}, {place.probability:.0%}" + (f"; {place.doubt}" if place.doubt else "")
+        f"{text}: {place.status}, {place.probability:.0%}"
+        + (f"; {place.doubt}" if place.doubt else "")
         for text, place in located
     )
     points = np.array([place.point_ras for _, place in located]).reshape(-1, 3)
@@ -119,7 +151,9 @@ class PlaceFinder:
         MapError: the map has no body coordinates in mm, or shows no body.
     """
 
-    def __init__(self, embedding: EmbeddingMap, volume: Volume | None = None, atlas: Atlas | None = None) -> None:
+    def __init__(
+        self, embedding: EmbeddingMap, volume: Volume | None = None, atlas: Atlas | None = None
+    ) -> None:
         self.embedding = embedding
         as_computed = embedding.with_spine(None)  # like the coordinates in the atlas
         self.grid = make_scan_grid(as_computed, volume)
@@ -138,9 +172,14 @@ class PlaceFinder:
 
     def find(self, mention: Mention) -> list[Place]:
         """Find the place of a mention. If the mention names both sides, find the left and the right place."""
-        return [self.place(name, mention.qualifier, mention.negated, mention.remark) for name in mention.places]
+        return [
+            self.place(name, mention.qualifier, mention.negated, mention.remark)
+            for name in mention.places
+        ]
 
-    def place(self, name: str, qualifier: Qualifier | None = None, negated: bool = False, remark: str = "") -> Place:
+    def place(
+        self, name: str, qualifier: Qualifier | None = None, negated: bool = False, remark: str = ""
+    ) -> Place:
         """Find a place in the scan by the name of the place.
 
         Args:
@@ -155,7 +194,9 @@ class PlaceFinder:
         if place.point_ras is None or name not in _OTHER_SEX:
             return place
         leads = [self._place(lead) for lead in _OTHER_SEX[name]]
-        same_sex, opposite_sex = (0.0 if lead.point_ras is None else lead.probability for lead in leads)
+        same_sex, opposite_sex = (
+            0.0 if lead.point_ras is None else lead.probability for lead in leads
+        )
         is_known = same_sex > 0 and opposite_sex > 0
         chance = place.probability * (same_sex / (same_sex + opposite_sex) if is_known else _EITHER)
         remark = f"{remark}; {_SEX_REMARK}" if remark else _SEX_REMARK
@@ -209,26 +250,41 @@ class PlaceFinder:
         point = as_points(point_ras)[0]
         if not self.embedding.contains(point[None])[0]:
             numbers = ", ".join(f"{x:g}" for x in np.round(point, 1))
-            raise PointsError(f"point {numbers} lies outside the scan; choose a point inside the scan.")
+            raise PointsError(
+                f"point {numbers} lies outside the scan; choose a point inside the scan."
+            )
         i, j, k = self.grid.nearest(point)
         index = np.rint((self.grid.body[:, k, j, i] - LOW_MM) / STEP_MM).astype(int)
         answers = []
         for name, occupancy in self._atlas.occupancies.items() if self.grid.tissue[k, j, i] else ():
             term = self._terms.by_name.get(name)
-            if term is None or _value_at(Field(occupancy.first, occupancy.share), index) < 255 * _NAMED:
+            if (
+                term is None
+                or _value_at(Field(occupancy.first, occupancy.share), index) < 255 * _NAMED
+            ):
                 continue
-            chance = _value_at(self._field(name), (i, j, k)) * (_EITHER if name in _OTHER_SEX else 1.0)
+            chance = _value_at(self._field(name), (i, j, k)) * (
+                _EITHER if name in _OTHER_SEX else 1.0
+            )
             if chance >= _NAMED:
                 answers.append(Named(name, term.title, round(_TRUST * chance, 3)))
         parents = {n for answer in answers for n in self._terms.ancestors(answer.name)}
-        answers.sort(key=lambda answer: (answer.probability < 0.3, answer.name in parents, -answer.probability))
+        answers.sort(
+            key=lambda answer: (
+                answer.probability < 0.3,
+                answer.name in parents,
+                -answer.probability,
+            )
+        )
         return answers[:most]
 
     def _doubtful_levels(self, name: str, point: np.ndarray) -> str:
         """Return the two possible levels, such as "L3 or L4", of the vertebra, disc or rib `name` at a point (3,), RAS
         mm. Returns "" if the level is certain, or if `name` has no level."""
         i, j, k = self.grid.nearest(point)
-        return doubtful_levels(name, point[2], float(self.grid.body[2, k, j, i]), self._ends, self._spine)
+        return doubtful_levels(
+            name, point[2], float(self.grid.body[2, k, j, i]), self._ends, self._spine
+        )
 
     @cached_property
     def _ends(self) -> dict[str, float]:
@@ -242,14 +298,20 @@ class PlaceFinder:
     def _field(self, name: str) -> Field:
         """Return for each grid cell the chance that the cell belongs to the place `name`."""
         if name not in self._fields:
-            field = self._from_recipe(name) if occupancy_of(name, self._atlas) is None else self._among_others(name)
+            field = (
+                self._from_recipe(name)
+                if occupancy_of(name, self._atlas) is None
+                else self._among_others(name)
+            )
             self._fields[name] = self.grid.trimmed(field)
         return self._fields[name]
 
     def _among_others(self, name: str) -> Field:
         """Return the chance of each cell to belong to structure `name`, lowered where other structures are likely."""
         alone = self._field_alone(name)
-        if self.grid.hu is None:  # without CT numbers, the other structures are not computed, to save time
+        if (
+            self.grid.hu is None
+        ):  # without CT numbers, the other structures are not computed, to save time
             return alone
         wholes = self._terms.ancestors(name)
         sharing = [n for n in self._excluding if n in wholes or name in self._terms.ancestors(n)]
@@ -269,7 +331,9 @@ class PlaceFinder:
     def _field_alone(self, name: str) -> Field:
         """Return the chance of each cell to belong to structure `name`, without regard to other structures."""
         if name not in self._alone:
-            self._alone[name] = self.grid.trimmed(self._from_atlas(name, self._atlas.occupancies[name]))
+            self._alone[name] = self.grid.trimmed(
+                self._from_atlas(name, self._atlas.occupancies[name])
+            )
         return self._alone[name]
 
     def _from_recipe(self, name: str) -> Field:
@@ -297,11 +361,15 @@ class PlaceFinder:
         if self._atlas.weights_hash == self.embedding.provenance.weights_hash:
             prior = weighed(self.grid, prior, self.embedding, occupancy.discriminant)
         tissue = self._terms[name].tissue
-        return sharpened(self.grid, prior, tissue, self._field_alone(_AORTA) if tissue == "artery" else None)
+        return sharpened(
+            self.grid, prior, tissue, self._field_alone(_AORTA) if tissue == "artery" else None
+        )
 
     def _blurred(self, field: Field) -> Field:
         wide = self.grid.grown(field, 2 * _REGION_MM)
-        return self.grid.with_values(wide, self.grid.blurred(wide, _REGION_MM) * self.grid.tissue[self.grid.crop(wide)])
+        return self.grid.with_values(
+            wide, self.grid.blurred(wide, _REGION_MM) * self.grid.tissue[self.grid.crop(wide)]
+        )
 
     def _shift(self, name: str) -> float:
         """Return the correction, mm, of body heights at the vertebra or rib `name`; 0 for any other structure."""
@@ -309,7 +377,9 @@ class PlaceFinder:
             return 0.0
         if name.startswith("vertebrae_"):
             return self._spine.shift_of(name[10:])
-        return self._spine.shift_of(f"T{name.rsplit('_', 1)[1]}") if name.startswith("rib_") else 0.0
+        return (
+            self._spine.shift_of(f"T{name.rsplit('_', 1)[1]}") if name.startswith("rib_") else 0.0
+        )
 
     def _firmest(self, point: np.ndarray) -> np.ndarray:
         """Return the place of dense bone within 4 mm of a cell's centre: a thin bone may lie next to the centre."""
@@ -319,12 +389,16 @@ class PlaceFinder:
         first = self.grid.origin - step / 2
         low = np.clip(np.ceil((point - _CELL_MM - first) / step).astype(int), 0, None)
         high = np.clip(np.floor((point + _CELL_MM - first) / step).astype(int) + 1, 0, None)
-        hu = self.grid.fine_hu[tuple(slice(a, b) for a, b in zip(low[::-1], high[::-1], strict=True))]
+        hu = self.grid.fine_hu[
+            tuple(slice(a, b) for a, b in zip(low[::-1], high[::-1], strict=True))
+        ]
         if not hu.size:  # the point lies beyond the grid
             return point
         places = first + step * (np.indices(hu.shape)[::-1].reshape(3, -1).T + low)
         square = np.square(places - point).sum(axis=1)
-        firmness = np.where(square <= _CELL_MM**2, hu.ravel().clip(-200, 700) - _FIRMER_HU * square, -np.inf)
+        firmness = np.where(
+            square <= _CELL_MM**2, hu.ravel().clip(-200, 700) - _FIRMER_HU * square, -np.inf
+        )
         return places[int(firmness.argmax())]
 
     def _best_point(self, field: Field) -> tuple[np.ndarray | None, float]:

@@ -41,7 +41,11 @@ class FrameFields:
         occupancy = occupancy_of(name, self._atlas)
         if occupancy is not None:
             return Field(occupancy.first, occupancy.share.astype(np.float32) / 255)
-        return field_by_recipe(term.recipe, self.grid, self.field, term.side) if term.recipe else NOWHERE
+        return (
+            field_by_recipe(term.recipe, self.grid, self.field, term.side)
+            if term.recipe
+            else NOWHERE
+        )
 
 
 def occupancy_of(name: str, atlas: Atlas) -> Occupancy | None:
@@ -50,7 +54,11 @@ def occupancy_of(name: str, atlas: Atlas) -> Occupancy | None:
     A recipe, see `derived_places`, is better than an occupancy that was counted in fewer than three real patients.
     """
     occupancy = atlas.occupancies.get(name)
-    return occupancy if occupancy is not None and (occupancy.real >= 3 or not load_terms()[name].recipe) else None
+    return (
+        occupancy
+        if occupancy is not None and (occupancy.real >= 3 or not load_terms()[name].recipe)
+        else None
+    )
 
 
 frame_fields = lru_cache(maxsize=2)(FrameFields)  # cached, because all scans share these fields
@@ -112,13 +120,16 @@ class Presence:
         return share, _DIRECTIONS[int(side)]
 
 
-def _blocks(embedding: EmbeddingMap, ras: np.ndarray, body: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _blocks(
+    embedding: EmbeddingMap, ras: np.ndarray, body: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the means (n, 3) of `ras` and of `body` in blocks of neighbouring body cells; at most 2,000 blocks."""
     block = embedding.body_index.numpy() // _BLOCK
     flat = np.ravel_multi_index(tuple(block.T), tuple(embedding.body.shape[::-1]))
     _, group, count = np.unique(flat, return_inverse=True, return_counts=True)
     means = [
-        np.stack([np.bincount(group, values[:, axis]) / count for axis in range(3)], axis=1) for values in (ras, body)
+        np.stack([np.bincount(group, values[:, axis]) / count for axis in range(3)], axis=1)
+        for values in (ras, body)
     ]
     every = -(-len(count) // _BLOCKS_LIMIT)
     return means[0][::every], means[1][::every]

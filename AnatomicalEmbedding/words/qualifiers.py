@@ -30,7 +30,12 @@ class Qualifier:
         """The words to show before the name of the place, such as "upper part of"."""
         if self.kind == "zone":
             return f"{self.detail} part of"
-        phrases = {"before": "anterior to", "behind": "posterior to", "medial": "medial to", "lateral": "lateral to"}
+        phrases = {
+            "before": "anterior to",
+            "behind": "posterior to",
+            "medial": "medial to",
+            "lateral": "lateral to",
+        }
         return phrases.get(self.kind, self.kind)
 
 
@@ -74,7 +79,10 @@ SEEN = word_set(
     "selected encountered monitored followed"
 )
 _NO = word_set("no without not absent absence denies negative free neither nor")
-_NEEDS = {"free": ("of", "from"), "negative": ("for",)}  # "free of" denies a finding, "free fluid" does not
+_NEEDS = {
+    "free": ("of", "from"),
+    "negative": ("for",),
+}  # "free of" denies a finding, "free fluid" does not
 _NOT_ONLY = ("only", "just", "merely", "solely")  # "not only the liver" denies nothing
 _NOT = word_set("not n't")
 _MISSING = word_set("absent missing removed resected")
@@ -109,15 +117,23 @@ def denied(words: Sequence[str], first: int, last: int, noun: bool = True) -> st
     first = first - start
     last = last - start
     names_place = noun and _FINDINGS.isdisjoint(words[first : last + 1])
-    before = next((word for word in reversed(words[:first]) if word not in _SILENT or word == "of"), "")
+    before = next(
+        (word for word in reversed(words[:first]) if word not in _SILENT or word == "of"), ""
+    )
     for n in range(first - 1, -1, -1):
         following = words[n + 1]
-        if words[n] in _NO and following not in _NOT_ONLY and following in _NEEDS.get(words[n], (following,)):
+        if (
+            words[n] in _NO
+            and following not in _NOT_ONLY
+            and following in _NEEDS.get(words[n], (following,))
+        ):
             alone = set(words[n + 1 : first]) <= _SILENT | SEEN
             ends = last + 1 == len(words) or words[last + 1] in _FOLLOWING
             return PLACE if alone and ends and names_place else FINDING
     for n in range(last + 1, len(words)):
-        subject = set(words[last + 1 : n]) <= _BEFORE_A_DENIAL and names_place and before not in LEADING
+        subject = (
+            set(words[last + 1 : n]) <= _BEFORE_A_DENIAL and names_place and before not in LEADING
+        )
         if words[n] in _NOT and not SEEN.isdisjoint(words[n + 1 : n + 4]):
             return PLACE if subject else FINDING
         if words[n] in _MISSING and subject and n > last + 1:
@@ -138,7 +154,9 @@ def _clause_starts(words: tuple[str, ...]) -> list[int]:
     """Return the index of the first word of each clause of a sentence."""
     starts = [0]
     for n, word in enumerate(words):
-        if word in TURNS or (word in (",", "and") and _begins_clause(word, words[starts[-1] : n], words[n + 1 :])):
+        if word in TURNS or (
+            word in (",", "and") and _begins_clause(word, words[starts[-1] : n], words[n + 1 :])
+        ):
             starts.append(n + 1)
     return starts
 
@@ -152,10 +170,17 @@ def _begins_clause(link: str, former: Sequence[str], words: Sequence[str]) -> bo
     words = words[1:] if words[:1] == ["and"] else words
     if link == "," and words[:1] and words[0] in _CONTRASTS and words[1:2] != ["or"]:
         return True
-    words = words[: next((n for n, word in enumerate(words) if word == "," or word in TURNS), len(words))]
+    words = words[
+        : next((n for n, word in enumerate(words) if word == "," or word in TURNS), len(words))
+    ]
     verb = next((n for n, word in enumerate(words) if word in VERBS), 0)
     if not verb or not _RELATIVE.isdisjoint(words[:verb]):
         return False
     denial = max((n for n, word in enumerate(former) if word in _NO), default=0)
     passive = not SEEN.isdisjoint(words[verb + 1 : verb + 4])
-    return not passive or words[0] in _NEW_SUBJECT or words[0].isdigit() or not VERBS.isdisjoint(former[denial:])
+    return (
+        not passive
+        or words[0] in _NEW_SUBJECT
+        or words[0].isdigit()
+        or not VERBS.isdisjoint(former[denial:])
+    )

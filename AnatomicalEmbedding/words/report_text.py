@@ -20,12 +20,16 @@ def read_report(path: str | Path) -> str:
     path = Path(path)
     try:
         if path.stat().st_size > _BYTES_LIMIT:
-            raise AnatomicalEmbeddingError(f"{path}: the file is larger than 4 MB; give a file with one report.")
+            raise AnatomicalEmbeddingError(
+                f"{path}: the file is larger than 4 MB; give a file with one report."
+            )
         content = path.read_bytes()
     except FileNotFoundError:
         raise AnatomicalEmbeddingError(f"{path}: no such file; check the path.") from None
     except OSError as error:
-        raise AnatomicalEmbeddingError(f"{path}: cannot be read ({error.strerror}); check its permissions.") from error
+        raise AnatomicalEmbeddingError(
+            f"{path}: cannot be read ({error.strerror}); check its permissions."
+        ) from error
     if content[_DICOM_AT : _DICOM_AT + 4] == b"DICM":
         return _sr_text(path)
     try:
@@ -40,9 +44,13 @@ def _sr_text(path: Path) -> str:
     try:
         pieces = list(_texts(pydicom.dcmread(path, stop_before_pixels=True)))
     except Exception:  # pydicom raises errors of many types for damaged files
-        raise AnatomicalEmbeddingError(f"{path}: the DICOM file is damaged; export the report again.") from None
+        raise AnatomicalEmbeddingError(
+            f"{path}: the DICOM file is damaged; export the report again."
+        ) from None
     if not pieces:
-        raise AnatomicalEmbeddingError(f"{path}: the DICOM file contains no text; give a structured report.")
+        raise AnatomicalEmbeddingError(
+            f"{path}: the DICOM file contains no text; give a structured report."
+        )
     return "\n".join(pieces)
 
 

@@ -21,7 +21,8 @@ from .grid_weights import Field, Grid
 from .occupancy import faded
 
 RIBS = 12
-SECTORS = 36  # each half of the body is divided into this number of angles, from the back to the front
+# each half of the body is divided into this number of angles, from the back to the front
+SECTORS = 36
 _FEWEST = 6  # cells; smaller pieces of bone get no number
 _ONE_RIB_MM = 9.0  # at the beginning of a rib, its bone extends over less than this height
 # A piece of bone (such as a shoulder blade) gets no number if a smaller share of it lies where the atlas has ribs.
@@ -29,7 +30,10 @@ _AMONG_SHARE = 0.5
 _HALF_CORRECTED = 20  # with this number of numbered cells, half of the patient's mean coordinate error is corrected
 _BONE_HU = 130.0  # least mean HU of a cell of bone
 _REACH = 3  # bone at most this number of cells away from the atlas's ribs may belong to a rib
-_VERTEBRA_MM = (30.0, 45.0)  # bone closer to the spine's middle, sideways and to the front, belongs to a vertebra
+_VERTEBRA_MM = (
+    30.0,
+    45.0,
+)  # bone closer to the spine's middle, sideways and to the front, belongs to a vertebra
 _BEGIN_MM = (34.0, 46.0)  # distance sideways from the spine's middle at which ribs are counted
 _BEGIN_AHEAD_MM = 15.0  # ribs are counted only up to this distance in front of the spine's middle
 _FEWEST_BEGIN = 3  # cells
@@ -37,13 +41,21 @@ _FEWEST_BEGIN = 3  # cells
 # vertebrae have processes at this place, which are no ribs.
 _ABOVE_MM = {f"T{n + 1}": mm for n, mm in enumerate((3, 12, 11, 10, 10, 10, 9, 8, 6, 4, -4, -14))}
 _ABOVE_MM |= {f"L{n}": 0 for n in range(1, 5)}
-_ERROR_MM, _COMMON_MM = 5.0, 5.0  # standard errors of this height: for each rib, and common to a patient's ribs
+_ERROR_MM, _COMMON_MM = (
+    5.0,
+    5.0,
+)  # standard errors of this height: for each rib, and common to a patient's ribs
 _SKIPPED = 4.0  # cost of leaving bone without a rib, or a rib without bone, in `_aligned`
 # Blur of the amount of bone over height. Between two ribs, this amount falls below _VALLEY of its value at a rib.
 _PROFILE_MM, _VALLEY = 2.5, 0.7
-_DRIFT_MM, _DRIFT_SHARE = 11.0, 0.08  # largest change of the coordinate error along a rib, and its learning rate
-_FARTHEST_PIECE_MM = 30.0  # a piece whose coordinates differ more from those of every rib gets no number
-_NOT_THERE_MM = 50.0  # error of a cell where the atlas never has the rib, and largest error of all other cells
+_DRIFT_MM, _DRIFT_SHARE = (
+    11.0,
+    0.08,
+)  # largest change of the coordinate error along a rib, and its learning rate
+# a piece whose coordinates differ more from those of every rib gets no number
+_FARTHEST_PIECE_MM = 30.0
+# error of a cell where the atlas never has the rib, and largest error of all other cells
+_NOT_THERE_MM = 50.0
 _TOUCHING = np.concatenate([np.eye(3, dtype=int), -np.eye(3, dtype=int)])  # cells that share a face
 _OFFSETS = np.stack(np.meshgrid(*[(-1, 0, 1)] * 3), axis=-1).reshape(-1, 3)
 _NEXT_CELLS = 1.2  # cells nearer than this, in units of the largest cell side, are next to bone
@@ -75,7 +87,9 @@ class Ribs:
         high = self.index[is_rib].max(axis=0) + 2
         box = grid.around(grid.origin + grid.step * low, grid.origin + grid.step * high)
         cells = self.index[is_rib] - box.first
-        for offset in _OFFSETS[np.linalg.norm(_OFFSETS * grid.step, axis=1) < _NEXT_CELLS * grid.step.max()]:
+        for offset in _OFFSETS[
+            np.linalg.norm(_OFFSETS * grid.step, axis=1) < _NEXT_CELLS * grid.step.max()
+        ]:
             _put(box.values, cells + offset, _SURE * _NEXT_TO)
         _put(box.values, cells, _SURE)
         expected = grid.values_over(usual, box)
@@ -114,22 +128,36 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
     if len(index) < _FEWEST:
         return None
     side = (aside > 0).astype(int)
-    begins = (np.abs(aside) > _BEGIN_MM[0]) & (np.abs(aside) < _BEGIN_MM[1]) & (ahead < _BEGIN_AHEAD_MM)
-    shift = np.stack([faded(spine.shift_of(f"T{max(n, 1)}"), body[:, 1]) for n in range(RIBS + 1)], axis=1)
+    begins = (
+        (np.abs(aside) > _BEGIN_MM[0]) & (np.abs(aside) < _BEGIN_MM[1]) & (ahead < _BEGIN_AHEAD_MM)
+    )
+    shift = np.stack(
+        [faded(spine.shift_of(f"T{max(n, 1)}"), body[:, 1]) for n in range(RIBS + 1)], axis=1
+    )
     number = np.full(len(index), -1)
     for half in (0, 1):
         half_cells = np.flatnonzero(side == half)
         height = place[half_cells, 2]
         error = body[half_cells, 2, None] - usual.heights[half][:, _sectors(body[half_cells])].T
-        known_number = _followed(index[half_cells], _begun(height, begins[half_cells], spine), error, grid.shape)
+        known_number = _followed(
+            index[half_cells], _begun(height, begins[half_cells], spine), error, grid.shape
+        )
         number[half_cells] = number_pieces(
-            index[half_cells], known_number, error + shift[half_cells], among[half_cells], grid.shape
+            index[half_cells],
+            known_number,
+            error + shift[half_cells],
+            among[half_cells],
+            grid.shape,
         )
     return Ribs(index, side, number)
 
 
 def number_pieces(
-    index: np.ndarray, number: np.ndarray, error: np.ndarray, among: np.ndarray, shape: tuple[int, int, int]
+    index: np.ndarray,
+    number: np.ndarray,
+    error: np.ndarray,
+    among: np.ndarray,
+    shape: tuple[int, int, int],
 ) -> np.ndarray:
     """Number each connected piece of unnumbered bone in one half of the body. Returns rib numbers (n,) of all cells.
 
@@ -145,7 +173,9 @@ def number_pieces(
     numbered = np.flatnonzero(number > 0)
     if not len(free):
         return number
-    common = np.nan_to_num(error[numbered, number[numbered]]).sum() / (len(numbered) + _HALF_CORRECTED)
+    common = np.nan_to_num(error[numbered, number[numbered]]).sum() / (
+        len(numbered) + _HALF_CORRECTED
+    )
     off = np.nan_to_num(np.abs(error[free] - common), nan=_NOT_THERE_MM).clip(max=_NOT_THERE_MM)
     mask = np.zeros(shape, dtype=np.uint8)
     mask[tuple(index[free, ::-1].T)] = 1
@@ -182,9 +212,14 @@ def _usual_ribs(atlas: Atlas) -> _Usual | None:
     ribs = np.zeros(SHAPE, dtype=np.uint16)
     other_bones = np.zeros(SHAPE, dtype=np.uint16)
     heights = np.full((2, RIBS + 1, SECTORS), np.nan)
-    numbered = {f"rib_{side}_{n}": (half, n) for half, side in enumerate(SIDES) for n in range(1, RIBS + 1)}
+    numbered = {
+        f"rib_{side}_{n}": (half, n) for half, side in enumerate(SIDES) for n in range(1, RIBS + 1)
+    }
     for name, occupancy in atlas.occupancies.items():
-        box = tuple(slice(a, a + n) for a, n in zip(occupancy.first[::-1], occupancy.share.shape, strict=True))
+        box = tuple(
+            slice(a, a + n)
+            for a, n in zip(occupancy.first[::-1], occupancy.share.shape, strict=True)
+        )
         if name in numbered:
             ribs[box] += occupancy.share
             points, weight = occupancy.points_mm()
@@ -208,9 +243,15 @@ def _bone_of_ribs(grid: Grid, usual: _Usual) -> tuple[np.ndarray, np.ndarray, np
     body = grid.body[:, k, j, i].T.astype(np.float64)
     index = np.rint((body - LOW_MM) / STEP_MM).astype(int)
     near_ribs = ((index >= 0) & (index < SHAPE[::-1])).all(axis=1)
-    near_ribs[near_ribs] = usual.nearby[index[near_ribs, 2], index[near_ribs, 1], index[near_ribs, 0]]
+    near_ribs[near_ribs] = usual.nearby[
+        index[near_ribs, 2], index[near_ribs, 1], index[near_ribs, 0]
+    ]
     index = index[near_ribs]
-    return np.stack([i, j, k], axis=1)[near_ribs], body[near_ribs], usual.places[index[:, 2], index[:, 1], index[:, 0]]
+    return (
+        np.stack([i, j, k], axis=1)[near_ribs],
+        body[near_ribs],
+        usual.places[index[:, 2], index[:, 1], index[:, 0]],
+    )
 
 
 def _sectors(body: np.ndarray) -> np.ndarray:
@@ -240,17 +281,24 @@ def _groups(height: np.ndarray) -> list[np.ndarray]:
     peaks = np.flatnonzero((amount[1:-1] > amount[:-2]) & (amount[1:-1] >= amount[2:])) + 1
     chosen: list[int] = []
     for peak in peaks[np.argsort(-amount[peaks])]:
-        is_separate = all(amount[min(peak, p) : max(peak, p)].min() < _VALLEY * amount[peak] for p in chosen)
+        is_separate = all(
+            amount[min(peak, p) : max(peak, p)].min() < _VALLEY * amount[peak] for p in chosen
+        )
         if is_separate and (np.abs(height - places[peak]) < _ONE_RIB_MM / 2).sum() >= _FEWEST_BEGIN:
             chosen.append(int(peak))
-    return [np.flatnonzero(np.abs(height - places[peak]) < _ONE_RIB_MM / 2) for peak in sorted(chosen, reverse=True)]
+    return [
+        np.flatnonzero(np.abs(height - places[peak]) < _ONE_RIB_MM / 2)
+        for peak in sorted(chosen, reverse=True)
+    ]
 
 
 def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
     """Return, for each height (RAS S mm) at the spine, the number of the rib that begins there: 0 if no rib begins
     there, -1 if the number is unknown."""
     names = [name for name in spine.names if name in _ABOVE_MM]
-    usual = np.array([spine.bounds_s[spine.names.index(name)].mean() + _ABOVE_MM[name] for name in names])
+    usual = np.array(
+        [spine.bounds_s[spine.names.index(name)].mean() + _ABOVE_MM[name] for name in names]
+    )
     if not names or not len(heights):
         return [-1] * len(heights)
     alignments = []
@@ -273,7 +321,9 @@ def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
     cost[:, 0], cost[0] = _SKIPPED * np.arange(rows + 1), _SKIPPED * np.arange(columns + 1)
     for a in range(rows):
         for b in range(columns):
-            cost[a + 1, b + 1] = min(cost[a, b] + price[a, b], cost[a, b + 1] + _SKIPPED, cost[a + 1, b] + _SKIPPED)
+            cost[a + 1, b + 1] = min(
+                cost[a, b] + price[a, b], cost[a, b + 1] + _SKIPPED, cost[a + 1, b] + _SKIPPED
+            )
     pairs = []
     a = rows
     b = columns
@@ -289,7 +339,9 @@ def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
     return float(cost[-1, -1]), pairs
 
 
-def _followed(index: np.ndarray, number: np.ndarray, error: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
+def _followed(
+    index: np.ndarray, number: np.ndarray, error: np.ndarray, shape: tuple[int, int, int]
+) -> np.ndarray:
     """Return `number` (n,) after rib numbers have spread, cell by cell, to connected cells without a number (-1).
 
     error: (n, 13) mm; column r is the body height of each cell minus the usual height of rib r. Along a rib the error

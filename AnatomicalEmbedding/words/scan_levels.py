@@ -76,7 +76,12 @@ class ScanLevels:
         """Return coloured lists of the vertebrae, discs and ribs, as entries of a markups file of 3D Slicer."""
         entries = []
         for name, (start, colour) in _LISTS.items():
-            display = {"visibility": True, "pointLabelsVisibility": True, "color": colour, "selectedColor": colour}
+            display = {
+                "visibility": True,
+                "pointLabelsVisibility": True,
+                "color": colour,
+                "selectedColor": colour,
+            }
             entries.append(point_markup(points_of(self.named(start)), name) | {"display": display})
         return entries
 
@@ -94,16 +99,27 @@ def find_levels(finder: PlaceFinder, volume: Volume) -> ScanLevels:
     spine = finder.embedding.spine
     if spine is None:
         name = finder.embedding.provenance.scan or "the scan"
-        raise MapError(f"{name}: shows too little of the spine, so no level is known; give a scan of a trunk or neck.")
+        raise MapError(
+            f"{name}: shows too little of the spine, so no level is known; give a scan of a trunk or neck."
+        )
     places = [*_vertebrae_and_discs(finder, spine), *_ribs(finder)]
     points = np.array([place.point_ras for place in places]).reshape(-1, 3)
-    index = transform_points(volume.ras_to_ijk, points)[:, slice_axis(volume.ijk_to_ras)].round().astype(int)
-    return ScanLevels(list(zip(index.tolist(), places, strict=True)), _slices(spine, volume), _basis(spine))
+    index = (
+        transform_points(volume.ras_to_ijk, points)[:, slice_axis(volume.ijk_to_ras)]
+        .round()
+        .astype(int)
+    )
+    return ScanLevels(
+        list(zip(index.tolist(), places, strict=True)), _slices(spine, volume), _basis(spine)
+    )
 
 
 def _vertebrae_and_discs(finder: PlaceFinder, spine: Spine) -> list[Place]:
     """Return the whole vertebrae of a scan from head to feet, then the discs that it shows."""
-    points = [(VERTEBRA + spine.names[row], spine.centres_ras[row], row) for row in np.flatnonzero(spine.whole)]
+    points = [
+        (VERTEBRA + spine.names[row], spine.centres_ras[row], row)
+        for row in np.flatnonzero(spine.whole)
+    ]
     for row, (upper, lower) in enumerate(pairwise(spine.names)):
         s = spine.bounds_s[row, 0]
         name = f"disc_{upper}_{lower}"
@@ -125,8 +141,14 @@ def _vertebrae_and_discs(finder: PlaceFinder, spine: Spine) -> list[Place]:
 
 
 def _ribs(finder: PlaceFinder) -> list[Place]:
-    places = [finder.place(f"rib_{side}_{number}") for number in range(1, RIBS + 1) for side in SIDES]
-    return [place for place in places if place.status != OUTSIDE and place.probability >= _FEWEST_RIB_CHANCE]
+    places = [
+        finder.place(f"rib_{side}_{number}") for number in range(1, RIBS + 1) for side in SIDES
+    ]
+    return [
+        place
+        for place in places
+        if place.status != OUTSIDE and place.probability >= _FEWEST_RIB_CHANCE
+    ]
 
 
 def _slices(spine: Spine, volume: Volume) -> list[SliceLevel]:
@@ -142,17 +164,31 @@ def _slices(spine: Spine, volume: Volume) -> list[SliceLevel]:
         level = spine.level_at(s)
         if level is not None:
             sentence = level_sentence(level.doubt)
-            slices.append(SliceLevel(int(number), round(s, 1), level.vertebra, round(level.chance, 3), sentence))
+            slices.append(
+                SliceLevel(
+                    int(number), round(s, 1), level.vertebra, round(level.chance, 3), sentence
+                )
+            )
     return slices
 
 
 def _basis(spine: Spine) -> str:
     """Say from which place the levels are counted, and how many of them are not certain."""
     starts = [text for end, text in _COUNTED_FROM.items() if end in spine.anchors]
-    text = f"numbered from {' and '.join(starts)}" if starts else "numbered by the likely body heights only"
+    text = (
+        f"numbered from {' and '.join(starts)}"
+        if starts
+        else "numbered by the likely body heights only"
+    )
     if not spine.is_counted:
         text += "; the scan shows no sacrum, lung apex or skull base"
-    doubts = [level.doubt for level, whole in zip(spine.levels, spine.whole, strict=True) if level.doubt and whole]
+    doubts = [
+        level.doubt
+        for level, whole in zip(spine.levels, spine.whole, strict=True)
+        if level.doubt and whole
+    ]
     if doubts:
-        text += f"; not certain: {doubts[0]}" + (f" and {len(doubts) - 1} more levels" if doubts[1:] else "")
+        text += f"; not certain: {doubts[0]}" + (
+            f" and {len(doubts) - 1} more levels" if doubts[1:] else ""
+        )
     return text

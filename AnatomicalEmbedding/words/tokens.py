@@ -112,7 +112,9 @@ def tokenise(text: str, offset: int = 0) -> list[Token]:
         end = origin[match.end() - 1] + 1 + offset
         if word in _ROMAN and tokens and _before_a_number(tokens):
             word = _ROMAN[word]
-        word = word[0] + word[2:] if word[:2] == "th" and word[2:].isdigit() else _SAME.get(word, word)
+        word = (
+            word[0] + word[2:] if word[:2] == "th" and word[2:].isdigit() else _SAME.get(word, word)
+        )
         if word in _NODE:
             if tokens and tokens[-1].word == "node":
                 tokens[-1] = Token("node", tokens[-1].start, end)
@@ -126,7 +128,11 @@ def _before_a_number(tokens: list[Token]) -> bool:
     """Return whether the next word may be a Roman numeral, because `tokens` ends like "segment" or "segments 5 and"."""
     if tokens[-1].word in _NUMBERED:
         return True
-    listed = tokens[-1].word in ("-", "/", "and", ",") and len(tokens) > 2 and tokens[-2].word[:1].isdigit()
+    listed = (
+        tokens[-1].word in ("-", "/", "and", ",")
+        and len(tokens) > 2
+        and tokens[-2].word[:1].isdigit()
+    )
     return listed and any(token.word in _NUMBERED for token in tokens[-5:])
 
 

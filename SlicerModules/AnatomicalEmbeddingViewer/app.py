@@ -106,5 +106,7 @@ async def _poll(viewer) -> None:
             viewer.poll()
         except Exception as error:
             logging.exception("the viewer: an error while the page was updated")
-            viewer.session.report(f"The page was not updated ({type(error).__name__}: {error}); see the terminal.")
+            viewer.session.report(
+                f"The page was not updated ({type(error).__name__}: {error}); see the terminal."
+            )
         await asyncio.sleep(_POLL_S)

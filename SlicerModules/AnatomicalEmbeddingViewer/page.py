@@ -36,7 +36,15 @@ _TEMPLATES = Path(__file__).parent / "ui"
 _PART = re.compile(r"<!-- part: (\w+) -->")
 _DRAWING_S = 0.25  # shortest time between two updates of the page while pictures are drawn
 # Initial values of the page's fields that the server does not read. Each browser window has its own values.
-_FIELDS = {"tab": "points", "search": "", "chosen": [], "recall": "0.95", "margin": 0, "typed": "", "report_text": ""}
+_FIELDS = {
+    "tab": "points",
+    "search": "",
+    "chosen": [],
+    "recall": "0.95",
+    "margin": 0,
+    "typed": "",
+    "report_text": "",
+}
 
 
 class Viewer:
@@ -61,10 +69,19 @@ class Viewer:
         self._words = Words(session, self._crosshair)
         self._boxes = Boxes(session)
         self._exports = Exports(session, self._landmarks)
-        self._features = (self._scans, self._views, self._linking, self._landmarks, self._crosshair, self._words)
+        self._features = (
+            self._scans,
+            self._views,
+            self._linking,
+            self._landmarks,
+            self._crosshair,
+            self._words,
+        )
         self._features += (self._boxes,)
         self._gallery = Gallery(options.cohort, session, self._scans) if options.cohort else None
-        self._guard = Guard(options.host, options.token, GALLERY_PAGE if options.cohort else "/index.html")
+        self._guard = Guard(
+            options.host, options.token, GALLERY_PAGE if options.cohort else "/index.html"
+        )
         self._published = 0.0
         state = self.server.state
         state.update({"trame__title": "Anatomical Embedding", "windows": list(PRESETS), **_FIELDS})
@@ -110,7 +127,13 @@ class Viewer:
 
     def _add_actions(self) -> None:
         """Register each action under the name with which the page's templates call it: `trigger('name', [values])`."""
-        scans, views, landmarks, boxes, words = self._scans, self._views, self._landmarks, self._boxes, self._words
+        scans, views, landmarks, boxes, words = (
+            self._scans,
+            self._views,
+            self._landmarks,
+            self._boxes,
+            self._words,
+        )
         actions = {
             "scan_remove": scans.remove,
             "scan_template": scans.choose_template,

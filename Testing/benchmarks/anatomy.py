@@ -68,7 +68,9 @@ def as_read(voxels: np.ndarray, affine: np.ndarray) -> Volume:
         return replace(Volume.read(path), path="")
 
 
-def examine(model: Model, plain: Volume, template: EmbeddingMap, change: Change, points: int) -> Seen:
+def examine(
+    model: Model, plain: Volume, template: EmbeddingMap, change: Change, points: int
+) -> Seen:
     """Make the input, read it, check it and match points of the plain scan in it."""
     voxels, affine, moved = change(plain.voxels, plain.ijk_to_ras)
     try:
@@ -90,10 +92,19 @@ def rows(model: Model, scans: list[Volume], points: int) -> Iterator[str]:
     """Lines of the table."""
     templates = [model.embed(scan) for scan in scans]
     for name, change in INPUTS.items():
-        seen = [examine(model, *each, change, points) for each in zip(scans, templates, strict=True)]
-        errors = " / ".join("-" if one.refused else f"{np.median(one.errors_mm):.0f}" for one in seen)
-        certain = " / ".join("-" if one.refused else f"{100 * one.certain.mean():.0f} %" for one in seen)
-        far = " / ".join("-" if one.refused else f"{(one.certain & (one.errors_mm > FAR_MM)).sum()}" for one in seen)
+        seen = [
+            examine(model, *each, change, points) for each in zip(scans, templates, strict=True)
+        ]
+        errors = " / ".join(
+            "-" if one.refused else f"{np.median(one.errors_mm):.0f}" for one in seen
+        )
+        certain = " / ".join(
+            "-" if one.refused else f"{100 * one.certain.mean():.0f} %" for one in seen
+        )
+        far = " / ".join(
+            "-" if one.refused else f"{(one.certain & (one.errors_mm > FAR_MM)).sum()}"
+            for one in seen
+        )
         reported = " / ".join("; ".join(one.reported) or "-" for one in seen)
         verdicts = [one.verdict for one in seen]
         verdict = verdicts[0] if len(set(verdicts)) == 1 else " / ".join(verdicts)
@@ -112,8 +123,14 @@ def montage(path: Path, tile: int = 190, columns: int = 6) -> None:
         middle, across = volume.bounds_ras.mean(axis=0), (np.arange(tile) - tile / 2) * step
         x, z = np.meshgrid(middle[0] - across, middle[2] - across)
         plane = np.stack([x, np.full_like(x, middle[1]), z], axis=-1).reshape(-1, 3)
-        low, high = np.percentile(voxels, [2, 99.5]) if name.endswith(("MR", "PET")) else (-800, 500)
-        grey = np.interp(volume.sample(plane), [low, high], [0, 255]).reshape(tile, tile).astype(np.uint8)
+        low, high = (
+            np.percentile(voxels, [2, 99.5]) if name.endswith(("MR", "PET")) else (-800, 500)
+        )
+        grey = (
+            np.interp(volume.sample(plane), [low, high], [0, 255])
+            .reshape(tile, tile)
+            .astype(np.uint8)
+        )
         corner = number % columns * tile, number // columns * (tile + 14)
         sheet.paste(Image.fromarray(grey), (corner[0], corner[1] + 14))
         draw.text((corner[0] + 3, corner[1] + 1), name, fill=255)
@@ -122,18 +139,26 @@ def montage(path: Path, tile: int = 190, columns: int = 6) -> None:
 
 def main() -> int:
     """Exit status 1 where an input is neither refused, flagged nor handled."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("scans", nargs="*", type=Path, metavar="SCAN")
     parser.add_argument("--points", type=int, default=60, help="of each scan")
-    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw the inputs of a synthetic patient")
+    parser.add_argument(
+        "--picture", type=Path, metavar="FILE", help="draw the inputs of a synthetic patient"
+    )
     options = parser.parse_args()
     if options.picture:
         montage(options.picture)
     lines = []
     if options.scans:
-        print("| input | what is said | median error, mm | matched | of these, more than 20 mm off | verdict |")
+        print(
+            "| input | what is said | median error, mm | matched | of these, more than 20 mm off | verdict |"
+        )
         print("|---|---|---|---|---|---|")
-        for line in rows(load_model(), [Volume.read(path) for path in options.scans], options.points):
+        for line in rows(
+            load_model(), [Volume.read(path) for path in options.scans], options.points
+        ):
             lines.append(line)
             print(line, flush=True)
     return int(any("NOT" in line for line in lines))

@@ -95,17 +95,24 @@ Planted = tuple[Labels, set[str], str]
 def renamed(labels: Labels, names: dict[str, str]) -> Labels:
     """Exchange names; the text of each label becomes its new name."""
     return [
-        replace(each, name=names.get(each.name, each.name), text=names.get(each.name, each.text)) for each in labels
+        replace(each, name=names.get(each.name, each.name), text=names.get(each.name, each.text))
+        for each in labels
     ]
 
 
 def swap_one_pair(labels: Labels, usual: Usual, rng: random.Random) -> Planted | None:
     held = {each.name for each in labels if not each.is_cut}
-    pairs = [n for n in sorted(held) if other_side(n) in held and n < other_side(n) and n in usual.index]
+    pairs = [
+        n for n in sorted(held) if other_side(n) in held and n < other_side(n) and n in usual.index
+    ]
     if not pairs:
         return None
     one = rng.choice(pairs)
-    return renamed(labels, {one: other_side(one), other_side(one): one}), {one, other_side(one)}, "side"
+    return (
+        renamed(labels, {one: other_side(one), other_side(one): one}),
+        {one, other_side(one)},
+        "side",
+    )
 
 
 def swap_all_pairs(labels: Labels, usual: Usual, rng: random.Random) -> Planted | None:
@@ -132,13 +139,22 @@ def exchange(labels: Labels, usual: Usual, rng: random.Random) -> Planted | None
     if len(held) < 3:
         return None
     one = rng.choice(held)
-    near = sorted((e for e in held if e is not one and e.name != other_side(one.name)), key=lambda e: _apart(e, one))
+    near = sorted(
+        (e for e in held if e is not one and e.name != other_side(one.name)),
+        key=lambda e: _apart(e, one),
+    )
     other = rng.choice(near[:3])
-    return renamed(labels, {one.name: other.name, other.name: one.name}), {one.name, other.name}, "exchanged"
+    return (
+        renamed(labels, {one.name: other.name, other.name: one.name}),
+        {one.name, other.name},
+        "exchanged",
+    )
 
 
 def exchange_organs(labels: Labels, usual: Usual, rng: random.Random) -> Planted | None:
-    return exchange([e for e in labels if not e.name.startswith(("vertebrae_", "rib_"))], usual, rng)
+    return exchange(
+        [e for e in labels if not e.name.startswith(("vertebrae_", "rib_"))], usual, rng
+    )
 
 
 def exchange_numbered(labels: Labels, usual: Usual, rng: random.Random) -> Planted | None:
@@ -158,16 +174,26 @@ def _apart(one: MeasuredLabel, other: MeasuredLabel) -> float:
     return float(np.linalg.norm(one.centre_ras - other.centre_ras))
 
 
-def shift_levels(labels: Labels, usual: Usual, rng: random.Random, first: int = 0) -> Planted | None:
+def shift_levels(
+    labels: Labels, usual: Usual, rng: random.Random, first: int = 0
+) -> Planted | None:
     """Number all vertebrae, from vertebra number `first` on, one level too high or too low."""
     spine = [f"vertebrae_{v}" for v in VERTEBRAE[:-1]]
     held = [name for name in spine if any(each.name == name for each in labels)]
     if len(held) < max(3, first + 2):
         return None
-    steps = [s for s in (-1, 1) if spine.index(held[0]) + s >= 0 and spine.index(held[-1]) + s < len(spine)]
+    steps = [
+        s
+        for s in (-1, 1)
+        if spine.index(held[0]) + s >= 0 and spine.index(held[-1]) + s < len(spine)
+    ]
     step = rng.choice(steps) if first == 0 else 1
-    names = {n: spine[spine.index(n) + step] for n in held[first:] if spine.index(n) + step < len(spine)}
-    labels = [each for each in labels if each.name not in held[first:] or each.name in names]  # L5 would become a sixth
+    names = {
+        n: spine[spine.index(n) + step] for n in held[first:] if spine.index(n) + step < len(spine)
+    }
+    labels = [
+        each for each in labels if each.name not in held[first:] or each.name in names
+    ]  # L5 would become a sixth
     return renamed(labels, names), set(names.values()), "level"
 
 
@@ -183,7 +209,9 @@ def mirror(labels: Labels, usual: Usual, rng: random.Random, axis: int = 0) -> P
         return replace(each, centre_ras=each.centre_ras * flip)
 
     return (
-        (list(map(turned, labels)), {""}, "mirrored") if sum(e.name in usual.index for e in labels) >= _TRUNK else None
+        (list(map(turned, labels)), {""}, "mirrored")
+        if sum(e.name in usual.index for e in labels) >= _TRUNK
+        else None
     )
 
 
@@ -198,14 +226,19 @@ def halve(
 
     def scaled(each: MeasuredLabel) -> MeasuredLabel:
         pieces = tuple(
-            LabelPiece(p.point_ras * times, p.volume_ml * times.prod(), p.away_mm * times.mean()) for p in each.pieces
+            LabelPiece(p.point_ras * times, p.volume_ml * times.prod(), p.away_mm * times.mean())
+            for p in each.pieces
         )
         return replace(
             each, centre_ras=each.centre_ras * times,
             volume_ml=each.volume_ml * float(times.prod()), pieces=pieces,
         )  # fmt: skip
 
-    return (list(map(scaled, labels)), {""}, "geometry") if sum(e.name in usual.index for e in labels) >= 3 else None
+    return (
+        (list(map(scaled, labels)), {""}, "geometry")
+        if sum(e.name in usual.index for e in labels) >= 3
+        else None
+    )
 
 
 def halve_slices(labels: Labels, usual: Usual, rng: random.Random) -> Planted | None:
@@ -230,7 +263,9 @@ def shift_labels(labels: Labels, usual: Usual, rng: random.Random, mm: float = 4
 
 
 # These errors are only seen by the map of the scan.
-WITH_SCAN = {f"all labels shifted by {mm:.0f} mm": partial(shift_labels, mm=mm) for mm in _SHIFTS_MM}
+WITH_SCAN = {
+    f"all labels shifted by {mm:.0f} mm": partial(shift_labels, mm=mm) for mm in _SHIFTS_MM
+}
 _CHANGE_SCAN = (*_MIRRORED, *_SCALED)
 # Problems that count as found, if the planted problem is the key: an error may have several right names.
 _RIGHT = {
@@ -251,7 +286,9 @@ def score_for(found: list[AuditFinding], planted: Planted) -> float:
     scores = [0.0]
     for each in found:
         of_scan = each.label == ""
-        if each.problem in _RIGHT[problem] and (of_scan or "" in names or names & set(each.label.split(", "))):
+        if each.problem in _RIGHT[problem] and (
+            of_scan or "" in names or names & set(each.label.split(", "))
+        ):
             scores.append(each.score)
     return max(scores)
 
@@ -261,8 +298,12 @@ def on_page(finding: AuditFinding, scan: str) -> tuple[float, str]:
     return -finding.card([])["score"], scan
 
 
-def plant(bodies: dict[str, Body], folds: int, seed: int, with_scans: bool, tested: str, every: int) -> None:
-    held = {name: body for name, body in bodies.items() if name.startswith(tuple(tested.split(",")))}
+def plant(
+    bodies: dict[str, Body], folds: int, seed: int, with_scans: bool, tested: str, every: int
+) -> None:
+    held = {
+        name: body for name, body in bodies.items() if name.startswith(tuple(tested.split(",")))
+    }
     if with_scans:
         held = {name: body for name, body in held.items() if body.entry.scan is not None}
     trunks = [
@@ -275,12 +316,17 @@ def plant(bodies: dict[str, Body], folds: int, seed: int, with_scans: bool, test
     # score on the page (negative), scan, names the planted error, was not there before
     pages: list[tuple[float, str, bool, bool]] = []
     for fold in range(folds):
-        parts = {name: crc32(patient_of(name.rpartition("/")[2]).encode()) % folds for name in bodies}
+        parts = {
+            name: crc32(patient_of(name.rpartition("/")[2]).encode()) % folds for name in bodies
+        }
         usual = table_of({name: body for name, body in bodies.items() if parts[name] != fold})
         for name in sorted(held):
             if parts[name] != fold:
                 continue
-            labels, volume = bodies[name].labels, bodies[name].entry.scan.read() if model is not None else None
+            labels, volume = (
+                bodies[name].labels,
+                bodies[name].entry.scan.read() if model is not None else None,
+            )
             embedding = None if model is None else model.embed(volume)
             before = findings_of(labels, usual, embedding)
             clean += 1
@@ -302,14 +348,21 @@ def plant(bodies: dict[str, Body], folds: int, seed: int, with_scans: bool, test
                     new = [(each.label, each.problem) not in old for each in after]
                     fits = [each.problem in _RIGHT[planted[2]] for each in after]
                     scored = [on_page(each, name) for each in after]
-                    cards.append([(*each, *of) for each, of in zip(scored, zip(fits, new, strict=True), strict=True)])
+                    cards.append(
+                        [
+                            (*each, *of)
+                            for each, of in zip(scored, zip(fits, new, strict=True), strict=True)
+                        ]
+                    )
             is_wrong = bool(cards) and rng.random() < 1 / every
             wrong += is_wrong
             pages += rng.choice(cards) if is_wrong else page
     print(f"{clean} label maps; share of planted errors found with a score of at least")
     for kind, of in scores.items():
         print(
-            f"| {kind} | {len(of)} | " + " | ".join(f"{np.mean(np.array(of) >= limit):.1%}" for limit in _LIMITS) + " |"
+            f"| {kind} | {len(of)} | "
+            + " | ".join(f"{np.mean(np.array(of) >= limit):.1%}" for limit in _LIMITS)
+            + " |"
         )
     first = sorted(pages, key=lambda each: each[:2])[:20]  # the order of the page
     fit, caused = np.mean([each[2:] for each in first], axis=0)
@@ -330,9 +383,14 @@ def changed(volume: Volume, kind: str) -> Volume:
     if kind in _SCALED:
         return replace(volume, ijk_to_ras=np.diag([*_SCALED[kind], 1.0]) @ volume.ijk_to_ras)
     change[_MIRRORED[kind], _MIRRORED[kind]] = -1
-    back[0, [0, 3]] = -1, volume.shape[2] - 1  # voxels along i are reversed too, so the axes stay right-handed
+    back[0, [0, 3]] = (
+        -1,
+        volume.shape[2] - 1,
+    )  # voxels along i are reversed too, so the axes stay right-handed
     return replace(
-        volume, voxels=np.ascontiguousarray(volume.voxels[..., ::-1]), ijk_to_ras=change @ volume.ijk_to_ras @ back
+        volume,
+        voxels=np.ascontiguousarray(volume.voxels[..., ::-1]),
+        ijk_to_ras=change @ volume.ijk_to_ras @ back,
     )
 
 
@@ -357,17 +415,25 @@ def plant_pieces(bodies: dict[str, Body], seed: int, tested: str) -> None:
         voxels, away = _with_ball(labels.voxels.copy(), labels.ijk_to_ras, one, size_ml, rng)
         measured = measure_labels(replace(labels, voxels=voxels))
         found = check_labels(relate(measured, usual))
-        score = max((f.score for f in found if f.problem == "stray" and f.label == one.text), default=0.0)
+        score = max(
+            (f.score for f in found if f.problem == "stray" and f.label == one.text), default=0.0
+        )
         rows.append((away, size_ml, score))
     table = np.array(rows)
     for low, high in ((0, 15), (15, 30), (30, 50), (50, 200)):
         of = table[(table[:, 0] >= low) & (table[:, 0] < high)]
-        shares = " | ".join(f"{np.mean(of[:, 2] >= limit):.1%}" for limit in _LIMITS) if len(of) else "-"
+        shares = (
+            " | ".join(f"{np.mean(of[:, 2] >= limit):.1%}" for limit in _LIMITS) if len(of) else "-"
+        )
         print(f"| piece {low} to {high} mm away | {len(of)} | {shares} |")
 
 
 def _with_ball(
-    voxels: np.ndarray, ijk_to_ras: np.ndarray, label: MeasuredLabel, size_ml: float, rng: random.Random
+    voxels: np.ndarray,
+    ijk_to_ras: np.ndarray,
+    label: MeasuredLabel,
+    size_ml: float,
+    rng: random.Random,
 ) -> tuple[np.ndarray, float]:
     """Draw a ball into a copy of the label map; return it and the distance, mm, of the ball from the label."""
     radius = (size_ml * 1000 * 3 / (4 * np.pi)) ** (1 / 3)
@@ -380,13 +446,17 @@ def _with_ball(
         if 3 < away < _FARTHEST_MM:
             break
     index = np.indices(voxels.shape)[::-1].reshape(3, -1).T
-    inside = (np.linalg.norm(transform_points(ijk_to_ras, index) - middle, axis=1) <= radius).reshape(voxels.shape)
+    inside = (
+        np.linalg.norm(transform_points(ijk_to_ras, index) - middle, axis=1) <= radius
+    ).reshape(voxels.shape)
     voxels[inside] = label.value
     return voxels, away
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     commands = parser.add_subparsers(dest="command", required=True)
     measuring = commands.add_parser("measure")
     measuring.add_argument("folders", type=Path, nargs="+")
@@ -395,9 +465,13 @@ def main() -> None:
     planting = commands.add_parser("plant")
     planting.add_argument("--folds", type=int, default=5)
     planting.add_argument("--scans", action="store_true")
-    planting.add_argument("--every", type=int, default=5, help="for the first 20 findings: an error in one of so many")
+    planting.add_argument(
+        "--every", type=int, default=5, help="for the first 20 findings: an error in one of so many"
+    )
     planting.add_argument("--pieces", action="store_true", help="plant stray pieces only")
-    planting.add_argument("--tested", default="", help="only label maps whose names begin so, such as dev/")
+    planting.add_argument(
+        "--tested", default="", help="only label maps whose names begin so, such as dev/"
+    )
     for each in (making, planting):
         each.add_argument("measured", type=Path)
         each.add_argument("--seed", type=int, default=1)

@@ -51,7 +51,9 @@ def make_data(folder: Path, scans: int, real: Path | None) -> dict:
     """Parts of synthetic patients, every twentieth spoilt; and links to real scans."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    links = [] if real is None else sorted([*real.glob("train/*.nii.gz"), *real.glob("dev/*.nii.gz")])
+    links = (
+        [] if real is None else sorted([*real.glob("train/*.nii.gz"), *real.glob("dev/*.nii.gz")])
+    )
     links = [path for path in links if ".seg." not in path.name][::_REAL_EVERY]
     for path in links:
         (folder / path.name).symlink_to(path.resolve())
@@ -61,7 +63,9 @@ def make_data(folder: Path, scans: int, real: Path | None) -> dict:
     for number in range(scans - len(links)):
         whole = patients[number % _PATIENTS]
         size = np.round(np.array(_PART_MM) / whole.spacing).astype(int)[::-1]
-        first = [int(rng.integers(0, max(n - s, 0) + 1)) for n, s in zip(whole.shape, size, strict=True)]
+        first = [
+            int(rng.integers(0, max(n - s, 0) + 1)) for n, s in zip(whole.shape, size, strict=True)
+        ]
         part = whole.voxels[tuple(slice(a, a + n) for a, n in zip(first, size, strict=True))]
         to_ras = whole.ijk_to_ras.copy()
         to_ras[:3, 3] = (whole.ijk_to_ras @ [*first[::-1], 1])[:3]
@@ -94,7 +98,10 @@ def spoil(path: Path, kind: str, other: Path) -> None:
 def finished(store: Path) -> list[float]:
     """UTC seconds at which each scan ended, in order."""
     with closing(sqlite3.connect(store / MANIFEST_NAME)) as manifest:
-        times = [row[0] for row in manifest.execute("SELECT finished FROM scans WHERE finished IS NOT NULL")]
+        times = [
+            row[0]
+            for row in manifest.execute("SELECT finished FROM scans WHERE finished IS NOT NULL")
+        ]
     return sorted(datetime.fromisoformat(each).timestamp() for each in times)
 
 
@@ -102,7 +109,9 @@ class Watched:
     """A running command, and the memory of its own process: (UTC seconds, bytes) twice a second."""
 
     def __init__(self, command: list[str]) -> None:
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         self.memory: list[tuple[float, int]] = []
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -119,7 +128,9 @@ class Watched:
 def run_once(work: Path, workers: int = 2) -> dict:
     store = work / "a"
     shutil.rmtree(store, ignore_errors=True)
-    subprocess.run([*_ANATEMB, "add", str(store), str(work / "data")], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [*_ANATEMB, "add", str(store), str(work / "data")], check=True, stdout=subprocess.DEVNULL
+    )
     start, start_utc = time.perf_counter(), time.time()
     run = Watched([*_ANATEMB, "run", str(store), "--workers", str(workers)])
     run.process.wait()
@@ -130,7 +141,9 @@ def run_once(work: Path, workers: int = 2) -> dict:
     index = sum(path.stat().st_size for path in (store / "index").glob("*"))
     ends = finished(store)
     memory = np.array(run.memory)
-    shares = {f"{share:.0%}": ends[int(share * (len(ends) - 1))] for share in (0.1, 0.25, 0.5, 0.75, 1.0)}
+    shares = {
+        f"{share:.0%}": ends[int(share * (len(ends) - 1))] for share in (0.1, 0.25, 0.5, 0.75, 1.0)
+    }
     return {
         "workers": workers, "seconds": round(seconds), "states": found, "load": os.getloadavg()[2],
         "seconds_to": {share: round(end - start_utc) for share, end in shares.items()},
@@ -145,7 +158,9 @@ def run_once(work: Path, workers: int = 2) -> dict:
 def make_many(work: Path, real: Path | None, count: int = 1000) -> dict:
     """A store of that many maps: those of real scans (without them, of all) in the store `a`, again and again."""
     with closing(Store(work / "a")) as store:
-        rows = [row for row in store.manifest.rows(EMBEDDED) if real is None or "part_" not in row.path]
+        rows = [
+            row for row in store.manifest.rows(EMBEDDED) if real is None or "part_" not in row.path
+        ]
     shutil.rmtree(work / "many", ignore_errors=True)
     with closing(Store(work / "many", create=True)) as many:
         many.manifest.set_about(Store(work / "a").manifest.about)
@@ -155,12 +170,16 @@ def make_many(work: Path, real: Path | None, count: int = 1000) -> dict:
         many.manifest.add(sources)
         for n, row in enumerate(many.manifest.rows()):
             found = EmbeddingMap.load(map_path(work / "a", rows[n % len(rows)].scan_hash))
-            found = replace(found, provenance=replace(found.provenance, scan_hash=f"{n:040x}"[::-1]))
+            found = replace(
+                found, provenance=replace(found.provenance, scan_hash=f"{n:040x}"[::-1])
+            )
             facts = make_facts(found)
             target = map_path(work / "many", facts["scan_hash"])
             found.save(target)
             size = target.stat().st_size
-            many.manifest.finish(row.id, EMBEDDED, scan_hash=facts["scan_hash"], sha256="", size=size, facts=facts)
+            many.manifest.finish(
+                row.id, EMBEDDED, scan_hash=facts["scan_hash"], sha256="", size=size, facts=facts
+            )
         start = time.perf_counter()
         refresh(many)
         index = sum(path.stat().st_size for path in (work / "many" / "index").glob("*"))
@@ -185,7 +204,10 @@ def time_find(work: Path, name: str) -> dict:
         query, words = read_query(template, points), one_mention("left adrenal gland")
         times = {}
         for refined in (0, 50):
-            for kind, ask in (("point", lambda n: search.point(query, n)), ("words", lambda n: search.words(words, n))):
+            for kind, ask in (
+                ("point", lambda n: search.point(query, n)),
+                ("words", lambda n: search.words(words, n)),
+            ):
                 for _ in range(2):
                     start, used = time.perf_counter(), time.process_time()
                     found = ask(refined)
@@ -200,9 +222,20 @@ def time_find(work: Path, name: str) -> dict:
             for path in folder.rglob("*.safetensors"):
                 with path.open("rb") as file:
                     os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            command = [*_ANATEMB, "find", str(folder), *asked, "-o", str(work / "f"), "--refine", str(refined)]
+            command = [
+                *_ANATEMB,
+                "find",
+                str(folder),
+                *asked,
+                "-o",
+                str(work / "f"),
+                "--refine",
+                str(refined),
+            ]
             start, before = time.perf_counter(), os.times()
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            subprocess.run(
+                command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
             seconds, after = time.perf_counter() - start, os.times()
             used = sum(after[2:4]) - sum(before[2:4])
             times[f"new_process_{kind}_{refined}"] = f"{seconds:.2f} ({used:.2f})"
@@ -212,7 +245,14 @@ def time_find(work: Path, name: str) -> dict:
 def measure_loss(work: Path, real: Path) -> dict:
     """Answers by maps from files and by maps in memory, in pairs of dev scans; and lung landmarks of one patient."""
     model, rng = load_model(), np.random.default_rng(0)
-    names = ("ts_example", "ircad_p01", "ircad_p17", "elastix_lung_baseline", "elastix_lung_followup", "segthor_05")
+    names = (
+        "ts_example",
+        "ircad_p01",
+        "ircad_p17",
+        "elastix_lung_baseline",
+        "elastix_lung_followup",
+        "segthor_05",
+    )
     paths = [path for name in names for path in real.glob(f"dev/{name}.nii.gz")]
     maps = {path.name: model.embed(Volume.read(path)) for path in paths}
     small, moved = {}, []
@@ -227,7 +267,10 @@ def measure_loss(work: Path, real: Path) -> dict:
         points = points[maps[one].contains(points)]
         for other in maps:
             if other != one:
-                whole, packed = match(maps[one], points, maps[other]), match(small[one], points, small[other])
+                whole, packed = (
+                    match(maps[one], points, maps[other]),
+                    match(small[one], points, small[other]),
+                )
                 kept = whole.status != "absent"
                 moved.append(np.linalg.norm(whole.points_ras - packed.points_ras, axis=1)[kept])
     moved = np.concatenate(moved)

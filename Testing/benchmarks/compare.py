@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
 
-from comparison.peers import BODY_CENTRE, ELASTIX_AFFINE, PEERS, REGISTRATION_PEERS, make_peers, peer_boxes
+from comparison.peers import (
+    BODY_CENTRE,
+    ELASTIX_AFFINE,
+    PEERS,
+    REGISTRATION_PEERS,
+    make_peers,
+    peer_boxes,
+)
 from evaluations.registration import PairMatcher, RegistrationMatcher, evaluate_registration
 
 from AnatomicalEmbedding.cli.console import complete, open_model, progress_bar
@@ -26,9 +33,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kind", choices=("landmarks", "boxes", "registration"))
     parser.add_argument(
-        "--peers", choices=("all", "fast"), default="all", help="fast: without elastix B-spline, SyN and ConvexAdam"
+        "--peers",
+        choices=("all", "fast"),
+        default="all",
+        help="fast: without elastix B-spline, SyN and ConvexAdam",
     )
-    parser.add_argument("--each-effort", action="store_true", help="landmarks: also the other efforts of matching")
+    parser.add_argument(
+        "--each-effort", action="store_true", help="landmarks: also the other efforts of matching"
+    )
     own, further = parser.parse_known_args(arguments)
     if own.kind == "registration":
         options = _registration_parser().parse_args(further)
@@ -55,16 +67,22 @@ def _run(own: argparse.Namespace, options: argparse.Namespace) -> None:
         peers, notes = make_peers((ELASTIX_AFFINE,) if fast else REGISTRATION_PEERS)
         model = open_model(options)
         maps = EmbeddingMatcher(model)
-        methods: dict[str, Matcher] = {f"ours, {kind}": RegistrationMatcher(maps, kind, model.device) for kind in KINDS}
+        methods: dict[str, Matcher] = {
+            f"ours, {kind}": RegistrationMatcher(maps, kind, model.device) for kind in KINDS
+        }
         methods |= {"ours, pair": PairMatcher(maps)} | peers
         with progress_bar("pairs", options.json) as progress:
-            finish(evaluate_registration(load_cases(options.folder), methods, progress, notes), options)
+            finish(
+                evaluate_registration(load_cases(options.folder), methods, progress, notes), options
+            )
 
 
 def _registration_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="compare.py registration")
     parser.add_argument("folder", type=Path, metavar="DIR", help="labelled scans")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also write the result as .json or .md")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="also write the result as .json or .md"
+    )
     complete(parser, _run)
     return parser
 

@@ -34,7 +34,13 @@ from AnatomicalEmbedding.training.calibrate import (
     grow_forest,
     try_matching,
 )
-from AnatomicalEmbedding.training.known_matches import CLICKED, Trial, bent_trials, labelled_trials, phantom_trials
+from AnatomicalEmbedding.training.known_matches import (
+    CLICKED,
+    Trial,
+    bent_trials,
+    labelled_trials,
+    phantom_trials,
+)
 
 _EFFORT = "standard"
 _PATIENTS = range(70_000, 70_010)
@@ -53,9 +59,16 @@ class Tried:
 
 def labelled_cases(folders: Iterable[Path]) -> list[Case]:
     """Labelled scans, with the landmarks that can be derived from their outlines."""
-    found = [case for folder in folders for path in list_scans(folder) if (case := load_case(path)) is not None]
+    found = [
+        case
+        for folder in folders
+        for path in list_scans(folder)
+        if (case := load_case(path)) is not None
+    ]
     return [
-        replace(case, landmarks=derive_landmarks(case.label_map) | case.landmarks) if case.labels else case
+        replace(case, landmarks=derive_landmarks(case.label_map) | case.landmarks)
+        if case.labels
+        else case
         for case in found
     ]
 
@@ -81,7 +94,9 @@ def write_matches(path: Path, kinds: Iterable[list[Tried]]) -> None:
         for n, each in enumerate(of):
             arrays[f"{kind} {n:05d} evidence"] = each.outcomes.evidence
             arrays[f"{kind} {n:05d} errors"] = each.outcomes.errors_mm
-            arrays[f"{kind} {n:05d} about"] = np.array([each.template, each.target, str(int(each.whole)), *each.groups])
+            arrays[f"{kind} {n:05d} about"] = np.array(
+                [each.template, each.target, str(int(each.whole)), *each.groups]
+            )
     np.savez(path, **arrays)
 
 
@@ -91,7 +106,9 @@ def read_matches(path: Path) -> list[list[Tried]]:
         for key in sorted(key[: -len(" about")] for key in file.files if key.endswith(" about")):
             template, target, whole, *groups = file[f"{key} about"].tolist()
             outcomes = Outcomes(file[f"{key} evidence"], file[f"{key} errors"])
-            kinds[int(key[0])].append(Tried(outcomes, template, target, np.array(groups), whole == "1"))
+            kinds[int(key[0])].append(
+                Tried(outcomes, template, target, np.array(groups), whole == "1")
+            )
     return kinds
 
 
@@ -110,10 +127,14 @@ def judged(of: list[Tried], calibration: Calibration) -> Judged:
     )
 
 
-def without(source: str, labelled: list[Tried], bent: list[Tried], phantoms: list[Tried], model: Model) -> Calibration:
+def without(
+    source: str, labelled: list[Tried], bent: list[Tried], phantoms: list[Tried], model: Model
+) -> Calibration:
     """A calibration by all that is not of a source."""
     outcomes = {
-        LABELLED: Outcomes.joined(each.outcomes for each in labelled if source not in (each.template, each.target)),
+        LABELLED: Outcomes.joined(
+            each.outcomes for each in labelled if source not in (each.template, each.target)
+        ),
         BENT: Outcomes.joined(each.outcomes for each in bent if source != each.template),
         PHANTOMS: Outcomes.joined(each.outcomes for each in phantoms),
     }
@@ -121,30 +142,47 @@ def without(source: str, labelled: list[Tried], bent: list[Tried], phantoms: lis
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("labelled", nargs="+", type=Path)
-    parser.add_argument("--scans", nargs="*", type=Path, default=[], help="folders of scans to be bent as well")
+    parser.add_argument(
+        "--scans", nargs="*", type=Path, default=[], help="folders of scans to be bent as well"
+    )
     parser.add_argument("--model", default="auto")
-    parser.add_argument("--matches", type=Path, help="matches of an earlier run; written where it is not there")
+    parser.add_argument(
+        "--matches", type=Path, help="matches of an earlier run; written where it is not there"
+    )
     options = parser.parse_args()
     model = load_model(options.model, "cpu")
     if options.matches and options.matches.exists():
         labelled, bent, phantoms = read_matches(options.matches)
     else:
-        paths = {path.name: path for folder in [*options.labelled, *options.scans] for path in list_scans(folder)}
+        paths = {
+            path.name: path
+            for folder in [*options.labelled, *options.scans]
+            for path in list_scans(folder)
+        }
         labelled = tried(labelled_trials(labelled_cases(options.labelled), model.embed, CLICKED))
         bent = tried(bent_trials((Volume.read(path) for path in paths.values()), model.embed))
         phantoms = tried(phantom_trials(_PATIENTS, model.embed, CLICKED))
         if options.matches:
             write_matches(options.matches, (labelled, bent, phantoms))
-    print(f"trials: {len(labelled)} labelled, {len(bent)} bent, {len(phantoms)} synthetic", flush=True)
+    print(
+        f"trials: {len(labelled)} labelled, {len(bent)} bent, {len(phantoms)} synthetic", flush=True
+    )
     parts: list[Judged] = []
     for source in sorted({each.target for each in labelled}):
         tested = [each for each in labelled if each.target == source]
         parts.append(judged(tested, without(source, labelled, bent, phantoms, model)))
         print(summarise_confidence(parts[-1], f"{source} left out").table(), flush=True)
-    every = Judged(*(np.concatenate(values) for values in zip(*(vars(p).values() for p in parts), strict=True)))
-    print(summarise_confidence(every, "every source, each by a calibration without it").table(), flush=True)
+    every = Judged(
+        *(np.concatenate(values) for values in zip(*(vars(p).values() for p in parts), strict=True))
+    )
+    print(
+        summarise_confidence(every, "every source, each by a calibration without it").table(),
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

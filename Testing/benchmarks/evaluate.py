@@ -31,19 +31,29 @@ COUNTS = {"phantoms": 6, "lesions": 20}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one evaluation; returns the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("kind", choices=("lesions", "phantoms", "segmentation", "points"))
     parser.add_argument("folder", type=Path, nargs="?", metavar="LABELLED", help="labelled scans")
     parser.add_argument("--count", type=at_least(2), metavar="N", help="synthetic patients")
-    parser.add_argument("--seed", type=at_least(0), metavar="N", help="of the first patient, or of the split")
     parser.add_argument(
-        "--same-patient", action="store_true", help="of lesions: register the two scans of each patient"
+        "--seed", type=at_least(0), metavar="N", help="of the first patient, or of the split"
     )
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also write the result as .json or .md")
+    parser.add_argument(
+        "--same-patient",
+        action="store_true",
+        help="of lesions: register the two scans of each patient",
+    )
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="also write the result as .json or .md"
+    )
     complete(parser, _run, "effort")
     options = parser.parse_args(arguments)
     if (options.folder is None) == (options.kind not in SEEDS):
-        parser.error("give a folder of labelled scans for segmentation and points, and no folder otherwise")
+        parser.error(
+            "give a folder of labelled scans for segmentation and points, and no folder otherwise"
+        )
     return run_command(options)
 
 
@@ -57,11 +67,15 @@ def _run(options: argparse.Namespace) -> None:
             if options.kind == "phantoms":
                 result = evaluate_phantoms(model, seeds, **more)
             else:
-                result = evaluate_follow_ups(model, seeds, **more, same_patient=options.same_patient)
+                result = evaluate_follow_ups(
+                    model, seeds, **more, same_patient=options.same_patient
+                )
         elif options.kind == "points":
             result = evaluate_points(load_cases(options.folder), model, progress)
         else:
-            result = evaluate_segmentation(read_examples(options.folder), model, options.seed or 0, progress=progress)
+            result = evaluate_segmentation(
+                read_examples(options.folder), model, options.seed or 0, progress=progress
+            )
     finish(result, options)
 
 

@@ -39,7 +39,11 @@ LOWER = (
 )  # fmt: skip
 HEADS = tuple(f"dev/kbp_pt_{n}" for n in (4, 34, 60, 82))
 PIXEL_MM = 2.0
-PARTS_MM = {"abdomen": (110.0, 375.0), "pelvis": (-120.0, 140.0), "head": (620.0, 900.0)}  # body heights
+PARTS_MM = {
+    "abdomen": (110.0, 375.0),
+    "pelvis": (-120.0, 140.0),
+    "head": (620.0, 900.0),
+}  # body heights
 LEAST_MM = 120.0  # a part of a CT must have at least this height
 PHANTOMS = range(91_000, 91_004)
 # parts of the ICRP bodies: a word of the labels around which the part lies, words of the labels that are kept; margin
@@ -77,7 +81,10 @@ def jsrt_kinds(data: Jsrt) -> Kinds:
         yield f"{of}: lower two thirds", as_film(image[rows // 3 :])
         yield f"{of}: left half", as_film(image[:, columns // 2 :])
         yield f"{of}: right half", as_film(image[:, : columns // 2])
-        yield f"{of}: middle, 3/4 of each side", as_film(image[rows // 8 : -rows // 8, columns // 8 : -columns // 8])
+        yield (
+            f"{of}: middle, 3/4 of each side",
+            as_film(image[rows // 8 : -rows // 8, columns // 8 : -columns // 8]),
+        )
         yield f"{of}: inverted", as_film(image.max() - image)
         yield f"{of}: upside down (180 degrees)", as_film(image[::-1, ::-1])
         yield f"{of}: turned by 90 degrees", as_film(np.rot90(image))
@@ -94,7 +101,9 @@ def projected_kinds(data: Path) -> Kinds:
         tissue = Tissue.of(Volume.read(data / f"{name}.nii.gz"))
         yield from chest_kinds("CT", tissue)
     for seed in PHANTOMS:
-        yield from chest_kinds("phantom", Tissue.of(make_phantom(seed, (3, 3, 3), (330, 600)).volume))
+        yield from chest_kinds(
+            "phantom", Tissue.of(make_phantom(seed, (3, 3, 3), (330, 600)).volume)
+        )
         for part, heights in PARTS_MM.items():
             tissue = Tissue.of(make_phantom(seed, (3, 3, 3), heights).volume)
             yield from two_films(f"phantom: {part}, front", tissue, straight_beam(tissue), seed)
@@ -148,11 +157,21 @@ def cut_part(volume: Volume, placing: Model, heights_mm: tuple[float, float]) ->
 
 def icrp_kinds(path: Path) -> Kinds:
     """Yield films of parts of a reference body; each tissue of its label map gets a usual HU."""
-    labels = {int(n): name.lower() for n, name in json.loads(Path(f"{path}.labels.json").read_text()).items()}
+    labels = {
+        int(n): name.lower()
+        for n, name in json.loads(Path(f"{path}.labels.json").read_text()).items()
+    }
     image = sitk.ReadImage(f"{path}.seg.nii.gz")
     hu = np.full(256, -1000, dtype=np.int16)
     for n, name in labels.items():
-        hu[n] = next((value for words, value in ICRP_HU.items() if any(word in name for word in words.split(","))), 40)
+        hu[n] = next(
+            (
+                value
+                for words, value in ICRP_HU.items()
+                if any(word in name for word in words.split(","))
+            ),
+            40,
+        )
     values = sitk.GetArrayFromImage(image)
     for part, (word, kept) in ICRP_PARTS.items():
         index = np.argwhere(np.isin(values, [n for n, name in labels.items() if word in name]))
@@ -161,8 +180,12 @@ def icrp_kinds(path: Path) -> Kinds:
         margin = ICRP_MARGIN_MM / np.array(image.GetSpacing())[::-1]
         low = np.maximum(index.min(0) - margin, 0).astype(int)
         high = np.minimum(index.max(0) + margin + 1, values.shape).astype(int)
-        cut = image[tuple(slice(int(a), int(b)) for a, b in zip(low[::-1], high[::-1], strict=True))]
-        shown = np.isin(np.arange(256), [n for n, name in labels.items() if any(each in name for each in kept)])
+        cut = image[
+            tuple(slice(int(a), int(b)) for a, b in zip(low[::-1], high[::-1], strict=True))
+        ]
+        shown = np.isin(
+            np.arange(256), [n for n, name in labels.items() if any(each in name for each in kept)]
+        )
         body = sitk.GetImageFromArray(np.where(shown, hu, -1000)[sitk.GetArrayFromImage(cut)])
         body.CopyInformation(cut)
         tissue = Tissue.of(Volume.from_sitk(body, part))
@@ -171,14 +194,19 @@ def icrp_kinds(path: Path) -> Kinds:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--model", default="film-open")
     parser.add_argument("--only", nargs="*", choices=("jsrt", "projections"))
     options = parser.parse_args()
     model = load_model(options.model)
     data = Jsrt(options.data / "xray/jsrt170.npz")
-    template, points = model.embed(data.film(data.templates[0])), np.nan_to_num(data.landmarks(data.templates[0]))
+    template, points = (
+        model.embed(data.film(data.templates[0])),
+        np.nan_to_num(data.landmarks(data.templates[0])),
+    )
     refused, silent = dict[str, list[bool]](), dict[str, list[bool]]()
     sources = {
         "jsrt": lambda: jsrt_kinds(data),
@@ -187,7 +215,9 @@ def main() -> None:
     for source in options.only or sources:
         for kind, film in sources[source]():
             try:
-                target = model.embed(replace(film, is_projection=False))  # projections would not be checked
+                target = model.embed(
+                    replace(film, is_projection=False)
+                )  # projections would not be checked
                 found = FilmPair(template, target).points(points)
                 refused.setdefault(kind, []).append(False)
                 silent.setdefault(kind, []).append((found.status == ABSENT).all())

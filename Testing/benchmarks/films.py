@@ -80,7 +80,9 @@ def distance_to_curve(points: np.ndarray, curve: np.ndarray) -> np.ndarray:
     return np.linalg.norm(off - share[..., None] * along, axis=-1).min(axis=1)
 
 
-def embedding_finder(data: Jsrt, embed: Callable, find: Callable) -> tuple[Finder, Callable[[], str]]:
+def embedding_finder(
+    data: Jsrt, embed: Callable, find: Callable
+) -> tuple[Finder, Callable[[], str]]:
     """Return a finder, and a function that states its CPU time.
 
     embed: film -> what `find` needs. find: (of template, RAS mm of points (n, 3), of target) -> RAS mm (n, 3).
@@ -165,7 +167,11 @@ def measure_jsrt(options: argparse.Namespace) -> None:
         methods["elastix affine"] = (*elastix(data, ("affine",)), TEMPLATES)
     if options.spline:
         methods["elastix B-spline"] = (*elastix(data, ("affine", "bspline")), 1)
-    methods["no registration"] = (lambda template, target: data.landmarks(template), lambda: "0 s", TEMPLATES)
+    methods["no registration"] = (
+        lambda template, target: data.landmarks(template),
+        lambda: "0 s",
+        TEMPLATES,
+    )
     print("| method | templates | point mean | point median | curve mean | curve median | CPU |")
     print("|---|---|---|---|---|---|---|")
     for name, (find, seconds, count) in methods.items():
@@ -177,12 +183,21 @@ def measure_jsrt(options: argparse.Namespace) -> None:
             report(name, f"film {template}", single[-1], "")
         report(name, f"one (mean of {count})", np.concatenate(single, axis=1), seconds())
         if count > 1:
-            joined = [np.nanmedian([answered[a, b] for a in data.templates], axis=0) for b in data.tests]
-            every = np.stack([data.errors(found, b) for found, b in zip(joined, data.tests, strict=True)], axis=1)
+            joined = [
+                np.nanmedian([answered[a, b] for a in data.templates], axis=0) for b in data.tests
+            ]
+            every = np.stack(
+                [data.errors(found, b) for found, b in zip(joined, data.tests, strict=True)], axis=1
+            )
             report(name, "five at once", every, "")
             if name in ("ours", "sam-paper-2d"):
                 for group, of in enumerate(data.names):
-                    report(name, f"one, {of}", np.concatenate(single, axis=1)[:, :, data.group == group], "")
+                    report(
+                        name,
+                        f"one, {of}",
+                        np.concatenate(single, axis=1)[:, :, data.group == group],
+                        "",
+                    )
 
 
 def report(name: str, templates: str, errors: np.ndarray, seconds: str) -> None:
@@ -190,16 +205,26 @@ def report(name: str, templates: str, errors: np.ndarray, seconds: str) -> None:
     point, curve = (of[np.isfinite(of)] for of in errors)
     numbers = (point.mean(), np.median(point), curve.mean(), np.median(curve))
     print(
-        f"| {name} | {templates} | " + " | ".join(f"{value:.1f}" for value in numbers) + f" | {seconds} |", flush=True
+        f"| {name} | {templates} | "
+        + " | ".join(f"{value:.1f}" for value in numbers)
+        + f" | {seconds} |",
+        flush=True,
     )
 
 
 def measure_projections(options: argparse.Namespace) -> None:
     model = load_model(options.model)
     rng = np.random.default_rng(SEED)
-    cts = [(name, lambda name=name: Volume.read(options.data / f"{name}.nii.gz")) for name in UNSEEN]
-    cts += [(f"phantom {s}", lambda s=s: make_phantom(s, (3, 3, 3), (330, 600)).volume) for s in PHANTOM_SEEDS]
-    print("| scan | CT point to film, mm: mean | median | film place to line, mm: mean | median | collimated: absent |")
+    cts = [
+        (name, lambda name=name: Volume.read(options.data / f"{name}.nii.gz")) for name in UNSEEN
+    ]
+    cts += [
+        (f"phantom {s}", lambda s=s: make_phantom(s, (3, 3, 3), (330, 600)).volume)
+        for s in PHANTOM_SEEDS
+    ]
+    print(
+        "| scan | CT point to film, mm: mean | median | film place to line, mm: mean | median | collimated: absent |"
+    )
     print("|---|---|---|---|---|---|")
     total, beyond_mm, absent = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
     for name, read in cts:
@@ -212,7 +237,9 @@ def measure_projections(options: argparse.Namespace) -> None:
         target = model.embed(film)
         shown = film.contains(truth)
         shown[shown] = target.in_body(truth[shown])
-        relation = relate(ProjectedScan(projected, model.embed(projected.film)), MappedScan(film, target))
+        relation = relate(
+            ProjectedScan(projected, model.embed(projected.film)), MappedScan(film, target)
+        )
         found = relation.points(points)
         errors = np.linalg.norm(found.points_ras - truth, axis=1)[shown]
         absent.append(found.status[~shown] == ABSENT)
@@ -225,14 +252,19 @@ def measure_projections(options: argparse.Namespace) -> None:
         total.append(np.stack([errors, off]))
         numbers = (errors.mean(), np.median(errors), off.mean(), np.median(off))
         share = f"{absent[-1].mean():.0%}" if len(absent[-1]) else ""
-        print(f"| {name} | " + " | ".join(f"{value:.1f}" for value in numbers) + f" | {share} |", flush=True)
+        print(
+            f"| {name} | " + " | ".join(f"{value:.1f}" for value in numbers) + f" | {share} |",
+            flush=True,
+        )
     every = np.concatenate(total, axis=1)
     numbers = (every[0].mean(), np.median(every[0]), every[1].mean(), np.median(every[1]))
     print("| all | " + " | ".join(f"{value:.1f}" for value in numbers) + " | |")
     outside, said = np.concatenate(beyond_mm), np.concatenate(absent)
     for low, high in ((0, 10), (10, 25), (25, np.inf)):
         rows = (outside >= low) & (outside < high)
-        print(f"{low} to {high} mm outside: {rows.sum()} points, {said[rows].mean():.0%} called absent")
+        print(
+            f"{low} to {high} mm outside: {rows.sum()} points, {said[rows].mean():.0%} called absent"
+        )
 
 
 def distance_outside(film: EmbeddingMap, places_ras: np.ndarray) -> np.ndarray:
@@ -251,11 +283,15 @@ def random_points(tissue: Tissue, rng: np.random.Generator, count: int = 200) ->
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("kind", choices=("jsrt", "projections"))
     parser.add_argument("data", type=Path)
     parser.add_argument("--model", default="film-open")
-    parser.add_argument("--sam", metavar="FILE", help="weights that the recipe sam-paper-2d trained")
+    parser.add_argument(
+        "--sam", metavar="FILE", help="weights that the recipe sam-paper-2d trained"
+    )
     parser.add_argument("--affine", action="store_true")
     parser.add_argument("--spline", action="store_true")
     options = parser.parse_args()

@@ -18,7 +18,10 @@ import time
 from pathlib import Path
 
 _TESTING = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(each) for each in (_TESTING / "viewer", _TESTING, _TESTING.parent / "tools", _TESTING.parent)]
+sys.path[:0] = [
+    str(each)
+    for each in (_TESTING / "viewer", _TESTING, _TESTING.parent / "tools", _TESTING.parent)
+]
 
 from browsing import Running, open_browser  # noqa: E402
 
@@ -64,7 +67,9 @@ def main() -> None:
             page.fill("#words", _WORDS)
             page.click("[data-test=find]")
             page.wait_for_function("window.gallery.searched", timeout=120_000)
-            found["found_after_s"] = round(page.evaluate("(performance.now() - window.started) / 1000"), 2)
+            found["found_after_s"] = round(
+                page.evaluate("(performance.now() - window.started) / 1000"), 2
+            )
             found["found"] = _pictures(page)
             found["memory_mb"] = round(program.memory_mb())
             page.close()
@@ -83,7 +88,12 @@ def _taken(store: Path, target: Path, count: int) -> int:
             sha256, size = files[row.scan_hash]
             made.map_path(row.scan_hash).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(known.map_path(row.scan_hash), made.map_path(row.scan_hash))
-            values = {"scan_hash": row.scan_hash, "sha256": sha256, "size": size, "facts": facts[row.id]}
+            values = {
+                "scan_hash": row.scan_hash,
+                "sha256": sha256,
+                "size": size,
+                "facts": facts[row.id],
+            }
             made.manifest.finish(new.id, EMBEDDED, **values)
     return len(rows)
 

@@ -15,11 +15,17 @@ from AnatomicalEmbedding.training.label_images import SUFFIX, LabelledBody, writ
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("maps", type=Path)
     parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--every", type=int, default=6, help="of the maps with few structures, one in so many")
-    parser.add_argument("--seed", type=int, default=77, help="of the images: training counts from 0")
+    parser.add_argument(
+        "--every", type=int, default=6, help="of the maps with few structures, one in so many"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=77, help="of the images: training counts from 0"
+    )
     options = parser.parse_args()
     bodies = [LabelledBody.read(path) for path in sorted(options.maps.glob("*" + SUFFIX))]
     placement = place({body.name: body.points for body in bodies})

@@ -32,10 +32,14 @@ Pairs = dict[str, dict[tuple[str, str], Matches]]  # structure -> (example, targ
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--model", default="ct-open")
-    parser.add_argument("--draws", type=int, default=4, help="draws of examples for each structure of each scan")
+    parser.add_argument(
+        "--draws", type=int, default=4, help="draws of examples for each structure of each scan"
+    )
     options = parser.parse_args()
     cases = {case.id: case for case in load_cases(options.folder) if case.structures}
     pairs = match_pairs(cases, options.model)
@@ -50,19 +54,27 @@ def main() -> None:
                 examples = sorted(example for example, other in matches if other == target)
                 for _ in range(options.draws if len(examples) >= count else 0):
                     drawn = rng.choice(examples, count, replace=False).tolist()
-                    answers[region_of(structure)].append(answer(structure, drawn, target, cases, matches))
+                    answers[region_of(structure)].append(
+                        answer(structure, drawn, target, cases, matches)
+                    )
         for region in (*REGIONS, "all"):
-            values = np.array([row for name, rows in answers.items() if region in (name, "all") for row in rows])
+            values = np.array(
+                [row for name, rows in answers.items() if region in (name, "all") for row in rows]
+            )
             if len(values):
                 print(f"| {count} | {region} | {len(values)} | {summary(values)} |", flush=True)
-    print("| examples | scans like | wrong examples | named | right ones named | answer moved, mean / 95 % |")
+    print(
+        "| examples | scans like | wrong examples | named | right ones named | answer moved, mean / 95 % |"
+    )
     for source in sorted({source_of(name) for name in cases}):
         for count in COUNTS[1:]:
             trials = np.array(list(exchanges(source, count, cases, pairs, rng)))
             if len(trials):
                 named, wrong, moved_mm = trials.T
                 moved = f"{moved_mm.mean():.1f} / {np.percentile(moved_mm, 95):.1f}"
-                print(f"| {count} | {source} | {len(trials)} | {named.mean():.2f} | {wrong.mean():.3f} | {moved} |")
+                print(
+                    f"| {count} | {source} | {len(trials)} | {named.mean():.2f} | {wrong.mean():.3f} | {moved} |"
+                )
 
 
 def match_pairs(cases: dict[str, Case], model_name: str) -> Pairs:
@@ -75,7 +87,9 @@ def match_pairs(cases: dict[str, Case], model_name: str) -> Pairs:
         centres = np.array([case.structures[structure][0] for structure in structures])
         query = query_from_text(query_to_text(read_query(maps[name], centres)))
         others = [other for other in cases if cases[other].patient != case.patient]
-        for other, matches in zip(others, match_query(query, [maps[other] for other in others]), strict=True):
+        for other, matches in zip(
+            others, match_query(query, [maps[other] for other in others]), strict=True
+        ):
             for n, structure in enumerate(structures):
                 drawn_alike = structure != "esophagus" or source_of(name) == source_of(other)
                 if structure in cases[other].structures and drawn_alike:
@@ -84,7 +98,11 @@ def match_pairs(cases: dict[str, Case], model_name: str) -> Pairs:
 
 
 def answer(
-    structure: str, examples: list[str], target: str, cases: dict[str, Case], matches: dict[tuple[str, str], Matches]
+    structure: str,
+    examples: list[str],
+    target: str,
+    cases: dict[str, Case],
+    matches: dict[tuple[str, str], Matches],
 ) -> tuple[float, float, float]:
     """Return error, mm, stated error, mm, and probability of an error below 10 mm of the answer in one target."""
 
@@ -93,8 +111,14 @@ def answer(
 
     made = []
     for example in examples:
-        errors = {other: error_mm(matches[example, other], other) for other in examples if (example, other) in matches}
-        made.append(LandmarkExample(example, tuple(cases[example].structures[structure][0]), "", errors))
+        errors = {
+            other: error_mm(matches[example, other], other)
+            for other in examples
+            if (example, other) in matches
+        }
+        made.append(
+            LandmarkExample(example, tuple(cases[example].structures[structure][0]), "", errors)
+        )
     landmark = Landmark(structure, tuple(made))
     left_out = []
     for example in made:
@@ -111,7 +135,11 @@ def answer(
     landmark = Landmark(structure, tuple(left_out))
     rows = join_matches([matches[example, target] for example in examples])
     combined = combine(rows, landmark.weights(), landmark.error_factor)
-    return error_mm(combined, target), float(combined.expected_error_mm[0]), float(combined.probability[0])
+    return (
+        error_mm(combined, target),
+        float(combined.expected_error_mm[0]),
+        float(combined.probability[0]),
+    )
 
 
 def exchanges(
@@ -135,7 +163,9 @@ def exchanges(
         made = []
         for example in places:
             errors = {
-                other: float(np.linalg.norm(drawn[example][example, other].points_ras[0] - places[other]))
+                other: float(
+                    np.linalg.norm(drawn[example][example, other].points_ras[0] - places[other])
+                )
                 for other in places
                 if other != example
             }
@@ -146,7 +176,11 @@ def exchanges(
         number = list(places).index(first)
         clean = combine(rows, np.arange(len(places)) != number)
         moved = np.linalg.norm(combine(rows, weights).points_ras[0] - clean.points_ras[0])
-        yield float(weights[number] == 0), float((np.delete(weights, number) == 0).mean()), float(moved)
+        yield (
+            float(weights[number] == 0),
+            float((np.delete(weights, number) == 0).mean()),
+            float(moved),
+        )
 
 
 def summary(values: np.ndarray) -> str:

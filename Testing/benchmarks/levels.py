@@ -39,21 +39,28 @@ def find_levels(template: EmbeddingMap, points_ras: np.ndarray, target: Embeddin
     return fine[np.abs(np.interp(fine, heights, of_slices) - scores[:, None]).argmin(1)]
 
 
-def heights_found(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> np.ndarray:
+def heights_found(
+    template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap
+) -> np.ndarray:
     """(n,) world z in the target of (n, 3) RAS mm points of the template."""
     return match(template, points_ras, target).points_ras[:, 2]
 
 
-def heights_by_middle(template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap) -> np.ndarray:
+def heights_by_middle(
+    template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap
+) -> np.ndarray:
     """(n,) as `heights_found`, by the mean height of both bodies alone."""
     middle = [
-        m.cell_to_ras[2, 3] + m.cell_to_ras[2, 2] * float(m.body_index[:, 2].float().mean()) for m in (template, target)
+        m.cell_to_ras[2, 3] + m.cell_to_ras[2, 2] * float(m.body_index[:, 2].float().mean())
+        for m in (template, target)
     ]
     return points_ras[:, 2] - middle[0] + middle[1]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--model", action="append", required=True)
     options = parser.parse_args()
@@ -79,7 +86,9 @@ def _row(pairs: list[Pair], maps: dict[str, EmbeddingMap], answer: Callable) -> 
             found = answer(maps[pair.template.id], pair.template_ras[centre], maps[pair.target.id])
             errors.append(np.abs(found - pair.target_ras[centre, 2]))
     joined = np.concatenate(errors)
-    values = (f"{value:.1f}" for value in (joined.mean(), np.median(joined), np.percentile(joined, 90)))
+    values = (
+        f"{value:.1f}" for value in (joined.mean(), np.median(joined), np.percentile(joined, 90))
+    )
     return f"{len(errors)} | {len(joined)} | {' | '.join(values)}"
 
 

@@ -26,7 +26,9 @@ def _hu(change: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Change:
 def _places(voxels: np.ndarray, affine: np.ndarray) -> np.ndarray:
     """(k,j,i,3) RAS mm of all voxels."""
     k, j, i = np.indices(voxels.shape, dtype=np.float32)
-    return np.stack([i, j, k], axis=-1) @ affine[:3, :3].T.astype(np.float32) + affine[:3, 3].astype(np.float32)
+    return np.stack([i, j, k], axis=-1) @ affine[:3, :3].T.astype(np.float32) + affine[
+        :3, 3
+    ].astype(np.float32)
 
 
 def body_middle(voxels: np.ndarray, affine: np.ndarray) -> np.ndarray:
@@ -44,7 +46,9 @@ def _metal(voxels: np.ndarray, affine: np.ndarray) -> np.ndarray:
         streaks += 700 * np.cos(11 * np.arctan2(y, x)) * np.exp(-distance / 90)
         voxels = np.where(in_slices & (distance < 15), 3071, voxels)
     between = (np.abs(places[..., 0] - middle[0]) < 40) & (np.abs(places[..., 1] - middle[1]) < 12)
-    return np.clip(np.where(in_slices & (voxels < 3000), voxels + streaks - 500 * between, voxels), -1024, 3071)
+    return np.clip(
+        np.where(in_slices & (voxels < 3000), voxels + streaks - 500 * between, voxels), -1024, 3071
+    )
 
 
 def _lung_filled(voxels: np.ndarray, affine: np.ndarray) -> np.ndarray:
@@ -62,7 +66,9 @@ def _arms_down(voxels: np.ndarray, affine: np.ndarray) -> tuple[np.ndarray, np.n
     moved = affine.copy()
     moved[:3, 3] -= pad * affine[:3, 0]
     places, middle = _places(wide, moved), body_middle(voxels, affine)
-    reach = np.percentile(np.abs(_places(voxels, affine)[voxels > -200][:, 0] - middle[0]), 99.5) + 45
+    reach = (
+        np.percentile(np.abs(_places(voxels, affine)[voxels > -200][:, 0] - middle[0]), 99.5) + 45
+    )
     for side in (-reach, reach):
         distance = np.hypot(places[..., 0] - middle[0] - side, places[..., 1] - middle[1])
         wide = np.where(distance < 38, np.where(distance < 11, 700, 50), wide)
@@ -77,7 +83,9 @@ def _turned(signs: tuple[int, int, int], header: bool) -> Change:
     def change(voxels: np.ndarray, affine: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         order = tuple(slice(None, None, sign) for sign in signs[::-1])
         in_voxels = np.diag([*signs, 1.0])
-        in_voxels[:3, 3] = [0 if sign > 0 else n - 1 for sign, n in zip(signs, voxels.shape[::-1], strict=True)]
+        in_voxels[:3, 3] = [
+            0 if sign > 0 else n - 1 for sign, n in zip(signs, voxels.shape[::-1], strict=True)
+        ]
         flipped = np.ascontiguousarray(voxels[order])
         if header:
             return flipped, affine @ in_voxels, np.eye(4)
@@ -122,7 +130,9 @@ def _cut(size_mm: tuple[float, float, float]) -> Change:
 
 def _as_mr(voxels: np.ndarray, _affine: np.ndarray) -> np.ndarray:
     """Fat bright, muscle grey, bone and air dark."""
-    return np.interp(voxels, [-1000, -500, -120, -60, 40, 120, 300, 1000], [8, 20, 900, 850, 350, 420, 60, 20]).round()
+    return np.interp(
+        voxels, [-1000, -500, -120, -60, 40, 120, 300, 1000], [8, 20, 900, 850, 350, 420, 60, 20]
+    ).round()
 
 
 def _as_pet(voxels: np.ndarray, affine: np.ndarray) -> np.ndarray:
@@ -135,11 +145,15 @@ def _stitched(voxels: np.ndarray, affine: np.ndarray) -> tuple[np.ndarray, np.nd
     """The patient once more on top, mirrored and larger, as if it were another."""
     other = voxels[:, :, ::-1]
     inner = tuple(slice(n // 12, n - n // 12) for n in other.shape[1:])
-    image = sitk.GetImageFromArray(np.ascontiguousarray(other[:, inner[0], inner[1]]).astype(np.float32))
+    image = sitk.GetImageFromArray(
+        np.ascontiguousarray(other[:, inner[0], inner[1]]).astype(np.float32)
+    )
     grid = sitk.GetImageFromArray(np.zeros(voxels.shape, np.float32))
     size = np.array(image.GetSize()) / np.array(grid.GetSize())
     grid.SetSpacing(size.tolist())
-    larger = sitk.GetArrayFromImage(sitk.Resample(image, grid, sitk.Transform(), sitk.sitkLinear, AIR))
+    larger = sitk.GetArrayFromImage(
+        sitk.Resample(image, grid, sitk.Transform(), sitk.sitkLinear, AIR)
+    )
     return np.concatenate([voxels, larger]), affine, np.eye(4)
 
 
@@ -166,5 +180,9 @@ INPUTS: dict[str, Change] = {
     "two patients stitched": _stitched,
     "contrasts of MR": _hu(_as_mr),
     "activity of PET": _hu(_as_pet),
-    "scout": lambda voxels, affine: (voxels.mean(axis=1, keepdims=True).swapaxes(0, 1), affine, np.eye(4)),
+    "scout": lambda voxels, affine: (
+        voxels.mean(axis=1, keepdims=True).swapaxes(0, 1),
+        affine,
+        np.eye(4),
+    ),
 }

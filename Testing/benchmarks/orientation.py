@@ -28,12 +28,16 @@ _LIMITS = (2.0, 3.0, 4.0)  # log odds
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("scans", nargs="+")
     parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--members", type=int, default=2)
-    parser.add_argument("--sources", type=int, metavar="FOLDS", help="leave out each of so many groups of sources")
+    parser.add_argument(
+        "--sources", type=int, metavar="FOLDS", help="leave out each of so many groups of sources"
+    )
     options = parser.parse_args()
     cells: dict[str, torch.Tensor] = {}
     shares: dict[str, float] = {}
@@ -49,7 +53,9 @@ def main() -> None:
         found = []
         for fold in range(options.sources):
             left_out = set(sources[fold :: options.sources])
-            network = _trained({n: c for n, c in cells.items() if source_of(n) not in left_out}, shares, options)
+            network = _trained(
+                {n: c for n, c in cells.items() if source_of(n) not in left_out}, shares, options
+            )
             found += [_both_ways(network, c) for n, c in cells.items() if source_of(n) in left_out]
         _print(np.array(found))
     if options.output:
@@ -61,9 +67,13 @@ def source_of(name: str) -> str:
     return re.split(r"[-_0-9]", name)[0]
 
 
-def _trained(cells: dict[str, torch.Tensor], shares: dict[str, float], options: argparse.Namespace) -> MirrorNetwork:
+def _trained(
+    cells: dict[str, torch.Tensor], shares: dict[str, float], options: argparse.Namespace
+) -> MirrorNetwork:
     chances = [shares[name] for name in cells]
-    return train_mirror_networks(list(cells.values()), chances, options.steps, range(options.members))
+    return train_mirror_networks(
+        list(cells.values()), chances, options.steps, range(options.members)
+    )
 
 
 @torch.no_grad()
@@ -76,7 +86,9 @@ def _both_ways(network: MirrorNetwork, cells: torch.Tensor) -> list[float]:
 def _print(found: np.ndarray) -> None:
     for limit in _LIMITS:
         shown = (found[:, 3:] > limit).mean(axis=0), (found[:, :3] < -limit).mean(axis=0)
-        print(f"log odds {limit}: mirrored along R, A, S found {shown[0].round(3)}, false alarms {shown[1].round(3)}")
+        print(
+            f"log odds {limit}: mirrored along R, A, S found {shown[0].round(3)}, false alarms {shown[1].round(3)}"
+        )
 
 
 if __name__ == "__main__":

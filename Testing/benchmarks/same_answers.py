@@ -29,7 +29,9 @@ SAME_PATIENT = ("elastix_lung_baseline", "elastix_lung_followup")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     steps = parser.add_subparsers(required=True)
     for step, names in ((run, ("data", "out")), (compare, ("before", "after"))):
         command = steps.add_parser(step.__name__)
@@ -48,7 +50,9 @@ def run(data: Path, out: Path) -> None:
     for name, arguments in commands(data / "dev", inputs, out):
         print(name, flush=True)
         result = subprocess.run(
-            [sys.executable, "-m", "AnatomicalEmbedding", *map(str, arguments)], capture_output=True, text=True
+            [sys.executable, "-m", "AnatomicalEmbedding", *map(str, arguments)],
+            capture_output=True,
+            text=True,
         )
         (out / name).mkdir(exist_ok=True)
         (out / name / "exit.json").write_text(json.dumps(result.returncode))
@@ -70,7 +74,8 @@ def write_inputs(data: Path, inputs: Path) -> None:
     for number in range(2):
         sitk.WriteImage(sitk.GetImageFromArray(images[number]), str(inputs / f"film{number}.png"))
     rows = [
-        f"P-{n},{x},{y}" for n, (x, y) in enumerate(np.array([[0.3, 0.4], [0.5, 0.5], [0.7, 0.6]]) * images.shape[1])
+        f"P-{n},{x},{y}"
+        for n, (x, y) in enumerate(np.array([[0.3, 0.4], [0.5, 0.5], [0.7, 0.6]]) * images.shape[1])
     ]
     (inputs / "film.csv").write_text("\n".join(["label,x,y", *rows]) + "\n")
     for folder, names in {
@@ -107,7 +112,13 @@ def commands(dev: Path, inputs: Path, out: Path) -> Iterator[tuple[str, list]]:
     def written(name: str, *arguments: Any) -> tuple[str, list]:
         return name, [*arguments, "-o", out / name]
 
-    trunk = [scan("ircad_p01"), inputs / "ircad_p01.csv", scan("ircad_p17"), scan("ts_example"), scan("mirp_LUNG1-001")]
+    trunk = [
+        scan("ircad_p01"),
+        inputs / "ircad_p01.csv",
+        scan("ircad_p17"),
+        scan("ts_example"),
+        scan("mirp_LUNG1-001"),
+    ]
     lungs = [scan(SAME_PATIENT[0]), inputs / "lung.csv", scan(SAME_PATIENT[1])]
     film, other_film = inputs / "film0.png", inputs / "film1.png"
     width = ("--film-width-mm", "358")
@@ -115,29 +126,44 @@ def commands(dev: Path, inputs: Path, out: Path) -> Iterator[tuple[str, list]]:
     yield written("match", "match", *trunk)
     yield written("match-fast", "match", *trunk, "--effort", "fast")
     yield written("match-coordinates", "match", *trunk, "--effort", "coordinates")
-    yield written("match-heads", "match", scan("kbp_pt_4"), inputs / "kbp_pt_4.csv", scan("kbp_pt_34"))
+    yield written(
+        "match-heads", "match", scan("kbp_pt_4"), inputs / "kbp_pt_4.csv", scan("kbp_pt_34")
+    )
     yield written("match-one-patient", "match", *lungs, "--same-patient")
     yield written(
-        "match-phases", "match", scan("waw0697_eqp"), inputs / "waw0697_eqp.csv", scan("waw0697_ap"), "--same-patient"
+        "match-phases",
+        "match",
+        scan("waw0697_eqp"),
+        inputs / "waw0697_eqp.csv",
+        scan("waw0697_ap"),
+        "--same-patient",
     )
     yield written("match-strangers", "match", *trunk[:3], "--same-patient")
     yield written("match-films", "match", film, inputs / "film.csv", other_film, *width)
     yield written("match-ct-film", "match", *lungs[:2], film, *width)
-    yield written("match-film-ct", "match", film, inputs / "film.csv", scan("mirp_LUNG1-001"), *width)
+    yield written(
+        "match-film-ct", "match", film, inputs / "film.csv", scan("mirp_LUNG1-001"), *width
+    )
     yield written("locate", "locate", scan("ircad_p17"), scan("kbp_pt_34"))
     yield written("find", "find", "12th rib on the right", scan("ircad_p17"), scan("ts_example"))
     yield "name", ["name", scan("ircad_p17"), point, "--json"]
     yield written("levels", "levels", scan("ircad_p17"), scan("mirp_LUNG1-001"))
     yield written("crop", "crop", scan("ircad_p17"), "--structures", "liver,left kidney")
     for kind in ("rigid", "affine", "deformable"):
-        yield written(f"register-{kind}", "register", scan("ircad_p17"), scan("ircad_p01"), "--kind", kind)
+        yield written(
+            f"register-{kind}", "register", scan("ircad_p17"), scan("ircad_p01"), "--kind", kind
+        )
     yield written("segment-train", "segment", "train", inputs / "heads", "--steps", "40")
-    yield written("segment-run", "segment", "run", scan("kbp_pt_82"), "--model", out / "segment-train")
+    yield written(
+        "segment-run", "segment", "run", scan("kbp_pt_82"), "--model", out / "segment-train"
+    )
     yield written("audit", "audit", inputs / "mixed")
     yield written("followup", "followup", *lungs, "--date", "2020-01-01", "--date", "2020-06-01")
     yield "cohort-run", ["cohort", "run", out / "store", inputs / "mixed"]
     yield written("cohort-find", "cohort", "find", out / "store", "left kidney")
-    yield written("cohort-like", "cohort", "find", out / "store", "--like", scan("ircad_p17"), point)
+    yield written(
+        "cohort-like", "cohort", "find", out / "store", "--like", scan("ircad_p17"), point
+    )
     yield written("cohort-export", "cohort", "export", out / "store", "--structures", "liver,heart")
     yield "evaluate-landmarks", ["evaluate", "landmarks", inputs / "heads", "--json"]
     yield "evaluate-boxes", ["evaluate", "boxes", "--library", inputs / "heads", "--json"]
@@ -172,7 +198,11 @@ def read(root: Path, name: Path) -> Any:
         return json.loads(text) if text.lstrip()[:1] in ("{", "[") else text.splitlines()
     if path.suffix == ".h5":
         transform = sitk.ReadTransform(str(path))
-        return [list(transform.TransformPoint((x, 0.0, z))) for x in (-60.0, 60.0) for z in (-100.0, 100.0)]
+        return [
+            list(transform.TransformPoint((x, 0.0, z)))
+            for x in (-60.0, 60.0)
+            for z in (-100.0, 100.0)
+        ]
     return sitk.GetArrayFromImage(sitk.ReadImage(str(path)))
 
 
@@ -181,7 +211,10 @@ def differences(one: Any, other: Any, where: str = "") -> Iterator[str]:
     if any(word in where.rpartition(".")[2] for word in UNSTABLE):
         return
     if isinstance(one, np.ndarray):
-        if one.shape != other.shape or np.mean(np.abs(one - other.astype(float)) > TOLERANCE) > 1e-4:
+        if (
+            one.shape != other.shape
+            or np.mean(np.abs(one - other.astype(float)) > TOLERANCE) > 1e-4
+        ):
             yield f"{where} voxels differ"
     elif isinstance(one, dict) and isinstance(other, dict):
         for key in one.keys() | other.keys():

@@ -25,7 +25,12 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, NotSamePatientE
 from AnatomicalEmbedding.evaluation.confidence import auroc, calibration_error
 from AnatomicalEmbedding.matching.status import ABSENT, MATCHED
 from AnatomicalEmbedding.registration.agreement import EVIDENCE, MEASURES, support
-from AnatomicalEmbedding.registration.correspondence import FOREST, Correspondence, pair, register_both_ways
+from AnatomicalEmbedding.registration.correspondence import (
+    FOREST,
+    Correspondence,
+    pair,
+    register_both_ways,
+)
 from AnatomicalEmbedding.resources import resource
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Volume
@@ -74,7 +79,9 @@ class Scans:
     def path(self, name: str, ending: str = ".nii.gz") -> Path:
         """Return the file of a scan, in dev, train or kbp."""
         return next(
-            path for part in ("dev", "train", "kbp") if (path := self._folder / part / f"{name}{ending}").exists()
+            path
+            for part in ("dev", "train", "kbp")
+            if (path := self._folder / part / f"{name}{ending}").exists()
         )
 
     def read(self, name: str) -> Volume:
@@ -92,7 +99,9 @@ class Scans:
 
     def training(self) -> list[str]:
         """Return the names of every third training scan."""
-        return sorted({path.name.split(".")[0] for path in (self._folder / "train").glob("*.nii.gz")})[::3]
+        return sorted(
+            {path.name.split(".")[0] for path in (self._folder / "train").glob("*.nii.gz")}
+        )[::3]
 
 
 def pairs(scans: Scans) -> Iterator[str]:
@@ -151,7 +160,9 @@ def _row(scans: Scans, names: tuple[str, str]) -> str:
 def _landmark_errors(scans: Scans, names: tuple[str, str], found: Correspondence) -> str:
     """Measure the errors at the landmarks of two scans, in both directions, and the stated errors there."""
     try:
-        marks = [json.loads(scans.path(name, ".landmarks.json").read_text())["points"] for name in names]
+        marks = [
+            json.loads(scans.path(name, ".landmarks.json").read_text())["points"] for name in names
+        ]
     except StopIteration:
         return ""
     first, second = (np.array([mark[key] for key in sorted(marks[0])]) for mark in marks)
@@ -168,7 +179,9 @@ def treated(scans: Scans) -> Iterator[str]:
         known, later, first = make_treated(scans.read(name), _TREATED_SEED + number)
         found, _ = scans.registered(known.original, known.copy)
         answers = found.points(first), found.inverse().points(later)
-        errors = np.concatenate([_errors(a, t) for a, t in zip(answers, (later, first), strict=True)])
+        errors = np.concatenate(
+            [_errors(a, t) for a, t in zip(answers, (later, first), strict=True)]
+        )
         stated = np.concatenate([each.expected_error_mm for each in answers])
         joined.append(np.stack([errors, stated]))
         yield f"{name}: {_stated(joined[-1])}"
@@ -202,7 +215,10 @@ def outcomes(scans: Scans, known: KnownPair, seed: int) -> dict[str, np.ndarray]
     rng = np.random.default_rng(seed)
     try:
         found, seconds = scans.pair(known.copy, known.original)
-    except (NotSamePatientError, VolumeError) as error:  # a copy whose ends are empty may be refused as a volume
+    except (
+        NotSamePatientError,
+        VolumeError,
+    ) as error:  # a copy whose ends are empty may be refused as a volume
         print(error, flush=True)
         return None
     points = _points(known, scans.model.embed(known.copy), rng)
@@ -263,7 +279,9 @@ def write_calibration(found: dict[str, np.ndarray], used: Sequence[str]) -> None
     }
     forest = grow_forest(sources, {SAME: 1.0, CHANGED: _CHANGED_WEIGHT})
     path = resource("Models") / f"same-patient{SUFFIX}"
-    Calibration("", EVIDENCE, {FOREST: forest}, {"scans": list(used), "points": len(changed)}).save(path)
+    Calibration("", EVIDENCE, {FOREST: forest}, {"scans": list(used), "points": len(changed)}).save(
+        path
+    )
 
 
 def _errors(found, truth: np.ndarray) -> np.ndarray:
@@ -293,7 +311,9 @@ def _figures(part: dict[str, np.ndarray]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one measurement, and print its lines."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     kinds = {each.__name__: each for each in (pairs, strangers, copies, treated, calibrate)}
     parser.add_argument("kind", choices=kinds)
     parser.add_argument("folder", type=Path, metavar="DATA")

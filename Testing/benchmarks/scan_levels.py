@@ -47,18 +47,30 @@ def patients(count: int) -> Iterator[tuple[str, Volume, dict[str, float]]]:
                 for n, s in heights.items()}  # fmt: skip
         more["L2"] = heights["L3"] + moved
         parts = volume.voxels[:low], volume.voxels[low:high], volume.voxels[high:]
-        yield "4 lumbar vertebrae", replace(volume, voxels=np.concatenate([parts[0], parts[2]])), fewer
-        yield "6 lumbar vertebrae", replace(volume, voxels=np.concatenate([parts[0], parts[1], *parts[1:]])), more
+        yield (
+            "4 lumbar vertebrae",
+            replace(volume, voxels=np.concatenate([parts[0], parts[2]])),
+            fewer,
+        )
+        yield (
+            "6 lumbar vertebrae",
+            replace(volume, voxels=np.concatenate([parts[0], parts[1], *parts[1:]])),
+            more,
+        )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folders", type=Path, nargs="*")
     parser.add_argument("--patients", type=int, default=3)
     options = parser.parse_args()
     model = load_model("auto", "cpu")
     scans = list(patients(options.patients))
-    for case in (case for folder in options.folders for case in load_cases(folder) if case.labels is not None):
+    for case in (
+        case for folder in options.folders for case in load_cases(folder) if case.labels is not None
+    ):
         whole = {name: float(point[2]) for name, point in read_middles(case.label_map)[0].items()}
         if len(whole) >= 3:
             scans.append((case.id, case.volume, whole))
@@ -74,7 +86,9 @@ def main() -> None:
     for name, of in rows.items():
         off, certain = np.array([each[0] for each in of]), np.array([each[1] for each in of])
         shares = (off == 0), (np.abs(off) <= 1), certain, certain & (off != 0)
-        print(f"| {name} | {len(of)} | " + " | ".join(f"{each.mean():.0%}" for each in shares) + " |")
+        print(
+            f"| {name} | {len(of)} | " + " | ".join(f"{each.mean():.0%}" for each in shares) + " |"
+        )
 
 
 if __name__ == "__main__":

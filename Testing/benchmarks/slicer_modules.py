@@ -47,9 +47,13 @@ def _clicks(kit, folder: str) -> list[float]:
 
     ModuleSettings.setValue("cacheFolder", folder)
     seeds = range(20_001, 20_002 + TARGETS)
-    patients = [make_phantom(seed, spacing=(2.0, 2.0, 3.0), coverage_mm=(150.0, 600.0)) for seed in seeds]
+    patients = [
+        make_phantom(seed, spacing=(2.0, 2.0, 3.0), coverage_mm=(150.0, 600.0)) for seed in seeds
+    ]
     for n, patient in enumerate(patients):
-        slicer.util.addVolumeFromArray(patient.volume.voxels, patient.volume.ijk_to_ras, name=f"CT-{n + 1}")
+        slicer.util.addVolumeFromArray(
+            patient.volume.voxels, patient.volume.ijk_to_ras, name=f"CT-{n + 1}"
+        )
     panel = kit.open("AnatomicalLandmarks")
     panel.session.store.request(panel.crosshair.volumes)
     kit.spin(lambda: not panel.session.store.busy, 600)
@@ -103,7 +107,9 @@ def _one_patient(kit, folder: str) -> None:
 
 
 def _show(what: str, taken: list[float]) -> None:
-    print(f"{what}: median {np.median(taken):.0f} ms, 95th percentile {np.percentile(taken, 95):.0f} ms")
+    print(
+        f"{what}: median {np.median(taken):.0f} ms, 95th percentile {np.percentile(taken, 95):.0f} ms"
+    )
 
 
 if __name__ == "__main__":

@@ -35,7 +35,9 @@ def main() -> None:
     model = load_model(options.model, options.device)
     phantom = make_phantom(5, spacing=(0.78, 0.78, 3.0), coverage_mm=(200.0, 590.0))
     volume = Volume.read(options.scan) if options.scan else phantom.volume
-    print(f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}")
+    print(
+        f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads, torch {torch.__version__}"
+    )
     k, j, i = volume.shape
     print(f"{model.name} on {model.device}; scan {i} x {j} x {k} voxels")
 

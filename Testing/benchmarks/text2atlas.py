@@ -23,7 +23,11 @@ from AnatomicalEmbedding.anatomy.names import SIDES
 from AnatomicalEmbedding.papers.text2atlas.network import words_of
 from AnatomicalEmbedding.papers.text2atlas.organs import Organs, shipped_organs
 from AnatomicalEmbedding.papers.text2atlas.run import FILE, TextRecipe, load_text, train_text
-from AnatomicalEmbedding.papers.text2atlas.sentences import NamedSentence, SentenceMaker, sentences_of
+from AnatomicalEmbedding.papers.text2atlas.sentences import (
+    NamedSentence,
+    SentenceMaker,
+    sentences_of,
+)
 from AnatomicalEmbedding.words import load_terms, parse
 
 # never trained on
@@ -80,7 +84,10 @@ def dictionary(organs: Organs) -> Placer:
     middle = organs.best.mean(axis=0)
 
     def place(texts: Sequence[str]) -> np.ndarray:
-        named = [[organs.index[n] for m in parse(text) for n in m.places if n in organs.index] for text in texts]
+        named = [
+            [organs.index[n] for m in parse(text) for n in m.places if n in organs.index]
+            for text in texts
+        ]
         smallest = [min(of, key=lambda n: len(organs.cells[n])) if of else None for of in named]
         return np.array([middle if n is None else organs.best[n] for n in smallest])
 
@@ -107,7 +114,12 @@ def misspelt(example: NamedSentence, rng: np.random.Generator) -> NamedSentence:
 def _slip(word: str, rng: np.random.Generator) -> str:
     at, letter = int(rng.integers(1, len(word) - 1)), chr(rng.integers(ord("a"), ord("z") + 1))
     swapped = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
-    changes = (word[:at] + letter + word[at + 1 :], word[:at] + word[at + 1 :], word[:at] + letter + word[at:], swapped)
+    changes = (
+        word[:at] + letter + word[at + 1 :],
+        word[:at] + word[at + 1 :],
+        word[:at] + letter + word[at:],
+        swapped,
+    )
     return changes[rng.integers(len(changes))]
 
 
@@ -129,16 +141,23 @@ def lesion_phrases(path: Path, organs: Organs) -> list[NamedSentence]:
     """LesaNet's phrases with the smallest place that readers gave them, as our dictionary reads its name."""
     found = []
     for entry in json.loads(path.read_text(encoding="utf-8")):
-        given = [[n for m in parse(term) for n in m.places if n in organs.index] for term in entry["expanded_terms"]]
+        given = [
+            [n for m in parse(term) for n in m.places if n in organs.index]
+            for term in entry["expanded_terms"]
+        ]
         given = [names for names in given if names]
         if given:
-            smallest = min(given, key=lambda names: sum(len(organs.cells[organs.index[n]]) for n in names))
+            smallest = min(
+                given, key=lambda names: sum(len(organs.cells[organs.index[n]]) for n in names)
+            )
             found.append(NamedSentence(" ".join(entry["text"].split()), tuple(smallest), ()))
     return found
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("work", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
     for name in ("uberon", "lesanet", "reports"):
@@ -151,7 +170,9 @@ def main() -> None:
     tests = {
         "held-out templates": held,
         "the same, misspelt": slipped,
-        "of these, not understood by the dictionary": [each for each in slipped if not parse(each.text)],
+        "of these, not understood by the dictionary": [
+            each for each in slipped if not parse(each.text)
+        ],
     }
     if options.uberon:
         tests["unknown synonyms"] = unknown_synonyms(options.uberon, organs)
@@ -160,7 +181,9 @@ def main() -> None:
         found = dictionary(organs)([each.text for each in phrases])
         missed = [organs.distance(p, e.organs) > 0 for p, e in zip(found, phrases, strict=True)]
         tests["lesion phrases"] = phrases
-        tests["of these, missed by the dictionary"] = [e for e, m in zip(phrases, missed, strict=True) if m]
+        tests["of these, missed by the dictionary"] = [
+            e for e, m in zip(phrases, missed, strict=True) if m
+        ]
     own: list[NamedSentence] = []
     if options.reports:
         with options.reports.open(newline="", encoding="utf-8") as file:
@@ -171,10 +194,15 @@ def main() -> None:
         masked = [replace(e, text=e.masked(1.0, rng)) for e in other]
         seen = {tuple(words_of(e.masked(1.0, rng))) for e in own}  # reports repeat themselves
         tests["sentences of other reports, names masked"] = masked
-        tests["of these, without those of the training"] = [e for e in masked if tuple(words_of(e.text)) not in seen]
+        tests["of these, without those of the training"] = [
+            e for e in masked if tuple(words_of(e.text)) not in seen
+        ]
     placers: dict[str, list[Placer]] = {"dictionary": [dictionary(organs)]}
     for seed in range(options.seeds):
-        for name, recipe in (*VARIANTS.items(), *([(ON_REPORTS, VARIANTS["SOD, names masked"])] if own else [])):
+        for name, recipe in (
+            *VARIANTS.items(),
+            *([(ON_REPORTS, VARIANTS["SOD, names masked"])] if own else []),
+        ):
             folder = options.work / f"{name.replace(', ', '-').replace(' ', '-')}-{seed}"
             if not (folder / FILE).is_file():
                 print(f"training {folder.name}", flush=True)
@@ -189,7 +217,10 @@ def main() -> None:
             scores = np.array([list(vars(score(place, examples, organs)).values()) for place in of])
             mean, spread = scores.mean(axis=0), np.ptp(scores[:, 0]) / 2
             of_seeds = f" ± {spread:.1f}" if len(of) > 1 else ""
-            print(f"| {name} | {mean[0]:.1f}{of_seeds} | {mean[1]:.1f} | {mean[2]:.1f} | {mean[3]:.1f} |", flush=True)
+            print(
+                f"| {name} | {mean[0]:.1f}{of_seeds} | {mean[1]:.1f} | {mean[2]:.1f} | {mean[3]:.1f} |",
+                flush=True,
+            )
     print(_PAPER)
 
 

@@ -27,7 +27,9 @@ PAPERS = {**APE, **SAM, **BPR_RPR}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--recipes", nargs="+", default=["ape", "hybrid", "joint", *PAPERS])
     parser.add_argument("--device", default="auto")
     parser.add_argument("--steps", type=int, default=12)
@@ -35,11 +37,17 @@ def main() -> None:
     options = parser.parse_args()
     device = choose_device(options.device)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
-    print(f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}, {fast_dtype(device)}")
-    print("recipe      batch s of a core   step s of all cores   batch share   steps/s with a worker")
+    print(
+        f"{name}, {torch.get_num_threads()} threads, torch {torch.__version__}, {fast_dtype(device)}"
+    )
+    print(
+        "recipe      batch s of a core   step s of all cores   batch share   steps/s with a worker"
+    )
     for recipe_name in options.recipes:
         changes: dict[str, object] = {"batch.phantom_share": 1.0}
-        if recipe_name == "ape-paper":  # 8000 points a step are one huge distance matrix; ours, as in RESULTS.md
+        if (
+            recipe_name == "ape-paper"
+        ):  # 8000 points a step are one huge distance matrix; ours, as in RESULTS.md
             changes["batch.points_per_pair"] = 250
         of_paper = PAPERS.get(recipe_name)
         recipe = of_paper.load(changes) if of_paper else load_recipe(recipe_name, changes)
@@ -47,7 +55,9 @@ def main() -> None:
         batch = _core_seconds_of_batches(scans, recipe, options.steps)
         with tempfile.TemporaryDirectory() as folder:
             inside = _step(scans, recipe, Path(folder) / "inside", options.steps, device, 0)
-            beside = _step(scans, recipe, Path(folder) / "beside", options.steps, device, options.workers)
+            beside = _step(
+                scans, recipe, Path(folder) / "beside", options.steps, device, options.workers
+            )
         print(
             f"{recipe_name:<12} {batch:10.3f} {inside.cores - batch:20.3f} {batch / inside.cores:16.0%}"
             f" {1 / beside.wall:18.2f}",
@@ -68,7 +78,9 @@ class _Times:
 
 def _scans(spacing_mm: tuple[float, float, float]) -> list[PreparedScan]:
     phantoms = [make_phantom(seed, spacing=(2.0, 2.0, 3.0)) for seed in range(_PATIENTS)]
-    return [prepare_phantom(phantom, f"phantom{n}", spacing_mm) for n, phantom in enumerate(phantoms)]
+    return [
+        prepare_phantom(phantom, f"phantom{n}", spacing_mm) for n, phantom in enumerate(phantoms)
+    ]
 
 
 def _core_seconds_of_batches(scans: list[PreparedScan], recipe, steps: int) -> float:
@@ -84,7 +96,9 @@ def _core_seconds_of_batches(scans: list[PreparedScan], recipe, steps: int) -> f
     return seconds
 
 
-def _step(scans: list[PreparedScan], recipe, folder: Path, steps: int, device: torch.device, workers: int) -> _Times:
+def _step(
+    scans: list[PreparedScan], recipe, folder: Path, steps: int, device: torch.device, workers: int
+) -> _Times:
     """Of a step after the first few, batches made in the loop (workers 0) or beside it."""
     seen: list[tuple[float, float]] = []
     train(

@@ -18,11 +18,17 @@ _COLUMNS = (
     "flat",
 )  # fmt: skip
 _ROUNDS = 4
-_POOLED_MM, _POOLED_VOLUME, _POOLED_AS = np.array([8.0, 9.0, 13.0]), 0.45, 6  # spreads that count as this many patients
+_POOLED_MM, _POOLED_VOLUME, _POOLED_AS = (
+    np.array([8.0, 9.0, 13.0]),
+    0.45,
+    6,
+)  # spreads that count as this many patients
 _LEAST_MM, _LEAST_VOLUME = np.array([4.0, 4.0, 5.0]), 0.2
 
 
-def make_table(bodies: Mapping[str, Sequence[MeasuredLabel]], first: Mapping[str, np.ndarray]) -> Usual:
+def make_table(
+    bodies: Mapping[str, Sequence[MeasuredLabel]], first: Mapping[str, np.ndarray]
+) -> Usual:
     """Measure a table in the labels of many patients.
 
     Args:
@@ -31,7 +37,9 @@ def make_table(bodies: Mapping[str, Sequence[MeasuredLabel]], first: Mapping[str
     """
     places = {name: np.asarray(place, np.float64) for name, place in first.items()}
     spreads = dict.fromkeys(places, _POOLED_MM)
-    known = {name for name in places if known_name(name) is not None and reason_left_out(name) is None}
+    known = {
+        name for name in places if known_name(name) is not None and reason_left_out(name) is None
+    }
     kept = {body: [each for each in of if each.name in known] for body, of in bodies.items()}
     away: dict[str, list[np.ndarray]] = {}
     for _ in range(_ROUNDS):
@@ -51,11 +59,17 @@ def make_table(bodies: Mapping[str, Sequence[MeasuredLabel]], first: Mapping[str
                 away.setdefault(name, []).append(np.stack([off, usual[n] + off]))
         for name, rows in away.items():
             off, found = np.array(rows).transpose(1, 0, 2)
-            places[name] = (np.median(found, axis=0) * len(rows) + places[name] * 0.5) / (len(rows) + 0.5)
-            spread = np.square(off - np.median(off, axis=0)).sum(axis=0) + _POOLED_AS * _POOLED_MM**2
+            places[name] = (np.median(found, axis=0) * len(rows) + places[name] * 0.5) / (
+                len(rows) + 0.5
+            )
+            spread = (
+                np.square(off - np.median(off, axis=0)).sum(axis=0) + _POOLED_AS * _POOLED_MM**2
+            )
             spreads[name] = np.maximum(np.sqrt(spread / (len(rows) + _POOLED_AS)), _LEAST_MM)
     names = tuple(sorted(away))
-    labels = {name: [each for of in kept.values() for each in of if each.name == name] for name in names}
+    labels = {
+        name: [each for of in kept.values() for each in of if each.name == name] for name in names
+    }
     measured = np.array([_row(labels[name]) for name in names])
     both = np.array([places[name] for name in names]), np.array([spreads[name] for name in names])
     return Usual(names, *both, *measured.T)
@@ -69,7 +83,13 @@ def _row(labels: Sequence[MeasuredLabel]) -> tuple[float, float, float, float, i
     spread = max(float(np.sqrt(square / (len(volumes) + _POOLED_AS))), _LEAST_VOLUME)
     gaps = [max((piece.away_mm for piece in each.pieces), default=0.0) for each in labels]
     flats = [each.flat for each in labels]
-    return middle, spread, float(np.percentile(gaps, 95)), float(np.percentile(flats, 95)), len(whole)
+    return (
+        middle,
+        spread,
+        float(np.percentile(gaps, 95)),
+        float(np.percentile(flats, 95)),
+        len(whole),
+    )
 
 
 def to_csv(usual: Usual) -> str:
@@ -77,7 +97,14 @@ def to_csv(usual: Usual) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
-    numbers = [usual.places, usual.spreads, np.exp(usual.volume), usual.volume_spread, usual.gap_mm, usual.flat]
+    numbers = [
+        usual.places,
+        usual.spreads,
+        np.exp(usual.volume),
+        usual.volume_spread,
+        usual.gap_mm,
+        usual.flat,
+    ]
     for name, count, row in zip(usual.names, usual.patients, np.column_stack(numbers), strict=True):
         writer.writerow([name, int(count), *(f"{x:.4g}" for x in row)])
     return text.getvalue()

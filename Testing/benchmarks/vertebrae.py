@@ -45,8 +45,14 @@ def read_middles(labels: LabelMap) -> tuple[Middles, Middles]:
             continue
         points = transform_points(labels.ijk_to_ras, index)
         points = points[np.abs(points[:, 0] - np.median(points[:, 0])) < _ASIDE_MM]
-        every[name] = points[points[:, 1] > np.percentile(points[:, 1], 99.5) - _DEPTH_MM[name[0]]].mean(axis=0)
-        if name in _MEASURED and index[:, 2].min() > 0 and index[:, 2].max() < len(labels.voxels) - 1:
+        every[name] = points[
+            points[:, 1] > np.percentile(points[:, 1], 99.5) - _DEPTH_MM[name[0]]
+        ].mean(axis=0)
+        if (
+            name in _MEASURED
+            and index[:, 2].min() > 0
+            and index[:, 2].max() < len(labels.voxels) - 1
+        ):
             whole[name] = every[name]
     return whole, every
 
@@ -56,7 +62,9 @@ def nearest(middles: Middles, point_ras: np.ndarray) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--model", default="auto")
     parser.add_argument("--effort", default="standard")
@@ -80,16 +88,25 @@ def main() -> None:
             if spine.names[spine.nearest(at[2:])[0]] != name
         ]
         counted, right = counted + len(whole), right + len(whole) - len(wrong)
-        print(f"{case.id}: {len(whole)} vertebrae, {seconds * 1000:.0f} ms, from {spine.anchors}; wrong: {wrong}")
-        asked = {f"vertebrae_{n}": n for n in whole if library and f"vertebrae_{n}" in library.examples}
+        print(
+            f"{case.id}: {len(whole)} vertebrae, {seconds * 1000:.0f} ms, from {spine.anchors}; wrong: {wrong}"
+        )
+        asked = {
+            f"vertebrae_{n}": n for n in whole if library and f"vertebrae_{n}" in library.examples
+        }
         for corrected in boxes if asked else ():
             target = maps[case.id] if corrected else maps[case.id].with_spine(None)
             found = locate({name: library.examples[name] for name in asked}, target, library.effort)
             boxes[corrected][1] += len(asked)
-            boxes[corrected][0] += sum(nearest(every, found[n].box_ras.mean(axis=0)) == asked[n] for n in asked)
+            boxes[corrected][0] += sum(
+                nearest(every, found[n].box_ras.mean(axis=0)) == asked[n] for n in asked
+            )
     print(f"levels of the fit: {right} of {counted} right")
     print(f"boxes at the right level: {boxes[False]} before, {boxes[True]} now")
-    for title, change in (("before", lambda each: each.with_spine(None)), ("now", lambda each: each)):
+    for title, change in (
+        ("before", lambda each: each.with_spine(None)),
+        ("now", lambda each: each),
+    ):
         rows = []
         for template, target in permutations(maps, 2):
             names = [name for name in truth[template][0] if name in truth[target][0]]

@@ -14,7 +14,8 @@ from pathlib import Path
 
 _TESTING = Path(__file__).resolve().parents[1]
 sys.path[:0] = [
-    str(_TESTING / each) for each in ("viewer", "views", "followup", "", "../tools", "..", "../SlicerModules")
+    str(_TESTING / each)
+    for each in ("viewer", "views", "followup", "", "../tools", "..", "../SlicerModules")
 ]
 
 import numpy as np  # noqa: E402
@@ -62,7 +63,10 @@ def main() -> None:
         with Running(folder / "demo", "--demo") as program:
             page = Page(browser, program)
             page.wait("document.querySelectorAll('.row .cell img').length === 6")
-            print(f"--demo, nothing cached: both scans shown after {time.monotonic() - start:.1f} s", flush=True)
+            print(
+                f"--demo, nothing cached: both scans shown after {time.monotonic() - start:.1f} s",
+                flush=True,
+            )
             page.wait_ready(2)
             print(f"--demo: both embedded after {time.monotonic() - start:.1f} s", flush=True)
             _measure_clicks(page)
@@ -70,14 +74,18 @@ def main() -> None:
         paths = []
         for seed in _SEEDS:
             paths.append(folder / f"scan{seed}.nii.gz")
-            make_phantom(seed, spacing=(2.5, 2.5, 3.0), coverage_mm=(150.0, 480.0)).volume.write(paths[-1])
+            make_phantom(seed, spacing=(2.5, 2.5, 3.0), coverage_mm=(150.0, 480.0)).volume.write(
+                paths[-1]
+            )
         with Running(folder, *map(str, paths)) as program:
             page = Page(browser, program)
             page.wait_ready(4)
             page.wait("document.querySelectorAll('.row .cell img').length === 12")
             _measure_crosshair(page, "4 scans")
             page.close()
-        patient = make_phantom(_SEEDS[0], spacing=(2.5, 2.5, 3.0), coverage_mm=(150.0, 480.0)).volume
+        patient = make_phantom(
+            _SEEDS[0], spacing=(2.5, 2.5, 3.0), coverage_mm=(150.0, 480.0)
+        ).volume
         studies = [folder / "study0", folder / "study1"]
         for study, volume in zip(studies, (patient, warp_scan(patient, 5).volume), strict=True):
             write_ct_series(study, volume, PatientID="P1")
@@ -113,7 +121,10 @@ def _measure_clicks(page: Page) -> None:
                 "- window.released"
             )
         )
-    print(f"click to answers drawn: median {statistics.median(took):.0f} ms, worst {max(took):.0f} ms", flush=True)
+    print(
+        f"click to answers drawn: median {statistics.median(took):.0f} ms, worst {max(took):.0f} ms",
+        flush=True,
+    )
 
 
 def _wait_idle(page: Page) -> None:
@@ -130,7 +141,10 @@ def _measure_crosshair(page: Page, what: str) -> None:
     """
     page.press("crosshair")
     box = page.page.locator(f"[data-view={_UNDER_MOUSE}]").bounding_box()
-    at = [(box["x"] + share * box["width"], box["y"] + share * box["height"]) for share in _shares(_MOVES)]
+    at = [
+        (box["x"] + share * box["width"], box["y"] + share * box["height"])
+        for share in _shares(_MOVES)
+    ]
     page.page.mouse.move(*at[0])
     page.page.wait_for_timeout(500)
     page.page.evaluate(_COUNT_UPDATES, _UNDER_MOUSE)
@@ -152,7 +166,15 @@ def _measure_module() -> None:
     from mouse_views import MouseView, make_application
 
     application = make_application()
-    from scans import add_bent_copy, add_patient, finish, make_store, patient, put_under_one_patient, relate
+    from scans import (
+        add_bent_copy,
+        add_patient,
+        finish,
+        make_store,
+        patient,
+        put_under_one_patient,
+        relate,
+    )
 
     from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCrosshair
     from AnatomicalEmbeddingLib.shared.maps.SceneRelations import SceneRelations
@@ -182,7 +204,10 @@ def _measure_module() -> None:
                 for view in views:
                     view.view.render()
             rate = _DRAWN / (time.monotonic() - start)
-            print(f"module, 2 scans of one patient in 6 views, {what}: {rate:.1f} places drawn a second", flush=True)
+            print(
+                f"module, 2 scans of one patient in 6 views, {what}: {rate:.1f} places drawn a second",
+                flush=True,
+            )
             relate(relations, 600.0)
         crosshair.close()
         relations.close()

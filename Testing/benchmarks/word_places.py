@@ -58,7 +58,9 @@ def judge(finder: PlaceFinder, labels: LabelMap) -> list[PlaceResult]:
     }
     results = []
     for name in ras:
-        parts = [other for other in values if terms[other].parent == name]  # ventricles lie in the brain
+        parts = [
+            other for other in values if terms[other].parent == name
+        ]  # ventricles lie in the brain
         held = [value for each in (name, *parts) for value in values[each]]
         results.append(_judged(finder, labels, name, held, ras))
     return results
@@ -78,14 +80,19 @@ def _judged(
     shares = tuple(_share_in(finder, place, share, ras[name]) for share in (0.5, 0.9))
     if place.point_ras is None:
         return PlaceResult(group_of(name), shares=shares)
-    distance = 0.0 if labels.at(place.point_ras[None])[0] in held else _nearest(place.point_ras, ras[name])
+    distance = (
+        0.0 if labels.at(place.point_ras[None])[0] in held else _nearest(place.point_ras, ras[name])
+    )
     left, right = SIDES
     mirror = name.replace(left, right) if left in name else name.replace(right, left)
     wrong = mirror in ras and mirror != name and distance > _nearest(place.point_ras, ras[mirror])
     level = None
     if group_of(name) in ("vertebrae", "ribs"):
         stem, number = name.rsplit("_", 1)
-        nearest = min((n for n in ras if n.rsplit("_", 1)[0] == stem), key=lambda n: _nearest(place.point_ras, ras[n]))
+        nearest = min(
+            (n for n in ras if n.rsplit("_", 1)[0] == stem),
+            key=lambda n: _nearest(place.point_ras, ras[n]),
+        )
         order = [*VERTEBRAE, *(str(n) for n in range(13))]
         level = order.index(nearest.rsplit("_", 1)[1]) - order.index(number)
     return PlaceResult(group_of(name), distance, wrong, level, shares)
@@ -111,15 +118,26 @@ def score_phrases(phrases: Path, ontology: Path) -> str:
     A place of LesaNet counts as found by any reading of its name, or by a part or whole of that.
     """
     terms = load_terms()
-    rows = {row["term"]: row for row in csv.DictReader(ontology.open(encoding="utf-8")) if row["class"] == "bodypart"}
-    above = {name: {each.strip() for each in row["parents"].split("|")} for name, row in rows.items()}
-    meaning = {name: {place for mention in parse(name) for place in mention.places} for name in rows}
+    rows = {
+        row["term"]: row
+        for row in csv.DictReader(ontology.open(encoding="utf-8"))
+        if row["class"] == "bodypart"
+    }
+    above = {
+        name: {each.strip() for each in row["parents"].split("|")} for name, row in rows.items()
+    }
+    meaning = {
+        name: {place for mention in parse(name) for place in mention.places} for name in rows
+    }
     some, every = [], []
     for phrase in json.loads(phrases.read_text("utf-8")):
         found = {place for mention in parse(phrase["text"]) for place in mention.places}
         wholes = {whole for place in found for whole in terms.ancestors(place)}
         given = [name for name in phrase["expanded_terms"] if meaning.get(name)]
-        met = {n: any(m in found | wholes or found & set(terms.ancestors(m)) for m in meaning[n]) for n in given}
+        met = {
+            n: any(m in found | wholes or found & set(terms.ancestors(m)) for m in meaning[n])
+            for n in given
+        }
         specific = [name for name in given if not any(name in above[other] for other in given)]
         if given:
             some.append(any(met.values()))
@@ -128,7 +146,9 @@ def score_phrases(phrases: Path, ontology: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     for name in ("phrases", "ontology"):
         parser.add_argument(f"--{name}", type=Path)
@@ -140,7 +160,9 @@ def main() -> None:
     for case in load_cases(options.folder):
         if case.labels is not None:
             results += judge(PlaceFinder(model.embed(case.volume), case.volume), case.label_map)
-    print("| group | structures | IOR | NVD mm | wrong side | right level | called outside | in 50 % | in 90 % |")
+    print(
+        "| group | structures | IOR | NVD mm | wrong side | right level | called outside | in 50 % | in 90 % |"
+    )
     print("|---|---|---|---|---|---|---|---|---|")
     for group in GROUPS:
         of = [r for r in results if group in (r.group, "all")]

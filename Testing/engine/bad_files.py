@@ -14,7 +14,9 @@ from scan_files import linear_ct, stack_positions, write_linear_series
 CT = linear_ct()[0]
 
 
-def _image(voxels: np.ndarray, spacing: tuple[float, ...] = (3.0, 3.2, 3.5), colour: bool = False) -> Callable:
+def _image(
+    voxels: np.ndarray, spacing: tuple[float, ...] = (3.0, 3.2, 3.5), colour: bool = False
+) -> Callable:
     def write(path: Path) -> None:
         image = sitk.GetImageFromArray(voxels, isVector=colour)
         image.SetSpacing(spacing[: image.GetDimension()])
@@ -35,9 +37,13 @@ def _bytes(change: Callable[[bytes], bytes], good: str = "good.nii") -> Callable
     return write
 
 
-def _series(numbers: list[int], step_mm: float = 3.5, cut_bytes: int = 0, **tags: object) -> Callable:
+def _series(
+    numbers: list[int], step_mm: float = 3.5, cut_bytes: int = 0, **tags: object
+) -> Callable:
     def write(path: Path) -> None:
-        files = write_linear_series(path, stack_positions((-40, -40, 0), (0, 0, step_mm), numbers), **tags)
+        files = write_linear_series(
+            path, stack_positions((-40, -40, 0), (0, 0, step_mm), numbers), **tags
+        )
         files[7].write_bytes(files[7].read_bytes()[: -cut_bytes or None])
 
     return write
@@ -81,11 +87,20 @@ def _noise(data: bytes) -> bytes:
 # name of the file or folder -> how it is made, words of the message
 _KINDS: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing.nii.gz": (lambda path: None, "no such file"),
-    "text.txt": (lambda path: path.write_text("a CT, honestly"), "neither DICOM nor one of .nii.gz"),
+    "text.txt": (
+        lambda path: path.write_text("a CT, honestly"),
+        "neither DICOM nor one of .nii.gz",
+    ),
     "empty.nrrd": (lambda path: path.touch(), "empty"),
     "garbage.nii.gz": (_bytes(_noise), "not a NIfTI file"),
-    "garbage.nrrd": (lambda path: path.write_bytes(b"NRRD0004\ntype: short\nx"), "not a .nrrd file"),
-    "cut.nii.gz": (_bytes(lambda data: gzip.compress(data)[: len(gzip.compress(data)) // 2]), "truncated"),
+    "garbage.nrrd": (
+        lambda path: path.write_bytes(b"NRRD0004\ntype: short\nx"),
+        "not a .nrrd file",
+    ),
+    "cut.nii.gz": (
+        _bytes(lambda data: gzip.compress(data)[: len(gzip.compress(data)) // 2]),
+        "truncated",
+    ),
     "cut_inside.nii.gz": (_bytes(lambda data: gzip.compress(data[:-5000])), "truncated"),
     "cut.nii": (_bytes(lambda data: data[:-5000]), "truncated"),
     "cut.nrrd": (_bytes(lambda data: data[:-5000], "good.nrrd"), "truncated"),
@@ -93,7 +108,10 @@ _KINDS: dict[str, tuple[Callable[[Path], object], str]] = {
     "without_data.mhd": (_without_data, "data file without_data.raw is not in the same folder"),
     "picture.nrrd": (_image(CT[12]), "2-D"),
     "four_axes.nii.gz": (_joined, "4 dimensions (28 x 26 x 24 x 2)"),
-    "colour.mha": (_image(np.stack([CT.astype(np.uint8)] * 3, axis=-1), colour=True), "3 values per voxel"),
+    "colour.mha": (
+        _image(np.stack([CT.astype(np.uint8)] * 3, axis=-1), colour=True),
+        "3 values per voxel",
+    ),
     "few_slices.nii.gz": (_image(CT[:10], (3.0, 3.0, 8.0)), "10 axial slices"),
     "small.nii.gz": (_image(CT, (3.0, 3.0, 1.0)), "84 x 78 x 24 mm"),
     "zero_spacing.nii": (_bytes(_zero_spacing), "spacing is 3 x 3.2 x 0 mm"),
@@ -101,13 +119,22 @@ _KINDS: dict[str, tuple[Callable[[Path], object], str]] = {
     "not_a_number.nii.gz": (_image(_not_a_number()), "1 voxels are NaN"),
     "constant.nii.gz": (_image(np.full_like(CT, -1000)), "all voxels are -1000"),
     "labels.nii.gz": (_image(np.digitize(CT, (-200, 0, 200)).astype(np.uint8)), "label map"),
-    "grey.nii.gz": (_image(np.interp(CT, (-300, 300), (0, 255)).astype(np.uint8)), "values 0 to 255"),
-    "normalised.nii.gz": (_image(np.interp(CT, (-300, 300), (0, 1)).astype(np.float32)), "values 0 to 1"),
+    "grey.nii.gz": (
+        _image(np.interp(CT, (-300, 300), (0, 255)).astype(np.uint8)),
+        "values 0 to 255",
+    ),
+    "normalised.nii.gz": (
+        _image(np.interp(CT, (-300, 300), (0, 1)).astype(np.float32)),
+        "values 0 to 1",
+    ),
     "mr.nrrd": (_image(_magnetic_resonance()), "not a CT in Hounsfield units"),
     "without_intercept.nii.gz": (_image(_without_intercept()), "without its rescale intercept"),
     "folder": (lambda path: path.mkdir(), "no DICOM image"),
     "dicom_mr": (_series([*range(20)], Modality="MR"), "20 MR images"),
-    "dicom_missing_block": (_series([*range(18), *range(25, 40)], 2.0), "missing between z = 34.0 and 50.0 mm"),
+    "dicom_missing_block": (
+        _series([*range(18), *range(25, 40)], 2.0),
+        "missing between z = 34.0 and 50.0 mm",
+    ),
     "dicom_cut_slice": (_series([*range(20)], cut_bytes=600), "damaged or truncated"),
 }
 SAYS = {name: words for name, (_, words) in _KINDS.items()}

@@ -42,7 +42,9 @@ def write_parts(folder: Path, count: int) -> list[Path]:
     return paths
 
 
-def embed_waiting(store: Store, weights: str | Path, memory_bytes: int = 0, descriptors: bool = True) -> None:
+def embed_waiting(
+    store: Store, weights: str | Path, memory_bytes: int = 0, descriptors: bool = True
+) -> None:
     """What a run does, in this process."""
     name, weights_hash, kept = choose_weights(store, str(weights), descriptors)
     for row in map(store.manifest.row, store.manifest.due()):

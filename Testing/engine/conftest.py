@@ -43,7 +43,15 @@ def place(tmp_path_factory: pytest.TempPathFactory, phantom_pair) -> Place:
     points_ras = np.array([phantom_pair[0].points_ras[label] for label in labels])
     write_markups(folder / "points.mrk.json", PointList(labels, points_ras))
     weights = write_small_weights(folder)
-    return Place(folder, template, target, folder / "points.mrk.json", labels, points_ras, ("--model", str(weights)))
+    return Place(
+        folder,
+        template,
+        target,
+        folder / "points.mrk.json",
+        labels,
+        points_ras,
+        ("--model", str(weights)),
+    )
 
 
 @pytest.fixture

@@ -21,17 +21,26 @@ def waves(place: np.ndarray, length_mm: float, seed: int) -> np.ndarray:
     return np.concatenate([np.cos(phase), np.sin(phase)], axis=1) / np.sqrt(CHANNELS / 2)
 
 
-def described(coordinate_of=lambda p: p, moved=(0.0, 0.0, 0.0), period_mm=None, **options) -> EmbeddingMap:
+def described(
+    coordinate_of=lambda p: p, moved=(0.0, 0.0, 0.0), period_mm=None, **options
+) -> EmbeddingMap:
     """A map with descriptors of the place `p - moved`, repeated every `period_mm` along S where given."""
     made = analytic_map(lambda p: coordinate_of(p - np.array(moved)), **options)
     return replace(made, local=waves_of(made, moved, 2, LENGTH_MM, 0, period_mm).half())
 
 
 def waves_of(
-    made: EmbeddingMap, moved, per_cell: float = 0.5, length_mm: float = 60.0, seed: int = 1, period_mm=None
+    made: EmbeddingMap,
+    moved,
+    per_cell: float = 0.5,
+    length_mm: float = 60.0,
+    seed: int = 1,
+    period_mm=None,
 ) -> torch.Tensor:
     """Descriptors of the places of a map's cells, less `moved`: (96, k, j, i), `per_cell` of them along an axis."""
-    shape = tuple(-(-int(n * per_cell * 2) // 2) if per_cell >= 1 else -(-n // 2) for n in made.body.shape)
+    shape = tuple(
+        -(-int(n * per_cell * 2) // 2) if per_cell >= 1 else -(-n // 2) for n in made.body.shape
+    )
     k, j, i = np.indices(shape)
     cells = (np.stack([i, j, k], -1).reshape(-1, 3) + 0.5) / per_cell - 0.5
     place = cells * made.cell_mm + made.cell_to_ras[:3, 3] - np.array(moved)

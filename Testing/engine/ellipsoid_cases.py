@@ -10,7 +10,9 @@ SPACING = np.array((4.0, 3.0, 5.0))
 SIZE = np.array((64, 60, 40))  # i, j, k
 ORIGIN = np.array((-120.0, -80.0, 300.0))
 PLAIN = np.eye(3)
-FLIPPED = np.array([(-1.0, 0, 0), (0, 0, 1.0), (0, -1.0, 0)])  # i to the left, j to inferior, k to anterior
+FLIPPED = np.array(
+    [(-1.0, 0, 0), (0, 0, 1.0), (0, -1.0, 0)]
+)  # i to the left, j to inferior, k to anterior
 OBLIQUE = np.array([(np.cos(0.2), -np.sin(0.2), 0), (np.sin(0.2), np.cos(0.2), 0), (0, 0, 1.0)])
 ORGANS = {  # name: (centre, semi-axes) in mm; asymmetric in every direction
     "liver": ((-20.0, 20.0, 420.0), (37.0, 26.0, 31.0)),
@@ -39,7 +41,9 @@ def write_case(folder, case_id, shift=(0, 0, 0), organs=ORGANS, landmarks=None, 
     """A body of fat and organs, all moved by `shift`; the grid stays."""
     affine, ras = grid(directions, MIDDLE)
     moved = ras - np.asarray(shift, dtype=float)
-    hu = np.where(inside(moved, (-5.0, 5.0, 395.0), (95.0, 70.0, 90.0)), -90, -1000).astype(np.int16)
+    hu = np.where(inside(moved, (-5.0, 5.0, 395.0), (95.0, 70.0, 90.0)), -90, -1000).astype(
+        np.int16
+    )
     labels = np.zeros(hu.shape, dtype=np.uint8)
     for value, (centre, axes) in enumerate(organs.values(), start=1):
         labels[inside(moved, centre, axes)] = value
@@ -50,5 +54,9 @@ def write_case(folder, case_id, shift=(0, 0, 0), organs=ORGANS, landmarks=None, 
         names = {str(value): name for value, name in enumerate(organs, start=1)}
         (folder / f"{case_id}.labels.json").write_text(json.dumps(names))
     if landmarks is not None:
-        content = {"frame": "RAS", "unit": "mm", "points": {name: list(p) for name, p in landmarks.items()}}
+        content = {
+            "frame": "RAS",
+            "unit": "mm",
+            "points": {name: list(p) for name, p in landmarks.items()},
+        }
         (folder / f"{case_id}.landmarks.json").write_text(json.dumps(content))

@@ -31,13 +31,18 @@ def exact_map(phantom, error=lambda body: body) -> EmbeddingMap:
     to_ras = phantom.volume.ijk_to_ras
     flip = np.sign(np.diag(to_ras)[:3])  # maps run along R, A, S
     low = np.minimum(
-        *(transform_points(to_ras, np.array([c]))[0] for c in (np.zeros(3), np.array(phantom.volume.shape[::-1]) - 1))
+        *(
+            transform_points(to_ras, np.array([c]))[0]
+            for c in (np.zeros(3), np.array(phantom.volume.shape[::-1]) - 1)
+        )
     )
     cell = np.array(CELLS) * np.abs(np.diag(to_ras)[:3])
     cell_to_ras = np.diag([*cell, 1.0])
     cell_to_ras[:3, 3] = low + (cell - np.abs(np.diag(to_ras)[:3])) / 2
     assert (np.abs(flip) == 1).all()
-    index = np.stack(np.meshgrid(np.arange(k), np.arange(j), np.arange(i), indexing="ij"), axis=-1)[..., ::-1]
+    index = np.stack(np.meshgrid(np.arange(k), np.arange(j), np.arange(i), indexing="ij"), axis=-1)[
+        ..., ::-1
+    ]
     ras = transform_points(cell_to_ras, index.reshape(-1, 3))
     body = error(phantom.to_body(ras)).reshape(k, j, i, 3)
     held = phantom.volume.sample(ras, outside=-1000.0).reshape(k, j, i) > -950
@@ -55,5 +60,7 @@ def exact_map(phantom, error=lambda body: body) -> EmbeddingMap:
 def labelled(phantom) -> SampledBody:
     k, j, i = np.nonzero(phantom.labels)
     body = phantom.to_body(transform_points(phantom.volume.ijk_to_ras, np.stack([i, j, k], axis=1)))
-    names = {value: whole_name(name) for value, name in phantom.label_names.items() if name not in SPREAD}
+    names = {
+        value: whole_name(name) for value, name in phantom.label_names.items() if name not in SPREAD
+    }
     return SampledBody(phantom.volume.name, body, phantom.labels[k, j, i], names, "real")

@@ -16,4 +16,11 @@ def fail(progress):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    train([linear_scan("one")], tiny_recipe("coordinates"), Path(sys.argv[1]), 50, workers=1, progress=fail)
+    train(
+        [linear_scan("one")],
+        tiny_recipe("coordinates"),
+        Path(sys.argv[1]),
+        50,
+        workers=1,
+        progress=fail,
+    )

@@ -80,7 +80,9 @@ def _file(folder: Path) -> Path:
 
 
 def _image(name: str, compress: bool = False) -> Callable[[Path], None]:
-    return lambda folder: sitk.WriteImage(Volume(*linear_ct()).to_sitk(), str(folder / name), compress)
+    return lambda folder: sitk.WriteImage(
+        Volume(*linear_ct()).to_sitk(), str(folder / name), compress
+    )
 
 
 def _dicom(folder: Path, compress: bool = False) -> None:
@@ -103,7 +105,9 @@ def _labelled(folder: Path) -> None:
     labels[6:18, 6:18, 6:18], labels[8:14, 18:24, 6:18] = 1, 2
     sitk.WriteImage(Volume(labels, ijk_to_ras).to_sitk(), str(folder / "scan.seg.nii.gz"), True)
     (folder / "scan.labels.json").write_text(json.dumps({"1": "liver", "2": "spleen"}))
-    (folder / "scan.landmarks.json").write_text(json.dumps({"frame": "RAS", "points": {"apex": [1.0, 2.0, 3.0]}}))
+    (folder / "scan.landmarks.json").write_text(
+        json.dumps({"frame": "RAS", "points": {"apex": [1.0, 2.0, 3.0]}})
+    )
 
 
 def _spoil_by_suffix(data: bytes, draw) -> bytes:
@@ -121,7 +125,10 @@ def _use_labelled(folder: Path) -> object:
 def _segments(folder: Path) -> None:
     labels = np.zeros((12, 14, 16), np.uint8)
     labels[3:8, 3:8, 3:8], labels[8:11, 4:9, 5:11] = 1, 2
-    write_segments(folder / "scan.seg.nrrd", LabelMap(labels, np.diag((3.0, 3.0, 3.0, 1.0)), {"liver": 1, "spleen": 2}))
+    write_segments(
+        folder / "scan.seg.nrrd",
+        LabelMap(labels, np.diag((3.0, 3.0, 3.0, 1.0)), {"liver": 1, "spleen": 2}),
+    )
 
 
 def _use_segments(folder: Path) -> object:
@@ -131,7 +138,11 @@ def _use_segments(folder: Path) -> object:
 
 # -- points, boxes, records, texts -------------------------------------------------------------------------------------
 
-_POINTS = PointList(("carina", "left kidney", "T12"), np.array([[1.5, 2, 3], [-40, 5, 6], [7, 8, 900]]), ("", "x", ""))
+_POINTS = PointList(
+    ("carina", "left kidney", "T12"),
+    np.array([[1.5, 2, 3], [-40, 5, 6], [7, 8, 900]]),
+    ("", "x", ""),
+)
 
 
 def _use_points(folder: Path) -> object:
@@ -200,7 +211,9 @@ def _dicom_seg(folder: Path) -> None:
 def _structure_set(folder: Path) -> None:
     from test_dicom_labels import circle, write_structure_set
 
-    write_structure_set(folder / "outlines.dcm", {"liver": [circle(np.zeros(2), 20, z) for z in (-3.5, 0, 3.5)]})
+    write_structure_set(
+        folder / "outlines.dcm", {"liver": [circle(np.zeros(2), 20, z) for z in (-3.5, 0, 3.5)]}
+    )
 
 
 def _use_outlines(folder: Path) -> object:
@@ -232,7 +245,9 @@ def _use_registration(folder: Path) -> object:
 
 def _map(number: int = 0) -> EmbeddingMap:
     """A small map with descriptors."""
-    plain = analytic_map(lambda p: p * 0.9 + number, (6, 8, 8), (16.0, 16.0, 18.0), name=f"scan {number}")
+    plain = analytic_map(
+        lambda p: p * 0.9 + number, (6, 8, 8), (16.0, 16.0, 18.0), name=f"scan {number}"
+    )
     draw = torch.Generator().manual_seed(number)
     local = torch.nn.functional.normalize(torch.randn(4, 12, 16, 16, generator=draw), dim=0).half()
     return replace(plain, local=local)
@@ -253,7 +268,11 @@ def _use_weights(folder: Path) -> object:
     k, j, i = np.indices(shape)
     hu = 40 + 80 * np.sin(k / 4) + 60 * np.cos(j / 3 + i / 5)
     inside = ((j - 13.5) / 10) ** 2 + ((i - 14.5) / 12) ** 2 < 1
-    body = Volume(np.where(inside, hu, -1000).astype(np.int16), centred_affine(np.diag((5.0, 4.5, 5.0)), shape), "body")
+    body = Volume(
+        np.where(inside, hu, -1000).astype(np.int16),
+        centred_affine(np.diag((5.0, 4.5, 5.0)), shape),
+        "body",
+    )
     found = find_weights(str(_file(folder)))
     embedding = Model(found.network, found.name, found.sha256, budget_bytes=200 << 20).embed(body)
     assert torch.isfinite(embedding.coordinate).all()
@@ -261,26 +280,39 @@ def _use_weights(folder: Path) -> object:
 
 
 def _calibration(folder: Path) -> None:
-    feature, otherwise = np.array([0, -1, 1, -1, -1, -1], np.int16), np.array([2, 0, 4, 0, 0, 0], np.int32)
+    feature, otherwise = (
+        np.array([0, -1, 1, -1, -1, -1], np.int16),
+        np.array([2, 0, 4, 0, 0, 0], np.int32),
+    )
     leaves = np.linspace(0, 1, 4 * len(OUTCOMES), dtype=np.float32).reshape(4, -1)
-    forest = Forest(np.array([0, 5], np.int32), feature, np.full(6, 0.5, np.float32), otherwise, leaves)
-    Calibration("ab" * 32, EVIDENCE, {"standard": forest}).save(folder / "x.calibration.safetensors")
+    forest = Forest(
+        np.array([0, 5], np.int32), feature, np.full(6, 0.5, np.float32), otherwise, leaves
+    )
+    Calibration("ab" * 32, EVIDENCE, {"standard": forest}).save(
+        folder / "x.calibration.safetensors"
+    )
 
 
 def _use_calibration(folder: Path) -> object:
     found = Calibration.load(_file(folder))
     evidence = np.random.default_rng(0).normal(size=(5, len(found.evidence)))
     answers = [forest.predict(evidence) for _, forest in sorted(found.forests.items())]
-    assert all(answer.shape == (5, len(OUTCOMES)) and np.isfinite(answer).all() for answer in answers)
+    assert all(
+        answer.shape == (5, len(OUTCOMES)) and np.isfinite(answer).all() for answer in answers
+    )
     return [answer.tobytes() for answer in answers]
 
 
 def _library(folder: Path) -> None:
     box = np.array([[-40.0, -30.0, 330.0], [20.0, 20.0, 380.0]])
     example = make_example(_map(), box, effort="fast")
-    margins = Margins(np.linspace(0.5, 1.0, len(TIMES)), 100, {"": np.ones(6), "liver": np.full(6, 1.5)})
+    margins = Margins(
+        np.linspace(0.5, 1.0, len(TIMES)), 100, {"": np.ones(6), "liver": np.full(6, 1.5)}
+    )
     examples = {name: [example, example] for name in ("liver", "spleen")}
-    own = StructureLibrary(_map().provenance.weights_hash, examples, "fast", margins, margins, {"made": "for a test"})
+    own = StructureLibrary(
+        _map().provenance.weights_hash, examples, "fast", margins, margins, {"made": "for a test"}
+    )
     own.save(folder / "x.structures.safetensors")
 
 
@@ -296,7 +328,9 @@ def _use_library(folder: Path) -> object:
 def _atlas(folder: Path) -> None:
     share, weights = np.zeros((4, 5, 6), np.uint8), np.linspace(-1, 1, 41, dtype=np.float32)
     share[1:3, 1:4, 1:5] = 200
-    found = {n: Occupancy((30, 20, 40 + k), share, 3, weights) for k, n in enumerate(("liver", "spleen"))}
+    found = {
+        n: Occupancy((30, 20, 40 + k), share, 3, weights) for k, n in enumerate(("liver", "spleen"))
+    }
     Atlas("ab" * 32, found, {"made": "for a test"}).save(folder / "x.atlas.npz")
 
 
@@ -325,7 +359,9 @@ def _segmenter(folder: Path) -> None:
     volumes, shares = {"liver": (1.0, 2.0)}, {"liver": 0.5}
     values = {"liver": 3, "spleen": 300}
     networks = (VoxelNet(2, 4),)
-    save_segmenter(folder, Segmenter("own", "ab" * 32, (group,), networks, volumes, shares, (), values, {}), [])
+    save_segmenter(
+        folder, Segmenter("own", "ab" * 32, (group,), networks, volumes, shares, (), values, {}), []
+    )
 
 
 def _use_segmenter(folder: Path) -> object:
@@ -360,8 +396,12 @@ def _use_cohort(folder: Path) -> object:
         search = Search(store)
         for row, _ in search.index.scans.values():
             embedding = search.map_of(row)
-            found = search.point(read_query(embedding, embedding.body_bounds_ras.mean(axis=0)[None]), 0)
-            assert all(each.point_ras is None or np.isfinite(each.point_ras).all() for each in found)
+            found = search.point(
+                read_query(embedding, embedding.body_bounds_ras.mean(axis=0)[None]), 0
+            )
+            assert all(
+                each.point_ras is None or np.isfinite(each.point_ras).all() for each in found
+            )
     return counts
 
 

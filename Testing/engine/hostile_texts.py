@@ -6,13 +6,36 @@ import random
 from collections.abc import Callable, Iterator
 
 _MEGABYTE = 1_000_000
-_PLACES = ("left kidney", "rib", "12", "L4", "T1-T12", "segment IV", "station 4R", "lobe", "upper pole of", "peri")
+_PLACES = (
+    "left kidney",
+    "rib",
+    "12",
+    "L4",
+    "T1-T12",
+    "segment IV",
+    "station 4R",
+    "lobe",
+    "upper pole of",
+    "peri",
+)
 _GLUE = (" ", "", ", ", "/", "-", " and ", " of ", ".\n", " no ", " between ", ";")
 _SCRIPTS = (  # first and last letters
     (0x0590, 0x05FF), (0x0600, 0x06FF), (0x0900, 0x097F), (0x4E00, 0x9FFF), (0x0400, 0x04FF), (0xAC00, 0xD7A3),
     (0x0E00, 0x0E7F), (0x0370, 0x03FF),
 )  # fmt: skip
-_EMOJI = ("🫀", "🫁", "🧠", "👩‍⚕️", "🏳️‍🌈", "\u202e", "\u200f", "\ufeff", "\x00", "\x1b[31m", "e\u0301" * 30)
+_EMOJI = (
+    "🫀",
+    "🫁",
+    "🧠",
+    "👩‍⚕️",
+    "🏳️‍🌈",
+    "\u202e",
+    "\u200f",
+    "\ufeff",
+    "\x00",
+    "\x1b[31m",
+    "e\u0301" * 30,
+)
 _SENTENCES = (
     "Raumforderung der linken Nebenniere.", "Masse dans la glande surrénale gauche.", "左肾囊肿", "Киста печени слева.",
     "كتلة في الكلية اليسرى", "ממצא בכבד מימין", "左副腎の腫瘤", "Quiste hepático en el segmento VIII.",
@@ -38,13 +61,17 @@ _BOMBS = (
 
 
 def _empty(draw: random.Random) -> str:
-    return "".join(draw.choice((" ", "\n", "\t", "\u00a0", "\u200b")) for _ in range(draw.randrange(4)))
+    return "".join(
+        draw.choice((" ", "\n", "\t", "\u00a0", "\u200b")) for _ in range(draw.randrange(4))
+    )
 
 
 def _endless(draw: random.Random) -> str:
     """Up to a megabyte; half of them just short enough to be read."""
     size = draw.choice((29_990, 29_990, 30_001, _MEGABYTE))
-    piece = draw.choice((*_PLACES, *_BOMBS, *_EMOJI, *_SENTENCES, "x", "kidnye ", _random_word(draw)))
+    piece = draw.choice(
+        (*_PLACES, *_BOMBS, *_EMOJI, *_SENTENCES, "x", "kidnye ", _random_word(draw))
+    )
     return (piece * (size // len(piece) + 1))[:size]
 
 

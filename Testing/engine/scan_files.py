@@ -8,7 +8,13 @@ from pathlib import Path
 import numpy as np
 import pydicom
 from pydicom.dataset import FileDataset, FileMetaDataset
-from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, MRImageStorage, RLELossless, generate_uid
+from pydicom.uid import (
+    CTImageStorage,
+    ExplicitVRLittleEndian,
+    MRImageStorage,
+    RLELossless,
+    generate_uid,
+)
 
 # HU = HU_OFFSET + HU_GRADIENT . (x, y, z): linear, so that trilinear interpolation of it is exact.
 HU_GRADIENT = np.array((4.0, -3.0, 2.0))
@@ -35,14 +41,18 @@ def voxel_positions(shape: tuple[int, int, int], ijk_to_ras: np.ndarray) -> np.n
     return np.stack((i, j, k), axis=-1) @ ijk_to_ras[:3, :3].T + ijk_to_ras[:3, 3]
 
 
-def linear_ct(shape: tuple[int, int, int] = (24, 26, 28), ijk_to_ras: np.ndarray | None = None) -> tuple:
+def linear_ct(
+    shape: tuple[int, int, int] = (24, 26, 28), ijk_to_ras: np.ndarray | None = None
+) -> tuple:
     """Return (voxels int16 (k,j,i), ijk_to_ras) of the linear scan, 3 x 3.2 x 3.5 mm unless told."""
     if ijk_to_ras is None:
         ijk_to_ras = centred_affine(np.diag((3.0, 3.2, 3.5)), shape)
     return np.rint(true_hu(voxel_positions(shape, ijk_to_ras))).astype(np.int16), ijk_to_ras
 
 
-def stack_positions(origin_lps: Iterable[float], step_lps: Iterable[float], numbers: Iterable[float]) -> np.ndarray:
+def stack_positions(
+    origin_lps: Iterable[float], step_lps: Iterable[float], numbers: Iterable[float]
+) -> np.ndarray:
     """(N,3) LPS mm of the first voxel of each slice."""
     return np.array(origin_lps) + np.array(list(numbers))[:, None] * np.array(step_lps)
 
@@ -66,9 +76,15 @@ def write_linear_series(
     rescale = list(rescale or [(1.0, -1024.0)] * len(positions_lps))
     series = tags.pop("SeriesInstanceUID", None) or generate_uid()
     paths = []
-    for number, (position, (slope, intercept)) in enumerate(zip(positions_lps, rescale, strict=True), start=1):
+    for number, (position, (slope, intercept)) in enumerate(
+        zip(positions_lps, rescale, strict=True), start=1
+    ):
         j, i = np.indices(size)
-        lps = position + i[..., None] * row * pixel_spacing[1] + j[..., None] * column * pixel_spacing[0]
+        lps = (
+            position
+            + i[..., None] * row * pixel_spacing[1]
+            + j[..., None] * column * pixel_spacing[0]
+        )
         stored = np.rint((true_hu(lps * (-1, -1, 1)) - intercept) / slope).astype(np.int16)
         dataset = _dataset(stored, tags.get("Modality", "CT"))
         dataset.SeriesInstanceUID = series
@@ -94,11 +110,19 @@ def _dataset(stored: np.ndarray, modality: object) -> FileDataset:
     meta.MediaStorageSOPInstanceUID = generate_uid()
     meta.TransferSyntaxUID = ExplicitVRLittleEndian
     dataset = FileDataset("", pydicom.Dataset(), file_meta=meta, preamble=b"\0" * 128)
-    dataset.SOPClassUID, dataset.SOPInstanceUID = meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID
+    dataset.SOPClassUID, dataset.SOPInstanceUID = (
+        meta.MediaStorageSOPClassUID,
+        meta.MediaStorageSOPInstanceUID,
+    )
     dataset.Modality, dataset.ImageType = "CT", ["ORIGINAL", "PRIMARY", "AXIAL"]
     dataset.PatientID, dataset.StudyInstanceUID = "test", "1.2.3"
     dataset.Rows, dataset.Columns = stored.shape
     dataset.SamplesPerPixel, dataset.PhotometricInterpretation = 1, "MONOCHROME2"
-    dataset.BitsAllocated, dataset.BitsStored, dataset.HighBit, dataset.PixelRepresentation = 16, 16, 15, 1
+    dataset.BitsAllocated, dataset.BitsStored, dataset.HighBit, dataset.PixelRepresentation = (
+        16,
+        16,
+        15,
+        1,
+    )
     dataset.PixelData = stored.astype("<i2").tobytes()
     return dataset

@@ -19,7 +19,9 @@ WEIGHTS_HASH = "ab" * 32
 VOXELS_PER_CELL = 4
 
 
-def small_network(seed: int = 0, widths: tuple[int, ...] = (4, 4, 4, 4), **spec: object) -> EmbeddingNetwork:
+def small_network(
+    seed: int = 0, widths: tuple[int, ...] = (4, 4, 4, 4), **spec: object
+) -> EmbeddingNetwork:
     """The real network, tiny and untrained; equal seeds give equal weights."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -62,7 +64,10 @@ class Averaging(nn.Module):
 def cell_centres(embedding: EmbeddingMap) -> np.ndarray:
     """(k,j,i,3) RAS mm of the centres of all cells."""
     k, j, i = np.indices(embedding.body.shape)
-    return np.stack([i, j, k], axis=-1) @ embedding.cell_to_ras[:3, :3].T + embedding.cell_to_ras[:3, 3]
+    return (
+        np.stack([i, j, k], axis=-1) @ embedding.cell_to_ras[:3, :3].T
+        + embedding.cell_to_ras[:3, 3]
+    )
 
 
 def analytic_map(
@@ -81,7 +86,10 @@ def analytic_map(
     shape: cells (k,j,i). corner_ras: lowest corner of the scan. body: (k,j,i) bool, else every cell; the coordinates
     of the other cells are nonsense. noise: standard deviation of what is added to each coordinate.
     """
-    cell_to_ras, scan_to_ras = np.diag([*cell_mm, 1.0]), np.diag([*np.array(cell_mm) / VOXELS_PER_CELL, 1.0])
+    cell_to_ras, scan_to_ras = (
+        np.diag([*cell_mm, 1.0]),
+        np.diag([*np.array(cell_mm) / VOXELS_PER_CELL, 1.0]),
+    )
     for matrix in (cell_to_ras, scan_to_ras):
         matrix[:3, 3] = np.array(corner_ras) + np.diag(matrix)[:3] / 2
     body = np.ones(shape, dtype=bool) if body is None else body
@@ -94,7 +102,9 @@ def analytic_map(
         Provenance("analytic", weights_hash, name, f"hash of {name}", metric),
     )
     coordinate = function(cell_centres(made).reshape(-1, 3))
-    coordinate = coordinate + np.random.default_rng(0).normal(0, noise, coordinate.shape) * (noise > 0)
+    coordinate = coordinate + np.random.default_rng(0).normal(0, noise, coordinate.shape) * (
+        noise > 0
+    )
     made.coordinate[:] = torch.from_numpy(coordinate.T.reshape(3, *shape))
     made.coordinate[:, ~made.body] = 1e5
     return made

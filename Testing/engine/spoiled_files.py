@@ -32,7 +32,11 @@ _PACKED = [
     *(struct.pack("<h", n) for n in (0, -1, 32767, -32768)),
     *(struct.pack("<i", n) for n in (0, -1, 2**31 - 1, 100_000_000)),
     *(struct.pack("<q", n) for n in (0, -1, 2**63 - 1, 2**40)),
-    *(struct.pack(form, n) for form in ("<f", "<d") for n in (0.0, -1.0, float("nan"), float("inf"), 1e38)),
+    *(
+        struct.pack(form, n)
+        for form in ("<f", "<d")
+        for n in (0.0, -1.0, float("nan"), float("inf"), 1e38)
+    ),
 ]
 _PICKLE = b"\x80\x04\x95\x1e\x00\x00\x00\x00\x00\x00\x00\x8c\x05posix\x8c\x06system\x93\x8c\x06exit 3\x85R."
 _MAGIC = (
@@ -54,7 +58,12 @@ def cut(data: bytes, draw: Random) -> bytes:
     """Cut the file short anywhere, often near an end."""
     size = len(data)
     return data[
-        : max(0, draw.choice((draw.randrange(size + 1), size - 1, size - draw.randrange(64), draw.randrange(400))))
+        : max(
+            0,
+            draw.choice(
+                (draw.randrange(size + 1), size - 1, size - draw.randrange(64), draw.randrange(400))
+            ),
+        )
     ]
 
 
@@ -64,7 +73,9 @@ def damaged(data: bytes, draw: Random) -> bytes:
     size = draw.choice((1, 4, 64, 1024))
     kind = draw.randrange(7)
     if kind == 0:
-        return bytes(byte ^ (1 << draw.randrange(8)) if n == at else byte for n, byte in enumerate(data))
+        return bytes(
+            byte ^ (1 << draw.randrange(8)) if n == at else byte for n, byte in enumerate(data)
+        )
     if kind == 1:
         return data[:at] + draw.choice((b"\0", b"\xff", b" ")) * size + data[at + size :]
     if kind == 2:
@@ -77,7 +88,9 @@ def damaged(data: bytes, draw: Random) -> bytes:
     if kind == 5:
         magic = draw.choice(_MAGIC)
         return magic + (b"" if draw.random() < 0.2 else data[len(magic) :])
-    return draw.choice((gzip.compress(data, 1), data + draw.randbytes(size), draw.randbytes(size), b""))
+    return draw.choice(
+        (gzip.compress(data, 1), data + draw.randbytes(size), draw.randbytes(size), b"")
+    )
 
 
 def text(data: bytes, draw: Random) -> bytes:
@@ -99,7 +112,11 @@ def text(data: bytes, draw: Random) -> bytes:
     elif kind == "encoding":
         return draw.choice((data.decode("latin-1").encode("utf-16"), b"\xef\xbb\xbf" + data))
     else:
-        lines[at] = line[: len(line) // 2] + draw.choice((b"\0", b"\xff\xfe", b'"', b"=", b"[", b"\r")) + line
+        lines[at] = (
+            line[: len(line) // 2]
+            + draw.choice((b"\0", b"\xff\xfe", b'"', b"=", b"[", b"\r"))
+            + line
+        )
     return b"\n".join(lines)
 
 
@@ -133,7 +150,13 @@ def changed_value(document: Any, draw: Random) -> Any:
 
 
 def _places(node: Any) -> Iterator[tuple[Any, Any]]:
-    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    items = (
+        node.items()
+        if isinstance(node, dict)
+        else enumerate(node)
+        if isinstance(node, list)
+        else ()
+    )
     for key, value in list(items):
         yield node, key
         yield from _places(value)
@@ -162,10 +185,16 @@ def safetensors(data: bytes, draw: Random) -> bytes:
     elif kind == "header":
         header = changed_value(header, draw)
     else:
-        first, last = header[draw.choice([key for key in header if key != "__metadata__"])]["data_offsets"]
+        first, last = header[draw.choice([key for key in header if key != "__metadata__"])][
+            "data_offsets"
+        ]
         number = draw.choice(_PACKED)
         run = number if draw.random() < 0.5 else number * ((last - first) // len(number))
-        at = first + draw.randrange(max(last - first, 1)) // 8 * 8 if len(run) == len(number) else first
+        at = (
+            first + draw.randrange(max(last - first, 1)) // 8 * 8
+            if len(run) == len(number)
+            else first
+        )
         body = (body[:at] + run + body[at + len(run) :])[: len(body)]
     head = _dumped(header)
     return struct.pack("<Q", len(head)) + head + body
@@ -207,16 +236,28 @@ def nifti(data: bytes, draw: Random) -> bytes:
     """Change a field of the header (see nifti1.h), or shear its axes; of a packed file within the packing."""
     is_packed = data[:2] == b"\x1f\x8b"
     plain = bytearray(gzip.decompress(data) if is_packed else data)
-    fields = [(40 + 2 * n, "<h") for n in range(8)] + [(at, "<h") for at in (70, 72, 252, 254)] + [(0, "<i")]
+    fields = (
+        [(40 + 2 * n, "<h") for n in range(8)]
+        + [(at, "<h") for at in (70, 72, 252, 254)]
+        + [(0, "<i")]
+    )
     fields += [(at, "<f") for at in (*range(76, 108, 4), 108, 112, 116, *range(256, 328, 4))]
     at, form = draw.choice(fields)
     whole = (0, -1, 1, 7, 64, 1024, 32767, -32768)
     struct.pack_into(
-        form, plain, at, draw.choice(whole if form != "<f" else (0.0, -1.0, 3.5, 1e38, 1e-38, float("nan")))
+        form,
+        plain,
+        at,
+        draw.choice(whole if form != "<f" else (0.0, -1.0, 3.5, 1e38, 1e-38, float("nan"))),
     )
     if draw.random() < 0.2:
         rows = [
-            (draw.choice((0.0, 0.003, 3.0)), draw.choice((0.0, 0.5, 3.2)), draw.choice((0.0, 3.5)), -40.0)
+            (
+                draw.choice((0.0, 0.003, 3.0)),
+                draw.choice((0.0, 0.5, 3.2)),
+                draw.choice((0.0, 3.5)),
+                -40.0,
+            )
             for _ in "xyz"
         ]
         struct.pack_into("<2h", plain, 252, 0, 1)
@@ -257,7 +298,11 @@ def dicom(data: bytes, draw: Random) -> bytes:
         size = draw.choice((0, 1, 0xFFFF, length + 1))
     else:
         value = draw.choice(
-            (text(value, draw), draw.choice(_NUMBERS).encode(), struct.pack("<H", draw.choice((0, 17, 65535))))
+            (
+                text(value, draw),
+                draw.choice(_NUMBERS).encode(),
+                struct.pack("<H", draw.choice((0, 17, 65535))),
+            )
         )
         value = value[:60_000] + b" " * (len(value) % 2)
         size = len(value)

@@ -17,7 +17,11 @@ from AnatomicalEmbedding.training.scans import FIELD_STEP
 
 def bent(ras):
     """A scaled, turned and gently bent body frame, mm."""
-    straight = ras @ np.array([[1.1, 0.05, 0.0], [-0.05, 0.95, 0.1], [0.0, -0.1, 0.9]]).T + (5.0, -20.0, 300.0)
+    straight = ras @ np.array([[1.1, 0.05, 0.0], [-0.05, 0.95, 0.1], [0.0, -0.1, 0.9]]).T + (
+        5.0,
+        -20.0,
+        300.0,
+    )
     return straight + 6 * np.sin(ras[:, [2, 0, 1]] / 90)
 
 
@@ -38,7 +42,9 @@ def field_at(scan, ras):
     voxel = torch.from_numpy(transform_points(np.linalg.inv(scan.grid_to_ras), ras)).float()
     extent = torch.tensor(scan.body_field.shape[:0:-1]) - 1
     grid = voxel / FIELD_STEP * (2 / extent) - 1
-    return F.grid_sample(scan.body_field[None], grid[None, None, None], align_corners=True)[0, :, 0, 0].T.numpy()
+    return F.grid_sample(scan.body_field[None], grid[None, None, None], align_corners=True)[
+        0, :, 0, 0
+    ].T.numpy()
 
 
 def inner_points(scan):
@@ -46,7 +52,9 @@ def inner_points(scan):
     return transform_points(scan.grid_to_ras, ijk)
 
 
-@pytest.mark.parametrize(("noise_mm", "lost", "within"), [(0.0, 0.0, 1.5), (8.0, 0.0, 4.0), (4.0, 0.05, 6.0)])
+@pytest.mark.parametrize(
+    ("noise_mm", "lost", "within"), [(0.0, 0.0, 1.5), (8.0, 0.0, 4.0), (4.0, 0.05, 6.0)]
+)
 def test_field_follows_the_map_not_its_faults(noise_mm, lost, within):
     scan = linear_scan()
     aligned = align_scan(scan, map_of(scan, bent, noise_mm, lost))

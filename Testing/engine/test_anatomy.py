@@ -5,7 +5,13 @@ import json
 import pytest
 
 from AnatomicalEmbedding.anatomy.codes import code_of, name_of_code
-from AnatomicalEmbedding.anatomy.names import VERTEBRAE, canonical_name, choose_names, known_name, spelling_key
+from AnatomicalEmbedding.anatomy.names import (
+    VERTEBRAE,
+    canonical_name,
+    choose_names,
+    known_name,
+    spelling_key,
+)
 from AnatomicalEmbedding.anatomy.terms import load_terms
 from AnatomicalEmbedding.embedding.inference import load_model
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
@@ -92,10 +98,15 @@ def test_no_spelling_means_two_structures():
 
 def test_what_ships_has_these_names_whatever_its_files_say():
     library, atlas = shipped_library(HASH), shipped_atlas(HASH)
-    in_boxes = {*library.examples, *(organ.name for of in library.examples.values() for e in of for organ in e.organs)}
+    in_boxes = {
+        *library.examples,
+        *(organ.name for of in library.examples.values() for e in of for organ in e.organs),
+    }
     in_boxes |= {name for name in library.margins.scales if name}
     in_words = {name for name in atlas.occupancies if name in load_terms().by_name}
-    network = {name for weights in list_weights() for name in load_model(weights).network.organ_names}
+    network = {
+        name for weights in list_weights() for name in load_model(weights).network.organ_names
+    }
     for name in in_boxes | in_words | network:
         assert known_name(name) == name
     assert {"vertebrae_L3", "rib_right_12", "clavicula_left"} <= in_boxes & in_words
@@ -105,31 +116,50 @@ def test_old_spellings_in_files_are_read_as_the_one_name(tmp_path):
     library = shipped_library(HASH)
     old = StructureLibrary(HASH, {"vertebra_l3": library.examples["vertebrae_L3"]}, "fast")
     old.save(tmp_path / "old.structures.safetensors")
-    assert list(StructureLibrary.load(tmp_path / "old.structures.safetensors").examples) == ["vertebrae_L3"]
+    assert list(StructureLibrary.load(tmp_path / "old.structures.safetensors").examples) == [
+        "vertebrae_L3"
+    ]
     assert list(boxes_from_json({"clavicle_left": [0, 0, 0, 1, 1, 1]})) == ["clavicula_left"]
     (tmp_path / "one.labels.json").write_text(json.dumps({"1": "vertebra_l3", "2": "LeftParotid"}))
     assert read_names(tmp_path / "one.labels.json") == {1: "vertebrae_L3", 2: "LeftParotid"}
 
 
-@pytest.mark.parametrize("twice", [("ivc", "postcava"), ("Tumor", "tumor"), ("rib_5_left", "Left rib 5")])
+@pytest.mark.parametrize(
+    "twice", [("ivc", "postcava"), ("Tumor", "tumor"), ("rib_5_left", "Left rib 5")]
+)
 def test_two_labels_of_one_structure_are_refused(tmp_path, twice):
     (tmp_path / "one.labels.json").write_text(json.dumps(dict(enumerate(twice, 1))))
     with pytest.raises(PointsError, match="several labels have the name"):
         read_names(tmp_path / "one.labels.json")
 
 
-NAMES = [f"rib_left_{n}" for n in range(1, 13)] + ["kidney_left", "kidney_right", "urinary_bladder", "liver", "My GTV"]
+NAMES = [f"rib_left_{n}" for n in range(1, 13)] + [
+    "kidney_left",
+    "kidney_right",
+    "urinary_bladder",
+    "liver",
+    "My GTV",
+]
 
 
 def test_names_are_chosen_in_any_spelling():
     wanted = ["Left kidney", "rib 3 left", "bladder", "my_gtv", "liver", "LIVER"]
-    assert choose_names(wanted, NAMES, "x") == ["kidney_left", "rib_left_3", "urinary_bladder", "My GTV", "liver"]
+    assert choose_names(wanted, NAMES, "x") == [
+        "kidney_left",
+        "rib_left_3",
+        "urinary_bladder",
+        "My GTV",
+        "liver",
+    ]
 
 
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        ("kidney", "kidney: the library has no structure of this name; did you mean kidney_left, kidney_right?"),
+        (
+            "kidney",
+            "kidney: the library has no structure of this name; did you mean kidney_left, kidney_right?",
+        ),
         ("livr", "did you mean liver?"),
         ("rib", "did you mean rib_left_1, rib_left_10, rib_left_11, rib_left_12 and 8 more?"),
         ("prostate", 'of this name; to find its place, use: anatemb find "prostate".'),

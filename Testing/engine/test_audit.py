@@ -34,7 +34,8 @@ def audited(labels):
 
 def named(labels, names):
     return [
-        replace(each, name=names.get(each.name, each.name), text=names.get(each.name, each.text)) for each in labels
+        replace(each, name=names.get(each.name, each.name), text=names.get(each.name, each.text))
+        for each in labels
     ]
 
 
@@ -44,7 +45,9 @@ def test_a_right_body_of_another_size_has_no_finding(labels):
 
 
 def test_exchanged_sides_of_one_organ_are_found(labels):
-    (found,) = audited(named(labels, {"kidney_left": "kidney_right", "kidney_right": "kidney_left"}))
+    (found,) = audited(
+        named(labels, {"kidney_left": "kidney_right", "kidney_right": "kidney_left"})
+    )
     assert found.problem == "side"
     assert set(found.label.split(", ")) == {"kidney_left", "kidney_right"}
 
@@ -57,7 +60,11 @@ def test_a_label_alone_on_the_wrong_side_is_found(labels):
 
 
 def test_all_sides_exchanged_give_one_finding_of_the_whole_scan(labels):
-    (found,) = audited(named(labels, {each.name: other_side(each.name) for each in labels if other_side(each.name)}))
+    (found,) = audited(
+        named(
+            labels, {each.name: other_side(each.name) for each in labels if other_side(each.name)}
+        )
+    )
     assert (found.problem, found.label) == ("side", "")
 
 
@@ -70,7 +77,9 @@ def test_a_mirrored_body_is_found(body, axis, text):
 
 def test_exchanged_names_are_found(labels):
     found = audited(named(labels, {"spleen": "heart", "heart": "spleen"}))
-    assert [(each.problem, set(each.label.split(", "))) for each in found] == [("exchanged", {"spleen", "heart"})]
+    assert [(each.problem, set(each.label.split(", "))) for each in found] == [
+        ("exchanged", {"spleen", "heart"})
+    ]
     names = {"vertebrae_L1": "vertebrae_L2", "vertebrae_L2": "vertebrae_L1"}
     assert ("exchanged", set(names)) in [
         (each.problem, set(each.label.split(", "))) for each in audited(named(labels, names))
@@ -89,7 +98,9 @@ def test_vertebrae_numbered_one_off_are_found(labels, step):
 def test_a_number_that_is_left_out_is_found(labels):
     kept = [each for each in labels if each.name != "vertebrae_L5"]
     found = audited(named(kept, {f"vertebrae_L{n}": f"vertebrae_L{n + 1}" for n in range(1, 5)}))
-    assert ("level", "vertebrae_T12, vertebrae_L2") in [(each.problem, each.label) for each in found]
+    assert ("level", "vertebrae_T12, vertebrae_L2") in [
+        (each.problem, each.label) for each in found
+    ]
 
 
 def test_vertebrae_are_counted_from_the_sacrum():
@@ -135,7 +146,13 @@ def test_an_organ_that_ends_with_a_large_slice_is_found(body):
     slices = np.flatnonzero((wrong == value).any(axis=(1, 2)))
     wrong[slices[len(slices) * 3 // 4] :][wrong[slices[len(slices) * 3 // 4] :] == value] = 0
     found = check_labels(relate(measured(wrong), load_usual()))
-    assert max((each.score for each in found if (each.label, each.problem) == ("liver", "cut")), default=0) > 0.5
+    assert (
+        max(
+            (each.score for each in found if (each.label, each.problem) == ("liver", "cut")),
+            default=0,
+        )
+        > 0.5
+    )
 
 
 def test_labels_in_air_and_other_grids_are_found(body, labels):
@@ -143,7 +160,9 @@ def test_labels_in_air_and_other_grids_are_found(body, labels):
     hu[body == NAMES.index("spleen") + 1] = -1000
     volume = Volume(hu, ijk_to_ras())
     given = LabelMap(body, ijk_to_ras(), {name: n for n, name in enumerate(NAMES, start=1)})
-    assert [(each.label, each.problem) for each in check_tissue(volume, given, labels)] == [("spleen", "outside")]
+    assert [(each.label, each.problem) for each in check_tissue(volume, given, labels)] == [
+        ("spleen", "outside")
+    ]
     assert check_grids(volume, given) == []
     moved = ijk_to_ras()
     moved[2, 3] += 10
@@ -154,8 +173,14 @@ def test_labels_in_air_and_other_grids_are_found(body, labels):
 
 
 def test_only_structures_that_exclude_each_other_may_not_overlap(labels):
-    shared = (("liver", "spleen", 300.0), ("lung_left", "lung_upper_lobe_left", 300.0), ("liver", "tumour", 90.0))
-    assert [(each.problem, each.label) for each in check_overlaps(shared, labels)] == [("overlap", "liver, spleen")]
+    shared = (
+        ("liver", "spleen", 300.0),
+        ("lung_left", "lung_upper_lobe_left", 300.0),
+        ("liver", "tumour", 90.0),
+    )
+    assert [(each.problem, each.label) for each in check_overlaps(shared, labels)] == [
+        ("overlap", "liver, spleen")
+    ]
 
 
 def test_a_frame_is_fitted_although_a_fifth_of_the_labels_is_wrong():

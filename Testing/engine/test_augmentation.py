@@ -12,7 +12,9 @@ from AnatomicalEmbedding.training.recipes import AugmentationSpec
 
 PLAIN = AugmentationSpec()
 OURS = NetworkSpec()
-PAPER = NetworkSpec(hu_knots=(-1000.0, 300.0), level_knots=(0.0, 1.0), unit_mm=None, normalise_output=True)
+PAPER = NetworkSpec(
+    hu_knots=(-1000.0, 300.0), level_knots=(0.0, 1.0), unit_mm=None, normalise_output=True
+)
 LEVEL_OF_ONE_HU = 0.6 / 400  # steepest part of the network's input curve
 
 
@@ -29,11 +31,15 @@ def spread_hu(shape=(16, 20, 24)):
 def test_without_changes_the_input_is_what_inference_prepares(network):
     hu = spread_hu()
     expected = EmbeddingNetwork(replace(network, widths=(4,))).prepare(hu)[0]
-    torch.testing.assert_close(augment(hu.clone(), PLAIN, network, rng()), expected, rtol=0, atol=LEVEL_OF_ONE_HU)
+    torch.testing.assert_close(
+        augment(hu.clone(), PLAIN, network, rng()), expected, rtol=0, atol=LEVEL_OF_ONE_HU
+    )
 
 
 def test_window_clips_ours_and_stretches_the_papers():
-    spec = replace(PLAIN, window_probability=1.0, window_low=[-300.0, -300.0], window_high=[400.0, 400.0])
+    spec = replace(
+        PLAIN, window_probability=1.0, window_low=[-300.0, -300.0], window_high=[400.0, 400.0]
+    )
     hu = torch.tensor([-1000.0, -300, 50, 400, 1200]).view(1, 1, 5)
     paper = augment(hu.clone(), spec, PAPER, rng()).flatten()
     torch.testing.assert_close(paper, torch.tensor([0, 0, 0.5, 1, 1]), rtol=0, atol=2e-3)
@@ -50,7 +56,9 @@ def test_cut_leaves_one_side_unscanned():
         empty = augment(flat.clone(), spec, OURS, rng(seed)) == 0
         for axis in range(3):
             line = empty.movedim(axis, 0).flatten(1)
-            if empty.any() and torch.equal(line.any(1), line.all(1)):  # whole planes across this axis
+            if empty.any() and torch.equal(
+                line.any(1), line.all(1)
+            ):  # whole planes across this axis
                 planes = torch.nonzero(line.all(1)).flatten().tolist()
                 first, last = planes[0], planes[-1]
                 assert planes == list(range(first, last + 1))

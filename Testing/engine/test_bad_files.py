@@ -26,8 +26,18 @@ def test_a_bad_file_is_refused_in_one_line(bad_files, kind, capfd):
 
 @pytest.mark.parametrize("kind", ["missing.nii.gz", "mr.nrrd", "dicom_cut_slice"])
 @pytest.mark.parametrize("role", ["template", "target"])
-def test_a_bad_scan_ends_a_command_and_nothing_is_written(anatemb, place, bad_files, tmp_path, kind, role):
+def test_a_bad_scan_ends_a_command_and_nothing_is_written(
+    anatemb, place, bad_files, tmp_path, kind, role
+):
     scans = {"template": place.template, "target": place.target} | {role: bad_files[kind]}
-    words = ("match", scans["template"], place.points, scans["target"], "-o", tmp_path / "out", *place.model)
+    words = (
+        "match",
+        scans["template"],
+        place.points,
+        scans["target"],
+        "-o",
+        tmp_path / "out",
+        *place.model,
+    )
     assert_refused(anatemb(*words), bad_files[kind])
     assert not (tmp_path / "out").exists()

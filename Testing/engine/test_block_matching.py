@@ -24,7 +24,9 @@ def noisy(embedding, share, seed=0):
     """The map with a share of its local descriptors replaced by others of no meaning."""
     generator = torch.Generator().manual_seed(seed)
     wrong = torch.rand(embedding.local.shape[1:], generator=generator) < share
-    random = torch.nn.functional.normalize(torch.randn(embedding.local.shape, generator=generator), dim=0).half()
+    random = torch.nn.functional.normalize(
+        torch.randn(embedding.local.shape, generator=generator), dim=0
+    ).half()
     return replace(embedding, local=torch.where(wrong, random, embedding.local))
 
 
@@ -58,13 +60,18 @@ def test_a_stretched_and_sheared_target_is_followed():
 
     made = described()
     k, j, i = np.indices(made.local.shape[1:])
-    places = transform_points(made.cell_to_ras, (np.stack([i, j, k], -1).reshape(-1, 3) + 0.5) / 2 - 0.5)
+    places = transform_points(
+        made.cell_to_ras, (np.stack([i, j, k], -1).reshape(-1, 3) + 0.5) / 2 - 0.5
+    )
     seen = to_template(places)
     shown = made.local_rows[0:1].new_zeros(len(places), made.local.shape[0])
     inside = torch.from_numpy(transform_points(np.linalg.inv(made.cell_to_ras), seen)).float()
     grid = (inside + 0.5) * (2 / torch.tensor(made.body.shape[::-1])) - 1
     read = torch.nn.functional.grid_sample(
-        made.local[None].float(), grid[None, :, None, None].float(), align_corners=False, padding_mode="border"
+        made.local[None].float(),
+        grid[None, :, None, None].float(),
+        align_corners=False,
+        padding_mode="border",
     )[0, :, :, 0, 0]
     shown = torch.nn.functional.normalize(read, dim=0).view(made.local.shape).half()
     target = replace(described(to_template), local=shown)

@@ -51,7 +51,9 @@ def test_lungs_and_gas_belong_to_the_body(phantom_pair):
 
 
 def test_couch_does_not():
-    with_couch, without = (make_phantom(73, SPACING_MM, (200.0, 300.0), table=table) for table in (True, False))
+    with_couch, without = (
+        make_phantom(73, SPACING_MM, (200.0, 300.0), table=table) for table in (True, False)
+    )
     change = with_couch.volume.voxels.astype(int) - without.volume.voxels
     couch = (np.abs(change) > 500) & (with_couch.labels == 0)
     assert couch.sum() > 1000
@@ -65,7 +67,9 @@ def test_scan_of_one_lung_keeps_the_lung(side, phantom_pair):
     """A field of view within one half of the chest cuts the lung open on its sides."""
     phantom = phantom_pair[0]
     lung = np.isin(phantom.labels, label_ids(phantom, [side]))
-    k, j, i = (np.flatnonzero(lung.any(axis=tuple(a for a in range(3) if a != axis))) for axis in range(3))
+    k, j, i = (
+        np.flatnonzero(lung.any(axis=tuple(a for a in range(3) if a != axis))) for axis in range(3)
+    )
     k = k[len(k) // 2 :]  # the upper half, where there is lung in every slice
     middle_j, middle_i = (a[0] + (a[-1] - a[0]) // 2 for a in (j, i))
     part = np.s_[k[0] : k[-1], middle_j - 12 : middle_j + 12, middle_i - 10 : middle_i + 10]

@@ -39,7 +39,9 @@ def test_a_turned_box_is_enclosed(tmp_path):
         "orientation": [0.0, 1.0, 0.0, -1.0, 0.0, 0.0, 0.0, 0.0, 1.0],
     }  # fmt: skip
     (tmp_path / "t.mrk.json").write_text(json.dumps({"markups": [turned]}))
-    np.testing.assert_allclose(read_rois(tmp_path / "t.mrk.json")["R"], [[0, 15, 335], [20, 55, 345]], atol=1e-9)
+    np.testing.assert_allclose(
+        read_rois(tmp_path / "t.mrk.json")["R"], [[0, 15, 335], [20, 55, 345]], atol=1e-9
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,7 +52,10 @@ def test_a_turned_box_is_enclosed(tmp_path):
         ("[]", "no list 'markups'"),
         ('{"markups": [{"type": "Fiducial"}]}', "draw a box"),
         ('{"markups": [{"type": "ROI", "center": [1, 2]}]}', "without centre or size"),
-        ('{"markups": [{"type": "ROI", "coordinateSystem": "IJK", "center": [1, 2, 3], "size": [1, 1, 1]}]}', "'IJK'"),
+        (
+            '{"markups": [{"type": "ROI", "coordinateSystem": "IJK", "center": [1, 2, 3], "size": [1, 1, 1]}]}',
+            "'IJK'",
+        ),
         (
             '{"markups": [{"type": "ROI", "center": [1, 2, 3], "size": [1, 1, 1]},'
             ' {"type": "ROI", "center": [1, 2, 3], "size": [1, 1, 1]}]}',

@@ -9,7 +9,13 @@ import pytest
 from made_outcomes import GAP, SPREAD, outcomes
 from probabilities import check_probabilities
 
-from AnatomicalEmbedding.embedding.calibration import SUFFIX, Calibration, Forest, calibration_file, find_calibration
+from AnatomicalEmbedding.embedding.calibration import (
+    SUFFIX,
+    Calibration,
+    Forest,
+    calibration_file,
+    find_calibration,
+)
 from AnatomicalEmbedding.embedding.models.registry import find_weights, read_weights
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, WeightsError
 from AnatomicalEmbedding.matching.confidence import EVIDENCE, judge
@@ -48,7 +54,9 @@ def test_the_forest_answers_as_the_library_that_grew_it(monkeypatch):
     ours = grow_forest({"known": outcomes(1500, 2)}, {"known": 1.0})
     new = outcomes(500, 3).evidence
     theirs = grown[0].predict(new)[:, :4] * (1, 1, 1, 1000.0)
-    np.testing.assert_allclose(ours.predict(new), theirs, rtol=2e-3, atol=2e-3)  # leaves are kept in half precision
+    np.testing.assert_allclose(
+        ours.predict(new), theirs, rtol=2e-3, atol=2e-3
+    )  # leaves are kept in half precision
 
 
 def test_it_is_read_back_as_it_was_written(calibration, tmp_path):
@@ -56,20 +64,30 @@ def test_it_is_read_back_as_it_was_written(calibration, tmp_path):
     calibration.save(path)
     back = Calibration.load(path)
     new = outcomes(300, 6).evidence
-    np.testing.assert_array_equal(back.forests["standard"].predict(new), calibration.forests["standard"].predict(new))
-    assert (back.weights_hash, back.evidence, back.metadata) == ("ab" * 32, EVIDENCE, {"note": "made for a test"})
+    np.testing.assert_array_equal(
+        back.forests["standard"].predict(new), calibration.forests["standard"].predict(new)
+    )
+    assert (back.weights_hash, back.evidence, back.metadata) == (
+        "ab" * 32,
+        EVIDENCE,
+        {"note": "made for a test"},
+    )
 
 
 def test_a_damaged_file_is_refused(calibration, tmp_path):
     path = tmp_path / f"made{SUFFIX}"
     calibration.save(path)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(WeightsError, match=r"made\.calibration\.safetensors: is damaged, or is not a calibration"):
+    with pytest.raises(
+        WeightsError, match=r"made\.calibration\.safetensors: is damaged, or is not a calibration"
+    ):
         Calibration.load(path)
 
 
 def test_too_few_matches_are_refused():
-    with pytest.raises(AnatomicalEmbeddingError, match="at least 200 matches with known truth, but there are 20"):
+    with pytest.raises(
+        AnatomicalEmbeddingError, match="at least 200 matches with known truth, but there are 20"
+    ):
         grow_forest({"known": outcomes(20, 0)}, {"known": 1.0})
 
 
@@ -79,14 +97,22 @@ class TestVerdicts:
         """However probable the answer is, its expected error decides."""
         node = np.zeros(1, np.int64)
         leaf = Forest(node, node - 1, np.zeros(1), node, np.array([[0.99, 0.4, 0.6, expected]]))
-        found = judge(np.zeros((1, len(EVIDENCE)), np.float32), Calibration("", EVIDENCE, {"fast": leaf}), "fast")
+        found = judge(
+            np.zeros((1, len(EVIDENCE)), np.float32),
+            Calibration("", EVIDENCE, {"fast": leaf}),
+            "fast",
+        )
         assert found["status"].tolist() == [status]
 
     @pytest.mark.parametrize("shown", [0.0, 0.3, 1.0])
     def test_probabilities_of_one_answer_do_not_contradict_each_other(self, shown):
         node = np.zeros(1, np.int64)
         leaf = Forest(node, node - 1, np.zeros(1), node, np.array([[shown, shown, shown, 5.0]]))
-        found = judge(np.zeros((1, len(EVIDENCE)), np.float32), Calibration("", EVIDENCE, {"fast": leaf}), "fast")
+        found = judge(
+            np.zeros((1, len(EVIDENCE)), np.float32),
+            Calibration("", EVIDENCE, {"fast": leaf}),
+            "fast",
+        )
         check_probabilities(Matches(np.zeros((1, 3)), np.zeros(1), **found))
 
     def test_there_are_none_without_a_calibration_that_fits(self, calibration):

@@ -45,29 +45,56 @@ class TestMatch:
         image = bytearray(gzip.decompress(place.target.read_bytes()))
         image[252:256] = bytes(4)  # qform_code and sform_code
         (tmp_path / "nowhere.nii.gz").write_bytes(gzip.compress(bytes(image)))
-        words = ("match", place.template, place.points, tmp_path / "nowhere.nii.gz", "-o", tmp_path / "out")
+        words = (
+            "match",
+            place.template,
+            place.points,
+            tmp_path / "nowhere.nii.gz",
+            "-o",
+            tmp_path / "out",
+        )
         outcome = anatemb(*words, "--no-report", *place.model)
         assert outcome.code == 0
         assert "nowhere.nii.gz: the header gives no position or orientation" in outcome.err
 
     def test_writes_markups_table_and_report(self, anatemb, place, expected, tmp_path):
         out = tmp_path / "deeper" / "out"
-        outcome = anatemb("match", place.template, place.points, place.target, "-o", out, *place.model)
+        outcome = anatemb(
+            "match", place.template, place.points, place.target, "-o", out, *place.model
+        )
         assert (outcome.code, outcome.err) == (0, "")
-        assert sorted(path.name for path in out.iterdir()) == ["matches.csv", "report.html", "target.mrk.json"]
+        assert sorted(path.name for path in out.iterdir()) == [
+            "matches.csv",
+            "report.html",
+            "target.mrk.json",
+        ]
         found = read_points(out / "target.mrk.json")
         assert found.labels == place.labels
         np.testing.assert_allclose(found.points_ras, expected, atol=0.01)
         for name in ("matches.csv", "report.html", "target.mrk.json"):
             assert str(out / name) in outcome.out
 
-    def test_points_on_the_command_line_csv_and_markups_say_the_same(self, anatemb, place, expected, tmp_path):
+    def test_points_on_the_command_line_csv_and_markups_say_the_same(
+        self, anatemb, place, expected, tmp_path
+    ):
         points = place.points_ras.tolist()
-        lines = [f"{label},{r},{a},{s}" for label, (r, a, s) in zip(place.labels, points, strict=True)]
+        lines = [
+            f"{label},{r},{a},{s}" for label, (r, a, s) in zip(place.labels, points, strict=True)
+        ]
         (tmp_path / "points.csv").write_text("\n".join(["label,r,a,s", *lines]))
-        anatemb("match", place.template, tmp_path / "points.csv", place.target, "-o", tmp_path / "a", *place.model)
+        anatemb(
+            "match",
+            place.template,
+            tmp_path / "points.csv",
+            place.target,
+            "-o",
+            tmp_path / "a",
+            *place.model,
+        )
         flags = [word for point in points for word in ("--point", ",".join(map(str, point)))]
-        assert any(flag.startswith("-") and flag != "--point" for flag in flags)  # not to be taken for options
+        assert any(
+            flag.startswith("-") and flag != "--point" for flag in flags
+        )  # not to be taken for options
         anatemb("match", place.template, *flags, place.target, "-o", tmp_path / "b", *place.model)
         for folder, labels in (("a", place.labels), ("b", ("P-1", "P-2", "P-3", "P-4"))):
             found = read_points(tmp_path / folder / "target.mrk.json")
@@ -77,25 +104,49 @@ class TestMatch:
     def test_fast_answers_are_those_of_the_python_interface(self, anatemb, place, tmp_path):
         weights = tmp_path / "described.safetensors"
         write_weights(
-            small_network(local_channels=8, spacing_mm=(3.0, 3.0, 4.0)), weights, "described", {"recipe": "none"}
+            small_network(local_channels=8, spacing_mm=(3.0, 3.0, 4.0)),
+            weights,
+            "described",
+            {"recipe": "none"},
         )
         template, target = kept_maps_of(weights, place)
         found = {}
         for options in ([], ["--effort", "fast"]):
-            words = ("match", place.template, place.points, place.target, "-o", tmp_path / "out", "--no-report")
+            words = (
+                "match",
+                place.template,
+                place.points,
+                place.target,
+                "-o",
+                tmp_path / "out",
+                "--no-report",
+            )
             anatemb(*words, "--model", weights, *options)
             answers = read_points(tmp_path / "out" / "target.mrk.json").points_ras
-            expected = match(template, place.points_ras, target, effort="fast" if options else "standard").points_ras
+            expected = match(
+                template, place.points_ras, target, effort="fast" if options else "standard"
+            ).points_ras
             np.testing.assert_allclose(answers, expected, atol=1e-3)
             found[bool(options)] = answers
         assert not np.allclose(found[True], found[False], atol=0.1)
 
     def test_json_alone_is_on_stdout(self, anatemb, place, expected, tmp_path):
-        outcome = anatemb("match", place.template, place.points, place.target, "-o", tmp_path, "--json", *place.model)
+        outcome = anatemb(
+            "match",
+            place.template,
+            place.points,
+            place.target,
+            "-o",
+            tmp_path,
+            "--json",
+            *place.model,
+        )
         answer = json.loads(outcome.out)
         assert list(answer) == ["matches", "files", "skipped"]
         assert [list(row) for row in answer["matches"]] == [COLUMNS] * len(place.labels)
-        np.testing.assert_allclose([[row[c] for c in "ras"] for row in answer["matches"]], expected, atol=0.01)
+        np.testing.assert_allclose(
+            [[row[c] for c in "ras"] for row in answer["matches"]], expected, atol=0.01
+        )
         assert {row["status"] for row in answer["matches"]} == {None}
         assert sorted(answer["files"]) == sorted(str(path) for path in tmp_path.iterdir())
         assert (answer["skipped"], outcome.err) == ([], "")
@@ -104,21 +155,52 @@ class TestMatch:
         positions = stack_positions((-40, -40, 0), (0, 0, 3.5), range(24))
         for uid in ("1.2.3.111", "1.2.3.222"):
             write_linear_series(tmp_path / "study", positions, SeriesInstanceUID=uid)
-        outcome = anatemb("match", tmp_path / "study", place.points, place.target, "-o", tmp_path / "o", *place.model)
+        outcome = anatemb(
+            "match",
+            tmp_path / "study",
+            place.points,
+            place.target,
+            "-o",
+            tmp_path / "o",
+            *place.model,
+        )
         assert_refused(outcome, tmp_path / "study", "1.2.3.111", "1.2.3.222")
-        words = (place.template, place.points, tmp_path / "study", "-o", tmp_path / "o", "--no-report", *place.model)
+        words = (
+            place.template,
+            place.points,
+            tmp_path / "study",
+            "-o",
+            tmp_path / "o",
+            "--no-report",
+            *place.model,
+        )
         assert anatemb("match", *words).code == 0  # a target need not be chosen: it is each of them
         targets = {row["target"] for row in rows_of(tmp_path / "o" / "matches.csv")}
         assert targets == {f"{tmp_path / 'study'}#1.2.3.{n}" for n in (111, 222)}
-        assert {path.name for path in (tmp_path / "o").glob("*.json")} == {"study_111.mrk.json", "study_222.mrk.json"}
-        facts = json.loads(anatemb("info", tmp_path / "study", "--series", "1.2.3.222", "--json").out)
+        assert {path.name for path in (tmp_path / "o").glob("*.json")} == {
+            "study_111.mrk.json",
+            "study_222.mrk.json",
+        }
+        facts = json.loads(
+            anatemb("info", tmp_path / "study", "--series", "1.2.3.222", "--json").out
+        )
         assert facts[0]["voxels_ijk"] == [28, 26, 24]
 
 
 class TestRefused:
     def test_a_bad_target_is_skipped_and_named(self, anatemb, place, bad_files, tmp_path):
         bad = bad_files["mr.nrrd"]
-        words = ("match", place.template, place.points, bad, place.target, "-o", tmp_path, *place.model, "--no-report")
+        words = (
+            "match",
+            place.template,
+            place.points,
+            bad,
+            place.target,
+            "-o",
+            tmp_path,
+            *place.model,
+            "--no-report",
+        )
         outcome = anatemb(*words, "--json")
         assert outcome.code == 2
         assert outcome.err.startswith(f"anatemb: skipped: {bad}")
@@ -128,7 +210,9 @@ class TestRefused:
 
     def test_a_point_outside_the_template_is_named(self, anatemb, place, tmp_path):
         given, out = tmp_path / "p.mrk.json", tmp_path / "out"
-        write_markups(given, PointList(("inside", "far away"), [place.points_ras[0], (900, -12.3, 4)]))
+        write_markups(
+            given, PointList(("inside", "far away"), [place.points_ras[0], (900, -12.3, 4)])
+        )
         outcome = anatemb("match", place.template, given, place.target, "-o", out, *place.model)
         assert_refused(outcome, place.template, "'far away'", "(900.0, -12.3, 4.0)")
         assert not out.exists()

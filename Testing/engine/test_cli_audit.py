@@ -26,7 +26,11 @@ def bodies() -> list[np.ndarray]:
 def run(anatemb, folder, output, *more):
     outcome = anatemb("audit", folder, "-o", output, "--labels-only", *more)
     with (output / "audit.csv").open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["problem"] not in NOISY and float(row["score"]) >= 0.5]
+        rows = [
+            row
+            for row in csv.DictReader(file)
+            if row["problem"] not in NOISY and float(row["score"]) >= 0.5
+        ]
     return outcome, rows
 
 
@@ -51,7 +55,9 @@ def test_errors_are_ranked_and_written(anatemb, wrong_set, tmp_path):
     assert outcome.code == 1
     problems = {(row["scan"], row["problem"]) for row in rows}
     assert problems == {("p2", "side"), ("p3", "missing"), ("p6", "duplicate")}
-    assert [float(row["score"]) for row in rows] == sorted((float(row["score"]) for row in rows), reverse=True)
+    assert [float(row["score"]) for row in rows] == sorted(
+        (float(row["score"]) for row in rows), reverse=True
+    )
     values = json.loads((tmp_path / "audit.json").read_text(encoding="utf-8"))
     assert values["scans"] == 7
     assert values["counts"]["side"] == 1
@@ -60,14 +66,20 @@ def test_errors_are_ranked_and_written(anatemb, wrong_set, tmp_path):
     assert "spleen has no label" in page
 
 
-def test_a_stopped_audit_continues_and_changed_files_are_audited_again(anatemb, wrong_set, tmp_path, bodies):
+def test_a_stopped_audit_continues_and_changed_files_are_audited_again(
+    anatemb, wrong_set, tmp_path, bodies
+):
     run(anatemb, wrong_set, tmp_path, "--no-report")
     records = sorted((tmp_path / "scans").iterdir())
     times = {path.name: path.stat().st_mtime_ns for path in records}
     records[0].unlink()
     records[1].write_text("{", encoding="utf-8")
     _, rows = run(anatemb, wrong_set, tmp_path, "--no-report")
-    changed = {path.name for path in (tmp_path / "scans").iterdir() if path.stat().st_mtime_ns != times[path.name]}
+    changed = {
+        path.name
+        for path in (tmp_path / "scans").iterdir()
+        if path.stat().st_mtime_ns != times[path.name]
+    }
     assert changed == {records[0].name, records[1].name}
     assert len(rows) == 3
     assert not (tmp_path / "audit.html").exists()
@@ -97,7 +109,9 @@ def test_masks_of_totalsegmentator_are_read_and_overlaps_measured(tmp_path, bodi
     liver, spleen = (bodies[0] == NAMES.index(name) + 1 for name in ("liver", "spleen"))
     spleen[:, :, 60:] |= liver[:, :, 60:]
     for name, mask in (("liver", liver), ("spleen", spleen)):
-        sitk.WriteImage(to_image(mask.astype(np.uint8), ijk_to_ras()), str(folder / f"{name}.nii.gz"))
+        sitk.WriteImage(
+            to_image(mask.astype(np.uint8), ijk_to_ras()), str(folder / f"{name}.nii.gz")
+        )
     (entry,) = list_entries(tmp_path)
     labels = read_labels(entry)
     assert (entry.name, entry.scan, labels.values) == ("s0001", None, {"liver": 1, "spleen": 2})
@@ -128,12 +142,21 @@ def test_a_damaged_file_is_named_and_the_others_are_audited(anatemb, tmp_path, b
     outcome, rows = run(anatemb, tmp_path / "set", tmp_path / "out", "--limit", "1")
     assert (outcome.code, rows) == (1, [])
     assert "bad.seg.nii.gz" in outcome.err
-    assert json.loads((tmp_path / "out" / "audit.json").read_text(encoding="utf-8"))["skipped"][0]["scan"] == "bad"
+    assert (
+        json.loads((tmp_path / "out" / "audit.json").read_text(encoding="utf-8"))["skipped"][0][
+            "scan"
+        ]
+        == "bad"
+    )
 
 
 def test_a_folder_without_labels_is_refused(anatemb, tmp_path):
     assert_refused(anatemb("audit", tmp_path, "-o", tmp_path / "out"), tmp_path, "labels.json")
-    assert_refused(anatemb("audit", tmp_path / "none", "-o", tmp_path / "out"), "none", "no such file or folder")
+    assert_refused(
+        anatemb("audit", tmp_path / "none", "-o", tmp_path / "out"),
+        "none",
+        "no such file or folder",
+    )
     assert not (tmp_path / "out").exists()
 
 
@@ -152,7 +175,9 @@ def test_the_scans_are_read_and_embedded(anatemb, place, phantom_pair, tmp_path)
         folder = tmp_path / "set"
         folder.mkdir(exist_ok=True)
         phantom.volume.write(folder / f"{name}.nii.gz")
-        sitk.WriteImage(to_image(phantom.labels, phantom.volume.ijk_to_ras), str(folder / f"{name}.seg.nii.gz"))
+        sitk.WriteImage(
+            to_image(phantom.labels, phantom.volume.ijk_to_ras), str(folder / f"{name}.seg.nii.gz")
+        )
         texts = {str(value): text for value, text in phantom.label_names.items() if value}
         (folder / f"{name}.labels.json").write_text(json.dumps(texts), encoding="utf-8")
     moved = sitk.ReadImage(str(tmp_path / "set" / "two.seg.nii.gz"))
@@ -160,7 +185,11 @@ def test_the_scans_are_read_and_embedded(anatemb, place, phantom_pair, tmp_path)
     sitk.WriteImage(moved, str(tmp_path / "set" / "two.seg.nii.gz"))
     anatemb("audit", tmp_path / "set", "-o", tmp_path / "out", *place.model)
     with (tmp_path / "out" / "audit.csv").open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["problem"] == "geometry" and "headers" in row["detail"]]
+        rows = [
+            row
+            for row in csv.DictReader(file)
+            if row["problem"] == "geometry" and "headers" in row["detail"]
+        ]
     assert [row["scan"] for row in rows] == ["two"]
     assert "12.1 mm" in rows[0]["detail"]
 
@@ -171,7 +200,14 @@ def test_workers_give_the_same_result(anatemb, tmp_path, bodies):
         write_body(tmp_path / "set", f"p{n}", bodies[0])
     tables = []
     for workers in (1, 2):
-        run(anatemb, tmp_path / "set", tmp_path / f"out{workers}", "--workers", workers, "--no-report")
+        run(
+            anatemb,
+            tmp_path / "set",
+            tmp_path / f"out{workers}",
+            "--workers",
+            workers,
+            "--no-report",
+        )
         tables.append((tmp_path / f"out{workers}" / "audit.csv").read_text(encoding="utf-8"))
     assert tables[0] == tables[1]
     assert "duplicate" in tables[0]

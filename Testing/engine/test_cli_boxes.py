@@ -17,7 +17,12 @@ from AnatomicalEmbedding.embedding.models.registry import write_weights
 from AnatomicalEmbedding.scan.boxes import read_rois, write_rois
 from AnatomicalEmbedding.scan.volume import Volume
 
-SHIFTS = {"anna": (0, 0, 0), "bert": (8.0, 6.0, 10.0), "carl": (-8.0, 3.0, -5.0), "dora": (4.0, -6.0, 5.0)}
+SHIFTS = {
+    "anna": (0, 0, 0),
+    "bert": (8.0, 6.0, 10.0),
+    "carl": (-8.0, 3.0, -5.0),
+    "dora": (4.0, -6.0, 5.0),
+}
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +34,15 @@ def place(tmp_path_factory):
     for name, shift in SHIFTS.items():
         write_case(folder / "labelled", name, shift)
     for name in ("carl", "dora"):
-        (folder / "scans" / f"{name}.nii.gz").write_bytes((folder / "labelled" / f"{name}.nii.gz").read_bytes())
+        (folder / "scans" / f"{name}.nii.gz").write_bytes(
+            (folder / "labelled" / f"{name}.nii.gz").read_bytes()
+        )
     (folder / "scans" / "broken.nii.gz").write_bytes(b"nothing")
     write_weights(
-        small_network(local_channels=8, spacing_mm=(3.0, 3.0, 4.0)), folder / "w.safetensors", "w", {"recipe": "none"}
+        small_network(local_channels=8, spacing_mm=(3.0, 3.0, 4.0)),
+        folder / "w.safetensors",
+        "w",
+        {"recipe": "none"},
     )
     return folder
 
@@ -62,10 +72,24 @@ def test_margins_of_a_structure_need_scans_of_two_sources(place, model, tmp_path
     data.mkdir()
     for name, own in zip(SHIFTS, ("west_1", "west_2", "west_3", last), strict=True):
         for suffix in (".nii.gz", ".seg.nii.gz", ".labels.json"):
-            (data / f"{own}{suffix}").write_bytes((place / "labelled" / f"{name}{suffix}").read_bytes())
+            (data / f"{own}{suffix}").write_bytes(
+                (place / "labelled" / f"{name}{suffix}").read_bytes()
+            )
     labels = data / f"{last}.labels.json"
-    labels.write_text(json.dumps({n: name for n, name in json.loads(labels.read_text()).items() if name != "liver"}))
-    assert main([str(word) for word in ("structures", "build", data, "--phantoms", 0, "-o", path, *model)]) == 0
+    labels.write_text(
+        json.dumps(
+            {n: name for n, name in json.loads(labels.read_text()).items() if name != "liver"}
+        )
+    )
+    assert (
+        main(
+            [
+                str(word)
+                for word in ("structures", "build", data, "--phantoms", 0, "-o", path, *model)
+            ]
+        )
+        == 0
+    )
     library = StructureLibrary.load(path)
     assert ("liver" in library.margins.scales) == is_proven
     assert "kidney_left" in library.margins.scales
@@ -77,12 +101,26 @@ def boxes_of(folder, name):
 
 def test_structures_are_listed(anatemb, library, model):
     rows = json.loads(anatemb("structures", "list", "--library", library, "--json", *model).out)
-    assert [(row["structure"], row["real"]) for row in rows] == [("kidney_left", 4), ("kidney_right", 4), ("liver", 4)]
+    assert [(row["structure"], row["real"]) for row in rows] == [
+        ("kidney_left", 4),
+        ("kidney_right", 4),
+        ("liver", 4),
+    ]
     assert "liver" in anatemb("structures", "list").out  # of the shipped library
 
 
 def test_a_folder_is_located_and_its_broken_file_named(anatemb, place, library, model, tmp_path):
-    words = ("locate", place / "scans", "--library", library, "--recall", 0.5, "-o", tmp_path, *model)
+    words = (
+        "locate",
+        place / "scans",
+        "--library",
+        library,
+        "--recall",
+        0.5,
+        "-o",
+        tmp_path,
+        *model,
+    )
     outcome = anatemb(*words)
     assert outcome.code == 2
     assert "skipped" in outcome.err
@@ -95,9 +133,13 @@ def test_a_folder_is_located_and_its_broken_file_named(anatemb, place, library, 
         volume = Volume.read(place / "scans" / f"{name}.nii.gz")
         for row in rows:
             if name in row["scan"] and row["status"] != "absent":
-                corners = [float(row[c]) for c in ("low_r", "low_a", "low_s", "high_r", "high_a", "high_s")]
+                corners = [
+                    float(row[c]) for c in ("low_r", "low_a", "low_s", "high_r", "high_a", "high_s")
+                ]
                 np.testing.assert_allclose(boxes[row["structure"]].ravel(), corners, atol=0.01)
-                assert volume.contains(np.clip(boxes[row["structure"]].mean(axis=0), *volume.bounds_ras)[None])[0]
+                assert volume.contains(
+                    np.clip(boxes[row["structure"]].mean(axis=0), *volume.bounds_ras)[None]
+                )[0]
         page = (tmp_path / f"{name}.html").read_text()
         assert page.count("data:image/jpeg") == 3 * len(boxes)
         assert not re.search(r"https?://|<script|<link|@import", page)
@@ -105,10 +147,21 @@ def test_a_folder_is_located_and_its_broken_file_named(anatemb, place, library, 
 
 
 def test_crops_lie_on_the_source_voxels(anatemb, place, library, model, tmp_path):
-    words = ("crop", place / "scans", "--structures", "liver,kidney_left", "--library", library, "--recall", 0.3)
+    words = (
+        "crop",
+        place / "scans",
+        "--structures",
+        "liver,kidney_left",
+        "--library",
+        library,
+        "--recall",
+        0.3,
+    )
     outcome = anatemb(*words, "--separate", "-o", tmp_path, *model)
     assert outcome.code == 2  # the broken file
-    assert outcome.out.splitlines()[0].split()[-1] == "missing"  # structures that a scan does not show
+    assert (
+        outcome.out.splitlines()[0].split()[-1] == "missing"
+    )  # structures that a scan does not show
     rows = list(csv.DictReader((tmp_path / "crops.csv").open()))
     assert sorted(row["structures"] for row in rows) == ["kidney_left"] * 2 + ["liver"] * 2
     for row in rows:
@@ -149,7 +202,14 @@ def test_crops_never_overwrite_scans(anatemb, place, library, model, tmp_path):
     for name in ("a", "a_liver"):
         (tmp_path / f"{name}.nii.gz").write_bytes((place / "scans" / "carl.nii.gz").read_bytes())
     before = (tmp_path / "a_liver.nii.gz").read_bytes()
-    words = ("crop", tmp_path / "a.nii.gz", tmp_path / "a_liver.nii.gz", "--structures", "liver", "--separate")
+    words = (
+        "crop",
+        tmp_path / "a.nii.gz",
+        tmp_path / "a_liver.nii.gz",
+        "--structures",
+        "liver",
+        "--separate",
+    )
     outcome = anatemb(*words, "--library", library, "--recall", 0.3, "-o", tmp_path, *model)
     assert outcome.code == 2
     assert "a_liver.nii.gz: would be overwritten by results" in outcome.err
@@ -159,7 +219,9 @@ def test_crops_never_overwrite_scans(anatemb, place, library, model, tmp_path):
 def test_wrong_options_are_refused_with_a_remedy(anatemb, place, library, model, tmp_path):
     scan = place / "scans" / "carl.nii.gz"
     out = ("-o", tmp_path / "out")
-    assert_refused(anatemb("locate", scan, *out, *model), "w: no structure library ships for these weights")
+    assert_refused(
+        anatemb("locate", scan, *out, *model), "w: no structure library ships for these weights"
+    )
     assert_refused(
         anatemb("locate", scan, "--structures", "heart", "--library", library, *out, *model),
         "heart: the structure library has no structure of this name",
@@ -168,7 +230,9 @@ def test_wrong_options_are_refused_with_a_remedy(anatemb, place, library, model,
         anatemb("crop", scan, "--structures", "kidney", "--library", library, *out, *model),
         "did you mean kidney_left, kidney_right?",
     )
-    assert_refused(anatemb("locate", scan, "--library", library, *out), "was built with other weights")
+    assert_refused(
+        anatemb("locate", scan, "--library", library, *out), "was built with other weights"
+    )
     refused = anatemb("locate", scan, "--library", library, "--recall", 0.999, *out, *model)
     assert_refused(refused, "cannot be guaranteed")
     for option in ("--spacing=1,2", "--spacing=0.01,1,1", "--margin-mm=-5"):
@@ -181,7 +245,10 @@ def test_wrong_options_are_refused_with_a_remedy(anatemb, place, library, model,
     )
     assert_refused(anatemb("crop", scan, *out), "no structure was named; add --structures")
     broken = place / "scans" / "broken.nii.gz"
-    assert_refused(anatemb("crop", broken, "--library", library, "--recall", 0.3, *out, *model), "broken.nii.gz")
+    assert_refused(
+        anatemb("crop", broken, "--library", library, "--recall", 0.3, *out, *model),
+        "broken.nii.gz",
+    )
 
 
 def test_evaluation_by_examples(anatemb, place):

@@ -27,14 +27,24 @@ class TestInputsStay:
         words = ("register", place.template, moving, "-o", tmp_path, *place.model)
         assert_refused(anatemb(*words), moving, "would be overwritten by results")
         points = given(place.points, tmp_path / "points_in_moving.mrk.json")
-        words = ("register", place.template, place.target, "--points", points, "-o", tmp_path / ".." / tmp_path.name)
+        words = (
+            "register",
+            place.template,
+            place.target,
+            "--points",
+            points,
+            "-o",
+            tmp_path / ".." / tmp_path.name,
+        )
         assert_refused(anatemb(*words), points, "would be overwritten by results")
         assert moving.read_bytes() == place.target.read_bytes()
 
     @pytest.mark.parametrize("name", ["template.nii.gz", "template.mrk.json"])
     def test_by_the_demo(self, anatemb, tmp_path, name):
         (tmp_path / name).write_text("mine")
-        assert_refused(anatemb("demo", "-o", tmp_path), tmp_path / name, "would be overwritten by results")
+        assert_refused(
+            anatemb("demo", "-o", tmp_path), tmp_path / name, "would be overwritten by results"
+        )
         assert (tmp_path / name).read_text() == "mine"
 
 
@@ -54,11 +64,22 @@ class TestFullDisk:
             raise OSError(number, os.strerror(number))
 
         monkeypatch.setattr("AnatomicalEmbedding.cli.info.run", full)
-        assert_refused(anatemb("info"), "the disk is full; delete files, then run the same command again")
+        assert_refused(
+            anatemb("info"), "the disk is full; delete files, then run the same command again"
+        )
 
 
 def test_points_are_given_once(anatemb, place, tmp_path):
-    words = ("match", place.template, place.points, "--point", "0,0,0", place.target, "-o", tmp_path / "out")
+    words = (
+        "match",
+        place.template,
+        place.points,
+        "--point",
+        "0,0,0",
+        place.target,
+        "-o",
+        tmp_path / "out",
+    )
     assert_refused(anatemb(*words), place.points, "this file and --point both give points")
 
 
@@ -87,8 +108,12 @@ class TestBeingEnded:
 
 
 @pytest.mark.parametrize("command", ["embed", "match", "register", "locate", "crop"])
-def test_an_output_folder_that_is_a_file_is_refused_before_any_work(command, anatemb, place, tmp_path, monkeypatch):
-    monkeypatch.setattr("AnatomicalEmbedding.cli.console.open_model", lambda *_: pytest.fail("work was begun"))
+def test_an_output_folder_that_is_a_file_is_refused_before_any_work(
+    command, anatemb, place, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        "AnatomicalEmbedding.cli.console.open_model", lambda *_: pytest.fail("work was begun")
+    )
     (tmp_path / "file").write_text("")
     given = {
         "embed": (place.template,),

@@ -11,7 +11,9 @@ pytestmark = pytest.mark.usefixtures("kept_maps")
 
 def rows_of(folder):
     with (folder / "places.csv").open(newline="", encoding="utf-8") as file:
-        assert file.readline() == "words,scan,place,status,probability,r,a,s,remark\n".replace("\n", "\r\n")
+        assert file.readline() == "words,scan,place,status,probability,r,a,s,remark\n".replace(
+            "\n", "\r\n"
+        )
         file.seek(0)
         return list(csv.DictReader(file))
 
@@ -22,7 +24,9 @@ def test_words_in_two_scans(anatemb, place, tmp_path):
     assert outcome.code == 0
     rows = rows_of(tmp_path)
     assert [(row["words"], row["scan"], row["place"]) for row in rows] == [
-        (words, str(scan), name) for scan in (place.template, place.target) for name in ("liver", "kidney_left")
+        (words, str(scan), name)
+        for scan in (place.template, place.target)
+        for name in ("liver", "kidney_left")
     ]
     for row in rows:
         assert row["status"] in ("inside", "partly", "uncertain", "outside")
@@ -45,13 +49,25 @@ def test_each_part_of_the_words_gives_a_row(anatemb, place, tmp_path):
     assert rows[1]["remark"] == "not taken into account: origin"
     missed = json.loads(outcome.out)["places"][2]
     assert (missed["words"], missed["place"], missed["r"]) == ("linke Niere", None, None)
-    assert "names no place that is known" in (tmp_path / "target.places.html").read_text(encoding="utf-8")
+    assert "names no place that is known" in (tmp_path / "target.places.html").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_a_report_is_read_sentence_by_sentence(anatemb, place, tmp_path):
-    (tmp_path / "report.txt").write_text("The liver is normal. No mass in the spleen.\nNothing else.", encoding="utf-8")
+    (tmp_path / "report.txt").write_text(
+        "The liver is normal. No mass in the spleen.\nNothing else.", encoding="utf-8"
+    )
     outcome = anatemb(
-        "find", "--report", tmp_path / "report.txt", place.target, "-o", tmp_path, "--no-report", "--json", *place.model
+        "find",
+        "--report",
+        tmp_path / "report.txt",
+        place.target,
+        "-o",
+        tmp_path,
+        "--no-report",
+        "--json",
+        *place.model,
     )
     found = json.loads(outcome.out)["places"]
     assert [(row["words"], row["place"], row["negated"]) for row in found] == [
@@ -62,9 +78,13 @@ def test_a_report_is_read_sentence_by_sentence(anatemb, place, tmp_path):
 
 
 def test_words_without_a_place_are_refused(anatemb, place, tmp_path):
-    assert_refused(anatemb("find", "qwerty", place.target, "-o", tmp_path, *place.model), "names no place")
+    assert_refused(
+        anatemb("find", "qwerty", place.target, "-o", tmp_path, *place.model), "names no place"
+    )
     assert_refused(anatemb("find", "liver", "-o", tmp_path, *place.model), "no scan")
-    missing = anatemb("find", "--report", tmp_path / "none.txt", place.target, "-o", tmp_path, *place.model)
+    missing = anatemb(
+        "find", "--report", tmp_path / "none.txt", place.target, "-o", tmp_path, *place.model
+    )
     assert_refused(missing, "none.txt", "no such file")
 
 
@@ -73,5 +93,7 @@ def test_the_name_of_a_point(anatemb, place):
     outcome = anatemb("name", place.template, "--point", f"{r},{a},{s}", "--json", *place.model)
     assert outcome.code == 0
     assert all({"name", "title", "probability"} == set(row) for row in json.loads(outcome.out))
-    assert_refused(anatemb("name", place.template, "--point", "1,2", *place.model), "give 3 numbers")
+    assert_refused(
+        anatemb("name", place.template, "--point", "1,2", *place.model), "give 3 numbers"
+    )
     assert_refused(anatemb("name", place.template, "--point", "9999,0,0", *place.model), "outside")

@@ -29,9 +29,15 @@ def keys_of(record: FollowUp) -> list[str]:
 
 def test_writes_a_record_a_table_and_a_page(anatemb, place, expected, tmp_path: Path) -> None:
     out = tmp_path / "new" / "out"
-    outcome = anatemb("followup", place.template, place.points, place.target, "-o", out, *DATES, *place.model)
+    outcome = anatemb(
+        "followup", place.template, place.points, place.target, "-o", out, *DATES, *place.model
+    )
     assert (outcome.code, outcome.err) == (0, "")
-    assert sorted(path.name for path in out.iterdir()) == ["patient.csv", "patient.followup.json", "patient.html"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "patient.csv",
+        "patient.followup.json",
+        "patient.html",
+    ]
     record = read_record(out / "patient.followup.json")
     assert [study.label for study in record.studies] == ["2024-01-05", "2024-03-02"]
     assert [study.name for study in record.studies] == ["template", "target"]
@@ -64,9 +70,19 @@ def dated(*years: int) -> list[str]:
     return [word for year in years for word in ("--date", f"{year}-01-01")]
 
 
-def test_a_year_later_nothing_moves_to_another_scan(anatemb, place, three, expected, tmp_path: Path) -> None:
+def test_a_year_later_nothing_moves_to_another_scan(
+    anatemb, place, three, expected, tmp_path: Path
+) -> None:
     base = ("--no-report", *place.model)
-    first = ("followup", three[0], place.points, three[1], "-o", tmp_path / "out", *dated(2023, 2024))
+    first = (
+        "followup",
+        three[0],
+        place.points,
+        three[1],
+        "-o",
+        tmp_path / "out",
+        *dated(2023, 2024),
+    )
     assert anatemb(*first, *base).code == 0
     path = tmp_path / "out" / "patient.followup.json"
     record = read_record(path)
@@ -90,19 +106,32 @@ def test_a_year_later_nothing_moves_to_another_scan(anatemb, place, three, expec
 
 
 def test_a_record_is_replaced_only_where_it_is_continued(anatemb, place, tmp_path: Path) -> None:
-    words = ("followup", place.template, place.points, place.target, "-o", tmp_path, "--no-report", *place.model)
+    words = (
+        "followup",
+        place.template,
+        place.points,
+        place.target,
+        "-o",
+        tmp_path,
+        "--no-report",
+        *place.model,
+    )
     path = tmp_path / "patient.followup.json"
     assert anatemb(*words).code == 0
     record = read_record(path)
     write_record(path, record.confirm("L2", keys_of(record)[1]))
     kept = path.read_bytes()
-    assert_refused(anatemb(*words), f"{path}: this record would be overwritten", f"add --record {path}")
+    assert_refused(
+        anatemb(*words), f"{path}: this record would be overwritten", f"add --record {path}"
+    )
     assert path.read_bytes() == kept
     assert anatemb(*words, "--record", path).code == 0
     assert read_record(path).finding("L2", keys_of(record)[1]).state == CONFIRMED
 
 
-def test_a_structured_report_of_a_dicom_study_brings_its_points_back(anatemb, place, tmp_path: Path) -> None:
+def test_a_structured_report_of_a_dicom_study_brings_its_points_back(
+    anatemb, place, tmp_path: Path
+) -> None:
     pytest.importorskip("highdicom")
     from AnatomicalEmbedding.dicom.sr import read_any_points
 
@@ -120,9 +149,19 @@ def test_a_structured_report_of_a_dicom_study_brings_its_points_back(anatemb, pl
 def test_lines_bring_their_long_axes_and_half_a_line_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "lesions.mrk.json"
     ends = [control_point(1, "", [-5.0, -10.0, 3.0]), control_point(2, "", [-5.0, 10.0, 3.0])]
-    write_file(path, [markup("Line", "liver", ends), markup("Fiducial", "F", [control_point(1, "lung", [0, 0, 0])])])
+    write_file(
+        path,
+        [
+            markup("Line", "liver", ends),
+            markup("Fiducial", "F", [control_point(1, "lung", [0, 0, 0])]),
+        ],
+    )
     line, point = read_lesions(path)
-    assert (line.name, line.point_ras, line.long_axis) == ("liver", (5, 0, 3), ((5, 10, 3), (5, -10, 3)))
+    assert (line.name, line.point_ras, line.long_axis) == (
+        "liver",
+        (5, 0, 3),
+        ((5, 10, 3), (5, -10, 3)),
+    )
     assert (point.name, point.long_axis) == ("lung", None)
     write_file(path, [markup("Line", "liver", ends[:1])])
     with pytest.raises(PointsError, match=r"lesions\.mrk\.json: the line 'liver' has only one end"):
@@ -131,7 +170,16 @@ def test_lines_bring_their_long_axes_and_half_a_line_is_refused(tmp_path: Path) 
 
 def test_wrong_arguments_are_refused_before_any_work(anatemb, place, tmp_path: Path) -> None:
     base = ("followup", place.template, place.points, place.target, "-o", tmp_path / "out")
-    assert_refused(anatemb(*base, "--date", "2024-01-05"), "--date", "1 dates are given for 2 scans")
-    assert_refused(anatemb(*base, "--date", "5.1.2024", "--date", "2024-03-02"), "write each date as YYYY-MM-DD")
-    assert_refused(anatemb(*base, "--record", tmp_path / "no.followup.json"), "no.followup.json", "no such file")
+    assert_refused(
+        anatemb(*base, "--date", "2024-01-05"), "--date", "1 dates are given for 2 scans"
+    )
+    assert_refused(
+        anatemb(*base, "--date", "5.1.2024", "--date", "2024-03-02"),
+        "write each date as YYYY-MM-DD",
+    )
+    assert_refused(
+        anatemb(*base, "--record", tmp_path / "no.followup.json"),
+        "no.followup.json",
+        "no such file",
+    )
     assert not (tmp_path / "out").exists()

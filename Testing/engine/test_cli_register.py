@@ -24,14 +24,20 @@ def labels(place):
     """A ball about one of the target's points."""
     target = Volume.read(place.target)
     k, j, i = np.indices(target.shape)
-    centres = transform_points(target.ijk_to_ras, np.column_stack([i.ravel(), j.ravel(), k.ravel()]))
+    centres = transform_points(
+        target.ijk_to_ras, np.column_stack([i.ravel(), j.ravel(), k.ravel()])
+    )
     ball = np.linalg.norm(centres - target.bounds_ras.mean(axis=0), axis=1) < 30
     path = place.folder / "ball.nii.gz"
-    sitk.WriteImage(Volume(ball.reshape(target.shape).astype(np.int16), target.ijk_to_ras).to_sitk(), str(path))
+    sitk.WriteImage(
+        Volume(ball.reshape(target.shape).astype(np.int16), target.ijk_to_ras).to_sitk(), str(path)
+    )
     return path
 
 
-def test_a_registration_is_written_and_all_files_agree(anatemb, place, labels, tmp_path, phantom_pair):
+def test_a_registration_is_written_and_all_files_agree(
+    anatemb, place, labels, tmp_path, phantom_pair
+):
     output = tmp_path / "out"
     outcome = anatemb(
         "register", place.template, place.target, "-o", output, "--labels", labels, "--points", place.points,
@@ -52,7 +58,9 @@ def test_a_registration_is_written_and_all_files_agree(anatemb, place, labels, t
     points = read_points(output / "points_in_moving.mrk.json")
     assert points.labels == place.labels
     lps = transform_points(LPS_FROM_RAS, place.points_ras)
-    moved = transform_points(LPS_FROM_RAS, np.array([transform.TransformPoint(p) for p in lps.tolist()]))
+    moved = transform_points(
+        LPS_FROM_RAS, np.array([transform.TransformPoint(p) for p in lps.tolist()])
+    )
     assert np.abs(moved - points.points_ras).max() < 0.01
     truth = np.array([phantom_pair[1].points_ras[label] for label in place.labels])
     assert np.median(np.linalg.norm(points.points_ras - truth, axis=1)) < 10
@@ -78,7 +86,15 @@ def test_points_that_the_moving_scan_does_not_show_are_missing_there(anatemb, pl
     lifted = target.ijk_to_ras.copy()
     lifted[:3, 3] += lifted[:3, 2] * cut
     Volume(target.voxels[cut:], lifted).write(tmp_path / "upper.nii.gz")
-    words = ("register", place.template, tmp_path / "upper.nii.gz", "-o", tmp_path / "o", "--kind", "rigid")
+    words = (
+        "register",
+        place.template,
+        tmp_path / "upper.nii.gz",
+        "-o",
+        tmp_path / "o",
+        "--kind",
+        "rigid",
+    )
     outcome = anatemb(*words, "--no-report", "--json", "--points", tmp_path / "p.mrk.json")
     assert json.loads(outcome.out)["points_outside_moving"] == ["corner"]
     (written,) = tmp_path.rglob("registration.json")
@@ -88,7 +104,9 @@ def test_points_that_the_moving_scan_does_not_show_are_missing_there(anatemb, pl
 
 
 def test_a_scan_in_place_of_labels_is_refused(anatemb, place, tmp_path):
-    outcome = anatemb("register", place.template, place.target, "-o", tmp_path / "o", "--labels", place.target)
+    outcome = anatemb(
+        "register", place.template, place.target, "-o", tmp_path / "o", "--labels", place.target
+    )
     assert_refused(outcome, "target.nii.gz", "looks like a scan", "give a label map")
     assert not (tmp_path / "o").exists()
 
@@ -97,7 +115,13 @@ def test_labels_of_another_scan_are_refused(anatemb, place, labels, tmp_path):
     small = sitk.ReadImage(str(labels))[:-1, :, :]
     sitk.WriteImage(small, str(tmp_path / "small.nii.gz"))
     outcome = anatemb(
-        "register", place.template, place.target, "-o", tmp_path / "o", "--labels", tmp_path / "small.nii.gz"
+        "register",
+        place.template,
+        place.target,
+        "-o",
+        tmp_path / "o",
+        "--labels",
+        tmp_path / "small.nii.gz",
     )
     assert_refused(outcome, "small.nii.gz", "has another voxel grid than the moving scan")
     assert not (tmp_path / "o").exists()
@@ -109,7 +133,9 @@ def test_a_dicom_registration_is_written_and_used_again(anatemb, phantom_pair, p
         write_ct_series(tmp_path / name, phantom.volume)
     scans = (tmp_path / "fixed", tmp_path / "moving")
     words = ("--points", place.points, "--no-report", "--json", "--device", "cpu")
-    outcome = anatemb("register", *scans, "-o", tmp_path / "one", "--kind", "affine", "--dicom", *words)
+    outcome = anatemb(
+        "register", *scans, "-o", tmp_path / "one", "--kind", "affine", "--dicom", *words
+    )
     assert outcome.code == 0, outcome.err
     told = json.loads(outcome.out)
     written = (tmp_path / "one" / "registration.dcm").read_bytes()
@@ -117,10 +143,18 @@ def test_a_dicom_registration_is_written_and_used_again(anatemb, phantom_pair, p
     assert int(said[1]) == told["matches_used"]
     assert float(said[2]) == pytest.approx(told["matches_median_distance_mm"], abs=0.06)
     again = anatemb(
-        "register", *scans, "-o", tmp_path / "two", "--transform", tmp_path / "one" / "registration.dcm", *words
+        "register",
+        *scans,
+        "-o",
+        tmp_path / "two",
+        "--transform",
+        tmp_path / "one" / "registration.dcm",
+        *words,
     )
     assert again.code == 0, again.err
-    one, two = (read_points(tmp_path / folder / "points_in_moving.mrk.json") for folder in ("one", "two"))
+    one, two = (
+        read_points(tmp_path / folder / "points_in_moving.mrk.json") for folder in ("one", "two")
+    )
     assert np.abs(one.points_ras - two.points_ras).max() < 1e-3
     assert {path.name for path in (tmp_path / "two").iterdir()} == {
         "moving_on_fixed.nii.gz",

@@ -27,7 +27,9 @@ class TestInfo:
         assert facts["voxels_ijk"] == list(volume.shape[::-1])
         assert facts["spacing_mm"] == [4.0, 4.0, 4.0]
         assert facts["axes"] == "LPS"
-        np.testing.assert_allclose([facts["from_ras_mm"], facts["to_ras_mm"]], volume.bounds_ras, atol=0.06)
+        np.testing.assert_allclose(
+            [facts["from_ras_mm"], facts["to_ras_mm"]], volume.bounds_ras, atol=0.06
+        )
         assert str(place.template) in anatemb("info", place.template).out
 
     def test_of_a_map(self, anatemb, place, tmp_path):
@@ -51,14 +53,18 @@ class TestInfo:
 
 class TestEmbed:
     def test_writes_the_map_of_each_scan(self, anatemb, place, tmp_path):
-        outcome = anatemb("embed", place.template, place.target, "-o", tmp_path, "--json", *place.model)
+        outcome = anatemb(
+            "embed", place.template, place.target, "-o", tmp_path, "--json", *place.model
+        )
         written = json.loads(outcome.out)
         assert [row["scan"] for row in written] == [str(place.template), str(place.target)]
         for row, name in zip(written, ("template", "target"), strict=True):
             assert row["map"] == str(tmp_path / f"{name}.map.safetensors")
             made = load_model(place.model[1], "cpu").embed(Volume.read(row["scan"]))
             kept = EmbeddingMap.load(row["map"])
-            assert torch.allclose(kept.coordinate[:, made.body], made.coordinate[:, made.body], atol=0.01)
+            assert torch.allclose(
+                kept.coordinate[:, made.body], made.coordinate[:, made.body], atol=0.01
+            )
             assert kept.provenance == made.provenance
 
 
@@ -88,7 +94,10 @@ def test_version(capsys):
             ("crop", "scan", "--stuctures=liver", "-o", "out"),
             "--stuctures: no such option (did you mean --structures?)",
         ),
-        (("find", "liver", "scan", "--outptu", "out"), "--outptu: no such option (did you mean --output?)"),
+        (
+            ("find", "liver", "scan", "--outptu", "out"),
+            "--outptu: no such option (did you mean --output?)",
+        ),
     ],
 )
 def test_the_nearest_command_or_option_is_suggested_for_a_misspelt_one(capsys, words, says):
@@ -103,4 +112,7 @@ def test_options_may_be_shortened_and_the_usage_of_match_is_in_order(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["match", "--hel"])
     assert ended.value.code == 0
-    assert "match TEMPLATE POINTS TARGET [TARGET ...] -o DIR" in capsys.readouterr().out.splitlines()[0]
+    assert (
+        "match TEMPLATE POINTS TARGET [TARGET ...] -o DIR"
+        in capsys.readouterr().out.splitlines()[0]
+    )

@@ -27,11 +27,14 @@ def scans(tmp_path_factory, phantom_pair):
     folder.mkdir()
     for n, phantom in enumerate(phantom_pair):
         volume = phantom.volume
-        Volume(volume.voxels[::2, ::2, ::2], volume.ijk_to_ras @ np.diag([2.0, 2.0, 2.0, 1.0])).write(
-            folder / f"patient{n}.nii.gz"
-        )
+        Volume(
+            volume.voxels[::2, ::2, ::2], volume.ijk_to_ras @ np.diag([2.0, 2.0, 2.0, 1.0])
+        ).write(folder / f"patient{n}.nii.gz")
     (folder / "broken.nii.gz").write_bytes(b"no image")
-    levels = {"body_height_mm": {"carina": 469}, "scans": {f"patient{n}": {"carina": -30.0} for n in range(2)}}
+    levels = {
+        "body_height_mm": {"carina": 469},
+        "scans": {f"patient{n}": {"carina": -30.0} for n in range(2)},
+    }
     (folder.parent / "train_levels.json").write_text(json.dumps(levels))
     return folder
 
@@ -40,10 +43,15 @@ def scans(tmp_path_factory, phantom_pair):
 def recipe(tmp_path):
     """The tiny recipe as a file."""
     values = tiny_recipe(network={"spacing_mm": GRID}).to_dict()
-    lines = [f"name = {json.dumps(values.pop('name'))}", f"objective = {json.dumps(values.pop('objective'))}"]
+    lines = [
+        f"name = {json.dumps(values.pop('name'))}",
+        f"objective = {json.dumps(values.pop('objective'))}",
+    ]
     for section, entries in values.items():
         lines.append(f"[{section}]")
-        lines += [f"{key} = {json.dumps(value)}" for key, value in entries.items() if value is not None]
+        lines += [
+            f"{key} = {json.dumps(value)}" for key, value in entries.items() if value is not None
+        ]
     path = tmp_path / "tiny.toml"
     path.write_text("\n".join(lines))
     return path
@@ -56,7 +64,9 @@ def anatemb(*words):
 def train(data, folder, recipe, steps, *options):
     """A run without validation, its batches and scans prepared in this process."""
     quick = ("--workers", 0, "--validate-every", 0, "--jobs", 1)
-    return anatemb("train", data, "-o", folder, "--recipe", recipe, "--steps", steps, *quick, *options)
+    return anatemb(
+        "train", data, "-o", folder, "--recipe", recipe, "--steps", steps, *quick, *options
+    )
 
 
 def test_prepare_then_train_on_the_set(scans, recipe, tmp_path, capsys):
@@ -77,9 +87,24 @@ def test_prepare_then_train_on_the_set(scans, recipe, tmp_path, capsys):
 def test_recipes_of_papers_train_on_the_set(scans, recipe, tmp_path):
     assert anatemb("prepare", scans, "-o", tmp_path / "set", "--recipe", recipe, "--jobs", 1) == 0
     for name in ("rpr-paper", "bpr-paper"):
-        small = {"network.widths": [4, 4, 4, 4], "network.spacing_mm": GRID, "batch.voxels_per_batch": 100_000}
+        small = {
+            "network.widths": [4, 4, 4, 4],
+            "network.spacing_mm": GRID,
+            "batch.voxels_per_batch": 100_000,
+        }
         entries = [word for key, value in small.items() for word in ("--set", f"{key}={value}")]
-        run = (tmp_path / "set", "-o", tmp_path / name, "--recipe", name, "--steps", 1, "--workers", 0, *entries)
+        run = (
+            tmp_path / "set",
+            "-o",
+            tmp_path / name,
+            "--recipe",
+            name,
+            "--steps",
+            1,
+            "--workers",
+            0,
+            *entries,
+        )
         without = ("--validate-every", 0) if name == "rpr-paper" else ()
         assert bpr_rpr([str(word) for word in (*run, *without)]) == 0
         assert read_weights(tmp_path / name / "weights.safetensors").card["recipe"]["name"] == name
@@ -92,8 +117,13 @@ def test_training_on_scans_prepares_them(scans, recipe, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("option", [("--start-from", "none.safetensors"), ("--validate", "none")])
-def test_files_that_are_not_there_are_named_before_scans_are_prepared(scans, recipe, tmp_path, capsys, option):
-    assert anatemb("train", scans, "-o", tmp_path / "run", "--recipe", recipe, "--jobs", 1, *option) == 2
+def test_files_that_are_not_there_are_named_before_scans_are_prepared(
+    scans, recipe, tmp_path, capsys, option
+):
+    assert (
+        anatemb("train", scans, "-o", tmp_path / "run", "--recipe", recipe, "--jobs", 1, *option)
+        == 2
+    )
     assert f"{option[1]}: no such f" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
@@ -104,9 +134,28 @@ def test_a_signal_to_the_whole_group_saves_and_the_run_goes_on(scans, recipe, tm
     if signal.getsignal(getattr(signal, number)) is signal.SIG_IGN:
         pytest.skip("these tests run under nohup, which the trainer inherits")
     assert anatemb("prepare", scans, "-o", tmp_path / "set", "--recipe", recipe, "--jobs", 1) == 0
-    words = ["train", tmp_path / "set", "-o", tmp_path / "run", "--recipe", recipe, "--steps", 100_000]
-    command = [sys.executable, "-m", "AnatomicalEmbedding", *map(str, words), "--json", "--validate-every", "0"]
-    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    words = [
+        "train",
+        tmp_path / "set",
+        "-o",
+        tmp_path / "run",
+        "--recipe",
+        recipe,
+        "--steps",
+        100_000,
+    ]
+    command = [
+        sys.executable,
+        "-m",
+        "AnatomicalEmbedding",
+        *map(str, words),
+        "--json",
+        "--validate-every",
+        "0",
+    ]
+    run = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
     for _ in range(5):
         assert json.loads(run.stdout.readline())["step"] >= 1
     os.killpg(run.pid, getattr(signal, number))

@@ -51,7 +51,9 @@ def _true_box(phantom) -> np.ndarray:
 
 
 def test_export(anatemb, torsos, folder, tmp_path):
-    outcome = anatemb("cohort", "export", folder, "left kidney", "--structures", _ORGAN, "-o", tmp_path, "--json")
+    outcome = anatemb(
+        "cohort", "export", folder, "left kidney", "--structures", _ORGAN, "-o", tmp_path, "--json"
+    )
     assert outcome.code == 0
     names = {Path(path).name for path in json.loads(outcome.out)["files"]}
     assert names == {path.name for path in tmp_path.iterdir()}
@@ -69,4 +71,6 @@ def test_export(anatemb, torsos, folder, tmp_path):
         assert np.linalg.norm(sides.mean(axis=0) - _true_box(phantom).mean(axis=0)) < 15
 
     page = (tmp_path / "gallery.html").read_text()
-    assert page.count("data:image/jpeg;base64,") == sum(row["r"] != "" for row in _table(tmp_path / "places.csv"))
+    assert page.count("data:image/jpeg;base64,") == sum(
+        row["r"] != "" for row in _table(tmp_path / "places.csv")
+    )

@@ -52,12 +52,26 @@ def test_like_a_point_of_a_scan(anatemb, torsos, folder, tmp_path):
     errors = []
     for name in sorted(shared)[:5]:
         point = ",".join(str(x) for x in torsos[first].points_ras[name])
-        outcome = anatemb("cohort", "find", folder, "--like", first, "--point", point, "-o", tmp_path)
+        outcome = anatemb(
+            "cohort", "find", folder, "--like", first, "--point", point, "-o", tmp_path
+        )
         assert outcome.code == 0
         rows = _places(tmp_path)
-        assert list(rows[0]) == ["scan", "status", "probability", "expected_error_mm", "r", "a", "s"]
+        assert list(rows[0]) == [
+            "scan",
+            "status",
+            "probability",
+            "expected_error_mm",
+            "r",
+            "a",
+            "s",
+        ]
         assert len(rows) == 4
-        assert rows[-1] == rows[-1] | {"scan": str(_folder_of(torsos) / _HEAD), "status": "absent", "r": ""}
+        assert rows[-1] == rows[-1] | {
+            "scan": str(_folder_of(torsos) / _HEAD),
+            "status": "absent",
+            "r": "",
+        }
         for row in rows[:-1]:
             assert row["status"] in ("matched", "uncertain")
             place = [float(row[axis]) for axis in "ras"]
@@ -80,8 +94,12 @@ def _distance_mm(phantom, structure, place):
 @pytest.mark.parametrize("words", ["left kidney", "L2", "T10", "left adrenal"])
 def test_words_have_the_answer_that_each_scan_has_alone(anatemb, torsos, folder, tmp_path, words):
     scans = [*torsos, _folder_of(torsos) / _HEAD]
-    alone = json.loads(anatemb("find", words, *scans, "-o", tmp_path / "alone", "--no-report", "--json").out)["places"]
-    together = json.loads(anatemb("cohort", "find", folder, words, "-o", tmp_path / "all", "--json").out)["places"]
+    alone = json.loads(
+        anatemb("find", words, *scans, "-o", tmp_path / "alone", "--no-report", "--json").out
+    )["places"]
+    together = json.loads(
+        anatemb("cohort", "find", folder, words, "-o", tmp_path / "all", "--json").out
+    )["places"]
     by_scan = {row["scan"]: row for row in together}
     for row in alone:
         other = by_scan[row["scan"]]
@@ -89,7 +107,9 @@ def test_words_have_the_answer_that_each_scan_has_alone(anatemb, torsos, folder,
             assert (row["status"], other["status"], other["r"]) == ("outside", "absent", None)
             continue
         # numbers of stored maps have fewer bits, so a place may move by a step of its grid, 2 mm
-        np.testing.assert_allclose([other[axis] for axis in "ras"], [row[axis] for axis in "ras"], atol=2.1)
+        np.testing.assert_allclose(
+            [other[axis] for axis in "ras"], [row[axis] for axis in "ras"], atol=2.1
+        )
         assert other["probability"] == pytest.approx(row["probability"], abs=0.01)
         sure = row["status"] == "inside" and other["expected_error_mm"] <= MATCHED_MM
         assert other["status"] == ("matched" if sure else "uncertain")
@@ -133,7 +153,17 @@ def test_like_a_scan_that_is_not_in_the_cohort(anatemb, torsos, folder, tmp_path
     other.volume.write(tmp_path / "other.nii.gz")
     name = sorted(other.points_ras)[0]
     point = ",".join(str(x) for x in other.points_ras[name])
-    outcome = anatemb("cohort", "find", folder, "--like", tmp_path / "other.nii.gz", "--point", point, "-o", tmp_path)
+    outcome = anatemb(
+        "cohort",
+        "find",
+        folder,
+        "--like",
+        tmp_path / "other.nii.gz",
+        "--point",
+        point,
+        "-o",
+        tmp_path,
+    )
     assert outcome.code == 0
     assert len(_places(tmp_path)) == 4
 

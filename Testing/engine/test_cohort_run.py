@@ -70,7 +70,17 @@ def outcome(folder: Path) -> tuple[dict[str, str], dict[str, str]]:
 
 @pytest.mark.long
 def test_killed_workers_and_a_killed_run_leave_the_same_maps(folder, weights, expected):
-    command = [*_ANATEMB, "run", str(folder), "--model", str(weights), "--device", "cpu", "--workers", "2"]
+    command = [
+        *_ANATEMB,
+        "run",
+        str(folder),
+        "--model",
+        str(weights),
+        "--device",
+        "cpu",
+        "--workers",
+        "2",
+    ]
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _wait_for_maps(folder, 2, first)
     workers = _workers(first.pid)
@@ -88,12 +98,26 @@ def test_killed_workers_and_a_killed_run_leave_the_same_maps(folder, weights, ex
     assert f"{_SCANS} embedded, 1 duplicate, 1 unusable" in done.stdout
     assert "left" in done.stderr or "scans, " in done.stderr  # progress
     assert outcome(folder) == expected
-    assert not any(worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in after)
+    assert not any(
+        worker.is_running() and worker.status() != psutil.STATUS_ZOMBIE for worker in after
+    )
 
 
-@pytest.mark.skipif(signal.getsignal(signal.SIGINT) is signal.SIG_IGN, reason="in the background Ctrl-C is ignored")
+@pytest.mark.skipif(
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN, reason="in the background Ctrl-C is ignored"
+)
 def test_interrupted_by_the_user(folder, weights, expected):
-    command = [*_ANATEMB, "run", str(folder), "--model", str(weights), "--device", "cpu", "--workers", "1"]
+    command = [
+        *_ANATEMB,
+        "run",
+        str(folder),
+        "--model",
+        str(weights),
+        "--device",
+        "cpu",
+        "--workers",
+        "1",
+    ]
     first = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     _wait_for_maps(folder, 1, first)
     first.send_signal(signal.SIGINT)
@@ -109,14 +133,23 @@ def test_interrupted_by_the_user(folder, weights, expected):
 @pytest.mark.long
 def test_a_separate_scheduler_with_two_workers(folder, weights, expected):
     address = f"tcp://127.0.0.1:{_PORT}"
-    worker = ["distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+    worker = [
+        "distributed.cli.dask_worker",
+        address,
+        "--nthreads",
+        "1",
+        "--no-nanny",
+        "--no-dashboard",
+    ]
     commands = [
         ["distributed.cli.dask_scheduler", "--port", str(_PORT), "--no-dashboard"],
         [*worker, "--worker-port", str(_PORT + 1), "--resources", "GPU=1"],
         [*worker, "--worker-port", str(_PORT + 2), "--resources", "GPU=1"],
     ]
     started = [
-        subprocess.Popen([sys.executable, "-m", *command], stderr=subprocess.DEVNULL, env=os.environ.copy())
+        subprocess.Popen(
+            [sys.executable, "-m", *command], stderr=subprocess.DEVNULL, env=os.environ.copy()
+        )
         for command in commands
     ]
     try:
@@ -148,5 +181,9 @@ def _workers(pid: int) -> list[psutil.Process]:
 
 def test_a_folder_without_scans_is_refused_and_no_cohort_is_made(anatemb, tmp_path):
     (tmp_path / "empty").mkdir()
-    assert_refused(anatemb("cohort", "run", tmp_path / "store", tmp_path / "empty"), "empty", "contains no scan")
+    assert_refused(
+        anatemb("cohort", "run", tmp_path / "store", tmp_path / "empty"),
+        "empty",
+        "contains no scan",
+    )
     assert not (tmp_path / "store").exists()

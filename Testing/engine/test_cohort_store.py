@@ -31,10 +31,14 @@ def store(tmp_path):
 
 
 class TestScansOfAFolder:
-    def test_bad_files_are_recorded_with_the_reason_and_stop_nothing(self, store, weights, tmp_path):
+    def test_bad_files_are_recorded_with_the_reason_and_stop_nothing(
+        self, store, weights, tmp_path
+    ):
         bad = make_bad_files(tmp_path / "in" / "bad")
         (good,) = write_parts(tmp_path / "in", 1)
-        shutil.copy(good, good.with_name("ct.seg.nii.gz"))  # by its name the label map of a scan, and none itself
+        shutil.copy(
+            good, good.with_name("ct.seg.nii.gz")
+        )  # by its name the label map of a scan, and none itself
         store.add([tmp_path / "in"])
         embed_waiting(store, weights)
         rows = {row.path: row for row in store.manifest.rows()}
@@ -74,15 +78,25 @@ class TestScansOfAFolder:
         assert (count["known"], count["new"], count["changed"]) == (1, 1, 1)
         embed_waiting(store, weights)
         store.clean()
-        assert states(store) == {"part_0.nii": "embedded", "part_1.nii": "embedded", "later.nrrd.nii": "duplicate"}
+        assert states(store) == {
+            "part_0.nii": "embedded",
+            "part_1.nii": "embedded",
+            "later.nrrd.nii": "duplicate",
+        }
         assert len(set(before) & set(checksums(store))) == 1
-        assert {path.name.split(".")[0] for path in store.folder.glob("maps/*/*")} == set(checksums(store))
+        assert {path.name.split(".")[0] for path in store.folder.glob("maps/*/*")} == set(
+            checksums(store)
+        )
 
 
 class TestKeeping:
     def test_no_name_of_a_patient(self, store, weights, tmp_path):
         slices = stack_positions((-40, -40, 0), (0, 0, 3.5), range(20))
-        tags = {"PatientName": "Muster^Erika", "PatientID": "4711-0815", "PatientBirthDate": "19640812"}
+        tags = {
+            "PatientName": "Muster^Erika",
+            "PatientID": "4711-0815",
+            "PatientBirthDate": "19640812",
+        }
         write_linear_series(tmp_path / "in", slices, StudyDescription="Muster", **tags)
         store.add([tmp_path / "in"])
         embed_waiting(store, weights)

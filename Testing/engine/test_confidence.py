@@ -18,15 +18,21 @@ def evidence(matches) -> dict[str, np.ndarray]:
 
 
 def points(count: int = 60) -> np.ndarray:
-    return np.random.default_rng(0).uniform(LOW + 40, LOW + np.array((24 * 8, 20 * 8, 16 * 12)) - 40, (count, 3))
+    return np.random.default_rng(0).uniform(
+        LOW + 40, LOW + np.array((24 * 8, 20 * 8, 16 * 12)) - 40, (count, 3)
+    )
 
 
 class TestEvidence:
     def test_the_gap_is_how_far_a_point_lies_beyond_a_cut(self):
         cut = LOW[2] + 8 * 12.0
         beyond = points()[points()[:, 2] > cut + 20]
-        found = evidence(match(analytic_map(lambda p: p), beyond, analytic_map(lambda p: p, (8, 20, 24))))
-        np.testing.assert_allclose(found["gap"], beyond[:, 2] - cut, atol=8.0)  # to the middle of the last cell
+        found = evidence(
+            match(analytic_map(lambda p: p), beyond, analytic_map(lambda p: p, (8, 20, 24)))
+        )
+        np.testing.assert_allclose(
+            found["gap"], beyond[:, 2] - cut, atol=8.0
+        )  # to the middle of the last cell
         assert found["end"].max() < 6.5
         assert found["edge"].max() < 6.5
 

@@ -48,7 +48,9 @@ def test_near_loss_leaves_neighbours_within_the_excluded_distance_alone(views):
     everywhere = replace(spec, exclude_mm=1e4)
     assert float(near_loss(Features(None, None, local), batch, everywhere, generator())) == 0.0
     near, far = (
-        float(near_loss(Features(None, None, local), batch, replace(spec, exclude_mm=e), generator()))
+        float(
+            near_loss(Features(None, None, local), batch, replace(spec, exclude_mm=e), generator())
+        )
         for e in (0.1, 12.0)
     )
     assert far < 0.8 * near

@@ -13,7 +13,9 @@ from AnatomicalEmbedding.errors import MapError
 
 
 def coverage(shift, noise=0.0, scale=1.0):
-    return find_coverage(analytic_map(lambda p: (p - (0, 0, 300)) * scale + (0, 0, shift), noise=noise))
+    return find_coverage(
+        analytic_map(lambda p: (p - (0, 0, 300)) * scale + (0, 0, shift), noise=noise)
+    )
 
 
 @pytest.mark.parametrize(("shift", "noise"), [(-60.0, 0.0), (100.0, 8.0), (378.0, 15.0)])
@@ -28,7 +30,10 @@ def test_ends_are_the_body_heights_of_the_scans_ends(shift, noise):
     [
         (386.0, "from the diaphragm to the lung apices"),
         (-150.0, "from below the symphysis to between the femoral heads and the sacral promontory"),
-        (330.0, "from between the kidneys and the diaphragm to between the carina and the lung apices"),
+        (
+            330.0,
+            "from between the kidneys and the diaphragm to between the carina and the lung apices",
+        ),
         (740.0, "from between the skull base and the vertex to above the vertex"),
     ],
 )

@@ -11,7 +11,11 @@ from AnatomicalEmbedding.scan.cropping import crop_resampled, crop_voxels
 from AnatomicalEmbedding.scan.volume import Volume
 
 TURN = np.array([(np.cos(0.3), -np.sin(0.3), 0), (np.sin(0.3), np.cos(0.3), 0), (0, 0, 1.0)])
-AXES = {"plain": np.eye(3), "flipped": np.array([(-1.0, 0, 0), (0, 0, 1.0), (0, -1.0, 0)]), "oblique": TURN}
+AXES = {
+    "plain": np.eye(3),
+    "flipped": np.array([(-1.0, 0, 0), (0, 0, 1.0), (0, -1.0, 0)]),
+    "oblique": TURN,
+}
 BOX = np.array([[-20.0, -12.0, 310.0], [22.0, 25.0, 341.0]])
 
 
@@ -28,7 +32,8 @@ def scan(axes: np.ndarray, spacing=(1.5, 2.0, 3.0)) -> Volume:
 @pytest.mark.parametrize("mm", [0.001, 1e-300])
 def test_more_voxels_than_can_be_held_are_refused(mm):
     with pytest.raises(
-        VolumeError, match=r"scan: the crop would have .* voxels of .* mm, more than 1e\+09; give larger voxels"
+        VolumeError,
+        match=r"scan: the crop would have .* voxels of .* mm, more than 1e\+09; give larger voxels",
     ):
         crop_resampled(scan(np.eye(3)), BOX, (mm, mm, mm))
 
@@ -64,7 +69,9 @@ def test_the_box_is_covered_and_hardly_more(axes):
 
 def test_a_box_beyond_the_scan_is_clipped_or_refused():
     volume = scan(np.eye(3))
-    np.testing.assert_array_equal(crop_voxels(volume, BOX + [[-999.0] * 3, [999.0] * 3]).voxels, volume.voxels)
+    np.testing.assert_array_equal(
+        crop_voxels(volume, BOX + [[-999.0] * 3, [999.0] * 3]).voxels, volume.voxels
+    )
     with pytest.raises(VolumeError, match="the box lies outside this scan"):
         crop_voxels(volume, BOX + 900)
 

@@ -28,7 +28,9 @@ def warped_crop(scan, seed, centre=CENTRE_IJK, spec=WARPED):
 
 def test_plain_crop_is_the_part_of_the_scan():
     scan = linear_scan()
-    crop = cut_crop(scan, [21.5, 17.5, 19.5], draw_geometry(PLAIN, SIZE, np.array(SPACING_MM), rng()), SIZE)
+    crop = cut_crop(
+        scan, [21.5, 17.5, 19.5], draw_geometry(PLAIN, SIZE, np.array(SPACING_MM), rng()), SIZE
+    )
     torch.testing.assert_close(crop.hu, scan.hu[12:28, 8:28, 10:34].float(), rtol=0, atol=1e-2)
     i, j, k = torch.arange(10, 34), torch.arange(8, 28), torch.arange(12, 28)
     expected = torch.stack(torch.meshgrid(k, j, i, indexing="ij")[::-1]).float()
@@ -57,7 +59,9 @@ def test_cells_get_the_frames_coordinates_of_their_centres():
     ras = np.moveaxis(centre, 0, -1) * SPACING_MM + scan.grid_to_ras[:3, 3]
     np.testing.assert_allclose(np.moveaxis(target.numpy(), 0, -1), guess.apply(ras), atol=1e-3)
     edge = np.array([BODY_MARGIN - 0.5] * 3), np.array(SHAPE[::-1]) - BODY_MARGIN - 0.5
-    expected = np.all([(c > low) & (c < high) for c, low, high in zip(centre, *edge, strict=True)], axis=0)
+    expected = np.all(
+        [(c > low) & (c < high) for c, low, high in zip(centre, *edge, strict=True)], axis=0
+    )
     assert expected.any()
     assert not expected.all()
     np.testing.assert_array_equal(inside.numpy(), expected)
@@ -70,9 +74,15 @@ def test_cells_get_the_coordinates_of_a_body_field():
     scan = with_field(linear_scan(guess=frame(shift_mm=(1e4, 1e4, 1e4))), to_body)
     crop = warped_crop(scan, 2, spec=AFFINE)
     target, inside = cell_positions(scan, crop)
-    centre = F.avg_pool3d(crop.warp.voxel_ijk().movedim(-1, 0)[None].double(), 4)[0].movedim(0, -1).numpy()
+    centre = (
+        F.avg_pool3d(crop.warp.voxel_ijk().movedim(-1, 0)[None].double(), 4)[0]
+        .movedim(0, -1)
+        .numpy()
+    )
     expected = to_body(centre * SPACING_MM + scan.grid_to_ras[:3, 3])
-    np.testing.assert_allclose(target.movedim(0, -1)[inside].numpy(), expected[inside.numpy()], atol=1e-2)
+    np.testing.assert_allclose(
+        target.movedim(0, -1)[inside].numpy(), expected[inside.numpy()], atol=1e-2
+    )
 
 
 def test_a_crop_never_folds_along_the_slices():

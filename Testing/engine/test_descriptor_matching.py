@@ -20,7 +20,9 @@ def test_descriptors_mend_coordinates_that_are_off():
     template, target = described(), described(lambda p: p + off, moved)
     points = inner_points()
     plain = replace(target, local=None).provenance
-    coordinates_alone = match(replace(template, local=None), points, replace(target, local=None, provenance=plain))
+    coordinates_alone = match(
+        replace(template, local=None), points, replace(target, local=None, provenance=plain)
+    )
     found = match(template, points, target)
     assert np.median(errors(coordinates_alone.points_ras, points + moved)) > 12
     # what lies far from the first answer is held back: coordinates that err by 14 mm are rare
@@ -42,7 +44,11 @@ def test_descriptors_alone_find_points_in_the_whole_body():
     for made in (described(), described(moved=moved)):
         cells = np.diag([*(made.cell_mm / 2), 1.0])
         cells[:3, 3] = made.cell_to_ras[:3, 3] - made.cell_mm / 4
-        scans.append(DescribedScan(made.local.float(), waves_of(made, moved * len(scans)), made.local_body, cells))
+        scans.append(
+            DescribedScan(
+                made.local.float(), waves_of(made, moved * len(scans)), made.local_body, cells
+            )
+        )
     points = inner_points(rim_mm=60.0)
     assert errors(find_points(scans[0], points, scans[1]), points + moved).max() < 1.5
 

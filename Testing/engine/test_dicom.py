@@ -52,13 +52,20 @@ def test_names_without_suffix_in_subfolders(tmp_path):
 
 @pytest.mark.parametrize(
     ("orientation", "normal"),
-    [((0, 1, 0, 0, 0, -1), (-1, 0, 0)), ((1, 0, 0, 0, 0, -1), (0, 1, 0)), ((-1, 0, 0, 0, 1, 0), (0, 0, -1))],
+    [
+        ((0, 1, 0, 0, 0, -1), (-1, 0, 0)),
+        ((1, 0, 0, 0, 0, -1), (0, 1, 0)),
+        ((-1, 0, 0, 0, 1, 0), (0, 0, -1)),
+    ],
     ids=["sagittal", "coronal", "mirrored"],
 )
 def test_other_planes(tmp_path, orientation, normal):
     origin = -45 * (np.array(orientation[:3]) + orientation[3:] + normal)
     write_linear_series(
-        tmp_path, stack_positions(origin, 3.5 * np.array(normal), range(20)), orientation, size=(28, 28)
+        tmp_path,
+        stack_positions(origin, 3.5 * np.array(normal), range(20)),
+        orientation,
+        size=(28, 28),
     )
     assert_true_everywhere(Volume.read(tmp_path))
 
@@ -69,7 +76,9 @@ def test_gantry_tilt_is_resampled_upright(tmp_path, tilt):
     c, s = np.cos(np.radians(tilt)), np.sin(np.radians(tilt))
     write_linear_series(tmp_path, stack_positions(ORIGIN, STEP, range(30)), (1, 0, 0, 0, c, s))
     volume = Volume.read(tmp_path)
-    assert volume.notes == (f"gantry tilt of {abs(tilt):.1f} degrees; resampled to perpendicular axes",)
+    assert volume.notes == (
+        f"gantry tilt of {abs(tilt):.1f} degrees; resampled to perpendicular axes",
+    )
     unit = volume.ijk_to_ras[:3, :3] / volume.spacing
     np.testing.assert_allclose(np.abs(unit), np.eye(3), atol=1e-6)
     # World positions of voxels inside the tilted stack, away from its faces.
@@ -123,13 +132,20 @@ def test_one_ct_volume_among_other_series_is_found(tmp_path, capfd):
     assert_true_everywhere(Volume.read(tmp_path))
     assert capfd.readouterr() == ("", "")
     infos = {(i.description, i.modality): i.slices for i in list_series(tmp_path)}
-    assert infos == {("chest", "CT"): 20, ("", "MR"): 20, ("bolus tracking", "CT"): 3, ("", "CT"): 0}
+    assert infos == {
+        ("chest", "CT"): 20,
+        ("", "MR"): 20,
+        ("bolus tracking", "CT"): 3,
+        ("", "CT"): 0,
+    }
 
 
 def test_several_ct_series_must_be_chosen_from(tmp_path):
     write_linear_series(tmp_path, POSITIONS, SeriesDescription="soft", SeriesInstanceUID="1.2.3.4")
     higher = POSITIONS + np.array((0, 0, 7))
-    lung = write_linear_series(tmp_path, higher, SeriesDescription="lung", SeriesInstanceUID="1.2.3.5")
+    lung = write_linear_series(
+        tmp_path, higher, SeriesDescription="lung", SeriesInstanceUID="1.2.3.5"
+    )
     with pytest.raises(VolumeError) as refusal:
         Volume.read(tmp_path)
     assert "1.2.3.4 (soft, CT, 20 slices)" in str(refusal.value)
@@ -145,7 +161,9 @@ def test_several_ct_series_must_be_chosen_from(tmp_path):
 
 def test_a_localizer_or_reformat_inside_the_series_is_left_out(tmp_path):
     write_linear_series(tmp_path, POSITIONS, SeriesInstanceUID="1.2.3.4")
-    write_linear_series(tmp_path, POSITIONS[:1], SeriesInstanceUID="1.2.3.4", ImageType=["LOCALIZER"])
+    write_linear_series(
+        tmp_path, POSITIONS[:1], SeriesInstanceUID="1.2.3.4", ImageType=["LOCALIZER"]
+    )
     write_linear_series(tmp_path, POSITIONS[:2], (1, 0, 0, 0, 0, -1), SeriesInstanceUID="1.2.3.4")
     volume = Volume.read(tmp_path)
     assert volume.notes == ("2 slices of another size or orientation were left out",)
@@ -170,7 +188,11 @@ def write_phases(folder, tags_of_phases, numbers=None):
     """Write one series whose positions occur once in each phase; the second phase shows 100 HU more than the first."""
     for phase, tags in enumerate(tags_of_phases):
         files = write_linear_series(
-            folder, POSITIONS, SeriesInstanceUID="1.2.3.4", rescale=[(1.0, -1024.0)] * 20, SeriesDescription="liver"
+            folder,
+            POSITIONS,
+            SeriesInstanceUID="1.2.3.4",
+            rescale=[(1.0, -1024.0)] * 20,
+            SeriesDescription="liver",
         )
         for slice_number, file in enumerate(files):
             dataset = pydicom.dcmread(file)
@@ -185,8 +207,16 @@ def write_phases(folder, tags_of_phases, numbers=None):
 @pytest.mark.parametrize(
     ("tags", "numbers", "names"),
     [
-        ([{"AcquisitionNumber": 9}, {"AcquisitionNumber": 10}], None, ["acquisition 9", "acquisition 10"]),
-        ([{"ConvolutionKernel": "B30f"}, {"ConvolutionKernel": "B60f"}], None, ["kernel B30f", "kernel B60f"]),
+        (
+            [{"AcquisitionNumber": 9}, {"AcquisitionNumber": 10}],
+            None,
+            ["acquisition 9", "acquisition 10"],
+        ),
+        (
+            [{"ConvolutionKernel": "B30f"}, {"ConvolutionKernel": "B60f"}],
+            None,
+            ["kernel B30f", "kernel B60f"],
+        ),
         (
             [{"AcquisitionTime": "101500"}, {"AcquisitionTime": "101545"}],
             None,
@@ -211,10 +241,14 @@ def test_each_phase_of_a_series_is_a_series_of_its_own(tmp_path, tags, numbers, 
     np.testing.assert_array_equal(second.voxels, first.voxels + 100)
 
 
-def test_acquisitions_of_one_place_are_never_mixed_and_neighbouring_acquisitions_are_one_volume(tmp_path):
+def test_acquisitions_of_one_place_are_never_mixed_and_neighbouring_acquisitions_are_one_volume(
+    tmp_path,
+):
     tags = {"SeriesInstanceUID": "1.2.3.4", "AcquisitionNumber": 1}
     write_linear_series(tmp_path / "two", POSITIONS, **tags)
-    write_linear_series(tmp_path / "two", POSITIONS + (0, 0, 1.75), **tags | {"AcquisitionNumber": 2})
+    write_linear_series(
+        tmp_path / "two", POSITIONS + (0, 0, 1.75), **tags | {"AcquisitionNumber": 2}
+    )
     assert sorted(info.slices for info in list_series(tmp_path / "two")) == [20, 20]
     write_linear_series(tmp_path / "one", POSITIONS, **tags)
     write_linear_series(tmp_path / "one", POSITIONS + (0, 0, 70), **tags | {"AcquisitionNumber": 2})
@@ -233,13 +267,19 @@ def test_the_phases_of_a_folder_are_found_as_scans(tmp_path):
     headers = map(pydicom.dcmread, (tmp_path / "liver").iterdir())
     acquisitions = {header.SOPInstanceUID: header.AcquisitionNumber for header in headers}
     for number, source in enumerate((first, second), start=1):
-        assert [acquisitions[header.SOPInstanceUID] for header in source_of(source).slices] == [number] * 20
+        assert [acquisitions[header.SOPInstanceUID] for header in source_of(source).slices] == [
+            number
+        ] * 20
 
 
 @pytest.mark.parametrize(
     ("positions", "tags", "message"),
     [
-        (POSITIONS[:1], {"NumberOfFrames": 20, "PixelData": bytes(20 * 26 * 28 * 2)}, "multi-frame"),
+        (
+            POSITIONS[:1],
+            {"NumberOfFrames": 20, "PixelData": bytes(20 * 26 * 28 * 2)},
+            "multi-frame",
+        ),
         (POSITIONS[:9], {}, "has only 9 slices"),
         (POSITIONS, {"ImageType": ["ORIGINAL", "PRIMARY", "LOCALIZER"]}, "has only 0 slices"),
         (POSITIONS + np.arange(20)[:, None] ** 2 * (0.1, 0, 0), {}, "off a straight line"),

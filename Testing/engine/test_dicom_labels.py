@@ -32,10 +32,17 @@ pytest.importorskip("highdicom")
 def write_structure_set(path: Path, rois: dict[str, list[np.ndarray]], series: str = "") -> None:
     """rois: name -> contours, (n, 3) RAS mm. series: UID of the CT series to which the contours refer."""
     meta = FileMetaDataset()
-    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = RTStructureSetStorage, generate_uid()
+    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = (
+        RTStructureSetStorage,
+        generate_uid(),
+    )
     meta.TransferSyntaxUID = ExplicitVRLittleEndian
     document = FileDataset("", {}, file_meta=meta, preamble=b"\0" * 128)
-    document.SOPClassUID, document.SOPInstanceUID, document.Modality = RTStructureSetStorage, generate_uid(), "RTSTRUCT"
+    document.SOPClassUID, document.SOPInstanceUID, document.Modality = (
+        RTStructureSetStorage,
+        generate_uid(),
+        "RTSTRUCT",
+    )
     document.StructureSetROISequence, document.ROIContourSequence = [], []
     if series:
         frame, study, outlined = Dataset(), Dataset(), Dataset()
@@ -59,14 +66,20 @@ def write_structure_set(path: Path, rois: dict[str, list[np.ndarray]], series: s
 def circle(middle: np.ndarray, radius: float, z: float) -> np.ndarray:
     angle = np.linspace(0, 2 * np.pi, 400, endpoint=False)
     return np.column_stack(
-        [middle[0] + radius * np.cos(angle), middle[1] + radius * np.sin(angle), np.full(angle.size, z)]
+        [
+            middle[0] + radius * np.cos(angle),
+            middle[1] + radius * np.sin(angle),
+            np.full(angle.size, z),
+        ]
     )
 
 
 def centres(volume: Volume) -> np.ndarray:
     """RAS mm (k, j, i, 3)."""
     k, j, i = np.indices(volume.shape)
-    return transform_points(volume.ijk_to_ras, np.stack([i, j, k], axis=-1).reshape(-1, 3)).reshape(*volume.shape, 3)
+    return transform_points(volume.ijk_to_ras, np.stack([i, j, k], axis=-1).reshape(-1, 3)).reshape(
+        *volume.shape, 3
+    )
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +95,9 @@ def seg(scan, phantom_pair, tmp_path_factory) -> Path:
     path = folder / "patient.seg.dcm"
     names = ("liver", "kidney_left", "Herd")
     write_label_seg(
-        labelled(masks_of(phantom_pair[1]), scan.ijk_to_ras, names), read_source("x", folder / "patient"), path
+        labelled(masks_of(phantom_pair[1]), scan.ijk_to_ras, names),
+        read_source("x", folder / "patient"),
+        path,
     )
     return path
 
@@ -110,7 +125,9 @@ def test_slices_between_outlines_stay_empty(seg, scan, tmp_path, slices):
     labels[slices, 20:30, 20:30] = 1
     source = read_source("x", seg.parent / "patient")
     write_label_seg(labelled(labels, scan.ijk_to_ras, ["liver"]), source, tmp_path / "few.dcm")
-    assert np.array_equal(read_dicom_labels(tmp_path / "few.dcm", scan.shape, scan.ijk_to_ras).voxels, labels)
+    assert np.array_equal(
+        read_dicom_labels(tmp_path / "few.dcm", scan.shape, scan.ijk_to_ras).voxels, labels
+    )
 
 
 def test_a_label_without_meaning_is_named_by_its_code(seg, scan, tmp_path):
@@ -132,7 +149,8 @@ def test_contours_are_filled_and_inner_contours_are_holes(scan, tmp_path):
     levels = [transform_points(scan.ijk_to_ras, np.array([[0, 0, k]]))[0, 2] for k in range(20, 30)]
     ring = [circle(middle, radius, z) for z in levels for radius in (61.0, 30.1)]
     write_structure_set(
-        tmp_path / "rt.dcm", {"Leber": ring, "Kidney_L": [circle(middle, 20.2, levels[0])], "empty": []}
+        tmp_path / "rt.dcm",
+        {"Leber": ring, "Kidney_L": [circle(middle, 20.2, levels[0])], "empty": []},
     )
     read = read_dicom_labels(tmp_path / "rt.dcm", scan.shape, scan.ijk_to_ras)
     labels, values = read.voxels, read.values
@@ -145,16 +163,23 @@ def test_contours_are_filled_and_inner_contours_are_holes(scan, tmp_path):
     assert np.array_equal(labels, true)
 
 
-@pytest.mark.parametrize("order", [("Body", "Liver", "Cyst"), ("Cyst", "Liver", "Body"), ("Liver", "Body", "Cyst")])
+@pytest.mark.parametrize(
+    "order", [("Body", "Liver", "Cyst"), ("Cyst", "Liver", "Body"), ("Liver", "Body", "Cyst")]
+)
 def test_nested_contours_keep_their_voxels_in_any_order(scan, tmp_path, order):
     middle = scan.bounds_ras.mean(axis=0)
     levels = [transform_points(scan.ijk_to_ras, np.array([[0, 0, k]]))[0, 2] for k in range(20, 30)]
     radii = {"Body": 90, "Liver": 50, "Cyst": 20}
-    write_structure_set(tmp_path / "rt.dcm", {name: [circle(middle, radii[name], z) for z in levels] for name in order})
+    write_structure_set(
+        tmp_path / "rt.dcm",
+        {name: [circle(middle, radii[name], z) for z in levels] for name in order},
+    )
     labels = read_dicom_labels(tmp_path / "rt.dcm", scan.shape, scan.ijk_to_ras)
     counts = {}
     for name in radii:
-        write_structure_set(tmp_path / "one.dcm", {name: [circle(middle, radii[name], z) for z in levels]})
+        write_structure_set(
+            tmp_path / "one.dcm", {name: [circle(middle, radii[name], z) for z in levels]}
+        )
         alone = read_dicom_labels(tmp_path / "one.dcm", scan.shape, scan.ijk_to_ras)
         (key,) = alone.values
         assert np.array_equal(labels.mask(key), alone.voxels > 0)
@@ -171,7 +196,13 @@ def test_overlapping_segments_of_a_segmentation_keep_their_voxels(seg, scan, tmp
         inside = np.argwhere(masks[..., n])[:, ::-1]
         ras = transform_points(scan.ijk_to_ras, inside)
         boxes[name] = np.stack([ras.min(axis=0) - 0.1, ras.max(axis=0) + 0.1])
-    write_box_seg(boxes, scan.shape, scan.ijk_to_ras, read_source("x", seg.parent / "patient"), tmp_path / "boxes.dcm")
+    write_box_seg(
+        boxes,
+        scan.shape,
+        scan.ijk_to_ras,
+        read_source("x", seg.parent / "patient"),
+        tmp_path / "boxes.dcm",
+    )
     labels = read_dicom_labels(tmp_path / "boxes.dcm", scan.shape, scan.ijk_to_ras)
     for n, name in enumerate(labels.values):
         assert np.array_equal(labels.mask(name), masks[..., n] > 0)
@@ -204,7 +235,9 @@ def test_examples_are_read_from_dicom(seg, phantom_pair):
     assert case.structures["liver"][0] == pytest.approx(at.mean(axis=0), abs=0.01)
 
 
-def test_an_audit_reads_outlines_of_the_series_to_which_they_refer(anatemb, seg, scan, phantom_pair, tmp_path):
+def test_an_audit_reads_outlines_of_the_series_to_which_they_refer(
+    anatemb, seg, scan, phantom_pair, tmp_path
+):
     shutil.copytree(seg.parent / "patient", tmp_path / "set" / "ct")
     shutil.copy(seg, tmp_path / "set" / "outlines.dcm")
     series = str(read_source("x", tmp_path / "set" / "ct").slices[0].SeriesInstanceUID)
@@ -219,7 +252,9 @@ def test_an_audit_reads_outlines_of_the_series_to_which_they_refer(anatemb, seg,
     assert labels.values == {"liver": 1, "kidney_left": 2, "Herd": 3}
     assert np.array_equal(labels.voxels, masks_of(phantom_pair[1]))
     assert read_labels(entries["rt.dcm"]).values == {"liver": 1}
-    outcome = anatemb("audit", tmp_path / "set", "-o", tmp_path / "out", "--labels-only", "--no-report")
+    outcome = anatemb(
+        "audit", tmp_path / "set", "-o", tmp_path / "out", "--labels-only", "--no-report"
+    )
     assert "alone.dcm: its DICOM series is not in the data set" in outcome.err
     assert outcome.err.count("not audited") == 1
 
@@ -229,7 +264,9 @@ def test_register_carries_labels_of_a_segmentation(anatemb, seg, scan, phantom_p
     words = ("--transform", tmp_path / "still.tfm", "--labels", seg, "-o", tmp_path / "out")
     outcome = anatemb("register", seg.parent / "patient", seg.parent / "patient", *words)
     assert outcome.code == 0, outcome.err
-    carried = sitk.GetArrayFromImage(sitk.ReadImage(str(tmp_path / "out" / "labels_on_fixed.nii.gz")))
+    carried = sitk.GetArrayFromImage(
+        sitk.ReadImage(str(tmp_path / "out" / "labels_on_fixed.nii.gz"))
+    )
     assert np.array_equal(carried, masks_of(phantom_pair[1]))
 
 

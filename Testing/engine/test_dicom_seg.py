@@ -33,7 +33,9 @@ def tilted(volume: Volume) -> Volume:
 
 
 def labelled(labels: np.ndarray, ijk_to_ras: np.ndarray, names=NAMES) -> LabelMap:
-    return LabelMap(labels, ijk_to_ras, {name: number for number, name in enumerate(names, start=1)})
+    return LabelMap(
+        labels, ijk_to_ras, {name: number for number, name in enumerate(names, start=1)}
+    )
 
 
 def masks_of(phantom) -> np.ndarray:
@@ -48,7 +50,9 @@ def masks_of(phantom) -> np.ndarray:
 
 def places_of(path, segment: int) -> np.ndarray:
     """RAS mm of the voxels of a segment, as highdicom reads them, sorted."""
-    volume = highdicom.seg.segread(path).get_volume(segment_numbers=[segment], combine_segments=True, relabel=True)
+    volume = highdicom.seg.segread(path).get_volume(
+        segment_numbers=[segment], combine_segments=True, relabel=True
+    )
     return sorted_mm(transform_points(RAS_FROM_LPS @ volume.affine, np.argwhere(volume.array)))
 
 
@@ -88,10 +92,20 @@ def test_segments_have_names_codes_and_their_images(phantom_pair, ct, tmp_path):
     assert kidney.segmented_property_type.value == "64033007"
     side = kidney.SegmentedPropertyTypeCodeSequence[0].SegmentedPropertyTypeModifierCodeSequence[0]
     assert (side.CodeValue, side.CodeMeaning) == ("7771000", "Left")
-    assert (other.segment_label, other.segmented_property_type.meaning) == (NAMES[2].encode()[:64].decode(), "Tissue")
+    assert (other.segment_label, other.segmented_property_type.meaning) == (
+        NAMES[2].encode()[:64].decode(),
+        "Tissue",
+    )
     # each frame names the slice that it covers, and no slice without outlines has a frame
-    used = {each.SOPInstanceUID for each in source.slices if labels[_k_of(each, phantom_pair[1].volume)].any()}
-    named = [each.DerivationImageSequence[0].SourceImageSequence[0] for each in found.PerFrameFunctionalGroupsSequence]
+    used = {
+        each.SOPInstanceUID
+        for each in source.slices
+        if labels[_k_of(each, phantom_pair[1].volume)].any()
+    }
+    named = [
+        each.DerivationImageSequence[0].SourceImageSequence[0]
+        for each in found.PerFrameFunctionalGroupsSequence
+    ]
     assert {each.ReferencedSOPInstanceUID for each in named} == used
     assert (found.PatientID, found.StudyInstanceUID) == ("P1", source.slices[0].StudyInstanceUID)
 
@@ -104,7 +118,10 @@ def _k_of(header, volume: Volume) -> int:
 def test_boxes_may_overlap_and_are_no_outlines(phantom_pair, ct, tmp_path):
     volume = phantom_pair[1].volume
     middle = volume.bounds_ras.mean(axis=0)
-    boxes = {"liver": np.stack([middle - 50, middle + 50]), "spleen": np.stack([middle, middle + 80])}
+    boxes = {
+        "liver": np.stack([middle - 50, middle + 50]),
+        "spleen": np.stack([middle, middle + 80]),
+    }
     write_box_seg(boxes, volume.shape, volume.ijk_to_ras, read_source("ct", ct), tmp_path / "b.dcm")
     k, j, i = np.indices(volume.shape)
     centres = transform_points(volume.ijk_to_ras, np.stack([i, j, k], axis=-1).reshape(-1, 3))
@@ -112,7 +129,10 @@ def test_boxes_may_overlap_and_are_no_outlines(phantom_pair, ct, tmp_path):
         true = centres[((centres >= box[0]) & (centres <= box[1])).all(axis=1)]
         assert np.array_equal(places_of(tmp_path / "b.dcm", number), sorted_mm(true))
     liver = highdicom.seg.segread(tmp_path / "b.dcm").get_segment_description(1)
-    assert (liver.segment_label, liver.segmented_property_category.value) == ("liver box", "309825002")
+    assert (liver.segment_label, liver.segmented_property_category.value) == (
+        "liver box",
+        "309825002",
+    )
     assert list(read_dicom_labels(tmp_path / "b.dcm", volume.shape, volume.ijk_to_ras).values) == [
         "liver box",
         "spleen box",
@@ -123,14 +143,18 @@ def test_boxes_may_overlap_and_are_no_outlines(phantom_pair, ct, tmp_path):
 def test_a_scan_without_outlines_has_a_valid_segmentation(phantom_pair, ct, tmp_path):
     volume = phantom_pair[1].volume
     empty = np.zeros(volume.shape, np.uint8)
-    write_label_seg(labelled(empty, volume.ijk_to_ras, ["liver"]), read_source("ct", ct), tmp_path / "a.dcm")
+    write_label_seg(
+        labelled(empty, volume.ijk_to_ras, ["liver"]), read_source("ct", ct), tmp_path / "a.dcm"
+    )
     assert not highdicom.seg.segread(tmp_path / "a.dcm").pixel_array.any()
     assert check(tmp_path / "a.dcm", "Segmentation") == []
 
 
 def test_localizers_copies_and_private_attributes_are_left_out(phantom_pair, tmp_path):
     volume = phantom_pair[1].volume
-    files = write_ct_series(tmp_path / "ct", volume, PatientComments="private", OperatorsName="Some^One")
+    files = write_ct_series(
+        tmp_path / "ct", volume, PatientComments="private", OperatorsName="Some^One"
+    )
     scout = pydicom.dcmread(files[0])
     scout.ImageType, scout.SOPInstanceUID = ["ORIGINAL", "PRIMARY", "LOCALIZER"], "1.2.3"
     scout.ImageOrientationPatient = [0, 1, 0, 0, 0, -1]
@@ -138,7 +162,9 @@ def test_localizers_copies_and_private_attributes_are_left_out(phantom_pair, tmp
     (tmp_path / "ct" / "copy.dcm").write_bytes(files[1].read_bytes())
     source = read_source("ct", tmp_path / "ct")
     assert len(source.slices) == volume.shape[0]
-    write_label_seg(labelled(masks_of(phantom_pair[1]), volume.ijk_to_ras), source, tmp_path / "a.dcm")
+    write_label_seg(
+        labelled(masks_of(phantom_pair[1]), volume.ijk_to_ras), source, tmp_path / "a.dcm"
+    )
     written = str(pydicom.dcmread(tmp_path / "a.dcm"))
     assert "private" not in written
     assert "Some^One" not in written
@@ -147,9 +173,16 @@ def test_localizers_copies_and_private_attributes_are_left_out(phantom_pair, tmp
 def test_too_many_boxes_name_the_number_that_fits(ct):
     box = np.array([[-10.0] * 3, [10.0] * 3])
     with pytest.raises(
-        AnatomicalEmbeddingError, match=r"3 boxes or outlines that overlap are too many .* at most 2 with --structures"
+        AnatomicalEmbeddingError,
+        match=r"3 boxes or outlines that overlap are too many .* at most 2 with --structures",
     ):
-        write_box_seg(dict.fromkeys("abc", box), (1024, 1024, 1024), np.eye(4), read_source("ct", ct), ct / "b.dcm")
+        write_box_seg(
+            dict.fromkeys("abc", box),
+            (1024, 1024, 1024),
+            np.eye(4),
+            read_source("ct", ct),
+            ct / "b.dcm",
+        )
 
 
 # -- the commands ------------------------------------------------------------------------------------------------------
@@ -169,7 +202,9 @@ def test_locate_writes_its_boxes(anatemb, ct, tmp_path):
     assert list(boxes) == ["liver", "kidney_left"]
     for number, box in enumerate(boxes.values(), start=1):
         places = places_of(tmp_path / "patient.boxes.dcm", number)
-        assert np.abs(np.stack([places.min(axis=0), places.max(axis=0)]) - box).max() < 4.0  # one voxel
+        assert (
+            np.abs(np.stack([places.min(axis=0), places.max(axis=0)]) - box).max() < 4.0
+        )  # one voxel
     assert check(tmp_path / "patient.boxes.dcm", "Segmentation") == []
 
 
@@ -184,7 +219,10 @@ def test_crop_shows_its_boxes_and_pastes_outlines_back(anatemb, ct, phantom_pair
         k, j, i = np.indices(crop.shape)
         true = transform_points(crop.ijk_to_ras, np.stack([i, j, k], axis=-1).reshape(-1, 3))
         assert np.abs(places - sorted_mm(true)).max() < 0.02
-    labels = replace(phantom_pair[1].volume, voxels=np.where(masks_of(phantom_pair[1]) == 1, 7, 0).astype(np.int16))
+    labels = replace(
+        phantom_pair[1].volume,
+        voxels=np.where(masks_of(phantom_pair[1]) == 1, 7, 0).astype(np.int16),
+    )
     labels.write(tmp_path / "patient_own.nii.gz")
     (tmp_path / "patient_own.labels.json").write_text('{"7": "liver"}')
     back = ("--paste-back", tmp_path / "patient_own.nii.gz", "-o", tmp_path / "whole")
@@ -192,11 +230,16 @@ def test_crop_shows_its_boxes_and_pastes_outlines_back(anatemb, ct, phantom_pair
     assert outcome.code == 0, outcome.err
     true = transform_points(labels.ijk_to_ras, np.argwhere(labels.voxels)[:, ::-1])
     assert np.array_equal(places_of(tmp_path / "whole" / "patient_own.seg.dcm", 1), sorted_mm(true))
-    for path in (tmp_path / "crops" / "patient_crop.seg.dcm", tmp_path / "whole" / "patient_own.seg.dcm"):
+    for path in (
+        tmp_path / "crops" / "patient_crop.seg.dcm",
+        tmp_path / "whole" / "patient_own.seg.dcm",
+    ):
         assert check(path, "Segmentation") == []
 
 
 def test_a_scan_that_is_not_dicom_is_refused(anatemb, phantom_pair, tmp_path):
     phantom_pair[1].volume.write(tmp_path / "ct.nii.gz")
-    outcome = anatemb("locate", tmp_path / "ct.nii.gz", "-o", tmp_path / "out", "--dicom", "--device", "cpu")
+    outcome = anatemb(
+        "locate", tmp_path / "ct.nii.gz", "-o", tmp_path / "out", "--dicom", "--device", "cpu"
+    )
     assert_refused(outcome, "ct.nii.gz", "no DICOM slices", "leave out --dicom")

@@ -36,7 +36,11 @@ def scans(phantom_pair, tmp_path_factory):
 def points(phantom_pair) -> PointList:
     middle = phantom_pair[0].volume.bounds_ras.mean(axis=0)
     places = middle + np.array([[0, 0, 0], [30.123, -20.456, 50.789], [-40, 10, -60]])
-    return PointList(("left kidney", "Punkt \u70b9", "L3"), places, ("matched: expected error 3 mm", "", "uncertain"))
+    return PointList(
+        ("left kidney", "Punkt \u70b9", "L3"),
+        places,
+        ("matched: expected error 3 mm", "", "uncertain"),
+    )
 
 
 def test_the_same_points_come_back(scans, points, tmp_path):
@@ -69,19 +73,27 @@ def test_highdicom_reads_codes_errors_and_slices(scans, points, tmp_path, phanto
         assert abs(slices[near] - place[2]) <= phantom_pair[0].volume.spacing[2] / 2 + 1e-6
 
 
-def test_viewers_find_each_point_as_a_pixel_of_its_slice_first(scans, points, tmp_path, phantom_pair):
+def test_viewers_find_each_point_as_a_pixel_of_its_slice_first(
+    scans, points, tmp_path, phantom_pair
+):
     """OHIF draws only the first graphic of a group, and no 3-D coordinates."""
     beside = phantom_pair[0].volume.bounds_ras[1] + 20.0
     given = PointList((*points.labels, "beside"), np.vstack([points.points_ras, beside]))
     write_points_report(given, read_source("prior", scans / "prior"), tmp_path / "p.sr.dcm")
     files = {pydicom.dcmread(path).SOPInstanceUID: path for path in (scans / "prior").iterdir()}
     groups = highdicom.sr.srread(tmp_path / "p.sr.dcm").content.get_image_measurement_groups()
-    graphics = [[item for item in group[0].ContentSequence if "GraphicData" in item] for group in groups]
-    assert [[item.ValueType for item in items] for items in graphics] == [["SCOORD", "SCOORD3D"]] * 3 + [["SCOORD3D"]]
+    graphics = [
+        [item for item in group[0].ContentSequence if "GraphicData" in item] for group in groups
+    ]
+    assert [[item.ValueType for item in items] for items in graphics] == [
+        ["SCOORD", "SCOORD3D"]
+    ] * 3 + [["SCOORD3D"]]
     for (shown, _), group, place in zip(graphics[:3], groups, points.points_ras, strict=False):
         uid = shown.ContentSequence[0].ReferencedSOPSequence[0].ReferencedSOPInstanceUID
         assert uid == group.source_images[0].ReferencedSOPSequence[0].ReferencedSOPInstanceUID
-        column, row = np.array(shown.GraphicData) - 0.5  # DICOM counts from the corner of the first pixel
+        column, row = (
+            np.array(shown.GraphicData) - 0.5
+        )  # DICOM counts from the corner of the first pixel
         lps = sitk.ReadImage(files[uid]).TransformContinuousIndexToPhysicalPoint((column, row, 0.0))
         assert np.abs(np.array(lps[:2]) + place[:2]).max() < 1e-3
 
@@ -93,7 +105,9 @@ def test_what_is_no_report_of_points_is_refused(scans, tmp_path):
     with pytest.raises(AnatomicalEmbeddingError, match=r"cut\.dcm: is (not DICOM|DICOM, but)"):
         read_any_points(tmp_path / "cut.dcm")
     with pytest.raises(PointsError, match="no point lies in this scan"):
-        write_points_report(PointList((), np.zeros((0, 3))), read_source("x", scans / "prior"), tmp_path / "p.dcm")
+        write_points_report(
+            PointList((), np.zeros((0, 3))), read_source("x", scans / "prior"), tmp_path / "p.dcm"
+        )
 
 
 # -- the commands ------------------------------------------------------------------------------------------------------
@@ -108,7 +122,15 @@ def cached(scans, monkeypatch):
 def test_match_reports_both_scans_and_a_report_gives_the_points(anatemb, scans, points, tmp_path):
     write_points_report(points, read_source("prior", scans / "prior"), tmp_path / "given.sr.dcm")
     words = ("--dicom", "--no-report", "--device", "cpu")
-    outcome = anatemb("match", scans / "prior", tmp_path / "given.sr.dcm", scans / "current", "-o", tmp_path, *words)
+    outcome = anatemb(
+        "match",
+        scans / "prior",
+        tmp_path / "given.sr.dcm",
+        scans / "current",
+        "-o",
+        tmp_path,
+        *words,
+    )
     assert outcome.code == 0, outcome.err
     with (tmp_path / "matches.csv").open(newline="", encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if row["status"] != "absent"]
@@ -117,7 +139,9 @@ def test_match_reports_both_scans_and_a_report_gives_the_points(anatemb, scans, 
     assert list(told.labels) == [row["label"] for row in rows]
     table = np.array([[float(row[axis]) for axis in "ras"] for row in rows])
     assert np.abs(told.points_ras - table).max() < 1e-3
-    prior, current = (highdicom.sr.srread(tmp_path / f"{name}.sr.dcm").content for name in ("template", "current"))
+    prior, current = (
+        highdicom.sr.srread(tmp_path / f"{name}.sr.dcm").content for name in ("template", "current")
+    )
     for row in rows:  # one anatomical point has one tracking UID
         ids = [
             {
@@ -149,16 +173,36 @@ def test_find_reports_its_places(anatemb, scans, tmp_path):
 
 @pytest.mark.usefixtures("cached")
 def test_levels_reports_vertebrae_with_their_codes(anatemb, scans, tmp_path):
-    outcome = anatemb("levels", scans / "current", "-o", tmp_path, "--dicom", "--no-report", "--json", "--no-cache")
+    outcome = anatemb(
+        "levels",
+        scans / "current",
+        "-o",
+        tmp_path,
+        "--dicom",
+        "--no-report",
+        "--json",
+        "--no-cache",
+    )
     assert outcome.code == 0
     (report,) = tmp_path.glob("*.sr.dcm")
     listed = [place for scan in json.loads(outcome.out)["scans"] for place in scan["places"]]
     back = read_any_points(report)
-    assert [site_codes(label) for label in back.labels] == [site_codes(place["place"]) for place in listed]
-    np.testing.assert_allclose(back.points_ras, [[place[axis] for axis in "ras"] for place in listed], atol=0.06)
+    assert [site_codes(label) for label in back.labels] == [
+        site_codes(place["place"]) for place in listed
+    ]
+    np.testing.assert_allclose(
+        back.points_ras, [[place[axis] for axis in "ras"] for place in listed], atol=0.06
+    )
     assert check(report) == []
 
 
 def test_a_template_file_of_another_kind_is_refused(anatemb, scans, tmp_path):
-    outcome = anatemb("match", scans / "prior", next((scans / "current").iterdir()), scans / "current", "-o", tmp_path)
+    outcome = anatemb(
+        "match",
+        scans / "prior",
+        next((scans / "current").iterdir()),
+        scans / "current",
+        "-o",
+        tmp_path,
+    )
     assert_refused(outcome, "not a structured report")

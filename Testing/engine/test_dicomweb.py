@@ -27,7 +27,9 @@ highdicom = pytest.importorskip("highdicom")
 resource = pytest.importorskip("resource")  # of Unix
 requests = pytest.importorskip("requests")
 pytest.importorskip("dicomweb_client")
-SHIFT_RAS = np.array([7.0, -5.0, 12.0])  # of the patient on the table, from the first study to the second
+SHIFT_RAS = np.array(
+    [7.0, -5.0, 12.0]
+)  # of the patient on the table, from the first study to the second
 ORTHANC = find_program("orthanc")
 pytestmark = pytest.mark.skipif(
     ORTHANC is None or not Path(DICOMWEB_PLUGIN).exists(),
@@ -56,7 +58,9 @@ class Orthanc:
 
     def start(self) -> None:
         log = self.config.with_suffix(".log").open("ab")
-        self.process = subprocess.Popen([ORTHANC, self.config], stdout=log, stderr=log, preexec_fn=self._limit)
+        self.process = subprocess.Popen(
+            [ORTHANC, self.config], stdout=log, stderr=log, preexec_fn=self._limit
+        )
         for _ in range(300):
             try:
                 requests.get(f"http://127.0.0.1:{self.port}/system", timeout=5)
@@ -69,7 +73,9 @@ class Orthanc:
 
     def _limit(self) -> None:
         if self.limit_bytes:
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # writing then fails, and the program goes on
+            signal.signal(
+                signal.SIGXFSZ, signal.SIG_IGN
+            )  # writing then fails, and the program goes on
             resource.setrlimit(resource.RLIMIT_FSIZE, (self.limit_bytes, self.limit_bytes))
 
     def stop(self) -> None:
@@ -87,7 +93,10 @@ def studies(phantom_pair, tmp_path_factory) -> dict[str, Path]:
     noise = np.random.default_rng(5).normal(0, 12, first.voxels.shape).round().astype(np.int16)
     write_ct_series(folder / "prior", first, StudyDate="20230110", StudyInstanceUID="1.2.826.1.1")
     write_ct_series(
-        folder / "current", Volume(first.voxels + noise, moved), StudyDate="20240210", StudyInstanceUID="1.2.826.1.2"
+        folder / "current",
+        Volume(first.voxels + noise, moved),
+        StudyDate="20240210",
+        StudyInstanceUID="1.2.826.1.2",
     )
     few = Volume(first.voxels[:3], moved)  # not a volume: it is left out
     write_ct_series(folder / "few", few, StudyDate="20240210", StudyInstanceUID="1.2.826.1.2")
@@ -110,7 +119,9 @@ def cache(tmp_path, monkeypatch) -> Path:
     return tmp_path / "cache"
 
 
-def test_follow_up_reads_two_studies_and_stores_its_proposals(anatemb, orthanc, phantom_pair, tmp_path):
+def test_follow_up_reads_two_studies_and_stores_its_proposals(
+    anatemb, orthanc, phantom_pair, tmp_path
+):
     truth = phantom_pair[0].points_ras
     labels = ("carina", "liver_dome") if "liver_dome" in truth else tuple(sorted(truth))[:2]
     places = np.array([truth[label] for label in labels])
@@ -158,7 +169,9 @@ def test_priors_are_listed_with_the_slice_that_shows_the_place(anatemb, orthanc,
     import pydicom
 
     for row, name in zip(rows, ("current", "prior"), strict=True):
-        slices = {each.SOPInstanceUID: each for each in map(pydicom.dcmread, studies[name].iterdir())}
+        slices = {
+            each.SOPInstanceUID: each for each in map(pydicom.dcmread, studies[name].iterdir())
+        }
         image = slices[row["image_uid"]]
         assert image.InstanceNumber == row["slice"]
         assert abs(image.ImagePositionPatient[2] - row["s"]) <= 2.0 + 1e-3  # half a slice
@@ -179,7 +192,8 @@ def test_a_download_continues_after_the_server_was_stopped(orthanc, studies, tmp
 
     monkeypatch.setattr(server._client, "retrieve_instance", stop_after_ten)
     with pytest.raises(
-        AnatomicalEmbeddingError, match=rf"does not answer; .* 10 of {count} files are kept; to continue"
+        AnatomicalEmbeddingError,
+        match=rf"does not answer; .* 10 of {count} files are kept; to continue",
     ):
         server.download(series, tmp_path)
     assert len(list((tmp_path / series.study_uid / series.uid).glob("*.dcm"))) == 10
@@ -191,15 +205,22 @@ def test_a_download_continues_after_the_server_was_stopped(orthanc, studies, tmp
     assert np.array_equal(Volume.read(folder).voxels, Volume.read(studies["prior"]).voxels)
 
 
-def test_results_are_kept_if_the_server_stops_and_can_be_stored_later(anatemb, orthanc, studies, tmp_path):
+def test_results_are_kept_if_the_server_stops_and_can_be_stored_later(
+    anatemb, orthanc, studies, tmp_path
+):
     files = sorted(studies["prior"].iterdir())[:2]
     orthanc.stop()
     try:
         outcome = anatemb("store", orthanc.url, *files)
         assert_refused(
-            outcome, "does not answer", f"the files are kept; send them with: anatemb store {orthanc.url}", files[1]
+            outcome,
+            "does not answer",
+            f"the files are kept; send them with: anatemb store {orthanc.url}",
+            files[1],
         )
-        outcome = anatemb("locate", studies["prior"], "-o", tmp_path / "out", "--store", orthanc.url)
+        outcome = anatemb(
+            "locate", studies["prior"], "-o", tmp_path / "out", "--store", orthanc.url
+        )
         assert_refused(outcome, "does not answer")  # before any work
         assert not (tmp_path / "out").exists()
     finally:
@@ -207,7 +228,9 @@ def test_results_are_kept_if_the_server_stops_and_can_be_stored_later(anatemb, o
     assert anatemb("store", orthanc.url, *files).code == 0
 
 
-def test_a_server_that_stops_between_two_files_leaves_the_others_named(orthanc, studies, monkeypatch):
+def test_a_server_that_stops_between_two_files_leaves_the_others_named(
+    orthanc, studies, monkeypatch
+):
     files = sorted(studies["prior"].iterdir())[:3]
     server = Server(orthanc.url)
     send, sent = server._client.store_instances, []
@@ -224,13 +247,17 @@ def test_a_server_that_stops_between_two_files_leaves_the_others_named(orthanc, 
             server.store(files)
     finally:
         orthanc.start()
-    assert str(told.value).endswith(f"send them with: anatemb store {orthanc.url} {files[1]} {files[2]}.")
+    assert str(told.value).endswith(
+        f"send them with: anatemb store {orthanc.url} {files[1]} {files[2]}."
+    )
     monkeypatch.undo()
     server.store(files[1:])
 
 
 def test_a_wrong_password_is_one_line_without_the_password(anatemb, studies, tmp_path):
-    locked = Orthanc(tmp_path / "locked", AuthenticationEnabled=True, RegisteredUsers={"ann": "right"})
+    locked = Orthanc(
+        tmp_path / "locked", AuthenticationEnabled=True, RegisteredUsers={"ann": "right"}
+    )
     try:
         files = sorted(studies["prior"].iterdir())[:1]
         for secret in ("", "ann:wrong@"):
@@ -247,14 +274,22 @@ def test_a_wrong_password_is_one_line_without_the_password(anatemb, studies, tmp
 
 def test_a_full_server_is_one_line_and_the_files_are_kept(anatemb, tmp_path):
     noise = np.random.default_rng(1).integers(-900, 900, (16, 700, 700)).astype(np.int16)
-    large = sorted(write_ct_series(tmp_path / "large", Volume(noise, np.diag([0.5, 0.5, 2.0, 1.0]))))
+    large = sorted(
+        write_ct_series(tmp_path / "large", Volume(noise, np.diag([0.5, 0.5, 2.0, 1.0])))
+    )
     full = Orthanc(tmp_path / "full", limit_bytes=900_000)
     try:
         outcome = anatemb("store", full.url, *large[:2])
         assert outcome.code == 2
         assert outcome.err.count("\n") == 1
-        assert f"did not store {large[0].name} (reason 0000), perhaps because it is full" in outcome.err
-        assert f"the files are kept; send them with: anatemb store {full.url} {large[0]} {large[1]}" in outcome.err
+        assert (
+            f"did not store {large[0].name} (reason 0000), perhaps because it is full"
+            in outcome.err
+        )
+        assert (
+            f"the files are kept; send them with: anatemb store {full.url} {large[0]} {large[1]}"
+            in outcome.err
+        )
     finally:
         full.stop()
     assert len(list((tmp_path / "large").iterdir())) == 16
@@ -274,16 +309,23 @@ def test_a_full_disk_keeps_the_complete_files(anatemb, orthanc, cache, monkeypat
         save(dataset, path, *words, **named)
 
     monkeypatch.setattr(Dataset, "save_as", full)
-    outcome = anatemb("embed", f"dicomweb:{orthanc.url}/studies/1.2.826.1.1", "-o", cache.parent / "out")
+    outcome = anatemb(
+        "embed", f"dicomweb:{orthanc.url}/studies/1.2.826.1.1", "-o", cache.parent / "out"
+    )
     assert outcome.code == 2
-    assert outcome.err.splitlines()[-1].endswith("the disk is full; delete files, then run the same command again.")
+    assert outcome.err.splitlines()[-1].endswith(
+        "the disk is full; delete files, then run the same command again."
+    )
     files = list((cache / "dicomweb").rglob("*"))
     assert len([path for path in files if path.is_file()]) == 5  # no file is left half-written
 
 
 def test_addresses_that_are_incomplete_or_wrong_are_refused(anatemb, orthanc, tmp_path):
     words = ("-o", tmp_path / "out")
-    assert_refused(anatemb("embed", "dicomweb:http://x/dicom-web", *words), "is not complete; write dicomweb:https://")
+    assert_refused(
+        anatemb("embed", "dicomweb:http://x/dicom-web", *words),
+        "is not complete; write dicomweb:https://",
+    )
     missing = f"dicomweb:{orthanc.url}/studies/1.2.3.4"
     assert_refused(anatemb("embed", missing, *words), "has no CT series in the study 1.2.3.4")
     other = f"dicomweb:http://127.0.0.1:{orthanc.port}/nothing/studies/1.2.3"

@@ -58,7 +58,9 @@ def parser_of(words: list[str]) -> argparse.ArgumentParser | None:
     """The parser of the command that these words begin with, or None."""
     parser, found = build_parser(), None
     for word in words:
-        inner = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+        inner = [
+            action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
+        ]
         if not inner or word not in inner[0].choices:
             break
         parser = found = inner[0].choices[word]
@@ -72,7 +74,12 @@ def named(pages: list[Path]) -> list:
 @pytest.mark.parametrize("page", named([page for page in PAGES if any(commands_of(page))]))
 def test_commands_can_be_typed_as_written(page, capsys):
     for words in commands_of(page):
-        words = "\0".join(words).replace("--point\0", "--point=").replace("--box\0", "--box=").split("\0")
+        words = (
+            "\0".join(words)
+            .replace("--point\0", "--point=")
+            .replace("--box\0", "--box=")
+            .split("\0")
+        )
         try:
             build_parser().parse_args(words)
         except SystemExit:
@@ -96,15 +103,23 @@ def test_imports_of_python_exist(page):
                 continue
             names = {alias.name for alias in node.names}
             if node.module.startswith("AnatomicalEmbeddingLib"):
-                source = (LIBRARY / Path(*node.module.split("."))).with_suffix(".py").read_text(encoding="utf-8")
-                there = {each.name for each in ast.parse(source).body if isinstance(each, ast.ClassDef)}
+                source = (
+                    (LIBRARY / Path(*node.module.split(".")))
+                    .with_suffix(".py")
+                    .read_text(encoding="utf-8")
+                )
+                there = {
+                    each.name for each in ast.parse(source).body if isinstance(each, ast.ClassDef)
+                }
                 assert names <= there, node.module
             elif node.module.startswith("AnatomicalEmbedding"):
                 assert all(hasattr(import_module(node.module), name) for name in names), node.module
 
 
 def test_targets_of_make_exist():
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    targets = set(
+        re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    )
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         used = set(re.findall(r"(?:^|`)make ([a-z-]+)", text, re.MULTILINE))
@@ -134,17 +149,29 @@ def _names_in(body: list[ast.stmt]) -> set[str]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
             owned = (each for each in ast.walk(node) if isinstance(each, ast.Attribute))
-            names |= {each.attr for each in owned if isinstance(each.value, ast.Name) and each.value.id == "self"}
+            names |= {
+                each.attr
+                for each in owned
+                if isinstance(each.value, ast.Name) and each.value.id == "self"
+            }
             names |= set(re.findall(r"register_buffer\('(\w+)'", ast.unparse(node)))
         else:
             names |= {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-            names |= {alias.asname or alias.name for each in ast.walk(node) for alias in getattr(each, "names", ())}
+            names |= {
+                alias.asname or alias.name
+                for each in ast.walk(node)
+                for alias in getattr(each, "names", ())
+            }
     return names
 
 
 def test_objects_that_docstrings_name_exist():
     """`module.name` and `Class.name`; other backticked words, as of other packages, are not looked up."""
-    sources = {p: p.read_text(encoding="utf-8") for p in ROOT.glob("*/**/*.py") if p.parts[len(ROOT.parts)] in _CODE}
+    sources = {
+        p: p.read_text(encoding="utf-8")
+        for p in ROOT.glob("*/**/*.py")
+        if p.parts[len(ROOT.parts)] in _CODE
+    }
     known: dict[str, set[str]] = {}
     for path, text in sources.items():
         module = ast.parse(text)
@@ -154,11 +181,16 @@ def test_objects_that_docstrings_name_exist():
         for node in ast.walk(module):
             if isinstance(node, ast.ClassDef):
                 known.setdefault(node.name, set()).update(_names_in(node.body))
-                known[node.name].update(name for base in node.bases for name in known.get(ast.unparse(base), ()))
+                known[node.name].update(
+                    name for base in node.bases for name in known.get(ast.unparse(base), ())
+                )
     missing = [
         f"{path.relative_to(ROOT)}: {name}"
         for path, text in sources.items()
         for name in _DOTTED.findall(text)
-        if any(first in known and second not in known[first] for first, second in pairwise(name.split(".")))
+        if any(
+            first in known and second not in known[first]
+            for first, second in pairwise(name.split("."))
+        )
     ]
     assert not missing, "\n".join(missing)

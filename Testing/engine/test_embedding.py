@@ -59,7 +59,9 @@ class TestSample:
 
     def test_in_the_air_it_is_the_coordinate_of_the_nearest_body_cell(self, half):
         border = cell_centres(half)[3, 4, 11]
-        np.testing.assert_allclose(half.sample(border + np.array((60, 1.0, -2.0))), affine(border[None]), atol=1e-3)
+        np.testing.assert_allclose(
+            half.sample(border + np.array((60, 1.0, -2.0))), affine(border[None]), atol=1e-3
+        )
 
     @pytest.mark.parametrize("axis", range(3))
     @pytest.mark.parametrize("side", [0, 1])

@@ -21,7 +21,9 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("labelled")
     for case_id, shift in SHIFTS.items():
         write_case(path, case_id, shift)
-    later = {name: np.add(point, SHIFTS["bert"]).tolist() for name, point in LANDMARKS.items()} | {"own": [0, 0, 400]}
+    later = {name: np.add(point, SHIFTS["bert"]).tolist() for name, point in LANDMARKS.items()} | {
+        "own": [0, 0, 400]
+    }
     write_case(path, "dora_baseline", organs={}, landmarks=LANDMARKS)
     write_case(path, "dora_followup", SHIFTS["bert"], organs={}, landmarks=later)
     (path / "unlabelled.txt").write_text("not a scan")
@@ -34,7 +36,9 @@ def cases(folder):
 
 
 def shift_of(case):
-    return np.array(SHIFTS.get(case.id, SHIFTS["bert"] if case.id.endswith("followup") else (0, 0, 0)))
+    return np.array(
+        SHIFTS.get(case.id, SHIFTS["bert"] if case.id.endswith("followup") else (0, 0, 0))
+    )
 
 
 def perfect(template, points_ras, target):
@@ -56,7 +60,10 @@ def test_cases_are_read_with_one_spelling(cases):
 def test_pairs_are_of_different_patients_or_of_one_with_landmarks(cases):
     pairs = {(p.template.id, p.target.id): p for p in find_pairs(cases)}
     organs = {(a, b) for a in SHIFTS for b in SHIFTS if a != b}
-    assert set(pairs) == organs | {("dora_baseline", "dora_followup"), ("dora_followup", "dora_baseline")}
+    assert set(pairs) == organs | {
+        ("dora_baseline", "dora_followup"),
+        ("dora_followup", "dora_baseline"),
+    }
     assert pairs["anna", "bert"].kinds == KINDS * 3
     assert pairs["dora_baseline", "dora_followup"].names == ("apex", "carina")
 
@@ -70,7 +77,9 @@ def test_perfect_matcher_has_no_error_and_shifted_one_has_its_shift(cases):
         for matcher, error in (("perfect", 0.0), ("off", 10.0)):
             summary = result.summary(matcher, group)
             assert (summary.n, summary.missing) == (points, 0)
-            assert (summary.mean, summary.median, summary.p90) == pytest.approx((error,) * 3, abs=1e-6)
+            assert (summary.mean, summary.median, summary.p90) == pytest.approx(
+                (error,) * 3, abs=1e-6
+            )
             assert summary.sd == pytest.approx(0.0, abs=1e-6)
     assert [share for share, _ in calls] == [n / 16 for n in range(17)]
 
@@ -92,7 +101,9 @@ def test_points_without_an_answer_are_counted_not_averaged(cases):
     assert "a note" in result.table()
 
 
-@pytest.mark.parametrize("directions", [PLAIN, FLIPPED, OBLIQUE], ids=["plain", "flipped", "oblique"])
+@pytest.mark.parametrize(
+    "directions", [PLAIN, FLIPPED, OBLIQUE], ids=["plain", "flipped", "oblique"]
+)
 def test_centre_and_extremes_are_the_patients_whatever_the_header(directions):
     centre, axes = np.array(ORGANS["liver"][0]), np.array(ORGANS["liver"][1])
     affine, ras = grid(directions, centre + np.array((7.0, -9.0, 4.0)))

@@ -27,7 +27,14 @@ from AnatomicalEmbedding.embedding.models.network import Features
 from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.films.patient import ProjectedCT
 from AnatomicalEmbedding.films.preparation import body_grid, ray_means, save_films
-from AnatomicalEmbedding.films.projection import Tissue, cut_film, film_of, random_beam, straight_beam, vary_film
+from AnatomicalEmbedding.films.projection import (
+    Tissue,
+    cut_film,
+    film_of,
+    random_beam,
+    straight_beam,
+    vary_film,
+)
 from AnatomicalEmbedding.matching.status import ABSENT
 from AnatomicalEmbedding.papers.sam.__main__ import RECIPES as SAM
 from AnatomicalEmbedding.papers.sam.descriptors import sam_loss
@@ -55,7 +62,9 @@ def picture(rows: int = 160, columns: int = 200) -> np.ndarray:
 
 
 def save_picture(path: Path, values: np.ndarray, colours: int = 1) -> Path:
-    image = sitk.GetImageFromArray(values if colours == 1 else np.stack([values] * colours, axis=-1), colours > 1)
+    image = sitk.GetImageFromArray(
+        values if colours == 1 else np.stack([values] * colours, axis=-1), colours > 1
+    )
     sitk.WriteImage(image, str(path))
     return path
 
@@ -66,8 +75,15 @@ def save_dicom(path: Path, values: np.ndarray, **tags: object) -> Path:
     meta.MediaStorageSOPInstanceUID = generate_uid()
     meta.TransferSyntaxUID = ExplicitVRLittleEndian
     data = FileDataset(str(path), {}, file_meta=meta, preamble=b"\0" * 128)
-    data.SOPClassUID, data.SOPInstanceUID = meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID
-    data.SeriesInstanceUID, data.StudyInstanceUID, data.PatientID = generate_uid(), generate_uid(), "P1"
+    data.SOPClassUID, data.SOPInstanceUID = (
+        meta.MediaStorageSOPClassUID,
+        meta.MediaStorageSOPInstanceUID,
+    )
+    data.SeriesInstanceUID, data.StudyInstanceUID, data.PatientID = (
+        generate_uid(),
+        generate_uid(),
+        "P1",
+    )
     data.Modality, data.SamplesPerPixel, data.PhotometricInterpretation = "CR", 1, "MONOCHROME2"
     data.Rows, data.Columns = values.shape
     data.BitsAllocated, data.BitsStored, data.HighBit, data.PixelRepresentation = 16, 12, 11, 0
@@ -100,10 +116,14 @@ def test_a_dicom_film_has_its_pixel_size_and_its_orientation(tmp_path):
     np.testing.assert_array_equal(film.voxels[0], values)
     np.testing.assert_allclose(film.spacing[:2], (1.0, 1.5))
     assert film.patient_id == "P1"
-    inverted = save_dicom(tmp_path / "b.dcm", 4095 - values, PhotometricInterpretation="MONOCHROME1")
+    inverted = save_dicom(
+        tmp_path / "b.dcm", 4095 - values, PhotometricInterpretation="MONOCHROME1"
+    )
     shown = Volume.read(inverted).voxels[0]
     np.testing.assert_array_equal(shown - shown.min(), values - values.min())
-    mirrored = Volume.read(save_dicom(tmp_path / "c.dcm", values[:, ::-1].copy(), PatientOrientation=["R", "F"]))
+    mirrored = Volume.read(
+        save_dicom(tmp_path / "c.dcm", values[:, ::-1].copy(), PatientOrientation=["R", "F"])
+    )
     np.testing.assert_array_equal(mirrored.voxels[0], values)
 
 
@@ -123,7 +143,9 @@ def test_bad_films_are_refused(tmp_path):
 
 
 def film_like(values: np.ndarray, pixel_mm: float = 1.5) -> Volume:
-    return Volume(values[None].astype(np.float32), film_matrix(values.shape, (pixel_mm, pixel_mm)), "film")
+    return Volume(
+        values[None].astype(np.float32), film_matrix(values.shape, (pixel_mm, pixel_mm)), "film"
+    )
 
 
 def test_the_working_grid_does_not_depend_on_exposure_or_pixel_size():
@@ -154,7 +176,12 @@ def test_the_collimator_is_not_part_of_the_film():
 
 def test_a_planar_network_has_one_layer_of_cells():
     network = small_network(**FILM_SPEC)
-    assert all(m.kernel_size[1] == 1 for block in network.encoder for m in block if hasattr(m, "kernel_size"))
+    assert all(
+        m.kernel_size[1] == 1
+        for block in network.encoder
+        for m in block
+        if hasattr(m, "kernel_size")
+    )
     found = network(torch.rand(1, 1, 96, 1, 64).expand(-1, -1, -1, 4, -1))
     assert found.coordinate.shape == (1, 3, 24, 1, 16)
     assert found.local.shape == (1, 8, 48, 2, 32)
@@ -179,7 +206,9 @@ def ball_ct(centre_ras: np.ndarray) -> Volume:
     hu = np.where((x / 130) ** 2 + (y / 90) ** 2 < 1, 0, -1000)
     ball = (x - centre_ras[0]) ** 2 + (y - centre_ras[1]) ** 2 + (z - centre_ras[2]) ** 2 < 15**2
     fat = (x / 130) ** 2 + (y / 90) ** 2 > 0.9
-    return Volume(np.where(ball, 1200, np.where(fat & (hu == 0), -100, hu)).astype(np.int16), matrix, "ball")
+    return Volume(
+        np.where(ball, 1200, np.where(fat & (hu == 0), -100, hu)).astype(np.int16), matrix, "ball"
+    )
 
 
 @pytest.mark.parametrize("seed", [None, 3, 4])
@@ -187,7 +216,9 @@ def test_a_ball_lies_in_the_film_where_its_centre_is_projected(seed):
     centre = np.array([40.0, -20.0, 30.0])
     ct = ball_ct(centre)
     tissue = Tissue.of(ct)
-    beam = straight_beam(tissue) if seed is None else random_beam(tissue, np.random.default_rng(seed))
+    beam = (
+        straight_beam(tissue) if seed is None else random_beam(tissue, np.random.default_rng(seed))
+    )
     film = film_of(tissue, beam, "film")
     wanted = beam.to_film(centre[None])
     pixel = transform_points(film.ras_to_ijk, wanted)[0]
@@ -221,11 +252,20 @@ def test_a_prepared_film_knows_the_body_coordinates_along_its_rays():
     film = film_of(tissue, beam, "film")
     shift = np.array([5.0, -7.0, 400.0])
     body = body_grid(tissue, lambda points: points + shift)
-    prepared = prepare_film(film, film, (3.0, 12.0, 3.0), "scan", partial(ray_means, tissue, body, beam))
-    voxel = np.array(
-        [[prepared.hu.shape[2] / 2, 1.5, prepared.hu.shape[0] / 2 + offset] for offset in (-12.0, 0.0, 20.0)]
+    prepared = prepare_film(
+        film, film, (3.0, 12.0, 3.0), "scan", partial(ray_means, tissue, body, beam)
     )
-    found = body_coordinates(prepared, torch.from_numpy(voxel).float().view(1, 1, -1, 3)).view(-1, 3).numpy()
+    voxel = np.array(
+        [
+            [prepared.hu.shape[2] / 2, 1.5, prepared.hu.shape[0] / 2 + offset]
+            for offset in (-12.0, 0.0, 20.0)
+        ]
+    )
+    found = (
+        body_coordinates(prepared, torch.from_numpy(voxel).float().view(1, 1, -1, 3))
+        .view(-1, 3)
+        .numpy()
+    )
     # the torso is symmetric, so the mean along a ray is the point of the ray in the middle of the body
     places = transform_points(prepared.grid_to_ras, voxel)
     middle = beam.at_depth(places, np.zeros(len(places)))
@@ -284,23 +324,39 @@ def two_films() -> list[PreparedScan]:
         beam = random_beam(tissue, np.random.default_rng(seed))
         film = film_of(tissue, beam, f"film {seed}", np.random.default_rng(seed))
         body = body_grid(tissue, lambda points: points + np.array([0, 0, 450.0]))
-        films.append(prepare_film(film, film, (2.0, 12.0, 2.0), "scan", partial(ray_means, tissue, body, beam)))
+        films.append(
+            prepare_film(
+                film, film, (2.0, 12.0, 2.0), "scan", partial(ray_means, tissue, body, beam)
+            )
+        )
     return films
 
 
 def test_the_papers_loss_is_lower_for_descriptors_that_tell_the_place(two_films):
-    changes = {"network.spacing_mm": [2.0, 12.0, 2.0], "batch.crop_sizes": [[96, 4, 96]], "batch.pairs": 2}
+    changes = {
+        "network.spacing_mm": [2.0, 12.0, 2.0],
+        "batch.crop_sizes": [[96, 4, 96]],
+        "batch.pairs": 2,
+    }
     recipe = SAM["sam-paper-2d"].load(changes)
     batch = SAM["sam-paper-2d"].objective.sampler(two_films, recipe, 0)[0]
-    waves = torch.cat([batch.position_mm[:, [0, 2]] * (2 * np.pi / length) for length in (60.0, 150.0, 400.0)], dim=1)
+    waves = torch.cat(
+        [batch.position_mm[:, [0, 2]] * (2 * np.pi / length) for length in (60.0, 150.0, 400.0)],
+        dim=1,
+    )
     local = F.normalize(torch.cat([waves.sin(), waves.cos()], dim=1), dim=1)
-    coarse = F.normalize(F.adaptive_avg_pool3d(local, (12, 1, 12)), dim=1)  # as the network: one layer
+    coarse = F.normalize(
+        F.adaptive_avg_pool3d(local, (12, 1, 12)), dim=1
+    )  # as the network: one layer
 
     def loss(of: torch.Tensor, of_global: torch.Tensor) -> float:
         found = Features(local=of, global_=of_global)
         return float(sam_loss(found, batch, recipe.loss, torch.Generator().manual_seed(0)))
 
-    mixed = [each.flatten(2)[:, :, torch.randperm(each[0, 0].numel())].view(each.shape) for each in (local, coarse)]
+    mixed = [
+        each.flatten(2)[:, :, torch.randperm(each[0, 0].numel())].view(each.shape)
+        for each in (local, coarse)
+    ]
     assert loss(local, coarse) < min(loss(mixed[0], coarse), loss(local, mixed[1])) - 0.3
 
 
@@ -330,7 +386,9 @@ def places(chest) -> np.ndarray:
     """Places of the film, (5, 3) RAS mm, that show the chest."""
     low, high = chest.tissue.box_ras
     middle = (low + high) / 2
-    return chest.beam.to_film(middle + np.array([[0, 0, 0], [60, 0, 20], [-60, 0, 40], [30, 0, -50], [-40, 0, -30]]))
+    return chest.beam.to_film(
+        middle + np.array([[0, 0, 0], [60, 0, 20], [-60, 0, 40], [30, 0, -50], [-40, 0, -30]])
+    )
 
 
 def test_a_moved_film_shows_the_same_places(model, chest, places):
@@ -350,10 +408,14 @@ def test_edges_show_where_a_bent_film_shows_each_place(model, chest):
     bend_px = 8.0 / pixel_mm * np.sin(2 * np.pi * (row + column) / 100)
     source = torch.from_numpy(np.stack([column - bend_px, row - bend_px], axis=-1) + 0.5)
     source = source * 2 / torch.tensor(film.shape[:0:-1]) - 1
-    voxels = F.grid_sample(torch.from_numpy(film.voxels)[None].double(), source[None], align_corners=False)[0]
+    voxels = F.grid_sample(
+        torch.from_numpy(film.voxels)[None].double(), source[None], align_corners=False
+    )[0]
     bent = Volume(voxels.float().numpy(), film.ijk_to_ras, "bent")
     pixels = np.column_stack([column.ravel(), row.ravel(), np.zeros(row.size)])
-    moved = pixels - np.outer(bend_px.ravel(), [1, 1, 0])  # where the film shows the pixels of the bent film
+    moved = pixels - np.outer(
+        bend_px.ravel(), [1, 1, 0]
+    )  # where the film shows the pixels of the bent film
     y, x = np.gradient(bent.voxels[0])
     edges = np.hypot(x, y).ravel() > 60
     inside = edges & (np.abs(pixels[:, :2] / film.shape[:0:-1] - 0.5) < 0.35).all(axis=1)
@@ -371,7 +433,9 @@ def test_points_below_a_cut_film_are_absent(model, chest):
     low, high = chest.tissue.box_ras
     across, along = np.meshgrid(np.linspace(-80, 80, 5), np.linspace(low[2] + 20, high[2] - 20, 16))
     middle = (low + high) / 2
-    places = chest.beam.to_film(np.column_stack([across.ravel(), np.full(across.size, middle[1]), along.ravel()]))
+    places = chest.beam.to_film(
+        np.column_stack([across.ravel(), np.full(across.size, middle[1]), along.ravel()])
+    )
     border = transform_points(film.ijk_to_ras, np.array([[0, rows, 0]]))[0, 2]
     below, above = places[:, 2] < border - 5, places[:, 2] > border + 5
     found = FilmPair(model.embed(film), model.embed(cut)).points(places)
@@ -400,7 +464,17 @@ def test_the_command_matches_films(tmp_path, chest, places, anatemb):
     points = tmp_path / "points.csv"
     points.write_text("label,x,y\n" + "".join(f"{n},{x},{y}\n" for n, (x, y) in enumerate(pixels)))
     width = chest.film.shape[2] * 1.5
-    outcome = anatemb("match", template, points, target, "-o", tmp_path / "out", "--film-width-mm", width, "--no-cache")
+    outcome = anatemb(
+        "match",
+        template,
+        points,
+        target,
+        "-o",
+        tmp_path / "out",
+        "--film-width-mm",
+        width,
+        "--no-cache",
+    )
     assert outcome.code == 0, outcome.err
     with (tmp_path / "out" / "matches.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -419,7 +493,9 @@ def test_the_command_matches_a_ct_and_a_film(tmp_path, chest, anatemb):
     film = write_film(tmp_path / "film.png", chest.film)
     options = ("--film-width-mm", chest.film.shape[2] * 1.5, "--no-cache", "--no-report")
     text = ",".join(map(str, point))
-    outcome = anatemb("match", tmp_path / "ct.nii.gz", f"--point={text}", film, "-o", tmp_path / "a", *options)
+    outcome = anatemb(
+        "match", tmp_path / "ct.nii.gz", f"--point={text}", film, "-o", tmp_path / "a", *options
+    )
     assert outcome.code == 0, outcome.err
     with (tmp_path / "a" / "matches.csv").open() as file:
         row = next(csv.DictReader(file))
@@ -427,7 +503,9 @@ def test_the_command_matches_a_ct_and_a_film(tmp_path, chest, anatemb):
     assert np.hypot(float(row["r"]) - place[0], float(row["s"]) - place[2]) < 2.0
     x, y = transform_points(chest.film.ras_to_ijk, place[None])[0, :2]
     (tmp_path / "p.csv").write_text(f"label,x,y\nhilum,{x},{y}\n")
-    outcome = anatemb("match", film, tmp_path / "p.csv", tmp_path / "ct.nii.gz", "-o", tmp_path / "b", *options)
+    outcome = anatemb(
+        "match", film, tmp_path / "p.csv", tmp_path / "ct.nii.gz", "-o", tmp_path / "b", *options
+    )
     assert outcome.code == 0, outcome.err
     (line,) = json.loads((tmp_path / "b" / "ct.lines.mrk.json").read_text())["markups"]
     back, front = (np.array(end["position"]) * (-1, -1, 1) for end in line["controlPoints"])
@@ -444,13 +522,17 @@ def test_a_radiograph_of_a_chest_is_a_film_and_changed_ones_are_not(anatemb, rea
         "side": np.rot90,
         "inverted": lambda of: 255 - of,
     }
-    paths = {kind: [tmp_path / f"{kind}{number}.png" for number in range(len(images))] for kind in kinds}
+    paths = {
+        kind: [tmp_path / f"{kind}{number}.png" for number in range(len(images))] for kind in kinds
+    }
     for kind, change in kinds.items():
         for path, image in zip(paths[kind], images, strict=True):
             sitk.WriteImage(sitk.GetImageFromArray(np.ascontiguousarray(change(image))), str(path))
     (tmp_path / "points.csv").write_text("label,x,y\ncarina,120,80\n")
     template, *targets = (path for of_kind in paths.values() for path in of_kind)
-    outcome = anatemb("match", template, tmp_path / "points.csv", *targets, "-o", tmp_path / "out", "--no-report")
+    outcome = anatemb(
+        "match", template, tmp_path / "points.csv", *targets, "-o", tmp_path / "out", "--no-report"
+    )
     for kind, hint in (("over", "upside down"), ("side", ""), ("inverted", "inverted")):
         for path in paths[kind]:
             assert f"{path.name}: does not look like a chest film" in outcome.err
@@ -462,7 +544,9 @@ def test_points_of_a_chest_are_absent_in_films_of_an_abdomen(model, real_data):
     """A film of an abdomen is refused as a target, or all answers are absent; in chest films, none is."""
     images = np.load(real_data / "xray" / "jsrt170.npz")["images"][:3]
     matrix = film_matrix(images.shape[1:], (1.4, 1.4))
-    template, *chests = (model.embed(Volume(of[None].astype(np.float32), matrix, "chest")) for of in images)
+    template, *chests = (
+        model.embed(Volume(of[None].astype(np.float32), matrix, "chest")) for of in images
+    )
     points = np.array([[0.0, 0, 0], [60, 0, 20], [-60, 0, 20]])
     for target in chests:
         assert ABSENT not in FilmPair(template, target).points(points).status
@@ -470,7 +554,9 @@ def test_points_of_a_chest_are_absent_in_films_of_an_abdomen(model, real_data):
     for seed in range(91_000, 91_004):
         tissue = Tissue.of(make_phantom(seed, (3.0, 3.0, 3.0), (110.0, 375.0)).volume)
         for rng in (None, np.random.default_rng(seed)):
-            film = replace(film_of(tissue, straight_beam(tissue), "abdomen", rng, 2.0), is_projection=False)
+            film = replace(
+                film_of(tissue, straight_beam(tissue), "abdomen", rng, 2.0), is_projection=False
+            )
             with suppress(VolumeError):
                 assert (FilmPair(template, model.embed(film)).points(points).status == ABSENT).all()
                 answered += 1
@@ -482,7 +568,9 @@ def test_landmarks_of_films_are_measured(tmp_path, chest, places, anatemb):
     for name in ("one", "two"):
         write_film(tmp_path / f"{name}.png", chest.film)
         points = {f"p{n}": pixel for n, pixel in enumerate(pixels)}
-        (tmp_path / f"{name}.landmarks.json").write_text(json.dumps({"frame": "pixels", "points": points}))
+        (tmp_path / f"{name}.landmarks.json").write_text(
+            json.dumps({"frame": "pixels", "points": points})
+        )
     outcome = anatemb("evaluate", "landmarks", tmp_path, "--json")
     assert outcome.code == 0, outcome.err
     assert "one" in outcome.out
@@ -490,7 +578,15 @@ def test_landmarks_of_films_are_measured(tmp_path, chest, places, anatemb):
 
 def test_pixels_of_a_ct_are_refused(tmp_path, place, anatemb):
     (tmp_path / "p.csv").write_text("label,x,y\na,1,2\n")
-    outcome = anatemb("match", place.template, tmp_path / "p.csv", place.target, "-o", tmp_path / "o", *place.model)
+    outcome = anatemb(
+        "match",
+        place.template,
+        tmp_path / "p.csv",
+        place.target,
+        "-o",
+        tmp_path / "o",
+        *place.model,
+    )
     assert_refused(outcome, "p.csv", "the template is no film")
 
 

@@ -16,18 +16,26 @@ from AnatomicalEmbedding.training.scans import prepare_volume
 
 def test_level_table_is_read(tmp_path):
     path = tmp_path / "levels.json"
-    path.write_text(json.dumps({"body_height_mm": {"carina": 469}, "scans": {"a": {"carina": -120.5}}, "note": "x"}))
+    path.write_text(
+        json.dumps(
+            {"body_height_mm": {"carina": 469}, "scans": {"a": {"carina": -120.5}}, "note": "x"}
+        )
+    )
     table = LevelTable.read(path)
     assert table.body_height_mm == {"carina": 469}
     assert table.readings == {"a": {"carina": -120.5}}
 
 
-@pytest.mark.parametrize("text", [None, "no JSON", "[1, 2]", "{}", '{"body_height_mm": {}, "scans": [3]}'])
+@pytest.mark.parametrize(
+    "text", [None, "no JSON", "[1, 2]", "{}", '{"body_height_mm": {}, "scans": [3]}']
+)
 def test_what_is_no_level_table_is_named(text, tmp_path):
     path = tmp_path / "levels.json"
     if text is not None:
         path.write_text(text)
-    with pytest.raises(AnatomicalEmbeddingError, match=r"levels\.json: is not a table of level readings"):
+    with pytest.raises(
+        AnatomicalEmbeddingError, match=r"levels\.json: is not a table of level readings"
+    ):
         LevelTable.read(path)
 
 

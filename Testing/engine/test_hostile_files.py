@@ -30,7 +30,11 @@ KEPT = {"cohort.sqlite-wal", "cohort.sqlite-shm", "run.lock", "written.mrk.json"
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {
+        p.relative_to(folder).as_posix(): p.read_bytes()
+        for p in sorted(folder.rglob("*"))
+        if p.is_file()
+    }
 
 
 def _write(files: dict[str, bytes], folder: Path) -> None:
@@ -52,7 +56,9 @@ def _problem(reader: Reader, folder: Path, expected: object) -> str:
     return "a file that was cut short gives another answer" if is_other else ""
 
 
-def _run_cases(reader: Reader, good: dict[str, bytes], cases: range, scratch: Path, sending) -> None:
+def _run_cases(
+    reader: Reader, good: dict[str, bytes], cases: range, scratch: Path, sending
+) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # messages of C libraries
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + MORE_BYTES, used + MORE_BYTES))
@@ -71,7 +77,11 @@ def _run_cases(reader: Reader, good: dict[str, bytes], cases: range, scratch: Pa
         signal.alarm(SECONDS)
         problem = _problem(reader, folder, expected if way is cut else None)
         signal.alarm(0)
-        left = {p.name for p in scratch.rglob("*") if p.is_file()} - {Path(each).name for each in files} - KEPT
+        left = (
+            {p.name for p in scratch.rglob("*") if p.is_file()}
+            - {Path(each).name for each in files}
+            - KEPT
+        )
         sending.send(problem or (f"leaves {left}" if left else ""))
         for each in scratch.iterdir():
             shutil.rmtree(each) if each.is_dir() else each.unlink()
@@ -84,7 +94,9 @@ def escapes(reader: Reader, cases: range, scratch: Path) -> list[str]:
     good = _files(scratch / "made")
     shutil.rmtree(scratch / "made")
     receiving, sending = get_context("fork").Pipe(duplex=False)
-    child = get_context("fork").Process(target=_run_cases, args=(reader, good, cases, scratch, sending))
+    child = get_context("fork").Process(
+        target=_run_cases, args=(reader, good, cases, scratch, sending)
+    )
     child.start()
     sending.close()
     found, case = [], "before the first case"
@@ -98,10 +110,14 @@ def escapes(reader: Reader, cases: range, scratch: Path) -> list[str]:
     return [*found, f"{case}: ends the program ({child.exitcode})"] if child.exitcode else found
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="children are limited on Linux only")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="children are limited on Linux only"
+)
 @pytest.mark.parametrize("name", READERS)
 def test_no_file_escapes(name, tmp_path):
     reader = READERS[name]
     for module in reader.needs:
         pytest.importorskip(module)
-    assert escapes(reader, range(int(os.environ.get("ANATEMB_CASES", reader.cases))), tmp_path) == []
+    assert (
+        escapes(reader, range(int(os.environ.get("ANATEMB_CASES", reader.cases))), tmp_path) == []
+    )

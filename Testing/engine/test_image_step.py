@@ -64,18 +64,25 @@ def test_a_match_stays_where_no_place_is_clearly_the_best(kind) -> None:
     elif kind == "other":
         target = blobs(1)
     else:  # the same every 12 mm
-        target = template = (128 + 100 * torch.sin(torch.arange(56) * np.pi / 2)).to(torch.uint8).expand(56, 56, 56)
+        target = template = (
+            (128 + 100 * torch.sin(torch.arange(56) * np.pi / 2)).to(torch.uint8).expand(56, 56, 56)
+        )
     assert np.abs(moved_by(template, target)).max() < 0.2
 
 
 @pytest.mark.long
 def test_lung_landmarks_of_one_patient_lie_nearer_by_the_image(real_data) -> None:
-    cases = [load_case(real_data / "dev" / f"elastix_lung_{when}.nii.gz") for when in ("baseline", "followup")]
+    cases = [
+        load_case(real_data / "dev" / f"elastix_lung_{when}.nii.gz")
+        for when in ("baseline", "followup")
+    ]
     names = sorted(cases[0].landmarks.keys() & cases[1].landmarks.keys())
     points, truth = (np.array([case.landmarks[name] for name in names]) for case in cases)
     model = load_model()
     one, two = (model.embed(Volume.read(case.path)) for case in cases)
     by_image, without = match(one, points, two), match(one, points, replace(two, image=None))
-    error, before = (np.linalg.norm(found.points_ras - truth, axis=1) for found in (by_image, without))
+    error, before = (
+        np.linalg.norm(found.points_ras - truth, axis=1) for found in (by_image, without)
+    )
     assert np.median(error) < 0.85 * np.median(before)
     np.testing.assert_array_equal(by_image.evidence, without.evidence)

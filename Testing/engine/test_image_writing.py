@@ -14,7 +14,9 @@ SHAPE = (40, 50, 60)
 
 def image(kind: str) -> sitk.Image:
     voxels = np.random.default_rng(0).normal(size=(*SHAPE, 3)).astype(np.float32)
-    return sitk.GetImageFromArray(voxels if kind == "field" else voxels[..., 0], isVector=kind == "field")
+    return sitk.GetImageFromArray(
+        voxels if kind == "field" else voxels[..., 0], isVector=kind == "field"
+    )
 
 
 @pytest.mark.parametrize("kind", ["scan", "field"])
@@ -38,7 +40,9 @@ def test_where_the_disk_is_full_the_old_file_stays(suffix, share, tmp_path, monk
     path = tmp_path / f"a{suffix}"
     monkeypatch.setattr(sitk, "WriteImage", full)
     for before in ((), (path,)):
-        with pytest.raises(VolumeError, match=r"a\..*: cannot be written; .* writable and not full\.$"):
+        with pytest.raises(
+            VolumeError, match=r"a\..*: cannot be written; .* writable and not full\.$"
+        ):
             write_image(image("scan"), path)
         assert tuple(tmp_path.iterdir()) == before
         if before:

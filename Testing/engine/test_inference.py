@@ -29,11 +29,18 @@ def patient(shape: tuple[int, int, int] = (30, 34, 38), seed: int = 0) -> Volume
     k, j, i = np.indices(shape)
     middle_j, middle_i = (np.array(shape[1:]) - 1) / 2
     body = ((j - middle_j) / 13) ** 2 + ((i - middle_i) / 16) ** 2 < 1
-    hu = 40 + 80 * np.sin(k / 4) + 60 * np.cos(j / 3 + i / 5) + np.random.default_rng(seed).normal(0, 20, shape)
+    hu = (
+        40
+        + 80 * np.sin(k / 4)
+        + 60 * np.cos(j / 3 + i / 5)
+        + np.random.default_rng(seed).normal(0, 20, shape)
+    )
     return Volume(np.where(body, hu, -1000).astype(np.int16), affine, name="patient")
 
 
-def reordered(volume: Volume, order: tuple[int, int, int], flips: tuple[bool, bool, bool]) -> Volume:
+def reordered(
+    volume: Volume, order: tuple[int, int, int], flips: tuple[bool, bool, bool]
+) -> Volume:
     """The same scan stored with array axes in another order and some of them reversed."""
     voxels, affine = volume.voxels, volume.ijk_to_ras.copy()
     for axis, flip in enumerate(flips):
@@ -79,14 +86,18 @@ class TestPlace:
     @pytest.mark.parametrize("spacing_mm", [(2.0, 2.0, 3.0), (3.0, 3.0, 3.0), (1.5, 2.0, 2.5)])
     def test_each_cell_says_what_is_at_its_centre(self, spacing_mm):
         """HU linear in place, averaged over cells: half a voxel off anywhere would show as several HU."""
-        voxels, affine = linear_ct((40, 44, 48), centred_affine(np.diag((2.6, 2.8, 3.1)), (40, 44, 48)))
+        voxels, affine = linear_ct(
+            (40, 44, 48), centred_affine(np.diag((2.6, 2.8, 3.1)), (40, 44, 48))
+        )
         voxels = (voxels / 4).astype(np.float32)  # all of it tissue
         found = Model(Averaging(spacing_mm), "averaging", HASH).embed(Volume(voxels, affine))
         centres = cell_centres(found)
         middle = (np.abs(centres) < 35).all(axis=-1)
         assert middle.sum() > 50
         expected = true_hu(centres[middle]) / 4
-        tolerance = np.abs(HU_GRADIENT).max() / 4 * 0.3  # what 0.3 mm would do; storage rounds to whole HU
+        tolerance = (
+            np.abs(HU_GRADIENT).max() / 4 * 0.3
+        )  # what 0.3 mm would do; storage rounds to whole HU
         np.testing.assert_allclose(found.coordinate[0].numpy()[middle], expected, atol=tolerance)
         np.testing.assert_allclose(found.cell_mm, np.array(spacing_mm) * 4)
 
@@ -111,7 +122,10 @@ class TestPlace:
         phantom = phantom_pair[0]
         found = model().embed(phantom.volume)
         k, j, i = np.nonzero(phantom.labels > 0)
-        points = np.stack([i, j, k], axis=1) @ phantom.volume.ijk_to_ras[:3, :3].T + phantom.volume.ijk_to_ras[:3, 3]
+        points = (
+            np.stack([i, j, k], axis=1) @ phantom.volume.ijk_to_ras[:3, :3].T
+            + phantom.volume.ijk_to_ras[:3, 3]
+        )
         cells = np.rint((points - found.cell_to_ras[:3, 3]) / found.cell_mm).astype(int)
         inside = ((cells >= 0) & (cells < found.body.shape[::-1])).all(axis=1)
         ci, cj, ck = cells[inside].T
@@ -126,7 +140,9 @@ class TestPlace:
 
     def test_coordinates_without_unit_are_of_no_common_body(self, scan):
         unitless = Model(small_network(unit_mm=None), "one", HASH).embed(scan)
-        with pytest.raises(AnatomicalEmbeddingError, match="the weights one give no body coordinates in mm"):
+        with pytest.raises(
+            AnatomicalEmbeddingError, match="the weights one give no body coordinates in mm"
+        ):
             body_points(unitless)
 
     def test_the_scan_and_the_weights_are_left_as_they_were(self, scan):
@@ -136,7 +152,9 @@ class TestPlace:
         state = {name: value.clone() for name, value in one.network.state_dict().items()}
         found = Model(one.network, "small", HASH).embed(scan)
         np.testing.assert_array_equal(scan.voxels, before)
-        assert all(torch.equal(value, state[name]) for name, value in one.network.state_dict().items())
+        assert all(
+            torch.equal(value, state[name]) for name, value in one.network.state_dict().items()
+        )
         # an inference tensor could not take part in any later optimisation over the map
         assert not found.coordinate.is_inference()
         assert not found.coordinate.requires_grad
@@ -179,14 +197,22 @@ class TestCached:
         assert apart < 1e-4 * made.coordinate[:, made.body].abs().max()
         assert torch.equal(kept.body, made.body)
         np.testing.assert_array_equal(kept.cell_to_ras, made.cell_to_ras)
-        assert (kept.provenance, kept.scan_shape, kept.notes) == (made.provenance, made.scan_shape, made.notes)
+        assert (kept.provenance, kept.scan_shape, kept.notes) == (
+            made.provenance,
+            made.scan_shape,
+            made.notes,
+        )
 
     def test_a_copy_of_the_scan_is_called_by_its_own_name(self, scan, cache):
         one = model(cache)
         one.embed(scan)
         runs = count_runs(one)
         copy = one.embed(replace(scan, name="copy", notes=("1 missing slice interpolated",)))
-        assert (runs, copy.provenance.scan, copy.notes) == ([], "copy", ("1 missing slice interpolated",))
+        assert (runs, copy.provenance.scan, copy.notes) == (
+            [],
+            "copy",
+            ("1 missing slice interpolated",),
+        )
 
     def test_whatever_changes_the_map_is_not_served_from_the_cache(self, scan, cache):
         model(cache).embed(scan)
@@ -210,7 +236,9 @@ class TestRefused:
     @pytest.mark.parametrize("hu", [-1000, -1024, -700])
     def test_a_scan_without_a_patient(self, hu, tmp_path):
         affine = centred_affine(np.diag((4.0, 4.0, 5.0)), (20, 24, 28))
-        empty = Volume(np.full((20, 24, 28), hu, np.int16), affine, path=str(tmp_path / "empty.nii.gz"))
+        empty = Volume(
+            np.full((20, 24, 28), hu, np.int16), affine, path=str(tmp_path / "empty.nii.gz")
+        )
         with pytest.raises(VolumeError) as refusal:
             model().embed(empty)
         assert str(refusal.value).startswith(f"{empty.path}: no patient was found")
@@ -224,7 +252,9 @@ class TestDevice:
 
     @pytest.mark.parametrize("name", ["cuda:99", "meta", "cpu:1"])
     def test_what_is_not_there_is_refused(self, name):
-        with pytest.raises(AnatomicalEmbeddingError, match=f"device '{name}' is not available on this computer"):
+        with pytest.raises(
+            AnatomicalEmbeddingError, match=f"device '{name}' is not available on this computer"
+        ):
             choose_device(name)
 
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -16,7 +16,12 @@ from AnatomicalEmbedding import __version__, errors
 from AnatomicalEmbedding.embedding.models.registry import find_weights
 from AnatomicalEmbedding.files import file_sha256
 from AnatomicalEmbedding.installation.bundle import make_bundle, pack_wheel
-from AnatomicalEmbedding.installation.packages import EXTRAS, list_requirements, numpy_is_too_new, release_of
+from AnatomicalEmbedding.installation.packages import (
+    EXTRAS,
+    list_requirements,
+    numpy_is_too_new,
+    release_of,
+)
 
 
 @pytest.fixture
@@ -27,7 +32,9 @@ def installed(tmp_path, monkeypatch):
     def install(name: str, version: str) -> None:
         folder = tmp_path / "site" / f"{name}-{version}.dist-info"
         folder.mkdir(parents=True)
-        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        (folder / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        )
 
     return install
 
@@ -36,7 +43,9 @@ def test_requirements_are_those_that_pip_reads():
     read = {(each.name, each.extra): each for each in list_requirements()}
     for text in requires("AnatomicalEmbedding"):
         truth = Requirement(text)
-        extras = [name for name in EXTRAS if truth.marker and truth.marker.evaluate({"extra": name})]
+        extras = [
+            name for name in EXTRAS if truth.marker and truth.marker.evaluate({"extra": name})
+        ]
         if truth.marker and not extras:
             continue
         mine = read.pop((truth.name, extras[0] if extras else ""))
@@ -49,9 +58,16 @@ def test_requirements_are_those_that_pip_reads():
 
 @pytest.mark.parametrize(
     ("torch", "numpy", "too_new"),
-    [("2.2.2", "2.0.1", True), ("2.2.2", "1.26.4", False), ("2.3.0", "2.0.0", False), ("2.13.0+cpu", "2.4.6", False)],
+    [
+        ("2.2.2", "2.0.1", True),
+        ("2.2.2", "1.26.4", False),
+        ("2.3.0", "2.0.0", False),
+        ("2.13.0+cpu", "2.4.6", False),
+    ],
 )
-def test_numpy_2_is_too_new_for_a_torch_that_was_compiled_for_numpy_1(torch, numpy, too_new, installed):
+def test_numpy_2_is_too_new_for_a_torch_that_was_compiled_for_numpy_1(
+    torch, numpy, too_new, installed
+):
     installed("torch", torch)
     installed("numpy", numpy)
     assert numpy_is_too_new() is too_new
@@ -70,7 +86,9 @@ class TestDoctor:
         assert outcome.code == 0
         assert facts["problems"] == []
         assert facts["anatemb"] == __version__
-        assert facts["torch"] == version("torch")  # of some builds, torch.__version__ also names CUDA
+        assert facts["torch"] == version(
+            "torch"
+        )  # of some builds, torch.__version__ also names CUDA
         assert facts["device"].startswith(("cpu", "cuda", "mps"))
         assert "embedded in" in facts["speed"]
         assert facts["weights ct-open"].startswith("installed")
@@ -92,12 +110,16 @@ class TestDoctor:
         installed("distributed", "2020.1")
         outcome = anatemb("doctor")
         assert outcome.code == 0
-        assert 'distributed is missing; type: pip install "AnatomicalEmbedding[cohort]"' in outcome.out
+        assert (
+            'distributed is missing; type: pip install "AnatomicalEmbedding[cohort]"' in outcome.out
+        )
 
     def test_changed_and_absent_weights(self, anatemb, tmp_path, monkeypatch):
         for name in ("first", "second", "third"):
             path = write_small_weights(tmp_path, name)
-            path.with_suffix(".json").write_text(json.dumps({"sha256": file_sha256(path), "terms": f"As {name}."}))
+            path.with_suffix(".json").write_text(
+                json.dumps({"sha256": file_sha256(path), "terms": f"As {name}."})
+            )
         with (tmp_path / "second.safetensors").open("ab") as file:
             file.write(b"0")
         (tmp_path / "third.safetensors").unlink()
@@ -107,7 +129,9 @@ class TestDoctor:
         assert "installed. As first." in said["first"]
         assert "damaged" in said["second"]
         assert "download the files third.*" in said["third"]
-        with pytest.raises(errors.WeightsError, match=r"^third: these weights are not part of the pip package"):
+        with pytest.raises(
+            errors.WeightsError, match=r"^third: these weights are not part of the pip package"
+        ):
             find_weights("third")
 
 
@@ -115,7 +139,9 @@ def pip(*words: str, folder: Path, **environment: str) -> str:
     """Run pip, without network."""
     alone = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder), "PIP_CONFIG_FILE": os.devnull}
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *words]
-    done = subprocess.run(command, env=os.environ | alone | environment, capture_output=True, text=True)
+    done = subprocess.run(
+        command, env=os.environ | alone | environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -123,8 +149,18 @@ def pip(*words: str, folder: Path, **environment: str) -> str:
 def test_the_wheel_of_an_installed_package_installs_the_same_files(tmp_path):
     jinja2 = distribution("jinja2")
     wheel = pack_wheel(jinja2, tmp_path)
-    pip("install", "--no-deps", "--no-compile", "--target", str(tmp_path / "site"), str(wheel), folder=tmp_path)
-    files = {file for file in jinja2.files if file.suffix in (".py", ".txt") and file.parts[0] != ".."}
+    pip(
+        "install",
+        "--no-deps",
+        "--no-compile",
+        "--target",
+        str(tmp_path / "site"),
+        str(wheel),
+        folder=tmp_path,
+    )
+    files = {
+        file for file in jinja2.files if file.suffix in (".py", ".txt") and file.parts[0] != ".."
+    }
     assert len(files) > 20
     for file in files:
         assert (tmp_path / "site" / file).read_bytes() == file.read_binary()
@@ -140,17 +176,27 @@ def test_a_bundle_holds_what_pip_needs_and_the_hashes_of_all(extras, tmp_path, m
     write_wheel(source, "optional")
     own = write_wheel(folder, "program", "needed>=1", 'optional>=1; extra == "made"')
     write_small_weights(tmp_path / "Resources/Models", "mine")
-    monkeypatch.setattr("AnatomicalEmbedding.installation.bundle._write_own_wheel", lambda _folder: own)
+    monkeypatch.setattr(
+        "AnatomicalEmbedding.installation.bundle._write_own_wheel", lambda _folder: own
+    )
     for module in ("resources", "installation.bundle"):
-        monkeypatch.setattr(f"AnatomicalEmbedding.{module}.resource", lambda name: tmp_path / "Resources" / name)
-    for name, value in {"NO_INDEX": "1", "FIND_LINKS": str(source), "CONFIG_FILE": os.devnull}.items():
+        monkeypatch.setattr(
+            f"AnatomicalEmbedding.{module}.resource", lambda name: tmp_path / "Resources" / name
+        )
+    for name, value in {
+        "NO_INDEX": "1",
+        "FIND_LINKS": str(source),
+        "CONFIG_FILE": os.devnull,
+    }.items():
         monkeypatch.setenv(f"PIP_{name}", value)
     written = make_bundle(folder, extras)
     names = {"program", "needed", *(["optional"] if extras else [])}
     assert {path.name.split("-")[0] for path in written if path.suffix == ".whl"} == names
     assert (folder / "weights/mine.safetensors") in written
     hashes = dict(reversed(line.split("  ")) for line in written[-1].read_text().splitlines())
-    assert hashes == {path.relative_to(folder).as_posix(): file_sha256(path) for path in written[:-1]}
+    assert hashes == {
+        path.relative_to(folder).as_posix(): file_sha256(path) for path in written[:-1]
+    }
     wanted = "program[made]" if extras else "program"
     pip("install", "--target", str(tmp_path / "site"), wanted, folder=folder)
     assert {path.name.split("-")[0] for path in (tmp_path / "site").glob("*.dist-info")} == names
@@ -158,10 +204,13 @@ def test_a_bundle_holds_what_pip_needs_and_the_hashes_of_all(extras, tmp_path, m
 
 def test_a_package_that_pip_does_not_find_is_named(tmp_path, monkeypatch):
     own = write_wheel(tmp_path, "program", "nowhere>=1")
-    monkeypatch.setattr("AnatomicalEmbedding.installation.bundle._write_own_wheel", lambda _folder: own)
+    monkeypatch.setattr(
+        "AnatomicalEmbedding.installation.bundle._write_own_wheel", lambda _folder: own
+    )
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     with pytest.raises(
-        errors.AnatomicalEmbeddingError, match=r"pip download failed: .*nowhere>=1.*run the same command"
+        errors.AnatomicalEmbeddingError,
+        match=r"pip download failed: .*nowhere>=1.*run the same command",
     ):
         make_bundle(tmp_path, [])
     assert not (tmp_path / "SHA256SUMS").exists()
@@ -172,7 +221,12 @@ def write_wheel(folder: Path, name: str, *needs: str) -> Path:
     path, info = folder / f"{name}-1.0-py3-none-any.whl", f"{name}-1.0.dist-info"
     lines = ["Metadata-Version: 2.1", f"Name: {name}", "Version: 1.0", "Provides-Extra: made"]
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(f"{info}/METADATA", "\n".join([*lines, *(f"Requires-Dist: {each}" for each in needs), ""]))
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(
+            f"{info}/METADATA",
+            "\n".join([*lines, *(f"Requires-Dist: {each}" for each in needs), ""]),
+        )
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
         archive.writestr(f"{info}/RECORD", "")
     return path

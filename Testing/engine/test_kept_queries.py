@@ -24,7 +24,9 @@ NAMES = ("carina", "liver_dome", "kidney_left_lower_pole")
 @pytest.fixture(scope="module")
 def maps(phantom_pair, map_folder):
     model = load_model(cache=MapCache(map_folder))
-    return {key: model.embed(phantom.volume) for key, phantom in zip("ab", phantom_pair, strict=True)}
+    return {
+        key: model.embed(phantom.volume) for key, phantom in zip("ab", phantom_pair, strict=True)
+    }
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +66,11 @@ def test_lesions_are_proposed_from_the_record_alone(maps, marked, phantom_pair):
         found = alone.finding(f"L{number}", "b")
         assert found.guess.source == "a"
         assert np.linalg.norm(found.point_ras - phantom_pair[1].points_ras[name]) < 10.0
-    assert find_places(marked, ["b"], {"b": maps["b"]})[1]["b"].keys() == {"L1", "L2", "L3"}  # a record of before
+    assert find_places(marked, ["b"], {"b": maps["b"]})[1]["b"].keys() == {
+        "L1",
+        "L2",
+        "L3",
+    }  # a record of before
 
 
 def test_a_moved_lesion_gets_a_new_query(maps, points, marked):
@@ -79,7 +85,8 @@ def test_a_moved_lesion_gets_a_new_query(maps, points, marked):
 
 
 @pytest.mark.parametrize(
-    "spoil", [lambda text: text[:-40], lambda text: text[:65] + "!" + text[66:], lambda text: text[:65]]
+    "spoil",
+    [lambda text: text[:-40], lambda text: text[:65] + "!" + text[66:], lambda text: text[:65]],
 )
 def test_a_damaged_query_is_reported_and_the_other_lesions_are_proposed(maps, marked, spoil):
     kept = keep_queries(marked, maps)

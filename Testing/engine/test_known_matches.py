@@ -14,7 +14,12 @@ from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.structures.label_names import CENTRE, EXTREME, INNER, LANDMARK
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
-from AnatomicalEmbedding.training.known_matches import CLICKED, bent_trials, cut_scan, labelled_trials
+from AnatomicalEmbedding.training.known_matches import (
+    CLICKED,
+    bent_trials,
+    cut_scan,
+    labelled_trials,
+)
 from AnatomicalEmbedding.training.warped_scans import warp_scan
 
 
@@ -38,7 +43,9 @@ def test_a_bent_scan_shows_what_the_original_shows_there(torso):
     assert np.corrcoef(one, other)[0, 1] > 0.97
     moved = np.linalg.norm(there - points, axis=1)
     assert 5 < np.median(moved) < 60
-    assert np.corrcoef(one, torso.sample(points[seen]))[0, 1] < 0.85  # it would show if it were not bent
+    assert (
+        np.corrcoef(one, torso.sample(points[seen]))[0, 1] < 0.85
+    )  # it would show if it were not bent
 
 
 @pytest.mark.parametrize("axes", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
@@ -54,7 +61,9 @@ def test_a_cut_keeps_its_slices_where_they_were(torso, axes):
     cut = cut_scan(turned, low + 50, high - 60)
     assert cut.bounds_ras[:, 2] == pytest.approx((low + 50, high - 60), abs=4.1)
     np.testing.assert_allclose(cut.bounds_ras[:, :2], torso.bounds_ras[:, :2])
-    inside = np.random.default_rng(0).uniform(cut.bounds_ras[0] + 5, cut.bounds_ras[1] - 5, (200, 3))
+    inside = np.random.default_rng(0).uniform(
+        cut.bounds_ras[0] + 5, cut.bounds_ras[1] - 5, (200, 3)
+    )
     np.testing.assert_allclose(cut.sample(inside), torso.sample(inside), atol=1e-3)
 
 
@@ -84,7 +93,12 @@ def test_labelled_scans_are_tried_whole_and_cut(tmp_path, embed):
 def test_a_part_that_shows_only_air_is_skipped_with_the_reason(tmp_path, torso, embed):
     """Labelled or bent: what shows the body is tried all the same."""
     for name in ("anna", "bert"):
-        write_case(tmp_path, name, (0, 0, 135.0), organs={"spleen": ((40.0, 10.0, 335.0), (12.0, 12.0, 12.0))})
+        write_case(
+            tmp_path,
+            name,
+            (0, 0, 135.0),
+            organs={"spleen": ((40.0, 10.0, 335.0), (12.0, 12.0, 12.0))},
+        )
     reasons = []
     trials = list(labelled_trials(load_cases(tmp_path), embed, CLICKED, reasons.append))
     assert [trial.whole for trial in trials] == [True, False, True, False]
@@ -103,12 +117,18 @@ def test_clicked_points_are_centres_inner_points_and_named_landmarks(tmp_path, e
     marks = {"carina": (3.0, 4.0, 410.0), "F-1": (-30.0, 10.0, 440.0)}
     moved = {name: (np.array(point) + shift).tolist() for name, point in marks.items()}
     whole, part = (40.0, 10.0, 345.0), (12.0, 12.0, 7.0)
-    write_case(tmp_path, "anna", organs=ORGANS | {"spleen": (whole, (12.0, 12.0, 12.0))}, landmarks=marks)
+    write_case(
+        tmp_path, "anna", organs=ORGANS | {"spleen": (whole, (12.0, 12.0, 12.0))}, landmarks=marks
+    )
     write_case(tmp_path, "bert", shift, organs=ORGANS | {"spleen": (whole, part)}, landmarks=moved)
-    trials = [trial for trial in labelled_trials(load_cases(tmp_path), embed, CLICKED) if trial.whole]
+    trials = [
+        trial for trial in labelled_trials(load_cases(tmp_path), embed, CLICKED) if trial.whole
+    ]
     assert len(trials) == 2
     for trial, direction in zip(trials, (-1, 1), strict=True):
-        np.testing.assert_allclose(trial.target_ras - trial.template_ras, [direction * shift] * 22, atol=1.5)
+        np.testing.assert_allclose(
+            trial.target_ras - trial.template_ras, [direction * shift] * 22, atol=1.5
+        )
         counts = {group: trial.groups.count(group) for group in set(trial.groups)}
         assert counts == {CENTRE: len(ORGANS), INNER: 6 * len(ORGANS), LANDMARK: 1}
 
@@ -122,7 +142,9 @@ def test_points_of_bent_scans_are_where_their_truth_puts_them(torso, embed):
     assert 0.1 < gone.mean() < 0.9
     assert cut.target.contains(cut.target_ras[~gone]).all()
     lost = {tuple(p) for p in cut.template_ras[gone]}
-    there = np.array([t for t, p in zip(whole.target_ras, whole.template_ras, strict=True) if tuple(p) in lost])
+    there = np.array(
+        [t for t, p in zip(whole.target_ras, whole.template_ras, strict=True) if tuple(p) in lost]
+    )
     low, high = (
         cut.target.scan_to_ras[2, 3],
         cut.target.scan_to_ras[2, 3] + cut.target.scan_to_ras[2, 2] * cut.target.scan_shape[0],

@@ -18,7 +18,16 @@ from AnatomicalEmbedding.training.label_images import (
     prepare_label_images,
 )
 
-ORGANS = ("liver", "spleen", "kidney_left", "kidney_right", "pancreas", "gallbladder", "stomach", "adrenal_gland_left")
+ORGANS = (
+    "liver",
+    "spleen",
+    "kidney_left",
+    "kidney_right",
+    "pancreas",
+    "gallbladder",
+    "stomach",
+    "adrenal_gland_left",
+)
 SPACING = (4.0, 4.0, 4.0)
 WORKING = (6.0, 6.0, 8.0)
 
@@ -59,7 +68,11 @@ def placement(bodies):
 
 def test_a_label_map_keeps_its_places_in_mm(maps, bodies):
     for name, phantom in maps[1].items():
-        values = {value: structure for value, structure in phantom.label_names.items() if structure in ORGANS}
+        values = {
+            value: structure
+            for value, structure in phantom.label_names.items()
+            if structure in ORGANS
+        }
         theirs, _ = find_structures(phantom.labels, phantom.volume.ijk_to_ras, values)
         assert bodies[name].points.keys() == theirs.keys()
         for structure, found in theirs.items():
@@ -68,9 +81,13 @@ def test_a_label_map_keeps_its_places_in_mm(maps, bodies):
 
 def distances_from_mean_mm(bodies, placement, count):
     """How far each organ of each label map lies from its mean place, mm, if `count` patients are behind the means."""
-    counted = place({name: body.points for name, body in bodies.items()}, dict.fromkeys(placement.mean, count))
+    counted = place(
+        {name: body.points for name, body in bodies.items()}, dict.fromkeys(placement.mean, count)
+    )
     return {
-        (name, structure): np.linalg.norm(counted.maps[name].to_body(points[:1]) - counted.mean[structure][:1])
+        (name, structure): np.linalg.norm(
+            counted.maps[name].to_body(points[:1]) - counted.mean[structure][:1]
+        )
         for name, body in bodies.items()
         for structure, points in body.points.items()
     }
@@ -81,15 +98,22 @@ def test_organ_centres_land_where_organs_are_on_average(bodies, placement):
 
 
 def test_means_of_few_patients_move_organs_less(bodies, placement):
-    many, few = (sum(distances_from_mean_mm(bodies, placement, count).values()) for count in (1000, 2))
+    many, few = (
+        sum(distances_from_mean_mm(bodies, placement, count).values()) for count in (1000, 2)
+    )
     assert few > 1.5 * many
 
 
 def test_both_sides_of_the_skeleton_get_mirrored_places():
     body = {name: points for name, points in canonical_structures().items() if name in ORGANS}
-    ribs = {"rib_left_5": np.full((7, 3), (-90.0, 20.0, 400.0)), "rib_right_5": np.full((7, 3), (120.0, 10.0, 410.0))}
+    ribs = {
+        "rib_left_5": np.full((7, 3), (-90.0, 20.0, 400.0)),
+        "rib_right_5": np.full((7, 3), (120.0, 10.0, 410.0)),
+    }
     mean = place({f"p{n}": body | ribs for n in range(3)}).mean
-    np.testing.assert_allclose(mean["rib_left_5"][0], mean["rib_right_5"][0] * (-1, 1, 1), atol=1e-9)
+    np.testing.assert_allclose(
+        mean["rib_left_5"][0], mean["rib_right_5"][0] * (-1, 1, 1), atol=1e-9
+    )
 
 
 def test_labels_that_make_no_body_are_refused():
@@ -103,11 +127,20 @@ def test_organs_have_the_densities_of_their_tissue(bodies, placement):
 
     def middle(structure):
         inside = sitk.GetArrayFromImage(
-            sitk.BinaryErode(sitk.GetImageFromArray((body.labels == body.names.index(structure)).astype(np.uint8)))
+            sitk.BinaryErode(
+                sitk.GetImageFromArray(
+                    (body.labels == body.names.index(structure)).astype(np.uint8)
+                )
+            )
         )
         return np.median(image.volume.voxels[inside > 0])
 
-    contrast = {"native": (35, 80), "arterial": (45, 90), "portal": (85, 130), "delayed": (70, 115)}[image.phase]
+    contrast = {
+        "native": (35, 80),
+        "arterial": (45, 90),
+        "portal": (85, 130),
+        "delayed": (70, 115),
+    }[image.phase]
     assert contrast[0] < middle("liver") < contrast[1]
     assert -5 < middle("gallbladder") < 25
     assert middle("spleen") > 25
@@ -123,7 +156,9 @@ def test_prepared_images_know_their_organs_places(bodies, placement):
     field = scan.body_field.numpy().reshape(3, -1).T
     np.testing.assert_allclose(field, image.to_body(nodes), atol=1e-2)
     centre = body.points["kidney_left"][:1]
-    assert np.linalg.norm(image.to_body(centre) - placement.mean["kidney_left"][:1]) < 8  # fat may move it a little
+    assert (
+        np.linalg.norm(image.to_body(centre) - placement.mean["kidney_left"][:1]) < 8
+    )  # fat may move it a little
     assert scan.origin == "label map"
     kidney = transform_points(np.linalg.inv(scan.grid_to_ras), centre)[0].round().astype(int)[::-1]
     assert scan.label_names[int(scan.labels[tuple(kidney)]) - 1] == "kidney_left"

@@ -22,11 +22,16 @@ def test_no_mask_loses_a_voxel(masks):
         assert sum(np.array_equal(layer, mask) for layer in layers) >= 1
         assert np.array_equal(np.sum(layers, axis=0), mask)  # in one layer only
     shared = {
-        (one, other): (by_name[one] & by_name[other]).sum() for one in by_name for other in by_name if one < other
+        (one, other): (by_name[one] & by_name[other]).sum()
+        for one in by_name
+        for other in by_name
+        if one < other
     }
     overlaps = {(one, other): shared_ml for one, other, shared_ml in labels.overlaps()}
     assert overlaps == pytest.approx({pair: n for pair, n in shared.items() if n})
-    assert np.array_equal(labels.voxels > 0, np.any(masks, axis=0) if masks else np.zeros(SHAPE, bool))
+    assert np.array_equal(
+        labels.voxels > 0, np.any(masks, axis=0) if masks else np.zeros(SHAPE, bool)
+    )
 
 
 @given(st.permutations([1, 2, 3]))
@@ -35,5 +40,7 @@ def test_the_smallest_structure_is_on_top_and_apart_structures_need_one_map(orde
     labels = LabelMap.from_masks(masks.items(), SHAPE, TO_RAS)
     names = {value: name for name, value in labels.values.items()}
     assert [names[value] for value in labels.voxels.ravel()[[0, 5, 10]]] == ["m1", "m2", "m3"]
-    apart = LabelMap.from_masks([(f"m{n}", np.arange(24).reshape(SHAPE) % 3 == n) for n in order], SHAPE, TO_RAS)
+    apart = LabelMap.from_masks(
+        [(f"m{n}", np.arange(24).reshape(SHAPE) % 3 == n) for n in order], SHAPE, TO_RAS
+    )
     assert apart.covered == ()

@@ -12,25 +12,40 @@ import pytest
 from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.embedding.cache import MapCache
 from AnatomicalEmbedding.errors import MapError, PointsError
-from AnatomicalEmbedding.landmarks.landmark_set import LandmarkSet, make_landmark_set, read_landmark_set
+from AnatomicalEmbedding.landmarks.landmark_set import (
+    LandmarkSet,
+    make_landmark_set,
+    read_landmark_set,
+)
 from AnatomicalEmbedding.matching.match import match_all
 from AnatomicalEmbedding.matching.status import ABSENT
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.points import PointList, read_points, write_points
 
 SEEDS = (71, 72, 73, 74, 75)
-NAMES = ("carina", "liver_dome", "kidney_left_lower_pole", "kidney_right_lower_pole", "diaphragm_dome_right")
+NAMES = (
+    "carina",
+    "liver_dome",
+    "kidney_left_lower_pole",
+    "kidney_right_lower_pole",
+    "diaphragm_dome_right",
+)
 
 
 @pytest.fixture(scope="module")
 def phantoms():
-    return [make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in SEEDS]
+    return [
+        make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in SEEDS
+    ]
 
 
 @pytest.fixture(scope="module")
 def maps(phantoms, map_folder):
     model = load_model(cache=MapCache(map_folder))
-    return [model.embed(replace(phantom.volume, name=f"patient {n}")) for n, phantom in enumerate(phantoms)]
+    return [
+        model.embed(replace(phantom.volume, name=f"patient {n}"))
+        for n, phantom in enumerate(phantoms)
+    ]
 
 
 def marks(phantom, names=NAMES) -> PointList:
@@ -45,14 +60,19 @@ def errors_mm(matches, phantom) -> np.ndarray:
 def landmark_set(phantoms, maps) -> LandmarkSet:
     """Made of four patients; the fifth is new."""
     return make_landmark_set(
-        [(embedding, marks(phantom)) for embedding, phantom in zip(maps[:4], phantoms, strict=False)]
+        [
+            (embedding, marks(phantom))
+            for embedding, phantom in zip(maps[:4], phantoms, strict=False)
+        ]
     )
 
 
 def test_four_examples_are_better_than_one_and_say_so(landmark_set, phantoms, maps):
     matches = landmark_set.find(maps[4])
     single = [match_all(maps[n], marks(phantoms[n]).points_ras, [maps[4]])[0] for n in range(4)]
-    assert errors_mm(matches, phantoms[4]).mean() < np.mean([errors_mm(one, phantoms[4]) for one in single])
+    assert errors_mm(matches, phantoms[4]).mean() < np.mean(
+        [errors_mm(one, phantoms[4]) for one in single]
+    )
     assert np.median(errors_mm(matches, phantoms[4])) < 8.0  # two voxels of 4 mm
     assert matches.expected_error_mm.mean() < np.mean([one.expected_error_mm for one in single])
     assert (matches.probability <= matches.probability_20).all()
@@ -68,13 +88,17 @@ def test_one_example_gives_the_answer_of_match_without_the_image(landmark_set, p
     np.testing.assert_allclose(found.expected_error_mm, matches.expected_error_mm, rtol=0.2)
 
 
-def test_a_set_is_the_same_after_writing_and_reading_and_holds_no_name(landmark_set, maps, tmp_path):
+def test_a_set_is_the_same_after_writing_and_reading_and_holds_no_name(
+    landmark_set, maps, tmp_path
+):
     path = tmp_path / "trunk.landmarks.json"
     landmark_set.write(path)
     assert "patient" not in path.read_text()
     again = read_landmark_set(path)
     assert again == landmark_set
-    np.testing.assert_array_equal(again.find(maps[4]).points_ras, landmark_set.find(maps[4]).points_ras)
+    np.testing.assert_array_equal(
+        again.find(maps[4]).points_ras, landmark_set.find(maps[4]).points_ras
+    )
 
 
 @pytest.mark.parametrize("wrong", range(4))
@@ -90,7 +114,8 @@ def test_an_example_that_was_marked_wrongly_has_no_say(phantoms, maps, landmark_
     for landmark in wrong_set.landmarks:
         is_exchanged = landmark.name in (NAMES[2], NAMES[3])
         expected = [
-            0.0 if is_exchanged and e.scan == maps[wrong].provenance.scan_hash else 1.0 for e in landmark.examples
+            0.0 if is_exchanged and e.scan == maps[wrong].provenance.scan_hash else 1.0
+            for e in landmark.examples
         ]
         assert landmark.weights().tolist() == expected, landmark.name
     answers, expected_answers = wrong_set.find(maps[4]), right.find(maps[4])
@@ -157,7 +182,9 @@ def folder(phantoms, tmp_path):
     for n, phantom in enumerate(phantoms[:4]):
         phantom.volume.write(tmp_path / "marked" / f"scan{n}.nii.gz")
         if n < 3:
-            write_points(tmp_path / "marked" / f"scan{n}{'.csv' if n == 2 else '.mrk.json'}", marks(phantom))
+            write_points(
+                tmp_path / "marked" / f"scan{n}{'.csv' if n == 2 else '.mrk.json'}", marks(phantom)
+            )
     return tmp_path
 
 
@@ -167,13 +194,17 @@ def test_the_commands_make_a_set_add_to_it_check_it_and_run_it(folder, phantoms,
     assert made.code == 0, made.err
     assert "scan3.nii.gz: has no points beside it" in made.err
     assert read_landmark_set(path).terms == "CC BY 4.0"
-    assert [len(landmark.examples) for landmark in read_landmark_set(path).landmarks] == [3] * len(NAMES)
+    assert [len(landmark.examples) for landmark in read_landmark_set(path).landmarks] == [3] * len(
+        NAMES
+    )
     write_points(folder / "marked" / "scan3.mrk.json", marks(phantoms[3]))
     added = anatemb("landmarks", "add", path, folder / "marked" / "scan3.nii.gz")
     assert added.code == 0, added.err
     checked = anatemb("landmarks", "check", path, "--json")
     rows = json.loads(checked.out)["landmarks"]
-    assert [(row["label"], row["examples"], row["contradicts"]) for row in rows] == [(name, 4, None) for name in NAMES]
+    assert [(row["label"], row["examples"], row["contradicts"]) for row in rows] == [
+        (name, 4, None) for name in NAMES
+    ]
     phantoms[4].volume.write(folder / "new.nii.gz")
     run = anatemb("landmarks", "run", path, folder / "new.nii.gz", "-o", folder / "out")
     assert run.code == 0, run.err
@@ -187,7 +218,10 @@ def test_the_commands_make_a_set_add_to_it_check_it_and_run_it(folder, phantoms,
 
 
 def test_the_commands_refuse_what_they_cannot_use(folder, anatemb):
-    assert "call it NAME.landmarks.json" in anatemb("landmarks", "make", folder / "marked", "-o", folder / "a.json").err
+    assert (
+        "call it NAME.landmarks.json"
+        in anatemb("landmarks", "make", folder / "marked", "-o", folder / "a.json").err
+    )
     (folder / "empty").mkdir()
     scan = folder / "marked" / "scan3.nii.gz"
     refused = anatemb("landmarks", "make", scan, "-o", folder / "a.landmarks.json")

@@ -68,10 +68,14 @@ def test_the_aorta_ends_where_the_iliac_arteries_part() -> None:
 
 @pytest.mark.parametrize("matrix", LAYOUTS[:3])
 def test_poles_are_the_ends_of_a_kidney_and_none_where_the_map_cuts_it(matrix) -> None:
-    whole = derive_landmarks(label_map({"kidney_left": lambda ras: ball(ras, (-20, 5, 0), 30)}, matrix))
+    whole = derive_landmarks(
+        label_map({"kidney_left": lambda ras: ball(ras, (-20, 5, 0), 30)}, matrix)
+    )
     assert whole["kidney_upper_pole_left"] == pytest.approx((-20, 5, 28), abs=2)
     assert whole["kidney_lower_pole_left"] == pytest.approx((-20, 5, -28), abs=2)
-    cut = derive_landmarks(label_map({"kidney_left": lambda ras: ball(ras, (-20, 5, 60), 30)}, matrix))
+    cut = derive_landmarks(
+        label_map({"kidney_left": lambda ras: ball(ras, (-20, 5, 60), 30)}, matrix)
+    )
     assert "kidney_upper_pole_left" not in cut
     assert "kidney_lower_pole_left" in cut
 
@@ -79,7 +83,9 @@ def test_poles_are_the_ends_of_a_kidney_and_none_where_the_map_cuts_it(matrix) -
 def test_a_femoral_head_is_the_sphere_in_its_socket() -> None:
     solids = {
         "hip_left": lambda ras: ball(ras, (-10, 0, 8), 34) & ~ball(ras, (-20, 0, 0), 26),
-        "femur_left": lambda ras: ball(ras, (-20, 0, 0), 23) | tube(ras, (-20, 0, 0), (-50, 0, -40), 10),
+        "femur_left": lambda ras: (
+            ball(ras, (-20, 0, 0), 23) | tube(ras, (-20, 0, 0), (-50, 0, -40), 10)
+        ),
     }
     found = derive_landmarks(label_map(solids, LAYOUTS[0]))
     assert found["femoral_head_left"] == pytest.approx((-20, 0, 0), abs=2)
@@ -95,7 +101,11 @@ def test_points_of_synthetic_patients_are_those_they_were_made_with(phantom_pair
             for end in ("upper", "lower")
             for side in ("left", "right")
         }
-        shared = [(found[ours], phantom.points_ras[theirs]) for ours, theirs in names.items() if ours in found]
+        shared = [
+            (found[ours], phantom.points_ras[theirs])
+            for ours, theirs in names.items()
+            if ours in found
+        ]
         apart = [float(np.linalg.norm(one - other)) for one, other in shared]
         assert max(apart) < 4 + max(phantom.volume.spacing)
         compared += len(apart)
@@ -118,11 +128,15 @@ def test_pelvic_points_agree_with_those_that_people_placed(real_data) -> None:
         image = sitk.ReadImage(str(folder / f"vsd_{subject}.seg.nii.gz"))
         names = read_names(folder / f"vsd_{subject}.labels.json")
         labels = LabelMap(
-            sitk.GetArrayFromImage(image), image_affine(image), {name: value for value, name in names.items()}
+            sitk.GetArrayFromImage(image),
+            image_affine(image),
+            {name: value for value, name in names.items()},
         )
         found = derive_landmarks(labels)
         for name, called in manual.items():
-            error[name].append(float(np.linalg.norm(found[name] - np.array(points[called]["lps"]) * (-1, -1, 1))))
+            error[name].append(
+                float(np.linalg.norm(found[name] - np.array(points[called]["lps"]) * (-1, -1, 1)))
+            )
     for name, errors in error.items():
         assert len(errors) == 19
         assert np.median(errors) < 5, name

@@ -23,7 +23,17 @@ LAYERS = (
     "weights", "reports", "cohort", "audit", "followup", "evaluation", "api", "cli", "papers", "__main__",
 )  # fmt: skip
 MOST_FILES_AT_THE_ROOT = 6
-NOT_IN_THE_ENGINE = {"slicer", "vtk", "qt", "ctk", "PythonQt", "PyQt5", "PySide6", "MRMLCorePython", "trame"}
+NOT_IN_THE_ENGINE = {
+    "slicer",
+    "vtk",
+    "qt",
+    "ctk",
+    "PythonQt",
+    "PyQt5",
+    "PySide6",
+    "MRMLCorePython",
+    "trame",
+}
 # What a plain installation holds; anything else may be imported where it is used only.
 CORE = {"numpy", "torch", "SimpleITK", "safetensors", *sys.stdlib_module_names}
 
@@ -68,7 +78,10 @@ def _walk(node: ast.AST, when: str = "loaded") -> Iterator[tuple[ast.AST, str]]:
         inner = when
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             inner = "typing"
-        elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and when == "loaded":
+        elif (
+            isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            and when == "loaded"
+        ):
             inner = "called"
         yield child, inner
         yield from _walk(child, inner)
@@ -81,7 +94,11 @@ def own_imports(module: str) -> set[str]:
 
 def outside_imports(module: str, *moments: str) -> set[str]:
     """Packages of others that a module imports at these moments."""
-    return {name.split(".")[0] for name, when in imports_of(module) if when in moments and not name.startswith(".")}
+    return {
+        name.split(".")[0]
+        for name, when in imports_of(module)
+        if when in moments and not name.startswith(".")
+    }
 
 
 def layer(module: str) -> int:
@@ -112,7 +129,11 @@ def test_no_circles():
 
 
 def test_only_the_command_evaluates():
-    users = {module for module in SOURCES if any(name.startswith("evaluation") for name in own_imports(module))}
+    users = {
+        module
+        for module in SOURCES
+        if any(name.startswith("evaluation") for name in own_imports(module))
+    }
     assert {module for module in users if not module.startswith("evaluation")} == {"cli.evaluate"}
 
 

@@ -23,14 +23,20 @@ def patients() -> dict[int, PhantomFollowUp]:
     return {seed: make_follow_up(seed, 2) for seed in SEEDS}
 
 
-def _evaluated(patients: dict[int, PhantomFollowUp], spoil, monkeypatch: pytest.MonkeyPatch) -> FollowUpResult:
+def _evaluated(
+    patients: dict[int, PhantomFollowUp], spoil, monkeypatch: pytest.MonkeyPatch
+) -> FollowUpResult:
     """By maps that hold `spoil` of each cell's true place in the body; every cell of a scan may be an answer."""
-    day_of = {id(v): day for p in patients.values() for v, day in zip(p.volumes, p.days, strict=True)}
+    day_of = {
+        id(v): day for p in patients.values() for v, day in zip(p.volumes, p.days, strict=True)
+    }
 
     def embed(volume: Volume):
         low, high = volume.bounds_ras
         shape = tuple(int(n) for n in np.floor((high - low) / CELL_MM)[::-1])
-        return analytic_map(lambda p: spoil(day_of[id(volume)].to_body(p)), shape, CELL_MM, tuple(low))
+        return analytic_map(
+            lambda p: spoil(day_of[id(volume)].to_body(p)), shape, CELL_MM, tuple(low)
+        )
 
     monkeypatch.setattr(evaluation, "make_follow_up", lambda seed, studies: patients[seed])
     return evaluate_follow_ups(SimpleNamespace(name="made up", embed=embed), SEEDS)
@@ -48,7 +54,9 @@ def test_maps_that_know_the_truth(patients, monkeypatch: pytest.MonkeyPatch) -> 
     assert result.f1 > 0.95
     # these weights have no calibration: no lesion is reported as outside
     known = {key: n for key, n in result.states.items() if key[0] != "outside"}
-    assert sum(n for (true, found), n in known.items() if true == found) / sum(known.values()) > 0.95
+    assert (
+        sum(n for (true, found), n in known.items() if true == found) / sum(known.values()) > 0.95
+    )
     assert {true for true, _ in result.states} == {"same", "disappeared", "new", "outside"}
     assert f"{result.f1:.3f}" in result.table()
 

@@ -36,21 +36,30 @@ def lumbar(real_data):
 def test_near_the_spine_is_within_four_centimetres_of_bone():
     body, spinous, muscle = (0, -5, 205), (0, -60, 200), (45, -45, 205)
     kidney, aorta_far_ahead, bowel = (75, -10, 240), (0, 70, 205), (0, 100, 190)
-    inside = near_spine(np.array([body, spinous, muscle, kidney, aorta_far_ahead, bowel], dtype=float))
+    inside = near_spine(
+        np.array([body, spinous, muscle, kidney, aorta_far_ahead, bowel], dtype=float)
+    )
     assert inside.tolist() == [True] * 3 + [False] * 3
 
 
 def scan_with(**boxes):
     """An analytic scan, 300 to 492 mm, with organs from low to high."""
-    sides = {name: np.array([[-40.0, -60.0, low], [40.0, 20.0, high]]) for name, (low, high) in boxes.items()}
+    sides = {
+        name: np.array([[-40.0, -60.0, low], [40.0, 20.0, high]])
+        for name, (low, high) in boxes.items()
+    }
     return replace(analytic_map(lambda p: p + (0, 0, 100)), organ_boxes=sides)
 
 
 def test_an_organ_that_ends_in_the_scan_is_an_end_to_count_from():
     assert spine_ends(scan_with(sacrum=(310, 400))) == {"sacrum": 400.0}
-    assert spine_ends(scan_with(sacrum=(305, 320))) == {}  # a last lumbar vertebra may look like so much of it
+    assert (
+        spine_ends(scan_with(sacrum=(305, 320))) == {}
+    )  # a last lumbar vertebra may look like so much of it
     assert spine_ends(scan_with(sacrum=(310, 490))) == {}
-    assert spine_ends(scan_with(lung_left=(310, 470), lung_right=(310, 460))) == {"lung apices": 465.0}
+    assert spine_ends(scan_with(lung_left=(310, 470), lung_right=(310, 460))) == {
+        "lung apices": 465.0
+    }
     assert spine_ends(scan_with(lung_left=(310, 491))) == {}
     assert spine_ends(scan_with(brain=(400, 490))) == {"skull base": 400.0}
     assert spine_ends(scan_with(brain=(310, 490))) == {}
@@ -63,18 +72,28 @@ def test_lungs_below_air_are_no_end_to_count_from():
     body = torch.zeros(40, 20, 20, dtype=torch.bool)
     body[:20, 5:15, 5:15] = True
     coordinate = torch.zeros(3, 40, 20, 20)
-    coordinate[2] = (torch.arange(40) * 12.0 + 266)[:, None, None]  # 500 mm of body height at the cut
+    coordinate[2] = (torch.arange(40) * 12.0 + 266)[
+        :, None, None
+    ]  # 500 mm of body height at the cut
     cell_to_ras = np.diag([12.0, 12, 12, 1])
     cell_to_ras[:3, 3] = 6
     lungs = {"lung_left": np.array([[60.0, 60, 20], [120, 120, 238]])}
     provenance = Provenance("model", "weights", "scan", "hash", True)
     scan = EmbeddingMap(
-        coordinate, body, cell_to_ras, np.diag([1.0, 1, 3, 1]), (160, 240, 240), provenance, organ_boxes=lungs
+        coordinate,
+        body,
+        cell_to_ras,
+        np.diag([1.0, 1, 3, 1]),
+        (160, 240, 240),
+        provenance,
+        organ_boxes=lungs,
     )
     assert spine_ends(scan) == {}
 
 
-def test_in_a_lumbar_scan_without_sacrum_no_level_is_sure_by_points_boxes_or_words(model, real_data, lumbar):
+def test_in_a_lumbar_scan_without_sacrum_no_level_is_sure_by_points_boxes_or_words(
+    model, real_data, lumbar
+):
     """Such scans were called one vertebra too low: matched, whole and inside."""
     target = model.embed(lumbar)
     assert spine_ends(target) == {}
@@ -88,7 +107,9 @@ def test_in_a_lumbar_scan_without_sacrum_no_level_is_sure_by_points_boxes_or_wor
     liver = np.array([finder.place("liver").point_ras])
     assert match(model.embed(template), liver, target).levels.tolist() == [""]
     library = shipped_library(model.weights_hash)
-    boxes = locate({name: library.examples[name] for name in (*LUMBAR, "rib_left_12")}, target, library.effort)
+    boxes = locate(
+        {name: library.examples[name] for name in (*LUMBAR, "rib_left_12")}, target, library.effort
+    )
     assert {located.status for located in boxes.values()} <= {"uncertain", "absent"}
     assert any("L3 or" in remark for remark in boxes["vertebrae_L3"].remarks)
     places = PlaceFinder(target, lumbar)
@@ -107,12 +128,17 @@ def test_where_the_sacrum_is_shown_the_levels_above_it_are_known(model, real_dat
     for level in ("L5", "L3", "L1"):
         assert finder.place(f"vertebrae_{level}").status == "inside"
     other = model.embed(Volume.read(real_data / "train" / "aapm_L067.nii.gz"))
-    found = match(embedding, np.array([finder.place(f"vertebrae_{n}").point_ras for n in ("L5", "L4")]), other)
+    found = match(
+        embedding, np.array([finder.place(f"vertebrae_{n}").point_ras for n in ("L5", "L4")]), other
+    )
     assert found.levels.tolist() == ["", ""]
 
 
 def test_in_two_scans_of_one_patient_the_tissue_itself_tells_the_level(model, real_data):
-    first, second = (model.embed(Volume.read(real_data / "dev" / f"waw0697_{phase}.nii.gz")) for phase in ("ap", "eqp"))
+    first, second = (
+        model.embed(Volume.read(real_data / "dev" / f"waw0697_{phase}.nii.gz"))
+        for phase in ("ap", "eqp")
+    )
     coordinates = first.body_cells[1].numpy()
     index = first.body_index.numpy()[near_spine(coordinates)][::40]
     points = index * first.cell_mm + first.cell_to_ras[:3, 3]

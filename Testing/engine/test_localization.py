@@ -46,12 +46,16 @@ class TestOneExample:
     def test_an_example_that_protrudes_from_an_oblique_scan(self):
         """The scan is turned by 20 degrees about R: a box that reaches beyond it is asked about where the scan is."""
         angle = np.radians(20)
-        turn = np.array([(1, 0, 0), (0, np.cos(angle), -np.sin(angle)), (0, np.sin(angle), np.cos(angle))])
+        turn = np.array(
+            [(1, 0, 0), (0, np.cos(angle), -np.sin(angle)), (0, np.sin(angle), np.cos(angle))]
+        )
         straight = analytic_map(itself)
         scan_to_ras, size = np.eye(4), np.array((96, 80, 64))
         scan_to_ras[:3, :3] = turn * (1.6, 1.4, 2.0)
         scan_to_ras[:3, 3] = BOX.mean(axis=0) - scan_to_ras[:3, :3] @ ((size - 1) / 2)
-        oblique = replace(straight, scan_to_ras=scan_to_ras, scan_shape=tuple(int(n) for n in size[::-1]))
+        oblique = replace(
+            straight, scan_to_ras=scan_to_ras, scan_shape=tuple(int(n) for n in size[::-1])
+        )
         box = np.stack([BOX[0] - (0, 25, 10), BOX[1] + (0, 25, 10)])
         found = locate({"liver": [make_example(oblique, box)]}, shifted((4.0, 4.0, 4.0)))["liver"]
         np.testing.assert_allclose(found.box_ras, box + 4.0, atol=6.0)
@@ -61,7 +65,10 @@ class TestOneExample:
         with pytest.raises(MapError, match="made with other weights"):
             locate({"liver": [make_example(analytic_map(itself), BOX)]}, other)
         with pytest.raises(PointsError, match="made with different weights"):
-            locate({"liver": [make_example(analytic_map(itself), BOX), make_example(other, BOX)]}, other)
+            locate(
+                {"liver": [make_example(analytic_map(itself), BOX), make_example(other, BOX)]},
+                other,
+            )
 
     def test_what_cannot_be_an_example_is_refused(self):
         embedding = analytic_map(itself)
@@ -76,7 +83,9 @@ class TestOneExample:
 class TestSeveralExamples:
     def test_one_that_is_wrong_is_outvoted_and_named(self):
         good = [make_example(shifted((n, 0.0, -n)), BOX + (n, 0.0, -n)) for n in (0.0, 3.0, 6.0)]
-        wrong = replace(make_example(analytic_map(itself), BOX + (0.0, 0.0, 45.0)), scan="patient 9")
+        wrong = replace(
+            make_example(analytic_map(itself), BOX + (0.0, 0.0, 45.0)), scan="patient 9"
+        )
         examples = {"liver": [good[0], wrong, *good[1:]]}
         found = locate(examples, analytic_map(itself), compare_examples=True)["liver"]
         np.testing.assert_allclose(found.box_ras, BOX, atol=2.0)
@@ -88,7 +97,9 @@ class TestSeveralExamples:
             BoxFinder.by_library(StructureLibrary("ab" * 32, examples, "standard", margins)),
         )
         assert own.find(analytic_map(itself))["liver"].located.remarks == found.remarks
-        assert not shipped.find(analytic_map(itself))["liver"].located.remarks  # nobody can correct a library
+        assert not shipped.find(analytic_map(itself))[
+            "liver"
+        ].located.remarks  # nobody can correct a library
 
 
 def test_a_structure_that_is_not_in_the_scan(calibration):
@@ -107,7 +118,12 @@ class TestLibrary:
         examples = [make_example(described(), BOX, effort="fast")]
         margins = Margins(np.linspace(0.5, 1, 301), 1000, _EVEN)
         return StructureLibrary(
-            "ab" * 32, {"liver": examples, "spleen": examples}, "fast", margins, None, {"by": "a test"}
+            "ab" * 32,
+            {"liver": examples, "spleen": examples},
+            "fast",
+            margins,
+            None,
+            {"by": "a test"},
         )
 
     def test_it_is_read_back_and_answers_the_same(self, library, tmp_path):

@@ -68,7 +68,9 @@ def test_a_stopped_run_ends_as_one_that_was_not(stopped_at, tmp_path):
 def test_further_modules_learn_at_their_own_rate():
     other = nn.Linear(1, 1, bias=False)
     nn.init.ones_(other.weight)
-    loop = TrainingLoop(nn.Linear(1, 1), OptimiserSpec(0.0, warm_up=0.0), 3, modules={"other": (other, 0.5)})
+    loop = TrainingLoop(
+        nn.Linear(1, 1), OptimiserSpec(0.0, warm_up=0.0), 3, modules={"other": (other, 0.5)}
+    )
     loop.update(lambda number: other.weight.sum() + 0 * loop.network.weight.sum())
     assert float(other.weight.detach()) < 0.6
     assert torch.equal(loop.averaged.weight, loop.network.weight)

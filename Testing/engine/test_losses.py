@@ -30,8 +30,13 @@ def test_coordinate_loss_is_the_mean_over_crops_of_the_mean_over_their_cells():
 @pytest.fixture
 def guessed():
     """Two scans: a guess with 20 mm and 10 % of doubt, and a phantom's exact frame."""
-    doubtful = frame((1.0, 1.0, 1.1), (5.0, -3.0, 220.0), scale_sd=(0.1,) * 3, shift_sd_mm=(20.0,) * 3)
-    return [linear_scan("patient", guess=doubtful), linear_scan("phantom", guess=frame(shift_mm=(9.0, 9.0, 9.0)))]
+    doubtful = frame(
+        (1.0, 1.0, 1.1), (5.0, -3.0, 220.0), scale_sd=(0.1,) * 3, shift_sd_mm=(20.0,) * 3
+    )
+    return [
+        linear_scan("patient", guess=doubtful),
+        linear_scan("phantom", guess=frame(shift_mm=(9.0, 9.0, 9.0))),
+    ]
 
 
 def test_corrections_start_at_the_guess_and_never_move_an_exact_frame(guessed):

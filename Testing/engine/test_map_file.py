@@ -61,7 +61,10 @@ def test_a_file_gives_the_map_back_where_matching_reads_it(folder, body, seed):
         np.testing.assert_array_equal(getattr(found, name), getattr(made, name))
     np.testing.assert_array_equal(found.organ_boxes["liver"], made.organ_boxes["liver"])
     assert ((found.coordinate - made.coordinate)[:, made.body].abs() < 0.01).all()
-    near = F.max_pool3d(F.interpolate(made.body[None, None].float(), scale_factor=2), 3, 1, 1)[0, 0] > 0
+    near = (
+        F.max_pool3d(F.interpolate(made.body[None, None].float(), scale_factor=2), 3, 1, 1)[0, 0]
+        > 0
+    )
     step = made.local.float().abs().amax(0) / 2047
     assert ((found.local - made.local).float().abs().amax(0) <= 1.1 * step + 1e-3)[near].all()
     assert [each.name for each in path.parent.iterdir()] == [path.name]
@@ -78,7 +81,9 @@ def test_a_part_is_read_as_the_whole(tmp_path):
     body = np.random.default_rng(0).random(_SHAPE) < 0.3
     described(body).save(tmp_path / "map.safetensors")
     whole = EmbeddingMap.load(tmp_path / "map.safetensors")
-    part = read_descriptors(tmp_path / "map.safetensors", whole.body, (slice(1, 4), slice(2, 6), slice(0, 3)))
+    part = read_descriptors(
+        tmp_path / "map.safetensors", whole.body, (slice(1, 4), slice(2, 6), slice(0, 3))
+    )
     assert torch.equal(part, whole.local[:, 2:8, 4:12, 0:6])
 
 
@@ -117,7 +122,9 @@ def test_other_files_are_refused(tmp_path):
     assert_refused(write_small_weights(tmp_path), "not an embedding map")
 
 
-@pytest.mark.parametrize(("version", "because"), [(4, "older version"), (FORMAT_VERSION + 1, "newer version")])
+@pytest.mark.parametrize(
+    ("version", "because"), [(4, "older version"), (FORMAT_VERSION + 1, "newer version")]
+)
 def test_files_of_other_versions_are_recognised(tmp_path, version, because):
     path = tmp_path / "other.safetensors"
     save_file({"unknown": torch.zeros(3)}, path, {_KEY: json.dumps({"format_version": version})})

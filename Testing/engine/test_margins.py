@@ -12,10 +12,14 @@ from AnatomicalEmbedding.structures.locating import Located
 from AnatomicalEmbedding.structures.margins import KnownBox, Margins, learn_margins
 
 TRUTH = np.array([[0.0, 0.0, 0.0], [60.0, 50.0, 80.0]])
-VOXELS = np.stack(np.meshgrid(*(np.linspace(2, n - 2, 12) for n in TRUTH[1]), indexing="ij"), -1).reshape(-1, 3)
+VOXELS = np.stack(
+    np.meshgrid(*(np.linspace(2, n - 2, 12) for n in TRUTH[1]), indexing="ij"), -1
+).reshape(-1, 3)
 
 
-def boxes(count: int, seed: int, off=(1.0, 1, 1, 1, 1, 1), names=("liver",), real=True) -> list[KnownBox]:
+def boxes(
+    count: int, seed: int, off=(1.0, 1, 1, 1, 1, 1), names=("liver",), real=True
+) -> list[KnownBox]:
     """Boxes whose sides are off by a heavy-tailed error, in units of a likely error that differs from box to box."""
     rng = np.random.default_rng(seed)
     known = []
@@ -24,7 +28,9 @@ def boxes(count: int, seed: int, off=(1.0, 1, 1, 1, 1, 1), names=("liver",), rea
         error = rng.standard_t(4, 6) * sigma * np.array(off)
         box = TRUTH - (OUTWARD * error).reshape(2, 3)
         located = Located(names[n % len(names)], box, sigma, 1.0, ())
-        known.append(KnownBox(f"p{n // 3}" if real else f"{SYNTHETIC}{n // 3}", located, TRUTH, VOXELS))
+        known.append(
+            KnownBox(f"p{n // 3}" if real else f"{SYNTHETIC}{n // 3}", located, TRUTH, VOXELS)
+        )
     return known
 
 
@@ -46,7 +52,8 @@ def test_structures_that_are_further_off_get_more():
     known = [*boxes(300, 2, names=("liver",)), *boxes(300, 3, off=(4.0,) * 6, names=("bowel",))]
     margins = learn_margins(known, True)
     easy, hard, new = (
-        margins.margins_mm(Located(name, TRUTH, np.full(6, 4.0), 1.0, ()), 0.95) for name in ("liver", "bowel", "heart")
+        margins.margins_mm(Located(name, TRUTH, np.full(6, 4.0), 1.0, ()), 0.95)
+        for name in ("liver", "bowel", "heart")
     )
     assert hard.min() > 2.5 * easy.max()
     assert easy.max() < new.mean() < hard.min()

@@ -29,7 +29,9 @@ def itself(points: np.ndarray) -> np.ndarray:
 
 def waves(points: np.ndarray) -> np.ndarray:
     """A smooth nonlinear frame: each axis moved by up to 6 mm along waves of 250 mm over the next axis."""
-    return points + 6 * np.sin(2 * np.pi * np.roll(points, 1, axis=1) / 250 + np.array((0.3, 1.7, 2.9)))
+    return points + 6 * np.sin(
+        2 * np.pi * np.roll(points, 1, axis=1) / 250 + np.array((0.3, 1.7, 2.9))
+    )
 
 
 def inverse(function, coordinates: np.ndarray) -> np.ndarray:
@@ -41,7 +43,9 @@ def inverse(function, coordinates: np.ndarray) -> np.ndarray:
     return points
 
 
-def inside(margin_mm: float, count: int = 300, seed: int = 0, high: np.ndarray = HIGH) -> np.ndarray:
+def inside(
+    margin_mm: float, count: int = 300, seed: int = 0, high: np.ndarray = HIGH
+) -> np.ndarray:
     """Random points (count, 3) of the scan, none nearer than `margin_mm` to its edge."""
     return np.random.default_rng(seed).uniform(LOW + margin_mm, high - margin_mm, (count, 3))
 
@@ -49,7 +53,9 @@ def inside(margin_mm: float, count: int = 300, seed: int = 0, high: np.ndarray =
 def places_of(coordinates: np.ndarray, target: EmbeddingMap) -> np.ndarray:
     """RAS mm (n, 3) where a map holds coordinates (n, 3)."""
     rows = TargetRows.each([target], len(coordinates))
-    return transform_points(target.cell_to_ras, find_coordinates(torch.from_numpy(coordinates), rows).cells.numpy())
+    return transform_points(
+        target.cell_to_ras, find_coordinates(torch.from_numpy(coordinates), rows).cells.numpy()
+    )
 
 
 def errors(found: np.ndarray, truth: np.ndarray) -> np.ndarray:
@@ -144,7 +150,11 @@ class TestMany:
         body = np.ones((12, 18, 20), dtype=bool)
         body[:, :3] = False
         template = analytic_map(waves)
-        targets = [analytic_map(itself), analytic_map(waves, (12, 18, 20), body=body), analytic_map(itself, noise=2.0)]
+        targets = [
+            analytic_map(itself),
+            analytic_map(waves, (12, 18, 20), body=body),
+            analytic_map(itself, noise=2.0),
+        ]
         for points in (inside(margin_mm=5, count=40), inside(margin_mm=5, count=130)):
             together = match_all(template, points, targets, effort)
             for found, target in zip(together, targets, strict=True):
@@ -157,17 +167,25 @@ class TestMany:
         matches = match(analytic_map(itself), nothing, analytic_map(itself))
         assert matches.points_ras.shape == (0, 3)
         assert matches.score.shape == (0,)
-        assert (matches.status, matches.expected_error_mm, matches.probability) == (None, None, None)
+        assert (matches.status, matches.expected_error_mm, matches.probability) == (
+            None,
+            None,
+            None,
+        )
 
 
 class TestRefused:
     def test_an_effort_that_does_not_exist(self):
-        with pytest.raises(AnatomicalEmbeddingError, match="choose one of coordinates, fast, standard"):
+        with pytest.raises(
+            AnatomicalEmbeddingError, match="choose one of coordinates, fast, standard"
+        ):
             match(analytic_map(itself), MIDDLE, analytic_map(itself), "hard")
 
     def test_maps_of_different_weights(self):
         other = analytic_map(itself, weights_hash="cd" * 32, name="other.nii.gz")
-        with pytest.raises(MapError, match=r"other\.nii\.gz: the map of this scan was made with other weights"):
+        with pytest.raises(
+            MapError, match=r"other\.nii\.gz: the map of this scan was made with other weights"
+        ):
             match(analytic_map(itself), MIDDLE, other)
 
     def test_a_target_without_body(self):
@@ -176,5 +194,7 @@ class TestRefused:
             match(analytic_map(itself), MIDDLE, empty)
 
     def test_a_point_outside_the_template(self):
-        with pytest.raises(PointsError, match=r"\(500\.0, 0\.0, 350\.0\) RAS mm lies outside analytic"):
+        with pytest.raises(
+            PointsError, match=r"\(500\.0, 0\.0, 350\.0\) RAS mm lies outside analytic"
+        ):
             match(analytic_map(itself), [[0, 0, 350], [500, 0, 350]], analytic_map(itself))

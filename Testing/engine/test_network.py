@@ -68,7 +68,9 @@ def test_spec_survives_json_and_tells_the_network():
 def test_air_around_the_content_costs_nothing_and_changes_nothing():
     """Descriptors and organs where something is are those of the whole volume; far from it they are zero."""
     torch.manual_seed(0)
-    network = ready(NetworkSpec(widths=(4, 8), local_channels=6, organs=("liver", "spleen"))).double()
+    network = ready(
+        NetworkSpec(widths=(4, 8), local_channels=6, organs=("liver", "spleen"))
+    ).double()
     x = torch.zeros(1, 1, 64, 64, 64, dtype=torch.float64)
     x[:, :, 24:36, 8:30, 33:50] = torch.rand(12, 22, 17)
     with torch.inference_mode():
@@ -94,7 +96,11 @@ def test_quick_convolutions_are_convolutions(dtype, error, monkeypatch):
     if dtype == torch.bfloat16 and "AVX512" not in torch.backends.cpu.get_cpu_capability():
         pytest.skip("this processor cannot multiply bfloat16 by oneDNN")
     monkeypatch.setattr(convolution, "fast_dtype", lambda device: dtype)
-    x, weight, bias = torch.randn(1, 24, 9, 10, 11), torch.randn(8, 24, 3, 3, 3) / 25, torch.randn(8)
+    x, weight, bias = (
+        torch.randn(1, 24, 9, 10, 11),
+        torch.randn(8, 24, 3, 3, 3) / 25,
+        torch.randn(8),
+    )
     expected = torch.nn.functional.conv3d(x.double(), weight.double(), bias.double(), padding=1)
     with torch.inference_mode():
         found = convolution.convolve(x, weight, bias, padding=(1, 1, 1))
@@ -105,7 +111,9 @@ def test_quick_convolutions_are_convolutions(dtype, error, monkeypatch):
 def test_folded_normalisation_changes_nothing(monkeypatch):
     """With statistics and factors as training leaves them; up to rounding to float16, which bfloat16 would hide."""
     monkeypatch.setattr(convolution, "fast_dtype", lambda device: torch.float32)
-    network = small_network(global_channels=4, local_channels=6, organs=("liver", "spleen"), organ_channels=2)
+    network = small_network(
+        global_channels=4, local_channels=6, organs=("liver", "spleen"), organ_channels=2
+    )
     draw = torch.Generator().manual_seed(0)
     for layer in network.modules():
         if isinstance(layer, torch.nn.BatchNorm3d):
@@ -115,7 +123,11 @@ def test_folded_normalisation_changes_nothing(monkeypatch):
     x = torch.rand(1, 1, 32, 40, 48, generator=draw)
     with torch.no_grad():
         before = network(x)
-        norms = [layer for layer in fold_norms(network).modules() if isinstance(layer, torch.nn.BatchNorm3d)]
+        norms = [
+            layer
+            for layer in fold_norms(network).modules()
+            if isinstance(layer, torch.nn.BatchNorm3d)
+        ]
         assert norms == []
         for one, other in zip(network(x), before, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
@@ -131,8 +143,18 @@ def test_organs_read_all_eight_cells_within_a_cell():
         for channels, times in ((1, 4), (3, 2), (4, 2), (4, 1), (6, 4))
     )
     both = torch.cat([local, image], dim=1)
-    within = [both[:, c : c + 1, a::2, b::2, d::2] for c in range(7) for a in (0, 1) for b in (0, 1) for d in (0, 1)]
-    context = torch.nn.functional.interpolate(head.context(coarse), scale_factor=2, mode="trilinear")
+    within = [
+        both[:, c : c + 1, a::2, b::2, d::2]
+        for c in range(7)
+        for a in (0, 1)
+        for b in (0, 1)
+        for d in (0, 1)
+    ]
+    context = torch.nn.functional.interpolate(
+        head.context(coarse), scale_factor=2, mode="trilinear"
+    )
     mixed = head.mix(torch.cat([fine, *within, context, coordinate], dim=1))
     expected = head.out(mixed + head.around(mixed))
-    torch.testing.assert_close(head.logits(image, coordinate, fine, coarse, local), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        head.logits(image, coordinate, fine, coarse, local), expected, rtol=1e-4, atol=1e-5
+    )

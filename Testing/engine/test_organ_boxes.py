@@ -23,11 +23,16 @@ def shares_of(low, high, shape=(14, 12, 11)):
     for axis in range(3):
         step, first = CELL_TO_RAS[axis, axis], CELL_TO_RAS[axis, 3]
         begins = first + step * (np.arange(shape[2 - axis]) - 0.5)
-        parts.append(np.clip(np.minimum(begins + step, high[axis]) - np.maximum(begins, low[axis]), 0, None) / step)
+        parts.append(
+            np.clip(np.minimum(begins + step, high[axis]) - np.maximum(begins, low[axis]), 0, None)
+            / step
+        )
     return torch.from_numpy(np.einsum("i,j,k->kji", *parts)).float()
 
 
-@pytest.mark.parametrize(("low", "high"), [((-40, -50, 340), (20, 10, 420)), ((-33, -41, 331), (8, 25, 437))])
+@pytest.mark.parametrize(
+    ("low", "high"), [((-40, -50, 340), (20, 10, 420)), ((-33, -41, 331), (8, 25, 437))]
+)
 def test_the_box_of_a_box_is_found_to_a_quarter_of_a_cell(low, high):
     shares = torch.stack([torch.zeros(14, 12, 11), shares_of(low, high)])
     found = organ_boxes(shares, ("heart", "liver"), CELL_TO_RAS)
@@ -62,4 +67,9 @@ def test_sides_are_the_organs_and_the_usual_distance_from_it():
 @pytest.mark.parametrize("far", [False, True])
 def test_organs_that_are_not_seen_or_lie_elsewhere_say_nothing(far):
     organs = {"liver": LIVER + (300 if far else 0)}
-    assert sides_by_organ([near_organs(LIVER, organs)], organs if far else {}, BOUNDS, np.full(3, 12.0)) is None
+    assert (
+        sides_by_organ(
+            [near_organs(LIVER, organs)], organs if far else {}, BOUNDS, np.full(3, 12.0)
+        )
+        is None
+    )

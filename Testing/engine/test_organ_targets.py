@@ -23,17 +23,30 @@ ERRORS = {
 
 def scan_with_organs(name, errors, made="scan"):
     """A scan in which the canonical places of ORGANS are shifted by `errors`, and whose frame states no shift."""
-    centres = {organ: canonical_structures()[organ][0] + error for organ, error in zip(ORGANS, errors, strict=False)}
+    centres = {
+        organ: canonical_structures()[organ][0] + error
+        for organ, error in zip(ORGANS, errors, strict=False)
+    }
     grid_to_ras = np.diag([SPACING_MM] * 3 + [1.0])
-    grid_to_ras[:3, 3] = np.mean([canonical_structures()[organ][0] for organ in ORGANS], axis=0) - (165, 117, 105)
+    grid_to_ras[:3, 3] = np.mean([canonical_structures()[organ][0] for organ in ORGANS], axis=0) - (
+        165,
+        117,
+        105,
+    )
     kji = np.stack(np.meshgrid(*map(np.arange, SHAPE), indexing="ij"), axis=-1)
     places = transform_points(grid_to_ras, kji[..., ::-1])
     labels = np.zeros(SHAPE, np.uint8)
     for number, centre in enumerate(centres.values(), 1):
         labels[np.linalg.norm(places - centre, axis=-1) < RADIUS_MM] = number
-    plain = replace(linear_scan(name, made=made), grid_to_ras=grid_to_ras, hu=torch.zeros(SHAPE, dtype=torch.int16))
+    plain = replace(
+        linear_scan(name, made=made),
+        grid_to_ras=grid_to_ras,
+        hu=torch.zeros(SHAPE, dtype=torch.int16),
+    )
     body = torch.ones(SHAPE, dtype=torch.bool)
-    return replace(plain, body=body, frame=frame(), labels=torch.from_numpy(labels), label_names=tuple(centres))
+    return replace(
+        plain, body=body, frame=frame(), labels=torch.from_numpy(labels), label_names=tuple(centres)
+    )
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,12 @@ from AnatomicalEmbedding.training.organs import (
     organ_codes,
     with_organ_knowledge,
 )
-from AnatomicalEmbedding.training.scans import PreparedScan, prepare_volume, with_exact_body, with_labels
+from AnatomicalEmbedding.training.scans import (
+    PreparedScan,
+    prepare_volume,
+    with_exact_body,
+    with_labels,
+)
 from AnatomicalEmbedding.training.trainer import train
 
 CELL_MM = np.array((12.0, 12.0, 16.0))
@@ -151,10 +156,16 @@ def test_labels_follow_the_crop(labelled, joint):
     batch = make_sampler(prepared(labelled), joint, seed=3)[1]
     known = batch.labelled.any(1)
     assert known.all()
-    hu = F.avg_pool3d(batch.image, 2)[:, 0] * 2000 - 1000  # the tiny recipe maps HU from -1000 to 1000
+    hu = (
+        F.avg_pool3d(batch.image, 2)[:, 0] * 2000 - 1000
+    )  # the tiny recipe maps HU from -1000 to 1000
     for number in range(1, 1 + len(NAMES)):
-        inside = (batch.labels == number) & (F.avg_pool3d((batch.labels == number).float(), 3, 1, 1) == 1)
-        if inside.any():  # liver 100, kidneys 140 and 180 HU (ellipsoid_cases), in the order of the label map
+        inside = (batch.labels == number) & (
+            F.avg_pool3d((batch.labels == number).float(), 3, 1, 1) == 1
+        )
+        if (
+            inside.any()
+        ):  # liver 100, kidneys 140 and 180 HU (ellipsoid_cases), in the order of the label map
             assert abs(float(hu[inside].median()) - (60 + 40 * number)) < 25
     assert (batch.labels > 0).any()
 

@@ -47,7 +47,9 @@ def test_turning_mirrors_the_scan_within_its_outlines(axis, order):
     mirrored = points.copy()
     mirrored[:, axis] = volume.bounds_ras.sum(axis=0)[axis] - points[:, axis]
     inner = volume.contains(points)
-    np.testing.assert_allclose(turned.sample(mirrored)[inner], volume.sample(points)[inner], atol=1e-6)
+    np.testing.assert_allclose(
+        turned.sample(mirrored)[inner], volume.sample(points)[inner], atol=1e-6
+    )
 
 
 @torch.no_grad()
@@ -102,7 +104,11 @@ def test_a_real_abdomen_is_told_from_its_mirror_images(model, real_data):
 
 def test_no_real_pelvis_is_called_turned_and_turned_ones_are(model, real_data):
     """Whole, cut below the iliac crests where the network is wrong, and one crop of a thigh and buttock."""
-    for name, height in (("dev/pelvicref002", 350), ("train/aapm_L192", 200), ("train/sts_003", 200)):
+    for name, height in (
+        ("dev/pelvicref002", 350),
+        ("train/aapm_L192", 200),
+        ("train/sts_003", 200),
+    ):
         volume = Volume.read(real_data / f"{name}.nii.gz")
         pelvis = cut_scan(volume, volume.bounds_ras[0, 2], volume.bounds_ras[0, 2] + height)
         assert model.embed(pelvis).faults == ()
@@ -128,7 +134,14 @@ def test_match_and_info_say_it(anatemb, trunk, tmp_path):
     assert FAULTS[2] in facts["orientation"]
     assert "from" in facts["holds"]
     middle = ",".join(f"{x:.1f}" for x in trunk.bounds_ras.mean(axis=0))
-    arguments = (tmp_path / "right.nii.gz", tmp_path / "wrong.nii.gz", "--point", middle, "-o", tmp_path / "out")
+    arguments = (
+        tmp_path / "right.nii.gz",
+        tmp_path / "wrong.nii.gz",
+        "--point",
+        middle,
+        "-o",
+        tmp_path / "out",
+    )
     outcome = anatemb("match", *arguments, "--no-cache")
     assert outcome.code == 0
     assert f"wrong.nii.gz: according to the anatomy, {FAULTS[2]}" in outcome.err

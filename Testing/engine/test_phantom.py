@@ -64,7 +64,9 @@ def test_map_is_inverted_everywhere(seed, points):
 @pytest.mark.parametrize("seed", range(6))
 def test_map_keeps_orientation_and_organ_shifts_stay_contractions(seed):
     who = patient(seed)
-    ras = who.from_body(np.random.default_rng(seed).uniform((-220, -140, -120), (220, 160, 820), (1500, 3)))
+    ras = who.from_body(
+        np.random.default_rng(seed).uniform((-220, -140, -120), (220, 160, 820), (1500, 3))
+    )
     step = 1e-3
     columns = [(who.to_body(ras + d) - who.to_body(ras - d)) / (2 * step) for d in np.eye(3) * step]
     assert np.linalg.det(np.stack(columns, axis=-1)).min() > 0.05
@@ -73,9 +75,12 @@ def test_map_keeps_orientation_and_organ_shifts_stay_contractions(seed):
 
 def test_bladders_are_filled_differently():
     """The height of the bladder, relative to the height of the sacrum, differs between patients."""
-    bladder, sacrum = (np.array([[0, y, low], [0, y, high]]) for y, low, high in ((42, -15, 35), (-33, 30, 100)))
+    bladder, sacrum = (
+        np.array([[0, y, low], [0, y, high]]) for y, low, high in ((42, -15, 35), (-33, 30, 100))
+    )
     heights = [
-        [np.linalg.norm(np.diff(patient(n).from_body(ends), axis=0)) for ends in (bladder, sacrum)] for n in range(20)
+        [np.linalg.norm(np.diff(patient(n).from_body(ends), axis=0)) for ends in (bladder, sacrum)]
+        for n in range(20)
     ]
     ratio = np.divide(*np.transpose(heights))
     assert ratio.max() > 1.4 * ratio.min()
@@ -123,7 +128,16 @@ def test_named_points_map_exactly(pair):
 
 def test_labels_agree_with_the_map(pair):
     a, b = pair
-    names = ("liver", "spleen", "kidney_left", "kidney_right", "lung_left", "lung_right", "aorta", "urinary_bladder")
+    names = (
+        "liver",
+        "spleen",
+        "kidney_left",
+        "kidney_right",
+        "lung_left",
+        "lung_right",
+        "aorta",
+        "urinary_bladder",
+    )
     for name in (*names, "stomach", "vertebrae_L3", "femur_left"):
         number = LABEL_ID[name]
         k, j, i = np.nonzero(interior(a.labels == number))
@@ -148,13 +162,16 @@ def test_left_is_left(pair):
 
 
 @pytest.mark.parametrize(
-    ("phase", "low", "high"), [("native", 20, 65), ("arterial", 240, 380), ("portal", 110, 210), ("delayed", 60, 150)]
+    ("phase", "low", "high"),
+    [("native", 20, 65), ("arterial", 240, 380), ("portal", 110, 210), ("delayed", 60, 150)],
 )
 def test_contrast_phase_changes_the_blood_not_the_patient(phase, low, high):
     phantom = make_phantom(2, (4.0, 4.0, 4.0), (380.0, 440.0), noise_hu=0, contrast=phase)
     blood = phantom.volume.voxels[phantom.labels == LABEL_ID["heart_ventricle_left"]]
     assert low < np.median(blood) < high
-    np.testing.assert_array_equal(phantom.labels, make_phantom(2, (4.0, 4.0, 4.0), (380.0, 440.0)).labels)
+    np.testing.assert_array_equal(
+        phantom.labels, make_phantom(2, (4.0, 4.0, 4.0), (380.0, 440.0)).labels
+    )
 
 
 def test_same_seed_same_scan_other_seed_other_scan():

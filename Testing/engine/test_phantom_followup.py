@@ -29,14 +29,18 @@ def patients() -> list[PhantomFollowUp]:
     return [make_follow_up(seed, 2) for seed in SEEDS]
 
 
-def test_another_day_is_another_place_and_shape_of_the_same_anatomy(patients: list[PhantomFollowUp]) -> None:
+def test_another_day_is_another_place_and_shape_of_the_same_anatomy(
+    patients: list[PhantomFollowUp],
+) -> None:
     for patient in patients:
         body = np.random.default_rng(0).uniform((-100, -60, 100), (100, 80, 520), (200, 3))
         first, second = (each.from_body(body) for each in patient.days)
         np.testing.assert_allclose(patient.days[1].to_body(second), body, atol=1e-5)
         np.testing.assert_allclose(patient.to_study(first, 0, 1), second, atol=1e-4)
         apart = second - first
-        assert np.linalg.norm(apart - apart.mean(0), axis=1).mean() > 3.0  # no mere shift of the table
+        assert (
+            np.linalg.norm(apart - apart.mean(0), axis=1).mean() > 3.0
+        )  # no mere shift of the table
 
 
 def test_every_fate_is_there_and_means_what_it_says(patients: list[PhantomFollowUp]) -> None:
@@ -56,7 +60,9 @@ def test_every_fate_is_there_and_means_what_it_says(patients: list[PhantomFollow
             if lesion.split_from:
                 states.add("split")
                 whole = lesions[lesion.split_from].states[0]
-                apart = np.linalg.norm(patient.to_study(whole.point_ras[None], 0, 1)[0] - lesion.states[1].point_ras)
+                apart = np.linalg.norm(
+                    patient.to_study(whole.point_ras[None], 0, 1)[0] - lesion.states[1].point_ras
+                )
                 assert lesion.states[1].radius_mm < whole.radius_mm
                 assert apart < 1.2 * whole.radius_mm
             if lesion.states[1].state == MERGED:
@@ -71,15 +77,23 @@ def test_every_fate_is_there_and_means_what_it_says(patients: list[PhantomFollow
 
 def _grid(spacing: tuple[float, float, float]) -> ScanGrid:
     shape = tuple(int(60 / s) for s in spacing[::-1])
-    return ScanGrid(np.array([30.0, 30.0, -30.0]) + [-spacing[0] / 2, -spacing[1] / 2, spacing[2] / 2], spacing, shape)
+    return ScanGrid(
+        np.array([30.0, 30.0, -30.0]) + [-spacing[0] / 2, -spacing[1] / 2, spacing[2] / 2],
+        spacing,
+        shape,
+    )
 
 
 def _ball() -> Shape:
-    return Shape(np.eye(3), (1.0, 1.0, 1.0), np.array([[0, 0, 0, np.pi / 2]] * 3), 1)  # cos(pi / 2): no lobes
+    return Shape(
+        np.eye(3), (1.0, 1.0, 1.0), np.array([[0, 0, 0, np.pi / 2]] * 3), 1
+    )  # cos(pi / 2): no lobes
 
 
 @pytest.mark.parametrize("spacing", [(1.0, 1.0, 1.0), (0.8, 0.8, 5.0), (2.0, 2.0, 3.0)])
-def test_a_ball_has_its_volume_its_place_and_its_number(spacing: tuple[float, float, float]) -> None:
+def test_a_ball_has_its_volume_its_place_and_its_number(
+    spacing: tuple[float, float, float],
+) -> None:
     grid, middle = _grid(spacing), np.array([1.3, -2.7, 0.9])
     voxels = np.full(grid.shape, -850.0, np.float32)
     draw_lesion(voxels, grid, "lung nodule", "portal", [(middle, RADIUS)], _ball())

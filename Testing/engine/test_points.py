@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from AnatomicalEmbedding.errors import PointsError
 from AnatomicalEmbedding.scan.points import PointList, parse_point, read_points, write_markups
 
-POINTS = PointList(("carina", "left kidney, lower pole"), [[1.5, -2.25, 300.125], [-40, 55, 60]], ("split", ""))
+POINTS = PointList(
+    ("carina", "left kidney, lower pole"), [[1.5, -2.25, 300.125], [-40, 55, 60]], ("split", "")
+)
 
 
 def markups(**changes: object) -> str:
@@ -30,16 +32,26 @@ def test_markups_are_written_in_lps_as_slicer_reads_them(tmp_path):
     document = json.loads((tmp_path / "points.mrk.json").read_text(encoding="utf-8"))
     assert document["@schema"].endswith("/markups-schema-v1.0.3.json#")
     (markup,) = document["markups"]
-    assert (markup["type"], markup["coordinateSystem"], markup["name"]) == ("Fiducial", "LPS", "points")
+    assert (markup["type"], markup["coordinateSystem"], markup["name"]) == (
+        "Fiducial",
+        "LPS",
+        "points",
+    )
     first = markup["controlPoints"][0]
     assert first["position"] == [-1.5, 2.25, 300.125]
-    assert (first["label"], first["description"], first["positionStatus"]) == ("carina", "split", "defined")
+    assert (first["label"], first["description"], first["positionStatus"]) == (
+        "carina",
+        "split",
+        "defined",
+    )
     # Slicer finds points again by id.
     assert len({point["id"] for point in markup["controlPoints"]}) == 2
     assert [p.name for p in tmp_path.iterdir()] == ["points.mrk.json"]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     st.lists(
         st.tuples(
@@ -80,9 +92,18 @@ def test_defined_points_are_read_in_their_coordinate_system(tmp_path, changes, f
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("label,r,a,s\nA,1,2,3\n\nB,-4.5,5e1,6\n", PointList(("A", "B"), [[1, 2, 3], [-4.5, 50, 6]])),
-        ("\ufeffS , A,R,label,description\r\n3,2,1,A,seen\r\n", PointList(("A",), [[1, 2, 3]], ("seen",))),
-        ('label,r,a,s\n"kidney, left",1,2,3\n,4,5,6\n', PointList(("kidney, left", "2"), [[1, 2, 3], [4, 5, 6]])),
+        (
+            "label,r,a,s\nA,1,2,3\n\nB,-4.5,5e1,6\n",
+            PointList(("A", "B"), [[1, 2, 3], [-4.5, 50, 6]]),
+        ),
+        (
+            "\ufeffS , A,R,label,description\r\n3,2,1,A,seen\r\n",
+            PointList(("A",), [[1, 2, 3]], ("seen",)),
+        ),
+        (
+            'label,r,a,s\n"kidney, left",1,2,3\n,4,5,6\n',
+            PointList(("kidney, left", "2"), [[1, 2, 3], [4, 5, 6]]),
+        ),
         (
             "label,l,p,s,defined,selected,visible,locked,description\nA,1,2,3,1,1,1,0,\nB,0,0,0,0,1,1,0,\n",
             PointList(("A",), [[-1, -2, 3]]),
@@ -105,7 +126,11 @@ def test_csv(tmp_path, text, expected):
         ("a.txt", "1 2 3", "is neither .json nor .csv"),
         ("a.csv", "", "no column label, r, a, s"),
         ("a.csv", "label,r,a,s\n", "contains no point"),
-        ("a.csv", "label,r,a,s\nA,1,2,3\nB,1,two,3\n", "line 3 has no valid numbers in the columns r"),
+        (
+            "a.csv",
+            "label,r,a,s\nA,1,2,3\nB,1,two,3\n",
+            "line 3 has no valid numbers in the columns r",
+        ),
         ("a.csv", b"label,r,a,s\n\xff\xfe", "is not UTF-8 text; save the points as a UTF-8 .csv"),
         ("a.csv", "label;r;a;s\nA;1,5;2;3\n", "columns are separated by ';'"),
         ("a.mrk.json", "{", "line 1 is not JSON"),
@@ -113,7 +138,11 @@ def test_csv(tmp_path, text, expected):
         ("a.mrk.json", markups(coordinateSystem="IJK"), "unknown coordinate system 'IJK'"),
         ("a.mrk.json", markups(coordinateUnits="um"), "has coordinates in 'um'"),
         ("a.mrk.json", markups(controlPoints=[]), "contains no point"),
-        ("a.mrk.json", markups(controlPoints=[{"position": [1, 2]}]), "control point 1 has no valid position"),
+        (
+            "a.mrk.json",
+            markups(controlPoints=[{"position": [1, 2]}]),
+            "control point 1 has no valid position",
+        ),
     ],
 )
 def test_bad_lists_are_refused_in_one_line(tmp_path, name, content, message):

@@ -22,7 +22,18 @@ def test_every_row_counts_its_own_results() -> None:
         ),
     )
     matching, words = ({row[0]: row[1:] for row in section.rows} for section in found.sections())
-    assert matching["carina"] == ("2", "0", "10.0", "10.0", "14.8", "50%", "10", "50%", "4.0", "50%")
+    assert matching["carina"] == (
+        "2",
+        "0",
+        "10.0",
+        "10.0",
+        "14.8",
+        "50%",
+        "10",
+        "50%",
+        "4.0",
+        "50%",
+    )
     assert words["all"] == ("2", "1", "6.0", "6.0", "6.0", "50%", "0.7", "50%", "6.0", "0%")
     assert json.loads(found.to_json())["results"][2]["error_mm"] is None
 
@@ -36,7 +47,11 @@ def test_kidney_poles_of_synthetic_patients_are_found(capsys, phantom_pair, tmp_
         sitk.WriteImage(labels, str(tmp_path / f"p{number}.seg.nii.gz"))
         (tmp_path / f"p{number}.labels.json").write_text(json.dumps(dict(phantom.label_names)))
     assert evaluate.main(["points", str(tmp_path), "--json", "--no-cache"]) == 0
-    found = [r for r in json.loads(capsys.readouterr().out)["results"] if r["way"] == "match" and "pole" in r["name"]]
+    found = [
+        r
+        for r in json.loads(capsys.readouterr().out)["results"]
+        if r["way"] == "match" and "pole" in r["name"]
+    ]
     assert {r["target"] for r in found} == {"p0", "p1"}
     assert sum(r["error_mm"] < 15 for r in found) >= 0.7 * len(found)
 

@@ -22,14 +22,21 @@ from AnatomicalEmbedding.training.scans import PreparedScan
 FOLDER_MM = (8.0, 8.0, 8.0)
 MANY = 40
 
-LEVELS = LevelTable({"kidney_centre": 257, "carina": 469, "brainstem": 700, "larynx": 600}, {"good": {"carina": -30.0}})
+LEVELS = LevelTable(
+    {"kidney_centre": 257, "carina": 469, "brainstem": 700, "larynx": 600},
+    {"good": {"carina": -30.0}},
+)
 
 
 @pytest.fixture(scope="module")
 def small_ct(phantom_pair):
     """A torso of 8 mm voxels that can be written and prepared at once."""
     volume = phantom_pair[0].volume
-    return Volume(volume.voxels[::2, ::2, ::2], volume.ijk_to_ras @ np.diag([2.0, 2.0, 2.0, 1.0]), name="small")
+    return Volume(
+        volume.voxels[::2, ::2, ::2],
+        volume.ijk_to_ras @ np.diag([2.0, 2.0, 2.0, 1.0]),
+        name="small",
+    )
 
 
 def prepare(tmp_path, levels=None):
@@ -56,9 +63,13 @@ def test_prepared_scans_are_reused(small_ct, tmp_path):
 def test_names_with_dots_are_different_scans(small_ct, tmp_path):
     """Files exported from DICOM are often called by their UIDs."""
     names = ("1.2.840.1", "1.2.840.2")
-    _, run = prepare(tmp_path, LevelTable({"carina": 469}, {name: {"carina": 0.0} for name in names}))
+    _, run = prepare(
+        tmp_path, LevelTable({"carina": 469}, {name: {"carina": 0.0} for name in names})
+    )
     for name, hu in zip(names, (0, 5), strict=True):
-        Volume(small_ct.voxels + np.int16(hu), small_ct.ijk_to_ras).write(tmp_path / "ct" / f"{name}.nii.gz")
+        Volume(small_ct.voxels + np.int16(hu), small_ct.ijk_to_ras).write(
+            tmp_path / "ct" / f"{name}.nii.gz"
+        )
     assert [PreparedScan.load(path).name for path in run()] == list(names)
 
 
@@ -69,11 +80,14 @@ def test_bad_tiny_foreign_and_duplicate_scans_do_not_stop_the_others(small_ct, t
     lines, run = prepare(tmp_path)
     folder = tmp_path / "ct"
     small_ct.write(folder / "good.nii.gz")
-    Volume(small_ct.voxels[::-1], small_ct.ijk_to_ras @ flip_k(small_ct.shape[0])).write(folder / "good_again.nrrd")
+    Volume(small_ct.voxels[::-1], small_ct.ijk_to_ras @ flip_k(small_ct.shape[0])).write(
+        folder / "good_again.nrrd"
+    )
     (folder / "corrupt.nii.gz").write_bytes(b"\x1f\x8b damaged")
     Volume(small_ct.voxels[:8], small_ct.ijk_to_ras).write(folder / "tiny.nii.gz")
     sitk.WriteImage(
-        sitk.GaussianSource(sitk.sitkFloat32, [40, 40, 40], [9.0] * 3, [20.0] * 3), str(folder / "mr.nii.gz")
+        sitk.GaussianSource(sitk.sitkFloat32, [40, 40, 40], [9.0] * 3, [20.0] * 3),
+        str(folder / "mr.nii.gz"),
     )
     names = ("good", "good_again", "corrupt", "tiny", "mr")
     paths = run(levels=LevelTable({"carina": 469}, {name: {"carina": -30.0} for name in names}))
@@ -99,14 +113,18 @@ def test_several_processes_do_the_same(small_ct, tmp_path):
     (tmp_path / "ct").mkdir()
     names = ("a", "b", "c")
     for n, name in enumerate(names):
-        Volume(small_ct.voxels + np.int16(n), small_ct.ijk_to_ras).write(tmp_path / "ct" / f"{name}.nii.gz")
+        Volume(small_ct.voxels + np.int16(n), small_ct.ijk_to_ras).write(
+            tmp_path / "ct" / f"{name}.nii.gz"
+        )
     (tmp_path / "ct" / "broken.nii.gz").write_bytes(b"no image")
     levels = LevelTable({"carina": 469}, {name: {"carina": -30.0} for name in names})
     sets = []
     for jobs in (1, 2):
         lines = []
         folder = tmp_path / str(jobs)
-        paths = prepare_set([tmp_path / "ct"], FOLDER_MM, folder, levels=levels, jobs=jobs, report=lines.append)
+        paths = prepare_set(
+            [tmp_path / "ct"], FOLDER_MM, folder, levels=levels, jobs=jobs, report=lines.append
+        )
         sets.append(([PreparedScan.load(p) for p in paths], lines))
     assert sets[0][1] == sets[1][1]
     for one, other in zip(sets[0][0], sets[1][0], strict=True):
@@ -119,8 +137,13 @@ def many(small_ct, tmp_path):
     (tmp_path / "ct").mkdir()
     names = [f"ct{n:02d}" for n in range(MANY)]
     for n, name in enumerate(names):
-        Volume(small_ct.voxels + np.int16(n), small_ct.ijk_to_ras).write(tmp_path / "ct" / f"{name}.nii.gz")
-    levels = {"body_height_mm": {"carina": 469}, "scans": {name: {"carina": -30.0} for name in names}}
+        Volume(small_ct.voxels + np.int16(n), small_ct.ijk_to_ras).write(
+            tmp_path / "ct" / f"{name}.nii.gz"
+        )
+    levels = {
+        "body_height_mm": {"carina": 469},
+        "scans": {name: {"carina": -30.0} for name in names},
+    }
     (tmp_path / "train_levels.json").write_text(json.dumps(levels))
     return tmp_path / "ct"
 

@@ -42,25 +42,37 @@ def test_places_forward_and_backward_in_time(source: str, target: str) -> None:
     for number, place in enumerate(PLACES, start=1):
         found = record.finding(f"L{number}", target)
         assert found.state == PROPOSED
-        assert (found.guess.source, found.guess.status) == (source, "uncertain")  # these weights have no calibration
+        assert (found.guess.source, found.guess.status) == (
+            source,
+            "uncertain",
+        )  # these weights have no calibration
         assert (found.guess.expected_error_mm, found.guess.probability) == (None, None)
         _assert_at(record, f"L{number}", target, place - STEPS[source] + STEPS[target])
 
 
 def test_a_lesion_comes_from_the_study_nearest_in_time_in_which_it_was_seen() -> None:
-    seen_elsewhere = PLACES[0] + STEPS["c"] + [12.0, 0, 0]  # a person put it 12 mm from where the first study says
+    seen_elsewhere = (
+        PLACES[0] + STEPS["c"] + [12.0, 0, 0]
+    )  # a person put it 12 mm from where the first study says
     record = EMPTY.mark("a", PLACES[0]).mark("c", seen_elsewhere, "L1")
     found = propose_places(record, "b", MAPS)
     assert found.finding("L1", "b").guess.source == "c"  # 30 days away, the first 152
     _assert_at(found, "L1", "b", PLACES[0] + STEPS["b"] + [12.0, 0, 0])
     undated = record.with_studies([replace(study, date=None) for study in STUDIES])
-    assert propose_places(undated, "b", MAPS).finding("L1", "b").guess.source == "a"  # neighbours both: the earlier
+    assert (
+        propose_places(undated, "b", MAPS).finding("L1", "b").guess.source == "a"
+    )  # neighbours both: the earlier
     without = {key: MAPS[key] for key in "ab"}
     assert propose_places(record, "b", without).finding("L1", "b").guess.source == "a"
 
 
 def test_what_a_person_entered_is_not_asked_again() -> None:
-    record = propose_places(_marked(), "b", MAPS).confirm("L1", "b").move("L2", "b", MIDDLE).not_visible("L3", "b")
+    record = (
+        propose_places(_marked(), "b", MAPS)
+        .confirm("L1", "b")
+        .move("L2", "b", MIDDLE)
+        .not_visible("L3", "b")
+    )
     assert find_places(record, ["b"], MAPS) == (record, {"b": {}})
     assert [record.finding(f"L{n}", "b").state for n in (1, 2)] == [CONFIRMED, MOVED]
 
@@ -69,11 +81,20 @@ def test_a_lesion_outside_the_patient_has_a_reason_instead_of_a_place() -> None:
     body = np.ones((16, 20, 24), dtype=bool)
     body[:, :, 18:] = False  # air from R = 54 mm on
     maps = {"a": moved_map("a", body), "b": MAPS["b"]}
-    record = EMPTY.mark("a", (60.0, 5.0, 396.0)).mark("a", (90.0, 5.0, 396.0)).mark("a", (500.0, 5.0, 396.0))
+    record = (
+        EMPTY.mark("a", (60.0, 5.0, 396.0))
+        .mark("a", (90.0, 5.0, 396.0))
+        .mark("a", (500.0, 5.0, 396.0))
+    )
     found, reasons = find_places(record, ["b"], maps)
-    assert [lesion.id for lesion in found.lesions if "b" in lesion.findings] == ["L1"]  # on the skin
+    assert [lesion.id for lesion in found.lesions if "b" in lesion.findings] == [
+        "L1"
+    ]  # on the skin
     assert set(reasons["b"]) == {"L2", "L3"}
-    assert reasons["b"]["L2"] == "L2: its place in 2024-01-01 is outside the patient; correct this place."
+    assert (
+        reasons["b"]["L2"]
+        == "L2: its place in 2024-01-01 is outside the patient; correct this place."
+    )
 
 
 def test_axes_keep_their_lengths_and_go_along_unconfirmed() -> None:
@@ -110,10 +131,16 @@ def test_a_correspondence_carries_the_place_and_both_ends_of_each_axis() -> None
         np.testing.assert_allclose(found.finding(f"L{number}", "b").point_ras, Grown.carry(place))
         _assert_at(found, f"L{number}", "c", place + STEPS["c"])
     grown = found.finding("L2", "b")
-    assert (grown.guess.source, grown.guess.status, grown.guess.expected_error_mm) == ("a", "matched", 2.0)
+    assert (grown.guess.source, grown.guess.status, grown.guess.expected_error_mm) == (
+        "a",
+        "matched",
+        2.0,
+    )
     np.testing.assert_allclose(grown.size.long_axis, Grown.carry(axis))
     assert not grown.size.confirmed
-    np.testing.assert_allclose(found.finding("L2", "c").size.long_axis, axis + STEPS["c"], atol=0.05)
+    np.testing.assert_allclose(
+        found.finding("L2", "c").size.long_axis, axis + STEPS["c"], atol=0.05
+    )
 
 
 def test_an_axis_that_leaves_the_scan_moves_with_the_place() -> None:
@@ -131,20 +158,34 @@ class Changed(Grown):
 
     def points(self, points_ras: np.ndarray) -> Matches:
         found = super().points(points_ras)
-        return replace(found, status=np.full(len(found), "uncertain"), present=np.full(len(found), 0.97))
+        return replace(
+            found, status=np.full(len(found), "uncertain"), present=np.full(len(found), 0.97)
+        )
 
 
 def guess_in_b(maps, relation):
     """What is said of the first lesion, which was marked in study "a", in study "b"."""
     record = EMPTY.mark("a", PLACES[0])
-    return find_places(record, ["b"], maps, relation_of=lambda *_: relation)[0].finding("L1", "b").guess
+    return (
+        find_places(record, ["b"], maps, relation_of=lambda *_: relation)[0]
+        .finding("L1", "b")
+        .guess
+    )
 
 
 def test_an_uncertain_proposal_says_why() -> None:
     assert (guess_in_b(MAPS, Grown()).status, guess_in_b(MAPS, Grown()).doubt) == ("matched", "")
-    assert (guess_in_b(MAPS, Changed()).status, guess_in_b(MAPS, Changed()).doubt) == ("uncertain", "tissue changed")
-    refused = guess_in_b(MAPS, MapRelation(MAPS["a"], MAPS["b"], refusal="the scans seem to show two people."))
-    assert (refused.status, refused.doubt) == ("uncertain", "two patients: the scans seem to show two people.")
+    assert (guess_in_b(MAPS, Changed()).status, guess_in_b(MAPS, Changed()).doubt) == (
+        "uncertain",
+        "tissue changed",
+    )
+    refused = guess_in_b(
+        MAPS, MapRelation(MAPS["a"], MAPS["b"], refusal="the scans seem to show two people.")
+    )
+    assert (refused.status, refused.doubt) == (
+        "uncertain",
+        "two patients: the scans seem to show two people.",
+    )
     air = np.ones((16, 20, 24), dtype=bool)
     air[6:] = False  # no body from S = 372 mm on, where the lesion would lie
     nowhere = guess_in_b({**MAPS, "b": moved_map("b", air)}, Grown())
@@ -153,8 +194,13 @@ def test_an_uncertain_proposal_says_why() -> None:
 
 def test_levels_of_the_two_scans_that_contradict_each_other_make_a_proposal_uncertain() -> None:
     """The lesion lies at S = 396 mm and its proposal at S = 403 mm, in the vertebra from 390 to 420 mm of each scan."""
-    spines = {"a": spine_of(("T12", "L1", "L2", "L3", "L4")), "b": spine_of(("L2", "L3", "L4", "L5", "S1"))}
-    guess = guess_in_b({key: replace(MAPS[key], spine=spine) for key, spine in spines.items()}, Grown())
+    spines = {
+        "a": spine_of(("T12", "L1", "L2", "L3", "L4")),
+        "b": spine_of(("L2", "L3", "L4", "L5", "S1")),
+    }
+    guess = guess_in_b(
+        {key: replace(MAPS[key], spine=spine) for key, spine in spines.items()}, Grown()
+    )
     assert guess.status == "uncertain"
     assert guess.doubt == "L3: the level of the spine is L1 in the other scan, but L3 here"
     same = guess_in_b({key: replace(MAPS[key], spine=spines["a"]) for key in "ab"}, Grown())
@@ -166,8 +212,13 @@ def test_axes_drawn_after_a_place_was_confirmed_are_offered_there() -> None:
     record = record.confirm("L1", "b").move("L1", "b", PLACES[0] + [3.0, 0, 0])
     axis = PLACES[0] - [8, 0, 0], PLACES[0] + [8, 2, 0]
     measured = record.measure("L1", "a", axis, None)
-    for relation, stretch in ((MapRelation(MAPS["a"], MAPS["b"]), [1, 1, 1]), (Grown(), [1.25, 1, 1])):
-        found, _ = find_places(measured, ["b"], MAPS, relation_of=lambda *_, relation=relation: relation)
+    for relation, stretch in (
+        (MapRelation(MAPS["a"], MAPS["b"]), [1, 1, 1]),
+        (Grown(), [1.25, 1, 1]),
+    ):
+        found, _ = find_places(
+            measured, ["b"], MAPS, relation_of=lambda *_, relation=relation: relation
+        )
         finding = found.finding("L1", "b")
         assert (finding.state, finding.point_ras) == (MOVED, record.finding("L1", "b").point_ras)
         ends = (np.array(axis) - PLACES[0]) * stretch + finding.point_ras
@@ -175,4 +226,7 @@ def test_axes_drawn_after_a_place_was_confirmed_are_offered_there() -> None:
         assert not finding.size.confirmed
     accepted = found.accept_size("L1", "b")
     longer = accepted.measure("L1", "a", (PLACES[0] - [20, 0, 0], PLACES[0] + [20, 0, 0]), None)
-    assert propose_places(longer, "b", MAPS).finding("L1", "b").size == accepted.finding("L1", "b").size
+    assert (
+        propose_places(longer, "b", MAPS).finding("L1", "b").size
+        == accepted.finding("L1", "b").size
+    )

@@ -46,7 +46,9 @@ def maps(model, phantom_pair) -> list[EmbeddingMap]:
 
 @pytest.fixture(scope="module")
 def points(phantom_pair) -> np.ndarray:
-    return np.array([phantom_pair[0].points_ras[name] for name in sorted(phantom_pair[0].points_ras)[:4]])
+    return np.array(
+        [phantom_pair[0].points_ras[name] for name in sorted(phantom_pair[0].points_ras)[:4]]
+    )
 
 
 def test_every_name_is_public_and_has_help():
@@ -69,14 +71,32 @@ def _same_scan(volume: Volume, path, kind: str) -> tuple[object, dict]:
         "array": lambda: (volume.voxels, {"affine": volume.ijk_to_ras}),
         "LPS": lambda: (volume.voxels, {"affine": LPS @ volume.ijk_to_ras, "frame": "LPS"}),
         "channel": lambda: (volume.voxels[None], {"affine": volume.ijk_to_ras}),
-        "torch": lambda: (torch.from_numpy(volume.voxels)[None], {"affine": torch.from_numpy(volume.ijk_to_ras)}),
+        "torch": lambda: (
+            torch.from_numpy(volume.voxels)[None],
+            {"affine": torch.from_numpy(volume.ijk_to_ras)},
+        ),
         "nibabel": lambda: (SimpleNamespace(dataobj=ijk[..., None], affine=volume.ijk_to_ras), {}),
-        "TorchIO": lambda: (SimpleNamespace(data=torch.from_numpy(ijk)[None], affine=volume.ijk_to_ras), {}),
+        "TorchIO": lambda: (
+            SimpleNamespace(data=torch.from_numpy(ijk)[None], affine=volume.ijk_to_ras),
+            {},
+        ),
     }[kind]()
 
 
 @pytest.mark.parametrize(
-    "kind", ["volume", "path", "text", "SimpleITK", "array", "LPS", "channel", "torch", "nibabel", "TorchIO"]
+    "kind",
+    [
+        "volume",
+        "path",
+        "text",
+        "SimpleITK",
+        "array",
+        "LPS",
+        "channel",
+        "torch",
+        "nibabel",
+        "TorchIO",
+    ],
 )
 def test_scans_of_other_programs_are_the_same_scan(phantom_pair, tmp_path, kind):
     known = phantom_pair[0].volume
@@ -158,7 +178,9 @@ def test_points_of_either_frame_are_written_and_read(tmp_path, points, suffix):
 
 
 def test_a_map_is_saved_under_its_own_suffix_only(maps, tmp_path):
-    with pytest.raises(errors.MapError, match=r"x\.npz.*does not end in \.safetensors; add this ending"):
+    with pytest.raises(
+        errors.MapError, match=r"x\.npz.*does not end in \.safetensors; add this ending"
+    ):
         maps[0].save(tmp_path / "x.npz")
     assert list(tmp_path.iterdir()) == []
 
@@ -176,8 +198,13 @@ def test_boxes_crops_and_places_are_those_of_the_command_line(anatemb, phantom_p
     from AnatomicalEmbedding.scan.boxes import read_rois
 
     # the command reads the map from the cache, whose numbers have fewer bits
-    np.testing.assert_allclose(found["liver"].box_ras, read_rois(tmp_path / "scan.boxes.mrk.json")["liver"], atol=0.3)
-    assert locate(embedding, ["liver"], recall=0.5)["liver"].box_ras[1, 0] <= found["liver"].box_ras[1, 0]
+    np.testing.assert_allclose(
+        found["liver"].box_ras, read_rois(tmp_path / "scan.boxes.mrk.json")["liver"], atol=0.3
+    )
+    assert (
+        locate(embedding, ["liver"], recall=0.5)["liver"].box_ras[1, 0]
+        <= found["liver"].box_ras[1, 0]
+    )
     part = crop(path, ["liver"], recall=0.9, model=model)
     np.testing.assert_array_equal(part.voxels, Volume.read(tmp_path / "scan_crop.nii.gz").voxels)
     (place,) = find("liver", path, embedding=embedding)

@@ -60,7 +60,12 @@ def test_shipped_recipe_loads_and_survives_a_weights_file(name):
 @pytest.mark.parametrize(
     ("name", "entry", "value", "match"),
     [
-        ("sam-paper", "network.local_channels", 0, 'objective "descriptors" needs network.local_channels'),
+        (
+            "sam-paper",
+            "network.local_channels",
+            0,
+            'objective "descriptors" needs network.local_channels',
+        ),
         ("hybrid", "network.local_channels", 0, 'objective "hybrid" needs network.local_channels'),
         ("hybrid", "network.coordinates", False, 'objective "hybrid" needs network.coordinates'),
         ("hybrid", "batch.pairs", 0, 'objective "hybrid" needs batch.pairs'),

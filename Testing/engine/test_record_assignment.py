@@ -19,7 +19,11 @@ def _mark(record: FollowUp, study: str, across: float, radius: float | None = 5.
     lesion_id = record.free_id()
     record = record.mark(study, place)
     half = np.array([0, radius or 0, 0])
-    return record if radius is None else record.measure(lesion_id, study, (place - half, place + half), None)
+    return (
+        record
+        if radius is None
+        else record.measure(lesion_id, study, (place - half, place + half), None)
+    )
 
 
 def test_the_same_lesions_become_one_and_keep_the_earlier_name() -> None:
@@ -41,9 +45,13 @@ def test_the_same_lesions_become_one_and_keep_the_earlier_name() -> None:
 def test_pairs_that_were_distinguished_in_a_third_study_stay_apart_and_the_others_do_not() -> None:
     record = _mark(_mark(EMPTY, "a", -50), "a", 0, 14)  # L1, L2
     record = _mark(_mark(record, "b", -50), "b", -4)  # L3 is L1; L4 may be L2
-    assert [lesion.id for lesion in assign_in_record(record, "a", "b", MAPS).put_into(record).lesions] == ["L1", "L2"]
+    assert [
+        lesion.id for lesion in assign_in_record(record, "a", "b", MAPS).put_into(record).lesions
+    ] == ["L1", "L2"]
 
-    apart = record.mark("c", MIDDLE + STEPS["c"], "L2").not_visible("L4", "c")  # a person: L2 is not L4
+    apart = record.mark("c", MIDDLE + STEPS["c"], "L2").not_visible(
+        "L4", "c"
+    )  # a person: L2 is not L4
     told = assign_in_record(apart, "a", "b", MAPS)
     assert (told.same, told.apart) == ((("L1", "L3"),), (("L2", "L4"),))
     after = told.put_into(apart)

@@ -47,7 +47,9 @@ class TestRoundTrip:
         assert back.card["recipe"] == {"steps": 3}
         x = torch.rand(1, 1, 32, 36, 40, generator=torch.Generator().manual_seed(2))
         with torch.no_grad():
-            torch.testing.assert_close(back.network(x).coordinate, network(x).coordinate, atol=1e-2, rtol=0)
+            torch.testing.assert_close(
+                back.network(x).coordinate, network(x).coordinate, atol=1e-2, rtol=0
+            )
         parameters = sum(p.numel() for p in network.parameters())
         assert path.stat().st_size < 2 * parameters + 10_000
         assert not back.network.training
@@ -65,7 +67,9 @@ class TestRoundTrip:
 class TestCard:
     def test_weights_altered_after_their_card_was_written_are_refused(self, tmp_path):
         path = write_small_weights(tmp_path)
-        path.with_suffix(".json").write_text(json.dumps({"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}))
+        path.with_suffix(".json").write_text(
+            json.dumps({"sha256": hashlib.sha256(path.read_bytes()).hexdigest()})
+        )
         data = bytearray(path.read_bytes())
         data[-7] ^= 1
         path.write_bytes(data)
@@ -99,7 +103,9 @@ class TestRefused:
         monkeypatch.setattr("AnatomicalEmbedding.resources.resource", lambda folder: tmp_path)
         assert list_weights() == ["first", "second"]
         assert find_weights("second").name == "second"
-        with pytest.raises(WeightsError, match=r"no such weights; give a file or one of: first, second\.$") as refusal:
+        with pytest.raises(
+            WeightsError, match=r"no such weights; give a file or one of: first, second\.$"
+        ) as refusal:
             find_weights(name)
         assert str(refusal.value).startswith(f"{name}: ")
 

@@ -111,7 +111,9 @@ def page(tmp_path):
     first = volume_of(blob(target_at, 4.0), HEADERS["plain"], name="first")
     second = volume_of(blob(target_at, 4.0), name="second")
     offsets = np.array([(0, 0, 0), (12.0, 8.0, -9.0), (300.0, 0, 0)])
-    points = PointList(("carina", "L1 <b>left</b> & right", "far"), template_at + offsets, ("", "a note", ""))
+    points = PointList(
+        ("carina", "L1 <b>left</b> & right", "far"), template_at + offsets, ("", "a note", "")
+    )
     found = matches(
         target_at + offsets,
         score=np.array((0.91, 0.5, 0.1)),
@@ -146,7 +148,14 @@ def test_page_shows_every_point_in_every_scan(page):
         assert html.count(f'href="#point-{number}"') == 2  # the bar and the table
     assert html.count("no position in this scan") == 1
     assert "outside the scan</span>" in html  # the third point lies 300 mm off
-    for text in ("template", "a/first.nii.gz", "b/second.nii.gz", "ape-ct-v1", "a note", "60 × 56 × 50"):
+    for text in (
+        "template",
+        "a/first.nii.gz",
+        "b/second.nii.gz",
+        "ape-ct-v1",
+        "a note",
+        "60 × 56 × 50",
+    ):
         assert text in html
 
 
@@ -163,7 +172,13 @@ def test_known_figures_are_shown_and_unknown_ones_are_not(page, tmp_path):
         assert text in html
     volume = volume_of(lambda ras: np.full(len(ras), 40.0))
     points = PointList(("one",), middle(volume)[None])
-    plain = write_report(tmp_path / "plain.html", volume, points, [("t", volume, matches(points.points_ras))], "Points")
+    plain = write_report(
+        tmp_path / "plain.html",
+        volume,
+        points,
+        [("t", volume, matches(points.points_ras))],
+        "Points",
+    )
     text = plain.read_text(encoding="utf-8")
     for heading in ("Status", "Expected error", "Within 10 mm", "Score"):
         assert heading not in text
@@ -191,7 +206,10 @@ def test_a_place_is_drawn_with_its_region_around_it(tmp_path):
     ball = Field((0, 0, 0), np.exp(-((away / 10) ** 2)).astype(np.float32) * (away < 16))
     place = Place("liver", "liver", "inside", "", 0.9, middle, ball, grid)
     path = write_places_report(
-        tmp_path / "page.html", volume_of(lambda ras: ras[:, 0] * 0 + 40), "scan", [("liver", place)]
+        tmp_path / "page.html",
+        volume_of(lambda ras: ras[:, 0] * 0 + 40),
+        "scan",
+        [("liver", place)],
     )
     for picture in pictures_of(path.read_text(encoding="utf-8")):
         pixels = np.asarray(picture, dtype=int)

@@ -12,7 +12,9 @@ SIZE = (24, 20, 16)  # i, j, k of the tiny recipe's crops
 
 
 def scans_of_two_patients():
-    patients = [linear_scan(f"patient{n}", guess=frame(shift_mm=(0, 0, 200 + 150 * n))) for n in range(2)]
+    patients = [
+        linear_scan(f"patient{n}", guess=frame(shift_mm=(0, 0, 200 + 150 * n))) for n in range(2)
+    ]
     return [*patients, linear_scan("phantom", guess=frame(shift_mm=(0, 0, 200)), made="phantom")]
 
 
@@ -51,14 +53,18 @@ def drawn_scans(scans, recipe, steps=30):
 
 def test_crops_are_aimed_by_body_height_not_by_scan():
     # three scans of the low stretch, one of the high: the high one alone gets half of the crops
-    low = [linear_scan(f"low{n}", guess=frame(shift_mm=(0, 0, 200))) for n in range(3)]  # heights 0 to 117
+    low = [
+        linear_scan(f"low{n}", guess=frame(shift_mm=(0, 0, 200))) for n in range(3)
+    ]  # heights 0 to 117
     high = linear_scan("high", guess=frame(shift_mm=(0, 0, 500)))  # 300 to 417
     batch = {"crop_sizes": [[8, 8, 8]], "voxels_per_batch": 10 * 8**3}
     bands = [[0, 110, 1.0], [300, 410, 1.0]]
     drawn = drawn_scans([*low, high], tiny_recipe(batch={**batch, "height_bands": bands}))
     assert 0.4 < np.mean(drawn == 3) < 0.6
     bands = [[0, 110, 1.0], [300, 410, 0.0]]
-    assert 3 not in drawn_scans([*low, high], tiny_recipe(batch={**batch, "height_bands": bands}), 5)
+    assert 3 not in drawn_scans(
+        [*low, high], tiny_recipe(batch={**batch, "height_bands": bands}), 5
+    )
 
 
 def test_scans_outside_every_height_band_are_refused_rather_than_waited_for():

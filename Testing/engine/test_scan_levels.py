@@ -28,15 +28,27 @@ def found(shown):
 
 
 def test_vertebrae_discs_and_slices_have_the_true_levels(shown, found):
-    middles = {name[10:]: point for name, point in shown.points_ras.items() if name.startswith("vertebrae_")}
-    vertebrae = {place.name[10:]: (k, place.point_ras) for k, place in found.places if place.name.startswith(VERTEBRA)}
+    middles = {
+        name[10:]: point
+        for name, point in shown.points_ras.items()
+        if name.startswith("vertebrae_")
+    }
+    vertebrae = {
+        place.name[10:]: (k, place.point_ras)
+        for k, place in found.places
+        if place.name.startswith(VERTEBRA)
+    }
     assert {"T10", "T12", "L1", "L3", "L5"} <= vertebrae.keys()
     for name in ("T10", "T12", "L1", "L3", "L5"):
         k, point = vertebrae[name]
         assert abs(point[2] - middles[name][2]) < 9
         assert k == round((shown.volume.ras_to_ijk @ [*point, 1])[2])
         assert name == next(each.level for each in found.slices if each.slice == k)
-    discs = {place.name: place.point_ras[2] for _, place in found.places if place.name.startswith("disc_")}
+    discs = {
+        place.name: place.point_ras[2]
+        for _, place in found.places
+        if place.name.startswith("disc_")
+    }
     for upper, lower in (("T12", "L1"), ("L1", "L2"), ("L3", "L4")):
         assert middles[lower][2] < discs[f"disc_{upper}_{lower}"] < middles[upper][2]
     assert [each.slice for each in found.slices] == sorted({each.slice for each in found.slices})
@@ -57,8 +69,13 @@ def test_without_an_end_of_the_spine_both_levels_are_named(found):
 def test_ribs_lie_in_the_true_ribs(shown, found):
     ribs = [place for _, place in found.places if place.name.startswith("rib_")]
     values = {name: value for value, name in shown.label_names.items()}
-    ijk = np.rint([(shown.volume.ras_to_ijk @ [*place.point_ras, 1])[:3] for place in ribs]).astype(int)
-    right = [shown.labels[k, j, i] == values.get(rib.name) for rib, (i, j, k) in zip(ribs, ijk, strict=True)]
+    ijk = np.rint([(shown.volume.ras_to_ijk @ [*place.point_ras, 1])[:3] for place in ribs]).astype(
+        int
+    )
+    right = [
+        shown.labels[k, j, i] == values.get(rib.name)
+        for rib, (i, j, k) in zip(ribs, ijk, strict=True)
+    ]
     assert len(ribs) >= 8
     assert np.mean(right) >= 0.6
 
@@ -78,7 +95,13 @@ def test_the_command_writes_tables_points_and_a_page(anatemb, real_data, tmp_pat
     assert answer["basis"].startswith("numbered from S1")
     with (tmp_path / "levels.csv").open(newline="", encoding="utf-8") as file:
         rows = {row["place"]: row for row in csv.DictReader(file)}
-    heights = {"L1": 386.0, "L2": 352.0, "L3": 315.0, "L4": 279.0, "L5": 242.0}  # S of the labels' middles, RAS mm
+    heights = {
+        "L1": 386.0,
+        "L2": 352.0,
+        "L3": 315.0,
+        "L4": 279.0,
+        "L5": 242.0,
+    }  # S of the labels' middles, RAS mm
     for name, s in heights.items():
         assert abs(float(rows[f"vertebrae_{name}"]["s"]) - s) < 5
         assert rows[f"vertebrae_{name}"]["remark"] == ""
@@ -94,7 +117,9 @@ def test_the_command_writes_tables_points_and_a_page(anatemb, real_data, tmp_pat
 
 def test_a_scan_without_a_spine_is_refused(anatemb, place, tmp_path):
     """The small weights are not trained, so their map shows no spine."""
-    outcome = anatemb("levels", place.target, "-o", tmp_path / "levels", "--no-report", *place.model)
+    outcome = anatemb(
+        "levels", place.target, "-o", tmp_path / "levels", "--no-report", *place.model
+    )
     assert_refused(outcome, "target", "too little of the spine")
     assert not (tmp_path / "levels").exists()
 
@@ -106,7 +131,12 @@ def with_spine(*names: str, chances: float = 0.99):
 def test_the_level_at_a_height_names_its_vertebra_its_chance_and_the_two_candidates():
     spine = spine_of(("L1", "L2", "L3"))  # 390 to 300 mm
     level = spine.level_at(345.0)
-    assert (level.vertebra, level.chance, level.text, level.doubt) == ("L2", pytest.approx(0.99), "L2", "")
+    assert (level.vertebra, level.chance, level.text, level.doubt) == (
+        "L2",
+        pytest.approx(0.99),
+        "L2",
+        "",
+    )
     assert spine.level_at(299.0) is None
     assert spine.level_at(390.0) is None, "the upper boundary belongs to the vertebra above"
     lower = np.array([[0.0, 0.6, 0.4]] * 3)  # perhaps one level nearer the feet
@@ -125,19 +155,29 @@ def test_no_level_is_certain_if_the_scan_shows_no_end_of_the_spine():
 
 def test_levels_of_one_point_in_two_scans_contradict_each_other():
     one, other = with_spine("T12", "L1", "L2", "L3"), with_spine("L1", "L2", "L3", "L4")
-    at_spine, in_liver = np.array([10.0, 0.0, 375.0]), np.array([80.0, 0.0, 375.0])  # in L1 and in L2
+    at_spine, in_liver = (
+        np.array([10.0, 0.0, 375.0]),
+        np.array([80.0, 0.0, 375.0]),
+    )  # in L1 and in L2
     assert differing_levels(one, at_spine, other, at_spine, 4.0) == ("L1", "L2")
     assert differing_levels(one, at_spine, one, at_spine, 4.0) is None
-    assert differing_levels(one, in_liver, other, in_liver, 4.0) is None, "an organ moves by one vertebra with breath"
+    assert differing_levels(one, in_liver, other, in_liver, 4.0) is None, (
+        "an organ moves by one vertebra with breath"
+    )
     lower = in_liver - [0.0, 0.0, 30.0]
     assert differing_levels(one, in_liver, other, lower, 4.0) == ("L1", "L3")
-    assert differing_levels(one, at_spine, other, at_spine, 20.0) is None, "the place may be 20 mm higher"
+    assert differing_levels(one, at_spine, other, at_spine, 20.0) is None, (
+        "the place may be 20 mm higher"
+    )
     assert differing_levels(one, at_spine, None, at_spine, 4.0) is None
     assert differing_levels(None, at_spine, one, at_spine, 4.0) is None
 
 
 def test_levels_that_are_not_certain_contradict_only_if_no_possible_level_is_common():
-    one, other = with_spine("T12", "L1", "L2", "L3", chances=0.6), with_spine("L1", "L2", "L3", "L4", chances=0.6)
+    one, other = (
+        with_spine("T12", "L1", "L2", "L3", chances=0.6),
+        with_spine("L1", "L2", "L3", "L4", chances=0.6),
+    )
     far = with_spine("L3", "L4", "L5", "S1", chances=0.6)
     place = np.array([0.0, 0.0, 375.0])
     assert differing_levels(one, place, other, place, 4.0) is None, "L1 or L2, and L2 or L3"

@@ -40,7 +40,9 @@ def test_damaged_prepared_scan_is_named(content, tmp_path):
     path = tmp_path / "scan.safetensors"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(AnatomicalEmbeddingError, match=r"scan\.safetensors: .*delete this file and run again"):
+    with pytest.raises(
+        AnatomicalEmbeddingError, match=r"scan\.safetensors: .*delete this file and run again"
+    ):
         PreparedScan.load(path)
 
 
@@ -70,10 +72,15 @@ def test_prepared_phantom_carries_its_exact_coordinates(phantom_pair):
     np.testing.assert_allclose(scan.body_field.flatten(1).T.numpy(), exact, atol=1e-3)
     assert scan.origin == "phantom"
     j, i = (n // 2 for n in scan.labels.shape[1:])
-    there = transform_points(scan.grid_to_ras, np.array([[i, j, k] for k in range(len(scan.labels))]))
+    there = transform_points(
+        scan.grid_to_ras, np.array([[i, j, k] for k in range(len(scan.labels))])
+    )
     inside = np.rint(transform_points(np.linalg.inv(phantom.volume.ijk_to_ras), there)).astype(int)
     kept = ((inside >= 0) & (inside < phantom.labels.shape[::-1])).all(1)
-    theirs = [structure_name(phantom.label_names[int(phantom.labels[k, j, i])]) for i, j, k in inside[kept]]
+    theirs = [
+        structure_name(phantom.label_names[int(phantom.labels[k, j, i])])
+        for i, j, k in inside[kept]
+    ]
     ours = [("background", *scan.label_names)[n] for n in scan.labels[kept, j, i].tolist()]
     assert ours == theirs
     assert len(set(ours)) > 3

@@ -31,7 +31,9 @@ ABDOMEN, HEAD = (140.0, 420.0), (600.0, 800.0)
 SPACING = (4.0, 4.0, 5.0)
 
 
-def write_scan(folder: Path, seed: int, coverage: tuple[float, float], labels: str = "") -> dict[str, np.ndarray]:
+def write_scan(
+    folder: Path, seed: int, coverage: tuple[float, float], labels: str = ""
+) -> dict[str, np.ndarray]:
     """A synthetic patient in a folder; labels: "nifti" or "slicer", how it is outlined. Returns its masks."""
     phantom = make_phantom(seed, spacing=SPACING, coverage_mm=coverage)
     name = f"scan{seed}"
@@ -40,10 +42,16 @@ def write_scan(folder: Path, seed: int, coverage: tuple[float, float], labels: s
     masks = {name: phantom.labels == value[name] for name in NAMES}
     map_ = sum((n + 1) * mask.astype(np.uint8) for n, mask in enumerate(masks.values()))
     if labels == "nifti":
-        sitk.WriteImage(to_image(map_, phantom.volume.ijk_to_ras), str(folder / f"{name}.seg.nii.gz"))
-        (folder / f"{name}.labels.json").write_text(json.dumps({str(n + 1): each for n, each in enumerate(NAMES)}))
+        sitk.WriteImage(
+            to_image(map_, phantom.volume.ijk_to_ras), str(folder / f"{name}.seg.nii.gz")
+        )
+        (folder / f"{name}.labels.json").write_text(
+            json.dumps({str(n + 1): each for n, each in enumerate(NAMES)})
+        )
     elif labels == "slicer":
-        held = LabelMap(map_, phantom.volume.ijk_to_ras, {name: n for n, name in enumerate(NAMES, start=1)})
+        held = LabelMap(
+            map_, phantom.volume.ijk_to_ras, {name: n for n, name in enumerate(NAMES, start=1)}
+        )
         write_segments(folder / f"{name}.seg.nrrd", held)
     return masks
 
@@ -73,13 +81,18 @@ def kept_maps(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def trained(work: Path, anatemb, kept_maps) -> Path:
     run = work / "run"
-    outcome = anatemb("segment", "train", work / "examples", "-o", run, "--steps", "20", "--device", "cpu")
+    outcome = anatemb(
+        "segment", "train", work / "examples", "-o", run, "--steps", "20", "--device", "cpu"
+    )
     assert outcome.code == 0, outcome.err
     return run
 
 
 def test_evaluation_learns_from_some_patients_and_tests_others(work):
-    examples, model = read_examples(work / "examples"), load_model("auto", "cpu", MapCache(work / "cache"))
+    examples, model = (
+        read_examples(work / "examples"),
+        load_model("auto", "cpu", MapCache(work / "cache")),
+    )
     result = evaluate_segmentation(examples, model, shots=(1, 2), tests=1, steps=20)
     assert {m.shots for m in result.measured} == {1}  # one patient is left to learn from
     assert len({m.patient for m in result.measured}) == 1
@@ -101,9 +114,22 @@ def dice(one: np.ndarray, other: np.ndarray) -> float:
     return 2 * (one & other).sum() / (one.sum() + other.sum())
 
 
-def test_the_rest_is_outlined_absent_organs_are_not_and_bad_scans_are_named(work, truth, trained, anatemb):
+def test_the_rest_is_outlined_absent_organs_are_not_and_bad_scans_are_named(
+    work, truth, trained, anatemb
+):
     out = work / "out"
-    outcome = anatemb("segment", "run", work / "scans", "--model", trained, "-o", out, "--nifti", "--device", "cpu")
+    outcome = anatemb(
+        "segment",
+        "run",
+        work / "scans",
+        "--model",
+        trained,
+        "-o",
+        out,
+        "--nifti",
+        "--device",
+        "cpu",
+    )
     assert outcome.code == 2
     assert "scan305.nii.gz" in outcome.err
     names = json.loads((out / "scan303.labels.json").read_text())
@@ -119,10 +145,16 @@ def test_the_rest_is_outlined_absent_organs_are_not_and_bad_scans_are_named(work
     assert np.array_equal(slicer.voxels == slicer.values["liver"], labels == value["liver"])
     rows = rows_of(out / "volumes.csv")
     liver = rows["scan303.nii.gz", "liver"]
-    assert float(liver["volume_ml"]) == pytest.approx((labels == value["liver"]).sum() * 0.08, rel=1e-3)
-    by_look = sorted((row for row in rows.values() if row["look"]), key=lambda row: int(row["look"]))
+    assert float(liver["volume_ml"]) == pytest.approx(
+        (labels == value["liver"]).sum() * 0.08, rel=1e-3
+    )
+    by_look = sorted(
+        (row for row in rows.values() if row["look"]), key=lambda row: int(row["look"])
+    )
     assert [row["look"] for row in by_look] == ["1", "2"]
-    assert float(by_look[0]["doubt"]) >= float(by_look[1]["doubt"])  # says who is first; no overlap is promised
+    assert float(by_look[0]["doubt"]) >= float(
+        by_look[1]["doubt"]
+    )  # says who is first; no overlap is promised
     assert not any("dice" in column.lower() for column in liver)
     for name in NAMES:
         assert rows["scan304.nii.gz", name]["status"] == "absent"
@@ -130,9 +162,23 @@ def test_the_rest_is_outlined_absent_organs_are_not_and_bad_scans_are_named(work
     assert sorted(row["look"] for row in rows.values() if row["look"]) == ["1", "2"]
     assert "scan303" in (out / "outlines.html").read_text(encoding="utf-8")
     # what is done is not done again, and said again
-    written, table = (out / "scan303.seg.nrrd").stat().st_mtime_ns, (out / "volumes.csv").read_text()
+    written, table = (
+        (out / "scan303.seg.nrrd").stat().st_mtime_ns,
+        (out / "volumes.csv").read_text(),
+    )
     (out / "scan304.seg.nrrd").unlink()
-    anatemb("segment", "run", work / "scans", "--model", trained, "-o", out, "--nifti", "--device", "cpu")
+    anatemb(
+        "segment",
+        "run",
+        work / "scans",
+        "--model",
+        trained,
+        "-o",
+        out,
+        "--nifti",
+        "--device",
+        "cpu",
+    )
     assert (out / "scan303.seg.nrrd").stat().st_mtime_ns == written
     assert (out / "scan304.seg.nrrd").exists()
     assert (out / "volumes.csv").read_text() == table
@@ -142,7 +188,17 @@ def test_the_rest_is_outlined_absent_organs_are_not_and_bad_scans_are_named(work
 def test_outlines_of_a_dicom_series_are_written_as_dicom(work, trained, anatemb, tmp_path):
     highdicom = pytest.importorskip("highdicom")
     write_ct_series(tmp_path / "ct", make_phantom(303, spacing=SPACING, coverage_mm=ABDOMEN).volume)
-    words = ("segment", "run", tmp_path / "ct", "--model", trained, "-o", tmp_path / "out", "--no-report", "--dicom")
+    words = (
+        "segment",
+        "run",
+        tmp_path / "ct",
+        "--model",
+        trained,
+        "-o",
+        tmp_path / "out",
+        "--no-report",
+        "--dicom",
+    )
     assert anatemb(*words, "--device", "cpu").code == 0
     slicer = read_segments(tmp_path / "out" / "ct.seg.nrrd")
     found = highdicom.seg.segread(tmp_path / "out" / "ct.seg.dcm")
@@ -154,7 +210,11 @@ def test_outlines_of_a_dicom_series_are_written_as_dicom(work, trained, anatemb,
     assert check(tmp_path / "out" / "ct.seg.dcm", "Segmentation") == []
 
 
-TEXTS = {"parotid_right": 3, "My Lesion": 300, "half": 301}  # of the liver, the left kidney and a half of the liver
+TEXTS = {
+    "parotid_right": 3,
+    "My Lesion": 300,
+    "half": 301,
+}  # of the liver, the left kidney and a half of the liver
 
 
 @pytest.fixture
@@ -166,14 +226,21 @@ def own_names(work, tmp_path, anatemb, kept_maps) -> Path:
         shutil.copy(work / "examples" / f"scan{seed}.nii.gz", folder)
     liver, kidney = (masks_of(301)[name] for name in NAMES)
     sitk.WriteImage(
-        to_image(liver * np.uint16(3) + kidney * np.uint16(300), Volume.read(folder / "scan301.nii.gz").ijk_to_ras),
+        to_image(
+            liver * np.uint16(3) + kidney * np.uint16(300),
+            Volume.read(folder / "scan301.nii.gz").ijk_to_ras,
+        ),
         str(folder / "scan301.seg.nii.gz"),
     )
-    (folder / "scan301.labels.json").write_text('{"0": "background", "3": "parotid_right", "300": "My Lesion"}')
+    (folder / "scan301.labels.json").write_text(
+        '{"0": "background", "3": "parotid_right", "300": "My Lesion"}'
+    )
     liver, kidney = (masks_of(302)[name] for name in NAMES)
     masks = {"My Lesion": kidney, "parotid_right": liver, "half": half_of(liver)}
     scan = Volume.read(folder / "scan302.nii.gz")
-    write_segments(folder / "scan302.seg.nrrd", LabelMap.from_masks(masks.items(), scan.shape, scan.ijk_to_ras))
+    write_segments(
+        folder / "scan302.seg.nrrd", LabelMap.from_masks(masks.items(), scan.shape, scan.ijk_to_ras)
+    )
     run = tmp_path / "run"
     outcome = anatemb("segment", "train", folder, "-o", run, "--steps", "20", "--device", "cpu")
     assert outcome.code == 0, outcome.err
@@ -192,7 +259,9 @@ def masks_of(seed: int) -> dict[str, np.ndarray]:
     return {name: phantom.labels == value[name] for name in NAMES}
 
 
-def test_names_and_labels_of_the_examples_come_back_and_nested_structures_are_whole(own_names, anatemb, tmp_path):
+def test_names_and_labels_of_the_examples_come_back_and_nested_structures_are_whole(
+    own_names, anatemb, tmp_path
+):
     highdicom = pytest.importorskip("highdicom")
     phantom = make_phantom(303, spacing=SPACING, coverage_mm=ABDOMEN)
     write_ct_series(tmp_path / "ct", phantom.volume)
@@ -219,12 +288,19 @@ def test_names_and_labels_of_the_examples_come_back_and_nested_structures_are_wh
     assert dice(found.mask("parotid_right"), truth) > 0.85
     assert dice(found.mask("half"), half_of(truth)) > 0.7
     assert (found.mask("half") & found.mask("parotid_right")).sum() > 0.8 * found.mask("half").sum()
-    assert not (found.mask("My Lesion") & found.mask("parotid_right")).any()  # apart in the examples
-    assert json.loads((out / "ct.labels.json").read_text()) == {str(value): text for text, value in TEXTS.items()}
+    assert not (
+        found.mask("My Lesion") & found.mask("parotid_right")
+    ).any()  # apart in the examples
+    assert json.loads((out / "ct.labels.json").read_text()) == {
+        str(value): text for text, value in TEXTS.items()
+    }
     flat = sitk.GetArrayFromImage(sitk.ReadImage(str(out / "ct.seg.nii.gz")))
     assert set(np.unique(flat)) == {0, *TEXTS.values()}
     assert np.array_equal(flat == 300, found.mask("My Lesion"))
-    assert "ct.seg.nii.gz: where structures overlap, it has the smaller one (parotid_right and half)" in outcome.err
+    assert (
+        "ct.seg.nii.gz: where structures overlap, it has the smaller one (parotid_right and half)"
+        in outcome.err
+    )
     assert "ct.seg.nrrd all are whole" in outcome.err
     dicom = highdicom.seg.segread(out / "ct.seg.dcm")
     for number, text in enumerate(TEXTS, start=1):
@@ -247,18 +323,32 @@ def test_names_and_labels_of_the_examples_come_back_and_nested_structures_are_wh
 
 def test_the_same_command_finds_its_work_done_and_another_one_is_refused(work, trained, anatemb):
     before = (trained / "segmenter.safetensors").stat().st_mtime_ns
-    again = anatemb("segment", "train", work / "examples", "-o", trained, "--steps", "20", "--device", "cpu")
+    again = anatemb(
+        "segment", "train", work / "examples", "-o", trained, "--steps", "20", "--device", "cpu"
+    )
     assert again.code == 0
     assert (trained / "segmenter.safetensors").stat().st_mtime_ns == before
     other = anatemb(
-        "segment", "train", work / "examples", "-o", trained, "--steps", "20", "--seed", "5", "--device", "cpu"
+        "segment",
+        "train",
+        work / "examples",
+        "-o",
+        trained,
+        "--steps",
+        "20",
+        "--seed",
+        "5",
+        "--device",
+        "cpu",
     )
     assert other.code == 2
     assert "another output folder" in other.err
 
 
 def test_bad_input_is_named(work, tmp_path, anatemb, kept_maps):
-    unknown = anatemb("segment", "train", work / "examples", "-o", tmp_path / "run", "--structures", "livr")
+    unknown = anatemb(
+        "segment", "train", work / "examples", "-o", tmp_path / "run", "--structures", "livr"
+    )
     assert unknown.code == 2
     assert "livr" in unknown.err
     assert "did you mean liver" in unknown.err
@@ -268,17 +358,24 @@ def test_bad_input_is_named(work, tmp_path, anatemb, kept_maps):
     assert "holds no outlined scan" in none.err
     weights = tmp_path / "described.safetensors"
     write_weights(small_network(unit_mm=None), weights, "described", {})
-    nowhere = anatemb("segment", "train", work / "examples", "-o", tmp_path / "run", "--model", weights)
+    nowhere = anatemb(
+        "segment", "train", work / "examples", "-o", tmp_path / "run", "--model", weights
+    )
     assert nowhere.code == 2
     assert "the weights described give no body coordinates in mm" in nowhere.err
-    untrained = anatemb("segment", "run", work / "scans", "--model", tmp_path / "empty", "-o", tmp_path / "out")
+    untrained = anatemb(
+        "segment", "run", work / "scans", "--model", tmp_path / "empty", "-o", tmp_path / "out"
+    )
     assert untrained.code == 2
     assert "anatemb segment train" in untrained.err
     assert not (tmp_path / "out").exists()
 
 
 def test_outlines_may_reach_beyond_their_scan_but_not_miss_it(work, tmp_path):
-    volume, labels = Volume.read(work / "examples" / "scan302.nii.gz"), work / "examples" / "scan302.seg.nrrd"
+    volume, labels = (
+        Volume.read(work / "examples" / "scan302.nii.gz"),
+        work / "examples" / "scan302.seg.nrrd",
+    )
     liver = read_segments(labels).voxels == read_segments(labels).values["liver"]
     middle = int(np.flatnonzero(liver.any(axis=(1, 2))).mean())
     Volume(volume.voxels[:middle], volume.ijk_to_ras).write(tmp_path / "cut.nii.gz")
@@ -286,7 +383,9 @@ def test_outlines_may_reach_beyond_their_scan_but_not_miss_it(work, tmp_path):
     for shift, held in ((0.0, True), (1000.0, False)):
         ijk_to_ras = volume.ijk_to_ras.copy()
         ijk_to_ras[2, 3] += shift
-        write_segments(tmp_path / "cut.seg.nrrd", LabelMap(liver.astype(np.uint8), ijk_to_ras, {NAMES[0]: 1}))
+        write_segments(
+            tmp_path / "cut.seg.nrrd", LabelMap(liver.astype(np.uint8), ijk_to_ras, {NAMES[0]: 1})
+        )
         if held:
             (example,) = prepare(read_examples(tmp_path), model)[1]
             assert example.volumes_ml["liver"] > 0
@@ -297,17 +396,29 @@ def test_outlines_may_reach_beyond_their_scan_but_not_miss_it(work, tmp_path):
 
 def test_results_of_crops_go_back_to_their_scans(work, truth, tmp_path, anatemb, kept_maps):
     scan = work / "scans" / "scan303.nii.gz"
-    assert anatemb("crop", scan, "--structures", "liver", "-o", tmp_path / "crops", "--device", "cpu").code == 0
+    assert (
+        anatemb(
+            "crop", scan, "--structures", "liver", "-o", tmp_path / "crops", "--device", "cpu"
+        ).code
+        == 0
+    )
     crop = sitk.ReadImage(str(tmp_path / "crops" / "scan303_crop.nii.gz"))
     (tmp_path / "results").mkdir()
-    sitk.WriteImage(sitk.Cast(crop > 60, sitk.sitkUInt8), str(tmp_path / "results" / "scan303_crop_seg.nii.gz"))
+    sitk.WriteImage(
+        sitk.Cast(crop > 60, sitk.sitkUInt8), str(tmp_path / "results" / "scan303_crop_seg.nii.gz")
+    )
     outcome = anatemb("crop", scan, "--paste-back", tmp_path / "results", "-o", tmp_path / "whole")
     assert outcome.code == 0, outcome.err
-    whole = sitk.GetArrayFromImage(sitk.ReadImage(str(tmp_path / "whole" / "scan303_crop_seg.nii.gz"))) > 0
+    whole = (
+        sitk.GetArrayFromImage(sitk.ReadImage(str(tmp_path / "whole" / "scan303_crop_seg.nii.gz")))
+        > 0
+    )
     volume = Volume.read(scan)
     assert whole.shape == volume.shape
     assert whole.sum() == sitk.GetArrayFromImage(crop > 60).sum()
     assert (volume.voxels[whole] > 60).all()
-    alone = anatemb("crop", scan, "--paste-back", tmp_path / "crops" / "crops.csv", "-o", tmp_path / "whole")
+    alone = anatemb(
+        "crop", scan, "--paste-back", tmp_path / "crops" / "crops.csv", "-o", tmp_path / "whole"
+    )
     assert alone.code == 2
     assert "crops.csv" in alone.err

@@ -15,8 +15,17 @@ from AnatomicalEmbedding.errors import PointsError, VolumeError
 from AnatomicalEmbedding.scan.geometry import to_image
 from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.scan.volume import Volume
-from AnatomicalEmbedding.segmentation.examples import common_values, label_differences, read_examples
-from AnatomicalEmbedding.segmentation.files import colour, read_segments, write_nifti, write_segments
+from AnatomicalEmbedding.segmentation.examples import (
+    common_values,
+    label_differences,
+    read_examples,
+)
+from AnatomicalEmbedding.segmentation.files import (
+    colour,
+    read_segments,
+    write_nifti,
+    write_segments,
+)
 from AnatomicalEmbedding.segmentation.grids import Group, GroupCrop
 from AnatomicalEmbedding.segmentation.outlining import choose_answer, clean, doubt, paint, signs
 from AnatomicalEmbedding.segmentation.patches import TrainingCrop
@@ -27,7 +36,9 @@ from AnatomicalEmbedding.training.loop import TrainingLoop
 OBLIQUE = np.array([[-0.9, 0.1, 0, 20], [0.1, 0.9, 0, -30], [0, 0, 2.5, 100], [0, 0, 0, 1.0]])
 
 
-def ball(shape: tuple[int, int, int], centre: tuple[float, float, float], radius: float) -> np.ndarray:
+def ball(
+    shape: tuple[int, int, int], centre: tuple[float, float, float], radius: float
+) -> np.ndarray:
     place = np.stack(np.meshgrid(*(np.arange(n) for n in shape), indexing="ij"), axis=-1)
     return np.linalg.norm(place - np.array(centre), axis=-1) <= radius
 
@@ -43,7 +54,9 @@ def crop_with(labels: np.ndarray, spacing_mm: float = 3.0) -> TrainingCrop:
         torch.from_numpy(hu).float(), torch.from_numpy(np.stack([i, j, k])).float(),
         torch.ones(shape, dtype=torch.bool), spacing_mm, np.zeros(3),
     )  # fmt: skip
-    return TrainingCrop(crop, torch.from_numpy(labels).half(), torch.ones(len(labels), dtype=torch.bool))
+    return TrainingCrop(
+        crop, torch.from_numpy(labels).half(), torch.ones(len(labels), dtype=torch.bool)
+    )
 
 
 def test_voxels_of_one_example_correct_a_guess_that_is_off():
@@ -55,7 +68,10 @@ def test_voxels_of_one_example_correct_a_guess_that_is_off():
     guess = torch.from_numpy(np.roll(truth, 3, axis=2)).float()
     found = predict(network, example.crop, guess)
     assert found.shape[1:] == (1, 32, 32, 32)
-    before, after = dice(guess[0].numpy() > 0.5, truth[0]), dice(found.mean(0)[0].numpy() > 0.5, truth[0])
+    before, after = (
+        dice(guess[0].numpy() > 0.5, truth[0]),
+        dice(found.mean(0)[0].numpy() > 0.5, truth[0]),
+    )
     assert after > before + 0.1
 
 
@@ -148,7 +164,9 @@ def test_files_keep_names_and_labels_to_the_letter_and_nested_structures_whole(t
     for name in NESTED:
         assert np.array_equal(again.mask(name), nested.mask(name))
     write_nifti(tmp_path, "scan", nested)
-    assert json.loads((tmp_path / "scan.labels.json").read_text()) == {str(n): name for name, n in NESTED.items()}
+    assert json.loads((tmp_path / "scan.labels.json").read_text()) == {
+        str(n): name for name, n in NESTED.items()
+    }
     flat = sitk.GetArrayFromImage(sitk.ReadImage(str(tmp_path / "scan.seg.nii.gz")))
     assert np.array_equal(flat == 300, nested.mask("My Lesion"))  # the smallest is on top
     assert np.array_equal(flat == 3, nested.mask("parotid_right"))
@@ -168,7 +186,9 @@ def test_layers_that_repeat_a_label_are_read_apart(tmp_path):
         assert np.array_equal(read.mask(f"part {n}"), layers[n] == 1)
 
 
-def example(folder: Path, name: str, labels: dict[str, int], slicer: bool = False, kind: type = np.uint16) -> None:
+def example(
+    folder: Path, name: str, labels: dict[str, int], slicer: bool = False, kind: type = np.uint16
+) -> None:
     """An outlined scan of noise; every label is a slab."""
     voxels = np.zeros((len(labels) + 1, 8, 8), kind)
     for k, label in enumerate(labels.values()):
@@ -179,7 +199,9 @@ def example(folder: Path, name: str, labels: dict[str, int], slicer: bool = Fals
         write_segments(folder / f"{name}.seg.nrrd", LabelMap(voxels, OBLIQUE, labels))
         return
     sitk.WriteImage(to_image(voxels, OBLIQUE), str(folder / f"{name}.seg.nii.gz"))
-    (folder / f"{name}.labels.json").write_text(json.dumps({str(n): text for text, n in labels.items()}))
+    (folder / f"{name}.labels.json").write_text(
+        json.dumps({str(n): text for text, n in labels.items()})
+    )
 
 
 @pytest.mark.parametrize("kind", [np.uint16, np.float32, np.int32])
@@ -188,9 +210,14 @@ def test_examples_have_the_names_and_labels_of_their_files(tmp_path, kind):
     example(tmp_path, "b", {"PAROTID GLAND, right": 3, "My Lesion": 300}, kind=kind)
     examples = read_examples(tmp_path)
     assert examples[0].values == {"parotid_right": 3, "My Lesion": 300, "Gland": 65535}
-    assert examples[1].values == {"parotid_right": 3, "My Lesion": 300}  # the spelling of the first example
+    assert examples[1].values == {
+        "parotid_right": 3,
+        "My Lesion": 300,
+    }  # the spelling of the first example
     for one in examples:
-        assert [int(one.labels.mask(name).sum()) for name in one.outlined] == [64] * len(one.outlined)
+        assert [int(one.labels.mask(name).sum()) for name in one.outlined] == [64] * len(
+            one.outlined
+        )
     values = common_values(examples)
     assert values == {"parotid_right": 3, "My Lesion": 300, "Gland": 65535}
     assert label_differences(examples, values) == []
@@ -198,7 +225,9 @@ def test_examples_have_the_names_and_labels_of_their_files(tmp_path, kind):
 
 def test_a_label_that_cannot_be_kept_is_refused(tmp_path):
     example(tmp_path, "a", {"liver": 70_000}, kind=np.int32)
-    with pytest.raises(PointsError, match=r"a\.nii\.gz: its label map has labels below 0 or above 65535"):
+    with pytest.raises(
+        PointsError, match=r"a\.nii\.gz: its label map has labels below 0 or above 65535"
+    ):
         read_examples(tmp_path)
 
 
@@ -228,13 +257,21 @@ def test_names_with_other_labels_are_read_by_name_and_it_is_said(tmp_path):
 def test_segments_that_slicer_numbered_by_itself_do_not_contradict_label_maps(tmp_path):
     example(tmp_path, "a", {"My Lesion": 1}, slicer=True)
     example(tmp_path, "b", {"parotid_right": 1, "spleen": 7})
-    assert common_values(read_examples(tmp_path)) == {"parotid_right": 1, "spleen": 7, "My Lesion": 8}
+    assert common_values(read_examples(tmp_path)) == {
+        "parotid_right": 1,
+        "spleen": 7,
+        "My Lesion": 8,
+    }
 
 
 def test_a_structure_without_a_label_of_its_own_gets_a_permitted_label(tmp_path):
     example(tmp_path, "a", {"liver": 65535, "spleen": 65534})
     example(tmp_path, "b", {"My Lesion": 65535})
-    assert common_values(read_examples(tmp_path)) == {"liver": 65535, "spleen": 65534, "My Lesion": 65533}
+    assert common_values(read_examples(tmp_path)) == {
+        "liver": 65535,
+        "spleen": 65534,
+        "My Lesion": 65533,
+    }
 
 
 def test_structures_that_overlap_in_examples_overlap_and_others_share_no_voxel():
@@ -248,7 +285,9 @@ def test_structures_that_overlap_in_examples_overlap_and_others_share_no_voxel()
     ):
         probability = torch.from_numpy(ball((24, 24, 24), middle, radius)).float() * height
         paint(probability, crop, volume, layers, np.array([False, *is_rival]))
-    outer, inner, neighbour = (np.any([layer == n for layer, _ in layers], axis=0) for n in (1, 2, 3))
+    outer, inner, neighbour = (
+        np.any([layer == n for layer, _ in layers], axis=0) for n in (1, 2, 3)
+    )
     truth = [
         ball((24, 24, 24), (8, 12, 12), 6),
         ball((24, 24, 24), (8, 12, 12), 3),

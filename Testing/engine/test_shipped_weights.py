@@ -18,7 +18,10 @@ def model():
 
 @pytest.fixture(scope="module")
 def pair():
-    return [make_phantom(seed, spacing=(3.0, 3.0, 4.0), coverage_mm=(220.0, 440.0)) for seed in (910, 911)]
+    return [
+        make_phantom(seed, spacing=(3.0, 3.0, 4.0), coverage_mm=(220.0, 440.0))
+        for seed in (910, 911)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +46,9 @@ def test_the_part_of_the_body_in_a_scan_is_found(model, heights):
     phantom = make_phantom(913, spacing=(3.0, 3.0, 4.0), coverage_mm=heights)
     found = find_coverage(model.embed(phantom.volume))
     middle = phantom.volume.bounds_ras.mean(axis=0)
-    low, high = (phantom.to_body(np.array([[*middle[:2], z]]))[0, 2] for z in phantom.volume.bounds_ras[:, 2])
+    low, high = (
+        phantom.to_body(np.array([[*middle[:2], z]]))[0, 2] for z in phantom.volume.bounds_ras[:, 2]
+    )
     assert found.low_mm == pytest.approx(low, abs=25)
     assert found.high_mm == pytest.approx(high, abs=25)
 
@@ -54,7 +59,9 @@ def test_an_oblique_encoding_gives_the_same_world_answer(model, question):
     target = make_phantom(911, spacing=(1.5, 1.5, 2.0), coverage_mm=(220.0, 440.0)).volume
     expected = match(template_map, points, model.embed(target)).points_ras
     angle = np.radians(14.0)
-    turn = np.array([[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1.0]])
+    turn = np.array(
+        [[np.cos(angle), -np.sin(angle), 0], [np.sin(angle), np.cos(angle), 0], [0, 0, 1.0]]
+    )
     spacing = np.array([1.5, 1.5, 2.0])
     low, high = target.bounds_ras
     size = np.ceil((high - low) * [1.3, 1.3, 1.0] / spacing).astype(int)
@@ -64,7 +71,9 @@ def test_an_oblique_encoding_gives_the_same_world_answer(model, question):
     i, j, k = np.meshgrid(*(np.arange(n) for n in size), indexing="ij")
     ras = transform_points(oblique, np.stack([i, j, k], axis=-1).reshape(-1, 3))
     voxels = target.sample(ras).reshape(size).transpose(2, 1, 0)
-    found = match(template_map, points, model.embed(Volume(np.rint(voxels).astype(np.int16), oblique))).points_ras
+    found = match(
+        template_map, points, model.embed(Volume(np.rint(voxels).astype(np.int16), oblique))
+    ).points_ras
     apart = np.linalg.norm(found - expected, axis=1)
     assert np.median(apart) <= 0.3
     assert apart.max() <= 1.5  # where the image decides, its own blur by the turn shows
@@ -75,7 +84,9 @@ def test_slabs_agree_with_the_whole_volume(model):
     whole = model.embed(volume)
     small = load_model(device="cpu")
     network = small.network
-    in_slabs = network.bytes_per_voxel - network.fixed_bytes_per_voxel + network.descriptor_bytes_per_voxel
+    in_slabs = (
+        network.bytes_per_voxel - network.fixed_bytes_per_voxel + network.descriptor_bytes_per_voxel
+    )
     voxels = whole.body.numel() * network.stride**3
     small.budget_bytes = int(voxels * (network.fixed_bytes_per_voxel + 0.92 * in_slabs))
     shares = []

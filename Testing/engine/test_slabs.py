@@ -31,7 +31,9 @@ def test_any_slabs_give_the_whole_volume_result(size, slab_cells):
         slabs = run_in_slabs(network, x, slab_cells, CPU, lambda share: None)
     for name in ("coordinate", "local", "organs"):
         part, expected = getattr(slabs, name), getattr(whole, name)
-        step = torch.finfo(part.dtype).eps  # local descriptors are half floats, and may be rounded to the next one
+        step = torch.finfo(
+            part.dtype
+        ).eps  # local descriptors are half floats, and may be rounded to the next one
         # oneDNN sums in another order by the size of a grid: 5e-5 is 0.005 mm
         torch.testing.assert_close(part, expected, atol=5e-5, rtol=max(step, 1e-5))
 
@@ -43,7 +45,9 @@ class TestBudget:
     def model(budget_bytes: int | None = None) -> tuple[Model, list[int]]:
         """A model, and how many voxels each run of its finest level saw."""
         network, voxels = small_network(), []
-        network.stem.register_forward_pre_hook(lambda module, inputs: voxels.append(inputs[0].numel()))
+        network.stem.register_forward_pre_hook(
+            lambda module, inputs: voxels.append(inputs[0].numel())
+        )
         return Model(network, "small", "0" * 64, budget_bytes=budget_bytes), voxels
 
     def test_a_small_budget_is_kept_and_gives_the_same_map(self, phantom_pair):

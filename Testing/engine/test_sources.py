@@ -64,7 +64,9 @@ def test_every_scan_of_a_tree_is_found_and_read(tree):
         f"left out: {tree}/carl#1.2.2: 2 slices with a position, fewer than 16.",
         f"left out: {tree}/carl#1.2.3: 20 MR images, not a CT.",
     ]
-    assert [source.read().shape[0] for source in scans.values()] == [torso(0).volume.shape[0]] * 2 + [20] * 2
+    assert [source.read().shape[0] for source in scans.values()] == [
+        torso(0).volume.shape[0]
+    ] * 2 + [20] * 2
 
 
 @pytest.mark.parametrize("command", ["info"])
@@ -76,16 +78,18 @@ def test_commands_name_what_cannot_be_used_and_go_on(tree, anatemb, tmp_path, co
     assert outcome.code == 2
     assert "thin.nii.gz: has 10 axial slices" in outcome.err
     said = [each.get("scan") or each["path"] for each in json.loads(outcome.out)]
-    assert said == [str(tree / f) for f in ("anna/2020/ct.nii.gz", "bert Müller/2021/ct.nii.gz")] + [
-        f"{tree}/carl#1.2.{n}" for n in (0, 1)
-    ]
+    assert said == [
+        str(tree / f) for f in ("anna/2020/ct.nii.gz", "bert Müller/2021/ct.nii.gz")
+    ] + [f"{tree}/carl#1.2.{n}" for n in (0, 1)]
 
 
 def test_labels_of_crops_go_back_to_scans_whose_names_have_spaces(tree, anatemb):
     scan = tree / "bert Müller" / "2021" / "ct.nii.gz"
     (tree / "results").mkdir()
     volume = torso(0).volume
-    type(volume)(volume.voxels * 0 + 1, volume.ijk_to_ras).write(tree / "results" / "bert_Müller_ct_crop_seg.nii.gz")
+    type(volume)(volume.voxels * 0 + 1, volume.ijk_to_ras).write(
+        tree / "results" / "bert_Müller_ct_crop_seg.nii.gz"
+    )
     words = (scan, tree / "anna", "--paste-back", tree / "results", "-o", tree / "whole")
     assert "bert_Müller_ct_crop_seg.nii.gz" in anatemb("crop", *words).out
 
@@ -99,7 +103,9 @@ def test_a_series_is_chosen_in_the_folders_that_hold_it(tree, anatemb):
 def test_a_scan_given_twice_is_one(tree, monkeypatch):
     monkeypatch.chdir(tree)
     given = ["anna/2020/ct.nii.gz", tree / "anna", "bert Müller/../anna/2020"]
-    assert [source.path for source in find_scans(given, pytest.fail).values()] == [str(Path("anna/2020/ct.nii.gz"))]
+    assert [source.path for source in find_scans(given, pytest.fail).values()] == [
+        str(Path("anna/2020/ct.nii.gz"))
+    ]
 
 
 def test_a_study_without_a_ct_says_why(tree):

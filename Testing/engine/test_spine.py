@@ -54,7 +54,9 @@ def test_levels_are_right_where_coordinates_are_half_a_vertebra_off(error):
 
 @pytest.mark.parametrize("error", [-22.0, 22.0])
 @pytest.mark.parametrize("anchor", ["sacrum", "ribs"])
-def test_where_coordinates_are_nearest_to_the_next_vertebra_the_level_is_counted_from_an_anchor(error, anchor):
+def test_where_coordinates_are_nearest_to_the_next_vertebra_the_level_is_counted_from_an_anchor(
+    error, anchor
+):
     shown = analytic_spine(110.0, 330.0, error)
     ends = {"sacrum": EDGES[VERTEBRAE.index("L5")] + 14} if anchor == "sacrum" else {}
     ribs = has_ribs(110.0, 330.0, "T12") if anchor == "ribs" else None
@@ -87,7 +89,10 @@ def test_ends_of_the_spine_that_contradict_each_other_are_no_anchors():
     """The lung apices fit, but the sacrum lies one vertebra too low, as in a patient with six lumbar vertebrae."""
     apices = EDGES[VERTEBRAE.index("C7")] - 6.0
     agreed, contradicted = (
-        fit(analytic_spine(110.0, 600.0), {"lung apices": apices, "sacrum": EDGES[VERTEBRAE.index("L5")] + 14 - low})
+        fit(
+            analytic_spine(110.0, 600.0),
+            {"lung apices": apices, "sacrum": EDGES[VERTEBRAE.index("L5")] + 14 - low},
+        )
         for low in (0.0, 34.0)
     )
     assert agreed.anchors == ("lung apices", "sacrum")
@@ -127,17 +132,24 @@ def test_the_correction_gives_each_vertebra_its_usual_coordinate_and_leaves_the_
     names = [embedding.spine.names[n] for n in embedding.spine.nearest(np.array(
         [shown.points_ras[f"vertebrae_{name}"][2] for name in SHOWN]))]  # fmt: skip
     assert sum(a == b for a, b in zip(names, SHOWN, strict=True)) >= len(SHOWN) - 1
-    organs = np.array([shown.points_ras[name] for name in ("liver_dome", "spleen_centre", "kidney_left_centre")])
+    organs = np.array(
+        [shown.points_ras[name] for name in ("liver_dome", "spleen_centre", "kidney_left_centre")]
+    )
     assert np.abs(embedding.sample(organs) - raw.sample(organs)).max() < 1.0
 
 
 def test_without_the_spine_a_map_has_the_coordinates_of_the_network(shown):
     embedding = exact_map(shown, wrong_at_spine)
     raw = embedding.with_spine(None)
-    expected = wrong_at_spine(shown.to_body(raw.cell_mm * raw.body_index.numpy() + raw.cell_to_ras[:3, 3]))
+    expected = wrong_at_spine(
+        shown.to_body(raw.cell_mm * raw.body_index.numpy() + raw.cell_to_ras[:3, 3])
+    )
     assert np.abs(raw.body_cells[1].numpy() - expected).max() < 0.01
     assert raw.spine is None
-    assert np.abs((raw.with_spine(embedding.spine).coordinate - embedding.coordinate).numpy()).max() < 0.01
+    assert (
+        np.abs((raw.with_spine(embedding.spine).coordinate - embedding.coordinate).numpy()).max()
+        < 0.01
+    )
 
 
 def test_a_map_file_keeps_the_spine(shown, tmp_path):
@@ -148,7 +160,9 @@ def test_a_map_file_keeps_the_spine(shown, tmp_path):
     for name in ("centres_ras", "bounds_s", "chances", "shift_mm", "course", "course_shift_mm"):
         assert np.allclose(getattr(read, name), getattr(embedding.spine, name), atol=1e-3)
     assert (read.whole == embedding.spine.whole).all()
-    damaged = replace(embedding, spine=replace(embedding.spine, shift_mm=embedding.spine.shift_mm * np.nan))
+    damaged = replace(
+        embedding, spine=replace(embedding.spine, shift_mm=embedding.spine.shift_mm * np.nan)
+    )
     damaged.save(tmp_path / "b.map.safetensors")
     with pytest.raises(MapError, match="damaged"):
         EmbeddingMap.load(tmp_path / "b.map.safetensors")
@@ -159,8 +173,16 @@ def test_a_real_scan_with_a_sacrum_is_counted_from_it_and_its_vertebrae_are_foun
     model = load_model(device="cpu")
     embedding = model.embed(Volume.read(real_data / "dev" / "ts_example.nii.gz"))
     assert "sacrum" in embedding.spine.anchors
-    middles = {"L1": 386.0, "L2": 352.0, "L3": 315.0, "L4": 279.0, "L5": 242.0}  # S of the labels' middles, RAS mm
-    found = [embedding.spine.names[n] for n in embedding.spine.nearest(np.array(list(middles.values())))]
+    middles = {
+        "L1": 386.0,
+        "L2": 352.0,
+        "L3": 315.0,
+        "L4": 279.0,
+        "L5": 242.0,
+    }  # S of the labels' middles, RAS mm
+    found = [
+        embedding.spine.names[n] for n in embedding.spine.nearest(np.array(list(middles.values())))
+    ]
     assert found == list(middles)
     points = np.array([embedding.spine.at_height(s) for s in middles.values()])
     assert np.abs(match(embedding, points, embedding).points_ras - points).max() < 3.0

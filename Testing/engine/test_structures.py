@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from AnatomicalEmbedding.structures.label_names import KINDS, find_structures, measure_halves, reason_left_out
+from AnatomicalEmbedding.structures.label_names import (
+    KINDS,
+    find_structures,
+    measure_halves,
+    reason_left_out,
+)
 
 
 def test_extreme_is_the_centroid_of_the_outermost_layer():
@@ -16,17 +21,25 @@ def test_extreme_is_the_centroid_of_the_outermost_layer():
 
 def test_an_inner_point_is_the_centroid_of_half_a_structure():
     """The centroid of half an ellipsoid lies 3/8 of a semi-axis from the middle."""
-    spacing, middle, axes = np.array((2.0, 3.0, 4.0)), np.array((80.0, 90.0, 100.0)), np.array((60.0, 45.0, 52.0))
+    spacing, middle, axes = (
+        np.array((2.0, 3.0, 4.0)),
+        np.array((80.0, 90.0, 100.0)),
+        np.array((60.0, 45.0, 52.0)),
+    )
     k, j, i = np.indices((50, 60, 80))
     inside = (((np.stack((i, j, k), axis=-1) * spacing - middle) / axes) ** 2).sum(axis=-1) <= 1
-    found, _ = find_structures(inside.astype(np.uint8), np.diag((*spacing, 1.0)), {1: "liver"}, measure_halves)
+    found, _ = find_structures(
+        inside.astype(np.uint8), np.diag((*spacing, 1.0)), {1: "liver"}, measure_halves
+    )
     truth = [middle + sign * offset for offset in np.diag(3 / 8 * axes) for sign in (1, -1)]
     np.testing.assert_allclose(found["liver"], truth, atol=1.5)
 
 
 def test_an_inner_point_outside_a_bent_structure_is_not_used():
     labels = np.zeros((20, 40, 40), dtype=np.uint8)
-    labels[5:15, 5:35, 5:15] = labels[5:15, 5:35, 25:35] = labels[5:15, 5:8, 5:35] = 1  # the letter U
+    labels[5:15, 5:35, 5:15] = labels[5:15, 5:35, 25:35] = labels[5:15, 5:8, 5:35] = (
+        1  # the letter U
+    )
     found, _ = find_structures(labels, np.eye(4), {1: "colon"}, measure_halves)
     used = dict(zip(KINDS[1:], np.isfinite(found["colon"]).all(axis=1), strict=True))
     assert [kind for kind, inside in used.items() if inside] == ["right", "left"]
@@ -56,7 +69,15 @@ def test_findings_and_spread_out_structures_are_left_out(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["portal_vein", "brachiocephalic_trunk", "iliac_artery_left", "gallbladder", "vertebrae_L1", "hip_right"]
+    "name",
+    [
+        "portal_vein",
+        "brachiocephalic_trunk",
+        "iliac_artery_left",
+        "gallbladder",
+        "vertebrae_L1",
+        "hip_right",
+    ],
 )
 def test_organs_stay(name):
     assert reason_left_out(name) is None

@@ -23,7 +23,9 @@ QUICK = TextRecipe(steps=4, batch=8)
 
 def cube(x: float) -> np.ndarray:
     """Centres of 27 cells of 6 mm about (x, 0, 0)."""
-    return np.stack(np.meshgrid(*[6.0 * np.arange(-1, 2)] * 3, indexing="ij"), axis=-1).reshape(-1, 3) + [x, 0, 0]
+    return np.stack(np.meshgrid(*[6.0 * np.arange(-1, 2)] * 3, indexing="ij"), axis=-1).reshape(
+        -1, 3
+    ) + [x, 0, 0]
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +104,16 @@ class TestSentences:
 
 class TestNetwork:
     def test_words_are_those_of_the_text(self):
-        assert words_of("L4/5: a [mask], 3.5 cm; Ödem") == ["l4", "5", "a", MASK, "3", "5", "cm", "ödem"]
+        assert words_of("L4/5: a [mask], 3.5 cm; Ödem") == [
+            "l4",
+            "5",
+            "a",
+            MASK,
+            "3",
+            "5",
+            "cm",
+            "ödem",
+        ]
 
     def test_a_text_has_its_point_in_any_company(self):
         torch.manual_seed(0)
@@ -120,7 +131,13 @@ class TestTraining:
         whole = train_text(QUICK, tmp_path / "whole")
         steps: list[int] = []
         with pytest.raises(CancelledError, match="stopped at step 2; run the same command"):
-            train_text(QUICK, tmp_path / "parts", (), lambda done: steps.append(done.step), lambda: 2 in steps)
+            train_text(
+                QUICK,
+                tmp_path / "parts",
+                (),
+                lambda done: steps.append(done.step),
+                lambda: 2 in steps,
+            )
         assert not (tmp_path / "parts" / FILE).exists()
         train_text(QUICK, tmp_path / "parts", progress=lambda done: steps.append(done.step))
         assert steps == [1, 2, 3, 4]
@@ -145,7 +162,9 @@ class TestTraining:
     )
     def test_a_changed_file_is_refused(self, about, says, tmp_path):
         facts = {"format_version": 1, "organs": list(shipped_organs().names)} | about
-        save_file(TextNetwork().state_dict(), tmp_path / FILE, {"anatomical_text": json.dumps(facts)})
+        save_file(
+            TextNetwork().state_dict(), tmp_path / FILE, {"anatomical_text": json.dumps(facts)}
+        )
         with pytest.raises(WeightsError, match=says):
             load_text(tmp_path)
 
@@ -168,13 +187,17 @@ def text2atlas(capsys):
 
 class TestCommand:
     def test_trains_and_answers(self, text2atlas, tmp_path):
-        (tmp_path / "report.txt").write_text("Cyst in the left kidney.\nNothing else.\nNormal spleen.\n")
+        (tmp_path / "report.txt").write_text(
+            "Cyst in the left kidney.\nNothing else.\nNormal spleen.\n"
+        )
         run = tmp_path / "run"
         words = ("train", "-o", run, "--steps", 2, "--reports", tmp_path / "report.txt", "--json")
         outcome = text2atlas(*words)
         assert outcome.code == 0
         assert json.loads(outcome.out) == {"model": str(run / FILE), "steps": 2, "sentences": 2}
-        answer = json.loads(text2atlas("place", "liver", "a very long word", "--model", run, "--json").out)
+        answer = json.loads(
+            text2atlas("place", "liver", "a very long word", "--model", run, "--json").out
+        )
         assert [row["text"] for row in answer] == ["liver", "a very long word"]
         assert all(row["place"] in load_terms().by_name for row in answer)
         assert "liver" in text2atlas("place", "liver", "--model", run).out
@@ -182,7 +205,10 @@ class TestCommand:
 
     @pytest.mark.parametrize(
         ("text", "says"),
-        [("All is well.\n", "these reports name no known place"), ("Cyst of the liver. " * 2000, "at most 30,000")],
+        [
+            ("All is well.\n", "these reports name no known place"),
+            ("Cyst of the liver. " * 2000, "at most 30,000"),
+        ],
     )
     def test_reports_that_teach_nothing_are_refused_by_name(self, text, says, text2atlas, tmp_path):
         (tmp_path / "report.txt").write_text(text)

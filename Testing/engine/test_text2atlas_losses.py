@@ -59,7 +59,9 @@ def test_gradients_are_those_of_the_formulas():
                 moved = predicted.detach().clone()
                 moved[n, axis] += sign * step
                 ends.append(literal_sod(moved.tolist(), points.tolist(), named.tolist()))
-            assert float(predicted.grad[n, axis]) == pytest.approx((ends[1] - ends[0]) / (2 * step), abs=1e-7)
+            assert float(predicted.grad[n, axis]) == pytest.approx(
+                (ends[1] - ends[0]) / (2 * step), abs=1e-7
+            )
 
 
 coordinates = st.floats(-3, 3, width=32)
@@ -73,4 +75,6 @@ def test_organs_that_are_not_named_do_not_count(predicted, points):
     predicted, points = torch.from_numpy(predicted), torch.from_numpy(points)
     named = torch.tensor([[True, True, False]] * 2)
     alone = soft_organ_distance(predicted, points[:, :2], named[:, :2])
-    assert float(soft_organ_distance(predicted, points, named)) == pytest.approx(float(alone), abs=1e-12)
+    assert float(soft_organ_distance(predicted, points, named)) == pytest.approx(
+        float(alone), abs=1e-12
+    )

@@ -31,7 +31,10 @@ def _one_thread():
 @pytest.fixture
 def scans():
     doubt = {"scale_sd": (0.1,) * 3, "shift_sd_mm": (20.0,) * 3}
-    return [linear_scan(f"patient{n}", guess=frame(shift_mm=(0, 0, 200 + 50 * n), **doubt)) for n in range(2)]
+    return [
+        linear_scan(f"patient{n}", guess=frame(shift_mm=(0, 0, 200 + 50 * n), **doubt))
+        for n in range(2)
+    ]
 
 
 def after(steps):
@@ -64,7 +67,9 @@ def test_resumed_run_ends_with_the_same_weights_as_an_uninterrupted_one(objectiv
     whole = train(scans, recipe, tmp_path / "whole", STEPS, workers=0, objective=LEARNT[objective])
     stop_after(3, scans, recipe, tmp_path / "halves", objective=LEARNT[objective])
     assert checkpoint(tmp_path / "halves")["step"] == 3
-    halves = train(scans, recipe, tmp_path / "halves", STEPS, workers=0, objective=LEARNT[objective])
+    halves = train(
+        scans, recipe, tmp_path / "halves", STEPS, workers=0, objective=LEARNT[objective]
+    )
     assert whole.steps == halves.steps == STEPS
     assert same(whole.network.state_dict(), halves.network.state_dict())
     one, other = checkpoint(tmp_path / "whole"), checkpoint(tmp_path / "halves")
@@ -72,14 +77,25 @@ def test_resumed_run_ends_with_the_same_weights_as_an_uninterrupted_one(objectiv
     assert same(one["frames"], other["frames"])
     assert one["mean_loss"] == other["mean_loss"]
     columns = ("step", "loss", "learning_rate")
-    rows = [[tuple(row[c] for c in columns) for row in loss_rows(tmp_path / name)] for name in ("whole", "halves")]
+    rows = [
+        [tuple(row[c] for c in columns) for row in loss_rows(tmp_path / name)]
+        for name in ("whole", "halves")
+    ]
     assert rows[0] == rows[1]
     assert [row[0] for row in rows[0]] == [str(step) for step in range(1, STEPS + 1)]
 
 
 def test_run_that_diverges_stops_and_says_so(scans, tmp_path):
-    with pytest.raises(AnatomicalEmbeddingError, match=r"loss of step 2 is not a number.*learning_rate"):
-        train(scans, tiny_recipe(optimiser={"learning_rate": 1e30, "warm_up": 0.0}), tmp_path, 4, workers=0)
+    with pytest.raises(
+        AnatomicalEmbeddingError, match=r"loss of step 2 is not a number.*learning_rate"
+    ):
+        train(
+            scans,
+            tiny_recipe(optimiser={"learning_rate": 1e30, "warm_up": 0.0}),
+            tmp_path,
+            4,
+            workers=0,
+        )
 
 
 @pytest.mark.parametrize("what", ["recipe", "scans", "seed", "length"])
@@ -87,8 +103,17 @@ def test_checkpoint_of_another_run_is_refused(what, scans, tmp_path):
     train(scans, tiny_recipe(), tmp_path, 1, workers=0)
     recipe = tiny_recipe(loss={"beta_mm": 7.0}) if what == "recipe" else tiny_recipe()
     data = scans[:1] if what == "scans" else scans
-    with pytest.raises(AnatomicalEmbeddingError, match="another recipe, seed, steps or scans; choose another"):
-        train(data, recipe, tmp_path, 2 if what == "length" else 1, workers=0, seed=int(what == "seed"))
+    with pytest.raises(
+        AnatomicalEmbeddingError, match="another recipe, seed, steps or scans; choose another"
+    ):
+        train(
+            data,
+            recipe,
+            tmp_path,
+            2 if what == "length" else 1,
+            workers=0,
+            seed=int(what == "seed"),
+        )
     assert checkpoint(tmp_path)["step"] == 1
 
 
@@ -111,7 +136,9 @@ def test_best_validated_weights_are_the_runs(scans, tmp_path):
         return {"centre": next(errors), "phantom": 1.0}
 
     def run(folder):
-        return train(scans, tiny_recipe(), folder, STEPS, workers=0, validate=validate, validate_every=2)
+        return train(
+            scans, tiny_recipe(), folder, STEPS, workers=0, validate=validate, validate_every=2
+        )
 
     best = run(tmp_path).network.state_dict()
     assert same(best, seen[1])
@@ -167,7 +194,9 @@ def test_frozen_statistics_stay_and_everything_else_learns(scans, tmp_path):
     run = train(scans, recipe, tmp_path / "frozen", 3, workers=0, start_from=plain.network)
     before, after = plain.network.state_dict(), run.network.state_dict()
     for name in before:
-        assert torch.equal(after[name], before[name]) == ("running" in name or "num_batches" in name), name
+        assert torch.equal(after[name], before[name]) == (
+            "running" in name or "num_batches" in name
+        ), name
 
 
 def test_frames_of_patients_are_settled_and_those_of_phantoms_are_not(scans, tmp_path):
@@ -195,6 +224,8 @@ def test_fine_tuning_another_network_is_refused(scans, tmp_path):
 
 def test_a_run_that_fails_ends_and_leaves_no_worker_waiting(tmp_path):
     script = Path(__file__).with_name("failing_run.py")
-    ended = subprocess.run([sys.executable, str(script), str(tmp_path)], capture_output=True, text=True, timeout=120)
+    ended = subprocess.run(
+        [sys.executable, str(script), str(tmp_path)], capture_output=True, text=True, timeout=120
+    )
     assert ended.returncode == 1
     assert "the disk is on fire" in ended.stderr

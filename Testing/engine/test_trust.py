@@ -15,7 +15,10 @@ from AnatomicalEmbedding.errors import WeightsError
 
 SOURCES = sorted(
     path
-    for folder in (Path(AnatomicalEmbedding.__file__).parent, Path(__file__).parents[2] / "SlicerModules")
+    for folder in (
+        Path(AnatomicalEmbedding.__file__).parent,
+        Path(__file__).parents[2] / "SlicerModules",
+    )
     for path in folder.rglob("*.py")
 )
 
@@ -26,7 +29,14 @@ def test_nothing_is_unpickled_and_nothing_fetched(path):
         if isinstance(node, ast.Call):
             call = ast.unparse(node.func)
             options = {option.arg: ast.unparse(option.value) for option in node.keywords}
-            assert call not in ("pickle.load", "pickle.loads", "joblib.load", "yaml.load", "eval", "os.system"), call
+            assert call not in (
+                "pickle.load",
+                "pickle.loads",
+                "joblib.load",
+                "yaml.load",
+                "eval",
+                "os.system",
+            ), call
             # durations and deadlines do not follow the clock of the day, which may be set at any time; files' ages do
             assert not call.startswith("time.time") or path.name == "cache.py"
             assert call != "torch.load" or options["weights_only"] == "True"

@@ -19,7 +19,12 @@ def crops(changes, seed):
     middle = (np.array(scan.hu.shape[::-1]) - 1) / 2
     spec = AugmentationSpec(**changes)
     return scan, [
-        cut_crop(scan, middle + rng.uniform(-4, 4, 3), draw_geometry(spec, SIZE, np.array(SPACING_MM), rng), SIZE)
+        cut_crop(
+            scan,
+            middle + rng.uniform(-4, 4, 3),
+            draw_geometry(spec, SIZE, np.array(SPACING_MM), rng),
+            SIZE,
+        )
         for _ in range(2)
     ]
 
@@ -47,7 +52,10 @@ def test_points_of_a_batch_look_the_same_in_both_views(objective):
 
 @pytest.fixture(scope="module")
 def phantoms(phantom_pair):
-    return [prepare_phantom(phantom, f"phantom{n}", (4.0, 4.0, 4.0)) for n, phantom in enumerate(phantom_pair)]
+    return [
+        prepare_phantom(phantom, f"phantom{n}", (4.0, 4.0, 4.0))
+        for n, phantom in enumerate(phantom_pair)
+    ]
 
 
 def test_some_pairs_show_two_phantoms_at_the_same_body_places(phantoms):

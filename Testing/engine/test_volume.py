@@ -17,7 +17,9 @@ from AnatomicalEmbedding.errors import VolumeError
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Volume, check_ct
 
-ORDERS = [(axes, flips) for axes in permutations(range(3)) for flips in product((False, True), repeat=3)]
+ORDERS = [
+    (axes, flips) for axes in permutations(range(3)) for flips in product((False, True), repeat=3)
+]
 FORMATS = (".nii.gz", ".nii", ".nrrd", ".mha")
 
 
@@ -46,7 +48,9 @@ def reordered(volume: Volume, axes: tuple[int, ...], flips: tuple[bool, ...]) ->
     return Volume(np.ascontiguousarray(ijk.transpose(2, 1, 0)), matrix)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     order=st.sampled_from(ORDERS),
     suffix=st.sampled_from(FORMATS),
@@ -54,7 +58,9 @@ def reordered(volume: Volume, axes: tuple[int, ...], flips: tuple[bool, ...]) ->
     spacing=st.tuples(*(st.floats(2.5, 6.0),) * 3),
     offset=st.tuples(*(st.floats(-600, 600),) * 3),
 )
-def test_any_stored_order_reads_back_to_the_same_world(tmp_path, order, suffix, angles, spacing, offset):
+def test_any_stored_order_reads_back_to_the_same_world(
+    tmp_path, order, suffix, angles, spacing, offset
+):
     shape = (26, 27, 28)
     affine = centred_affine(rotation(angles) * spacing, shape)
     voxels, _ = linear_ct(shape, affine)
@@ -66,7 +72,9 @@ def test_any_stored_order_reads_back_to_the_same_world(tmp_path, order, suffix, 
     read = Volume.read(path)
     np.testing.assert_array_equal(read.voxels, stored.voxels)
     corners = np.array(list(product(*((0, n - 1) for n in stored.shape[::-1]))))
-    moved = transform_points(read.ijk_to_ras, corners) - transform_points(stored.ijk_to_ras, corners)
+    moved = transform_points(read.ijk_to_ras, corners) - transform_points(
+        stored.ijk_to_ras, corners
+    )
     assert np.abs(moved).max() < 1e-4
     points = voxel_positions(shape, affine)[3:-3:4, 3:-3:4, 3:-3:4].reshape(-1, 3) + 0.7
     np.testing.assert_allclose(read.sample(points), original.sample(points), atol=0.05)
@@ -205,16 +213,26 @@ def test_check_ct_accepts_crops_windows_and_wide_air():
     rng = np.random.default_rng(3)
     shape = (24, 40, 40)
     affine = centred_affine(np.eye(3) * 3, shape)
-    tissue = np.where(rng.random(shape) < 0.3, rng.normal(-100, 15, shape), rng.normal(60, 20, shape))
+    tissue = np.where(
+        rng.random(shape) < 0.3, rng.normal(-100, 15, shape), rng.normal(60, 20, shape)
+    )
     in_air = np.full(shape, -1000.0)
     in_air[:, 17:24, 17:24] = tissue[:, 17:24, 17:24]
     brain = rng.normal(35, 15, shape)
-    for voxels in (tissue, in_air, np.clip(tissue, -160, 240), np.where(in_air == -1000, -2000, in_air), brain):
+    for voxels in (
+        tissue,
+        in_air,
+        np.clip(tissue, -160, 240),
+        np.where(in_air == -1000, -2000, in_air),
+        brain,
+    ):
         check_ct(Volume(voxels.astype(np.int16), affine))
 
 
 def test_slices_are_counted_along_the_patient():
-    voxels, affine = linear_ct((100, 40, 15), centred_affine(np.diag((5.0, 3.0, 3.0)), (100, 40, 15)))
+    voxels, affine = linear_ct(
+        (100, 40, 15), centred_affine(np.diag((5.0, 3.0, 3.0)), (100, 40, 15))
+    )
     check_ct(Volume(voxels, affine))
     sagittal = reordered(Volume(voxels, affine), (1, 2, 0), (False, False, False))
     check_ct(sagittal)

@@ -19,7 +19,14 @@ from AnatomicalEmbedding.structures.library import StructureLibrary
 from AnatomicalEmbedding.training.recipes import load_recipe
 from AnatomicalEmbedding.weights.budget import BuildPlan
 from AnatomicalEmbedding.weights.building import WeightsBuild
-from AnatomicalEmbedding.weights.data_index import DataEntry, is_open, link_files, link_label_maps, read_data, spread
+from AnatomicalEmbedding.weights.data_index import (
+    DataEntry,
+    is_open,
+    link_files,
+    link_label_maps,
+    read_data,
+    spread,
+)
 from AnatomicalEmbedding.weights.model_card import Facts, card_text
 from AnatomicalEmbedding.weights.stages import run_build
 from AnatomicalEmbedding.words.atlas import Atlas
@@ -98,7 +105,10 @@ def listed(tmp_path):
     (tmp_path / "labelmaps").mkdir()
     for suffix in (".seg.nii.gz", ".labels.json"):
         (tmp_path / "labelmaps" / f"m{suffix}").touch()
-    write_index(tmp_path / "labelmaps" / "index.csv", [{"file": "m.seg.nii.gz", "licence": "mixed, see source"}])
+    write_index(
+        tmp_path / "labelmaps" / "index.csv",
+        [{"file": "m.seg.nii.gz", "licence": "mixed, see source"}],
+    )
     return tmp_path
 
 
@@ -118,7 +128,10 @@ def test_label_maps_of_a_repository(listed):
     for name in ("a1.nii.gz", "a2.nii.gz"):
         (heads / name).touch()
     (heads / "labels.json").write_text('{"1": "brain"}')
-    rows = [{"file": f"neck/a{n}.nii.gz", "licence_as_found": "CC BY 4.0", "repository": "a/b"} for n in (1, 2)]
+    rows = [
+        {"file": f"neck/a{n}.nii.gz", "licence_as_found": "CC BY 4.0", "repository": "a/b"}
+        for n in (1, 2)
+    ]
     with (listed / "labelmaps_head" / "index.csv").open("w", newline="") as file:
         table = csv.DictWriter(file, list(rows[0]))
         table.writeheader()
@@ -141,15 +154,25 @@ def test_real_data(real_data):
     folders = Counter(entry.path.parent.name for entry in maps)
     assert folders == {"labelmaps": 11, "deepmind_head_neck": 35, "synthseg_heads": 20}
     assert {entry.is_open for entry in maps} == {True}
-    assert all("eye_left" in entry.label_names.read_text() for entry in maps if "deepmind" in str(entry.path))
+    assert all(
+        "eye_left" in entry.label_names.read_text()
+        for entry in maps
+        if "deepmind" in str(entry.path)
+    )
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (lambda data: (data / "index.csv").unlink(), "index.csv: is missing"),
-        (lambda data: (data / "train" / "a.nii.gz").unlink(), "lists train/a.nii.gz, which does not exist"),
-        (lambda data: write_index(data / "index.csv", [{"file": "x", "licence": ""}]), "a row has no licence"),
+        (
+            lambda data: (data / "train" / "a.nii.gz").unlink(),
+            "lists train/a.nii.gz, which does not exist",
+        ),
+        (
+            lambda data: write_index(data / "index.csv", [{"file": "x", "licence": ""}]),
+            "a row has no licence",
+        ),
         (lambda data: write_index(data / "index.csv", []), "lists no data with open terms"),
         (lambda data: (data / "index.csv").write_bytes(b"\xff\xfe\xfa"), "is not a table"),
     ],
@@ -180,7 +203,9 @@ def test_links_hold_the_files_of_an_entry_and_only_them(listed):
 def test_the_card_is_written_from_the_index():
     one = DataEntry(Path("a.nii.gz"), "CC BY 3.0", "First | collection", "here")
     other = DataEntry(Path("b.nii.gz"), "CC0", "Second collection", "there")
-    facts = Facts("ct-open", "open", "joint", {"A": 30, "B": 60}, 7, 2.46, {"centre": 6.04}, "cpu", "2.9")
+    facts = Facts(
+        "ct-open", "open", "joint", {"A": 30, "B": 60}, 7, 2.46, {"centre": 6.04}, "cpu", "2.9"
+    )
     text = card_text(facts, [one, one, other], [other])
     assert text.startswith("# Model card: ct-open\n")
     assert "| First / collection | 2 | CC BY 3.0 | here |" in text
@@ -191,7 +216,9 @@ def test_the_card_is_written_from_the_index():
     assert "centre 6.0" in text
     assert "for any purpose" in text
     assert "results that you compute with these weights are yours" in text
-    assert "for research only" in card_text(Facts(*{**vars(facts), "terms": "all"}.values()), [one], [])
+    assert "for research only" in card_text(
+        Facts(*{**vars(facts), "terms": "all"}.values()), [one], []
+    )
 
 
 def test_shipped_weights_state_their_terms(capsys):
@@ -218,7 +245,9 @@ def test_terms_need_a_readable_card(tmp_path):
         (["ct-open", "ct-research"], "ct-open"),
     ],
 )
-def test_the_default_weights_are_the_preferred_ones_that_are_installed(installed, chosen, tmp_path, monkeypatch):
+def test_the_default_weights_are_the_preferred_ones_that_are_installed(
+    installed, chosen, tmp_path, monkeypatch
+):
     for name in installed:
         (tmp_path / f"{name}.safetensors").touch()
     monkeypatch.setattr("AnatomicalEmbedding.resources.resource", lambda folder: tmp_path)
@@ -263,7 +292,11 @@ def write_labels(phantom: Phantom, folder: Path, name: str) -> None:
     image = sitk.GetImageFromArray(phantom.labels.astype(np.uint8))
     image.CopyInformation(phantom.volume.to_sitk())
     sitk.WriteImage(image, str(folder / f"{name}.seg.nii.gz"))
-    values = {value: of for value, of in phantom.label_names.items() if value and "fat" not in of and "body" not in of}
+    values = {
+        value: of
+        for value, of in phantom.label_names.items()
+        if value and "fat" not in of and "body" not in of
+    }
     (folder / f"{name}.labels.json").write_text(json.dumps(values))
 
 
@@ -271,7 +304,9 @@ def write_labels(phantom: Phantom, folder: Path, name: str) -> None:
 def data(tmp_path_factory):
     """Four synthetic patients as scans (two with labels and level readings), two in dev, two as label maps."""
     folder = tmp_path_factory.mktemp("data")
-    patients = [make_phantom(seed, (4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in range(81, 89)]
+    patients = [
+        make_phantom(seed, (4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in range(81, 89)
+    ]
     rows, readings = [], {}
     for number, phantom in enumerate(patients[:6]):
         name = f"patient{number}"
@@ -295,27 +330,52 @@ def recipe(tmp_path_factory):
     """A recipe like `joint` that trains a tiny network."""
     values = tiny_recipe(
         "hybrid",
-        network={"spacing_mm": GRID_MM, "organs": ["liver", "kidney_left", "kidney_right"], "organ_channels": 3},
+        network={
+            "spacing_mm": GRID_MM,
+            "organs": ["liver", "kidney_left", "kidney_right"],
+            "organ_channels": 3,
+        },
         batch={"phantom_share": 0.2, "label_image_share": 0.4},
         loss={"organ_weight": 0.2},
     ).to_dict()
-    lines = [f"name = {json.dumps(values.pop('name'))}", f"objective = {json.dumps(values.pop('objective'))}"]
+    lines = [
+        f"name = {json.dumps(values.pop('name'))}",
+        f"objective = {json.dumps(values.pop('objective'))}",
+    ]
     for section, entries in values.items():
         lines.append(f"[{section}]")
-        lines += [f"{key} = {json.dumps(value)}" for key, value in entries.items() if value is not None]
+        lines += [
+            f"{key} = {json.dumps(value)}" for key, value in entries.items() if value is not None
+        ]
     path = tmp_path_factory.mktemp("recipe") / "tiny.toml"
     path.write_text("\n".join(lines))
     return path
 
 
 def build(data: Path, output: Path, recipe: Path, *options: object) -> int:
-    words = ["weights", data, "-o", output, "--recipe", recipe, "--workers", 0, "--jobs", 1, *options]
+    words = [
+        "weights",
+        data,
+        "-o",
+        output,
+        "--recipe",
+        recipe,
+        "--workers",
+        0,
+        "--jobs",
+        1,
+        *options,
+    ]
     return main(list(map(str, words)))
 
 
 def test_a_cancelled_build_makes_nothing(listed, tmp_path):
-    stopped = WeightsBuild(listed, tmp_path / "made", "open", load_recipe("joint"), cancelled=lambda: True)
-    with pytest.raises(CancelledError, match=r"stopped in the stage scans; give the same command to continue\.$"):
+    stopped = WeightsBuild(
+        listed, tmp_path / "made", "open", load_recipe("joint"), cancelled=lambda: True
+    )
+    with pytest.raises(
+        CancelledError, match=r"stopped in the stage scans; give the same command to continue\.$"
+    ):
         run_build(stopped)
     assert [path.name for path in (tmp_path / "made").iterdir()] == ["plan.json"]
 
@@ -324,7 +384,11 @@ def test_a_cancelled_build_makes_nothing(listed, tmp_path):
 def test_a_build_makes_files_that_the_commands_use(data, recipe, tmp_path, capsys):
     made = tmp_path / "made"
     log = made / "build" / "round_A" / "loss.csv"
-    quick = {"workers": 0, "report": lambda line: None, "cancelled": log.is_file}  # stopped after the first step
+    quick = {
+        "workers": 0,
+        "report": lambda line: None,
+        "cancelled": log.is_file,
+    }  # stopped after the first step
     with pytest.raises(CancelledError, match="stopped at step 1;"):
         run_build(WeightsBuild(data, made, "open", load_recipe(recipe), 0.004, **quick))
     assert not list(made.glob("*.safetensors"))
@@ -339,12 +403,20 @@ def test_a_build_makes_files_that_the_commands_use(data, recipe, tmp_path, capsy
     assert "expected end of the build" in out.err
     weights = made / "ct-open.safetensors"
     found = read_weights(weights)
-    assert found.card["scans"] == ["patient0", "patient1", "patient2"]  # not of closed terms, and not of dev
+    assert found.card["scans"] == [
+        "patient0",
+        "patient1",
+        "patient2",
+    ]  # not of closed terms, and not of dev
     assert found.calibration.weights_hash == found.sha256
-    assert StructureLibrary.load(made / "ct-open.structures.safetensors").weights_hash == found.sha256
+    assert (
+        StructureLibrary.load(made / "ct-open.structures.safetensors").weights_hash == found.sha256
+    )
     assert Atlas.load(made / "ct-open.atlas.npz").weights_hash == found.sha256
     assert "for any purpose" in terms_of(weights)
-    assert {"centre", "extreme", "phantom"} == set(json.loads((made / "ct-open.json").read_text())["errors_mm"])
+    assert {"centre", "extreme", "phantom"} == set(
+        json.loads((made / "ct-open.json").read_text())["errors_mm"]
+    )
     steps = json.loads((made / "build" / "steps.json").read_text())
     assert set(steps) == {"A", "B"}
     assert found.card["steps"] == sum(steps.values())
@@ -352,7 +424,9 @@ def test_a_build_makes_files_that_the_commands_use(data, recipe, tmp_path, capsy
         assert [int(row["step"]) for row in csv.DictReader(file)] == list(range(1, steps["A"] + 1))
 
     before = {path: path.stat().st_mtime_ns for path in made.rglob("*") if path.is_file()}
-    assert build(data, made, recipe, "--terms", "open", "--hours", 0.004) == 0  # nothing is left to do
+    assert (
+        build(data, made, recipe, "--terms", "open", "--hours", 0.004) == 0
+    )  # nothing is left to do
     assert {path: path.stat().st_mtime_ns for path in made.rglob("*") if path.is_file()} == before
     assert capsys.readouterr().err == ""
     assert build(data, made, recipe, "--terms", "all", "--hours", 0.004) == 2
@@ -360,7 +434,10 @@ def test_a_build_makes_files_that_the_commands_use(data, recipe, tmp_path, capsy
 
     scan, used = data / "train" / "patient0.nii.gz", ["--model", str(weights), "--no-cache"]
     assert main(["locate", str(scan), "-o", str(tmp_path / "boxes"), "--no-report", *used]) == 0
-    assert main(["find", "liver", str(scan), "-o", str(tmp_path / "places"), "--no-report", *used]) == 0
+    assert (
+        main(["find", "liver", str(scan), "-o", str(tmp_path / "places"), "--no-report", *used])
+        == 0
+    )
     assert find_weights(str(weights)).calibration is not None
     assert (tmp_path / "boxes" / "boxes.csv").is_file()
     assert (tmp_path / "places" / "places.csv").is_file()

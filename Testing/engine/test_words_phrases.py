@@ -26,7 +26,10 @@ SENTENCES = [
     ("sclerosis from T3 to T6", ["vertebrae_T3", "vertebrae_T4", "vertebrae_T5", "vertebrae_T6"]),
     ("disc narrowing at L3-L4-L5", ["disc_L3_L4", "disc_L4_L5"]),
     ("ribs 9 and 10 left, 12 mm", ["rib_left_9", "rib_left_10"]),
-    ("posterobasal segment of the lower lobe of the left lung", ["lung_segment_posterior_basal_left"]),
+    (
+        "posterobasal segment of the lower lobe of the left lung",
+        ["lung_segment_posterior_basal_left"],
+    ),
     ("lefft adrenel gland", ["adrenal_gland_left"]),
     ("pancraes", ["pancreas"]),
     ("the lesion measures more than before and there is a change", []),
@@ -34,7 +37,10 @@ SENTENCES = [
     ("lesions in hepatic segments 5 and 6", ["liver_segment_5", "liver_segment_6"]),
     ("posterior segment right lobe of liver", ["liver_posterior_segment"]),
     ("posterior segment of the right upper lobe", ["lung_segment_posterior_upper_right"]),
-    ("nodule in the right posterior segment, liver normal", ["lung_segment_posterior_upper_right", "liver"]),
+    (
+        "nodule in the right posterior segment, liver normal",
+        ["lung_segment_posterior_upper_right", "liver"],
+    ),
     ("renal cysts", ["kidney" + BOTH]),
     ("stations 4R and 7", ["node_station_4_right", "node_station_7"]),
     ("bilateral hilar adenopathy", ["node_station_10" + BOTH]),
@@ -48,7 +54,10 @@ SENTENCES = [
     ("discs between L3 and L5", ["disc_L3_L4", "disc_L4_L5"]),
     ("between C1 and C2", ["vertebrae_C1", "vertebrae_C2"]),
     ("left renal vein and artery", ["renal_vein_left", "renal_artery_left"]),
-    ("superior mesenteric artery and vein", ["superior_mesenteric_artery", "superior_mesenteric_vein"]),
+    (
+        "superior mesenteric artery and vein",
+        ["superior_mesenteric_artery", "superior_mesenteric_vein"],
+    ),
     ("upper and lower lobes of the left lung", ["lung_upper_lobe_left", "lung_lower_lobe_left"]),
     ("right upper and left lower lobe", ["lung_upper_lobe_right", "lung_lower_lobe_left"]),
     ("hepatic and splenic flexures", ["hepatic_flexure", "splenic_flexure"]),
@@ -78,7 +87,11 @@ def names(text: str) -> list[str]:
     found = []
     for mention in parse(text):
         sides = {place.removesuffix("_left").removesuffix("_right") for place in mention.places}
-        found.append(sides.pop() + BOTH if len(mention.places) == 2 and len(sides) == 1 else mention.places[0])
+        found.append(
+            sides.pop() + BOTH
+            if len(mention.places) == 2 and len(sides) == 1
+            else mention.places[0]
+        )
     return found
 
 
@@ -91,8 +104,12 @@ def test_every_place_is_understood_by_its_own_name_and_words_and_its_side_is_nev
     terms = load_terms().by_name
     assert len(terms) >= 450
     for term in terms.values():
-        assert any(term.name in mention.places for mention in parse(term.name.replace("_", " "))), term.name
-        places = [place for mention in parse(f"{term.side} {term.words[0]}") for place in mention.places]
+        assert any(term.name in mention.places for mention in parse(term.name.replace("_", " "))), (
+            term.name
+        )
+        places = [
+            place for mention in parse(f"{term.side} {term.words[0]}") for place in mention.places
+        ]
         assert term.name in places
         other = {"left": "_right", "right": "_left", "": None}[term.side]
         assert not other or not any(place.endswith(other) for place in places), term.name
@@ -100,10 +117,23 @@ def test_every_place_is_understood_by_its_own_name_and_words_and_its_side_is_nev
 
 def test_all_parents_and_recipes_name_places():
     terms = load_terms()
-    directions = {"left", "right", "inferior", "superior", "anterior", "posterior", "medial", "lateral"}
+    directions = {
+        "left",
+        "right",
+        "inferior",
+        "superior",
+        "anterior",
+        "posterior",
+        "medial",
+        "lateral",
+    }
     for term in terms.by_name.values():
         assert not term.parent or terms.ancestors(term.name), term.name
-        words = [word for word in term.recipe.split()[1:] if not word.replace(".", "").lstrip("-").isdigit()]
+        words = [
+            word
+            for word in term.recipe.split()[1:]
+            if not word.replace(".", "").lstrip("-").isdigit()
+        ]
         assert set(words) <= directions | terms.by_name.keys(), term.name
 
 
@@ -145,7 +175,10 @@ def test_parts_and_relations(text, qualifier, place):
         ("No lesion in the spleen, a cyst is seen in the liver", ["finding", ""]),
         ("No lesion in the spleen, with a cyst in the liver", ["finding", ""]),
         ("No lesion in the spleen, liver or kidneys is seen", ["finding", "finding", "finding"]),
-        ("The lungs are clear, and no nodule, mass or effusion is seen in the heart", ["", "finding"]),
+        (
+            "The lungs are clear, and no nodule, mass or effusion is seen in the heart",
+            ["", "finding"],
+        ),
         ("The liver is normal, a lesion in the spleen is not seen", ["", "finding"]),
         ("The liver, the spleen and the pancreas are not seen", ["finding", "finding", "place"]),
         ("Without contrast, the liver shows a cyst", [""]),
@@ -195,7 +228,9 @@ def test_words_about_a_place_count_or_are_said_not_to(text, place, unused):
 )
 def test_each_part_of_a_query_is_a_place_or_not_understood(text, understood, missed):
     parts = parse_query(text)
-    assert [name for part in parts for mention in part.mentions for name in mention.places] == understood
+    assert [
+        name for part in parts for mention in part.mentions for name in mention.places
+    ] == understood
     assert [part.text for part in parts if not part.mentions] == missed
 
 
@@ -214,7 +249,15 @@ def test_a_typed_text_is_completed_at_its_end():
 
 HOSTILE = [
     *("", " ", "\n", "\x00", "🫀🫁🧠", "הכבד מימין", "肝脏", "(a+)+$" * 50, "L3-L4-" * 40),
-    *("-" * 999, "T" * 5000, "1" * 5000, "ribs " + "1," * 3000, "segment " + "5/" * 3000, "L4-" * 3000, "left " * 5000),
+    *(
+        "-" * 999,
+        "T" * 5000,
+        "1" * 5000,
+        "ribs " + "1," * 3000,
+        "segment " + "5/" * 3000,
+        "L4-" * 3000,
+        "left " * 5000,
+    ),
 ]
 
 
@@ -223,7 +266,9 @@ def test_any_text_gets_places_or_a_sentence_and_mentions_say_where_they_stand():
         assert all(offer.startswith(text[:1]) for offer in completions(text)), kind
         assert len(not_understood(text)) < 300
         if len(text) > MOST_CHARACTERS:
-            with pytest.raises(AnatomicalEmbeddingError, match=f"the text has {len(text):,} characters"):
+            with pytest.raises(
+                AnatomicalEmbeddingError, match=f"the text has {len(text):,} characters"
+            ):
                 parse(text)
             continue
         for part in [*parse_query(text), *parse_report(text)]:

@@ -28,7 +28,12 @@ from AnatomicalEmbedding.words import (
     parse,
     shipped_atlas,
 )
-from AnatomicalEmbedding.words.atlas_building import SampledBody, build_atlas, count_occupancy, with_discriminants
+from AnatomicalEmbedding.words.atlas_building import (
+    SampledBody,
+    build_atlas,
+    count_occupancy,
+    with_discriminants,
+)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +64,9 @@ def label_at(phantom, point) -> str:
 def distance_to(phantom, name, point) -> float:
     values = [value for value, label in phantom.label_names.items() if whole_name(label) == name]
     ijk = np.argwhere(np.isin(phantom.labels, values))[:, ::-1]
-    return float(np.linalg.norm(transform_points(phantom.volume.ijk_to_ras, ijk) - point, axis=1).min())
+    return float(
+        np.linalg.norm(transform_points(phantom.volume.ijk_to_ras, ijk) - point, axis=1).min()
+    )
 
 
 # mm that a point may lie off; synthetic spines have other proportions than the real ones that the fit expects
@@ -99,7 +106,9 @@ def test_an_organ_of_women_and_one_of_men_are_not_both_found(finder):
     asked = ("prostate", "uterus", "penis", "ovary_left")
     prostate, uterus, *others = (finder.place(name) for name in asked)
     assert [place.status for place in (prostate, uterus)].count(INSIDE) <= 1
-    assert sum(place.probability for place in (prostate, uterus) if place.point_ras is not None) <= 1
+    assert (
+        sum(place.probability for place in (prostate, uterus) if place.point_ras is not None) <= 1
+    )
     for place in (prostate, uterus, *others):
         assert (place.point_ras is None) == (place.status == OUTSIDE)
         assert place.point_ras is None or (place.status == UNCERTAIN) == (place.probability < 0.5)
@@ -187,7 +196,12 @@ def described(names: dict[int, str], labels: np.ndarray) -> np.ndarray:
 def atlas_of_descriptors(atlas, bodies) -> Atlas:
     some = slice(None, None, 9)
     thinned = [
-        replace(b, body_mm=b.body_mm[some], label=b.label[some], descriptor=described(b.names, b.label[some]))
+        replace(
+            b,
+            body_mm=b.body_mm[some],
+            label=b.label[some],
+            descriptor=described(b.names, b.label[some]),
+        )
         for b in bodies[:2]
     ]
     organs = {name: atlas.occupancies[name] for name in ORGANS_OF_DESCRIPTORS}
@@ -208,11 +222,20 @@ def astray(target) -> EmbeddingMap:
 
 
 @pytest.mark.parametrize("name", ORGANS_OF_DESCRIPTORS)
-def test_an_organ_is_found_by_its_descriptors_where_coordinates_are_off(astray, atlas_of_descriptors, target, name):
-    bare = PlaceFinder(replace(astray, local=None), None, atlas_of_descriptors).place(name).point_ras
+def test_an_organ_is_found_by_its_descriptors_where_coordinates_are_off(
+    astray, atlas_of_descriptors, target, name
+):
+    bare = (
+        PlaceFinder(replace(astray, local=None), None, atlas_of_descriptors).place(name).point_ras
+    )
     assert label_at(target, bare) != name
-    assert label_at(target, PlaceFinder(astray, None, atlas_of_descriptors).place(name).point_ras) == name
-    others = replace(atlas_of_descriptors, weights_hash="others")  # whose descriptors mean something else
+    assert (
+        label_at(target, PlaceFinder(astray, None, atlas_of_descriptors).place(name).point_ras)
+        == name
+    )
+    others = replace(
+        atlas_of_descriptors, weights_hash="others"
+    )  # whose descriptors mean something else
     assert np.array_equal(PlaceFinder(astray, None, others).place(name).point_ras, bare)
 
 
@@ -221,7 +244,11 @@ def test_layers_of_an_organ_are_the_organ():
     assert {whole_name(label) for label in LABEL_ID.keys() - spread} <= load_terms().by_name.keys()
     assert whole_name("Kidney, left, cortex") == "kidney_left"
     assert whole_name("Stomach wall") == "stomach"
-    assert whole_name("Transverse colon wall, left") == whole_name("transverse_colon") == "transverse_colon"
+    assert (
+        whole_name("Transverse colon wall, left")
+        == whole_name("transverse_colon")
+        == "transverse_colon"
+    )
     assert whole_name("Muscle, trunk") == "background"
 
 
@@ -250,7 +277,9 @@ def test_an_atlas_is_built_of_scans_and_of_label_maps_alone(tmp_path):
     atlas = build_atlas([tmp_path], load_model("auto", "cpu"), phantoms=0)
     assert atlas.metadata["bodies"] == {"real": ["scan"], "drawn": ["map"], "synthetic": []}
     for name in ("liver", "spleen", "vertebrae_L2"):
-        (points, weight), (usual, often) = (each.occupancies[name].points_mm() for each in (atlas, shipped_atlas("")))
+        (points, weight), (usual, often) = (
+            each.occupancies[name].points_mm() for each in (atlas, shipped_atlas(""))
+        )
         assert np.linalg.norm(weight @ points - often @ usual) < 40
     with pytest.raises(PointsError, match="holds no label map"):
         build_atlas([tmp_path / ".."], load_model("auto", "cpu"))

@@ -14,7 +14,16 @@ def spine() -> Spine:
     bounds = np.stack([middles - 11, middles + 11], axis=1)
     course = np.stack([0 * middles, 0 * middles, middles], axis=1)[::-1]
     chances = np.tile([0.0, 1.0, 0.0], (len(middles), 1))
-    return Spine(tuple(MIDDLES), course[::-1], bounds, nothing == 0, chances, nothing, course, 0 * course[:, :2])
+    return Spine(
+        tuple(MIDDLES),
+        course[::-1],
+        bounds,
+        nothing == 0,
+        chances,
+        nothing,
+        course,
+        0 * course[:, :2],
+    )
 
 
 @pytest.mark.parametrize("off", [-8.0, 0.0, 8.0])
@@ -22,9 +31,9 @@ def spine() -> Spine:
 def test_ribs_begin_at_their_vertebrae(off, unseen):
     """All ribs of the patient begin higher or lower than usual, one is not seen, and L1 has long processes."""
     rng = np.random.default_rng(0)
-    heights = {n: MIDDLES[f"T{n}"] + _ABOVE_MM[f"T{n}"] + off for n in range(5, 13) if n != unseen} | {
-        0: MIDDLES["L1"] + off - 4
-    }
+    heights = {
+        n: MIDDLES[f"T{n}"] + _ABOVE_MM[f"T{n}"] + off for n in range(5, 13) if n != unseen
+    } | {0: MIDDLES["L1"] + off - 4}
     cells = np.concatenate([height + rng.normal(0, 2.0, 30) for height in heights.values()])
     truth = np.repeat(list(heights), 30)
     number = _begun(cells, np.ones(len(cells), dtype=bool), spine())

@@ -56,7 +56,9 @@ def test_linear_function_is_sampled_exactly(voxel_mm):
 
 
 @pytest.mark.parametrize("voxel_mm", [(3.0, 3.2, 3.5), (0.8, 0.8, 1.0)])
-@pytest.mark.parametrize("turn", [rotation(20, 2), rotation(-35, 0) @ rotation(10, 1), rotation(3, 1)])
+@pytest.mark.parametrize(
+    "turn", [rotation(20, 2), rotation(-35, 0) @ rotation(10, 1), rotation(3, 1)]
+)
 def test_oblique_scan_is_sampled_exactly(turn, voxel_mm):
     shape = tuple(int(70 / v) for v in reversed(voxel_mm))
     volume = linear_volume(shape, centred_affine(turn * voxel_mm, shape))
@@ -66,7 +68,9 @@ def test_oblique_scan_is_sampled_exactly(turn, voxel_mm):
     np.testing.assert_allclose(grid.hu.numpy()[inside], truth[inside], atol=0.05)
 
 
-@pytest.mark.parametrize("shift", [(0.0, 0.0, 0.0), (13.0, -71.0, 40.0), (-300.25, 0.4, -1234.5), (16.0, 16.0, 24.0)])
+@pytest.mark.parametrize(
+    "shift", [(0.0, 0.0, 0.0), (13.0, -71.0, 40.0), (-300.25, 0.4, -1234.5), (16.0, 16.0, 24.0)]
+)
 @pytest.mark.parametrize(("lattice", "step"), [(32, 4), (8, 8), (2, 2)])
 def test_grid_starts_on_the_world_lattice_and_covers_the_scan(shift, lattice, step):
     volume = linear_volume(shift=shift)

@@ -17,22 +17,30 @@ from AnatomicalEmbedding.training.recipes import OBJECTIVES, Recipe, recipe_from
 from AnatomicalEmbedding.training.scans import PreparedScan
 
 PAPERS = {**APE, **SAM, **BPR_RPR}  # by name of the recipe
-LEARNT = objectives.OBJECTIVES | {of.name: of.objective for of in PAPERS.values()}  # by name of the objective
+LEARNT = objectives.OBJECTIVES | {
+    of.name: of.objective for of in PAPERS.values()
+}  # by name of the objective
 RULES = {**OBJECTIVES, **{of.name: of.rules for of in PAPERS.values()}}
 
 # Whole HU at every voxel (see scan_files), so that storing them as int16 rounds nothing.
 SPACING_MM = (2.0, 2.0, 3.0)
 SHAPE = (40, 36, 44)
-BODY_MARGIN = 4  # voxels of air-free rim around the body: no interpolation with the air outside the scan
+# voxels of air-free rim around the body: no interpolation with the air outside the scan
+BODY_MARGIN = 4
 
 
-def frame(scale=(1.0, 1.0, 1.0), shift_mm=(0.0, 0.0, 0.0), scale_sd=(0.0,) * 3, shift_sd_mm=(0.0,) * 3) -> FrameGuess:
+def frame(
+    scale=(1.0, 1.0, 1.0), shift_mm=(0.0, 0.0, 0.0), scale_sd=(0.0,) * 3, shift_sd_mm=(0.0,) * 3
+) -> FrameGuess:
     """A frame guess from plain tuples."""
     return FrameGuess(*(np.array(v, dtype=float) for v in (scale, shift_mm, scale_sd, shift_sd_mm)))
 
 
 def linear_scan(
-    name: str = "linear", origin=(-40.0, -30.0, -200.0), guess: FrameGuess | None = None, made: str = "scan"
+    name: str = "linear",
+    origin=(-40.0, -30.0, -200.0),
+    guess: FrameGuess | None = None,
+    made: str = "scan",
 ) -> PreparedScan:
     """A scan with the HU of `scan_files.true_hu` about its own origin; body everywhere but in a rim."""
     grid_to_ras = np.diag([*SPACING_MM, 1.0])
@@ -40,7 +48,14 @@ def linear_scan(
     hu = true_hu(voxel_positions(SHAPE, grid_to_ras) - grid_to_ras[:3, 3]).astype(np.int16)
     body = np.zeros(SHAPE, dtype=bool)
     body[(slice(BODY_MARGIN, -BODY_MARGIN),) * 3] = True
-    return PreparedScan(name, torch.from_numpy(hu), torch.from_numpy(body), grid_to_ras, guess or frame(), origin=made)
+    return PreparedScan(
+        name,
+        torch.from_numpy(hu),
+        torch.from_numpy(body),
+        grid_to_ras,
+        guess or frame(),
+        origin=made,
+    )
 
 
 def scan_hu(voxel_ijk: torch.Tensor) -> torch.Tensor:
@@ -89,7 +104,12 @@ def tiny_recipe(objective: str = "coordinates", **changes: dict) -> Recipe:
         values["network"] |= {"coordinates": False, "global_channels": 6}
     if objective in ("descriptors", "hybrid"):
         values["network"]["local_channels"] = 8
-        values["loss"] |= {"negatives": 24, "random_negatives": 16, "candidates": 60, "exclude_mm": 6.0}
+        values["loss"] |= {
+            "negatives": 24,
+            "random_negatives": 16,
+            "candidates": 60,
+            "exclude_mm": 6.0,
+        }
     for section, entries in changes.items():
         values[section] |= entries
     return recipe_from_dict(values, "tiny", RULES)

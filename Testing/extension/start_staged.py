@@ -25,7 +25,9 @@ def main(flat: Path) -> dict:
     sys.path.append(str(flat))
     importlib.invalidate_caches()
 
-    library = sorted(path.relative_to(flat) for path in flat.glob("AnatomicalEmbeddingLib/**/[!_]*.py"))
+    library = sorted(
+        path.relative_to(flat) for path in flat.glob("AnatomicalEmbeddingLib/**/[!_]*.py")
+    )
     parts = [importlib.import_module(".".join(path.with_suffix("").parts)) for path in library]
     modules = [kit.load_module(path) for path in sorted(flat.glob("*.py"))]
     torch_at_load = "torch" in sys.modules
@@ -40,7 +42,11 @@ def main(flat: Path) -> dict:
 
     weights = find_weights()
     return {
-        "files": [AnatomicalEmbedding.__file__, *(part.__file__ for part in parts), *(m.path for m in modules)],
+        "files": [
+            AnatomicalEmbedding.__file__,
+            *(part.__file__ for part in parts),
+            *(m.path for m in modules),
+        ],
         "modules": [module.name for module in modules],
         "titles": [module.instance.parent.title for module in modules],
         "with icon": [module.name for module in modules if module.instance.parent.icon],
@@ -52,7 +58,10 @@ def main(flat: Path) -> dict:
 
 
 def _holds_the_extension(folder: Path) -> bool:
-    return any((folder / name / "__init__.py").is_file() for name in ("AnatomicalEmbedding", "AnatomicalEmbeddingLib"))
+    return any(
+        (folder / name / "__init__.py").is_file()
+        for name in ("AnatomicalEmbedding", "AnatomicalEmbeddingLib")
+    )
 
 
 if __name__ == "__main__":
@@ -62,4 +71,6 @@ if __name__ == "__main__":
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)
-    os._exit(0)  # panels are still open, and Qt dislikes to lose its widgets to an interpreter that ends
+    os._exit(
+        0
+    )  # panels are still open, and Qt dislikes to lose its widgets to an interpreter that ends

@@ -8,11 +8,21 @@ import re
 from stage_install import ROOT
 
 PATH = ROOT / "Resources/Packaging/AnatomicalEmbedding.json"
-CATEGORIES = {"Analysis", "Informatics", "Quantification", "Radiotherapy", "Registration", "Segmentation", "Utilities"}
+CATEGORIES = {
+    "Analysis",
+    "Informatics",
+    "Quantification",
+    "Radiotherapy",
+    "Registration",
+    "Segmentation",
+    "Utilities",
+}
 
 
 def _setting(name: str) -> str:
-    return re.search(rf'^set\({name} "(.*)"\)$', (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
+    return re.search(
+        rf'^set\({name} "(.*)"\)$', (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE
+    )[1]
 
 
 def test_the_entry_is_one_the_index_takes() -> None:
@@ -23,11 +33,15 @@ def test_the_entry_is_one_the_index_takes() -> None:
     assert entry["scm_url"] == f"{_setting('EXTENSION_HOMEPAGE')}.git"
     assert entry["scm_url"].rsplit("/", 1)[-1].startswith("Slicer")
     assert entry["build_dependencies"] == _setting("EXTENSION_DEPENDS").split()
-    assert any((ROOT / name).is_file() for name in ("LICENSE", "LICENSE.txt")), "the index looks for these names"
+    assert any((ROOT / name).is_file() for name in ("LICENSE", "LICENSE.txt")), (
+        "the index looks for these names"
+    )
 
 
 def test_pictures_lie_where_cmake_says() -> None:
     """The addresses are those of the repository's main branch; their paths must exist in this checkout."""
-    for address in (_setting("EXTENSION_ICONURL") + " " + _setting("EXTENSION_SCREENSHOTURLS")).split():
+    for address in (
+        _setting("EXTENSION_ICONURL") + " " + _setting("EXTENSION_SCREENSHOTURLS")
+    ).split():
         _, path = address.split("/main/")
         assert (ROOT / path).is_file(), address

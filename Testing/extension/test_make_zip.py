@@ -14,8 +14,15 @@ import pytest
 from make_zip import Commit, Target
 from stage_install import ROOT, Staged
 
-ENTRY = {"scm_url": "https://example.org/sample.git", "build_subdirectory": ".", "category": "Registration", "tier": 1}
-COMMIT = Commit("0123456789abcdef0123456789abcdef01234567", datetime(2026, 11, 21, 12, 30, 10, tzinfo=UTC))
+ENTRY = {
+    "scm_url": "https://example.org/sample.git",
+    "build_subdirectory": ".",
+    "category": "Registration",
+    "tier": 1,
+}
+COMMIT = Commit(
+    "0123456789abcdef0123456789abcdef01234567", datetime(2026, 11, 21, 12, 30, 10, tzinfo=UTC)
+)
 LINUX = Target("34627", "5.12", "linux", "amd64")
 MACOS = Target("34627", "5.12", "macosx", "arm64")
 
@@ -40,12 +47,18 @@ def install_as_slicer_does(archive: Path, folder: Path, target: Target) -> tuple
 
 
 @pytest.mark.parametrize("target", [LINUX, MACOS], ids=["linux", "macosx"])
-def test_slicer_finds_modules_and_description(staged: Staged, tmp_path: Path, target: Target) -> None:
+def test_slicer_finds_modules_and_description(
+    staged: Staged, tmp_path: Path, target: Target
+) -> None:
     package = make_zip.write_zip(staged, ENTRY, target, COMMIT, tmp_path)
     name, installed = install_as_slicer_does(package, tmp_path / "Extensions", target)
     assert name == "AnatomicalEmbedding"
     modules = installed / "lib/Slicer-5.12/qt-scripted-modules"
-    files = {path.relative_to(modules).as_posix(): path.read_bytes() for path in modules.rglob("*") if path.is_file()}
+    files = {
+        path.relative_to(modules).as_posix(): path.read_bytes()
+        for path in modules.rglob("*")
+        if path.is_file()
+    }
     assert files == {file: (staged.flat / file).read_bytes() for file in staged.files}
     lines = (installed / f"share/Slicer-5.12/{name}.s4ext").read_text().splitlines()
     said = dict(line.split(" ", 1) for line in lines if " " in line)
@@ -75,11 +88,15 @@ def test_the_script_makes_a_package(with_cmake: None, tmp_path: Path) -> None:
     (package,) = (tmp_path / "out").iterdir()
     assert package.name.startswith("34627-win-amd64-AnatomicalEmbedding-")
     assert str(package) in done.stdout
-    name, installed = install_as_slicer_does(package, tmp_path / "Extensions", Target("34627", "5.12", "win", "amd64"))
+    name, installed = install_as_slicer_does(
+        package, tmp_path / "Extensions", Target("34627", "5.12", "win", "amd64")
+    )
     assert (installed / f"share/Slicer-5.12/{name}.s4ext").is_file()
 
 
-def test_mistakes_end_in_a_sentence(with_cmake: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_end_in_a_sentence(
+    with_cmake: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "file").touch()
     assert make_zip.main(["-o", str(tmp_path / "file")]) == 2
     assert "No package was made:" in capsys.readouterr().err

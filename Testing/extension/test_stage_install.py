@@ -16,7 +16,9 @@ def _start(flat: Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     script = ROOT / "Testing/extension/start_staged.py"
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     environment |= {"QT_QPA_PLATFORM": "offscreen", "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run([sys.executable, script, flat], capture_output=True, text=True, cwd=cwd, env=environment)
+    return subprocess.run(
+        [sys.executable, script, flat], capture_output=True, text=True, cwd=cwd, env=environment
+    )
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +47,13 @@ def test_no_module_loads_torch(started: dict) -> None:
 
 def test_the_engine_finds_its_data(started: dict) -> None:
     models = ROOT / "Resources/Models"
-    files = {path.stem for path in models.glob("*.safetensors") if not path.stem.endswith(".calibration")}
-    assert set(started["weights"]) == {name for name in files if not name.startswith("film-")}  # weights for CTs
+    files = {
+        path.stem for path in models.glob("*.safetensors") if not path.stem.endswith(".calibration")
+    }
+    assert set(started["weights"]) == {
+        name for name in files if not name.startswith("film-")
+    }  # weights for CTs
     assert started["structures"] > 0
-    assert started["recipes"] == sorted(path.name for path in (ROOT / "Resources/Recipes").iterdir())
+    assert started["recipes"] == sorted(
+        path.name for path in (ROOT / "Resources/Recipes").iterdir()
+    )

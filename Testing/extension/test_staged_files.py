@@ -9,7 +9,9 @@ MODULES = ROOT / "SlicerModules"
 
 def _files(folder: str, below: str = ".") -> set[str]:
     """Files in a folder of the checkout, relative to another of its folders; no byte code, no hidden files."""
-    paths = [path.relative_to(ROOT / below) for path in (ROOT / folder).rglob("*") if path.is_file()]
+    paths = [
+        path.relative_to(ROOT / below) for path in (ROOT / folder).rglob("*") if path.is_file()
+    ]
     return {
         path.as_posix()
         for path in paths
@@ -22,7 +24,15 @@ def test_what_is_staged_is_what_is_there(staged: Staged) -> None:
         "AnatomicalEmbedding",
         *(
             f"Resources/{name}"
-            for name in ("Atlas", "Icons", "Models", "Orientation", "Recipes", "Structures", "Terms")
+            for name in (
+                "Atlas",
+                "Icons",
+                "Models",
+                "Orientation",
+                "Recipes",
+                "Structures",
+                "Terms",
+            )
         ),
     ]
     expected = set().union(*(_files(folder) for folder in [*shared, "Resources/SampleData"]))

@@ -40,27 +40,41 @@ def test_every_file_passes(extension: Extension, check: Callable[[Source], list[
 
 
 def test_only_panels_tables_forms_and_modules_import_qt(extension: Extension) -> None:
-    assert qt_outside_panels(Source("AnatomicalEmbeddingLib/boxes/Sample.py", "def f():\n    import qt"))
-    assert qt_outside_panels(Source("AnatomicalEmbeddingLib/boxes/Sample.py", "from ctk import ctkPathLineEdit"))
+    assert qt_outside_panels(
+        Source("AnatomicalEmbeddingLib/boxes/Sample.py", "def f():\n    import qt")
+    )
+    assert qt_outside_panels(
+        Source("AnatomicalEmbeddingLib/boxes/Sample.py", "from ctk import ctkPathLineEdit")
+    )
     assert not qt_outside_panels(Source("AnatomicalEmbeddingLib/boxes/SamplePanel.py", "import qt"))
     assert not qt_outside_panels(Source("Sample.py", "import qt"))
     assert [problem for source in extension.sources for problem in qt_outside_panels(source)] == []
 
 
 @pytest.mark.parametrize("check", [class_order, empty_header])
-def test_modules_have_slicers_form(extension: Extension, check: Callable[[Source], list[str]]) -> None:
+def test_modules_have_slicers_form(
+    extension: Extension, check: Callable[[Source], list[str]]
+) -> None:
     assert check(Source("Sample.py", "class Sample:\n    pass")), "the check finds nothing"
     assert extension.modules
     assert [problem for module in extension.modules for problem in check(module)] == []
 
 
 def test_no_module_hides_a_package(extension: Extension) -> None:
-    assert [problem for module in extension.modules for problem in hidden_package(module, PACKAGES)] == []
+    assert [
+        problem for module in extension.modules for problem in hidden_package(module, PACKAGES)
+    ] == []
 
 
 def test_logic_loads_neither_torch_nor_qt(extension: Extension, tmp_path: Path) -> None:
-    names = [source.module_name.replace("/", ".") for source in extension.logic if not source.is_package_file]
-    (tmp_path / "LoadsTorch.py").write_text("try:\n    import torch\nexcept ImportError:\n    torch = None\n")
+    names = [
+        source.module_name.replace("/", ".")
+        for source in extension.logic
+        if not source.is_package_file
+    ]
+    (tmp_path / "LoadsTorch.py").write_text(
+        "try:\n    import torch\nexcept ImportError:\n    torch = None\n"
+    )
     assert _loaded_with(["LoadsTorch"], tmp_path, tmp_path) == {"LoadsTorch": "torch"}
     assert _loaded_with(names, ROOT / "SlicerModules", tmp_path) == {}
 

@@ -29,7 +29,9 @@ def series(volumes, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]
     folder = tmp_path_factory.mktemp("dicom")
     for study in (PRIOR, CURRENT):
         day = study.date.strftime("%Y%m%d")
-        write_ct_series(folder / study.key, volumes[study.key], StudyDate=day, StudyDescription=study.name)
+        write_ct_series(
+            folder / study.key, volumes[study.key], StudyDate=day, StudyDescription=study.name
+        )
     return {study.key: folder / study.key for study in (PRIOR, CURRENT)}
 
 

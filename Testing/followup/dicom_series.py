@@ -45,7 +45,9 @@ def write_ct_series(folder: Path, volume: Volume, **tags: object) -> list[Path]:
     return paths
 
 
-def _write_slice(folder: Path, k: int, plane: np.ndarray, first: np.ndarray, everywhere: dict) -> Path:
+def _write_slice(
+    folder: Path, k: int, plane: np.ndarray, first: np.ndarray, everywhere: dict
+) -> Path:
     meta = FileMetaDataset()
     meta.MediaStorageSOPClassUID = everywhere["SOPClassUID"]
     meta.MediaStorageSOPInstanceUID = generate_uid()
@@ -58,7 +60,12 @@ def _write_slice(folder: Path, k: int, plane: np.ndarray, first: np.ndarray, eve
     dataset.ImagePositionPatient = [f"{value:.6f}" for value in first]
     dataset.Rows, dataset.Columns = plane.shape
     dataset.SamplesPerPixel, dataset.PhotometricInterpretation = 1, "MONOCHROME2"
-    dataset.BitsAllocated, dataset.BitsStored, dataset.HighBit, dataset.PixelRepresentation = 16, 16, 15, 1
+    dataset.BitsAllocated, dataset.BitsStored, dataset.HighBit, dataset.PixelRepresentation = (
+        16,
+        16,
+        15,
+        1,
+    )
     dataset.PixelData = (plane.astype(np.int32) + 1024).astype("<i2").tobytes()
     path = folder / f"{generate_uid().rsplit('.', 1)[1]}.dcm"
     dataset.save_as(path, enforce_file_format=True)

@@ -12,7 +12,9 @@ from AnatomicalEmbedding.followup.record import FollowUp
 
 KEYS = ("a", "b", "c")
 IDS = ("L1", "L2", "L3")
-STUDIES = tuple(Study(key, f"scan {key}", date(2024, 1, 5) + timedelta(60 * n)) for n, key in enumerate(KEYS))
+STUDIES = tuple(
+    Study(key, f"scan {key}", date(2024, 1, 5) + timedelta(60 * n)) for n, key in enumerate(KEYS)
+)
 
 _mm = st.floats(-500, 500, allow_nan=False)
 points = st.tuples(_mm, _mm, _mm)
@@ -25,14 +27,19 @@ _guesses = st.builds(
     st.none() | st.floats(0, 1),
 )
 _sizes = st.builds(Measurement, axes, axes, st.booleans())
-proposals = st.dictionaries(st.sampled_from(IDS), st.builds(Finding, st.just(PROPOSED), points, _guesses, _sizes))
+proposals = st.dictionaries(
+    st.sampled_from(IDS), st.builds(Finding, st.just(PROPOSED), points, _guesses, _sizes)
+)
 
 _ids, _keys = st.sampled_from(IDS), st.sampled_from(KEYS)
 steps = st.one_of(
     st.tuples(st.just("mark"), _keys, points),
     st.tuples(st.just("mark"), _keys, points, _ids),
     st.tuples(st.just("propose"), _keys, proposals),
-    *(st.tuples(st.just(name), _ids, _keys) for name in ("confirm", "not_visible", "outside", "forget", "accept_size")),
+    *(
+        st.tuples(st.just(name), _ids, _keys)
+        for name in ("confirm", "not_visible", "outside", "forget", "accept_size")
+    ),
     st.tuples(st.just("move"), _ids, _keys, points),
     st.tuples(st.just("merge"), _ids, _keys, _ids),
     st.tuples(st.just("measure"), _ids, _keys, axes, axes),
@@ -66,5 +73,7 @@ def records(draw: st.DrawFn) -> FollowUp:
         record = taken(record, step)
     for lesion in record.lesions:
         name = draw(st.text(max_size=6))
-        record = record.describe(lesion.id, name=name, nodal=draw(st.booleans()), target=draw(st.booleans()))
+        record = record.describe(
+            lesion.id, name=name, nodal=draw(st.booleans()), target=draw(st.booleans())
+        )
     return record

@@ -12,20 +12,32 @@ SHIFT = np.array([40.0, -15.0, 200.0])  # the later scan lies elsewhere in the r
 
 
 def _earlier(
-    *lesions: tuple[float, float], error_mm: float = 3.0, absent: tuple[int, ...] = (), off: float = 0.0
+    *lesions: tuple[float, float],
+    error_mm: float = 3.0,
+    absent: tuple[int, ...] = (),
+    off: float = 0.0,
 ) -> Listed:
     """Lesions along one line, (place, radius) in mm; matching is `off` mm off, along that line."""
     return _listed("e", lesions, np.zeros(3), SHIFT, error_mm, absent, off)
 
 
 def _later(
-    *lesions: tuple[float, float], error_mm: float = 3.0, absent: tuple[int, ...] = (), off: float = 0.0
+    *lesions: tuple[float, float],
+    error_mm: float = 3.0,
+    absent: tuple[int, ...] = (),
+    off: float = 0.0,
 ) -> Listed:
     return _listed("l", lesions, SHIFT, -SHIFT, error_mm, absent, off)
 
 
 def _listed(
-    letter: str, lesions, start: np.ndarray, step: np.ndarray, error_mm: float, absent: tuple[int, ...], off: float
+    letter: str,
+    lesions,
+    start: np.ndarray,
+    step: np.ndarray,
+    error_mm: float,
+    absent: tuple[int, ...],
+    off: float,
 ) -> Listed:
     points = start + np.array([[place, 0.0, 0.0] for place, _ in lesions]).reshape(-1, 3)
     gone = np.isin(np.arange(len(lesions)), absent)
@@ -42,10 +54,14 @@ def test_lesions_that_stay_in_whatever_order() -> None:
 
 def test_what_comes_and_goes_and_what_a_scan_does_not_show() -> None:
     found = assign_lesions(
-        _earlier((0, 5), (60, 8), (300, 5), absent=(2,)), _later((0, 5), (120, 5), (-200, 6), absent=(2,))
+        _earlier((0, 5), (60, 8), (300, 5), absent=(2,)),
+        _later((0, 5), (120, 5), (-200, 6), absent=(2,)),
     )
     assert found.same == (("e0", "l0"),)
-    assert (found.earlier, found.later) == ({"e1": DISAPPEARED, "e2": OUTSIDE}, {"l1": NEW, "l2": OUTSIDE})
+    assert (found.earlier, found.later) == (
+        {"e1": DISAPPEARED, "e2": OUTSIDE},
+        {"l1": NEW, "l2": OUTSIDE},
+    )
 
 
 def test_a_part_of_a_lesion_is_new_and_no_verdict_on_a_split() -> None:
@@ -55,7 +71,9 @@ def test_a_part_of_a_lesion_is_new_and_no_verdict_on_a_split() -> None:
     assert found.later == dict.fromkeys({"l0", "l1"} - {part}, NEW)
 
 
-_lesions = st.lists(st.tuples(st.floats(-150, 150), st.floats(3, 20)), max_size=6, unique_by=lambda each: each[0])
+_lesions = st.lists(
+    st.tuples(st.floats(-150, 150), st.floats(3, 20)), max_size=6, unique_by=lambda each: each[0]
+)
 
 
 @settings(max_examples=80, deadline=None)

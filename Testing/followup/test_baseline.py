@@ -11,7 +11,10 @@ AXIS_IN_A = "L1: not measured in 2024-01-01; draw the long axis."
 
 
 def words(record: FollowUp) -> list[list[str]]:
-    return [[status_of(record, lesion.id, study.key) for study in record.studies] for lesion in record.lesions]
+    return [
+        [status_of(record, lesion.id, study.key) for study in record.studies]
+        for lesion in record.lesions
+    ]
 
 
 def test_a_new_lesion_makes_no_baseline() -> None:
@@ -33,7 +36,10 @@ def test_where_a_target_was_not_measured_the_baseline_moves_and_says_why() -> No
     course = responses(record)
     assert [each.category for each in course] == [NOT_EVALUABLE, BASELINE, "PR"]  # 30, then 20
     assert [each.sum_mm for each in course] == [None, 30, 20]
-    assert course[1].notes == ("this is the baseline, because not all targets were measured in 2024-01-01.", AXIS_IN_A)
+    assert course[1].notes == (
+        "this is the baseline, because not all targets were measured in 2024-01-01.",
+        AXIS_IN_A,
+    )
     measured = responses(record.measure("L1", "a", axis(20), None))  # 60, 30, 20
     assert [each.category for each in measured] == [BASELINE, "PR", "PR"]
     assert measured[0].notes == ()
@@ -45,7 +51,9 @@ def test_where_a_target_was_not_measured_the_baseline_moves_and_says_why() -> No
 def test_baseline_is_where_the_response_has_it() -> None:
     assert words(patient((SEEN, 10), (40, 20))) == [[MARKED, BASELINE]] * 2
     assert words(patient((PROPOSED, 10, 5))) == [["proposed", BASELINE, MARKED]]
-    assert words(patient((SEEN, SEEN))) == [[BASELINE, MARKED]], "as long as there is none, the first looked at"
+    assert words(patient((SEEN, SEEN))) == [[BASELINE, MARKED]], (
+        "as long as there is none, the first looked at"
+    )
 
 
 def test_new_is_what_the_response_calls_new() -> None:

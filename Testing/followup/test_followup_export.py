@@ -21,7 +21,11 @@ def test_all_of_it(record, volumes, tmp_path):
     for key, volume in volumes.items():
         write_ct_series(tmp_path / "ct" / key, volume)
     written, notes = export(
-        record, tmp_path / "out", volumes, {key: tmp_path / "ct" / key for key in volumes}, name="case 7"
+        record,
+        tmp_path / "out",
+        volumes,
+        {key: tmp_path / "ct" / key for key in volumes},
+        name="case 7",
     )
     assert [path.name for path in written] == [
         "case 7.csv", "case 7.html", "case 7.followup.json", "case 7-2024-01-15.sr.dcm", "case 7-2024-04-02.sr.dcm",
@@ -30,7 +34,9 @@ def test_all_of_it(record, volumes, tmp_path):
     assert notes == ["L4: was not reviewed in 2024-04-02, so it is not in the report."]
     table, page, kept, report, _ = written
     assert len(list(csv.reader(table.open(encoding="utf-8-sig", newline="")))) == 1 + 6 * 2 + 1
-    assert page.read_text(encoding="utf-8").count("data:image/jpeg") == 6 + 3  # L1, L2 and L4 have a place after
+    assert (
+        page.read_text(encoding="utf-8").count("data:image/jpeg") == 6 + 3
+    )  # L1, L2 and L4 have a place after
     assert read_record(kept) == record
     assert len(read_any_points(report).labels) == 6
 

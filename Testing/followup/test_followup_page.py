@@ -44,7 +44,9 @@ def upright(mm: float, at=PLACE):
 def record(empty: FollowUp) -> FollowUp:
     """Measured in a, proposed in b, nothing in c."""
     record = empty.mark("a", PLACE).measure("L1", "a", across(24), upright(16))
-    return record.propose("b", {"L1": Finding(PROPOSED, PLACE, GUESS, Measurement(across(24), upright(16)))})
+    return record.propose(
+        "b", {"L1": Finding(PROPOSED, PLACE, GUESS, Measurement(across(24), upright(16)))}
+    )
 
 
 @pytest.fixture
@@ -59,12 +61,19 @@ def written(tmp_path):
 
 def pictures_of(html: str) -> list[np.ndarray]:
     sources = re.findall(r'src="data:image/jpeg;base64,([^"]+)"', html)
-    return [np.asarray(Image.open(io.BytesIO(base64.b64decode(source)))).astype(float) for source in sources]
+    return [
+        np.asarray(Image.open(io.BytesIO(base64.b64decode(source)))).astype(float)
+        for source in sources
+    ]
 
 
 def cells_of(html: str) -> list[str]:
     """The part of the page about each study of each lesion."""
-    return re.findall(r'<div class="cell">(.*?)</div>\s*(?=<div class="cell">|</div>\s*</section>)', html, re.DOTALL)
+    return re.findall(
+        r'<div class="cell">(.*?)</div>\s*(?=<div class="cell">|</div>\s*</section>)',
+        html,
+        re.DOTALL,
+    )
 
 
 def test_the_place_is_in_the_middle_of_its_picture(record, written):
@@ -72,7 +81,10 @@ def test_the_place_is_in_the_middle_of_its_picture(record, written):
     one, other = pictures_of(html)
     size = one.shape[0]
     mm = float(re.search(r'viewBox="(-[\d.]+)', html)[1]) * -2 / size
-    for picture, right_of in ((one, 0.0), (other, -5.0)):  # 5 mm to the patient's right is left in the picture
+    for picture, right_of in (
+        (one, 0.0),
+        (other, -5.0),
+    ):  # 5 mm to the patient's right is left in the picture
         weight = np.clip(picture - picture.min() - 60, 0, None)
         rows, columns = np.indices(picture.shape)
         middle = np.array([(weight * rows).sum(), (weight * columns).sum()]) / weight.sum()

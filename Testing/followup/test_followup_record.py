@@ -7,7 +7,15 @@ from hypothesis import given
 from record_steps import IDS, STUDIES, cell_of, proposals, records, steps, taken
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-from AnatomicalEmbedding.followup.lesions import MARKED, NO_SIZE, NOT_VISIBLE, PROPOSED, Finding, Guess, Measurement
+from AnatomicalEmbedding.followup.lesions import (
+    MARKED,
+    NO_SIZE,
+    NOT_VISIBLE,
+    PROPOSED,
+    Finding,
+    Guess,
+    Measurement,
+)
 from AnatomicalEmbedding.followup.record import FollowUp
 
 GUESS = Guess("matched", "a", 4.0, 0.9)
@@ -16,7 +24,9 @@ SHORT = ((0.0, -3.0, 0.0), (0.0, 3.0, 0.0))
 
 
 def _proposed(empty: FollowUp, size: Measurement = NO_SIZE) -> FollowUp:
-    return empty.mark("a", (1, 2, 3)).propose("b", {"L1": Finding(PROPOSED, (5, 5, 5), GUESS, size)})
+    return empty.mark("a", (1, 2, 3)).propose(
+        "b", {"L1": Finding(PROPOSED, (5, 5, 5), GUESS, size)}
+    )
 
 
 @given(records(), steps)
@@ -46,8 +56,17 @@ def test_proposals_never_overwrite_what_a_person_entered(record: FollowUp, place
 
 
 def test_merged_lesions_are_measured_by_the_one_that_they_went_into(empty: FollowUp) -> None:
-    record = empty.mark("a", (0, 0, 0)).mark("a", (9, 0, 0)).mark("a", (0, 9, 0)).mark("b", (4, 0, 0), "L3")
-    record = record.mark("b", (1, 1, 1), "L2").merge("L1", "b", target_id="L2").merge("L2", "b", target_id="L3")
+    record = (
+        empty.mark("a", (0, 0, 0))
+        .mark("a", (9, 0, 0))
+        .mark("a", (0, 9, 0))
+        .mark("b", (4, 0, 0), "L3")
+    )
+    record = (
+        record.mark("b", (1, 1, 1), "L2")
+        .merge("L1", "b", target_id="L2")
+        .merge("L2", "b", target_id="L3")
+    )
     assert [record.stands_for(name, "b") for name in IDS] == ["L3", "L3", "L3"]
     assert [record.stands_for(name, "a") for name in IDS] == list(IDS)
     with pytest.raises(AnatomicalEmbeddingError, match="choose L3"):
@@ -70,7 +89,10 @@ def test_merged_lesions_are_measured_by_the_one_that_they_went_into(empty: Follo
             lambda r: r.measure("L1", "a", ((1, 2, 3), (1, 2, 3)), None),
             "L1: its long axis is shorter than 0.1 mm; draw",
         ),
-        (lambda r: r.measure("L1", "a", AXIS, ((1, 2, 3), (1, 2.09, 3))), "its short axis is shorter than 0.1 mm"),
+        (
+            lambda r: r.measure("L1", "a", AXIS, ((1, 2, 3), (1, 2.09, 3))),
+            "its short axis is shorter than 0.1 mm",
+        ),
         (lambda r: r.with_studies([STUDIES[0], STUDIES[0]]), "same key"),
     ],
 )
@@ -90,13 +112,18 @@ def test_a_part_of_a_node_is_a_node_and_that_of_a_non_target_no_target(empty: Fo
     given = record.describe("L2", split_from="L1", target=True)
     assert (given.lesion("L2").nodal, given.lesion("L2").target) == (True, True)
     said = record.describe("L2", target=False, nodal=True).describe("L2", split_from="L3")
-    assert (said.lesion("L2").nodal, said.lesion("L2").target) == (True, False), "what was said of it before stays"
+    assert (said.lesion("L2").nodal, said.lesion("L2").target) == (True, False), (
+        "what was said of it before stays"
+    )
 
 
 def test_two_that_are_one_lesion_are_united(empty: FollowUp) -> None:
     record = empty.mark("a", (1, 2, 3)).mark("c", (4, 5, 6)).mark("c", (9, 9, 9))
     record = (
-        record.describe("L2", name="liver").describe("L3", split_from="L2").mark("b", (7, 7, 7)).not_visible("L1", "b")
+        record.describe("L2", name="liver")
+        .describe("L3", split_from="L2")
+        .mark("b", (7, 7, 7))
+        .not_visible("L1", "b")
     )
     record = record.mark("b", (0, 0, 0), "L3").merge("L4", "b", target_id="L3")
     united = record.unite("L1", "L2")
@@ -104,7 +131,11 @@ def test_two_that_are_one_lesion_are_united(empty: FollowUp) -> None:
     one = united.lesion("L1")
     assert one.tracking_uid == record.lesion("L1").tracking_uid
     assert one.name == "liver"
-    assert {key: found.state for key, found in one.findings.items()} == {"a": MARKED, "b": NOT_VISIBLE, "c": MARKED}
+    assert {key: found.state for key, found in one.findings.items()} == {
+        "a": MARKED,
+        "b": NOT_VISIBLE,
+        "c": MARKED,
+    }
     assert united.lesion("L3").split_from == "L1"
     assert united.finding("L4", "b").into == "L3"
 

@@ -2,7 +2,14 @@
 
 from AnatomicalEmbedding.followup.lesions import CONFIRMED, MERGED, PROPOSED, Finding, Guess
 from AnatomicalEmbedding.followup.record import FollowUp
-from AnatomicalEmbedding.followup.status import ABSENT, BASELINE, DISAPPEARED, SPLIT, UNCERTAIN, status_of
+from AnatomicalEmbedding.followup.status import (
+    ABSENT,
+    BASELINE,
+    DISAPPEARED,
+    SPLIT,
+    UNCERTAIN,
+    status_of,
+)
 
 
 def _words(record: FollowUp, lesion_id: str) -> list[str]:
@@ -10,7 +17,9 @@ def _words(record: FollowUp, lesion_id: str) -> list[str]:
 
 
 def test_a_lesion_that_goes_away(empty: FollowUp) -> None:
-    record = empty.mark("a", (0, 0, 0)).propose("b", {"L1": Finding(PROPOSED, (1, 0, 0), Guess("matched", "a"))})
+    record = empty.mark("a", (0, 0, 0)).propose(
+        "b", {"L1": Finding(PROPOSED, (1, 0, 0), Guess("matched", "a"))}
+    )
     assert _words(record, "L1") == [BASELINE, PROPOSED, ""]
     record = record.confirm("L1", "b").not_visible("L1", "c")
     assert _words(record, "L1") == [BASELINE, CONFIRMED, DISAPPEARED]

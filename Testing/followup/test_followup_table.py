@@ -23,19 +23,27 @@ def read(path) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
     assert text[0] == "\ufeff"
     table = list(csv.DictReader(io.StringIO(text[1:], newline=""), strict=True))
     assert all(set(row) == set(COLUMNS) for row in table)
-    return [r for r in table if r["lesion"] != SUM_LABEL], [r for r in table if r["lesion"] == SUM_LABEL]
+    return [r for r in table if r["lesion"] != SUM_LABEL], [
+        r for r in table if r["lesion"] == SUM_LABEL
+    ]
 
 
 @pytest.fixture
 def measured(empty: FollowUp) -> FollowUp:
     record = empty.mark("a", (-10.5, 20.25, -30)).measure("L1", "a", LONG, SHORT)
-    return record.propose("b", {"L1": Finding(PROPOSED, (1, 2, 3), GUESS, Measurement(LONG, SHORT))})
+    return record.propose(
+        "b", {"L1": Finding(PROPOSED, (1, 2, 3), GUESS, Measurement(LONG, SHORT))}
+    )
 
 
 def test_a_proposal_is_flagged_and_its_carried_sizes_are_not_in_the_table(measured, tmp_path):
     write_csv(tmp_path / "t.csv", measured)
     second = read(tmp_path / "t.csv")[0][1]
-    assert (second["flags"], second["reviewed"], second["status"]) == ("UNCONFIRMED", "no", "proposed")
+    assert (second["flags"], second["reviewed"], second["status"]) == (
+        "UNCONFIRMED",
+        "no",
+        "proposed",
+    )
     assert [second[c] for c in ("long_axis_mm", "short_axis_mm")] == ["", ""]
     assert (second["expected_error_mm"], second["probability_within_10_mm"]) == ("4.2", "0.912")
 
@@ -62,7 +70,9 @@ UNSEEN = (
 )  # spreadsheets drop what is before
 
 
-@pytest.mark.parametrize("name", ["=1+1", "+1", "-1+2", "@SUM(A1)", " =1", "\t=1", "＝1", "\n=1", *UNSEEN])
+@pytest.mark.parametrize(
+    "name", ["=1+1", "+1", "-1+2", "@SUM(A1)", " =1", "\t=1", "＝1", "\n=1", *UNSEEN]
+)
 def test_formulas_are_disarmed(empty, tmp_path, name):
     record = empty.mark("a", (-1, -2, -3)).describe("L1", name=name, site=name)
     write_csv(tmp_path / "t.csv", record)

@@ -29,14 +29,18 @@ BY_NAME = (Study("a", "ct", year(2023)), Study("b", "ct", year(2024)))  # as rec
 
 
 def test_two_files_of_one_name_are_called_by_their_folders() -> None:
-    studies, notes = given((), ("2023/ct.nii.gz", content("ct", 1)), ("2024/ct.nii.gz", content("ct", 2)))
+    studies, notes = given(
+        (), ("2023/ct.nii.gz", content("ct", 1)), ("2024/ct.nii.gz", content("ct", 2))
+    )
     assert [study.name for study in studies] == ["2023_ct", "2024_ct"]
     assert notes == []
 
 
 def test_a_file_is_known_by_its_content_whatever_its_name() -> None:
     known = (content("ct", 1, year(2023)), content("ct_2", 2))
-    studies, _ = given(known, ("ct.nii", content("ct", 2)), ("new/ct.nii.gz", content("ct", 3, year(2025))))
+    studies, _ = given(
+        known, ("ct.nii", content("ct", 2)), ("new/ct.nii.gz", content("ct", 3, year(2025)))
+    )
     assert studies[0] == known[1]
     assert studies[1].key == content("ct", 3).key
     assert studies[1].name not in {"ct", "ct_2"}
@@ -45,7 +49,9 @@ def test_a_file_is_known_by_its_content_whatever_its_name() -> None:
 def test_a_name_that_the_record_has_gets_a_number() -> None:
     studies, notes = given((content("ct", 1),), ("new/ct.nii.gz", content("ct", 2)))
     assert studies == [content("ct_2", 2)]
-    assert notes == ["new/ct.nii.gz: is not the scan ct of the record, so the file's study is called ct_2."]
+    assert notes == [
+        "new/ct.nii.gz: is not the scan ct of the record, so the file's study is called ct_2."
+    ]
 
 
 def test_a_date_of_the_record_stays_unless_a_person_gives_another_now() -> None:
@@ -53,7 +59,8 @@ def test_a_date_of_the_record_stays_unless_a_person_gives_another_now() -> None:
     studies, notes = given(known, ("ct.nii", by_header))
     assert tuple(studies) == known
     assert (
-        "has the date 1900-01-01 in its header and 2024-01-01 in the record; the date in the record is used" in notes[0]
+        "has the date 1900-01-01 in its header and 2024-01-01 in the record; the date in the record is used"
+        in notes[0]
     )
     studies, notes = recognize(known, [content("ct", 1, year(2020))], ["ct.nii"], by_hand=True)
     assert ([study.date for study in studies], notes) == ([year(2020)], [])
@@ -72,9 +79,12 @@ def test_a_dicom_series_is_known_under_another_key() -> None:
 def test_a_record_that_knows_scans_by_name_needs_a_date_where_names_are_alike() -> None:
     studies, notes = given(BY_NAME, ("ct.nii", content("ct", 1, year(2024))))
     assert studies == [BY_NAME[1]]
-    assert notes == ["ct.nii: has the same name as ct (2024-01-01) of the record, and is used as this study."]
+    assert notes == [
+        "ct.nii: has the same name as ct (2024-01-01) of the record, and is used as this study."
+    ]
     with pytest.raises(
-        AnatomicalEmbeddingError, match=r"may be the study ct \(2023-01-01\) or ct \(2024-01-01\) .* give the dates"
+        AnatomicalEmbeddingError,
+        match=r"may be the study ct \(2023-01-01\) or ct \(2024-01-01\) .* give the dates",
     ):
         given(BY_NAME, ("ct.nii", content("ct", 1)))
     with pytest.raises(AnatomicalEmbeddingError, match=r"a/ct\.nii: may be the study ct "):
@@ -82,11 +92,20 @@ def test_a_record_that_knows_scans_by_name_needs_a_date_where_names_are_alike() 
 
 
 def test_the_order_is_by_date_and_a_study_without_one_stays_behind_its_predecessor() -> None:
-    prior, current, undated = Study("p", "p", year(2024)), Study("c", "c", year(2023)), Study("u", "u")
+    prior, current, undated = (
+        Study("p", "p", year(2024)),
+        Study("c", "c", year(2023)),
+        Study("u", "u"),
+    )
     new = Study("n", "n", year(2025))
     for known, others, keys, note in (
         ((), (prior, current), "cp", ""),
-        ((), (prior, undated, current), "cpu", "u: no date is known, so the order of the files is used"),
+        (
+            (),
+            (prior, undated, current),
+            "cpu",
+            "u: no date is known, so the order of the files is used",
+        ),
         ((), (undated, prior, current), "ucp", "u: no date is known"),
         ((current, undated, prior), (undated, new), "cupn", "u: no date is known"),
         ((), (undated, Study("v", "v")), "uv", "u, v: no date is known"),

@@ -25,29 +25,43 @@ def test_every_lesion_is_taken_over_with_its_studies_here(earlier) -> None:
     for lesion, written in zip(back.lesions, earlier.lesions, strict=True):
         assert replace(lesion, findings={}) == replace(written, findings={})
         assert list(lesion.findings) == [f"here {key}" for key in written.findings]
-        for finding, before in zip(lesion.findings.values(), written.findings.values(), strict=True):
+        for finding, before in zip(
+            lesion.findings.values(), written.findings.values(), strict=True
+        ):
             assert replace(finding, guess=None) == replace(before, guess=None)
             if before.guess is not None:
                 source = before.guess.source  # a study that is in neither record keeps its key
                 is_shared = source in {study.key for study in earlier.studies}
-                assert finding.guess == replace(before.guess, source=f"here {source}" if is_shared else source)
+                assert finding.guess == replace(
+                    before.guess, source=f"here {source}" if is_shared else source
+                )
 
 
 def test_no_lesion_here_is_lost(empty: FollowUp) -> None:
     marked = empty.mark("a", (1, 1, 1))
-    with pytest.raises(AnatomicalEmbeddingError, match="already has lesions; import the record before you mark"):
+    with pytest.raises(
+        AnatomicalEmbeddingError, match="already has lesions; import the record before you mark"
+    ):
         adopt_record(marked, marked)
 
 
 def test_studies_stay_in_order_and_get_dates() -> None:
-    here = FollowUp().with_studies([Study("a", "a"), Study("b", "b", date(2024, 7, 1)), Study("u", "u")])
-    there = FollowUp().with_studies([Study("e", "e", date(2023, 1, 1)), Study("a", "a", date(2024, 1, 1))])
+    here = FollowUp().with_studies(
+        [Study("a", "a"), Study("b", "b", date(2024, 7, 1)), Study("u", "u")]
+    )
+    there = FollowUp().with_studies(
+        [Study("e", "e", date(2023, 1, 1)), Study("a", "a", date(2024, 1, 1))]
+    )
     both = adopt_record(here, there)
     assert [study.key for study in both.studies] == ["e", "a", "b", "u"]
     assert both.studies[1].date == date(2024, 1, 1)
 
 
-HERE = (Study("k1", "prior"), Study("k2", "renamed", series_uid="1.2"), Study("k3", "else", date(2024, 5, 1)))
+HERE = (
+    Study("k1", "prior"),
+    Study("k2", "renamed", series_uid="1.2"),
+    Study("k3", "else", date(2024, 5, 1)),
+)
 THERE = Study("x", "prior", date(2024, 1, 1))
 
 
@@ -69,5 +83,7 @@ THERE = Study("x", "prior", date(2024, 1, 1))
         "two there of a name", "another day", "another DICOM study", "a number that belongs to the name", "other names",
     ],
 )  # fmt: skip
-def test_studies_are_the_same_by_key_or_series_or_by_a_name_without_doubt(here, there, same) -> None:
+def test_studies_are_the_same_by_key_or_series_or_by_a_name_without_doubt(
+    here, there, same
+) -> None:
     assert same_studies(here, there) == same

@@ -21,21 +21,35 @@ def marked(record: FollowUp, study: str, marks: list[MarkedLesion]) -> FollowUp:
 
 
 def places(record: FollowUp, study: str) -> dict[str, tuple]:
-    return {lesion.label: lesion.findings[study].point_ras for lesion in record.lesions if study in lesion.findings}
+    return {
+        lesion.label: lesion.findings[study].point_ras
+        for lesion in record.lesions
+        if study in lesion.findings
+    }
 
 
-@pytest.mark.parametrize("name", ["F-1", "1", "L1", "L", "F_1-1", "PointList-1", "Lesions-3", "Line_2", "R2", "p-4"])
-def test_a_name_that_programs_give_is_another_lesion_in_another_scan(empty: FollowUp, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["F-1", "1", "L1", "L", "F_1-1", "PointList-1", "Lesions-3", "Line_2", "R2", "p-4"]
+)
+def test_a_name_that_programs_give_is_another_lesion_in_another_scan(
+    empty: FollowUp, name: str
+) -> None:
     record = marked(empty, "a", in_list((name, FIRST))).not_visible("L1", "b")
     done, _done_notes = mark_lesions(record, "b", in_list((name, FAR)))
     assert done.finding("L1", "b").state == NOT_VISIBLE
     assert done.finding("L2", "b").point_ras == FAR
 
 
-@pytest.mark.parametrize("name", ["liver", "segment 8", "S6", "Lesion 1", "node", "LN", "Läsion", "F2a"])
-def test_a_name_that_a_person_gives_is_the_same_lesion_in_another_scan(empty: FollowUp, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["liver", "segment 8", "S6", "Lesion 1", "node", "LN", "Läsion", "F2a"]
+)
+def test_a_name_that_a_person_gives_is_the_same_lesion_in_another_scan(
+    empty: FollowUp, name: str
+) -> None:
     assert not is_automatic(name)
-    done, done_notes = mark_lesions(marked(empty, "a", in_list((name, FIRST))), "b", in_list((name, FAR)))
+    done, done_notes = mark_lesions(
+        marked(empty, "a", in_list((name, FIRST))), "b", in_list((name, FAR))
+    )
     assert (len(done.lesions), done_notes) == (1, [])
     assert done.finding("L1", "b").point_ras == FAR
 
@@ -51,7 +65,9 @@ def test_what_a_person_has_entered_stays(empty: FollowUp, gone: str) -> None:
     said = steps[gone]()
     done, done_notes = mark_lesions(said, "b", in_list(("liver", (9.0, 9.0, 9.0))))
     assert done == said
-    assert done_notes == [f"L1 liver: was reviewed as {gone} in 2024-03-05; the place in the list was not used."]
+    assert done_notes == [
+        f"L1 liver: was reviewed as {gone} in 2024-03-05; the place in the list was not used."
+    ]
 
 
 @pytest.mark.parametrize("names", [("F-1", "F-2"), ("liver", "lung")])
@@ -74,5 +90,7 @@ def test_a_line_of_what_is_marked_already_is_its_axis(empty: FollowUp) -> None:
         assert done.finding("L1", "a").size.long_axis == line
     again, again_notes = mark_lesions(done, "a", lines)
     assert (again, again_notes) == (done, [])
-    other, other_notes = mark_lesions(done, "a", [MarkedLesion("dome", FIRST, (line[0], (12.0, 0.0, 0.0)))])
+    other, other_notes = mark_lesions(
+        done, "a", [MarkedLesion("dome", FIRST, (line[0], (12.0, 0.0, 0.0)))]
+    )
     assert (other, other_notes) == (done, [])

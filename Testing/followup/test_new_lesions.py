@@ -15,7 +15,9 @@ from AnatomicalEmbedding.followup.response import BASELINE, NOT_EVALUABLE, respo
     ],
 )
 @pytest.mark.parametrize("target", [GONE, 5])  # without the new lesion CR, and PR
-def test_a_new_lesion_of_which_nothing_is_known_later_keeps_the_response_open(target, later, why) -> None:
+def test_a_new_lesion_of_which_nothing_is_known_later_keeps_the_response_open(
+    target, later, why
+) -> None:
     record = patient((20, 10, target), (GONE, 15, later))
     assert categories(record) == [BASELINE, "PD", NOT_EVALUABLE]
     assert last(record).missing == (f"L2: {why}",)
@@ -32,7 +34,13 @@ def test_a_new_lesion_keeps_progress_until_it_is_gone() -> None:
 
 
 def test_a_part_of_a_non_target_keeps_the_response_from_being_complete() -> None:
-    record = patient((30, GONE), (20, GONE), (None, 20), L2={"target": False}, L3={"split_from": "L2", "target": True})
+    record = patient(
+        (30, GONE),
+        (20, GONE),
+        (None, 20),
+        L2={"target": False},
+        L3={"split_from": "L2", "target": True},
+    )
     assert last(record).category == "PR"
     assert last(record).notes == (
         "L3: may still exist but is not in the sum, so the response is incomplete; review the lesion.",

@@ -16,8 +16,16 @@ from AnatomicalEmbedding.scan.points import PointList, write_markups
 
 pytest.importorskip("pydicom")
 
-NAME, NUMBER, BORN, ACCESSION, DOCTOR = "Quonsett^Zyxwva", "QX-81-77-PT", "19470613", "ACC5550199", "Vrrmst^Hjalmar"
-SECRETS = [text.encode() for text in ("Quonsett", "Zyxwva", NUMBER, BORN, ACCESSION, "Vrrmst", "Hjalmar")]
+NAME, NUMBER, BORN, ACCESSION, DOCTOR = (
+    "Quonsett^Zyxwva",
+    "QX-81-77-PT",
+    "19470613",
+    "ACC5550199",
+    "Vrrmst^Hjalmar",
+)
+SECRETS = [
+    text.encode() for text in ("Quonsett", "Zyxwva", NUMBER, BORN, ACCESSION, "Vrrmst", "Hjalmar")
+]
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +54,9 @@ def run_all(phantom_pair, tmp_path, monkeypatch, capfd, caplog):
     def run(commands: list[list[str]]) -> list[Path]:
         said = []
         for words in commands:
-            code = main([*words, *(["--device", "cpu"] if words[0] not in ("info", "cohort") else [])])
+            code = main(
+                [*words, *(["--device", "cpu"] if words[0] not in ("info", "cohort") else [])]
+            )
             printed = capfd.readouterr()
             said.append(printed.out + printed.err)
             assert code == 0, (words, said[-1])
@@ -54,7 +64,9 @@ def run_all(phantom_pair, tmp_path, monkeypatch, capfd, caplog):
         written = [path for path in tmp_path.rglob("*") if path.is_file()]
         for secret in SECRETS:
             assert secret not in text
-            assert [path for path in written if path.suffix != ".dcm" and secret in _content(path)] == []
+            assert [
+                path for path in written if path.suffix != ".dcm" and secret in _content(path)
+            ] == []
             assert [path for path in written if secret in path.name.encode()] == []
         return written
 
@@ -92,9 +104,26 @@ def test_only_dicom_objects_name_the_patient(folders, run_all, tmp_path):
             ["locate", first, second, "-o", str(out / "locate")],
             ["crop", first, "--structures", "liver", "-o", str(out / "crop")],
             ["register", first, second, "--kind", "affine", "-o", str(out / "register")],
-            ["followup", first, str(tmp_path / "points.mrk.json"), second, "-o", str(out / "followup"), "--sr"],
+            [
+                "followup",
+                first,
+                str(tmp_path / "points.mrk.json"),
+                second,
+                "-o",
+                str(out / "followup"),
+                "--sr",
+            ],
         ]
     )
-    assert {path.suffix for path in written} >= {".safetensors", ".html", ".json", ".gz", ".h5", ".csv"}
+    assert {path.suffix for path in written} >= {
+        ".safetensors",
+        ".html",
+        ".json",
+        ".gz",
+        ".h5",
+        ".csv",
+    }
     reports = [path for path in written if path.suffix == ".dcm"]
-    assert any(SECRETS[0] in path.read_bytes() for path in reports), "a report names the patient, as the standard asks"
+    assert any(SECRETS[0] in path.read_bytes() for path in reports), (
+        "a report names the patient, as the standard asks"
+    )

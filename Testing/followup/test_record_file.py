@@ -18,7 +18,11 @@ def test_a_record_comes_back_equal(record: FollowUp) -> None:
 
 
 def _document(empty: FollowUp) -> dict:
-    record = empty.mark("a", (1, 2, 3)).mark("a", (4, 5, 6)).measure("L1", "a", ((0, 0, 0), (1, 0, 0)), None)
+    record = (
+        empty.mark("a", (1, 2, 3))
+        .mark("a", (4, 5, 6))
+        .measure("L1", "a", ((0, 0, 0), (1, 0, 0)), None)
+    )
     return json.loads(json.dumps(to_json(record)))
 
 
@@ -37,20 +41,37 @@ def _document(empty: FollowUp) -> dict:
         (lambda d: d["lesions"][1].update(nodal="yes"), "nodal"),
         (lambda d: d["lesions"][1].pop("tracking_uid"), "tracking_uid"),
         (lambda d: d["lesions"][1].update(split_from="L7"), "L7"),
-        (lambda d: d["lesions"][1]["findings"]["a"].update(state="seen"), "L2 in study 'a'.*'seen'"),
-        (lambda d: d["lesions"][1]["findings"]["a"].update(point_ras=None), "does not fit point_ras = None"),
+        (
+            lambda d: d["lesions"][1]["findings"]["a"].update(state="seen"),
+            "L2 in study 'a'.*'seen'",
+        ),
+        (
+            lambda d: d["lesions"][1]["findings"]["a"].update(point_ras=None),
+            "does not fit point_ras = None",
+        ),
         (lambda d: d["lesions"][1]["findings"]["a"].update(point_ras=[1, 2]), "L2 in study 'a'"),
-        (lambda d: d["lesions"][1]["findings"]["a"].update(point_ras=[1, 2, float("nan")]), "not a number"),
+        (
+            lambda d: d["lesions"][1]["findings"]["a"].update(point_ras=[1, 2, float("nan")]),
+            "not a number",
+        ),
         (lambda d: d["lesions"][1]["findings"]["a"].update(point_ras=[1, 2, True]), "not a number"),
         (
             lambda d: d["lesions"][1]["findings"]["a"].update(state="not visible"),
             "does not fit point_ras = \\(",
         ),
-        (lambda d: d["lesions"][1]["findings"]["a"].update(into="L1"), "does not fit the entry into = 'L1'"),
-        (lambda d: d["lesions"][0]["findings"]["a"]["size"].update(long_axis=[[0, 0, 0]]), "L1 in study 'a'"),
+        (
+            lambda d: d["lesions"][1]["findings"]["a"].update(into="L1"),
+            "does not fit the entry into = 'L1'",
+        ),
+        (
+            lambda d: d["lesions"][0]["findings"]["a"]["size"].update(long_axis=[[0, 0, 0]]),
+            "L1 in study 'a'",
+        ),
     ],
 )
-def test_damaged_records_are_refused_with_the_place_of_the_damage(empty: FollowUp, change, says: str) -> None:
+def test_damaged_records_are_refused_with_the_place_of_the_damage(
+    empty: FollowUp, change, says: str
+) -> None:
     document = _document(empty)
     change(document)
     with pytest.raises(AnatomicalEmbeddingError, match=says):

@@ -13,7 +13,9 @@ def test_sums_percent_and_nadir_over_a_course() -> None:
     assert [each.sum_mm for each in course] == [80, 55, 40, 48, 50]
     assert [each.nadir_mm for each in course] == [None, 80, 55, 40, 40]
     assert [each.from_baseline for each in course[1:]] == pytest.approx([-31.25, -50, -40, -37.5])
-    assert [each.from_nadir for each in course[1:]] == pytest.approx([-31.25, -100 * 15 / 55, 20, 25])
+    assert [each.from_nadir for each in course[1:]] == pytest.approx(
+        [-31.25, -100 * 15 / 55, 20, 25]
+    )
     # 48 is 20 % and 8 mm over the nadir of 40: progress, though 40 % below the baseline
     assert [each.category for each in course] == [BASELINE, "PR", "PR", "PD", "PD"]
 
@@ -81,9 +83,14 @@ def test_a_new_lesion_is_progress_once_somebody_has_looked_back() -> None:  # 4.
 
 def test_proposals_and_carried_over_axes_count_for_nothing() -> None:
     record = patient((50, None), (30, 20))
-    assert last(record).missing == ("L1: not assessed in 2024-03-01; mark the lesion in this study.",)
+    assert last(record).missing == (
+        "L1: not assessed in 2024-03-01; mark the lesion in this study.",
+    )
     carried = Finding(
-        PROPOSED, (0, 0, 0), Guess("matched", "a", 2.0, 0.99), Measurement(axis(10), axis(5), confirmed=True)
+        PROPOSED,
+        (0, 0, 0),
+        Guess("matched", "a", 2.0, 0.99),
+        Measurement(axis(10), axis(5), confirmed=True),
     )
     record = record.propose("b", {"L1": carried})
     now = last(record)
@@ -114,7 +121,13 @@ def test_merged_lesions_count_once_with_the_one_that_they_went_into() -> None:  
 
 
 def test_parts_of_a_target_are_added() -> None:  # appendix II
-    record = patient((60, 30, 30), (None, 20, 12), (None, None, 9), L2={"split_from": "L1"}, L3={"split_from": "L2"})
+    record = patient(
+        (60, 30, 30),
+        (None, 20, 12),
+        (None, None, 9),
+        L2={"split_from": "L1"},
+        L3={"split_from": "L2"},
+    )
     course = responses(record)
     assert [each.sum_mm for each in course] == [60, 50, 51]
     assert [each.category for each in course] == [BASELINE, "SD", "SD"]
@@ -122,10 +135,18 @@ def test_parts_of_a_target_are_added() -> None:  # appendix II
 
 
 def test_paired_organs_are_one_and_so_are_all_nodes() -> None:  # 3.2: two of an organ at most
-    lungs = [{"site": site} for site in ("left lung", "lung_right", "Right Lung", "left kidney", "right kidney")]
+    lungs = [
+        {"site": site}
+        for site in ("left lung", "lung_right", "Right Lung", "left kidney", "right kidney")
+    ]
     record = patient(*[(30,)] * 5, **{f"L{n}": each for n, each in enumerate(lungs, start=1)})
-    assert responses(record)[0].notes == ("3 targets are marked in lung; RECIST 1.1 allows at most 2 in one organ.",)
-    nodes = [{"site": f"{place} lymph node", "nodal": nodal} for place, nodal in (("axillary", True), ("hilar", True))]
+    assert responses(record)[0].notes == (
+        "3 targets are marked in lung; RECIST 1.1 allows at most 2 in one organ.",
+    )
+    nodes = [
+        {"site": f"{place} lymph node", "nodal": nodal}
+        for place, nodal in (("axillary", True), ("hilar", True))
+    ]
     nodes += [{"site": "", "nodal": True}, {"site": "lung"}]
     record = patient(*[(40,)] * 4, **{f"L{n}": each for n, each in enumerate(nodes, start=1)})
     assert responses(record)[0].notes == (
@@ -134,7 +155,10 @@ def test_paired_organs_are_one_and_so_are_all_nodes() -> None:  # 3.2: two of an
 
 
 def test_notes_on_the_choice_of_targets() -> None:
-    sites = {f"L{n}": {"site": site} for n, site in enumerate(("Liver", "liver ", "liver", "", "", "lung"), start=1)}
+    sites = {
+        f"L{n}": {"site": site}
+        for n, site in enumerate(("Liver", "liver ", "liver", "", "", "lung"), start=1)
+    }
     sites["L6"]["nodal"] = True
     notes = responses(patient((30,), (9,), (30,), (30,), (30,), (28,), **sites))[0].notes
     assert notes == (

@@ -22,7 +22,14 @@ from AnatomicalEmbedding.dicom.sr_items import (
 )
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.dicom_sr import write_sr
-from AnatomicalEmbedding.followup.sr_codes import AXES, MERGED_WITH, ROLE, ROLE_CODES, STATE, STATE_CODES
+from AnatomicalEmbedding.followup.sr_codes import (
+    AXES,
+    MERGED_WITH,
+    ROLE,
+    ROLE_CODES,
+    STATE,
+    STATE_CODES,
+)
 
 pydicom = pytest.importorskip("pydicom")
 highdicom = pytest.importorskip("highdicom")
@@ -73,7 +80,12 @@ def test_every_finding_that_a_person_reviewed_is_in_it(record, series, tmp_path,
         assert (place is None) == (finding.point_ras is None)
         assert place is None or _is_near(place, finding.point_ras)
         for kind, code in AXES.items():
-            drawn = [points_in(end) for item in named(items, code) for end in children(item) if "GraphicData" in end]
+            drawn = [
+                points_in(end)
+                for item in named(items, code)
+                for end in children(item)
+                if "GraphicData" in end
+            ]
             axes = finding.size.axes if finding.visible else {}
             assert len(drawn) == (kind in axes)
             assert not drawn or _is_near(drawn[0], axes[kind])
@@ -89,14 +101,18 @@ def test_unconfirmed_places_are_left_out_and_reported(record, series, tmp_path):
 
 
 def test_a_site_without_a_code_is_left_out_and_reported(record, series, tmp_path):
-    said = write_sr(record.describe("L3", site="somewhere"), "prior", series["prior"], tmp_path / "report.dcm")
+    said = write_sr(
+        record.describe("L3", site="somewhere"), "prior", series["prior"], tmp_path / "report.dcm"
+    )
     assert said == ("L3: its site 'somewhere' has no code and is not in the report.",)
 
 
 @pytest.mark.parametrize("name", ["Müller^Jürgen", "山田^太郎"])
 def test_names_in_any_language(record, tmp_path, volumes, name):
     charset = "ISO_IR 100" if name.startswith("M") else "ISO_IR 192"
-    write_ct_series(tmp_path / "ct", volumes["prior"], PatientName=name, SpecificCharacterSet=charset)
+    write_ct_series(
+        tmp_path / "ct", volumes["prior"], PatientName=name, SpecificCharacterSet=charset
+    )
     named = record.describe("L1", name="Läsion 腫瘤")
     write_sr(named, "prior", tmp_path / "ct", tmp_path / "report.dcm")
     assert pydicom.dcmread(tmp_path / "report.dcm").PatientName == name
@@ -110,7 +126,9 @@ def test_names_in_any_language(record, tmp_path, volumes, name):
 def test_a_study_without_dicom_names_what_to_export_instead(record, volumes, tmp_path):
     volumes["prior"].write(tmp_path / "prior.nii.gz")
     for files in ([], tmp_path / "prior.nii.gz", [tmp_path / "prior.nii.gz"]):
-        with pytest.raises(AnatomicalEmbeddingError, match=r"refers to the DICOM images.*export the table \(CSV\)"):
+        with pytest.raises(
+            AnatomicalEmbeddingError, match=r"refers to the DICOM images.*export the table \(CSV\)"
+        ):
             write_sr(record, "prior", files, tmp_path / "report.dcm")
     assert not (tmp_path / "report.dcm").exists()
 
@@ -131,7 +149,9 @@ def test_images_of_other_studies_are_refused(record, series, tmp_path, named, sa
 
 def test_a_missing_highdicom_is_named(record, series, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "highdicom.sr", None)
-    with pytest.raises(AnatomicalEmbeddingError, match=r'pip install "AnatomicalEmbedding\[followup\]"'):
+    with pytest.raises(
+        AnatomicalEmbeddingError, match=r'pip install "AnatomicalEmbedding\[followup\]"'
+    ):
         write_sr(record, "prior", series["prior"], tmp_path / "report.dcm")
 
 

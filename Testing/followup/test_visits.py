@@ -52,7 +52,9 @@ def test_a_lesion_is_new_only_where_the_whole_visit_before_did_not_show_it() -> 
     assert all(each.new == () for each in responses(seen))
     new = patient((30, OUT, 30, OUT), (OUT, GONE, OUT, 12), studies=SCANS)
     assert [each.new for each in responses(new)] == [(), (), ("L2",), ("L2",)]
-    unseen = patient((30, OUT, 30, OUT), (OUT, None, OUT, 12), studies=SCANS)  # nobody looked at the abdomen
+    unseen = patient(
+        (30, OUT, 30, OUT), (OUT, None, OUT, 12), studies=SCANS
+    )  # nobody looked at the abdomen
     assert categories(unseen)[2:] == [NOT_EVALUABLE] * 2
 
 
@@ -62,9 +64,18 @@ def test_visits_go_by_date_or_by_the_study_in_dicom() -> None:
         Study("e", "E", SUMMER, "1.3"), Study("f", "F", SUMMER, "1.4"),
     )  # fmt: skip
     visits = timeline_of(patient((30,), studies=studies))
-    assert [[scan.key for scan in scans] for scans in visits.scans] == [["a", "b"], ["c"], ["d"], ["e", "f"]]
+    assert [[scan.key for scan in scans] for scans in visits.scans] == [
+        ["a", "b"],
+        ["c"],
+        ["d"],
+        ["e", "f"],
+    ]
     assert [visits.number_of(key) for key in "abcdef"] == [0, 0, 1, 2, 3, 3]
-    bridged = (Study("a", "A", SPRING), Study("b", "B", None, "1.2"), Study("c", "C", SPRING, "1.2"))
+    bridged = (
+        Study("a", "A", SPRING),
+        Study("b", "B", None, "1.2"),
+        Study("c", "C", SPRING, "1.2"),
+    )
     assert len(timeline_of(patient((30,), studies=bridged)).scans) == 1
 
 

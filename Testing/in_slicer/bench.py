@@ -36,7 +36,9 @@ def run_one_patient(user):
     panel.session.relations.request(scans[0], scans[1:])
     started = time.perf_counter()
     user.wait(lambda: not panel.session.relations.busy, 600, "all correspondences are found")
-    user.figures["correspondences of 4 scans of one patient"] = f"{time.perf_counter() - started:.0f} s"
+    user.figures["correspondences of 4 scans of one patient"] = (
+        f"{time.perf_counter() - started:.0f} s"
+    )
     user.tick(panel.ui.crosshairCheckBox)
     view, middle = user.views.nodes(scans[0])[0], _middle(scans[0])
     manager = slicer.app.layoutManager()
@@ -69,7 +71,9 @@ def run_scenes(user):
         user.close_scene()
         after.append(_memory_mb())
     if after[0] is not None:
-        user.figures[f"memory after the first and after {SCENES} scenes"] = f"{after[0]:.0f} and {after[-1]:.0f} MB"
+        user.figures[f"memory after the first and after {SCENES} scenes"] = (
+            f"{after[0]:.0f} and {after[-1]:.0f} MB"
+        )
 
 
 def _measure(user, count):

@@ -17,9 +17,14 @@ SEEDS = (20_001, 20_002)
 WINDOW = (1540, 880)
 NAMES = ("CT 2024-03-01", "CT 2025-01-10")
 POINTS = ("carina", "heart_apex", "diaphragm_dome_right", "kidney_left_lower_pole", "liver_dome")
-REPORT = "Mass in the upper pole of the left kidney, 3 cm. Liver is normal. No metastasis in the brain."
+REPORT = (
+    "Mass in the upper pole of the left kidney, 3 cm. Liver is normal. No metastasis in the brain."
+)
 ORGANS = {"liver": (0.8, 0.45, 0.35), "kidney_left": (0.95, 0.85, 0.3), "spleen": (0.5, 0.55, 0.95)}
-SIZES = {"liver_dome": ((31, 22), (25, 18)), "kidney_left_lower_pole": ((17, 15), (19, 16))}  # mm, in both studies
+SIZES = {
+    "liver_dome": ((31, 22), (25, 18)),
+    "kidney_left_lower_pole": ((17, 15), (19, 16)),
+}  # mm, in both studies
 
 
 def run_landmarks(user):
@@ -28,7 +33,13 @@ def run_landmarks(user):
     points = new_list(panel)
     for name in reversed(POINTS):
         points.AddControlPointWorld(vtk.vtkVector3d(*_patient(0).points_ras[name]), name)
-    user.wait(lambda: len(panel.logic.rows()) == len(POINTS) and all(each.answers for each in panel.logic.rows()), 30)
+    user.wait(
+        lambda: (
+            len(panel.logic.rows()) == len(POINTS)
+            and all(each.answers for each in panel.logic.rows())
+        ),
+        30,
+    )
     panel.logic.jumpTo(panel.logic.rows()[-1].pointId)
     panel.ui.placeWidget.setPlaceModeEnabled(False)
     assert panel.logic.answersIn(scans[1]) is not None
@@ -90,8 +101,12 @@ def run_follow_up(user):
     panel = _side_by_side(user, "LesionFollowUp")
     studies = list(panel.logic.volumes)
     for place, sizes in SIZES.items():
-        lesion = panel.logic.mark(studies[0], tuple(float(x) for x in _patient(0).points_ras[place]))
-        user.wait(lambda lesion=lesion: panel.logic.record.finding(lesion, studies[1]) is not None, 30)
+        lesion = panel.logic.mark(
+            studies[0], tuple(float(x) for x in _patient(0).points_ras[place])
+        )
+        user.wait(
+            lambda lesion=lesion: panel.logic.record.finding(lesion, studies[1]) is not None, 30
+        )
         panel.logic.apply(FollowUp.describe, lesion, name=place.split("_")[0])
         for number, size in enumerate(sizes):
             measure(user, panel, lesion, number, *size)
@@ -134,7 +149,11 @@ def _go_to_kidney(scans):
     from AnatomicalEmbeddingLib.shared.Views import jump
 
     for number, scan in enumerate(scans):
-        jump(slicer.mrmlScene, scan, _patient(number).points_ras["kidney_left_lower_pole"] + (0, 0, 40))
+        jump(
+            slicer.mrmlScene,
+            scan,
+            _patient(number).points_ras["kidney_left_lower_pole"] + (0, 0, 40),
+        )
 
 
 @cache

@@ -37,7 +37,9 @@ from slicer_process import (
 HERE = Path(__file__).resolve().parent
 SCENARIOS = HERE / "scenarios"
 _BENCH_LIMIT_SECONDS = 3600.0
-_NO_SLICER = "The scenarios were skipped: name a Slicer, as in make test-slicer SLICER=path/to/Slicer."
+_NO_SLICER = (
+    "The scenarios were skipped: name a Slicer, as in make test-slicer SLICER=path/to/Slicer."
+)
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 
 
@@ -59,8 +61,14 @@ class Scenario:
     def read(cls, path: Path) -> Scenario:
         """Of a file, which is not imported: it needs Slicer."""
         body = ast.parse(path.read_text(encoding="utf-8")).body
-        runs = tuple(n.name for n in body if isinstance(n, ast.FunctionDef) and n.name.startswith("run"))
-        set_true = [n.targets[0].id for n in body if isinstance(n, ast.Assign) and ast.unparse(n.value) == "True"]
+        runs = tuple(
+            n.name for n in body if isinstance(n, ast.FunctionDef) and n.name.startswith("run")
+        )
+        set_true = [
+            n.targets[0].id
+            for n in body
+            if isinstance(n, ast.Assign) and ast.unparse(n.value) == "True"
+        ]
         return cls(path, runs, "FROM_PACKAGE" in set_true)
 
 
@@ -82,7 +90,9 @@ def run_scenario(scenario: Scenario, place: Place) -> Result:
     folder.mkdir(parents=True)
     started, outcome, reason, figures = time.monotonic(), PASSED, "", {}
     if scenario.from_package and place.package is None:
-        return Result(scenario.name, SKIPPED, "there is no package; make test-slicer makes one.", 0.0, {})
+        return Result(
+            scenario.name, SKIPPED, "there is no package; make test-slicer makes one.", 0.0, {}
+        )
     forget_settings(place.slicer)
     for function in scenario.runs:
         outcome, reason, found = _run_once(scenario, function, folder, place)
@@ -92,30 +102,47 @@ def run_scenario(scenario: Scenario, place: Place) -> Result:
     return Result(scenario.name, outcome, reason, time.monotonic() - started, figures)
 
 
-def _run_once(scenario: Scenario, function: str, folder: Path, place: Place) -> tuple[str, str, dict]:
+def _run_once(
+    scenario: Scenario, function: str, folder: Path, place: Place
+) -> tuple[str, str, dict]:
     words = ["--python-script", HERE / "start.py", function, scenario.path, folder]
     command = slicer_command(place.slicer, not scenario.from_package, *words)
-    code = run_limited(command, environment_of(folder, place), folder / f"{function}.log", place.limit)
+    code = run_limited(
+        command, environment_of(folder, place), folder / f"{function}.log", place.limit
+    )
     path = folder / f"{function}.json"
     if code is None:
         return FAILED, f"{function}: ran past {place.limit:g} s and was ended.", {}
     if not path.is_file():
-        return FAILED, f"{function}: Slicer ended with code {code} before the scenario did; see {function}.log.", {}
+        return (
+            FAILED,
+            f"{function}: Slicer ended with code {code} before the scenario did; see {function}.log.",
+            {},
+        )
     found = json.loads(path.read_text(encoding="utf-8"))
     if found["outcome"] == PASSED and code != 0:
-        return FAILED, f"{function}: Slicer ended with code {code} after the scenario had passed.", found["figures"]
+        return (
+            FAILED,
+            f"{function}: Slicer ended with code {code} after the scenario had passed.",
+            found["figures"],
+        )
     return found["outcome"], found["reason"], found["figures"]
 
 
 def install_packages(slicer: Path) -> int:
     """Install what the engine and training need into Slicer's Python; returns pip's exit code."""
-    found = [*slicer.parent.glob("bin/PythonSlicer*"), *slicer.parent.parent.glob("bin/PythonSlicer*")]
+    found = [
+        *slicer.parent.glob("bin/PythonSlicer*"),
+        *slicer.parent.parent.glob("bin/PythonSlicer*"),
+    ]
     if not found:
         print(f"{slicer}: has no PythonSlicer next to it.", file=sys.stderr)
         return 2
     index = ["--extra-index-url", "https://download.pytorch.org/whl/cpu"]
     wanted = ["torch>=2.2", "safetensors>=0.4"]
-    return subprocess.run([str(found[0]), "-m", "pip", "install", *index, *wanted], check=False).returncode
+    return subprocess.run(
+        [str(found[0]), "-m", "pip", "install", *index, *wanted], check=False
+    ).returncode
 
 
 def summary(results: list[Result]) -> str:
@@ -134,13 +161,25 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("slicer", nargs="?", default="", help="the Slicer program")
     parser.add_argument("names", nargs="*", help="scenarios (default: all)")
     parser.add_argument(
-        "-o", "--output", type=Path, default=ROOT / "build" / "in_slicer", help="(default: %(default)s)"
+        "-o",
+        "--output",
+        type=Path,
+        default=ROOT / "build" / "in_slicer",
+        help="(default: %(default)s)",
     )
-    parser.add_argument("--package", type=Path, help="the extension's zip, or the folder of make package")
-    parser.add_argument("--limit", type=float, default=LIMIT_SECONDS, help="seconds a Slicer may take")
-    parser.add_argument("--install", action="store_true", help="first install PyTorch into this Slicer")
+    parser.add_argument(
+        "--package", type=Path, help="the extension's zip, or the folder of make package"
+    )
+    parser.add_argument(
+        "--limit", type=float, default=LIMIT_SECONDS, help="seconds a Slicer may take"
+    )
+    parser.add_argument(
+        "--install", action="store_true", help="first install PyTorch into this Slicer"
+    )
     parser.add_argument("--bench", action="store_true", help="measure instead")
-    parser.add_argument("--pictures", action="store_true", help="take the pictures of README and docs instead")
+    parser.add_argument(
+        "--pictures", action="store_true", help="take the pictures of README and docs instead"
+    )
     asked = parser.parse_args(words)
     if not asked.slicer:
         print(_NO_SLICER)

@@ -21,7 +21,9 @@ def startup_figures(place: Place) -> dict[str, str]:
         for with_modules, times in taken.items():
             started = time.monotonic()
             words = slicer_command(place.slicer, with_modules, "--exit-after-startup")
-            code = run_limited(words, environment_of(folder, place), folder / "start.log", place.limit)
+            code = run_limited(
+                words, environment_of(folder, place), folder / "start.log", place.limit
+            )
             if code != 0:
                 return {"start of Slicer": f"not measured: it ended with code {code}"}
             times.append(time.monotonic() - started)

@@ -29,7 +29,13 @@ class Place:
 
 def slicer_command(slicer: Path, with_modules: bool, *words: object) -> list[str]:
     """The command line of a Slicer with temporary settings, under Xvfb where there is no screen."""
-    command = [str(slicer), "--no-splash", "--ignore-slicerrc", "--disable-settings", "--keep-temporary-settings"]
+    command = [
+        str(slicer),
+        "--no-splash",
+        "--ignore-slicerrc",
+        "--disable-settings",
+        "--keep-temporary-settings",
+    ]
     if with_modules:
         command += ["--additional-module-paths", str(ROOT / "SlicerModules")]
     command += [str(word) for word in words]
@@ -43,13 +49,20 @@ def has_screen() -> bool:
     return sys.platform != "linux" or bool(os.environ.get("DISPLAY"))
 
 
-def run_limited(command: list[str], environment: dict[str, str], log: Path, limit: float) -> int | None:
+def run_limited(
+    command: list[str], environment: dict[str, str], log: Path, limit: float
+) -> int | None:
     """Exit code of a command whose output goes to a file; None where it took longer and was ended, with all that it
     had started.
     """
     with log.open("w", encoding="utf-8") as file:
         process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
         )
         try:
             return process.wait(limit)
@@ -60,7 +73,9 @@ def run_limited(command: list[str], environment: dict[str, str], log: Path, limi
 
 def _end(process: subprocess.Popen) -> None:
     if sys.platform == "win32":
-        subprocess.run(["taskkill", "/F", "/T", "/PID", str(process.pid)], capture_output=True, check=False)
+        subprocess.run(
+            ["taskkill", "/F", "/T", "/PID", str(process.pid)], capture_output=True, check=False
+        )
     else:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -81,7 +96,12 @@ def forget_settings(slicer: Path) -> None:
 def environment_of(folder: Path, place: Place) -> dict[str, str]:
     """The user's, but for the folders of settings, caches and temporary files."""
     own = {}
-    for name, part in (("TMPDIR", "tmp"), ("TMP", "tmp"), ("TEMP", "tmp"), ("XDG_CACHE_HOME", "cache")):
+    for name, part in (
+        ("TMPDIR", "tmp"),
+        ("TMP", "tmp"),
+        ("TEMP", "tmp"),
+        ("XDG_CACHE_HOME", "cache"),
+    ):
         own[name] = folder / part
     if sys.platform != "win32":  # Windows has its folders from the registry
         own |= {"HOME": folder / "home", "XDG_CONFIG_HOME": folder / "home" / ".config"}

@@ -60,7 +60,9 @@ class Run:
         if outcome == "passed" and found:
             outcome, reason = "failed", "\n\n".join(found)
         result = {"outcome": outcome, "reason": reason, "figures": self.user.figures}
-        (self.folder / f"{self.function}.json").write_text(json.dumps(result, indent=1), encoding="utf-8")
+        (self.folder / f"{self.function}.json").write_text(
+            json.dumps(result, indent=1), encoding="utf-8"
+        )
         slicer.util.exit(0)
 
     def _run(self) -> None:
@@ -84,7 +86,9 @@ class Run:
 
         missing = Engine.missingPackages()
         if missing and getattr(self.scenario, "NEEDS_PACKAGES", True):
-            raise CannotRunError(f"this Slicer lacks {', '.join(missing)}; run.py --install adds it.")
+            raise CannotRunError(
+                f"this Slicer lacks {', '.join(missing)}; run.py --install adds it."
+            )
 
     def _at_rest(self, modules: list[str]):
         """Counts in an empty scene, with another module open, once nothing is under way."""
@@ -93,21 +97,33 @@ class Run:
         if modules:
             from AnatomicalEmbeddingLib.shared.panels.EnginePanel import sharedSession
 
-            wait(lambda: not sharedSession().store.busy, _IDLE_SECONDS, "the work that was under way ends")
-            wait(lambda: not _helpers(), _IDLE_SECONDS, "a cancelled job ends the threads that helped it")
+            wait(
+                lambda: not sharedSession().store.busy,
+                _IDLE_SECONDS,
+                "the work that was under way ends",
+            )
+            wait(
+                lambda: not _helpers(),
+                _IDLE_SECONDS,
+                "a cancelled job ends the threads that helped it",
+            )
         pause(1.5)  # a panel that nobody looks at is asked once a second
         return leaks.measure()
 
     def _complaints(self) -> list[str]:
         path = Path(slicer.app.errorLogModel().filePath)
         text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
-        dialogs = [f"a dialog that nobody expected: {each}" for each in self.user.dialogs.unexpected]
+        dialogs = [
+            f"a dialog that nobody expected: {each}" for each in self.user.dialogs.unexpected
+        ]
         return dialogs + complaints(text)
 
 
 def _helpers() -> list[str]:
     """Names of the threads among which a job of the engine divides its work."""
-    return [each.name for each in threading.enumerate() if each.name.startswith("ThreadPoolExecutor")]
+    return [
+        each.name for each in threading.enumerate() if each.name.startswith("ThreadPoolExecutor")
+    ]
 
 
 def main(words: list[str]) -> None:

@@ -13,7 +13,13 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
-from AnatomicalEmbedding.cli.demo import POINT_NAMES, TARGET_MM, TARGET_SEED, TEMPLATE_MM, TEMPLATE_SEED
+from AnatomicalEmbedding.cli.demo import (
+    POINT_NAMES,
+    TARGET_MM,
+    TARGET_SEED,
+    TEMPLATE_MM,
+    TEMPLATE_SEED,
+)
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
 from AnatomicalEmbedding.scan.points import PointList, write_markups
 
@@ -29,7 +35,9 @@ _DARKEST_HU, _BRIGHTEST_HU = -350.0, 450.0
 def make_pair(spacing_mm: float = _SPACING_MM) -> tuple[Phantom, Phantom]:
     """The two patients of `anatemb demo`; one of the points shown lies below the second one's scan."""
     patients = ((TEMPLATE_SEED, TEMPLATE_MM), (TARGET_SEED, TARGET_MM))
-    first, second = (make_phantom(seed, (spacing_mm,) * 3, coverage_mm) for seed, coverage_mm in patients)
+    first, second = (
+        make_phantom(seed, (spacing_mm,) * 3, coverage_mm) for seed, coverage_mm in patients
+    )
     return first, second
 
 
@@ -40,7 +48,9 @@ def write_pair(folder: Path) -> None:
         names = [name for name in POINT_NAMES if name in patient.points_ras]
         places = np.array([patient.points_ras[name] for name in names])
         path = folder / f"phantom-{letter}-{kind}.mrk.json"
-        write_markups(path, PointList(tuple(names), places), name=f"Phantom {letter.upper()} {kind}")
+        write_markups(
+            path, PointList(tuple(names), places), name=f"Phantom {letter.upper()} {kind}"
+        )
         if kind == "truth":
             _hide(path)
 
@@ -59,7 +69,9 @@ def write_checksums(folder: Path) -> None:
     for sample in samples:
         for file in sample["files"]:
             if "path" in file:
-                file["checksum"] = "SHA256:" + hashlib.sha256((folder / file["path"]).read_bytes()).hexdigest()
+                file["checksum"] = (
+                    "SHA256:" + hashlib.sha256((folder / file["path"]).read_bytes()).hexdigest()
+                )
     path.write_text(json.dumps(samples, indent=2) + "\n")
 
 
@@ -70,14 +82,22 @@ def write_thumbnails(folder: Path) -> None:
     for patient, left in ((first, 0), (second, 131)):
         pair.paste(_coronal(patient, (129, 280)), (left, 0))
     pair.save(folder / "SamplePhantomPair.png", optimize=True)
-    for name, point in (("SampleChest", "carina"), ("SampleHeart", "heart_apex"), ("SampleLiver", "liver_dome")):
+    for name, point in (
+        ("SampleChest", "carina"),
+        ("SampleHeart", "heart_apex"),
+        ("SampleLiver", "liver_dome"),
+    ):
         level = first.points_ras[point][2] - (30.0 if point == "liver_dome" else 0.0)
         _axial(first, level, _THUMBNAIL).save(folder / f"{name}.png", optimize=True)
 
 
 def _coronal(patient: Phantom, size: tuple[int, int]) -> Image.Image:
     to_index = np.linalg.inv(patient.volume.ijk_to_ras)
-    indices = {name: (to_index @ [*p, 1.0])[:3] for name, p in patient.points_ras.items() if name in POINT_NAMES}
+    indices = {
+        name: (to_index @ [*p, 1.0])[:3]
+        for name, p in patient.points_ras.items()
+        if name in POINT_NAMES
+    }
     row = round(float(np.median([index[1] for index in indices.values()])))
     picture, scale, left, top = _fitted(patient.volume.voxels[::-1, row, :], size)
     draw = ImageDraw.Draw(picture)
@@ -99,7 +119,9 @@ def _fitted(slice_hu: np.ndarray, size: tuple[int, int]) -> tuple[Image.Image, f
     inner = (round(slice_hu.shape[1] * scale), round(slice_hu.shape[0] * scale))
     picture = Image.new("RGB", size)
     left, top = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
-    picture.paste(Image.fromarray(grey.astype(np.uint8)).resize(inner, Image.Resampling.LANCZOS), (left, top))
+    picture.paste(
+        Image.fromarray(grey.astype(np.uint8)).resize(inner, Image.Resampling.LANCZOS), (left, top)
+    )
     return picture, scale, left, top
 
 

@@ -78,7 +78,9 @@ def add_unknown(seed: int):
     return node
 
 
-def test_after_a_scene_is_loaded_its_maps_are_read_from_the_disk_and_no_others_are_made(scene, store, tmp_path):
+def test_after_a_scene_is_loaded_its_maps_are_read_from_the_disk_and_no_others_are_made(
+    scene, store, tmp_path
+):
     store.request([add_patient(number, f"CT {number}") for number in range(2)])
     finish(store)
     add_unknown(0)
@@ -88,7 +90,9 @@ def test_after_a_scene_is_loaded_its_maps_are_read_from_the_disk_and_no_others_a
     store.poll()
     assert store.busy
     finish(store)
-    states = [store.state(scene.GetFirstNodeByName(name)).status for name in ("CT 0", "CT 1", "Unknown 0")]
+    states = [
+        store.state(scene.GetFirstNodeByName(name)).status for name in ("CT 0", "CT 1", "Unknown 0")
+    ]
     assert states == [READY, READY, EMPTY]
     store.request([scene.GetFirstNodeByName("Unknown 0")])
     finish(store)
@@ -125,7 +129,9 @@ levelText(nodes[0], view, store)
 print("loaded:", [name for name in set(sys.modules) - before if name.startswith("AnatomicalEmbedding.")])
 store.close()
 """
-    done = subprocess.run([sys.executable, "-c", code], env=_paths(), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=_paths(), capture_output=True, text=True, check=True
+    )
     assert "loaded: []" in done.stdout
 
 
@@ -218,14 +224,18 @@ def test_a_closed_store_has_no_thread_and_no_observers(scene, map_folder):
     assert told == []
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="on other systems torch loads its library itself")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="on other systems torch loads its library itself"
+)
 def test_the_library_of_torch_is_loaded_before_torch_is_imported():
     code = (
         "import sys; from pathlib import Path; from AnatomicalEmbeddingLib.shared.maps.Engine import loadTorchLibrary\n"
         "loadTorchLibrary(); maps = Path('/proc/self/maps').read_text()\n"
         "print('libtorch_python' in maps, 'torch' in sys.modules); import torch; print(torch.ones(2).sum().item())"
     )
-    done = subprocess.run([sys.executable, "-c", code], env=_paths(), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=_paths(), capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == ["True", "False", "2.0"]
 
 

@@ -43,7 +43,9 @@ def pair_files(tmp_path_factory) -> dict[str, Path]:
     code = f"import sys\nsys.path.insert(0, {library!r})\n{WITHOUT_TORCH_AND_NETWORK}"
     subprocess.run([sys.executable, "-c", code, str(folder)], check=True)
     pair = sampleSources()[0]
-    return {node: folder / name for node, name in zip(pair["nodeNames"], pair["fileNames"], strict=True)}
+    return {
+        node: folder / name for node, name in zip(pair["nodeNames"], pair["fileNames"], strict=True)
+    }
 
 
 def test_the_pair_is_complete_and_as_its_checksums_say(pair_files):
@@ -58,7 +60,9 @@ def test_the_pair_is_complete_and_as_its_checksums_say(pair_files):
 @pytest.mark.parametrize(("name", "which"), [("Phantom A landmarks", 0), ("Phantom B truth", 1)])
 def test_landmarks_of_the_pair_are_true(scene, logics, pair_files, patients, name, which):
     node = scene.GetNodeByID(logics["Markups"].LoadMarkups(str(pair_files[name]), name))
-    truth = {label: place for label, place in patients[which].points_ras.items() if label in POINT_NAMES}
+    truth = {
+        label: place for label, place in patients[which].points_ras.items() if label in POINT_NAMES
+    }
     found = {
         node.GetNthControlPointLabel(n): node.GetNthControlPointPositionWorld(n)
         for n in range(node.GetNumberOfControlPoints())
@@ -72,7 +76,9 @@ def test_every_source_is_whole():
     for source in sampleSources():
         fields = ("uris", "fileNames", "nodeNames", "loadFileTypes", "checksums")
         assert len({len(source[field]) for field in fields}) == 1
-        assert all(re.fullmatch(r"SHA256:[0-9a-f]{64}", checksum) for checksum in source["checksums"])
+        assert all(
+            re.fullmatch(r"SHA256:[0-9a-f]{64}", checksum) for checksum in source["checksums"]
+        )
         assert source["category"] == CATEGORY
         with Image.open(source["thumbnailFileName"]) as picture:
             assert picture.size == (260, 280)

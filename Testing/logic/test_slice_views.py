@@ -20,7 +20,11 @@ def views(scene):
     """Two views of one scan, one of another."""
     slicer.vtkMRMLSliceNode.AddDefaultSliceOrientationPresets(scene)
     first, second = add_patient(0, "First"), add_patient(1, "Second")
-    made = add_view(scene, "Aax", first), add_view(scene, "Acor", first, "Coronal"), add_view(scene, "Bax", second)
+    made = (
+        add_view(scene, "Aax", first),
+        add_view(scene, "Acor", first, "Coronal"),
+        add_view(scene, "Bax", second),
+    )
     return first, second, made
 
 
@@ -58,7 +62,8 @@ def test_marks_stay_over_their_scan_also_those_of_a_scene_saved_before_and_go_wi
     Views.compositeOf(scene, coronal).SetBackgroundVolumeID(second.GetID())
     own.follow()
     assert not any(
-        display.GetVisibility2D() and display.IsDisplayableInView(v.GetID()) for v in (axial, coronal, other)
+        display.GetVisibility2D() and display.IsDisplayableInView(v.GetID())
+        for v in (axial, coronal, other)
     )
     assert not display.GetVisibility3D()
 
@@ -75,7 +80,9 @@ def test_a_scan_is_seen_whole_and_in_the_middle_wherever_it_was_moved(scene, vie
         assert np.allclose(centre(view), (low + high) / 2)
         shown = np.array(view.GetFieldOfView()[:2])
         assert (shown >= (high - low)[list(axes)] - 1e-6).all()
-        assert np.isclose(shown / (high - low)[list(axes)], 1.0).any()  # and no smaller than it must be
+        assert np.isclose(
+            shown / (high - low)[list(axes)], 1.0
+        ).any()  # and no smaller than it must be
     assert np.allclose(centre(other), before)
     assert second.GetID() in dict(Views.backgrounds(scene)).values()
 
@@ -128,7 +135,11 @@ def test_a_view_of_a_film_moves_only_to_a_point_beyond_its_edge(scene):
 
 
 def test_a_film_has_one_view_in_its_own_plane_and_a_ruler_only_with_a_known_size(scene):
-    ct, film, unscaled = add_patient(0, "CT"), add_film(0, "film"), add_picture(np.zeros((400, 300), np.uint8), "png")
+    ct, film, unscaled = (
+        add_patient(0, "CT"),
+        add_film(0, "film"),
+        add_picture(np.zeros((400, 300), np.uint8), "png"),
+    )
     drr = add_film(1, "DRR")
     turned_up = slicer.util.vtkMatrixFromArray(np.diag([-2.0, 1.0, -2.0, 1.0])[[0, 2, 1, 3]])
     drr.SetIJKToRASMatrix(turned_up)
@@ -145,14 +156,19 @@ def test_a_film_has_one_view_in_its_own_plane_and_a_ruler_only_with_a_known_size
     SideBySide.showSideBySide(scene, rows)
     layout = scene.GetFirstNodeByClass("vtkMRMLLayoutNode").GetCurrentLayoutDescription()
     assert layout.count("vtkMRMLSliceNode") == 6
-    rulers = [tags[SideBySide.viewTag(row, plane)].GetRulerType() for row, plane in ((1, "Axial"), (3, "Axial"))]
+    rulers = [
+        tags[SideBySide.viewTag(row, plane)].GetRulerType()
+        for row, plane in ((1, "Axial"), (3, "Axial"))
+    ]
     assert rulers == [slicer.vtkMRMLSliceNode.RulerTypeThin, slicer.vtkMRMLSliceNode.RulerTypeNone]
 
 
 def test_a_scan_that_is_loaded_later_does_not_fill_the_rows(scene, views, logics):
     """Slicer shows each loaded scan in all views that allow this."""
     first, second, (axial, _coronal, _other) = views
-    for tag in [SideBySide.viewTag(row, o) for row in range(2) for o in ("Axial", "Sagittal", "Coronal")]:
+    for tag in [
+        SideBySide.viewTag(row, o) for row in range(2) for o in ("Axial", "Sagittal", "Coronal")
+    ]:
         add_view(scene, tag, None)
     scene.GetFirstNodeByClass("vtkMRMLLayoutNode") or scene.AddNewNodeByClass("vtkMRMLLayoutNode")
     SideBySide.showSideBySide(scene, [first, second])
@@ -173,7 +189,9 @@ def test_the_grid_has_a_row_of_linked_views_for_each_scan(scene, views):
     layout = slicer.vtkMRMLLayoutLogic()
     layout.SetMRMLScene(scene)
     third = add_patient(2, 'Third <"&">')
-    for tag in [SideBySide.viewTag(row, o) for row in range(3) for o in ("Axial", "Sagittal", "Coronal")]:
+    for tag in [
+        SideBySide.viewTag(row, o) for row in range(3) for o in ("Axial", "Sagittal", "Coronal")
+    ]:
         add_view(scene, tag, None)
     node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     node.AddMaximizedViewNode(views[2][0])
@@ -182,11 +200,17 @@ def test_the_grid_has_a_row_of_linked_views_for_each_scan(scene, views):
     assert node.GetViewArrangement() == SideBySide.ROWS
     for row, volume in enumerate((first, second, third)):
         shown = Views.viewsOf(scene, volume)
-        tags = {SideBySide.viewTag(row, orientation) for orientation in ("Axial", "Sagittal", "Coronal")}
+        tags = {
+            SideBySide.viewTag(row, orientation) for orientation in ("Axial", "Sagittal", "Coronal")
+        }
         assert tags <= {view.GetLayoutName() for view in shown}
         groups = {view.GetViewGroup() for view in shown if view.GetLayoutName() in tags}
         assert len(groups) == 1
-    all_groups = {view.GetViewGroup() for view in Views.sliceNodes(scene) if view.GetLayoutName().startswith("AE")}
+    all_groups = {
+        view.GetViewGroup()
+        for view in Views.sliceNodes(scene)
+        if view.GetLayoutName().startswith("AE")
+    }
     assert len(all_groups) == 3
     for view in Views.viewsOf(scene, third):
         assert view.GetOrientationMarkerType() == view.OrientationMarkerTypeHuman
@@ -198,10 +222,15 @@ def test_the_grid_has_a_row_of_linked_views_for_each_scan(scene, views):
 
 def test_scans_of_a_loaded_scene_are_scrolled_each_on_its_own(scene, tmp_path):
     """Slicer writes the group of a view as yes or no; views of one group and orientation go to the same place."""
-    node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode") or scene.AddNewNodeByClass("vtkMRMLLayoutNode")
+    node = scene.GetFirstNodeByClass("vtkMRMLLayoutNode") or scene.AddNewNodeByClass(
+        "vtkMRMLLayoutNode"
+    )
     node.SetLayoutDescription(SideBySide.ROWS, "")
     SideBySide.offerLayouts(scene)
-    volumes = [add_patient(0, "Near"), add_patient(1, "Far", add_transform(scene, turned(0, (0, 0, 900.0))))]
+    volumes = [
+        add_patient(0, "Near"),
+        add_patient(1, "Far", add_transform(scene, turned(0, (0, 0, 900.0)))),
+    ]
     tags = [SideBySide.viewTag(row, "Axial") for row in range(2)]
     for tag in tags:
         add_view(scene, tag, None)
@@ -222,7 +251,9 @@ def test_scans_of_a_loaded_scene_are_scrolled_each_on_its_own(scene, tmp_path):
 
 
 def test_when_the_scene_is_closed_the_layout_from_before_comes_back(scene):
-    layout = slicer.vtkMRMLLayoutLogic()  # keeps the layout when the scene is closed, as in the application
+    layout = (
+        slicer.vtkMRMLLayoutLogic()
+    )  # keeps the layout when the scene is closed, as in the application
     layout.SetMRMLScene(scene)
     node = layout.GetLayoutNode()
     node.SetLayoutDescription(SideBySide.ROWS, "")
@@ -234,7 +265,9 @@ def test_when_the_scene_is_closed_the_layout_from_before_comes_back(scene):
     assert node.GetViewArrangement() == node.SlicerLayoutFourUpView
     node.SetViewArrangement(node.SlicerLayoutOneUpRedSliceView)
     scene.Clear(0)
-    assert node.GetViewArrangement() == node.SlicerLayoutOneUpRedSliceView, "a layout of the user's own stays"
+    assert node.GetViewArrangement() == node.SlicerLayoutOneUpRedSliceView, (
+        "a layout of the user's own stays"
+    )
     layout.SetMRMLScene(None)
 
 
@@ -272,7 +305,12 @@ def test_the_other_scan_follows_the_mouse_to_the_same_anatomy(scene, views, cros
     before = centre(axial)
     move_mouse(scene, axial, patient(0).points_ras["carina"])
     marker = crosshair.markers.of(second)
-    assert np.linalg.norm(np.array(marker.GetNthControlPointPositionWorld(0)) - patient(1).points_ras["carina"]) < 10
+    assert (
+        np.linalg.norm(
+            np.array(marker.GetNthControlPointPositionWorld(0)) - patient(1).points_ras["carina"]
+        )
+        < 10
+    )
     assert abs(centre(other)[2] - patient(1).points_ras["carina"][2]) < 10
     assert np.allclose(centre(axial), before)
     assert crosshair.markers.of(first) is None
@@ -297,7 +335,9 @@ def test_half_of_the_time_between_two_updates_is_left_for_drawing(scene, views, 
         assert len(seen) == 1
         clock.now += 0.002
         crosshair.poll()
-        assert np.allclose(seen, [carina[0], carina[0] + 2.0], atol=0.01), "only the latest place is shown"
+        assert np.allclose(seen, [carina[0], carina[0] + 2.0], atol=0.01), (
+            "only the latest place is shown"
+        )
 
 
 def test_markers_are_not_saved_nor_offered_and_go_when_it_is_off(scene, views, crosshair):

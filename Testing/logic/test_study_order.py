@@ -34,7 +34,9 @@ def import_series(hierarchy):
 
     def run(patient, day, clock="", name="CT"):
         volume = add_volume(name)
-        person = item(f"p{patient}", lambda: hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), patient))
+        person = item(
+            f"p{patient}", lambda: hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), patient)
+        )
         study = item(f"s{patient}{day}{clock}", lambda: hierarchy.CreateStudyItem(person, "Study"))
         hierarchy.SetItemAttribute(study, constants.GetDICOMStudyDateAttributeName(), day)
         hierarchy.SetItemAttribute(study, constants.GetDICOMStudyTimeAttributeName(), clock)
@@ -86,4 +88,7 @@ def test_undated_studies_come_last_and_say_so(scene, import_series):
     dated = import_series("Miller", "20240131")
     (found,) = patients(scene)
     assert found.volumes == [dated, undated]
-    assert found.studies[1].note == "CT-1: has no study date and is sorted last; enter the date as YYYY-MM-DD."
+    assert (
+        found.studies[1].note
+        == "CT-1: has no study date and is sorted last; enter the date as YYYY-MM-DD."
+    )

@@ -128,14 +128,29 @@ def test_a_python_that_is_not_there_is_named(tmp_path, command):
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        (["prepared a", "anatemb: scans: no scan can be trained on; see the lines above."], "scans: no scan can be"),
-        (["Traceback (most recent call last):", "ModuleNotFoundError: No module named 'torch'"], "PyTorch"),
-        (["torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate"], "choose the device cpu"),
+        (
+            ["prepared a", "anatemb: scans: no scan can be trained on; see the lines above."],
+            "scans: no scan can be",
+        ),
+        (
+            ["Traceback (most recent call last):", "ModuleNotFoundError: No module named 'torch'"],
+            "PyTorch",
+        ),
+        (
+            ["torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate"],
+            "choose the device cpu",
+        ),
         (["OSError: [Errno 28] No space left on device"], "make room"),
         (["anatemb: /run/loss.csv: no space left on device; check the path."], "make room"),
-        (["Traceback (most recent call last):", "ValueError: odd", "  cleaning up"], "(ValueError: odd)"),
+        (
+            ["Traceback (most recent call last):", "ValueError: odd", "  cleaning up"],
+            "(ValueError: odd)",
+        ),
         (["something odd"], "(something odd)"),
-        (["step 3", "error: [/slicer/bin/python-real] exit abnormally - Report the problem."], "memory"),
+        (
+            ["step 3", "error: [/slicer/bin/python-real] exit abnormally - Report the problem."],
+            "memory",
+        ),
         ([], "exit code 1"),
     ],
 )

@@ -50,9 +50,17 @@ def run(tmp_path, phantom_pair):
         volume = phantom.volume
         coarse = volume.ijk_to_ras @ np.diag([2.0, 2.0, 2.0, 1.0])
         Volume(volume.voxels[::2, ::2, ::2], coarse).write(scans / f"patient{n}.nii.gz")
-    levels = {"body_height_mm": {"carina": 469}, "scans": {f"patient{n}": {"carina": -30.0} for n in range(2)}}
+    levels = {
+        "body_height_mm": {"carina": 469},
+        "scans": {f"patient{n}": {"carina": -30.0} for n in range(2)},
+    }
     (tmp_path / "levels.json").write_text(json.dumps(levels))
-    prepare_set([scans], (8.0, 8.0, 8.0), tmp_path / "scans", levels=LevelTable.read(tmp_path / "levels.json"))
+    prepare_set(
+        [scans],
+        (8.0, 8.0, 8.0),
+        tmp_path / "scans",
+        levels=LevelTable.read(tmp_path / "levels.json"),
+    )
     (tmp_path / "tiny.toml").write_text(TINY)
     return settings(
         tmp_path, recipe=str(tmp_path / "tiny.toml"), fineTune=False, validateEvery=0, threads=1, device="cpu",
@@ -92,7 +100,9 @@ def test_stop_resume_and_finish_count_on_and_leave_weights(run, watch):
     assert (state.stage, state.settings, state.steps) == (UNFINISHED, run, curve.last)
 
     second = watch()
-    second.process.start(state.settings, finishNow=True)  # as in a later session: all it knows is in the folder
+    second.process.start(
+        state.settings, finishNow=True
+    )  # as in a later session: all it knows is in the folder
     assert second.result() == (FINISHED, "")
     assert second.progress == []
     assert inspectRun(run.runFolder).steps == curve.last

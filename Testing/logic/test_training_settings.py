@@ -23,7 +23,12 @@ def test_command_says_what_was_chosen(tmp_path):
     assert [str(folder) for folder in options.data] == list(run.scanFolders)
     assert str(options.output) == run.runFolder
     assert str(options.validate) == run.validationFolder
-    assert (options.recipe, options.minutes, options.steps, options.validate_every) == ("ape", 7.0, 123, 11)
+    assert (options.recipe, options.minutes, options.steps, options.validate_every) == (
+        "ape",
+        7.0,
+        123,
+        11,
+    )
     assert (options.device, options.threads, options.phantoms) == ("cpu", 2, 3)
     assert options.exclude == ["a b*"]
     assert options.set == ["a.b=2"]
@@ -40,7 +45,9 @@ def test_defaults_fine_tune_the_shipped_weights_as_the_readme_tells(tmp_path):
 
 
 def test_values_of_another_version_are_ignored_or_defaults():
-    read = TrainingSettings.fromDict({"minutes": "many", "scanFolders": "x", "fineTune": 1, "new": 3, "steps": 5})
+    read = TrainingSettings.fromDict(
+        {"minutes": "many", "scanFolders": "x", "fineTune": 1, "new": 3, "steps": 5}
+    )
     assert read == TrainingSettings(steps=5)
 
 
@@ -64,5 +71,9 @@ def test_each_fault_has_a_sentence(tmp_path, change, says):
 def test_folders_that_get_in_each_others_way(tmp_path):
     run = settings(tmp_path)
     scans = run.scanFolders[0]
-    assert "choose a folder with other patients" in settingsProblem(replace(run, validationFolder=scans + "/../scans"))
-    assert "lies in a folder of training scans" in settingsProblem(replace(run, runFolder=scans + "/run"))
+    assert "choose a folder with other patients" in settingsProblem(
+        replace(run, validationFolder=scans + "/../scans")
+    )
+    assert "lies in a folder of training scans" in settingsProblem(
+        replace(run, runFolder=scans + "/run")
+    )

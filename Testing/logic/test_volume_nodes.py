@@ -27,21 +27,27 @@ def test_only_scalar_volumes_with_voxels_are_cts(scene):
 
 
 def test_what_is_no_ct_is_refused_by_name(scene):
-    ultrasound = slicer.util.addVolumeFromArray(np.full((40, 40, 40), 90, np.uint8), np.diag([3, 3, 3, 1.0]), "Echo")
+    ultrasound = slicer.util.addVolumeFromArray(
+        np.full((40, 40, 40), 90, np.uint8), np.diag([3, 3, 3, 1.0]), "Echo"
+    )
     with pytest.raises(VolumeError, match="Echo"):
         VolumeNodes.snapshot(ultrasound).volume()
     with pytest.raises(VolumeError, match="Nothing"):
         VolumeNodes.snapshot(scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", "Nothing"))
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     degrees=st.floats(-180, 180),
     shift=st.tuples(*[st.floats(-500, 500)] * 3),
     scale=st.floats(0.5, 2.0),
     point=st.tuples(*[st.floats(-300, 300)] * 3),
 )
-def test_world_and_volume_are_exact_inverses_below_two_transforms(scene, degrees, shift, scale, point):
+def test_world_and_volume_are_exact_inverses_below_two_transforms(
+    scene, degrees, shift, scale, point
+):
     outer = add_transform(scene, turned(degrees, shift))
     inner = add_transform(scene, np.diag([scale, 1.0, 1.0, 1.0]))
     inner.SetAndObserveTransformNodeID(outer.GetID())
@@ -68,15 +74,25 @@ def test_the_content_key_changes_with_voxels_and_geometry_only(scene):
 
 
 def test_a_volume_holds_points_up_to_its_voxels_outer_edges(scene):
-    node = slicer.util.addVolumeFromArray(np.zeros((5, 5, 5), np.int16), np.diag([2.0, 2.0, 2.0, 1.0]), "CT")
+    node = slicer.util.addVolumeFromArray(
+        np.zeros((5, 5, 5), np.int16), np.diag([2.0, 2.0, 2.0, 1.0]), "CT"
+    )
     node.SetAndObserveTransformNodeID(add_transform(scene, turned(0, (100, 0, 0))).GetID())
     places = [(99.1, -0.9, -0.9), (98.9, 0, 0), (108.9, 8.9, 8.9), (8.0, 8.0, 8.0)]
-    assert VolumeNodes.holds(node, VolumeNodes.fromWorld(node, places)).tolist() == [True, False, True, False]
+    assert VolumeNodes.holds(node, VolumeNodes.fromWorld(node, places)).tolist() == [
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_volumes_of_one_patient_are_together_and_so_are_those_without_one(scene):
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
-    people = [hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), name) for name in ("Miller", "Smith")]
+    people = [
+        hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), name)
+        for name in ("Miller", "Smith")
+    ]
     volumes = [scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode") for _ in range(5)]
     for volume, person in zip(volumes, (people[0], people[1], people[0], None, None), strict=True):
         if person is not None:
@@ -92,10 +108,13 @@ def test_a_node_with_the_name_of_a_folder_is_not_taken_for_it(scene):
     other = scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", "Boxes")
     SceneNodes.placeNextTo(scene, other, ct)
     for name in ("first", "second"):
-        SceneNodes.placeInFolder(scene, scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", name), ct, "Boxes")
+        SceneNodes.placeInFolder(
+            scene, scene.AddNewNodeByClass("vtkMRMLMarkupsFiducialNode", name), ct, "Boxes"
+        )
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     folders = [
-        hierarchy.GetItemParent(SceneNodes.itemOf(scene, scene.GetFirstNodeByName(n))) for n in ("first", "second")
+        hierarchy.GetItemParent(SceneNodes.itemOf(scene, scene.GetFirstNodeByName(n)))
+        for n in ("first", "second")
     ]
     assert folders[0] == folders[1]
     assert hierarchy.GetItemDataNode(folders[0]) is None

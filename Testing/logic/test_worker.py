@@ -69,7 +69,9 @@ def test_several_threads_are_waited_for_together():
     go, begun = threading.Event(), [threading.Event() for _ in range(3)]
     workers = [Worker() for _ in begun]
     for worker, started in zip(workers, begun, strict=True):
-        worker.submit("deaf", lambda progress, cancelled, started=started: (started.set(), go.wait(30)))
+        worker.submit(
+            "deaf", lambda progress, cancelled, started=started: (started.set(), go.wait(30))
+        )
         assert started.wait(5)
     before = time.monotonic()
     for worker in workers:

@@ -54,7 +54,9 @@ def test_the_images_make_the_answers_more_exact_than_matches_alone(found, shown,
     points, truth = shown
     start = Coarse.of(match_grid(*bent_pair.maps), bent_pair.volumes[0])
     matched = transform_points(start.affine, points) + start.field.at(points)
-    errors, before = (np.linalg.norm(each - truth, axis=1) for each in (found.points(points).points_ras, matched))
+    errors, before = (
+        np.linalg.norm(each - truth, axis=1) for each in (found.points(points).points_ras, matched)
+    )
     assert errors.mean() < 0.7 * before.mean()
 
 
@@ -83,20 +85,26 @@ def test_points_beyond_the_other_scan_are_absent(bent_pair, model, shown):
     box = bent_pair.volumes[1].bounds_ras.copy()
     box[1, 2] = box[:, 2].mean() + 30
     lower = crop_voxels(bent_pair.volumes[1], box)
-    answers = pair(bent_pair.volumes[0], lower, bent_pair.maps[0], model.embed(lower)).points(points)
+    answers = pair(bent_pair.volumes[0], lower, bent_pair.maps[0], model.embed(lower)).points(
+        points
+    )
     check_probabilities(answers)
     height = truth[:, 2] - box[1, 2]
     assert (answers.status[height > 15] == ABSENT).mean() > 0.95
     assert (answers.status[height < -15] != ABSENT).mean() > 0.9
 
 
-def test_the_stated_error_of_a_treated_lesion_holds_the_way_its_centre_moved(bent_pair, model, found, shown):
+def test_the_stated_error_of_a_treated_lesion_holds_the_way_its_centre_moved(
+    bent_pair, model, found, shown
+):
     """Lesions in soft tissue shrink to one side, and what is left is full of contrast medium or necrotic."""
     rng = np.random.default_rng(1)
     later, earlier = bent_pair.volumes
     points, truth = shown
     low, high = later.bounds_ras
-    tissue = (np.abs(later.sample(points) - 50) < 60) & ((points > low + 50) & (points < high - 50)).all(axis=1)
+    tissue = (np.abs(later.sample(points) - 50) < 60) & (
+        (points > low + 50) & (points < high - 50)
+    ).all(axis=1)
     order = rng.permutation(np.flatnonzero(tissue))
     chosen: list[int] = []
     for n in order:
@@ -166,7 +174,10 @@ def test_a_damaged_file_is_refused(found, tmp_path):
 def test_different_patients_are_refused(phantom_pair, model):
     volumes = [phantom.volume for phantom in phantom_pair]
     maps = [model.embed(volume) for volume in volumes]
-    with pytest.raises(NotSamePatientError, match=r"seem not to show the same region of one patient: .*; choose two"):
+    with pytest.raises(
+        NotSamePatientError,
+        match=r"seem not to show the same region of one patient: .*; choose two",
+    ):
         pair(*volumes, *maps)
 
 
@@ -180,9 +191,18 @@ def test_no_measure_alone_refuses_scans_of_one_patient(spoiled):
 
 def test_a_refusal_says_all_that_speaks_against_one_patient():
     with pytest.raises(
-        NotSamePatientError, match=r"only 12% of the matches .*; .* bones of one scan are stretched by 31%"
+        NotSamePatientError,
+        match=r"only 12% of the matches .*; .* bones of one scan are stretched by 31%",
     ):
-        check_measures({"alike": 0.12, "similarity": 0.9, "bone_similarity": 0.8, "stretch": 0.31, "wide_stretch": 0.3})
+        check_measures(
+            {
+                "alike": 0.12,
+                "similarity": 0.9,
+                "bone_similarity": 0.8,
+                "stretch": 0.31,
+                "wide_stretch": 0.3,
+            }
+        )
 
 
 @pytest.mark.parametrize(
@@ -194,7 +214,9 @@ def test_a_refusal_says_all_that_speaks_against_one_patient():
         (("train/hcc002", "train/hcc006"), False),
     ],
 )
-def test_real_scans_of_one_patient_are_paired_and_strangers_are_not(real_data, model, names, one_patient):
+def test_real_scans_of_one_patient_are_paired_and_strangers_are_not(
+    real_data, model, names, one_patient
+):
     volumes = [Volume.read(real_data / f"{name}.nii.gz") for name in names]
     maps = [model.embed(volume) for volume in volumes]
     if one_patient:

@@ -14,7 +14,9 @@ from AnatomicalEmbedding.structures.labelled_scans import Case, load_cases
 SHIFT = np.array([6.0, -9.0, 12.0])
 
 
-def write_case(folder: Path, name: str, shift: np.ndarray, landmarks: dict[str, list[float]] | None = None) -> None:
+def write_case(
+    folder: Path, name: str, shift: np.ndarray, landmarks: dict[str, list[float]] | None = None
+) -> None:
     """A cylinder of tissue with two organs in it, moved by `shift` mm."""
     _, j, i = np.indices((30, 50, 50))
     voxels = np.where((i - 25) ** 2 + (j - 25) ** 2 < 20**2, 30, -1000).astype(np.int16)
@@ -25,7 +27,9 @@ def write_case(folder: Path, name: str, shift: np.ndarray, landmarks: dict[str, 
     matrix[:3, 3] = np.array([-100.0, -100.0, 0.0]) + shift
     Volume(voxels, matrix).write(folder / f"{name}.nii.gz")
     if landmarks is not None:
-        (folder / f"{name}.landmarks.json").write_text(json.dumps({"frame": "RAS", "points": landmarks}))
+        (folder / f"{name}.landmarks.json").write_text(
+            json.dumps({"frame": "RAS", "points": landmarks})
+        )
         return
     sitk.WriteImage(Volume(labels, matrix).to_sitk(), str(folder / f"{name}.seg.nii.gz"))
     (folder / f"{name}.labels.json").write_text(json.dumps({"1": "liver", "2": "spleen"}))

@@ -42,7 +42,9 @@ def place(bent_pair, phantom_pair, tmp_path_factory) -> Place:
     write_markups(folder / "points.mrk.json", PointList(LABELS, points[chosen]))
     write_ct_series(folder / "template", bent_pair.volumes[1], PatientID="P1", StudyDate="20240115")
     write_ct_series(folder / "target", bent_pair.volumes[0], PatientID="P1", StudyDate="20240709")
-    write_ct_series(folder / "stranger", phantom_pair[1].volume, PatientID="P2", StudyDate="20250101")
+    write_ct_series(
+        folder / "stranger", phantom_pair[1].volume, PatientID="P2", StudyDate="20250101"
+    )
     paths = (folder / name for name in ("template", "target", "stranger", "points.mrk.json"))
     return Place(*paths, truth[chosen])
 
@@ -53,7 +55,9 @@ def _one_cache(place, monkeypatch):
     monkeypatch.setenv("ANATEMB_CACHE", str(place.points.parent / "cache"))
 
 
-def matched(place: Place, target: Path, out: Path, *options: str) -> tuple[int, np.ndarray, set[str]]:
+def matched(
+    place: Place, target: Path, out: Path, *options: str
+) -> tuple[int, np.ndarray, set[str]]:
     """The exit code of `anatemb match`, the answers (n, 3) RAS mm, and how they were found."""
     words = ("match", place.template, place.points, target, "-o", out, "--no-report", *options)
     code = main([str(word) for word in words])
@@ -61,13 +65,19 @@ def matched(place: Place, target: Path, out: Path, *options: str) -> tuple[int, 
         return code, np.empty((0, 3)), set()
     with (out / "matches.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    return code, np.array([[float(row[axis]) for axis in "ras"] for row in rows]), {row["found_by"] for row in rows}
+    return (
+        code,
+        np.array([[float(row[axis]) for axis in "ras"] for row in rows]),
+        {row["found_by"] for row in rows},
+    )
 
 
 def test_scans_of_one_patient_id_are_registered(place, tmp_path):
     code, found, found_by = matched(place, place.target, tmp_path)
     assert (code, found_by) == (0, {"registration"})
-    assert np.median(np.linalg.norm(found - place.truth_ras, axis=1)) < 2.0  # half of a voxel of 4 mm
+    assert (
+        np.median(np.linalg.norm(found - place.truth_ras, axis=1)) < 2.0
+    )  # half of a voxel of 4 mm
 
 
 def test_the_user_can_forbid_the_correspondence(place, tmp_path):
@@ -76,7 +86,8 @@ def test_the_user_can_forbid_the_correspondence(place, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("option", "same_patient"), [((), None), (("--same-patient",), True), (("--different-patients",), False)]
+    ("option", "same_patient"),
+    [((), None), (("--same-patient",), True), (("--different-patients",), False)],
 )
 def test_python_gives_the_answers_of_the_command(place, tmp_path, option, same_patient):
     _, found, _ = matched(place, place.target, tmp_path, *option)
@@ -114,10 +125,20 @@ def test_two_files_of_one_name_are_told_apart(place, phantom_pair, bent_pair, tm
         (tmp_path / folder).mkdir()
         scans.append(tmp_path / folder / "ct.nii.gz")
         volume.write(scans[-1])
-    words = ["match", scans[0], place.points, scans[1], "-o", tmp_path / "matches", "--same-patient"]
+    words = [
+        "match",
+        scans[0],
+        place.points,
+        scans[1],
+        "-o",
+        tmp_path / "matches",
+        "--same-patient",
+    ]
     assert main([str(word) for word in words]) == 0
     assert f"{scans[0]} and {scans[1]}" in capsys.readouterr().err
-    assert "Points of 2023_ct in 1 scan" in (tmp_path / "matches" / "report.html").read_text(encoding="utf-8")
+    assert "Points of 2023_ct in 1 scan" in (tmp_path / "matches" / "report.html").read_text(
+        encoding="utf-8"
+    )
     words = ["followup", scans[0], place.points, scans[1], "-o", tmp_path / "record", "--no-report"]
     assert main([str(word) for word in words]) == 0
     assert f"{scans[0]} and {scans[1]}" in capsys.readouterr().out
@@ -130,7 +151,16 @@ def test_the_two_options_exclude_each_other(place, tmp_path, capsys):
 
 
 def test_follow_up_reads_its_proposals_from_the_correspondence(place, tmp_path, capsys):
-    words = ("followup", place.template, place.points, place.target, place.stranger, "-o", tmp_path, "--no-report")
+    words = (
+        "followup",
+        place.template,
+        place.points,
+        place.target,
+        place.stranger,
+        "-o",
+        tmp_path,
+        "--no-report",
+    )
     assert main([str(word) for word in words]) == 0
     printed = capsys.readouterr()
     record = read_record(tmp_path / "patient.followup.json")
@@ -150,7 +180,15 @@ def test_a_cohort_registers_the_scans_of_the_examples_patient(place, tmp_path):
         embed_waiting(store, "auto")
     found = []
     for point in read_points(place.points).points_ras:
-        words = ["cohort", "find", tmp_path / "store", "--like", place.template, "-o", tmp_path / "out"]
+        words = [
+            "cohort",
+            "find",
+            tmp_path / "store",
+            "--like",
+            place.template,
+            "-o",
+            tmp_path / "out",
+        ]
         assert main([*map(str, words), "--point=" + ",".join(map(str, point))]) == 0
         with (tmp_path / "out" / "places.csv").open(newline="", encoding="utf-8") as file:
             rows = {row["scan"]: row for row in csv.DictReader(file)}

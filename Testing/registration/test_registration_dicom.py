@@ -13,7 +13,11 @@ import torch
 from dicom_series import write_ct_series
 from report_checks import check
 
-from AnatomicalEmbedding.dicom.registrations import read_registration, write_displacements, write_matrix
+from AnatomicalEmbedding.dicom.registrations import (
+    read_registration,
+    write_displacements,
+    write_matrix,
+)
 from AnatomicalEmbedding.dicom.source import read_source
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
 from AnatomicalEmbedding.registration.spline import SplineField
@@ -64,9 +68,16 @@ def test_a_matrix_comes_back_to_the_same_mm(scan, series, tmp_path):
     # the standard maps the moving scan to the fixed one: the written matrix undoes the transform
     of_moving = written.RegistrationSequence[1]
     assert of_moving.FrameOfReferenceUID == series[1].frame
-    matrix = np.array(of_moving.MatrixRegistrationSequence[0].MatrixSequence[0].FrameOfReferenceTransformationMatrix)
+    matrix = np.array(
+        of_moving.MatrixRegistrationSequence[0]
+        .MatrixSequence[0]
+        .FrameOfReferenceTransformationMatrix
+    )
     lps = found.transform_points(points) * (-1, -1, 1)
-    there = (lps @ matrix.reshape(4, 4).astype(float)[:3, :3].T + matrix.reshape(4, 4).astype(float)[:3, 3]) * (
+    there = (
+        lps @ matrix.reshape(4, 4).astype(float)[:3, :3].T
+        + matrix.reshape(4, 4).astype(float)[:3, 3]
+    ) * (
         -1,
         -1,
         1,
@@ -87,11 +98,18 @@ def test_displacements_come_back_to_a_tenth_of_a_mm(scan, series, tmp_path, flip
         flip[2, 3] = scan.shape[0] - 1
         fixed = Volume(scan.voxels[::-1], scan.ijk_to_ras @ flip)
     field = SplineField.over(*fixed.bounds_ras, KNOT_MM)
-    knots = torch.from_numpy(np.random.default_rng(3).normal(0, 2, field.coefficients.shape)).float()
+    knots = torch.from_numpy(
+        np.random.default_rng(3).normal(0, 2, field.coefficients.shape)
+    ).float()
     found = Registration("deformable", affine(), replace(field, coefficients=knots), "", "", 1, 1)
-    write_displacements(found.displacements(coarse_grid(fixed)), *series, "median error 2 mm", tmp_path / "reg.dcm")
+    write_displacements(
+        found.displacements(coarse_grid(fixed)), *series, "median error 2 mm", tmp_path / "reg.dcm"
+    )
     points = points_in(fixed)
-    apart = np.abs(Registration.read(tmp_path / "reg.dcm").transform_points(points) - found.transform_points(points))
+    apart = np.abs(
+        Registration.read(tmp_path / "reg.dcm").transform_points(points)
+        - found.transform_points(points)
+    )
     assert apart.max() < 0.2
     assert np.median(apart) < 0.05
     item = pydicom.dcmread(tmp_path / "reg.dcm").DeformableRegistrationSequence[0]

@@ -32,7 +32,9 @@ def points() -> np.ndarray:
 
 
 def through(transform: sitk.Transform, points_ras: np.ndarray) -> np.ndarray:
-    moved = [transform.TransformPoint(p) for p in transform_points(LPS_FROM_RAS, points_ras).tolist()]
+    moved = [
+        transform.TransformPoint(p) for p in transform_points(LPS_FROM_RAS, points_ras).tolist()
+    ]
     return transform_points(LPS_FROM_RAS, np.array(moved))
 
 
@@ -46,7 +48,12 @@ def checkered(size: int = 24) -> Volume:
 
 
 def test_the_transform_is_the_map_of_points(registration, points):
-    assert np.abs(through(registration.to_sitk(), points) - registration.transform_points(points)).max() < 1e-3
+    assert (
+        np.abs(
+            through(registration.to_sitk(), points) - registration.transform_points(points)
+        ).max()
+        < 1e-3
+    )
 
 
 def test_the_transform_tears_nothing_beyond_the_box(registration):
@@ -61,13 +68,22 @@ def test_the_transform_tears_nothing_beyond_the_box(registration):
 def test_a_written_transform_reads_back(registration, points, tmp_path, suffix):
     path = tmp_path / f"transform{suffix}"
     registration.write(path)
-    assert np.abs(through(sitk.ReadTransform(str(path)), points) - registration.transform_points(points)).max() < 1e-3
+    assert (
+        np.abs(
+            through(sitk.ReadTransform(str(path)), points) - registration.transform_points(points)
+        ).max()
+        < 1e-3
+    )
 
 
-def test_the_initial_transform_is_one_transform_and_the_map_of_points(registration, points, tmp_path):
+def test_the_initial_transform_is_one_transform_and_the_map_of_points(
+    registration, points, tmp_path
+):
     registration.write(tmp_path / "initial.h5", as_initial=True)
     read = sitk.ReadTransform(str(tmp_path / "initial.h5"))
-    assert read.GetName() == "BSplineTransform", "elastix ignores a composite transform without a message"
+    assert read.GetName() == "BSplineTransform", (
+        "elastix ignores a composite transform without a message"
+    )
     corners = np.stack([LOW, HIGH])
     assert np.abs(through(read, points) - registration.transform_points(points)).max() < 1e-3
     assert np.abs(through(read, corners) - registration.transform_points(corners)).max() < 1e-3
@@ -89,7 +105,9 @@ def test_elastix_starts_from_the_initial_transform(registration, start, tmp_path
     step["AutomaticParameterEstimation"] = step["AutomaticTransformInitialization"] = ("false",)
     still.AddParameterMap(step)
     initial = itk.ParameterObject.New()
-    initial.AddParameterMap({"Transform": ("File",), "TransformFileName": (str(tmp_path / "initial.h5"),)})
+    initial.AddParameterMap(
+        {"Transform": ("File",), "TransformFileName": (str(tmp_path / "initial.h5"),)}
+    )
     method = itk.ElastixRegistrationMethod.New(*images, parameter_object=still)
     method.SetInitialTransformParameterObject(initial)
     method.UpdateLargestPossibleRegion()
@@ -117,7 +135,9 @@ def test_ants_starts_from_the_initial_transform(registration, start, tmp_path):
 def start(registration) -> tuple[Volume, Volume]:
     """A fixed scan, made from the moving scan by the known transform; and the moving scan."""
     fixed = checkered()
-    moving = Volume(checkered(40).voxels, fixed.ijk_to_ras + _shift((5.0, -20.0, 100.0)), name="moving")
+    moving = Volume(
+        checkered(40).voxels, fixed.ijk_to_ras + _shift((5.0, -20.0, 100.0)), name="moving"
+    )
     return registration.warp(moving, fixed), moving
 
 
@@ -140,11 +160,15 @@ def test_the_displacement_of_voxels_is_the_map_of_points(registration, tmp_path)
 
 def test_a_warped_scan_shows_at_each_voxel_what_the_moving_scan_holds(registration):
     fixed = checkered()
-    moving = Volume(checkered(40).voxels, fixed.ijk_to_ras + _shift((5.0, -20.0, 100.0)), name="moving")
+    moving = Volume(
+        checkered(40).voxels, fixed.ijk_to_ras + _shift((5.0, -20.0, 100.0)), name="moving"
+    )
     warped = registration.warp(moving, fixed)
     assert warped.shape == fixed.shape
     assert np.allclose(warped.ijk_to_ras, fixed.ijk_to_ras)
-    centres = np.array([[i, j, k] for i in range(4, 20, 5) for j in range(4, 20, 5) for k in range(4, 20, 5)])
+    centres = np.array(
+        [[i, j, k] for i in range(4, 20, 5) for j in range(4, 20, 5) for k in range(4, 20, 5)]
+    )
     places = registration.transform_points(transform_points(fixed.ijk_to_ras, centres))
     known = moving.contains(places)
     assert known.sum() > 20
@@ -171,8 +195,12 @@ def test_a_folded_map_is_seen_as_folded(registration, bent_pair):
     fixed = bent_pair.maps[0]
     low, high = bent_pair.volumes[0].bounds_ras
     field = SplineField.over(low, high, 24.0)
-    knots = torch.from_numpy(np.random.default_rng(0).normal(0, 60, field.coefficients.shape)).float()
-    folded = Registration("deformable", np.eye(4), SplineField(field.low, 24.0, knots), "", "", 1, 1).folding(fixed)
+    knots = torch.from_numpy(
+        np.random.default_rng(0).normal(0, 60, field.coefficients.shape)
+    ).float()
+    folded = Registration(
+        "deformable", np.eye(4), SplineField(field.low, 24.0, knots), "", "", 1, 1
+    ).folding(fixed)
     assert folded.share > 0.1
     assert folded.smallest < 0
     assert "Check the result before you use it" in folded.doubt

@@ -13,7 +13,13 @@ from AnatomicalEmbedding.registration.spline import Lattice
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Volume
 
-SLAB = ("index", "fixed_ras", "moving_ras", "weight", "depth_mm")  # what GridMatches hold of each point
+SLAB = (
+    "index",
+    "fixed_ras",
+    "moving_ras",
+    "weight",
+    "depth_mm",
+)  # what GridMatches hold of each point
 LATTICE = Lattice((-100.0, -60.0, 0.0), (24.0, 24.0, 24.0), (9, 7, 12))
 
 
@@ -49,7 +55,9 @@ def test_a_rigid_map_is_found_among_outliers():
     moving[wrong] += rng.normal(0, 60, (len(wrong), 3))
     found = fit_affine(made_up_matches(moving), RIGID)
     assert np.linalg.det(found[:3, :3]) == pytest.approx(1.0)
-    apart = transform_points(found, LATTICE.points_ras()) - transform_points(truth, LATTICE.points_ras())
+    apart = transform_points(found, LATTICE.points_ras()) - transform_points(
+        truth, LATTICE.points_ras()
+    )
     assert np.abs(apart).max() < 1.5
 
 
@@ -79,14 +87,22 @@ def test_matches_of_uncertain_level_count_across_the_body_only(kind):
     known = matches.height_known
     fit = fit_affine(matches, kind)
     organs_alone = fit_affine(
-        GridMatches(LATTICE, *(getattr(matches, name)[known] for name in SLAB), tried=len(known)), kind
+        GridMatches(LATTICE, *(getattr(matches, name)[known] for name in SLAB), tried=len(known)),
+        kind,
     )
     off, before = (
-        (transform_points(each, matches.fixed_ras) - transform_points(truth, matches.fixed_ras))[~known]
+        (transform_points(each, matches.fixed_ras) - transform_points(truth, matches.fixed_ras))[
+            ~known
+        ]
         for each in (fit, organs_alone)
     )
-    assert np.linalg.norm(off[:, :2], axis=1).mean() < 0.8 * np.linalg.norm(before[:, :2], axis=1).mean()
-    assert np.abs(off[:, 2]).mean() < np.abs(before[:, 2]).mean() + 3.0, "the wrong heights of the spine move nothing"
+    assert (
+        np.linalg.norm(off[:, :2], axis=1).mean()
+        < 0.8 * np.linalg.norm(before[:, :2], axis=1).mean()
+    )
+    assert np.abs(off[:, 2]).mean() < np.abs(before[:, 2]).mean() + 3.0, (
+        "the wrong heights of the spine move nothing"
+    )
 
 
 def test_a_smooth_displacement_takes_no_height_from_an_uncertain_level():
@@ -122,7 +138,9 @@ def test_a_thin_slab_of_matches_tells_no_scale_across_it():
     every = made_up_matches(transform_points(truth, points) + wrong)
     some = GridMatches(LATTICE, *(getattr(every, name)[slab] for name in SLAB), tried=len(points))
     found = fit_affine(some)
-    apart = np.linalg.norm(transform_points(found, points) - transform_points(truth, points), axis=1)
+    apart = np.linalg.norm(
+        transform_points(found, points) - transform_points(truth, points), axis=1
+    )
     assert np.linalg.det(found[:3, :3]) == pytest.approx(1.0, abs=0.15)
     assert apart.max() < 20.0
 
@@ -133,14 +151,20 @@ def test_too_few_matches_are_refused_with_their_number():
         every.lattice, every.index[:10], every.fixed_ras[:10], every.moving_ras[:10], every.weight[:10],
         every.depth_mm[:10], every.tried,
     )  # fmt: skip
-    with pytest.raises(AnatomicalEmbeddingError, match=r"only 10 of 756 points .* choose two scans"):
+    with pytest.raises(
+        AnatomicalEmbeddingError, match=r"only 10 of 756 points .* choose two scans"
+    ):
         fit_affine(few)
 
 
 def test_a_smooth_displacement_is_found_among_outliers():
     points = LATTICE.points_ras()
     bend = np.column_stack(
-        [6 * np.sin(points[:, 2] / 60), 4 * np.cos(points[:, 0] / 70), 5 * np.sin(points[:, 1] / 50)]
+        [
+            6 * np.sin(points[:, 2] / 60),
+            4 * np.cos(points[:, 0] / 70),
+            5 * np.sin(points[:, 1] / 50),
+        ]
     )
     moving = points + bend
     rng = np.random.default_rng(0)
@@ -171,7 +195,9 @@ def test_another_patient_is_nearer_after_a_deformation(phantom_pair, bent_pair, 
     points, truth = (np.array([scan.points_ras[name] for name in names]) for scan in phantom_pair)
     assert np.allclose(map_points(phantom_pair[0], phantom_pair[1], points), truth, atol=1.0)
     error = {
-        kind: np.linalg.norm(register(maps, volumes, kind).transform_points(points) - truth, axis=1).mean()
+        kind: np.linalg.norm(
+            register(maps, volumes, kind).transform_points(points) - truth, axis=1
+        ).mean()
         for kind in ("affine", "deformable")
     }
     assert error["deformable"] < error["affine"]
@@ -182,10 +208,15 @@ def test_scans_that_share_nothing_are_refused(bent_pair):
     from AnatomicalEmbedding import load_model
     from AnatomicalEmbedding.phantom import make_phantom
 
-    lower, upper = (make_phantom(71, spacing=(4.0, 4.0, 4.0), coverage_mm=view) for view in ((-60, 80), (470, 620)))
+    lower, upper = (
+        make_phantom(71, spacing=(4.0, 4.0, 4.0), coverage_mm=view)
+        for view in ((-60, 80), (470, 620))
+    )
     model = load_model()
     with pytest.raises(AnatomicalEmbeddingError, match="choose two scans"):
-        register((model.embed(lower.volume), model.embed(upper.volume)), (lower.volume, upper.volume))
+        register(
+            (model.embed(lower.volume), model.embed(upper.volume)), (lower.volume, upper.volume)
+        )
 
 
 def test_half_a_patient_is_laid_on_the_whole(bent_pair):

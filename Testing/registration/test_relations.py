@@ -65,7 +65,9 @@ def test_the_correspondence_answers_in_both_directions(scans, field, pair_cache,
     ):
         assert relation.found_by == BY_REGISTRATION
         matches = relation.points(template_points)
-        assert np.median(np.linalg.norm(matches.points_ras - truth_ras, axis=1)) < 2.0  # half of a voxel of 4 mm
+        assert (
+            np.median(np.linalg.norm(matches.points_ras - truth_ras, axis=1)) < 2.0
+        )  # half of a voxel of 4 mm
 
 
 def test_a_target_without_a_correspondence_is_matched_as_ever(scans, field, bent_pair):
@@ -88,7 +90,9 @@ def test_a_target_without_a_correspondence_is_matched_as_ever(scans, field, bent
         (("4711", "4712"), True, True),
     ],
 )
-def test_the_patient_id_decides_unless_the_user_does(scans, field, pair_cache, ids, same_patient, is_paired):
+def test_the_patient_id_decides_unless_the_user_does(
+    scans, field, pair_cache, ids, same_patient, is_paired
+):
     one, other = map(named, scans, ids)
     relation = relate(one, other, same_patient=same_patient, cache=pair_cache)
     assert relation.found_by == (BY_REGISTRATION if is_paired else BY_MATCH)
@@ -118,7 +122,10 @@ def test_a_user_who_calls_two_people_one_patient_gets_uncertain_matches(stranger
     one, other = strangers
     relation = relate(one, other, same_patient=True, cache=pair_cache)
     assert "one patient" in relation.refusal
-    points = one.map.body_index.numpy()[::17] @ one.map.cell_to_ras[:3, :3].T + one.map.cell_to_ras[:3, 3]
+    points = (
+        one.map.body_index.numpy()[::17] @ one.map.cell_to_ras[:3, :3].T
+        + one.map.cell_to_ras[:3, 3]
+    )
     doubted, plain = relation.points(points), MapRelation(one.map, other.map).points(points)
     np.testing.assert_allclose(doubted.points_ras, plain.points_ras, atol=1e-3)
     was_matched = plain.status == MATCHED
@@ -130,11 +137,20 @@ def test_a_user_who_calls_two_people_one_patient_gets_uncertain_matches(stranger
 def test_nothing_on_disk_holds_the_name_of_a_scan(scans, strangers, tmp_path, pair_cache):
     """Names are given to copies of a pair and of a refused pair; a refusal of an earlier version disappears."""
     cache = MapCache(tmp_path)
-    identified = [MappedScan(replace(scan.volume, name="Miller"), _renamed(scan.map, "Miller")) for scan in scans]
+    identified = [
+        MappedScan(replace(scan.volume, name="Miller"), _renamed(scan.map, "Miller"))
+        for scan in scans
+    ]
     correspondence_of(*identified, cache)
-    stranger = MappedScan(replace(strangers[1].volume, name="Smith"), _renamed(strangers[1].map, "Smith"))
-    made = sorted((identified[1].map.provenance, stranger.map.provenance), key=lambda each: each.scan_hash)
-    (tmp_path / f"{cache.pair_path(*made).stem}.refused2").write_text("Miller and Smith do not show one patient.")
+    stranger = MappedScan(
+        replace(strangers[1].volume, name="Smith"), _renamed(strangers[1].map, "Smith")
+    )
+    made = sorted(
+        (identified[1].map.provenance, stranger.map.provenance), key=lambda each: each.scan_hash
+    )
+    (tmp_path / f"{cache.pair_path(*made).stem}.refused2").write_text(
+        "Miller and Smith do not show one patient."
+    )
     assert relate(identified[1], stranger, same_patient=True, cache=cache).refusal
     cache.put(identified[0].map)
     kept = list(tmp_path.iterdir())
@@ -151,14 +167,21 @@ def test_a_stopped_pair_leaves_nothing_and_a_damaged_file_is_replaced(scans, tmp
     with pytest.raises(CancelledError):
         correspondence_of(*scans, cache, cancelled=stopped)
     assert list(tmp_path.iterdir()) == []
-    path = cache.pair_path(*sorted((scan.map.provenance for scan in scans), key=lambda made: made.scan_hash))
+    path = cache.pair_path(
+        *sorted((scan.map.provenance for scan in scans), key=lambda made: made.scan_hash)
+    )
     path.write_bytes(b"damaged")
     with pytest.raises(CancelledError):
         correspondence_of(*scans, cache, cancelled=stopped)
     field_or_inverse = (
-        field if scans[0].map.provenance.scan_hash < scans[1].map.provenance.scan_hash else field.inverse()
+        field
+        if scans[0].map.provenance.scan_hash < scans[1].map.provenance.scan_hash
+        else field.inverse()
     )
     field_or_inverse.save(path)
-    points = scans[0].map.body_index.numpy()[:3] @ scans[0].map.cell_to_ras[:3, :3].T + scans[0].map.cell_to_ras[:3, 3]
+    points = (
+        scans[0].map.body_index.numpy()[:3] @ scans[0].map.cell_to_ras[:3, :3].T
+        + scans[0].map.cell_to_ras[:3, 3]
+    )
     kept = correspondence_of(*scans, cache, cancelled=stopped)
     np.testing.assert_array_equal(kept.points(points).points_ras, field.points(points).points_ras)

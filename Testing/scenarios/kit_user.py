@@ -57,8 +57,15 @@ class KitUser(User):
         files = sorted(resource("SampleData").iterdir())
         paths = [next(file for file in files if uri.endswith(file.name)) for uri in source.uris]
         for path, node, kind in zip(paths, source.nodeNames, source.loadFileTypes, strict=True):
-            class_name = "vtkMRMLScalarVolumeNode" if kind == "VolumeFile" else "vtkMRMLMarkupsFiducialNode"
-            _load(self.kit.scene, class_name, path, None if class_name.endswith("FiducialNode") else node)
+            class_name = (
+                "vtkMRMLScalarVolumeNode" if kind == "VolumeFile" else "vtkMRMLMarkupsFiducialNode"
+            )
+            _load(
+                self.kit.scene,
+                class_name,
+                path,
+                None if class_name.endswith("FiducialNode") else node,
+            )
 
     def import_dicom(self, folder: Path) -> None:
         """Volumes, patient and studies in the scene as the DICOM module leaves them, and what its database knows."""
@@ -68,10 +75,14 @@ class KitUser(User):
 
         files: dict[str, str] = {}
         for series in sorted(path for path in folder.iterdir() if path.is_dir()):
-            headers = {path: pydicom.dcmread(path, stop_before_pixels=True) for path in series.iterdir()}
+            headers = {
+                path: pydicom.dcmread(path, stop_before_pixels=True) for path in series.iterdir()
+            }
             uids = {str(header.SOPInstanceUID): str(path) for path, header in headers.items()}
             volume = Volume.read(series)
-            node = slicer.util.addVolumeFromArray(volume.voxels, volume.ijk_to_ras, name=f"CT {series.name}")
+            node = slicer.util.addVolumeFromArray(
+                volume.voxels, volume.ijk_to_ras, name=f"CT {series.name}"
+            )
             node.CreateDefaultDisplayNodes()
             node.SetAttribute("DICOM.instanceUIDs", " ".join(uids))
             _put_into_study(self.kit.scene, node, next(iter(headers.values())))
@@ -145,7 +156,9 @@ class NodeViews(SliceViews):
         self.scene = kit.scene
         self._mouse_at = (0.0, 0.0, 0.0)
         layout = kit.open_window(1280).node
-        layout.AddLayoutDescription(_AT_START, layoutOf([("", "")]).replace(viewTag(0, ""), "Start"))
+        layout.AddLayoutDescription(
+            _AT_START, layoutOf([("", "")]).replace(viewTag(0, ""), "Start")
+        )
         layout.SetViewArrangement(_AT_START)
 
     def click(self, volume, place, orientation: str = "Axial") -> None:
@@ -155,7 +168,9 @@ class NodeViews(SliceViews):
         selection = self.scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
         node = self.scene.GetNodeByID(selection.GetActivePlaceNodeID())
         self._node(volume, orientation).JumpSliceByOffsetting(*place)
-        before = node.StartModify()  # a point without a place, as the one that follows the mouse before the click
+        before = (
+            node.StartModify()
+        )  # a point without a place, as the one that follows the mouse before the click
         index = node.AddControlPointWorld(vtk.vtkVector3d(*place))
         node.SetNthControlPointPositionWorld(index, *place, node.PositionPreview)
         node.SetNthControlPointAssociatedNodeID(index, volume.GetID())
@@ -170,7 +185,9 @@ class NodeViews(SliceViews):
         node, index = self._nearest(volume, start)
         node.InvokeEvent(node.PointStartInteractionEvent, index)
         for share in (0.5, 1.0):
-            node.SetNthControlPointPositionWorld(index, *np.add(start, share * np.subtract(end, start)))
+            node.SetNthControlPointPositionWorld(
+                index, *np.add(start, share * np.subtract(end, start))
+            )
             node.InvokeEvent(node.PointModifiedEvent, index)
         node.InvokeEvent(node.PointEndInteractionEvent, index)
         pause(0.05)
@@ -183,7 +200,10 @@ class NodeViews(SliceViews):
             box.GetSizeWorld(size)
             for axis, sign in ((axis, sign) for axis in range(3) for sign in (-1, 1)):
                 handle = middle + sign * size / 2 * np.eye(3)[axis]
-                if box.GetDisplayNode().IsDisplayableInView(view) and np.linalg.norm(handle - start) < 1:
+                if (
+                    box.GetDisplayNode().IsDisplayableInView(view)
+                    and np.linalg.norm(handle - start) < 1
+                ):
                     moved = np.subtract(end, start) * np.eye(3)[axis]
                     box.SetCenterWorld(*(middle + moved / 2))
                     box.SetSizeWorld(*(size + sign * moved))
@@ -196,10 +216,16 @@ class NodeViews(SliceViews):
         for n in range(self.scene.GetNumberOfNodesByClass("vtkMRMLMarkupsNode")):
             node = self.scene.GetNthNodeByClass(n, "vtkMRMLMarkupsNode")
             display = node.GetDisplayNode()
-            if display is None or not display.GetVisibility() or not display.IsDisplayableInView(view):
+            if (
+                display is None
+                or not display.GetVisibility()
+                or not display.IsDisplayableInView(view)
+            ):
                 continue
             for index in range(node.GetNumberOfControlPoints()):
-                away = np.linalg.norm(np.subtract(node.GetNthControlPointPositionWorld(index), place))
+                away = np.linalg.norm(
+                    np.subtract(node.GetNthControlPointPositionWorld(index), place)
+                )
                 found.append((away, n, index))
         away, n, index = min(found)
         assert away < 5, f"nothing is drawn within 5 mm of {place}"
@@ -210,7 +236,9 @@ class NodeViews(SliceViews):
         view.JumpSliceByOffsetting(*place)
         crosshair = self.scene.GetFirstNodeByClass("vtkMRMLCrosshairNode")
         to_view = np.linalg.inv(slicer.util.arrayFromVTKMatrix(view.GetXYToRAS()))
-        crosshair.SetCursorPositionXYZ((to_view @ [*place, 1.0])[:3].tolist(), view)  # it finds the place by itself
+        crosshair.SetCursorPositionXYZ(
+            (to_view @ [*place, 1.0])[:3].tolist(), view
+        )  # it finds the place by itself
         pause(0.1)
 
     def press(self, volume, keys: str, orientation: str = "Axial") -> None:
@@ -245,7 +273,9 @@ class NodeViews(SliceViews):
 
     def _is_in(self, widget, place, within_mm: float) -> bool:
         """Is a place in the slice? How large a view is nobody knows here."""
-        to_slice = np.linalg.inv(slicer.util.arrayFromVTKMatrix(widget.mrmlSliceNode().GetSliceToRAS()))
+        to_slice = np.linalg.inv(
+            slicer.util.arrayFromVTKMatrix(widget.mrmlSliceNode().GetSliceToRAS())
+        )
         return abs((to_slice @ [*place, 1.0])[2]) <= within_mm
 
 
@@ -268,7 +298,9 @@ def _put_into_study(scene, volume, header) -> None:
         patient = hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), str(header.PatientName))
         hierarchy.SetItemUID(patient, constants.GetDICOMUIDName(), str(header.PatientID))
     study = hierarchy.CreateStudyItem(patient, str(header.StudyDescription))
-    hierarchy.SetItemAttribute(study, constants.GetDICOMStudyDateAttributeName(), str(header.StudyDate))
+    hierarchy.SetItemAttribute(
+        study, constants.GetDICOMStudyDateAttributeName(), str(header.StudyDate)
+    )
     series = hierarchy.GetItemByDataNode(volume)
     hierarchy.SetItemUID(series, constants.GetDICOMUIDName(), str(header.SeriesInstanceUID))
     hierarchy.SetItemParent(series, study)

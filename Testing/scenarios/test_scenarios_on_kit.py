@@ -12,7 +12,15 @@ from run import Scenario
 IN_SLICER = Path(__file__).resolve().parents[1] / "in_slicer"
 SCENARIOS = sorted((IN_SLICER / "scenarios").glob("*.py"))
 NOT_ON_KIT = {"install"}  # of Slicer's Extensions Manager
-LONG = {"align", "enter_and_leave", "follow_up", "main_thread", "outline_the_rest", "self_tests", "train_weights"}
+LONG = {
+    "align",
+    "enter_and_leave",
+    "follow_up",
+    "main_thread",
+    "outline_the_rest",
+    "self_tests",
+    "train_weights",
+}
 DRIVEN = [
     pytest.param(path.stem, marks=pytest.mark.long if path.stem in LONG else ())
     for path in SCENARIOS

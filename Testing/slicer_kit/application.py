@@ -36,7 +36,12 @@ class Application(QtCore.QObject):
         super().__init__()
         self._module_manager = ModuleManager()
         self._layout_manager: LayoutManager | None = None
-        functions = ("processEvents", "topLevelWidgets", "setOverrideCursor", "restoreOverrideCursor")
+        functions = (
+            "processEvents",
+            "topLevelWidgets",
+            "setOverrideCursor",
+            "restoreOverrideCursor",
+        )
         self.__dict__.update({name: getattr(qt_application, name) for name in functions})
 
     def moduleManager(self) -> ModuleManager:
@@ -71,6 +76,8 @@ def patch_util(process_events: Callable[[], None]) -> None:
 
     def message_display(level: int, text: str, *_values, **_options) -> None:
         logging.log(level, text)
-        DIALOGS.record({logging.WARNING: "warning", logging.ERROR: "error"}.get(level, "info"), text)
+        DIALOGS.record(
+            {logging.WARNING: "warning", logging.ERROR: "error"}.get(level, "info"), text
+        )
 
     slicer.util._messageDisplay, slicer.util.delayDisplay = message_display, delay_display

@@ -46,7 +46,11 @@ class _Collapsible:
         super().childEvent(event)
 
     def eventFilter(self, child, event) -> bool:
-        if event.type() == QtCore.QEvent.Type.ShowToParent and self._is_collapsed() and not self._hiding:
+        if (
+            event.type() == QtCore.QEvent.Type.ShowToParent
+            and self._is_collapsed()
+            and not self._hiding
+        ):
             child.__dict__["_hidden_by_collapse"] = True
             child.hide()
         return False
@@ -62,7 +66,9 @@ class ctkCollapsibleButton(_Collapsible, QtWidgets.QAbstractButton):
 
     def __init__(self, parent=None) -> None:
         super().__init__(parent)
-        self.setSizePolicy(QtWidgets.QSizePolicy.Policy.Minimum, QtWidgets.QSizePolicy.Policy.Preferred)
+        self.setSizePolicy(
+            QtWidgets.QSizePolicy.Policy.Minimum, QtWidgets.QSizePolicy.Policy.Preferred
+        )
         self.setContentsMargins(0, self._bar_height(), 0, 0)
         self._begin_open()
         self.toggled.connect(lambda expanded: self.contentsCollapsed.emit(not expanded))

@@ -39,7 +39,9 @@ class ctkPathLineEdit(QtWidgets.QWidget):
         super().__init__(parent)
         self._combo = QtWidgets.QComboBox()
         self._combo.setEditable(True)
-        self._combo.setSizePolicy(QtWidgets.QSizePolicy.Policy.Expanding, QtWidgets.QSizePolicy.Policy.Fixed)
+        self._combo.setSizePolicy(
+            QtWidgets.QSizePolicy.Policy.Expanding, QtWidgets.QSizePolicy.Policy.Fixed
+        )
         browse = QtWidgets.QToolButton()
         browse.setText("…")
         layout = QtWidgets.QHBoxLayout(self)
@@ -60,7 +62,9 @@ class ctkPathLineEdit(QtWidgets.QWidget):
 
     def browse(self) -> None:
         kind = "open_file" if self.filters & self.Files else "directory"
-        path = DIALOGS.record(kind, self.currentPath, self.label, filter=";;".join(self.nameFilters))
+        path = DIALOGS.record(
+            kind, self.currentPath, self.label, filter=";;".join(self.nameFilters)
+        )
         if path:
             self.setCurrentPath(path)
 

@@ -21,12 +21,19 @@ def keep_items(scene) -> list[str]:
         if item:
             _add_segments(scene, item, node.GetSegmentation())
         else:
-            critical.append(f"Unable to find subject hierarchy item for segmentation node {node.GetName()}")
+            critical.append(
+                f"Unable to find subject hierarchy item for segmentation node {node.GetName()}"
+            )
 
     def add(_caller, _event, node) -> None:
         if node.IsA("vtkMRMLSegmentationNode"):
             kind = slicer.vtkSegmentation
-            for event in (kind.SegmentAdded, kind.SegmentRemoved, kind.SegmentModified, node.DisplayModifiedEvent):
+            for event in (
+                kind.SegmentAdded,
+                kind.SegmentRemoved,
+                kind.SegmentModified,
+                node.DisplayModifiedEvent,
+            ):
                 node.AddObserver(event, changed)
         if scene.IsImporting() or node.GetHideFromEditors() or not any(map(node.IsA, _SHOWN)):
             return
@@ -48,12 +55,19 @@ def keep_items(scene) -> list[str]:
 
 def _add_segments(scene, item: int, segmentation) -> None:
     """An item for each segment, below that of its node."""
-    hierarchy, attribute = hierarchy_of(scene), slicer.vtkMRMLSegmentationNode.GetSegmentIDAttributeName()
-    known = {hierarchy.GetItemAttribute(child, attribute) for child in _items_below(hierarchy, item)}
+    hierarchy, attribute = (
+        hierarchy_of(scene),
+        slicer.vtkMRMLSegmentationNode.GetSegmentIDAttributeName(),
+    )
+    known = {
+        hierarchy.GetItemAttribute(child, attribute) for child in _items_below(hierarchy, item)
+    }
     for segment_id in segmentation.GetSegmentIDs():
         if segment_id not in known:
             level = slicer.vtkMRMLSubjectHierarchyConstants.GetSubjectHierarchyVirtualBranchAttributeName()
-            child = hierarchy.CreateHierarchyItem(item, segmentation.GetSegment(segment_id).GetName(), level)
+            child = hierarchy.CreateHierarchyItem(
+                item, segmentation.GetSegment(segment_id).GetName(), level
+            )
             hierarchy.SetItemAttribute(child, attribute, segment_id)
 
 

@@ -32,8 +32,16 @@ class Kit:
 
     def __init__(self) -> None:
         self.core, self.scene = shared_core(), shared_core().scene
-        self.vtk_errors, self.slot_errors, self.qt_warnings = vtk_errors(), SlotErrors(), QtWarnings()
-        self.dialogs, self.packaging, self.sample_data = DIALOGS, packaging_double, sample_data.sources
+        self.vtk_errors, self.slot_errors, self.qt_warnings = (
+            vtk_errors(),
+            SlotErrors(),
+            QtWarnings(),
+        )
+        self.dialogs, self.packaging, self.sample_data = (
+            DIALOGS,
+            packaging_double,
+            sample_data.sources,
+        )
         self.selected_module = ""
         self.settings_path = Path(os.devnull)
         self.modules: dict[str, Module] = {}
@@ -147,7 +155,9 @@ class Kit:
     def reload(self, module: Module):
         """Slicer's Reload: the widget is built anew in its panel, which stays as it is: neither exit() nor enter() is
         called. Returns the widget."""
-        self.app.moduleManager().moduleAboutToBeUnloaded.emit(module.name)  # the old widget cleans up
+        self.app.moduleManager().moduleAboutToBeUnloaded.emit(
+            module.name
+        )  # the old widget cleans up
         for child in module.panel.children():
             if isinstance(child, QtWidgets.QWidget):
                 child.hide()
@@ -184,9 +194,15 @@ class Kit:
 
     def click(self, button) -> None:
         """Press a button as a user can: it must be visible in an open section and enabled."""
-        shown = [widget for widget in _with_parents(button) if widget.isHidden() and not widget.isWindow()]
+        shown = [
+            widget
+            for widget in _with_parents(button)
+            if widget.isHidden() and not widget.isWindow()
+        ]
         assert not shown, f"{button.objectName} cannot be clicked: {shown[0].objectName} is hidden"
-        assert button.isEnabled(), f"{button.objectName} cannot be clicked: it is disabled ({button.toolTip})"
+        assert button.isEnabled(), (
+            f"{button.objectName} cannot be clicked: it is disabled ({button.toolTip})"
+        )
         button.click()
         self.process_events()
 
@@ -200,7 +216,9 @@ class Kit:
         self.process_events()
         QtTest.QTest.keySequence(target, QtGui.QKeySequence(keys))
         # after Ctrl+Shift+X, Qt would go on to take Shift for held
-        QtTest.QTest.keyRelease(target, QtCore.Qt.Key.Key_Shift, QtCore.Qt.KeyboardModifier.NoModifier)
+        QtTest.QTest.keyRelease(
+            target, QtCore.Qt.Key.Key_Shift, QtCore.Qt.KeyboardModifier.NoModifier
+        )
         self.process_events()
 
     def spin(self, predicate, seconds: float = 10.0) -> None:
@@ -212,9 +230,13 @@ class Kit:
         end = time.monotonic() + seconds
         while not predicate():
             if len(self.slot_errors) > known:
-                raise AssertionError(f"an exception in a slot while waiting:\n{self.slot_errors.text()}")
+                raise AssertionError(
+                    f"an exception in a slot while waiting:\n{self.slot_errors.text()}"
+                )
             if time.monotonic() > end:
-                raise AssertionError(f"not so within {seconds} s: {inspect.getsource(predicate).strip()}")
+                raise AssertionError(
+                    f"not so within {seconds} s: {inspect.getsource(predicate).strip()}"
+                )
             self.process_events()
             time.sleep(0.002)
 

@@ -8,7 +8,9 @@ import slicer
 import vtk
 from PySide6 import QtCore
 
-_VIEW = re.compile(r'class="vtkMRMLSliceNode" singletontag="(\w+)"[^>]*><property name="orientation"[^>]*>(\w+)<')
+_VIEW = re.compile(
+    r'class="vtkMRMLSliceNode" singletontag="(\w+)"[^>]*><property name="orientation"[^>]*>(\w+)<'
+)
 _PIXELS = (300, 200, 1)  # of a view in the window
 
 
@@ -38,7 +40,12 @@ class SliceWidget:
     """One view of the window."""
 
     def __init__(self, manager, node, composite) -> None:
-        self._manager, self._node, self._composite, self._view = manager, node, composite, SliceView()
+        self._manager, self._node, self._composite, self._view = (
+            manager,
+            node,
+            composite,
+            SliceView(),
+        )
 
     @property
     def visible(self) -> bool:

@@ -95,7 +95,10 @@ class qSlicerMarkupsPlaceWidget(qMRMLWidget):
         return same_class and slicer.modules.markups.logic().GetActiveListID() == self._node.GetID()
 
     def _is_placing(self) -> bool:
-        return self._is_active() and self._interaction.GetCurrentInteractionMode() == self._interaction.Place
+        return (
+            self._is_active()
+            and self._interaction.GetCurrentInteractionMode() == self._interaction.Place
+        )
 
     def setPlaceModeEnabled(self, enable: bool) -> None:
         """Nothing happens without a scene and a node, like in the original (which logs an error)."""
@@ -103,7 +106,10 @@ class qSlicerMarkupsPlaceWidget(qMRMLWidget):
             return
         if enable and not self._is_active():
             slicer.modules.markups.logic().SetActiveList(self._node)
-        if enable and self._multiple in (self.ForcePlaceSingleMarkup, self.ForcePlaceMultipleMarkups):
+        if enable and self._multiple in (
+            self.ForcePlaceSingleMarkup,
+            self.ForcePlaceMultipleMarkups,
+        ):
             self.setPlaceModePersistency(self._multiple == self.ForcePlaceMultipleMarkups)
         mouse = self._interaction
         mouse.SetCurrentInteractionMode(mouse.Place if enable else mouse.ViewTransform)
@@ -124,15 +130,24 @@ class qSlicerMarkupsPlaceWidget(qMRMLWidget):
         self._place_button.blockSignals(blocked)
 
     placeModeEnabled = QtCore.Property(bool, _is_placing, setPlaceModeEnabled)
-    placeMultipleMarkups = QtCore.Property(int, lambda self: self._multiple, setPlaceMultipleMarkups)
+    placeMultipleMarkups = QtCore.Property(
+        int, lambda self: self._multiple, setPlaceMultipleMarkups
+    )
     placeModePersistency = QtCore.Property(
-        bool, lambda self: bool(self._interaction.GetPlaceModePersistence()), setPlaceModePersistency
+        bool,
+        lambda self: bool(self._interaction.GetPlaceModePersistence()),
+        setPlaceModePersistency,
     )
 
 
 def build() -> None:
     """Put the classes on `slicer` and make them known to .ui files."""
     selectors = (qMRMLNodeComboBox, qMRMLCheckableNodeComboBox)
-    for cls in (qMRMLWidget, qSlicerScriptedLoadableModuleWidget, qSlicerMarkupsPlaceWidget, *selectors):
+    for cls in (
+        qMRMLWidget,
+        qSlicerScriptedLoadableModuleWidget,
+        qSlicerMarkupsPlaceWidget,
+        *selectors,
+    ):
         register(cls)
         setattr(slicer, cls.__name__, cls)

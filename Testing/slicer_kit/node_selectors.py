@@ -28,7 +28,9 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
 
     nodeTypes, setNodeTypes = stored("nodeTypes", "QStringList", [], "_refresh")
     showChildNodeTypes, setShowChildNodeTypes = stored("showChildNodeTypes", bool, True, "_refresh")
-    hideChildNodeTypes, setHideChildNodeTypes = stored("hideChildNodeTypes", "QStringList", [], "_refresh")
+    hideChildNodeTypes, setHideChildNodeTypes = stored(
+        "hideChildNodeTypes", "QStringList", [], "_refresh"
+    )
     noneEnabled, setNoneEnabled = stored("noneEnabled", bool, False, "_refresh")
     noneDisplay, setNoneDisplay = stored("noneDisplay", str, "None", "_on_none_display")
     addEnabled, setAddEnabled = stored("addEnabled", bool, True)
@@ -47,8 +49,12 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self._combo)
         self._combo.activated.connect(self._on_activated)
-        self.setSizePolicy(QtWidgets.QSizePolicy.Policy.Preferred, QtWidgets.QSizePolicy.Policy.Fixed)
-        self._combo.setSizePolicy(QtWidgets.QSizePolicy.Policy.Expanding, QtWidgets.QSizePolicy.Policy.Fixed)
+        self.setSizePolicy(
+            QtWidgets.QSizePolicy.Policy.Preferred, QtWidgets.QSizePolicy.Policy.Fixed
+        )
+        self._combo.setSizePolicy(
+            QtWidgets.QSizePolicy.Policy.Expanding, QtWidgets.QSizePolicy.Policy.Fixed
+        )
         self._combo.setMinimumContentsLength(10)
         self.setEnabled(False)
 
@@ -63,8 +69,12 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
         self._scene_observers.clear()
         self._scene = scene
         if scene is not None:
-            self._scene_observers.add(scene, (scene.NodeAddedEvent, scene.EndCloseEvent), self._on_scene)
-            self._scene_observers.add(scene, (scene.NodeAboutToBeRemovedEvent,), self._on_node_leaves, vtk.VTK_OBJECT)
+            self._scene_observers.add(
+                scene, (scene.NodeAddedEvent, scene.EndCloseEvent), self._on_scene
+            )
+            self._scene_observers.add(
+                scene, (scene.NodeAboutToBeRemovedEvent,), self._on_node_leaves, vtk.VTK_OBJECT
+            )
         self.setEnabled(scene is not None)
         self._refresh()
 
@@ -86,7 +96,11 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
         if self._scene is None or not self.nodeTypes:
             return []
         nodes = [self._scene.GetNthNode(index) for index in range(self._scene.GetNumberOfNodes())]
-        return [node for node in nodes if node is not self._leaving and any(map(node.IsA, self.nodeTypes))]
+        return [
+            node
+            for node in nodes
+            if node is not self._leaving and any(map(node.IsA, self.nodeTypes))
+        ]
 
     def _is_shown(self, node) -> bool:
         child = self.showChildNodeTypes and not any(map(node.IsA, self.hideChildNodeTypes))
@@ -94,7 +108,10 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
         return listed and not node.GetHideFromEditors()
 
     def _refresh(self, select=None) -> None:
-        before, row = self._listed, self._listed.index(self._current) if self._current in self._listed else -1
+        before, row = (
+            self._listed,
+            self._listed.index(self._current) if self._current in self._listed else -1,
+        )
         candidates = self._candidates()
         self._listed = [node for node in candidates if self._is_shown(node)]
         self._node_observers.clear()
@@ -102,7 +119,9 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
             self._node_observers.add(node, (vtk.vtkCommand.ModifiedEvent,), self._on_node_modified)
         chosen = next((node for node in (select, self._current) if node in self._listed), None)
         if chosen is None and self._listed:
-            if self._current is not None:  # it left the list: like QComboBox, take what is now at its place
+            if (
+                self._current is not None
+            ):  # it left the list: like QComboBox, take what is now at its place
                 chosen = self._listed[min(row, len(self._listed) - 1)]
             elif not before and not self.noneEnabled:
                 chosen = self._listed[0]
@@ -111,7 +130,9 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
 
     def _on_none_display(self) -> None:
         """Slicer replaces the model's first item, which moves an empty selector to its first node."""
-        self._refresh(select=self._current if self._current is not None else next(iter(self._listed), None))
+        self._refresh(
+            select=self._current if self._current is not None else next(iter(self._listed), None)
+        )
 
     def _on_node_modified(self, node, _event) -> None:
         if self._scene is None or self._scene.IsClosing():
@@ -133,20 +154,26 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
             self._combo.addItem(self.noneDisplay, "")
         for node in self._listed:
             self._combo.addItem(node.GetName(), node.GetID())
-        self._combo.setCurrentIndex(self._combo.findData(chosen.GetID() if chosen is not None else ""))
+        self._combo.setCurrentIndex(
+            self._combo.findData(chosen.GetID() if chosen is not None else "")
+        )
         self._combo.blockSignals(False)
 
     # -- selection
 
     def currentNode(self):
-        gone = self._current is not None and self._current.GetScene() is None  # while the scene is being closed
+        gone = (
+            self._current is not None and self._current.GetScene() is None
+        )  # while the scene is being closed
         return None if gone else self._current
 
     def setCurrentNode(self, node) -> None:
         if node is not None and not isinstance(node, slicer.vtkMRMLNode):
             raise TypeError(f"setCurrentNode() takes a node, not {node!r}")
         chosen = node if node in self._listed else None
-        self._combo.setCurrentIndex(self._combo.findData(chosen.GetID() if chosen is not None else ""))
+        self._combo.setCurrentIndex(
+            self._combo.findData(chosen.GetID() if chosen is not None else "")
+        )
         self._select(chosen)
 
     def _select(self, node) -> None:
@@ -157,7 +184,9 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
 
     def _on_activated(self, index: int) -> None:
         identifier = self._combo.itemData(index)
-        self.setCurrentNode(next((node for node in self._listed if node.GetID() == identifier), None))
+        self.setCurrentNode(
+            next((node for node in self._listed if node.GetID() == identifier), None)
+        )
 
     def addNode(self):
         """What "Create new ..." does before its own signal."""
@@ -183,7 +212,11 @@ class qMRMLCheckableNodeComboBox(qMRMLNodeComboBox):
         return [node for node in self._listed if node in self._checked]
 
     def checkState(self, node) -> QtCore.Qt.CheckState:
-        return QtCore.Qt.CheckState.Checked if node in self.checkedNodes() else QtCore.Qt.CheckState.Unchecked
+        return (
+            QtCore.Qt.CheckState.Checked
+            if node in self.checkedNodes()
+            else QtCore.Qt.CheckState.Unchecked
+        )
 
     def setCheckState(self, node, state) -> None:
         """A node that is not listed stays unchecked."""

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-installed: list[tuple[list[str], dict]] = []  # requirements and keyword arguments of every install, first to last
+installed: list[
+    tuple[list[str], dict]
+] = []  # requirements and keyword arguments of every install, first to last
 declined = False  # a test sets it to let the user refuse the installation
 
 
@@ -29,7 +31,9 @@ def load_requirements(path) -> list[Requirement]:
 def pip_check(requirements: list[Requirement]) -> bool:
     """Whether all requirements are met."""
     try:
-        return all(each.specifier.contains(version(each.name), prereleases=True) for each in requirements)
+        return all(
+            each.specifier.contains(version(each.name), prereleases=True) for each in requirements
+        )
     except PackageNotFoundError:
         return False
 
@@ -56,10 +60,16 @@ class PyTorchUtilsLogic:
     agrees = True
     requested: list[dict] = []  # noqa: RUF012 - shared on purpose, read by tests
 
-    def installTorch(self, askConfirmation=False, forceComputationBackend=None, torchVersionRequirement=None):
+    def installTorch(
+        self, askConfirmation=False, forceComputationBackend=None, torchVersionRequirement=None
+    ):
         """The torch module, None where the user declines."""
         self.requested.append(
-            {"askConfirmation": askConfirmation, "backend": forceComputationBackend, "version": torchVersionRequirement}
+            {
+                "askConfirmation": askConfirmation,
+                "backend": forceComputationBackend,
+                "version": torchVersionRequirement,
+            }
         )
         return types.ModuleType("torch") if self.agrees else None
 

@@ -39,7 +39,9 @@ class _ReadList(tuple):
         return list(self) == list(other)
 
     def _refuse(self, _other):
-        raise NotImplementedError("the list of a parameter node has no + and *; make a list() of it first")
+        raise NotImplementedError(
+            "the list of a parameter node has no + and *; make a list() of it first"
+        )
 
     __add__ = __radd__ = __mul__ = __rmul__ = _refuse
 
@@ -48,14 +50,18 @@ class _Parameter:
     """One typed attribute of a wrapper class, and how a node keeps it."""
 
     def __init__(self, name: str, hint, default) -> None:
-        kind, *annotations = typing.get_args(hint) if typing.get_origin(hint) is typing.Annotated else (hint,)
+        kind, *annotations = (
+            typing.get_args(hint) if typing.get_origin(hint) is typing.Annotated else (hint,)
+        )
         self.name, self.is_list = name, typing.get_origin(kind) is list
         self.kind = typing.get_args(kind)[0] if self.is_list else kind
         self.is_node = isinstance(self.kind, type) and issubclass(self.kind, slicer.vtkMRMLNode)
         if not self.is_node and self.kind not in _DEFAULTS:
             raise TypeError(f"the double of a parameter node cannot hold values of type {kind}")
         self.limits = next((each for each in annotations if isinstance(each, WithinRange)), None)
-        self.default = default if default is not None else [] if self.is_list else _DEFAULTS.get(self.kind)
+        self.default = (
+            default if default is not None else [] if self.is_list else _DEFAULTS.get(self.kind)
+        )
 
     def __get__(self, wrapper, cls=None):
         return self if wrapper is None else wrapper._values[self.name]
@@ -71,7 +77,9 @@ class _Parameter:
             self.write(node, self.default)
         if not self.is_list:
             return self._read_one(node, self.name)
-        count = int(node.GetParameter(f"{self.name}.len"))  # nodes that are gone are None: the list keeps its length
+        count = int(
+            node.GetParameter(f"{self.name}.len")
+        )  # nodes that are gone are None: the list keeps its length
         return _ReadList(self._read_one(node, f"{self.name}.{n}") for n in range(count))
 
     def write(self, node, value) -> None:
@@ -91,24 +99,36 @@ class _Parameter:
     def _check(self, value) -> None:
         wanted = (int, float) if self.kind is float else self.kind
         if not isinstance(value, wanted) and not (self.is_node and value is None):
-            raise TypeError(f"Value must be of type {self.kind}, but {value!r} is of type {type(value)}")
+            raise TypeError(
+                f"Value must be of type {self.kind}, but {value!r} is of type {type(value)}"
+            )
         if self.limits is not None and not self.limits.minimum <= value <= self.limits.maximum:
-            raise ValueError(f"Value must be within [{self.limits.minimum}, {self.limits.maximum}], is {value}")
+            raise ValueError(
+                f"Value must be within [{self.limits.minimum}, {self.limits.maximum}], is {value}"
+            )
 
     def _read_one(self, node, key: str):
         if self.is_node:
             return node.GetNodeReference(key)
-        return node.GetParameter(key) == "True" if self.kind is bool else self.kind(node.GetParameter(key))
+        return (
+            node.GetParameter(key) == "True"
+            if self.kind is bool
+            else self.kind(node.GetParameter(key))
+        )
 
     def _write_one(self, node, key: str, value) -> None:
-        node.SetParameter(key, "" if self.is_node else str(value))  # that it is there says that it was set, be it None
+        node.SetParameter(
+            key, "" if self.is_node else str(value)
+        )  # that it is there says that it was set, be it None
         if self.is_node:
             node.SetNodeReferenceID(key, value.GetID() if value is not None else None)
 
     def connector(self, widget) -> tuple:
         """Signal, getter and setter of a widget. RuntimeError where the original has no connector for its class."""
         if self.is_node and not self.is_list and type(widget) is slicer.qMRMLNodeComboBox:
-            widget.nodeTypes = [self.kind.__name__]  # in the original too the type decides, not the .ui file
+            widget.nodeTypes = [
+                self.kind.__name__
+            ]  # in the original too the type decides, not the .ui file
             return widget.currentNodeChanged, widget.currentNode, widget.setCurrentNode
         if self.kind is bool and type(widget) is qt.QCheckBox:
             return widget.stateChanged, lambda: widget.checked, widget.setChecked
@@ -127,8 +147,12 @@ def parameterNodeWrapper(cls):
     for name in _RESERVED.split():
         if name in hints:
             raise ValueError(f"Cannot use reserved name {name!r} in a parameterNodeWrapper")
-    cls.allParameters = {name: _Parameter(name, hint, getattr(cls, name, None)) for name, hint in hints.items()}
-    for name, member in (cls.allParameters | {k: v for k, v in vars(_Wrapper).items() if callable(v)}).items():
+    cls.allParameters = {
+        name: _Parameter(name, hint, getattr(cls, name, None)) for name, hint in hints.items()
+    }
+    for name, member in (
+        cls.allParameters | {k: v for k, v in vars(_Wrapper).items() if callable(v)}
+    ).items():
         setattr(cls, name, member)
     return cls
 
@@ -138,12 +162,18 @@ class _Wrapper:
 
     def __init__(self, parameterNode) -> None:
         self.parameterNode, self._values = parameterNode, {}
-        self._guis: dict[int, tuple[dict, int]] = {}  # by tag: connectors by parameter, and the observer
+        self._guis: dict[
+            int, tuple[dict, int]
+        ] = {}  # by tag: connectors by parameter, and the observer
         self._next_tag, self._updating_gui = 0, False
         me = weakref.ref(self)
-        for name in self.allParameters:  # one each: VTK calls the first observer of a node last, so its value is old
+        for name in (
+            self.allParameters
+        ):  # one each: VTK calls the first observer of a node last, so its value is old
             self._read(name)
-            tag = parameterNode.AddObserver(vtk.vtkCommand.ModifiedEvent, lambda *_event, name=name: me()._read(name))
+            tag = parameterNode.AddObserver(
+                vtk.vtkCommand.ModifiedEvent, lambda *_event, name=name: me()._read(name)
+            )
             weakref.finalize(self, parameterNode.RemoveObserver, tag)
 
     def _read(self, name: str) -> None:
@@ -154,13 +184,21 @@ class _Wrapper:
         unknown = sorted(name for name in named if name and name not in self.allParameters)
         if unknown:
             raise ValueError(f"Cannot find a param with the given name: {unknown[0]}")
-        connectors = {name: self.allParameters[name].connector(widget) for name, widget in named.items() if name}
+        connectors = {
+            name: self.allParameters[name].connector(widget)
+            for name, widget in named.items()
+            if name
+        }
         slots = {}
         for name, (signal, getter, setter) in connectors.items():
             setter(getattr(self, name))
-            slots[name] = lambda *_values, name=name, getter=getter: self._update_from_gui(name, getter)
+            slots[name] = lambda *_values, name=name, getter=getter: self._update_from_gui(
+                name, getter
+            )
             signal.connect(slots[name])
-        observer = self.parameterNode.AddObserver(vtk.vtkCommand.ModifiedEvent, lambda *_event: self._update_gui())
+        observer = self.parameterNode.AddObserver(
+            vtk.vtkCommand.ModifiedEvent, lambda *_event: self._update_gui()
+        )
         tag, self._next_tag = self._next_tag, self._next_tag + 1
         self._guis[tag] = {name: (*connectors[name], slots[name]) for name in connectors}, observer
         return tag

@@ -13,7 +13,9 @@ from contextlib import contextmanager
 
 from PySide6 import QtCore, QtGui, QtWidgets
 
-_wrapped: set[type] = set()  # classes that stand for C++ classes: attributes other than their properties are refused
+_wrapped: set[type] = (
+    set()
+)  # classes that stand for C++ classes: attributes other than their properties are refused
 # PySide6 itself keeps the signals and slots of objects that C++ made as attributes
 _SET_BY_PYSIDE = (QtCore.SignalInstance, types.BuiltinFunctionType)
 _lenient = False
@@ -26,13 +28,19 @@ def apply() -> None:
         return
     classes = _qobject_classes()
     single_shot = QtCore.QTimer.singleShot
-    replacements = [(cls, name, _as_property(cls, name)) for cls in classes for name in _own_or_overridden(cls)]
+    replacements = [
+        (cls, name, _as_property(cls, name)) for cls in classes for name in _own_or_overridden(cls)
+    ]
     for cls, name, replacement in replacements:
         setattr(cls, name, replacement)
-    QtCore.QTimer.singleShot = staticmethod(lambda milliseconds, slot: single_shot(milliseconds, lambda: slot()))
+    QtCore.QTimer.singleShot = staticmethod(
+        lambda milliseconds, slot: single_shot(milliseconds, lambda: slot())
+    )
     _keep_constants_alive()
     QtCore.QObject.name = QtCore.QObject.objectName
-    QtCore.QObject.className = lambda self: next(cls.__name__ for cls in type(self).__mro__ if cls in _wrapped)
+    QtCore.QObject.className = lambda self: next(
+        cls.__name__ for cls in type(self).__mro__ if cls in _wrapped
+    )
     QtCore.QObject.__getattribute__ = _getattribute_of(QtCore.QObject)
     for cls in classes:  # each has one of its own
         cls.__setattr__ = _setattr
@@ -50,7 +58,9 @@ def _keep_constants_alive() -> None:
 
 def _compare_with_numbers(kind: type) -> None:
     """PythonQt's enumerators are integers: `state == qt.Qt.Checked` holds for the 2 that stateChanged(int) sends."""
-    kind.__eq__ = lambda self, other: self.value == (other.value if isinstance(other, kind) else other)
+    kind.__eq__ = lambda self, other: (
+        self.value == (other.value if isinstance(other, kind) else other)
+    )
     kind.__hash__ = lambda self: hash(self.value)
     kind.__int__ = kind.__index__ = lambda self: self.value
 
@@ -72,7 +82,13 @@ def lenient():
         _lenient = False
 
 
-_ACCEPTED = {bool: (bool, int), int: int, float: (int, float), str: str, "QStringList": (list, tuple)}
+_ACCEPTED = {
+    bool: (bool, int),
+    int: int,
+    float: (int, float),
+    str: str,
+    "QStringList": (list, tuple),
+}
 
 
 def stored(name: str, kind, default, changed: str = ""):
@@ -100,24 +116,33 @@ def stored(name: str, kind, default, changed: str = ""):
 def _qobject_classes() -> list[type]:
     found = {}
     for module in (QtCore, QtGui, QtWidgets):
-        for value in [getattr(module, name) for name in dir(module)]:  # dir() also names classes not made yet
+        for value in [
+            getattr(module, name) for name in dir(module)
+        ]:  # dir() also names classes not made yet
             if isinstance(value, type) and issubclass(value, QtCore.QObject):
                 found[value] = None
     applications = (QtCore.QCoreApplication, QtGui.QGuiApplication, QtWidgets.QApplication)
-    return [cls for cls in sorted(found, key=lambda cls: len(cls.__mro__)) if cls not in applications]
+    return [
+        cls for cls in sorted(found, key=lambda cls: len(cls.__mro__)) if cls not in applications
+    ]
 
 
 def _own_or_overridden(cls: type) -> list[str]:
     """Properties that the class declares, and inherited ones whose getter it declares anew."""
     meta = cls.staticMetaObject
     names = [meta.property(index).name() for index in range(meta.propertyCount())]
-    own = {meta.property(index).name() for index in range(meta.propertyOffset(), meta.propertyCount())}
+    own = {
+        meta.property(index).name() for index in range(meta.propertyOffset(), meta.propertyCount())
+    }
     return [name for name in names if name in own or callable(vars(cls).get(name))]
 
 
 def _as_property(cls: type, name: str) -> property:
     capital = name[0].upper() + name[1:]
-    getter = next((f for f in (getattr(cls, name, None), getattr(cls, "is" + capital, None)) if callable(f)), None)
+    getter = next(
+        (f for f in (getattr(cls, name, None), getattr(cls, "is" + capital, None)) if callable(f)),
+        None,
+    )
     setter = getattr(cls, "set" + capital, None)
     meta = cls.staticMetaObject
     writable = meta.property(meta.indexOfProperty(name)).isWritable()
@@ -147,7 +172,9 @@ def _getattribute_of(cls: type):
         def by_signature_or_pysides_own(*arguments):
             if len(arguments) < 3 and isinstance(arguments[0], str):
                 return ours[name](self, *arguments)
-            return plain(self, name)(*arguments)  # called by PySide6 itself, e.g. in QTimer.singleShot
+            return plain(self, name)(
+                *arguments
+            )  # called by PySide6 itself, e.g. in QTimer.singleShot
 
         return by_signature_or_pysides_own
 
@@ -164,12 +191,16 @@ def _setattr(self, name, value):
         attribute.fset(self, value)
     elif hasattr(attribute, "__set__"):
         attribute.__set__(self, value)
-    elif cls not in _wrapped or name.startswith("_") or isinstance(value, _SET_BY_PYSIDE) or _lenient:
+    elif (
+        cls not in _wrapped or name.startswith("_") or isinstance(value, _SET_BY_PYSIDE) or _lenient
+    ):
         self.__dict__[name] = value
     elif name.encode() in [bytes(key.data()) for key in self.dynamicPropertyNames()]:
         self.setProperty(name, value)
     else:
-        raise AttributeError(f"{name!r} does not exist and creating new attributes on {cls.__name__} is not allowed")
+        raise AttributeError(
+            f"{name!r} does not exist and creating new attributes on {cls.__name__} is not allowed"
+        )
 
 
 def connect(self, signature: str, slot) -> bool:
@@ -219,7 +250,9 @@ def signal_signatures(cls: type) -> frozenset[str]:
     """Signatures of all signals of a class."""
     meta = cls.staticMetaObject
     methods = [meta.method(index) for index in range(meta.methodCount())]
-    signals = [method for method in methods if method.methodType() == QtCore.QMetaMethod.MethodType.Signal]
+    signals = [
+        method for method in methods if method.methodType() == QtCore.QMetaMethod.MethodType.Signal
+    ]
     return frozenset(bytes(method.methodSignature().data()).decode() for method in signals)
 
 
@@ -237,6 +270,8 @@ def _normalized(signature: str) -> str:
 def _positional_arguments(slot, limit: int) -> int:
     """PythonQt counts the arguments of functions and methods only; any other callable gets them all."""
     function = slot.__func__ if isinstance(slot, types.MethodType) else slot
-    if not isinstance(function, types.FunctionType) or function.__code__.co_flags & 0x04:  # takes *args
+    if (
+        not isinstance(function, types.FunctionType) or function.__code__.co_flags & 0x04
+    ):  # takes *args
         return limit
     return function.__code__.co_argcount - isinstance(slot, types.MethodType)

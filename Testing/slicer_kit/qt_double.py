@@ -16,7 +16,9 @@ def build() -> None:
     pythonqt.apply()
     module = types.ModuleType("qt", __doc__)
     for source in (QtCore, QtGui, QtWidgets):
-        for name in dir(source):  # not vars(): PySide6 makes its classes when they are first asked for
+        for name in dir(
+            source
+        ):  # not vars(): PySide6 makes its classes when they are first asked for
             if not name.startswith("_"):
                 setattr(module, name, getattr(source, name))
     for double in (QSettings, QUiLoader, QFileDialog, QDesktopServices):
@@ -66,14 +68,22 @@ class QFileDialog(QtWidgets.QFileDialog):
 
 def _refuse(name: str):
     def refused(*_arguments):
-        raise AssertionError(f"{name} would open a window that nobody answers: add it to the kit's dialogs")
+        raise AssertionError(
+            f"{name} would open a window that nobody answers: add it to the kit's dialogs"
+        )
 
     return refused
 
 
 def refuse_unanswered_dialogs() -> None:
     """A dialog that the kit does not answer fails the test at once, where the real one would wait for ever."""
-    for name in ("getSaveFileName", "getSaveFileUrl", "getOpenFileUrl", "getOpenFileUrls", "getExistingDirectoryUrl"):
+    for name in (
+        "getSaveFileName",
+        "getSaveFileUrl",
+        "getOpenFileUrl",
+        "getOpenFileUrls",
+        "getExistingDirectoryUrl",
+    ):
         setattr(QFileDialog, name, staticmethod(_refuse(f"QFileDialog.{name}")))
     for name in ("exec", "exec_"):
         setattr(QtWidgets.QDialog, name, _refuse(f"QDialog.{name}"))
@@ -101,7 +111,11 @@ class QtWarnings(list):
     def _on_message(self, kind, context, text: str) -> None:
         if text.startswith(_HARMLESS):
             return
-        severe = (QtCore.QtMsgType.QtWarningMsg, QtCore.QtMsgType.QtCriticalMsg, QtCore.QtMsgType.QtFatalMsg)
+        severe = (
+            QtCore.QtMsgType.QtWarningMsg,
+            QtCore.QtMsgType.QtCriticalMsg,
+            QtCore.QtMsgType.QtFatalMsg,
+        )
         if kind in severe:
             self.append(text)
         else:

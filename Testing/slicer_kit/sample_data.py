@@ -12,12 +12,21 @@ class SampleDataLogic:
 
     @staticmethod
     def registerCustomSampleDataSource(
-        category, sampleName, uris, fileNames, nodeNames, thumbnailFileName, loadFileTypes, checksums
+        category,
+        sampleName,
+        uris,
+        fileNames,
+        nodeNames,
+        thumbnailFileName,
+        loadFileTypes,
+        checksums,
     ) -> None:
         """Write the source down; ValueError where lists differ in length or a thumbnail is missing."""
         sample = SimpleNamespace(**locals())
         if len({len(items) for items in (sample.uris, sample.fileNames, sample.nodeNames)}) > 1:
-            raise ValueError(f"sample {sample.sampleName}: uris, fileNames and nodeNames differ in number")
+            raise ValueError(
+                f"sample {sample.sampleName}: uris, fileNames and nodeNames differ in number"
+            )
         if not Path(sample.thumbnailFileName).is_file():
             raise ValueError(f"sample {sample.sampleName}: no thumbnail {sample.thumbnailFileName}")
         sources.append(sample)

@@ -59,7 +59,11 @@ class SlicerCore:
         parameter nodes and views, so that the next test starts like a freshly started application."""
         self.scene.Clear(0)
         self.scene.SetURL("")
-        for name in ("vtkMRMLScriptedModuleNode", "vtkMRMLSliceCompositeNode", "vtkMRMLAbstractViewNode"):
+        for name in (
+            "vtkMRMLScriptedModuleNode",
+            "vtkMRMLSliceCompositeNode",
+            "vtkMRMLAbstractViewNode",
+        ):
             for node in nodes_of_class(self.scene, name):
                 self.scene.RemoveNode(node)
         clear_hierarchy(self.scene)

@@ -25,7 +25,9 @@ class ScriptedLoadableModule:
         self.parent = parent
         self.moduleName = type(self).__name__
         for extension in (".svg", ".png"):
-            icon = Path(parent.path).parent / "Resources" / "Icons" / f"{self.moduleName}{extension}"
+            icon = (
+                Path(parent.path).parent / "Resources" / "Icons" / f"{self.moduleName}{extension}"
+            )
             if icon.is_file():
                 parent.icon = qt.QIcon(str(icon))
                 break
@@ -44,7 +46,9 @@ class ScriptedLoadableModuleWidget:
         super().__init__()
         self.moduleName = type(self).__name__.removesuffix("Widget")
         self.parent, self.layout = parent, parent.layout()
-        slicer.app.moduleManager().connect("moduleAboutToBeUnloaded(QString)", self._onModuleAboutToBeUnloaded)
+        slicer.app.moduleManager().connect(
+            "moduleAboutToBeUnloaded(QString)", self._onModuleAboutToBeUnloaded
+        )
 
     def resourcePath(self, filename: str) -> str:
         return str(Path(slicer.util.modulePath(self.moduleName)).parent / "Resources" / filename)
@@ -64,7 +68,9 @@ class ScriptedLoadableModuleWidget:
     def _onModuleAboutToBeUnloaded(self, moduleName: str) -> None:
         if moduleName == self.moduleName:
             self.cleanup()
-            slicer.app.moduleManager().disconnect("moduleAboutToBeUnloaded(QString)", self._onModuleAboutToBeUnloaded)
+            slicer.app.moduleManager().disconnect(
+                "moduleAboutToBeUnloaded(QString)", self._onModuleAboutToBeUnloaded
+            )
 
 
 class ScriptedLoadableModuleLogic:

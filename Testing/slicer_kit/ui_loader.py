@@ -34,15 +34,21 @@ class QUiLoader(QtUiTools.QUiLoader):
             root = super().load(buffer, parent)
         if root is None:
             raise ValueError(f"{path}: {self.errorString()}")
-        for widget in self._created:  # PySide6 makes children attributes of the root, Slicer does not
+        for (
+            widget
+        ) in self._created:  # PySide6 makes children attributes of the root, Slicer does not
             root.__dict__.pop(widget.objectName, None)
-        by_name = {element.objectName: element for element in [root, *root.findChildren(QtCore.QObject)]}
+        by_name = {
+            element.objectName: element for element in [root, *root.findChildren(QtCore.QObject)]
+        }
         for connection in connections:
             try:
                 _connect(by_name, *connection)
             except ValueError as error:
                 raise ValueError(f"{path}: {error}") from None
-        root.__dict__["_slicer_kit_created"] = self._created  # the Python sides of the widgets live as long as the root
+        root.__dict__["_slicer_kit_created"] = (
+            self._created
+        )  # the Python sides of the widgets live as long as the root
         return root
 
     def createWidget(self, className, parent=None, name=""):
@@ -64,18 +70,24 @@ def _check_widgets(tree: ET.ElementTree, path: str) -> None:
         name, class_name = element.get("name"), element.get("class")
         cls = _widget_class(class_name)
         for prop in element.findall("property"):
-            if prop.get("stdset") == "0" or (class_name == "Line" and prop.get("name") == "orientation"):
+            if prop.get("stdset") == "0" or (
+                class_name == "Line" and prop.get("name") == "orientation"
+            ):
                 continue
             if prop.get("name") not in property_names(cls):
                 raise ValueError(f"{path}: {class_name} {name} has no property {prop.get('name')}")
-            if class_name in CUSTOM_CLASSES and isinstance(getattr(cls, prop.get("name"), None), QtCore.Property):
+            if class_name in CUSTOM_CLASSES and isinstance(
+                getattr(cls, prop.get("name"), None), QtCore.Property
+            ):
                 _as_number(cls, prop)
 
 
 def _as_number(cls: type, prop: ET.Element) -> None:
     """Enumerators of our doubles are plain numbers: `ctkPathLineEdit::Dirs|ctkPathLineEdit::Readable` becomes 17."""
     for value in [element for element in prop if element.tag in ("enum", "set")]:
-        numbers = [getattr(cls, each.strip().rpartition("::")[2]) for each in (value.text or "").split("|")]
+        numbers = [
+            getattr(cls, each.strip().rpartition("::")[2]) for each in (value.text or "").split("|")
+        ]
         value.tag, value.text = "number", str(functools.reduce(operator.or_, numbers))
 
 
@@ -85,7 +97,9 @@ def _take_connections(tree: ET.ElementTree) -> list[tuple[str, str, str, str]]:
     taken = []
     for connections in tree.iter("connections"):
         for connection in list(connections):
-            taken.append(tuple(connection.findtext(key) for key in ("sender", "signal", "receiver", "slot")))
+            taken.append(
+                tuple(connection.findtext(key) for key in ("sender", "signal", "receiver", "slot"))
+            )
             connections.remove(connection)
     return taken
 

@@ -29,7 +29,9 @@ def open_browser() -> Iterator:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, headless=True, args=_ARGUMENTS)
+        browser = playwright.chromium.launch(
+            executable_path=CHROMIUM, headless=True, args=_ARGUMENTS
+        )
         try:
             yield browser
         finally:
@@ -50,9 +52,20 @@ class Running:
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": os.pathsep.join([str(program), str(program / "SlicerModules")]),
         }
-        command = [sys.executable, "-m", "AnatomicalEmbedding", "view", *arguments, "--no-browser", "--token", TOKEN]
+        command = [
+            sys.executable,
+            "-m",
+            "AnatomicalEmbedding",
+            "view",
+            *arguments,
+            "--no-browser",
+            "--token",
+            TOKEN,
+        ]
         with self._log.open("wb") as log:
-            self.process = subprocess.Popen(command, cwd=program, env=environment, stdout=log, stderr=subprocess.STDOUT)
+            self.process = subprocess.Popen(
+                command, cwd=program, env=environment, stdout=log, stderr=subprocess.STDOUT
+            )
         self.url = self._printed_url()
 
     @property
@@ -61,7 +74,11 @@ class Running:
 
     def errors(self) -> list[str]:
         """Lines of the log that tell of something gone wrong."""
-        return [line for line in self.log.splitlines() if re.search(r"Traceback|ERROR|\bError\b|Exception", line)]
+        return [
+            line
+            for line in self.log.splitlines()
+            if re.search(r"Traceback|ERROR|\bError\b|Exception", line)
+        ]
 
     def memory_mb(self) -> float:
         """Resident memory of the program."""
@@ -104,10 +121,14 @@ class Page:
     """The viewer's page. faults: errors of its script and refused requests, but for the calls of trame's script that
     were under way when the socket closed (another page opened, the program ended): it rejects them with an object."""
 
-    def __init__(self, browser, running: Running, size: tuple[int, int] = (1400, 860), density: float = 1.0) -> None:
+    def __init__(
+        self, browser, running: Running, size: tuple[int, int] = (1400, 860), density: float = 1.0
+    ) -> None:
         self.running, self.faults = running, []
         viewport = {"width": size[0], "height": size[1]}
-        self.page = browser.new_page(viewport=viewport, device_scale_factor=density, accept_downloads=True)
+        self.page = browser.new_page(
+            viewport=viewport, device_scale_factor=density, accept_downloads=True
+        )
         self.page.set_default_timeout(_WAIT_MS)
         self.page.on("pageerror", self._note_fault)
         self.page.goto(running.url)
@@ -158,7 +179,9 @@ class Page:
 
     def names(self) -> list[str]:
         """The names of the scans, in the order of their rows."""
-        return self.page.eval_on_selector_all("li[data-scan]", "all => all.map((each) => each.dataset.scan)")
+        return self.page.eval_on_selector_all(
+            "li[data-scan]", "all => all.map((each) => each.dataset.scan)"
+        )
 
     def remove(self, name: str) -> None:
         self.page.click(f"li[data-scan='{name}'] > button")
@@ -167,7 +190,9 @@ class Page:
     def place_mode(self, on: bool = True) -> None:
         if self.is_on("place") != on:
             self.press("place")
-            self.wait(f"document.querySelector('[data-test=place]').classList.contains('on') === {str(on).lower()}")
+            self.wait(
+                f"document.querySelector('[data-test=place]').classList.contains('on') === {str(on).lower()}"
+            )
 
     def at(self, view: str, across: float, down: float) -> tuple[float, float]:
         """Pixels of a place in a view, given as shares of its width and height."""
@@ -251,7 +276,9 @@ class Page:
         session = self.page.context.new_cdp_session(self.page)
         with self._sent():
             for kind in ("dragEnter", "dragOver", "drop"):
-                session.send("Input.dispatchDragEvent", {"type": kind, "x": x, "y": y, "data": data})
+                session.send(
+                    "Input.dispatchDragEvent", {"type": kind, "x": x, "y": y, "data": data}
+                )
         session.detach()
 
     @contextmanager
@@ -261,7 +288,13 @@ class Page:
         yield
         self.wait(f"Number(document.body.dataset.sent || 0) === {before + 1}")
 
-    def drag(self, start: tuple[float, float], end: tuple[float, float], button: str = "left", key: str = "") -> None:
+    def drag(
+        self,
+        start: tuple[float, float],
+        end: tuple[float, float],
+        button: str = "left",
+        key: str = "",
+    ) -> None:
         """Move the mouse with a button pressed, and a key if any."""
         mouse = self.page.mouse
         if key:
@@ -277,7 +310,12 @@ class Page:
     def picture(self, view: str) -> np.ndarray:
         """(rows, columns, 3) of the middle of a view, RGB, once it no longer changes."""
         box, before = self.page.locator(f"[data-view={view}]").bounding_box(), None
-        clip = {"x": box["x"] + 40, "y": box["y"] + 50, "width": box["width"] - 80, "height": box["height"] - 100}
+        clip = {
+            "x": box["x"] + 40,
+            "y": box["y"] + 50,
+            "width": box["width"] - 80,
+            "height": box["height"] - 100,
+        }
         for _ in range(40):
             self.page.wait_for_timeout(200)
             now = self.page.screenshot(clip=clip)
@@ -308,7 +346,12 @@ def read_bundle(path: Path, folder: Path):
     scene = slicer.vtkMRMLScene()
     scene.logics = [logic := slicer.vtkSlicerApplicationLogic()]
     logic.SetMRMLScene(scene)
-    for name in ("VolumesLogic", "MarkupsLogic", "SubjectHierarchyModuleLogic", "SegmentationsModuleLogic"):
+    for name in (
+        "VolumesLogic",
+        "MarkupsLogic",
+        "SubjectHierarchyModuleLogic",
+        "SegmentationsModuleLogic",
+    ):
         each = getattr(slicer, f"vtkSlicer{name}")()
         each.SetMRMLApplicationLogic(logic)
         each.SetMRMLScene(scene)

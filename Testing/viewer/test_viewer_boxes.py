@@ -3,10 +3,15 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+pytest.importorskip(
+    "trame_slicer",
+    reason="runs in an environment with trame-slicer[standalone]; `make test` makes it",
+)
 
 
-def test_a_box_is_found_and_drawn_and_its_crop_holds_the_scans_own_voxels(page, scan_files, pictures, tmp_path):
+def test_a_box_is_found_and_drawn_and_its_crop_holds_the_scans_own_voxels(
+    page, scan_files, pictures, tmp_path
+):
     from scans import patient
 
     from AnatomicalEmbedding import Volume
@@ -21,7 +26,9 @@ def test_a_box_is_found_and_drawn_and_its_crop_holds_the_scans_own_voxels(page, 
     page.page.locator("[data-structure=liver] .answer[data-answer=prior]").click()
     page.wait("window.pictures.scan0axial > 0")
     picture = page.picture("scan0axial")
-    assert ((picture.max(axis=2) - picture.min(axis=2)) > 100).sum() > 100  # the scan itself is grey
+    assert (
+        (picture.max(axis=2) - picture.min(axis=2)) > 100
+    ).sum() > 100  # the scan itself is grey
     page.page.screenshot(path=pictures / "boxes.png")
     page.press("crop")
     with page.page.expect_download() as waiting:

@@ -6,7 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+pytest.importorskip(
+    "trame_slicer",
+    reason="runs in an environment with trame-slicer[standalone]; `make test` makes it",
+)
 
 import slicer.util
 import vtk
@@ -62,7 +65,9 @@ def test_a_scene_that_is_emptied_before_the_second_part_is_written_as_it_was(sce
         volume.GetIJKToRASMatrix(matrix)
         np.testing.assert_allclose(slicer.util.arrayFromVTKMatrix(matrix), MATRIX, atol=1e-6)
     again = found.GetFirstNodeByName("Points / of CT")
-    places = {again.GetNthControlPointLabel(n): again.GetNthControlPointPosition(n) for n in range(2)}
+    places = {
+        again.GetNthControlPointLabel(n): again.GetNthControlPointPosition(n) for n in range(2)
+    }
     assert places.keys() == PLACES.keys()
     for label, place in PLACES.items():
         np.testing.assert_allclose(places[label], place, atol=1e-6)

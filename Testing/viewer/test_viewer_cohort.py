@@ -7,7 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+pytest.importorskip(
+    "trame_slicer",
+    reason="runs in an environment with trame-slicer[standalone]; `make test` makes it",
+)
 
 _SEEDS = range(3)
 
@@ -22,7 +25,9 @@ def _phantom(seed: int, heights: tuple[float, float] = (190.0, 330.0)):
 def torsos(tmp_path_factory):
     """Three upper abdomens, one of them stored upside down, and a head; by file name."""
     folder = tmp_path_factory.mktemp("in")
-    made = {f"torso_{seed}.nii.gz": _phantom(seed) for seed in _SEEDS} | {"head.nii.gz": _phantom(4, (640.0, 810.0))}
+    made = {f"torso_{seed}.nii.gz": _phantom(seed) for seed in _SEEDS} | {
+        "head.nii.gz": _phantom(4, (640.0, 810.0))
+    }
     for name, phantom in made.items():
         phantom.volume.write(folder / name)
     volume = _phantom(5).volume
@@ -99,7 +104,9 @@ def test_all_like_this_and_open_at_the_place(gallery, torsos):
     gallery.wait("document.getElementById('sentence').hidden")
     gallery.wait("window.gallery.places.some((each) => each.similarity !== null)")
     assert {f"torso_{seed}" for seed in _SEEDS} <= set(_names(gallery))
-    place = gallery.page.evaluate("window.gallery.places.find((each) => each.name === 'torso_1').place")
+    place = gallery.page.evaluate(
+        "window.gallery.places.find((each) => each.name === 'torso_1').place"
+    )
     gallery.page.click("figure[data-scan='torso_1'] button")
     gallery.wait_ready(1)
     slices = gallery.page.eval_on_selector_all(

@@ -45,6 +45,14 @@ def test_the_viewer_has_no_import_circle():
         found = imports.setdefault(name, set())
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.level:
-                base = (*name[: -node.level], *(node.module or "").split(".")) if node.module else name[: -node.level]
-                found |= {each for each in (base, *((*base, alias.name) for alias in node.names)) if each in files}
+                base = (
+                    (*name[: -node.level], *(node.module or "").split("."))
+                    if node.module
+                    else name[: -node.level]
+                )
+                found |= {
+                    each
+                    for each in (base, *((*base, alias.name) for alias in node.names))
+                    if each in files
+                }
     TopologicalSorter(imports).prepare()  # raises CycleError, which names the modules

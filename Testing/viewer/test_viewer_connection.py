@@ -9,13 +9,24 @@ from urllib.parse import urlsplit
 
 import pytest
 
-pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+pytest.importorskip(
+    "trame_slicer",
+    reason="runs in an environment with trame-slicer[standalone]; `make test` makes it",
+)
 
 from browsing import ROOT, TOKEN, Page, Running
 
 SOCKET = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
           "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}  # fmt: skip
-PATHS = ["/", "/index.html", "/ws", "/alive", "/export/scene.mrb", "/viewer/viewer.js", "/vue.global.js"]
+PATHS = [
+    "/",
+    "/index.html",
+    "/ws",
+    "/alive",
+    "/export/scene.mrb",
+    "/viewer/viewer.js",
+    "/vue.global.js",
+]
 
 
 def ask(url: str, path: str, method: str = "GET", **headers: str):
@@ -23,7 +34,9 @@ def ask(url: str, path: str, method: str = "GET", **headers: str):
     address = urlsplit(url)
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=30)
     headers = (SOCKET if path == "/ws" else {}) | headers
-    connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    connection.request(
+        method, path, headers={name.replace("_", "-"): value for name, value in headers.items()}
+    )
     answer = connection.getresponse()
     if answer.status != 101:
         answer.read()
@@ -38,7 +51,14 @@ def cookie(url: str, token: str = TOKEN) -> str:
 @pytest.mark.parametrize("path", PATHS)
 def test_without_the_token_nothing_is_answered(running, path):
     assert ask(running.url, path)[0] == 403
-    for token in (TOKEN[:-1], TOKEN[:-1] + "x", TOKEN + "x", "", "\u00e9", b"\xff\xfe".decode("latin-1")):
+    for token in (
+        TOKEN[:-1],
+        TOKEN[:-1] + "x",
+        TOKEN + "x",
+        "",
+        "\u00e9",
+        b"\xff\xfe".decode("latin-1"),
+    ):
         assert ask(running.url, path, Cookie=cookie(running.url, token))[0] == 403
 
 
@@ -47,10 +67,14 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address_and_the_log(running):
     assert (status, headers["Location"]) == (302, "/index.html")
     assert "HttpOnly" in headers["Set-Cookie"]
     assert "SameSite=Lax" in headers["Set-Cookie"]
-    assert sum(TOKEN in line for line in running.log.splitlines()) <= 1  # the address that is printed at the start
+    assert (
+        sum(TOKEN in line for line in running.log.splitlines()) <= 1
+    )  # the address that is printed at the start
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://[", "https://127.0.0.1:1", "file://", ""])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://[", "https://127.0.0.1:1", "file://", ""]
+)
 def test_a_page_of_another_origin_reads_and_changes_nothing(running, origin):
     for path in PATHS:
         assert ask(running.url, path, Cookie=cookie(running.url), Origin=origin)[0] == 403
@@ -65,12 +89,22 @@ def test_the_own_page_is_let_in_and_a_post_without_origin_is_not(running):
 
 def test_a_host_name_that_resolves_to_this_computer_is_refused(running):
     port = urlsplit(running.url).port
-    for host in (f"evil.example:{port}", "evil.example", "127.0.0.1.evil.example", "[", f"0.0.0.0:{port}"):
+    for host in (
+        f"evil.example:{port}",
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "[",
+        f"0.0.0.0:{port}",
+    ):
         assert ask(running.url, "/ws", Cookie=cookie(running.url), Host=host)[0] in (400, 403)
 
 
 def test_no_answer_can_be_framed_kept_or_read_by_other_pages(running):
-    for path, let_in in (("/index.html", cookie(running.url)), ("/viewer/viewer.js", cookie(running.url)), ("/", "")):
+    for path, let_in in (
+        ("/index.html", cookie(running.url)),
+        ("/viewer/viewer.js", cookie(running.url)),
+        ("/", ""),
+    ):
         headers = ask(running.url, path, Cookie=let_in)[1]
         assert "default-src 'self'" in headers["Content-Security-Policy"]
         assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
@@ -80,7 +114,9 @@ def test_no_answer_can_be_framed_kept_or_read_by_other_pages(running):
         assert "Access-Control-Allow-Origin" not in headers
 
 
-@pytest.mark.parametrize("path", ["/../../etc/passwd", "/viewer/../../page.py", "/viewer/%2e%2e/page.py"])
+@pytest.mark.parametrize(
+    "path", ["/../../etc/passwd", "/viewer/../../page.py", "/viewer/%2e%2e/page.py"]
+)
 def test_no_path_leads_to_other_files(running, path):
     assert ask(running.url, path, Cookie=cookie(running.url))[0] in (400, 403, 404)
 
@@ -115,11 +151,24 @@ def test_the_demo_reports_a_bad_scan_is_cancelled_and_ends_without_a_trace(brows
 
 
 def test_an_address_that_cannot_be_used_is_a_sentence(tmp_path):
-    command = [sys.executable, "-m", "AnatomicalEmbedding", "view", "--no-browser", "--token", TOKEN]
+    command = [
+        sys.executable,
+        "-m",
+        "AnatomicalEmbedding",
+        "view",
+        "--no-browser",
+        "--token",
+        TOKEN,
+    ]
     paths = os.pathsep.join([str(ROOT), str(ROOT / "SlicerModules")])
     environment = os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": paths}
     ended = subprocess.run(
-        [*command, "--host", "192.0.2.1"], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120
+        [*command, "--host", "192.0.2.1"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert ended.returncode == 2
     assert ended.stderr.count("\n") == 1

@@ -5,7 +5,10 @@ import time
 import numpy as np
 import pytest
 
-pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+pytest.importorskip(
+    "trame_slicer",
+    reason="runs in an environment with trame-slicer[standalone]; `make test` makes it",
+)
 
 PLACES = (0.5, 0.5), (0.42, 0.45), (0.56, 0.55)  # in the pane of the first film
 
@@ -22,7 +25,11 @@ def paths(tmp_path_factory):
     picture = sitk.GetImageFromArray(np.rint(first.voxels[0]).astype(np.uint16))
     picture.SetSpacing(first.spacing[:2])
     sitk.WriteImage(picture, str(folder / "first.tif"))
-    save_dicom(folder / "second.dcm", np.rint(second.voxels[0]), ImagerPixelSpacing=list(second.spacing[:2]))
+    save_dicom(
+        folder / "second.dcm",
+        np.rint(second.voxels[0]),
+        ImagerPixelSpacing=list(second.spacing[:2]),
+    )
     return folder / "first.tif", folder / "second.dcm"
 
 
@@ -48,12 +55,18 @@ def test_each_film_has_one_pane_without_slices(films, pictures):
     assert films.page.locator(".cell input[type=range]").count() == 0
     edges = films.page.locator("[data-view=scan0coronal] .edge")
     letters = dict(
-        zip(edges.evaluate_all("all => all.map((each) => each.className)"), edges.all_inner_texts(), strict=True)
+        zip(
+            edges.evaluate_all("all => all.map((each) => each.className)"),
+            edges.all_inner_texts(),
+            strict=True,
+        )
     )
     assert letters == {"edge left": "R", "edge right": "L", "edge top": "S", "edge bottom": "I"}
     for view in views:
         picture = films.picture(view)
-        assert np.ptp(np.quantile(picture, (0.1, 0.9))) > 60, "the film is not shown in its grey values"
+        assert np.ptp(np.quantile(picture, (0.1, 0.9))) > 60, (
+            "the film is not shown in its grey values"
+        )
 
 
 def test_a_click_in_a_film_is_answered_in_the_other_film(films, pictures, tmp_path):
@@ -66,12 +79,16 @@ def test_a_click_in_a_film_is_answered_in_the_other_film(films, pictures, tmp_pa
         assert answer["status"] == "uncertain"
         assert float(answer["error"].split()[1]) > 0
     end, errors = time.monotonic() + 240, np.array([np.inf])
-    while errors.mean() > 8.0:  # the first answers come from matching, the later answers from the registered films
+    while (
+        errors.mean() > 8.0
+    ):  # the first answers come from matching, the later answers from the registered films
         assert time.monotonic() < end, errors
         (_, first), (_, second) = sorted(exported(films, tmp_path).items())
         in_first = np.array([first[label] for label in sorted(first)])
         middle = filmed().beams[0].at_depth(in_first, np.zeros(len(in_first)))
-        errors = np.linalg.norm([second[label] for label in sorted(first)] - filmed().beams[1].to_film(middle), axis=1)
+        errors = np.linalg.norm(
+            [second[label] for label in sorted(first)] - filmed().beams[1].to_film(middle), axis=1
+        )
     films.page.screenshot(path=pictures / "films.png")
 
 
@@ -79,4 +96,6 @@ def test_words_refuse_films_in_one_sentence(films):
     films.page.keyboard.press("Control+f")
     films.page.keyboard.type("carina")
     films.page.keyboard.press("Enter")
-    films.wait("document.body.innerText.includes('is a film, in which only landmarks can be found')")
+    films.wait(
+        "document.body.innerText.includes('is a film, in which only landmarks can be found')"
+    )

@@ -9,7 +9,10 @@ import pytest
 
 from AnatomicalEmbedding.matching.match import match
 
-pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+pytest.importorskip(
+    "trame_slicer",
+    reason="runs in an environment with trame-slicer[standalone]; `make test` makes it",
+)
 
 
 def exported(page, folder) -> dict[str, dict[str, np.ndarray]]:
@@ -19,12 +22,16 @@ def exported(page, folder) -> dict[str, dict[str, np.ndarray]]:
         for name in archive.namelist():
             points = json.loads(archive.read(name))["markups"][0]["controlPoints"]
             found[name.removesuffix(".mrk.json")] = {
-                p["label"]: np.array(p["position"]) * (-1, -1, 1) for p in points if p["positionStatus"] == "defined"
+                p["label"]: np.array(p["position"]) * (-1, -1, 1)
+                for p in points
+                if p["positionStatus"] == "defined"
             }
     return found
 
 
-def test_a_click_has_the_engines_answer_and_the_table_states_it(page, scan_files, pictures, tmp_path):
+def test_a_click_has_the_engines_answer_and_the_table_states_it(
+    page, scan_files, pictures, tmp_path
+):
     from AnatomicalEmbedding import Volume, load_model
 
     point = page.add_point("scan0axial", 0.5, 0.45)
@@ -78,7 +85,9 @@ def test_dragging_a_point_moves_its_answer(page, tmp_path):
     start, end = page.at(view, 0.5, 0.5), page.at(view, 0.42, 0.5)
     page.page.mouse.move(start[0] - 30, start[1])
     page.page.mouse.move(*start)
-    page.wait(f"window.trame.state.get('{view}_active_view_cursor') === 'pointer'")  # the point is under the mouse
+    page.wait(
+        f"window.trame.state.get('{view}_active_view_cursor') === 'pointer'"
+    )  # the point is under the mouse
     page.drag(start, end)
     page.wait(f"document.querySelector('[data-point] .place').textContent !== {json.dumps(place)}")
     after = exported(page, tmp_path)
@@ -110,7 +119,9 @@ def test_an_answer_is_set_to_not_visible_and_matched_again(page):
     page.page.locator("[data-point] .answer.removed").first.wait_for()
     assert page.points()[0]["answers"][0]["text"] == "not visible"
     page.page.locator("[data-point] .answer.removed button").first.click()
-    page.wait("document.querySelectorAll('[data-point] .answer.removed, .answer.pending').length === 0")
+    page.wait(
+        "document.querySelectorAll('[data-point] .answer.removed, .answer.pending').length === 0"
+    )
 
 
 def test_another_template_has_points_of_its_own(page):
@@ -135,15 +146,21 @@ def test_the_table_and_the_report_hold_the_points(page, tmp_path):
     assert "<script" not in report
 
 
-def test_the_page_answers_while_a_scene_is_written_and_slicer_opens_it_with_the_same_points(page, short_scan, tmp_path):
+def test_the_page_answers_while_a_scene_is_written_and_slicer_opens_it_with_the_same_points(
+    page, short_scan, tmp_path
+):
     from browsing import read_bundle
 
     from AnatomicalEmbedding import Volume
 
     places = exported(page, tmp_path)
     voxels = short_scan.voxels.repeat(6, 0).repeat(6, 1).repeat(6, 2)
-    voxels += np.random.default_rng(3).integers(-60, 60, voxels.shape, np.int16)  # noise takes seconds to compress
-    Volume(voxels, short_scan.ijk_to_ras @ np.diag([1 / 6, 1 / 6, 1 / 6, 1])).write(tmp_path / "large.nii")
+    voxels += np.random.default_rng(3).integers(
+        -60, 60, voxels.shape, np.int16
+    )  # noise takes seconds to compress
+    Volume(voxels, short_scan.ijk_to_ras @ np.diag([1 / 6, 1 / 6, 1 / 6, 1])).write(
+        tmp_path / "large.nii"
+    )
     page.send(tmp_path / "large.nii")
     page.page.locator("li[data-scan=large]").wait_for()
     page.press("cancel")

@@ -5,7 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+pytest.importorskip(
+    "trame_slicer",
+    reason="runs in an environment with trame-slicer[standalone]; `make test` makes it",
+)
 
 import slicer
 import slicer.util
@@ -17,10 +20,16 @@ from vtk.util.numpy_support import vtk_to_numpy
 
 SIZE = 210, 160
 _ANGLE = np.deg2rad(12)
-_TURN = np.array([[np.cos(_ANGLE), -np.sin(_ANGLE), 0], [np.sin(_ANGLE), np.cos(_ANGLE), 0], [0, 0, 1]])
+_TURN = np.array(
+    [[np.cos(_ANGLE), -np.sin(_ANGLE), 0], [np.sin(_ANGLE), np.cos(_ANGLE), 0], [0, 0, 1]]
+)
 UPRIGHT, OBLIQUE = np.diag([-1.5, -1.5, 2.5, 1.0]), np.eye(4)
 OBLIQUE[:3, :3] = _TURN @ UPRIGHT[:3, :3]
-SHAPE, GRADIENT, OUTSIDE = (7, 9, 11), np.array([3.0, -5.0, 11.0]), -32768  # k, j, i; HU a voxel along i, j, k
+SHAPE, GRADIENT, OUTSIDE = (
+    (7, 9, 11),
+    np.array([3.0, -5.0, 11.0]),
+    -32768,
+)  # k, j, i; HU a voxel along i, j, k
 
 
 def linear_scan() -> np.ndarray:
@@ -53,7 +62,9 @@ def test_a_cut_interpolates_between_the_voxels(axes, step, flip, start):
     at = np.stack([column, row, 0 * row, 1 + 0 * row], axis=-1) @ to_ijk[:3].T
     last = np.array(SHAPE[::-1]) - 1
     beyond = np.maximum(-at, at - last).max(axis=-1)
-    values = 100 + np.clip(at, 0, last) @ GRADIENT  # the outermost half voxel holds what its centre holds
+    values = (
+        100 + np.clip(at, 0, last) @ GRADIENT
+    )  # the outermost half voxel holds what its centre holds
     assert cut.shape == (rows, columns)
     np.testing.assert_allclose(cut[beyond < 0.499], values[beyond < 0.499], atol=0.01)
     assert (cut[beyond > 0.501] == OUTSIDE).all()
@@ -72,7 +83,9 @@ def view_of(app, to_ras: np.ndarray, voxels: np.ndarray, orientation: str = "Cor
     node.GetDisplayNode().SetAndObserveColorNodeID("vtkMRMLColorTableNodeGrey")
     node.GetDisplayNode().SetAutoWindowLevel(False)
     node.GetDisplayNode().SetWindowLevel(400, 40)
-    view = ScanView(app.scene, app.app_logic, orientation, scheduled_render_strategy=NoScheduleRendering())
+    view = ScanView(
+        app.scene, app.app_logic, orientation, scheduled_render_strategy=NoScheduleRendering()
+    )
     view.render_window().SetMultiSamples(0)
     view.set_view_properties(ViewProps(orientation=orientation))
     view.interactor().UpdateSize(*SIZE)
@@ -99,7 +112,9 @@ def image_by_slicer(view: ScanView) -> np.ndarray:
     return (rgba[::-1, :, :3] * (rgba[::-1, :, 3:] // 255)).astype(int)
 
 
-@pytest.mark.parametrize(("to_ras", "dtype"), [(UPRIGHT, np.int16), (OBLIQUE, np.int16), (UPRIGHT, np.float32)])
+@pytest.mark.parametrize(
+    ("to_ras", "dtype"), [(UPRIGHT, np.int16), (OBLIQUE, np.int16), (UPRIGHT, np.float32)]
+)
 @pytest.mark.parametrize("orientation", ["Axial", "Sagittal", "Coronal"])
 def test_a_scan_looks_as_in_slicer(app, to_ras, dtype, orientation):
     view = view_of(app, to_ras, textured(dtype), orientation)

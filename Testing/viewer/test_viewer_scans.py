@@ -4,7 +4,10 @@ import zipfile
 
 import pytest
 
-pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+pytest.importorskip(
+    "trame_slicer",
+    reason="runs in an environment with trame-slicer[standalone]; `make test` makes it",
+)
 
 from scan_files import stack_positions, write_linear_series
 
@@ -13,7 +16,9 @@ from scan_files import stack_positions, write_linear_series
 def dicom_folder(tmp_path_factory):
     """A folder with a CT series two folders down."""
     folder = tmp_path_factory.mktemp("dicom") / "case"
-    write_linear_series(folder / "study" / "series", stack_positions((-40, -42, -35), (0, 0, 3.5), range(20)))
+    write_linear_series(
+        folder / "study" / "series", stack_positions((-40, -42, -35), (0, 0, 3.5), range(20))
+    )
     return folder
 
 
@@ -28,7 +33,9 @@ def test_a_dropped_file_is_added(page, short_scan, tmp_path):
     short_scan.write(tmp_path / "dropped.nrrd")
     page.drop(tmp_path / "dropped.nrrd")
     spacing = " × ".join(f"{mm:.3g}" for mm in short_scan.spacing)
-    check_added(page, "dropped", f"{' × '.join(map(str, short_scan.shape[::-1]))} voxels of {spacing} mm")
+    check_added(
+        page, "dropped", f"{' × '.join(map(str, short_scan.shape[::-1]))} voxels of {spacing} mm"
+    )
 
 
 def test_a_zip_and_a_folder_of_dicom_are_added(page, dicom_folder, tmp_path):
@@ -67,8 +74,16 @@ def test_five_scans_in_a_grid_and_in_rows(page, scan_files, pictures, tmp_path):
     [
         ("notes.txt", b"no scan at all", "notes.txt: this is not a complete scan; send NIfTI"),
         ("broken.nii.gz", b"\x1f\x8b broken", "broken.nii.gz"),
-        ("elsewhere.mha", b"ObjectType = Image\nNDims = 3\nElementDataFile = /etc/passwd\n", "in another file"),
-        ("elsewhere.nrrd", b"NRRD0004\ntype: short\ndimension: 3\ndata file: /etc/passwd\n\n", "in another file"),
+        (
+            "elsewhere.mha",
+            b"ObjectType = Image\nNDims = 3\nElementDataFile = /etc/passwd\n",
+            "in another file",
+        ),
+        (
+            "elsewhere.nrrd",
+            b"NRRD0004\ntype: short\ndimension: 3\ndata file: /etc/passwd\n\n",
+            "in another file",
+        ),
         ("broken.zip", b"PK\x03\x04 not a zip", "zip is damaged"),
     ],
 )

@@ -6,7 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+pytest.importorskip(
+    "trame_slicer",
+    reason="runs in an environment with trame-slicer[standalone]; `make test` makes it",
+)
 
 from aiohttp import FormData, web
 from aiohttp.test_utils import TestClient, TestServer
@@ -46,9 +49,19 @@ def target(tmp_path):
 
 
 def test_a_zip_stays_in_its_folder(tmp_path, target):
-    names = ["../a.nii", "/etc/a.nii", "x/../../a.nii", "c:/a.nii", "x\\a.nii", ".hidden", "__MACOSX/._a.nii"]
+    names = [
+        "../a.nii",
+        "/etc/a.nii",
+        "x/../../a.nii",
+        "c:/a.nii",
+        "x\\a.nii",
+        ".hidden",
+        "__MACOSX/._a.nii",
+    ]
     unzip(zipped(tmp_path / "a.zip", dict.fromkeys(names, b"x")), target)
-    assert sorted(path.name for path in tmp_path.rglob("*.nii")) == [f"{n:05d}.nii" for n in range(1, 6)]
+    assert sorted(path.name for path in tmp_path.rglob("*.nii")) == [
+        f"{n:05d}.nii" for n in range(1, 6)
+    ]
     assert {path.parent for path in tmp_path.rglob("*.nii")} == {target}
 
 
@@ -93,7 +106,9 @@ def test_an_image_that_claims_too_many_voxels_is_refused(target):
 
 
 def test_dicom_that_claims_too_many_pixels_is_refused(target):
-    paths = write_linear_series(target, stack_positions((-40, -42, -35), (0, 0, 3.5), range(20)), Rows=65_000)
+    paths = write_linear_series(
+        target, stack_positions((-40, -42, -35), (0, 0, 3.5), range(20)), Rows=65_000
+    )
     names = [path.rename(target / f"{number:05d}.dcm").name for number, path in enumerate(paths, 1)]
     with pytest.raises(VolumeError) as caught:
         read_files(target, names, lambda: False)
@@ -120,12 +135,16 @@ def test_a_full_disk_is_a_sentence_and_leaves_nothing(tmp_path, target):
     try:
         with pytest.raises(VolumeError, match="free some space on the viewer's disk"):
             unzip(path, target)
-        with ThreadPoolExecutor() as apart:  # a browser of another test may have its event loop in this thread
+        with (
+            ThreadPoolExecutor() as apart
+        ):  # a browser of another test may have its event loop in this thread
             answer = apart.submit(asyncio.run, _post(target, bytes(100_000))).result()
         assert answer.startswith("The files could not be stored; free some space")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert [each.name for each in target.iterdir()] == ["00001.nii"]  # of the zip; removed with the upload
+    assert [each.name for each in target.iterdir()] == [
+        "00001.nii"
+    ]  # of the zip; removed with the upload
 
 
 async def _post(folder, content: bytes) -> str:

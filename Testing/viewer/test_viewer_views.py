@@ -6,9 +6,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
-pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+pytest.importorskip(
+    "trame_slicer",
+    reason="runs in an environment with trame-slicer[standalone]; `make test` makes it",
+)
 
-SIDES = {"R": -100, "L": -60, "A": -20, "P": 20, "S": 60, "I": 100}  # HU of the outermost fifth; 200 inside
+SIDES = {
+    "R": -100,
+    "L": -60,
+    "A": -20,
+    "P": 20,
+    "S": 60,
+    "I": 100,
+}  # HU of the outermost fifth; 200 inside
 EXPECTED = {
     "axial": {"left": "R", "right": "L", "top": "A", "bottom": "P"},
     "sagittal": {"left": "A", "right": "P", "top": "S", "bottom": "I"},
@@ -29,7 +39,9 @@ def marked_cube(directions: np.ndarray):
     axis, outside = np.abs(ras).argmax(-1), np.abs(ras).max(-1) > 0.6 * cells * mm / 2
     positive = np.take_along_axis(ras, axis[..., None], -1)[..., 0] > 0
     values = np.array([[SIDES[letter] for letter in pair] for pair in ("LR", "PA", "IS")])
-    return Volume(np.where(outside, values[axis, positive.astype(int)], 200).astype(np.int16), matrix)
+    return Volume(
+        np.where(outside, values[axis, positive.astype(int)], 200).astype(np.int16), matrix
+    )
 
 
 def written_letters(page, view: str) -> dict[str, str]:
@@ -52,13 +64,22 @@ def seen_sides(page, view: str) -> dict[str, str]:
     """The side of the cube at each edge of the picture, by its brightness."""
     grey = page.picture(view).mean(axis=2)
     filled = grey > 15  # outside of the cube there is nothing but the ruler
-    rows, columns = (np.flatnonzero(filled.sum(axis) > filled.sum(axis).max() / 2) for axis in (1, 0))
+    rows, columns = (
+        np.flatnonzero(filled.sum(axis) > filled.sum(axis).max() / 2) for axis in (1, 0)
+    )
     low, high = np.array([rows.min(), columns.min()]), np.array([rows.max(), columns.max()])
     middle, found = (low + high) // 2, {}
-    for edge, axis, share in (("left", 1, 0.1), ("right", 1, 0.9), ("top", 0, 0.1), ("bottom", 0, 0.9)):
+    for edge, axis, share in (
+        ("left", 1, 0.1),
+        ("right", 1, 0.9),
+        ("top", 0, 0.1),
+        ("bottom", 0, 0.9),
+    ):
         at = middle.copy()
         at[axis] = low[axis] + share * (high - low)[axis]
-        value = np.median(grey[at[0] - 2 : at[0] + 3, at[1] - 2 : at[1] + 3]) / 255 * 400 - 160  # window 400, level 40
+        value = (
+            np.median(grey[at[0] - 2 : at[0] + 3, at[1] - 2 : at[1] + 3]) / 255 * 400 - 160
+        )  # window 400, level 40
         found[edge] = min(SIDES, key=lambda letter: abs(SIDES[letter] - value))
         assert abs(SIDES[found[edge]] - value) < 12
     return found
@@ -111,8 +132,15 @@ def test_drags_move_and_zoom_the_picture_and_fit_undoes_both(page):
     differences = []
     for factor in np.geomspace(1.1, 3, 40):
         height, width = rows / factor, columns / factor
-        box = ((columns - width) / 2, (rows - height) / 2, (columns + width) / 2, (rows + height) / 2)
-        larger = Image.fromarray(before.astype(np.uint8)).resize((columns, rows), Image.Resampling.BILINEAR, box=box)
+        box = (
+            (columns - width) / 2,
+            (rows - height) / 2,
+            (columns + width) / 2,
+            (rows + height) / 2,
+        )
+        larger = Image.fromarray(before.astype(np.uint8)).resize(
+            (columns, rows), Image.Resampling.BILINEAR, box=box
+        )
         differences.append(np.abs(np.asarray(larger, int) - zoomed).mean())
     assert min(differences) < 0.3 * np.abs(before - zoomed).mean()
     page.press("fit")
@@ -165,7 +193,11 @@ def test_the_crosshair_moves_all_views_but_the_one_under_the_mouse(page, picture
     page.page.mouse.move(*page.at("scan0coronal", 0.5, 0.25))
     page.page.wait_for_timeout(1000)
     page.watch_pictures()
-    for down in (0.35, 0.5, 0.65):  # a hand's breadth each: the matched slice is another one every time
+    for down in (
+        0.35,
+        0.5,
+        0.65,
+    ):  # a hand's breadth each: the matched slice is another one every time
         before = page.page.evaluate(SLICE.format(1))
         page.page.mouse.move(*page.at("scan0coronal", 0.5, down))
         page.wait(f"{SLICE.format(1)} !== {before}")
@@ -186,7 +218,11 @@ def test_a_view_states_its_slice_and_the_hu_under_the_mouse(page, scan_files, tm
     move(page, "scan0axial", 0.5, 0.5)  # all views are centred on the point
     about = page.page.locator("[data-view=scan0axial] [data-test=about]", has_text="HU")
     about.wait_for()
-    text, volume, place = about.inner_text(), Volume.read(scan_files[0]), exported(page, tmp_path)["prior"][label]
+    text, volume, place = (
+        about.inner_text(),
+        Volume.read(scan_files[0]),
+        exported(page, tmp_path)["prior"][label],
+    )
     i, j, k = np.round((np.linalg.inv(volume.ijk_to_ras) @ [*place, 1])[:3]).astype(int)
     number, count = map(int, re.match(r"(\d+) / (\d+)", text).groups())
     assert count == volume.shape[0]
@@ -198,6 +234,9 @@ def test_a_view_states_its_slice_and_the_hu_under_the_mouse(page, scan_files, tm
 def test_the_axial_view_shows_the_level_of_the_spine(page):
     page.wait("document.querySelector('[data-view=scan0axial] [data-test=level]')")
     level = page.page.inner_text("[data-view=scan0axial] [data-test=level]").strip()
-    assert set(level.split(" or ")) <= {*(f"T{n}" for n in range(1, 13)), *(f"L{n}" for n in range(1, 6))}
+    assert set(level.split(" or ")) <= {
+        *(f"T{n}" for n in range(1, 13)),
+        *(f"L{n}" for n in range(1, 6)),
+    }
     beside = page.page.inner_text("[data-view=scan0coronal] [data-test=level]").strip()
     assert beside == f"axial slice: {level}"

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+pytest.importorskip(
+    "trame_slicer",
+    reason="runs in an environment with trame-slicer[standalone]; `make test` makes it",
+)
 
 from browsing import ROOT, Page, Running
 
@@ -27,7 +30,9 @@ def wheel(tmp_path_factory) -> Path:
     isolation = ["--no-build-isolation"] if find_spec("hatchling") else []
     built = pip("wheel", ".", "--no-deps", "--wheel-dir", str(folder), *isolation)
     if built.returncode and re.search(_NO_BACKEND, built.stdout + built.stderr):
-        pytest.skip("hatchling, which builds the wheel, is not installed and cannot be downloaded here")
+        pytest.skip(
+            "hatchling, which builds the wheel, is not installed and cannot be downloaded here"
+        )
     assert built.returncode == 0, built.stderr
     return next(folder.glob("*.whl"))
 
@@ -39,7 +44,9 @@ def test_the_demo_opens_from_the_wheel(wheel, browser, tmp_path):
     installed = pip("install", "--no-deps", "--no-compile", "--target", str(site), str(wheel))
     assert installed.returncode == 0, installed.stderr
     served = site / "AnatomicalEmbeddingViewer" / "static" / "index.html"
-    served.write_text(served.read_text().replace("<head>", '<head><meta name="from" content="wheel" />'))
+    served.write_text(
+        served.read_text().replace("<head>", '<head><meta name="from" content="wheel" />')
+    )
     with Running(run, "--demo", program=site) as program:
         page = Page(browser, program)
         page.wait("document.querySelectorAll('.row .cell img').length === 6")

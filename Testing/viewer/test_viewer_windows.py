@@ -9,7 +9,10 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+pytest.importorskip(
+    "trame_slicer",
+    reason="runs in an environment with trame-slicer[standalone]; `make test` makes it",
+)
 
 from browsing import TOKEN, Page
 
@@ -26,7 +29,11 @@ SHOWN = (
 
 
 def wait_sharp(window: Page) -> None:
-    window.wait(PICTURE.format(VIEW, "Math.abs(img.naturalWidth / img.naturalHeight - box.width / box.height) < 0.02"))
+    window.wait(
+        PICTURE.format(
+            VIEW, "Math.abs(img.naturalWidth / img.naturalHeight - box.width / box.height) < 0.02"
+        )
+    )
 
 
 def use(window: Page, other: Page) -> None:
@@ -55,7 +62,9 @@ def test_two_windows_share_points_and_a_press_is_placed_where_it_is_seen(browser
     other.page.mouse.down()  # before any move there: its picture is still that of the first window, fitted in
     other.page.mouse.up()
     page.wait("document.querySelectorAll('[data-point]').length === 2")
-    second, first = (np.array([float(n) for n in re.findall(r"-?[\d.]+", p["place"])]) for p in page.points())
+    second, first = (
+        np.array([float(n) for n in re.findall(r"-?[\d.]+", p["place"])]) for p in page.points()
+    )
     assert second == pytest.approx(first, abs=2.5)
     other.close()
     assert other.faults == []
@@ -84,6 +93,9 @@ def test_a_browser_that_closes_during_an_upload_leaves_nothing(running, way):
 def wait_for(running, count: int, seconds: float = 60.0) -> None:
     """Wait until that many uploads lie on the disk."""
     end = time.monotonic() + seconds
-    while len(list(running.temporary.glob("anatemb-view-*/upload-*"))) != count and time.monotonic() < end:
+    while (
+        len(list(running.temporary.glob("anatemb-view-*/upload-*"))) != count
+        and time.monotonic() < end
+    ):
         time.sleep(0.02)
     assert len(list(running.temporary.glob("anatemb-view-*/upload-*"))) == count

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+pytest.importorskip(
+    "trame_slicer",
+    reason="runs in an environment with trame-slicer[standalone]; `make test` makes it",
+)
 
 
 def shaded(page, view: str) -> int:
@@ -51,7 +54,9 @@ def test_a_completion_is_chosen_and_the_sentence_about_the_text_before_disappear
 
 def test_sentences_of_a_report_lead_to_their_places(page):
     page.press("report")
-    page.page.fill("[data-test=report-text]", "The liver is large. No change. No lesion in the spleen.")
+    page.page.fill(
+        "[data-test=report-text]", "The liver is large. No change. No lesion in the spleen."
+    )
     page.press("report-read")
     page.page.locator(".report li").nth(2).wait_for()
     assert page.page.locator(".report li button").count() == 2

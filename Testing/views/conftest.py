@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-_ENVIRONMENT = "these tests run in an environment with trame-slicer[standalone]; `make test` makes it"
+_ENVIRONMENT = (
+    "these tests run in an environment with trame-slicer[standalone]; `make test` makes it"
+)
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,9 @@ SIZE = (400, 300)
 def make_application() -> SlicerApp:
     app = SlicerApp()
     slicer.mrmlScene = app.scene
-    app.view_manager.register_factory(trame_slicer.views.DirectViewFactory(do_render_offscreen=True))
+    app.view_manager.register_factory(
+        trame_slicer.views.DirectViewFactory(do_render_offscreen=True)
+    )
     return app
 
 
@@ -30,7 +32,9 @@ class MouseView:
     def __init__(self, app: SlicerApp, tag: str, volume, orientation: str = "Axial") -> None:
         properties = ViewProps(orientation=orientation, label=tag, color="#5D8CAE")
         self._app, self.tag = app, tag
-        self.view = app.view_manager.create_view(ViewLayoutDefinition(tag, ViewType.SLICE_VIEW, properties))
+        self.view = app.view_manager.create_view(
+            ViewLayoutDefinition(tag, ViewType.SLICE_VIEW, properties)
+        )
         window = self.view.render_window()
         window.SetShowWindow(False)
         window.SetOffScreenRendering(True)
@@ -46,7 +50,9 @@ class MouseView:
         self.view.set_background_volume_id(volume.GetID())
         self.view.fit_view_to_content()
         shown = self._app.view_manager.get_current_view_ids()
-        self._app.view_manager.set_current_view_ids([*shown, self.view.get_singleton_tag()])  # others do not render
+        self._app.view_manager.set_current_view_ids(
+            [*shown, self.view.get_singleton_tag()]
+        )  # others do not render
         self.view.render()
 
     def pixel(self, world) -> tuple[int, int]:

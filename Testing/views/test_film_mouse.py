@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+pytest.importorskip(
+    "trame_slicer",
+    reason="runs in an environment with trame-slicer[standalone]; `make test` makes it",
+)
 
 from film_nodes import add_film, places_in
 from mouse_views import MouseView
@@ -14,7 +17,9 @@ from AnatomicalEmbeddingLib.shared.maps.SceneRelations import SceneRelations
 
 
 @pytest.mark.parametrize("colours", [1, 3])
-def test_a_click_in_a_film_marks_the_place_in_the_other_film(application, scene, map_folder, pictures, colours):
+def test_a_click_in_a_film_marks_the_place_in_the_other_film(
+    application, scene, map_folder, pictures, colours
+):
     films = [add_film(number, name, colours) for number, name in enumerate(("Prior", "Current"))]
     for film in films:
         film.CreateDefaultDisplayNodes()

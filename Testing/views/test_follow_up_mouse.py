@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+pytest.importorskip(
+    "trame_slicer",
+    reason="runs in an environment with trame-slicer[standalone]; `make test` makes it",
+)
 
 from mouse_views import MouseView
 from scans import add_patient, finish, make_store, patient
@@ -30,7 +33,10 @@ class Reading:
             volume.GetDisplayNode().SetAndObserveColorNodeID("vtkMRMLColorTableNodeGrey")
             volume.GetDisplayNode().SetAutoWindowLevel(False)
             volume.GetDisplayNode().SetWindowLevel(500, 40)
-        self.views = [MouseView(application, tag, v) for tag, v in zip(("Prior", "Current"), volumes, strict=True)]
+        self.views = [
+            MouseView(application, tag, v)
+            for tag, v in zip(("Prior", "Current"), volumes, strict=True)
+        ]
         self.store = make_store(self.scene, folder)
         self.relations = SceneRelations(self.scene, self.store)
         self.logic = FollowUpLogic(self.scene, self.relations)
@@ -42,7 +48,9 @@ class Reading:
 
     def axis(self, study):
         """The only line of an axis in a study."""
-        (line,) = (line for line in axisLines(self.scene) if line.volumeNode is self.logic.volumes[study])
+        (line,) = (
+            line for line in axisLines(self.scene) if line.volumeNode is self.logic.volumes[study]
+        )
         return line
 
     def finding(self, study, lesion="L1"):
@@ -66,7 +74,9 @@ def reading(application, scene, map_folder):
 def test_one_click_marks_one_lesion_and_gives_the_mouse_back(reading):
     reading.mark()
     assert reading.finding(reading.prior).state == MARKED
-    assert np.linalg.norm(np.subtract(reading.finding(reading.prior).point_ras, PLACE)) < 2.5  # a pixel is that large
+    assert (
+        np.linalg.norm(np.subtract(reading.finding(reading.prior).point_ras, PLACE)) < 2.5
+    )  # a pixel is that large
     assert reading.finding(reading.current).state == PROPOSED
     assert not isPlacing(reading.scene)
     assert not reading.logic.placing.active

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+pytest.importorskip(
+    "trame_slicer",
+    reason="runs in an environment with trame-slicer[standalone]; `make test` makes it",
+)
 
 from mouse_views import MouseView
 from scans import add_patient, add_points, finish, make_store, patient
@@ -27,7 +30,10 @@ class Bench:
             display.SetAndObserveColorNodeID("vtkMRMLColorTableNodeGrey")
             display.SetAutoWindowLevel(False)
             display.SetWindowLevel(500, 40)
-        self.views = [MouseView(application, tag, v) for tag, v in zip(("Prior", "Current"), self.volumes, strict=True)]
+        self.views = [
+            MouseView(application, tag, v)
+            for tag, v in zip(("Prior", "Current"), self.volumes, strict=True)
+        ]
         self.store = make_store(self.scene, folder)
         self.relations = SceneRelations(self.scene, self.store)
         self.logic = LandmarkLogic(self.scene, self.relations)
@@ -70,7 +76,9 @@ def test_a_click_in_the_template_answers_and_moves_the_other_view(bench, picture
     bench.place_mode()
     bench.views[0].click(patient(0).points_ras["liver_dome"])
     clicked = np.array(bench.points.GetNthControlPointPositionWorld(0))
-    assert np.linalg.norm(clicked - patient(0).points_ras["liver_dome"]) < 2.5  # a pixel is that large
+    assert (
+        np.linalg.norm(clicked - patient(0).points_ras["liver_dome"]) < 2.5
+    )  # a pixel is that large
     assert bench.points.GetNthControlPointAssociatedNodeID(0) == bench.volumes[0].GetID()
     assert bench.answer()[1].status == MATCHED
     assert np.linalg.norm(bench.found() - patient(1).points_ras["liver_dome"]) < 9.0

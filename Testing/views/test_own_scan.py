@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+pytest.importorskip(
+    "trame_slicer",
+    reason="runs in an environment with trame-slicer[standalone]; `make test` makes it",
+)
 
 from mouse_views import MouseView
 from scans import add_patient, add_points, make_store, patient
@@ -71,7 +74,9 @@ def test_points_that_are_being_placed(bench):
     bench.views[1].move(ASIDE)
     over = bench.pixels()
     assert same(over[1], plain[1]), "the template's points are drawn over the other scan"
-    assert same(over[0], placed[0]), "what follows the mouse in the other scan is drawn over the template"
+    assert same(over[0], placed[0]), (
+        "what follows the mouse in the other scan is drawn over the template"
+    )
 
 
 def test_a_click_in_a_scan_that_is_not_prepared_places_nothing(bench):

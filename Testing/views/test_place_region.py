@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("trame_slicer", reason="runs in an environment with trame-slicer[standalone]; `make test` makes it")
+pytest.importorskip(
+    "trame_slicer",
+    reason="runs in an environment with trame-slicer[standalone]; `make test` makes it",
+)
 
 from mouse_views import MouseView
 from scans import add_patient
@@ -25,7 +28,9 @@ def coloured(view, path) -> tuple[int, int]:
     return int(((b - r > 60) & (b - g > 20)).sum()), int(((r - b > 25) & (g - b > 15)).sum())
 
 
-def test_a_region_is_drawn_over_its_own_scan_until_it_is_cleared(application, scene, tmp_path, pictures):
+def test_a_region_is_drawn_over_its_own_scan_until_it_is_cleared(
+    application, scene, tmp_path, pictures
+):
     volumes = [add_patient(0, "Prior"), add_patient(0, "Current")]
     for volume in volumes:
         volume.CreateDefaultDisplayNodes()

@@ -17,7 +17,10 @@ def write_places(folder, count: int = 2) -> str:
 
 
 def cells(table) -> list[list[str]]:
-    return [[table.item(row, column).text() for column in range(table.columnCount)] for row in range(table.rowCount)]
+    return [
+        [table.item(row, column).text() for column in range(table.columnCount)]
+        for row in range(table.rowCount)
+    ]
 
 
 def open_places(kit, panel, path):

@@ -53,10 +53,15 @@ def test_scans_that_are_loaded_once_the_module_is_open_are_template_and_targets(
 
 @pytest.mark.parametrize(
     ("missing", "reported"),
-    [(["torch"], "torch is not installed"), (["torch", "safetensors"], "torch and safetensors are")],
+    [
+        (["torch"], "torch is not installed"),
+        (["torch", "safetensors"], "torch and safetensors are"),
+    ],
 )
 def test_missing_packages_are_a_sentence_in_the_panel(kit, panel, monkeypatch, missing, reported):
-    monkeypatch.setattr(type(panel.session.store.engine), "missingPackages", staticmethod(lambda: missing))
+    monkeypatch.setattr(
+        type(panel.session.store.engine), "missingPackages", staticmethod(lambda: missing)
+    )
     kit.click(panel.preparation.button)
     assert reported in panel.preparation.label.text
     place(new_list(panel), "carina")
@@ -66,7 +71,9 @@ def test_missing_packages_are_a_sentence_in_the_panel(kit, panel, monkeypatch, m
 
 
 def test_a_volume_that_is_no_ct_is_named_and_the_others_go_on(kit, panel):
-    echo = slicer.util.addVolumeFromArray(np.full((40, 40, 40), 90, np.int16), np.diag([3.0, 3.0, 3.0, 1.0]), "Echo")
+    echo = slicer.util.addVolumeFromArray(
+        np.full((40, 40, 40), 90, np.int16), np.diag([3.0, 3.0, 3.0, 1.0]), "Echo"
+    )
     kit.spin(lambda: echo in panel.logic.targets)
     prepare(kit, panel)
     assert "Echo:" in panel.preparation.label.text
@@ -103,7 +110,10 @@ def test_crops_are_no_targets_unless_they_are_chosen(kit, panel):
 
 
 def test_films_can_be_chosen_and_all_scans_are_of_the_kind_of_the_template(kit, panel):
-    grey, coloured = (add_picture(np.zeros((80, 90), np.uint8), name, colours=n) for name, n in (("G", 1), ("C", 3)))
+    grey, coloured = (
+        add_picture(np.zeros((80, 90), np.uint8), name, colours=n)
+        for name, n in (("G", 1), ("C", 3))
+    )
     label = slicer.mrmlScene.AddNewNodeByClass("vtkMRMLLabelMapVolumeNode", "Label")
     panel.enter()
     assert panel.logic.targets == [node("Current"), node("Other")]
@@ -141,7 +151,10 @@ def test_the_user_says_whether_scans_show_one_patient(kit, panel):
 def centres(kit, name: str) -> list:
     from AnatomicalEmbeddingLib.shared import Views
 
-    return [slicer.util.arrayFromVTKMatrix(v.GetSliceToRAS())[:3, 3] for v in Views.viewsOf(kit.scene, node(name))]
+    return [
+        slicer.util.arrayFromVTKMatrix(v.GetSliceToRAS())[:3, 3]
+        for v in Views.viewsOf(kit.scene, node(name))
+    ]
 
 
 def test_keys_show_the_next_and_the_previous_landmark_and_undo_and_redo(kit, panel):
@@ -152,7 +165,13 @@ def test_keys_show_the_next_and_the_previous_landmark_and_undo_and_redo(kit, pan
     names = ("carina", "liver_dome", "heart_apex")
     for name in names:
         place(points, name)
-    for key, name in (("N", "carina"), ("N", "liver_dome"), ("P", "carina"), ("P", "heart_apex"), ("N", "carina")):
+    for key, name in (
+        ("N", "carina"),
+        ("N", "liver_dome"),
+        ("P", "carina"),
+        ("P", "heart_apex"),
+        ("N", "carina"),
+    ):
         kit.press(panel, key)
         assert np.allclose(centres(kit, "Prior"), patient(0).points_ras[name]), (key, name)
     kit.press(panel, "Ctrl+Z")

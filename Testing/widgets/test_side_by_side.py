@@ -41,7 +41,11 @@ def test_in_a_narrow_window_no_more_than_two_views_are_in_a_row(kit, panel, wind
     window.width = 1280
     for number, button in enumerate((panel.ui.gridButton, panel.ui.axialButton)):
         kit.click(button)
-        shown = [view.GetOrientation() for view in views_of(kit, node("Current")) if window.is_shown(view)]
+        shown = [
+            view.GetOrientation()
+            for view in views_of(kit, node("Current"))
+            if window.is_shown(view)
+        ]
         assert shown == [["Axial", "Coronal"], ["Axial"]][number]
     for number in range(3, 7):
         add_patient(0, f"Scan {number}")
@@ -51,7 +55,10 @@ def test_in_a_narrow_window_no_more_than_two_views_are_in_a_row(kit, panel, wind
 
 
 def test_scans_stay_at_the_place_shown_when_the_layout_changes(kit, panel, window):
-    places = {name: patient(number).points_ras["liver_dome"] for number, name in enumerate(("Prior", "Current"))}
+    places = {
+        name: patient(number).points_ras["liver_dome"]
+        for number, name in enumerate(("Prior", "Current"))
+    }
     places["Prior"] = places["Prior"] + [0, 0, 900]
     kit.click(panel.ui.gridButton)
     for name, place in places.items():
@@ -74,7 +81,9 @@ def test_a_scan_whose_views_showed_a_place_outside_it_is_shown_in_its_middle(kit
     kit.click(panel.ui.axialButton)
     (view,) = (view for view in views_of(kit, node("Current")) if window.is_shown(view))
     bounds = patient(1).volume.bounds_ras
-    assert view.GetSliceToRAS().GetElement(2, 3) == pytest.approx(bounds[:, 2].mean(), abs=patient(1).volume.spacing[2])
+    assert view.GetSliceToRAS().GetElement(2, 3) == pytest.approx(
+        bounds[:, 2].mean(), abs=patient(1).volume.spacing[2]
+    )
 
 
 def test_four_scans_in_a_narrow_window_have_one_view_each(kit, panel, window):
@@ -102,9 +111,13 @@ def test_a_loaded_scene_is_drawn(kit, panel, window, tmp_path):
     kit.click(panel.ui.gridButton)
     path = kit.save_scene(tmp_path / "scene.mrb")
     read_mrb(kit.scene, path)  # alone: without the events that follow it
-    before = {name: window.sliceWidget(name).sliceView().rendered for name in window.sliceViewNames()}
+    before = {
+        name: window.sliceWidget(name).sliceView().rendered for name in window.sliceViewNames()
+    }
     kit.process_events()
-    assert all(window.sliceWidget(name).sliceView().rendered > count for name, count in before.items())
+    assert all(
+        window.sliceWidget(name).sliceView().rendered > count for name, count in before.items()
+    )
 
 
 def test_views_show_the_level_of_the_axial_slice_once_the_scan_has_a_map(kit, panel, window):
@@ -113,7 +126,9 @@ def test_views_show_the_level_of_the_axial_slice_once_the_scan_has_a_map(kit, pa
     views = {view.GetOrientation(): view for view in views_of(kit, node("Prior"))}
 
     def level(orientation: str) -> str:
-        corners = window.sliceWidget(views[orientation].GetLayoutName()).sliceView().cornerAnnotation()
+        corners = (
+            window.sliceWidget(views[orientation].GetLayoutName()).sliceView().cornerAnnotation()
+        )
         return corners.GetText(vtk.vtkCornerAnnotation.LowerEdge) or ""
 
     def show(name: str) -> None:

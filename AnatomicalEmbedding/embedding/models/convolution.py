@@ -43,7 +43,9 @@ def convolve(
     kind = fast_dtype(x.device) if max(stride) < weight.shape[-1] else torch.float32
     x = x.to(kind, memory_format=torch.channels_last_3d)
     of_kind = None if bias is None else bias.to(kind)
-    return torch.mkldnn_convolution(x, weight.to(kind), of_kind, padding, stride, (1, 1, 1), 1).float()
+    return torch.mkldnn_convolution(
+        x, weight.to(kind), of_kind, padding, stride, (1, 1, 1), 1
+    ).float()
 
 
 def fold_norms(network: nn.Module) -> nn.Module:

@@ -39,7 +39,9 @@ class MirrorNetwork(nn.Module):
         then their mirror images along R, A and S."""
         views = torch.cat(turned)
         weight = F.avg_pool3d(views[:, _CHANNELS:], STRIDE)
-        mean = (member(views[:, :_CHANNELS]) * weight).sum((2, 3, 4)) / weight.sum((2, 3, 4)).clamp_min(1e-3)
+        mean = (member(views[:, :_CHANNELS]) * weight).sum((2, 3, 4)) / weight.sum(
+            (2, 3, 4)
+        ).clamp_min(1e-3)
         stored, *mirrored = mean.chunk(4)
         return 4 * torch.stack([stored[:, n] - mirrored[n][:, n] for n in range(3)], dim=1)
 

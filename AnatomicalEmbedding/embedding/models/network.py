@@ -88,7 +88,9 @@ class NetworkSpec:
     def from_dict(cls, values: dict) -> "NetworkSpec":
         """Make a spec from its fields. Raises ValueError or TypeError for values that no network can have."""
         check_fields(cls, values)
-        fields: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+        fields: dict[str, Any] = {
+            name: tuple(v) if isinstance(v, list) else v for name, v in values.items()
+        }
         spec = cls(**fields)
         rising = all(low + 1e-3 <= high for low, high in pairwise(spec.hu_knots))
         fits = (
@@ -102,10 +104,15 @@ class NetworkSpec:
             and spec.planar == (spec.frame == "film")
             and not (spec.planar and (spec.organs or spec.scales != (1.0,)))
             and (1.0 in spec.scales and all(0.25 <= scale <= 4.0 for scale in spec.scales))
-            and all(0 <= count <= _MOST_CHANNELS for count in (spec.global_channels, spec.local_channels))
+            and all(
+                0 <= count <= _MOST_CHANNELS
+                for count in (spec.global_channels, spec.local_channels)
+            )
         )
         if not fits:
-            raise ValueError("widths, spacings, knots, scales, channels, unit or frame are out of range; correct them")
+            raise ValueError(
+                "widths, spacings, knots, scales, channels, unit or frame are out of range; correct them"
+            )
         return spec
 
 
@@ -125,25 +132,32 @@ class EmbeddingNetwork(nn.Module):
         self.stem = Convolution(1, widths[0], STRIDE, stride=STRIDE)
         planar = spec.planar
         self.encoder = nn.ModuleList(
-            _DoubleConvolution(widths[max(depth - 1, 0)], width, planar) for depth, width in enumerate(widths)
+            _DoubleConvolution(widths[max(depth - 1, 0)], width, planar)
+            for depth, width in enumerate(widths)
         )
         two = (2, 1, 2) if planar else (2, 2, 2)
         self.pool = nn.MaxPool3d(two, ceil_mode=True)
         coarse_to_fine = range(len(widths) - 1, 0, -1)
-        self.up = nn.ModuleList(nn.ConvTranspose3d(widths[n], widths[n - 1], two, stride=two) for n in coarse_to_fine)
+        self.up = nn.ModuleList(
+            nn.ConvTranspose3d(widths[n], widths[n - 1], two, stride=two) for n in coarse_to_fine
+        )
         self.decoder = nn.ModuleList(
             _DoubleConvolution(2 * widths[n - 1], widths[n - 1], planar) for n in coarse_to_fine
         )
         if spec.coordinates:
             self.coordinate = Convolution(widths[0], 3, 1)
-            self.output_norm = nn.BatchNorm3d(3, affine=False) if spec.normalise_output else nn.Identity()
+            self.output_norm = (
+                nn.BatchNorm3d(3, affine=False) if spec.normalise_output else nn.Identity()
+            )
         if spec.global_channels:
             kernel, padding = _three(planar)
             self.global_ = Convolution(widths[1], spec.global_channels, kernel, padding=padding)
         if spec.local_channels:
             self.local = _LocalHead(widths[0], spec.local_channels, planar)
         if spec.organs:
-            self.organs = OrganHead(widths[:2], spec.local_channels, len(spec.organs), spec.organ_channels)
+            self.organs = OrganHead(
+                widths[:2], spec.local_channels, len(spec.organs), spec.organ_channels
+            )
 
     @property
     def metric(self) -> bool:
@@ -169,7 +183,9 @@ class EmbeddingNetwork(nn.Module):
     def descriptor_bytes_per_voxel(self) -> float:
         """Additional memory for descriptors and organs: bytes for each voxel of the part that is computed at once."""
         channels = self.spec.local_channels
-        local = 4 * self.spec.widths[0] + 3 * channels + 2 * self.spec.organ_channels if channels else 0
+        local = (
+            4 * self.spec.widths[0] + 3 * channels + 2 * self.spec.organ_channels if channels else 0
+        )
         organs = OrganHead.channels_at_once(channels) if self.spec.organs else 0
         return 4.0 * (local / LOCAL_STRIDE**3 + organs / STRIDE**3)
 
@@ -221,7 +237,9 @@ class EmbeddingNetwork(nn.Module):
             return None
         return _UnitLength.apply(_in_safe_precision(self.global_, coarse).float())
 
-    def finish(self, coarse: torch.Tensor, fine: torch.Tensor, x: torch.Tensor, descriptors: bool = True) -> Features:
+    def finish(
+        self, coarse: torch.Tensor, fine: torch.Tensor, x: torch.Tensor, descriptors: bool = True
+    ) -> Features:
         """Run the last decoder step, then compute coordinate, local descriptor and organs.
 
         Args:
@@ -232,7 +250,9 @@ class EmbeddingNetwork(nn.Module):
         up = self.decoder[-1](_join(self.up[-1](coarse), fine))
         coordinate = None
         if self.spec.coordinates:
-            with mixed_precision(x.device, torch.float32):  # float16 would round a coordinate of 800 mm to half a mm
+            with mixed_precision(
+                x.device, torch.float32
+            ):  # float16 would round a coordinate of 800 mm to half a mm
                 coordinate = self.output_norm(self.coordinate(up.float()))
         if not descriptors or not self.spec.local_channels:
             return Features(coordinate)
@@ -240,7 +260,9 @@ class EmbeddingNetwork(nn.Module):
             local = self.local(x, up)
             logits = None
             if self.spec.organs and coordinate is not None:
-                logits = self.organs.logits(F.avg_pool3d(x, 2), coordinate.detach(), up, coarse, local)
+                logits = self.organs.logits(
+                    F.avg_pool3d(x, 2), coordinate.detach(), up, coarse, local
+                )
             return Features(coordinate, None, local, logits)
         content = _Content(x, up)
         part = content.cut(x)
@@ -248,11 +270,15 @@ class EmbeddingNetwork(nn.Module):
         local = self.local(part, fine_part)
         organs = None
         if self.spec.organs and coordinate is not None:
-            organs = self.organs(part, content.cut(coordinate), fine_part, coarse, local, content.cells)
+            organs = self.organs(
+                part, content.cut(coordinate), fine_part, coarse, local, content.cells
+            )
             if self.spec.organ_channels:
                 local = self.organs.join(local, organs)
             organs = content.placed(organs)
-        return Features(coordinate, None, content.placed(local.half(), torch.channels_last_3d), organs)
+        return Features(
+            coordinate, None, content.placed(local.half(), torch.channels_last_3d), organs
+        )
 
 
 class _LocalHead(nn.Module):
@@ -261,7 +287,9 @@ class _LocalHead(nn.Module):
     def __init__(self, width: int, channels: int, planar: bool):
         super().__init__()
         kernel, padding = _three(planar)
-        self.layers = LOCAL_STRIDE if planar else 1  # how often the descriptors of a film are repeated along A
+        self.layers = (
+            LOCAL_STRIDE if planar else 1
+        )  # how often the descriptors of a film are repeated along A
         step = (LOCAL_STRIDE, STRIDE if planar else LOCAL_STRIDE, LOCAL_STRIDE)
         self.stem = nn.Sequential(
             Convolution(1, width, step, stride=step, bias=False),
@@ -286,7 +314,9 @@ class _LocalHead(nn.Module):
         x: (b, 1, k, j, i) network input. up: (b, w, k/4, j/4, i/4) U-Net's finest resolution.
         """
         descriptors = _UnitLength.apply(self.mix(self.stem(x) + self.up(up)).float())
-        return descriptors if self.layers == 1 else descriptors.repeat_interleave(self.layers, dim=3)
+        return (
+            descriptors if self.layers == 1 else descriptors.repeat_interleave(self.layers, dim=3)
+        )
 
 
 class _Content:
@@ -302,16 +332,26 @@ class _Content:
         """Cut this box out of a tensor (..., k, j, i) of any stride that covers the whole scan."""
         return whole[self._where(whole.shape[2] // self.size[0])]
 
-    def placed(self, part: torch.Tensor, layout: torch.memory_format = torch.contiguous_format) -> torch.Tensor:
+    def placed(
+        self, part: torch.Tensor, layout: torch.memory_format = torch.contiguous_format
+    ) -> torch.Tensor:
         """Return a tensor of the whole scan: `part` in this box, zeros elsewhere. layout: memory format to use."""
         steps = part.shape[2] // (self.cells[0].stop - self.cells[0].start)
         size = (*part.shape[:2], *(n * steps for n in self.size))
-        whole = torch.empty(size, dtype=part.dtype, device=part.device, memory_format=layout).zero_()
+        whole = torch.empty(
+            size, dtype=part.dtype, device=part.device, memory_format=layout
+        ).zero_()
         whole[self._where(steps)] = part
         return whole
 
     def _where(self, steps: int) -> tuple[Any, ...]:
-        return (..., *(slice(cell_range.start * steps, cell_range.stop * steps) for cell_range in self.cells))
+        return (
+            ...,
+            *(
+                slice(cell_range.start * steps, cell_range.stop * steps)
+                for cell_range in self.cells
+            ),
+        )
 
 
 def _filled(x: torch.Tensor, axis: int, cells: int) -> slice:
@@ -332,7 +372,9 @@ def _join(upsampled: torch.Tensor, skip: torch.Tensor) -> torch.Tensor:
     return torch.cat([upsampled[:, :, :k, :j, :i], skip], dim=1)
 
 
-def piecewise_linear(x: torch.Tensor, knots: tuple[float, ...], values: tuple[float, ...]) -> torch.Tensor:
+def piecewise_linear(
+    x: torch.Tensor, knots: tuple[float, ...], values: tuple[float, ...]
+) -> torch.Tensor:
     """Apply a piecewise-linear function. Beyond the end knots, it is constant.
 
     Args:
@@ -371,7 +413,9 @@ class _UnitLength(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        inverse = torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp_min_(_LEAST_LENGTH).reciprocal_()
+        inverse = (
+            torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp_min_(_LEAST_LENGTH).reciprocal_()
+        )
         unit = x * inverse
         ctx.save_for_backward(unit, inverse)
         return unit
@@ -383,7 +427,9 @@ class _UnitLength(torch.autograd.Function):
         return torch.addcmul(gradient, unit, along, value=-1).mul_(inverse)
 
 
-def _in_safe_precision(layer: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+def _in_safe_precision(
+    layer: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor
+) -> torch.Tensor:
     """Return layer(x). On a CPU, the layer is computed in float32 if `x` has exactly two slices along k.
 
     For two slices, the bfloat16 gradient of the weights contains uninitialised memory on a CPU (torch 2.13).

@@ -28,7 +28,9 @@ class OrganHead(nn.Module):
     organs differ.
     """
 
-    def __init__(self, widths: tuple[int, ...], local_channels: int, organs: int, code_channels: int = 0):
+    def __init__(
+        self, widths: tuple[int, ...], local_channels: int, organs: int, code_channels: int = 0
+    ):
         super().__init__()
         self.context = Convolution(widths[1], _CONTEXT, 1)
         inputs = widths[0] + _CELLS * (local_channels + 1) + _CONTEXT + 3
@@ -63,7 +65,11 @@ class OrganHead(nn.Module):
             cells: the part of the scan that all inputs except `coarse` show, as slices k, j, i in cells of stride 4;
                 default: the part starts at cell 0.
         """
-        return self.logits(F.avg_pool3d(x, 2), coordinate, fine, coarse, local, cells).float().softmax(1)[:, 1:]
+        return (
+            self.logits(F.avg_pool3d(x, 2), coordinate, fine, coarse, local, cells)
+            .float()
+            .softmax(1)[:, 1:]
+        )
 
     def join(self, local: torch.Tensor, organs: torch.Tensor) -> torch.Tensor:
         """Append organ codes to local descriptors (b, l, k/2, ...). Returns unit vectors (b, l + d, k/2, ...), float16.
@@ -75,7 +81,9 @@ class OrganHead(nn.Module):
         every = torch.cat([1 - organs.sum(1, keepdim=True), organs], dim=1).clamp_min(0).sqrt()
         code = torch.einsum("bnkji,nd->bkjid", every, self.codes).movedim(-1, 1)
         code = F.interpolate(code, scale_factor=2, mode="trilinear")
-        code = code * (_ORGAN_SHARE**0.5 / code.square().sum(1, keepdim=True).sqrt_().clamp_min_(_LEAST_LENGTH))
+        code = code * (
+            _ORGAN_SHARE**0.5 / code.square().sum(1, keepdim=True).sqrt_().clamp_min_(_LEAST_LENGTH)
+        )
         return torch.cat([local.half() * (1 - _ORGAN_SHARE) ** 0.5, code.half()], dim=1)
 
     def logits(
@@ -94,14 +102,19 @@ class OrganHead(nn.Module):
             coordinate, fine, coarse, local, cells: as in `forward`.
         """
         where = cells or [slice(n) for n in fine.shape[2:]]
-        context = F.interpolate(self.context(coarse), scale_factor=2, mode="trilinear")[(..., *where)]
+        context = F.interpolate(self.context(coarse), scale_factor=2, mode="trilinear")[
+            (..., *where)
+        ]
         # the first layer, computed in parts, so that stride-2 cells need not be rearranged into channels
         layer = self.mix[0]
         further_layers = self.mix[1:]
         sizes = [fine.shape[1], _CELLS * (local.shape[1] + 1), _CONTEXT, coordinate.shape[1]]
         of_fine, within, *further_weights = layer.weight.split(sizes, dim=1)
         within = within.reshape(_WIDTH, -1, 2, 2, 2)
-        mixed = convolve(torch.cat([fine, context, coordinate], dim=1), torch.cat([of_fine, *further_weights], dim=1))
+        mixed = convolve(
+            torch.cat([fine, context, coordinate], dim=1),
+            torch.cat([of_fine, *further_weights], dim=1),
+        )
         mixed = mixed + convolve(local, within[:, :-1], layer.bias, (2, 2, 2))
         mixed = further_layers(mixed + convolve(image, within[:, -1:], None, (2, 2, 2)))
         return self.out(mixed + self.around(mixed))

@@ -56,7 +56,9 @@ def read_weights(path: Path) -> Weights:
     sha256 = file_sha256(path)
     card_path = path.with_suffix(".json")
     if card_path.exists() and _stated_sha256(card_path) not in (None, sha256):
-        raise WeightsError(f"{path}: is not the file that the card {card_path.name} describes; download both files.")
+        raise WeightsError(
+            f"{path}: is not the file that the card {card_path.name} describes; download both files."
+        )
     try:
         metadata, state = read_tensor_file(path, _METADATA_KEY)
         name = str(metadata["name"])
@@ -67,9 +69,13 @@ def read_weights(path: Path) -> Weights:
         ) from None
     try:
         network = made_for(lambda: EmbeddingNetwork(spec), state)
-        network.load_state_dict({n: t.float() if t.is_floating_point() else t for n, t in state.items()})
+        network.load_state_dict(
+            {n: t.float() if t.is_floating_point() else t for n, t in state.items()}
+        )
     except DAMAGED:
-        raise WeightsError(f"{path}: the tensors do not fit the network; download the file again.") from None
+        raise WeightsError(
+            f"{path}: the tensors do not fit the network; download the file again."
+        ) from None
     return Weights(network.eval(), name, sha256, metadata, _calibration(path, sha256))
 
 
@@ -77,7 +83,11 @@ def _calibration(weights: Path, sha256: str) -> Calibration | None:
     """Return the calibration next to a weights file, or else the shipped calibration of these weights, or else None."""
     path = calibration_file(weights)
     calibration = Calibration.load(path) if path.exists() else None
-    return calibration if calibration is not None and calibration.weights_hash == sha256 else find_calibration(sha256)
+    return (
+        calibration
+        if calibration is not None and calibration.weights_hash == sha256
+        else find_calibration(sha256)
+    )
 
 
 def write_weights(network: EmbeddingNetwork, path: Path, name: str, card: dict) -> str:

@@ -8,7 +8,9 @@ from ..command import PaperRecipe, run_paper
 from .distances import DISTANCES
 
 RECIPES = {
-    "ape-paper": PaperRecipe(Path(__file__).with_name("recipe.toml"), "distances", ("paired", "upright"), DISTANCES)
+    "ape-paper": PaperRecipe(
+        Path(__file__).with_name("recipe.toml"), "distances", ("paired", "upright"), DISTANCES
+    )
 }
 
 main = partial(run_paper, "ape", "Train the recipe of Goncharov 2024.", RECIPES)

@@ -69,7 +69,9 @@ class PairSampler(BatchSampler):
                 rows[f"{view}_ijk"].append(torch.from_numpy(in_crop.astype(np.float32)))
             rows["position_mm"].append(torch.from_numpy((points * spacing).astype(np.float32)))
         stacked = {name: torch.stack(values) for name, values in rows.items()}
-        return PairBatch(**{n: v[:, None] if n in ("first", "second") else v for n, v in stacked.items()})
+        return PairBatch(
+            **{n: v[:, None] if n in ("first", "second") else v for n, v in stacked.items()}
+        )
 
 
 def in_cells(voxel_ijk: torch.Tensor) -> torch.Tensor:

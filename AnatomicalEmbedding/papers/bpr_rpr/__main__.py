@@ -23,7 +23,9 @@ RECIPES = {
     ),
 }
 
-main = partial(run_paper, "bpr_rpr", "Train relative position regression or body part regression.", RECIPES)
+main = partial(
+    run_paper, "bpr_rpr", "Train relative position regression or body part regression.", RECIPES
+)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -55,7 +55,9 @@ def level_loss(score: torch.Tensor, height: torch.Tensor, shows_body: torch.Tens
             units of 100 mm, which is beta = 0.01 in Schuhegger 2021.
         shows_body: (b, n) bool; pairs and triples with a slice that shows no body are left out.
     """
-    upper = torch.ones(score.shape[1], score.shape[1], dtype=torch.bool, device=score.device).triu(1)
+    upper = torch.ones(score.shape[1], score.shape[1], dtype=torch.bool, device=score.device).triu(
+        1
+    )
     pairs = shows_body[:, :, None] & shows_body[:, None] & upper
     rise, true_rise = score[:, None] - score[:, :, None], height[:, None] - height[:, :, None]
     order = (torch.sigmoid(rise) - torch.sigmoid(true_rise)).square() * pairs
@@ -68,7 +70,9 @@ def level_loss(score: torch.Tensor, height: torch.Tensor, shows_body: torch.Tens
 def _loss(network: EmbeddingNetwork, batch: CoordinateBatch, context: LossContext) -> torch.Tensor:
     with context.precision:
         coordinate = network(batch.image).coordinate
-    depth = coordinate.shape[2]  # a crop's score: mean over the body cells of its middle slice (or two)
+    depth = coordinate.shape[
+        2
+    ]  # a crop's score: mean over the body cells of its middle slice (or two)
     middle = slice((depth - 1) // 2, depth // 2 + 1)
     inside = batch.inside[:, middle]
     cells = inside.sum((1, 2, 3))

@@ -8,7 +8,9 @@ from ...training.objectives import LossContext, Objective
 from ..ape.distances import PairBatch, PairSampler, read_pairs
 
 
-def offset_loss(first: torch.Tensor, second: torch.Tensor, position: torch.Tensor, reach_mm: float) -> torch.Tensor:
+def offset_loss(
+    first: torch.Tensor, second: torch.Tensor, position: torch.Tensor, reach_mm: float
+) -> torch.Tensor:
     """Relative position regression (Lei 2021): L = 1/(3 N^2) sum_ij |r tanh(b_j - a_i) - (x_j - x_i)|^2, in mm^2.
 
     Args:

@@ -43,7 +43,9 @@ class UNet(nn.Module):
         super().__init__()
         pairs = list(zip((1, *_WIDTHS), _WIDTHS, strict=False))
         self.encoder = nn.ModuleList(_block(narrow, wide) for narrow, wide in pairs)
-        self.up = nn.ModuleList(nn.ConvTranspose2d(wide, narrow, 2, stride=2) for narrow, wide in pairs[:0:-1])
+        self.up = nn.ModuleList(
+            nn.ConvTranspose2d(wide, narrow, 2, stride=2) for narrow, wide in pairs[:0:-1]
+        )
         self.decoder = nn.ModuleList(_block(2 * narrow, narrow) for narrow, _ in pairs[:0:-1])
         self.head = nn.Conv2d(_WIDTHS[0], classes, 1)
         self.project = nn.Sequential(nn.Linear(_WIDTHS[-1], 64), nn.ReLU(), nn.Linear(64, 64))
@@ -65,7 +67,11 @@ class UNet(nn.Module):
 def _block(inputs: int, width: int) -> nn.Sequential:
     layers: list[nn.Module] = []
     for channels in (inputs, width):
-        layers += [nn.Conv2d(channels, width, 3, padding=1), nn.InstanceNorm2d(width, affine=True), nn.ReLU()]
+        layers += [
+            nn.Conv2d(channels, width, 3, padding=1),
+            nn.InstanceNorm2d(width, affine=True),
+            nn.ReLU(),
+        ]
     return nn.Sequential(*layers)
 
 
@@ -82,7 +88,8 @@ def read_scan(path: Path) -> torch.Tensor:
     parts = F.pad(parts.float(), [_MIDDLE // 2] * 4)
     first_row, first_column = ((n - _MIDDLE) // 2 for n in parts.shape[2:])
     return F.avg_pool2d(
-        parts[:, :, first_row : first_row + _MIDDLE, first_column : first_column + _MIDDLE], _MIDDLE // _SIDE
+        parts[:, :, first_row : first_row + _MIDDLE, first_column : first_column + _MIDDLE],
+        _MIDDLE // _SIDE,
     )
 
 
@@ -96,7 +103,11 @@ def move(x: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
 
 
 def train(
-    scans: Sequence[torch.Tensor], steps: int, seed: int, start: UNet | None = None, contrast: bool = False
+    scans: Sequence[torch.Tensor],
+    steps: int,
+    seed: int,
+    start: UNet | None = None,
+    contrast: bool = False,
 ) -> UNet:
     """Train a network with outlines or, if `contrast` is True, with `position_contrast` and without outlines.
 
@@ -111,7 +122,10 @@ def train(
     network = UNet(_CLASSES).train()
     if start is not None:
         network.encoder.load_state_dict(start.encoder.state_dict())
-    slices, position = torch.cat(list(scans)), torch.cat([torch.arange(len(s)) / len(s) for s in scans])
+    slices, position = (
+        torch.cat(list(scans)),
+        torch.cat([torch.arange(len(s)) / len(s) for s in scans]),
+    )
 
     def loss_of(step: int) -> torch.Tensor:
         rng = np.random.default_rng([seed, step])
@@ -132,15 +146,27 @@ def dice(network: UNet, scan: torch.Tensor) -> float:
     """Compute the mean Dice over the three structures of a scan."""
     shares = network(scan[:, :1]), scan[:, 1:]
     predicted, true = (F.one_hot(share.argmax(1), _CLASSES)[..., 1:] for share in shares)
-    return float((2 * (predicted * true).sum((0, 1, 2)) / (predicted + true).sum((0, 1, 2)).clamp(min=1)).mean())
+    return float(
+        (
+            2 * (predicted * true).sum((0, 1, 2)) / (predicted + true).sum((0, 1, 2)).clamp(min=1)
+        ).mean()
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Train with 2, 6 and 10 outlined patients and print the Dice on the test patients."""
-    parser = argparse.ArgumentParser(prog="python -m AnatomicalEmbedding.papers.pcl", description=__doc__)
-    parser.add_argument("data", type=Path, metavar="ACDC", help="folder with train.list, test.list, NAME_frame*.npz")
-    parser.add_argument("--steps", type=int, default=600, help="optimiser steps of each training (default: 600)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of patient order and first weights (default: 0)")
+    parser = argparse.ArgumentParser(
+        prog="python -m AnatomicalEmbedding.papers.pcl", description=__doc__
+    )
+    parser.add_argument(
+        "data", type=Path, metavar="ACDC", help="folder with train.list, test.list, NAME_frame*.npz"
+    )
+    parser.add_argument(
+        "--steps", type=int, default=600, help="optimiser steps of each training (default: 600)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of patient order and first weights (default: 0)"
+    )
     options = parser.parse_args(arguments)
     patients = [(options.data / f"{part}.list").read_text().split() for part in ("train", "test")]
 
@@ -148,7 +174,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return list(map(read_scan, options.data.glob(f"{name}_frame*.npz")))
 
     learnt, tested = (list(map(scans_of, sorted(names))) for names in patients)
-    pretrained = train([scan for scans in learnt for scan in scans], options.steps, options.seed, contrast=True)
+    pretrained = train(
+        [scan for scans in learnt for scan in scans], options.steps, options.seed, contrast=True
+    )
     order = np.random.default_rng(options.seed).permutation(len(learnt))
     for shots in (2, 6, 10):
         outlined = [scan for n in order[:shots] for scan in learnt[n]]

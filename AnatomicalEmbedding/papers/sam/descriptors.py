@@ -25,7 +25,9 @@ class _View:
     global_mm: torch.Tensor
 
 
-def sam_loss(features: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator) -> torch.Tensor:
+def sam_loss(
+    features: Features, batch: ViewBatch, spec: LossSpec, generator: torch.Generator
+) -> torch.Tensor:
     """Algorithm 1 of Yan 2022: global plus local InfoNCE, mean over the pairs of the batch.
 
     Anchors are points of the first view that the second view shows, too.
@@ -40,7 +42,10 @@ def sam_loss(features: Features, batch: ViewBatch, spec: LossSpec, generator: to
         generator: random numbers for the choice of negatives.
     """
     pairs = len(batch.first_cells)
-    local_maps, global_maps = features.local.unbind(), features.global_.unbind()  # once for all pairs
+    local_maps, global_maps = (
+        features.local.unbind(),
+        features.global_.unbind(),
+    )  # once for all pairs
     losses = []
     for pair in range(pairs):
         views = []
@@ -51,7 +56,9 @@ def sam_loss(features: Features, batch: ViewBatch, spec: LossSpec, generator: to
         cells = batch.first_cells[pair], batch.second_cells[pair]
         place = read_cells(batch.position_mm[pair], cells[0], unit=False)
         local = [read_cells(view.local, c) for view, c in zip(views, cells, strict=True)]
-        coarse = [read_cells(view.global_, global_cells(c)) for view, c in zip(views, cells, strict=True)]
+        coarse = [
+            read_cells(view.global_, global_cells(c)) for view, c in zip(views, cells, strict=True)
+        ]
         distant = [g.flatten(1) for n, g in enumerate(global_maps) if n % pairs != pair]
         losses.append(_global_loss(coarse, place, views, distant, spec, generator))
         losses.append(_local_loss(local, coarse[0], place, views, spec, generator))
@@ -73,10 +80,16 @@ def _global_loss(
     anchor, positive = pair
     similarity = torch.cat([anchor @ view.global_.flatten(1) for view in views], dim=1)
     excluded = torch.cat([_close(place, view.global_mm, spec.exclude_mm) for view in views], dim=1)
-    hard = similarity.masked_fill(excluded, -torch.inf).topk(min(spec.negatives, similarity.shape[1]), dim=1).values
+    hard = (
+        similarity.masked_fill(excluded, -torch.inf)
+        .topk(min(spec.negatives, similarity.shape[1]), dim=1)
+        .values
+    )
     if distant:
         pool = torch.cat(distant, dim=1)
-        chosen = torch.randint(pool.shape[1], (spec.random_negatives,), generator=generator).to(pool.device)
+        chosen = torch.randint(pool.shape[1], (spec.random_negatives,), generator=generator).to(
+            pool.device
+        )
         hard = torch.cat([hard, anchor @ pool[:, chosen]], dim=1)
     return info_nce(anchor, positive, hard, spec.temperature)
 
@@ -102,17 +115,32 @@ def _local_loss(
     chosen_cells = torch.randperm(cells, generator=generator)[:compared].to(anchor.device)
     similarity, hardness, close = [], [], []
     for number, view in enumerate(views):
-        view_cells = chosen_cells[chosen_cells // len(views[0].local_mm) == number] - number * len(views[0].local_mm)
+        view_cells = chosen_cells[chosen_cells // len(views[0].local_mm) == number] - number * len(
+            views[0].local_mm
+        )
         similarity.append(anchor @ view.local.flatten(1)[:, view_cells])
         with torch.no_grad():  # the choice of hard negatives needs no gradient
             hardness.append(similarity[-1] + _upsampled(global_anchor, view, view_cells))
             close.append(_close(place, view.local_mm[view_cells], spec.exclude_mm))
     excluded = torch.cat(close, dim=1)
     candidates = min(-(-spec.candidates * compared // cells), compared)
-    top = torch.cat(hardness, dim=1).masked_fill(excluded, -torch.inf).topk(candidates, dim=1, sorted=False).indices
+    top = (
+        torch.cat(hardness, dim=1)
+        .masked_fill(excluded, -torch.inf)
+        .topk(candidates, dim=1, sorted=False)
+        .indices
+    )
     count = min(spec.negatives, candidates)
-    chosen = torch.rand(len(anchor), candidates, generator=generator).topk(count, dim=1).indices.to(top.device)
-    negatives = torch.cat(similarity, dim=1).masked_fill(excluded, -torch.inf).gather(1, top.gather(1, chosen))
+    chosen = (
+        torch.rand(len(anchor), candidates, generator=generator)
+        .topk(count, dim=1)
+        .indices.to(top.device)
+    )
+    negatives = (
+        torch.cat(similarity, dim=1)
+        .masked_fill(excluded, -torch.inf)
+        .gather(1, top.gather(1, chosen))
+    )
     return info_nce(anchor, positive, negatives, spec.temperature)
 
 

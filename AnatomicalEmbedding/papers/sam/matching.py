@@ -58,10 +58,14 @@ def describe(network: EmbeddingNetwork, volume: Volume) -> DescribedScan:
     share = F.avg_pool3d(torch.from_numpy(body).float()[None], LOCAL_STRIDE)[0]
     cell_to_ras = np.diag([*(LOCAL_STRIDE * np.asarray(grid.spacing_mm)), 1.0])
     cell_to_ras[:3, 3] = grid.origin_ras + (LOCAL_STRIDE - 1) / 2 * np.asarray(grid.spacing_mm)
-    return DescribedScan(features.local[0].float(), features.global_[0], share >= _BODY_SHARE, cell_to_ras)
+    return DescribedScan(
+        features.local[0].float(), features.global_[0], share >= _BODY_SHARE, cell_to_ras
+    )
 
 
-def find_points(template: DescribedScan, points_ras: np.ndarray, target: DescribedScan) -> np.ndarray:
+def find_points(
+    template: DescribedScan, points_ras: np.ndarray, target: DescribedScan
+) -> np.ndarray:
     """Find points of a template in a target. Returns (n, 3) RAS mm.
 
     Args:
@@ -69,7 +73,9 @@ def find_points(template: DescribedScan, points_ras: np.ndarray, target: Describ
         points_ras: (n, 3) RAS mm, the points.
         target: descriptors of the target.
     """
-    cells = torch.from_numpy(transform_points(np.linalg.inv(template.cell_to_ras), points_ras)).float()[None]
+    cells = torch.from_numpy(
+        transform_points(np.linalg.inv(template.cell_to_ras), points_ras)
+    ).float()[None]
     local = F.normalize(read_linear(template.local[None], cells)[0], dim=1)
     coarse = F.normalize(read_linear(template.global_[None], global_cells(cells))[0], dim=1)
     shape, rows = target.body.shape, max(1, _CHUNK_SIMILARITIES // target.body.numel())
@@ -79,9 +85,14 @@ def find_points(template: DescribedScan, points_ras: np.ndarray, target: Describ
         up = F.interpolate(similarity[:, None], scale_factor=PER_GLOBAL, mode="trilinear")[:, 0]
         up = up[:, : shape[0], : shape[1], : shape[2]]
         total = (
-            (torch.einsum("nl,lkji->nkji", local_part, target.local) + up).masked_fill(~target.body, -2.0).flatten(1)
+            (torch.einsum("nl,lkji->nkji", local_part, target.local) + up)
+            .masked_fill(~target.body, -2.0)
+            .flatten(1)
         )
         best = total.argmax(1)
-        peaks = np.stack(np.unravel_index(best.numpy(), shape), axis=1) + peak_offsets(total, best, shape).numpy()
+        peaks = (
+            np.stack(np.unravel_index(best.numpy(), shape), axis=1)
+            + peak_offsets(total, best, shape).numpy()
+        )
         places.append(transform_points(target.cell_to_ras, peaks[:, ::-1]))
     return np.concatenate(places)

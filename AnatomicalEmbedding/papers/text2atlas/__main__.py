@@ -11,7 +11,9 @@ from ...errors import AnatomicalEmbeddingError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m AnatomicalEmbedding.papers.text2atlas", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m AnatomicalEmbedding.papers.text2atlas", description=__doc__
+    )
     parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     train = parts.add_parser(
@@ -29,12 +31,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="FILE",
         help="text files; each line is a report or a part of a report",
     )
-    add("--mask", type=_share, default=0.0, metavar="SHARE", help="share of place names to mask (default 0, paper 0.5)")
-    add("--steps", type=console.at_least(1), default=1000, metavar="N", help="optimiser steps (default: 1000)")
-    add("--seed", type=console.at_least(0), default=0, help="seed of sentences and of first weights (default: 0)")
+    add(
+        "--mask",
+        type=_share,
+        default=0.0,
+        metavar="SHARE",
+        help="share of place names to mask (default 0, paper 0.5)",
+    )
+    add(
+        "--steps",
+        type=console.at_least(1),
+        default=1000,
+        metavar="N",
+        help="optimiser steps (default: 1000)",
+    )
+    add(
+        "--seed",
+        type=console.at_least(0),
+        default=0,
+        help="seed of sentences and of first weights (default: 0)",
+    )
     console.complete(train, run_train, model=False)
 
-    place = parts.add_parser("place", help="find the point of the body that a text describes, with a trained network")
+    place = parts.add_parser(
+        "place", help="find the point of the body that a text describes, with a trained network"
+    )
     add = place.add_argument
     add("texts", nargs="+", metavar="TEXT")
     add("--model", type=Path, required=True, metavar="RUN", help="folder that `train` wrote")
@@ -101,7 +122,9 @@ def run_place(options: argparse.Namespace) -> None:
 def _share(text: str) -> float:
     share = console.not_negative(text)
     if share > 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number between 0 and 1; give a share, such as 0.5")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number between 0 and 1; give a share, such as 0.5"
+        )
     return share
 
 

@@ -32,7 +32,9 @@ def pieces_of(word: str) -> tuple[int, ...]:
     bordered = f"<{word}>"
     sizes = () if word == MASK else _GRAMS
     grams = (bordered[n : n + size] for size in sizes for n in range(len(bordered) - size + 1))
-    return tuple(zlib.crc32(piece.encode()) % _PIECES for piece in dict.fromkeys((bordered, *grams)))
+    return tuple(
+        zlib.crc32(piece.encode()) % _PIECES for piece in dict.fromkeys((bordered, *grams))
+    )
 
 
 class TextNetwork(nn.Module):
@@ -45,15 +47,24 @@ class TextNetwork(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.pieces = nn.EmbeddingBag(_PIECES, _WIDTH, mode="mean")
-        nn.init.normal_(self.pieces.weight, std=_PIECE_STD)  # small, as some pieces are never trained
+        nn.init.normal_(
+            self.pieces.weight, std=_PIECE_STD
+        )  # small, as some pieces are never trained
         self.front = nn.Parameter(torch.zeros(_WIDTH))
         self.position = nn.Parameter(0.1 * torch.randn(_LONGEST + 1, _WIDTH))
-        layer = nn.TransformerEncoderLayer(_WIDTH, _HEADS, 2 * _WIDTH, 0.1, "gelu", batch_first=True, norm_first=True)
-        self.layers = nn.TransformerEncoder(layer, 1, nn.LayerNorm(_WIDTH), enable_nested_tensor=False)
+        layer = nn.TransformerEncoderLayer(
+            _WIDTH, _HEADS, 2 * _WIDTH, 0.1, "gelu", batch_first=True, norm_first=True
+        )
+        self.layers = nn.TransformerEncoder(
+            layer, 1, nn.LayerNorm(_WIDTH), enable_nested_tensor=False
+        )
         # the last layer computes the first token alone, because no other output is used
         self.attention = nn.MultiheadAttention(_WIDTH, _HEADS, batch_first=True)
         self.mixing = nn.Sequential(
-            nn.LayerNorm(_WIDTH), nn.Linear(_WIDTH, 2 * _WIDTH), nn.GELU(), nn.Linear(2 * _WIDTH, _WIDTH)
+            nn.LayerNorm(_WIDTH),
+            nn.Linear(_WIDTH, 2 * _WIDTH),
+            nn.GELU(),
+            nn.Linear(2 * _WIDTH, _WIDTH),
         )
         self.head = nn.Linear(_WIDTH, 3)
         half = STEP_MM / 2 * np.array(SHAPE[::-1])
@@ -69,12 +80,17 @@ class TextNetwork(nn.Module):
     def forward(self, texts: Sequence[str]) -> torch.Tensor:
         words = [words_of(text)[:_LONGEST] for text in texts]
         pieces = [pieces_of(word) for text_words in words for word in text_words]
-        flat = torch.tensor([piece for word_pieces in pieces for piece in word_pieces], dtype=torch.long)
+        flat = torch.tensor(
+            [piece for word_pieces in pieces for piece in word_pieces], dtype=torch.long
+        )
         starts = torch.tensor([0, *map(len, pieces)]).cumsum(0)[:-1]
         vectors = self.pieces(flat, starts).split(list(map(len, words)))
         x = pad_sequence([torch.cat([self.front[None], v]) for v in vectors], batch_first=True)
         lengths = torch.tensor([len(text_words) + 1 for text_words in words])
         beyond = torch.arange(x.shape[1]) >= lengths[:, None]
         x = self.layers(x + self.position[: x.shape[1]], src_key_padding_mask=beyond)
-        front = x[:, 0] + self.attention(x[:, :1], x, x, key_padding_mask=beyond, need_weights=False)[0][:, 0]
+        front = (
+            x[:, 0]
+            + self.attention(x[:, :1], x, x, key_padding_mask=beyond, need_weights=False)[0][:, 0]
+        )
         return self.middle_mm + self.half_mm * torch.tanh(self.head(front + self.mixing(front)))

@@ -59,12 +59,17 @@ class Organs:
 
     def distance(self, point_mm: np.ndarray, names: Sequence[str]) -> float:
         """Return the distance, mm, of a point (3,) from the nearest of the named organs; 0 inside an organ."""
-        gaps = [np.maximum(np.abs(self.cells[self.index[n]] - point_mm) - STEP_MM / 2, 0) for n in names]
+        gaps = [
+            np.maximum(np.abs(self.cells[self.index[n]] - point_mm) - STEP_MM / 2, 0) for n in names
+        ]
         return min(float(np.sqrt(np.square(gap).sum(axis=1).min())) for gap in gaps)
 
     def name_at(self, point_mm: np.ndarray) -> str:
         """Return the name of the smallest place that contains a point (3,) mm, or else of the nearest place."""
-        return min(self.names, key=lambda name: (self.distance(point_mm, [name]), len(self.cells[self.index[name]])))
+        return min(
+            self.names,
+            key=lambda name: (self.distance(point_mm, [name]), len(self.cells[self.index[name]])),
+        )
 
 
 @lru_cache(maxsize=1)

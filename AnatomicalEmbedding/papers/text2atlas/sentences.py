@@ -26,13 +26,43 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "{size} {finding} between the {place} and the {near}",
         "the {finding} of the {place} reaches the {near}",
     ),
-    "normal": ("the {place} is unremarkable", "no {finding} in the {place}", "normal {place} and {near}"),
-    "adjective": ("{adjective} {finding}", "a {size} {adjective} {finding}", "{finding}, {adjective}"),
-    "change": ("the {finding} in the {place} has grown to {size}", "unchanged {finding} of the {place}"),
+    "normal": (
+        "the {place} is unremarkable",
+        "no {finding} in the {place}",
+        "normal {place} and {near}",
+    ),
+    "adjective": (
+        "{adjective} {finding}",
+        "a {size} {adjective} {finding}",
+        "{finding}, {adjective}",
+    ),
+    "change": (
+        "the {finding} in the {place} has grown to {size}",
+        "unchanged {finding} of the {place}",
+    ),
 }
 _FINDINGS = (
-    *("lesion", "mass", "nodule", "abnormality", "metastasis", "swelling", "calcification", "tumour", "collection"),
-    *("enhancing focus", "asymmetry", "cyst", "abscess", "fracture", "thrombus", "stenosis", "haemorrhage"),
+    *(
+        "lesion",
+        "mass",
+        "nodule",
+        "abnormality",
+        "metastasis",
+        "swelling",
+        "calcification",
+        "tumour",
+        "collection",
+    ),
+    *(
+        "enhancing focus",
+        "asymmetry",
+        "cyst",
+        "abscess",
+        "fracture",
+        "thrombus",
+        "stenosis",
+        "haemorrhage",
+    ),
     "thickening",
 )
 _SLOT = re.compile(r"\{(\w+)\}")
@@ -62,7 +92,9 @@ class SentenceMaker:
     around: largest number of random common words before and after a sentence. About half of the time, no word is added.
     """
 
-    def __init__(self, organs: Organs, families: dict[str, tuple[str, ...]] = FAMILIES, around: int = 4) -> None:
+    def __init__(
+        self, organs: Organs, families: dict[str, tuple[str, ...]] = FAMILIES, around: int = 4
+    ) -> None:
         self._organs, self._around = organs, around
         self._templates = [template for family in families.values() for template in family]
         self._plain = np.array(sorted(plain_words()))
@@ -79,7 +111,11 @@ class SentenceMaker:
             after = slot.end()
             kind = slot[1]
             if kind == "size":
-                text += f"{rng.integers(3, 90)} mm" if rng.random() < 0.5 else f"{rng.integers(10, 90) / 10} cm"
+                text += (
+                    f"{rng.integers(3, 90)} mm"
+                    if rng.random() < 0.5
+                    else f"{rng.integers(10, 90) / 10} cm"
+                )
             elif kind == "finding":
                 text += _FINDINGS[rng.integers(len(_FINDINGS))]
             else:
@@ -87,7 +123,11 @@ class SentenceMaker:
                 words = _words_for(named, kind == "adjective", rng)
                 for mention in _mentions(words):
                     spans.append((len(text) + mention.start, len(text) + mention.end))
-                    organs += [name for name in mention.places if name in self._organs.index and name not in organs]
+                    organs += [
+                        name
+                        for name in mention.places
+                        if name in self._organs.index and name not in organs
+                    ]
                 text += words
         lead, tail = self._common(rng), f" {self._common(rng)}".rstrip()
         moved = tuple((start + len(lead), end + len(lead)) for start, end in spans)
@@ -95,7 +135,9 @@ class SentenceMaker:
 
     def _common(self, rng: np.random.Generator) -> str:
         count = max(0, int(rng.integers(-self._around, self._around + 1)))
-        return "".join(f"{word} " for word in self._plain[rng.integers(len(self._plain), size=count)])
+        return "".join(
+            f"{word} " for word in self._plain[rng.integers(len(self._plain), size=count)]
+        )
 
 
 def _words_for(name: str, adjective: bool, rng: np.random.Generator) -> str:
@@ -105,7 +147,11 @@ def _words_for(name: str, adjective: bool, rng: np.random.Generator) -> str:
     word = ways[rng.integers(len(ways))]
     if not term.side or term.side in word.lower().split() or rng.random() > _SIDE_NAMED:
         return word
-    return f"{word} on the {term.side}" if not adjective and rng.random() < 0.2 else f"{term.side} {word}"
+    return (
+        f"{word} on the {term.side}"
+        if not adjective and rng.random() < 0.2
+        else f"{term.side} {word}"
+    )
 
 
 _mentions = lru_cache(maxsize=20_000)(parse)  # the places that the words mean
@@ -119,9 +165,13 @@ def sentences_of(reports: Iterable[str], organs: Organs) -> list[NamedSentence]:
     sentences = []
     for report in reports:
         for sentence in parse_report(report):
-            names = dict.fromkeys(n for m in sentence.mentions for n in m.places if n in organs.index)
+            names = dict.fromkeys(
+                n for m in sentence.mentions for n in m.places if n in organs.index
+            )
             if names:
-                spans = {(m.start - sentence.start, m.end - sentence.start) for m in sentence.mentions}
+                spans = {
+                    (m.start - sentence.start, m.end - sentence.start) for m in sentence.mentions
+                }
                 sentences.append(NamedSentence(sentence.text, tuple(names), _joined(spans)))
     return sentences
 

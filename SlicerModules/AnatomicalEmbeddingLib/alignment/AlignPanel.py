@@ -66,7 +66,9 @@ class AlignPanel(Listener):
 
     @property
     def _otherScan(self):
-        return next((scan for scan in [self._template, *self._targets] if scan is not self.fixed), None)
+        return next(
+            (scan for scan in [self._template, *self._targets] if scan is not self.fixed), None
+        )
 
     # -- actions of the user
 
@@ -76,7 +78,9 @@ class AlignPanel(Listener):
         if self.logic.busy:
             self.logic.cancel()
         else:
-            self.logic.align(self.fixed, self.moving, self._kind, self.ui.alignResampleCheckBox.checked)
+            self.logic.align(
+                self.fixed, self.moving, self._kind, self.ui.alignResampleCheckBox.checked
+            )
         self.update()
 
     def onShow(self) -> None:
@@ -121,23 +125,45 @@ class AlignPanel(Listener):
     def update(self) -> None:
         ui, busy, fixed, moving = self.ui, self.logic.busy, self.fixed, self.moving
         problem, alignment = self.logic.problem(fixed, moving), alignmentOf(moving)
-        names = {"fixed": fixed.GetName() if fixed else "", "moving": moving.GetName() if moving else ""}
-        for widget in (ui.alignKindComboBox, ui.alignFixedSelector, ui.alignMovingSelector, ui.alignResampleCheckBox):
+        names = {
+            "fixed": fixed.GetName() if fixed else "",
+            "moving": moving.GetName() if moving else "",
+        }
+        for widget in (
+            ui.alignKindComboBox,
+            ui.alignFixedSelector,
+            ui.alignMovingSelector,
+            ui.alignResampleCheckBox,
+        ):
             widget.enabled = not busy
         lay = _("Align {moving} with {fixed}. Both scans are prepared first.").format(**names)
         ui.alignButton.text = _("Cancel") if busy else _("Align")
         ui.alignButton.enabled = busy or not problem
-        ui.alignButton.toolTip = _("Stop the alignment. The scene does not change.") if busy else problem or lay
+        ui.alignButton.toolTip = (
+            _("Stop the alignment. The scene does not change.") if busy else problem or lay
+        )
         laidOver = not problem and areLaidOver(self._session.scene, fixed, moving)
-        over = _("Show {moving} half transparent over {fixed}. The slider of a slice view changes the mixture.")
-        tip = _("Show only {fixed} in the views.") if laidOver else _("Choose two scans first.") if problem else over
+        over = _(
+            "Show {moving} half transparent over {fixed}. The slider of a slice view changes the mixture."
+        )
+        tip = (
+            _("Show only {fixed} in the views.")
+            if laidOver
+            else _("Choose two scans first.")
+            if problem
+            else over
+        )
         ui.alignShowButton.text = _("Show fixed alone") if laidOver else _("Show both")
         ui.alignShowButton.enabled = not problem
         ui.alignShowButton.toolTip = tip.format(**names)
-        undoTip = _("Move {moving} back to its place before the alignment. The transform stays in the scene.")
+        undoTip = _(
+            "Move {moving} back to its place before the alignment. The transform stays in the scene."
+        )
         undoTip = undoTip.format(**names)
         ui.alignUndoButton.enabled = alignment is not None and not busy
-        ui.alignUndoButton.toolTip = _("The moving scan is not aligned.") if alignment is None else undoTip
+        ui.alignUndoButton.toolTip = (
+            _("The moving scan is not aligned.") if alignment is None else undoTip
+        )
         showProgress(ui.alignProgressBar, self.logic)
         result = "" if alignment is None else alignment.GetDescription() or ""
         showText(ui.alignLabel, coloured(self._error, BAD) if self._error else escape(result))
@@ -149,5 +175,7 @@ def _nameDefault(selector, title: str, node) -> None:
     if selector.noneDisplay != text:
         chosen, blocked = selector.currentNode(), selector.blockSignals(True)
         selector.noneDisplay = text
-        selector.setCurrentNode(chosen)  # otherwise an empty selector would now choose its first node
+        selector.setCurrentNode(
+            chosen
+        )  # otherwise an empty selector would now choose its first node
         selector.blockSignals(blocked)

@@ -17,7 +17,8 @@ from .AlignmentNodes import align, alignmentOf, undoAlignment
 if TYPE_CHECKING:
     from AnatomicalEmbedding.registration.transform import Folding, Registration
 
-_PREPARING = 0.5  # fraction of the progress bar for preparing the scans, if a scan is not prepared yet
+# fraction of the progress bar for preparing the scans, if a scan is not prepared yet
+_PREPARING = 0.5
 
 
 class AlignmentLogic(SceneJob):
@@ -70,7 +71,9 @@ class AlignmentLogic(SceneJob):
             step(0.0, "reading the scans")
             fixed, moving = (copy.volume() for copy in copies)
             registration, note = _register(maps, (fixed, moving), kind, engine.load().device, step)
-            text = _describe(registration, registration.folding(maps[0]), time.perf_counter() - start, note)
+            text = _describe(
+                registration, registration.folding(maps[0]), time.perf_counter() - start, note
+            )
             step(1.0, "resampling" if resample else "done")
             return registration, text, registration.warp(moving, fixed) if resample else None
 
@@ -80,7 +83,9 @@ class AlignmentLogic(SceneJob):
         Views.fit(self.scene, movingNode)  # the volume may have moved out of its views
         if resampled is not None:
             name = f"{movingNode.GetName()} on {fixedNode.GetName()}"
-            addDerived(self.scene, name, movingNode, resampled.voxels, resampled.ijk_to_ras, fixedNode)
+            addDerived(
+                self.scene, name, movingNode, resampled.voxels, resampled.ijk_to_ras, fixedNode
+            )
 
     def undo(self, volumeNode) -> None:
         """Move an aligned volume back to its place before the alignment. Other volumes do not move."""
@@ -120,4 +125,6 @@ def _describe(registration: Registration, folding: Folding, seconds: float, note
             f"Tissue is {folding.low:.2f} times as large in {registration.moving} as in {registration.fixed}."
         )
     doubts = [registration.doubt, folding.doubt]
-    return " ".join(filter(None, [*sentences, f"The alignment took {seconds:.1f} s.", *doubts, note]))
+    return " ".join(
+        filter(None, [*sentences, f"The alignment took {seconds:.1f} s.", *doubts, note])
+    )

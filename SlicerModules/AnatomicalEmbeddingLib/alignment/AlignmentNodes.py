@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 FIXED_ROLE, MOVING_ROLE = "AnatomicalEmbedding.FixedVolume", "AnatomicalEmbedding.MovingVolume"
 _BEFORE_ROLE = "AnatomicalEmbedding.TransformBefore"  # parent transform of the moving volume before the alignment
-_COLOURS_ROLE = "AnatomicalEmbedding.ColoursBefore"  # colour table of a display node before `layOver`
+# colour table of a display node before `layOver`
+_COLOURS_ROLE = "AnatomicalEmbedding.ColoursBefore"
 _OPACITY = 0.5
 _FIXED_COLOUR, _MOVING_COLOUR = "vtkMRMLColorTableNodeCyan", "vtkMRMLColorTableNodeRed"
 
@@ -43,13 +44,21 @@ def align(scene, registration: Registration, fixedNode, movingNode):
     """Add a transform node that moves the moving volume onto the fixed volume. Returns the node."""
     isLinear = registration.field is None
     name = freeName(scene, f"{movingNode.GetName()} to {fixedNode.GetName()}")
-    node = scene.AddNewNodeByClass("vtkMRMLLinearTransformNode" if isLinear else "vtkMRMLTransformNode", name)
+    node = scene.AddNewNodeByClass(
+        "vtkMRMLLinearTransformNode" if isLinear else "vtkMRMLTransformNode", name
+    )
     if isLinear:
         node.SetMatrixTransformFromParent(slicer.util.vtkMatrixFromArray(registration.affine))
     else:
-        node.SetAndObserveTransformFromParent(_splineTransform(registration.affine, registration.field))
+        node.SetAndObserveTransformFromParent(
+            _splineTransform(registration.affine, registration.field)
+        )
     earlier = alignmentOf(movingNode)
-    before = movingNode.GetTransformNodeID() if earlier is None else earlier.GetNodeReferenceID(_BEFORE_ROLE)
+    before = (
+        movingNode.GetTransformNodeID()
+        if earlier is None
+        else earlier.GetNodeReferenceID(_BEFORE_ROLE)
+    )
     node.SetAndObserveTransformNodeID(fixedNode.GetTransformNodeID())
     node.SetNodeReferenceID(FIXED_ROLE, fixedNode.GetID())
     node.SetNodeReferenceID(MOVING_ROLE, movingNode.GetID())
@@ -60,7 +69,9 @@ def align(scene, registration: Registration, fixedNode, movingNode):
 
 def undoAlignment(volumeNode) -> None:
     """Move an aligned volume back to its place before the alignment. The transform node stays in the scene."""
-    volumeNode.SetAndObserveTransformNodeID(alignmentOf(volumeNode).GetNodeReferenceID(_BEFORE_ROLE))
+    volumeNode.SetAndObserveTransformNodeID(
+        alignmentOf(volumeNode).GetNodeReferenceID(_BEFORE_ROLE)
+    )
 
 
 def _splineTransform(affine: np.ndarray, field: SplineField):

@@ -18,9 +18,16 @@ from .BoxNodes import BoxNode, boxesByVolume
 from .StructureNames import readable
 
 _TEXT_SIZE = 2.2  # percent of the view's size
-_EDGES = [(a, a | bit) for a in range(8) for bit in (1, 2, 4) if not a & bit]  # edges of a box: pairs of corners 0 to 7
+_EDGES = [
+    (a, a | bit) for a in range(8) for bit in (1, 2, 4) if not a & bit
+]  # edges of a box: pairs of corners 0 to 7
 _WIDE, _HIGH = 60, 13  # width and height of a written name, pixels
-_LEFT, _RIGHT, _TOP, _BOTTOM = 2, 60, 36, 4  # smallest distances between a name and the borders of its view, pixels
+_LEFT, _RIGHT, _TOP, _BOTTOM = (
+    2,
+    60,
+    36,
+    4,
+)  # smallest distances between a name and the borders of its view, pixels
 
 
 class BoxLabels:
@@ -43,7 +50,10 @@ class BoxLabels:
             self.clear()
             return
         for view in Views.sliceNodes(self.scene):
-            volume, xyToRas = Views.volumeIn(self.scene, view), slicer.util.arrayFromVTKMatrix(view.GetXYToRAS())
+            volume, xyToRas = (
+                Views.volumeIn(self.scene, view),
+                slicer.util.arrayFromVTKMatrix(view.GetXYToRAS()),
+            )
             boxes = {} if volume is None else self._boxes.get(volume.GetID(), {})
             visible = {name: box for name, box in boxes.items() if _isShown(box)}
             transform = volume.GetParentTransformNode() if visible else None
@@ -51,9 +61,16 @@ class BoxLabels:
             now = (version, list(visible), moved, xyToRas.tobytes(), tuple(view.GetDimensions()))
             if self._drawn.get(view.GetID()) != now:
                 self._drawn[view.GetID()] = now
-                corners = {readable(name): _cornerIn(view, xyToRas, box) for name, box in visible.items()}
-                places = _spread({name: corner for name, corner in corners.items() if corner is not None})
-                self._write(view, {name: (xyToRas @ [*place, 0.0, 1.0])[:3] for name, place in places.items()})
+                corners = {
+                    readable(name): _cornerIn(view, xyToRas, box) for name, box in visible.items()
+                }
+                places = _spread(
+                    {name: corner for name, corner in corners.items() if corner is not None}
+                )
+                self._write(
+                    view,
+                    {name: (xyToRas @ [*place, 0.0, 1.0])[:3] for name, place in places.items()},
+                )
 
     def clear(self) -> None:
         self._lists.clear()
@@ -105,7 +122,9 @@ def _cornerIn(view, xyToRas: np.ndarray, box: BoxNode) -> tuple[float, float] | 
     width, height = view.GetDimensions()[:2]
     if xMax < 0 or xMin > width or yMax < 0 or yMin > height:
         return None
-    return min(max(xMin, _LEFT), max(width - _RIGHT, _LEFT)), min(max(yMax, _BOTTOM), max(height - _TOP, _BOTTOM))
+    return min(max(xMin, _LEFT), max(width - _RIGHT, _LEFT)), min(
+        max(yMax, _BOTTOM), max(height - _TOP, _BOTTOM)
+    )
 
 
 def _spread(places: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:

@@ -16,7 +16,17 @@ from ..shared.SceneJob import SceneJob, Steps
 from ..shared.SceneNodes import nodesOf
 from ..shared.VolumeNodes import ctVolumes, toWorld
 from .BoxLabels import BoxLabels
-from .BoxNodes import ABSENT, BoxNode, FoundBox, absentIn, boxesByVolume, boxesIn, coloursIn, freeColour, keepAbsent
+from .BoxNodes import (
+    ABSENT,
+    BoxNode,
+    FoundBox,
+    absentIn,
+    boxesByVolume,
+    boxesIn,
+    coloursIn,
+    freeColour,
+    keepAbsent,
+)
 from .StructureExamples import MarkedExample, StructureExamples
 from .StructureFinder import Finder, libraryFile, madeFrom, namesIn, openLibrary
 from .StructureNames import readable
@@ -73,7 +83,11 @@ class BoxLogic(SceneJob):
         super().poll()
 
     def find(
-        self, volumeNodes: Sequence, structures: Sequence[str], recall: float, replaceEdited: bool = False
+        self,
+        volumeNodes: Sequence,
+        structures: Sequence[str],
+        recall: float,
+        replaceEdited: bool = False,
     ) -> bool:
         """Start to search volumes for structures. The volumes are embedded first.
 
@@ -104,18 +118,26 @@ class BoxLogic(SceneJob):
         except AnatomicalEmbeddingError as error:
             self.reported.emit(str(error))
             return False
-        self.start(self._search(volumes, list(dict.fromkeys(structures)), examples, recall, replaceEdited))
+        self.start(
+            self._search(volumes, list(dict.fromkeys(structures)), examples, recall, replaceEdited)
+        )
         return True
 
     def _search(
-        self, volumes: list, structures: list[str], examples: list[MarkedExample], recall: float, replaceEdited: bool
+        self,
+        volumes: list,
+        structures: list[str],
+        examples: list[MarkedExample],
+        recall: float,
+        replaceEdited: bool,
     ) -> Steps[None]:
         marked = {example.structure for example in examples}
         fromLibrary = [name for name in structures if name not in marked]
         weights = self.store.engine.weightsPath()
         path = libraryFile(weights, self.libraryPath)
         library = yield from self.inBackground(
-            lambda *_: openLibrary(path, weights, fromLibrary, bool(marked), recall), title="opening the library"
+            lambda *_: openLibrary(path, weights, fromLibrary, bool(marked), recall),
+            title="opening the library",
         )
         self.store.request([*(example.volumeNode for example in examples), *volumes])
         markings = []
@@ -133,11 +155,15 @@ class BoxLogic(SceneJob):
         volumes.sort(key=lambda volume: self.store.map(volume) is None)
         for done, volume in enumerate(volumes):
             begin, ready, end = ((done + share) / len(volumes) for share in (0.0, _PREPARING, 1.0))
-            volumeMarks = {example.structure for example in examples if example.volumeNode is volume}
+            volumeMarks = {
+                example.structure for example in examples if example.volumeNode is volume
+            }
             try:
                 (embedding,) = yield from self.maps([volume], (begin, ready))
                 answers = yield from self.inBackground(
-                    lambda *_, embedding=embedding, volumeMarks=volumeMarks: finder.find(embedding, volumeMarks),
+                    lambda *_, embedding=embedding, volumeMarks=volumeMarks: finder.find(
+                        embedding, volumeMarks
+                    ),
                     [volume],
                     (ready, end),
                     f"finding boxes in {volume.GetName()}",
@@ -151,9 +177,13 @@ class BoxLogic(SceneJob):
                     self.reported.emit(str(error))
             self.changed.emit()
 
-    def _showBoxes(self, volume, answers: list[tuple[FoundBox, np.ndarray]], replaceEdited: bool) -> None:
+    def _showBoxes(
+        self, volume, answers: list[tuple[FoundBox, np.ndarray]], replaceEdited: bool
+    ) -> None:
         editedNames: list[str] = []
-        self.scene.StartState(self.scene.BatchProcessState)  # views are drawn once, not once for each box
+        self.scene.StartState(
+            self.scene.BatchProcessState
+        )  # views are drawn once, not once for each box
         try:
             boxes, colours = boxesIn(self.scene, volume), coloursIn(self.scene)
             absent: dict[str, FoundBox | None] = {}
@@ -168,7 +198,9 @@ class BoxLogic(SceneJob):
                 else:
                     absent[name] = None
                     colours.setdefault(name, freeColour(colours.values()))
-                    (old or BoxNode.create(self.scene, name, volume, colours[name])).write(box, answer)
+                    (old or BoxNode.create(self.scene, name, volume, colours[name])).write(
+                        box, answer
+                    )
             keepAbsent(volume, absent)
         finally:
             self.scene.EndState(self.scene.BatchProcessState)
@@ -188,11 +220,16 @@ class BoxLogic(SceneJob):
         for volume in volumeNodes:
             boxes, source = drawn.get(volume.GetID(), {}), self._source(volume)
             cells = {
-                name: Cell(absent, outdated=_isOutdated(absent, source)) for name, absent in absentIn(volume).items()
+                name: Cell(absent, outdated=_isOutdated(absent, source))
+                for name, absent in absentIn(volume).items()
             }
             for name, box in boxes.items():
                 cells[name] = Cell(box.found, True, box.edited, _isOutdated(box.found, source))
-            cells |= {example.structure: Cell(marked=True) for example in examples if example.volumeNode is volume}
+            cells |= {
+                example.structure: Cell(marked=True)
+                for example in examples
+                if example.volumeNode is volume
+            }
             for name, cell in cells.items():
                 rows.setdefault(name, {})[volume.GetID()] = cell
         return dict(sorted(rows.items()))
@@ -203,7 +240,11 @@ class BoxLogic(SceneJob):
         If the user marked a structure in this volume, return the box around the marks; otherwise, the found box with
         the user's changes. Structures without a box are left out. Raises PointsError if an example's node was removed.
         """
-        boxByName = {name: box.box for name, box in boxesIn(self.scene, volumeNode).items() if name in structures}
+        boxByName = {
+            name: box.box
+            for name, box in boxesIn(self.scene, volumeNode).items()
+            if name in structures
+        }
         marked: dict[str, list[np.ndarray]] = {}
         for example in self.examples.of(structures):
             if example.volumeNode is volumeNode:
@@ -223,7 +264,9 @@ class BoxLogic(SceneJob):
         if boxByName:
             if not Views.viewsOf(self.scene, volumeNode):
                 Views.show(self.scene, volumeNode)
-            Views.jump(self.scene, volumeNode, toWorld(volumeNode, [boxByName[structure].mean(axis=0)])[0])
+            Views.jump(
+                self.scene, volumeNode, toWorld(volumeNode, [boxByName[structure].mean(axis=0)])[0]
+            )
         return bool(boxByName)
 
     def removeBoxes(self, volumeNodes: Sequence) -> None:
@@ -247,13 +290,19 @@ class BoxLogic(SceneJob):
             return
         for volumeId, boxes in boxesByVolume(self.scene).items():
             for box in boxes.values():
-                if volumeId in now and box.node.GetTransformNodeID() == before.get(volumeId, now[volumeId]):
+                if volumeId in now and box.node.GetTransformNodeID() == before.get(
+                    volumeId, now[volumeId]
+                ):
                     box.follow(now[volumeId])
 
     def _drawnNow(self) -> tuple:
         """Return values that change if a box is added, removed or edited, or if a scan gets another map."""
         changed = [node.GetMTime() for node in nodesOf(self.scene, "vtkMRMLMarkupsROINode")]
-        return len(changed), max(changed, default=0), [self._source(node) for node in ctVolumes(self.scene)]
+        return (
+            len(changed),
+            max(changed, default=0),
+            [self._source(node) for node in ctVolumes(self.scene)],
+        )
 
     def _followHands(self) -> None:
         """Emit `changed` after boxes or maps have changed, but not while the user drags a box."""

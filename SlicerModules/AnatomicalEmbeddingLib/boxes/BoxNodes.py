@@ -26,7 +26,11 @@ from .StructureNames import readable
 
 WHOLE, CUT, ABSENT, UNCERTAIN = "whole", "cut", "absent", "uncertain"
 VOLUME_ROLE, STRUCTURE = "AnatomicalEmbedding.Volume", "AnatomicalEmbedding.Structure"
-_FOUND, _WRITTEN, _ABSENT = "AnatomicalEmbedding.Box", "AnatomicalEmbedding.BoxWritten", "AnatomicalEmbedding.Absent"
+_FOUND, _WRITTEN, _ABSENT = (
+    "AnatomicalEmbedding.Box",
+    "AnatomicalEmbedding.BoxWritten",
+    "AnatomicalEmbedding.Absent",
+)
 _CLASS = "vtkMRMLMarkupsROINode"
 _EDITED_MM = 1e-3
 Colour = tuple[float, float, float]
@@ -136,7 +140,9 @@ class BoxNode:
             node.SetAttribute(_FOUND, json.dumps(asdict(answer)))
             node.SetAttribute(_WRITTEN, json.dumps({"shape": _shape(node), "grid": grid}))
             node.SetNthControlPointLabel(0, readable(answer.structure))
-            node.SetNthControlPointDescription(0, answer.text)  # not the description of the node, which MRML overwrites
+            node.SetNthControlPointDescription(
+                0, answer.text
+            )  # not the description of the node, which MRML overwrites
 
     def follow(self, transformId: str | None) -> None:
         """Set the parent transform of the ROI to `transformId`, the new parent transform of its volume.
@@ -183,20 +189,28 @@ def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
         structure, volume = node.GetAttribute(STRUCTURE), node.GetNodeReference(VOLUME_ROLE)
         if structure and volume is not None and isDrawn(node):
             # keep the first ROI of a structure: a later ROI of the same structure is a copy that the user made
-            boxes.setdefault(volume.GetID(), {}).setdefault(canonical_name(structure), BoxNode(node))
+            boxes.setdefault(volume.GetID(), {}).setdefault(
+                canonical_name(structure), BoxNode(node)
+            )
     return boxes
 
 
 def absentIn(volumeNode) -> dict[str, FoundBox]:
     """Return the answers about structures that the volume does not show, by structure name."""
     text = volumeNode.GetAttribute(_ABSENT)
-    return {canonical_name(name): _fromValues(values) for name, values in json.loads(text).items()} if text else {}
+    return (
+        {canonical_name(name): _fromValues(values) for name, values in json.loads(text).items()}
+        if text
+        else {}
+    )
 
 
 def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
     """Store answers about absent structures on the volume node. The value None removes the answer of a structure."""
     absent = {
-        name: asdict(answer) for name, answer in {**absentIn(volumeNode), **changes}.items() if answer is not None
+        name: asdict(answer)
+        for name, answer in {**absentIn(volumeNode), **changes}.items()
+        if answer is not None
     }
     if absent:
         volumeNode.SetAttribute(_ABSENT, json.dumps(absent))
@@ -205,7 +219,9 @@ def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
 
 
 def _fromValues(values: dict) -> FoundBox:
-    return FoundBox(**{**values, "structure": canonical_name(values["structure"])})  # older scenes have old names
+    return FoundBox(
+        **{**values, "structure": canonical_name(values["structure"])}
+    )  # older scenes have old names
 
 
 def coloursIn(scene) -> dict[str, Colour]:
@@ -220,10 +236,16 @@ def coloursIn(scene) -> dict[str, Colour]:
 
 def freeColour(used: Collection[Colour]) -> Colour:
     """Return the first colour of the palette that is not among the `used` colours."""
-    hues = ((0.17 + 0.87 * ((0.5 + n * _GOLDEN) % 1)) % 1 for n in count())  # without amber, which means "uncertain"
-    palette = (colorsys.hls_to_rgb(hue, (0.55, 0.68, 0.45)[n // 9 % 3], 0.85) for n, hue in enumerate(hues))
+    hues = (
+        (0.17 + 0.87 * ((0.5 + n * _GOLDEN) % 1)) % 1 for n in count()
+    )  # without amber, which means "uncertain"
+    palette = (
+        colorsys.hls_to_rgb(hue, (0.55, 0.68, 0.45)[n // 9 % 3], 0.85) for n, hue in enumerate(hues)
+    )
     return next(
-        colour for colour in palette if not any(np.allclose(colour, usedColour, atol=0.01) for usedColour in used)
+        colour
+        for colour in palette
+        if not any(np.allclose(colour, usedColour, atol=0.01) for usedColour in used)
     )
 
 

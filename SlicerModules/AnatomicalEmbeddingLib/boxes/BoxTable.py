@@ -70,16 +70,24 @@ def _shown(cell: Cell | None) -> tuple[str, str, str | None]:
     if cell is None:
         return "", _("This structure was not searched for in this scan."), None
     if cell.marked:
-        return "\u2605 " + _("example"), _("Your own example marks this structure in this scan."), BY_HAND
+        return (
+            "\u2605 " + _("example"),
+            _("Your own example marks this structure in this scan."),
+            BY_HAND,
+        )
     if cell.answer is None:
         return "\u270e " + _("by hand"), _("You drew this box."), BY_HAND
     tip = cell.answer.text
     if cell.outdated:
-        tip = _("{found}; outdated, because the weights or the scan have changed since: find boxes again").format(
-            found=tip
-        )
+        tip = _(
+            "{found}; outdated, because the weights or the scan have changed since: find boxes again"
+        ).format(found=tip)
     if cell.edited:
-        return "\u270e " + _("edited"), _("You changed this box. The search found: {found}").format(found=tip), BY_HAND
+        return (
+            "\u270e " + _("edited"),
+            _("You changed this box. The search found: {found}").format(found=tip),
+            BY_HAND,
+        )
     sign, word, colour = {
         ABSENT: ("\u2013", _("not in scan"), NOTHING),
         CUT: ("\u25e7", _("cut"), DOUBTFUL),

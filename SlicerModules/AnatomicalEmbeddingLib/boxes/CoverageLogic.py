@@ -28,15 +28,24 @@ class CoverageLogic:
 
     def __init__(self, store: MapStore) -> None:
         self.store = store
-        self._coverage: dict[str, tuple[str, bool]] = {}  # by `madeFrom`: (holds, isKnown) of a CoverageRow
+        self._coverage: dict[
+            str, tuple[str, bool]
+        ] = {}  # by `madeFrom`: (holds, isKnown) of a CoverageRow
 
     def row(self, volumeNode) -> CoverageRow:
         if isFilm(volumeNode):
             return CoverageRow(volumeNode.GetName(), "a film", False)
         state = self.store.state(volumeNode)
         if state.status != READY:
-            why = {WAITING: "waiting to be prepared", WORKING: f"being prepared, {100 * state.share:.0f} %"}
-            sentence = state.sentence if state.status == FAILED else why.get(state.status, "not prepared yet")
+            why = {
+                WAITING: "waiting to be prepared",
+                WORKING: f"being prepared, {100 * state.share:.0f} %",
+            }
+            sentence = (
+                state.sentence
+                if state.status == FAILED
+                else why.get(state.status, "not prepared yet")
+            )
             return CoverageRow(volumeNode.GetName(), sentence, False)
         source = madeFrom(state.embedding)
         if source not in self._coverage:

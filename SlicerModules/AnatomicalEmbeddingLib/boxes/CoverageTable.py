@@ -29,9 +29,18 @@ class CoverageTable:
         self._volumes = list(nodes)
 
     def update(self) -> None:
-        self._volumes = [node for node in self._volumes if node.GetScene() is self.logic.store.scene]
+        self._volumes = [
+            node for node in self._volumes if node.GetScene() is self.logic.store.scene
+        ]
         self.widget.setRowCount(len(self._volumes))
         for n, row in enumerate(map(self.logic.row, self._volumes)):
             stored = "; ".join(row.faults) or (_("no fault found") if row.isKnown else "")
             for column, text in enumerate((row.name, row.holds, stored)):
-                putCell(self.widget, n, column, text, text, FAULT if row.faults and column == 2 else None)
+                putCell(
+                    self.widget,
+                    n,
+                    column,
+                    text,
+                    text,
+                    FAULT if row.faults and column == 2 else None,
+                )

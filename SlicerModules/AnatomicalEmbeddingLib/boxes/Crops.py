@@ -21,7 +21,11 @@ _ROUNDING_MM = 1e-3  # boxes shrink by MRML's rounding error, so that a side on 
 
 
 def cropAll(
-    boxes: BoxLogic, volumeNodes: Sequence, structures: Sequence[str], separately: bool = False, marginMm: float = 0.0
+    boxes: BoxLogic,
+    volumeNodes: Sequence,
+    structures: Sequence[str],
+    separately: bool = False,
+    marginMm: float = 0.0,
 ) -> list:
     """Crop several volumes with `crop`, and return the new nodes. Report the volumes that cannot be cropped."""
     crops, failed = [], 0
@@ -37,7 +41,11 @@ def cropAll(
 
 
 def crop(
-    boxes: BoxLogic, volumeNode, structures: Sequence[str], separately: bool = False, marginMm: float = 0.0
+    boxes: BoxLogic,
+    volumeNode,
+    structures: Sequence[str],
+    separately: bool = False,
+    marginMm: float = 0.0,
 ) -> list:
     """Crop a volume around the structures that have a box in this volume, and return the new volume nodes.
 
@@ -53,9 +61,13 @@ def crop(
     boxByName = boxes.boxesOf(volumeNode, structures)
     if not boxByName:
         names = ", ".join(map(readable, structures))
-        raise PointsError(f"{volumeNode.GetName()}: has no box of {names}; press Find boxes, or do not crop this scan.")
+        raise PointsError(
+            f"{volumeNode.GetName()}: has no box of {names}; press Find boxes, or do not crop this scan."
+        )
     if not separately:
-        return [_cut(volumeNode, list(boxByName), enclosing(list(boxByName.values())), "crop", marginMm)]
+        return [
+            _cut(volumeNode, list(boxByName), enclosing(list(boxByName.values())), "crop", marginMm)
+        ]
     crops, errors = [], []
     for name, box in boxByName.items():
         try:
@@ -80,5 +92,7 @@ def _cut(volume, structures: list[str], box: np.ndarray, suffix: str, marginMm: 
     cropNode = addDerived(volume.GetScene(), name, volume, voxels[block].copy(), matrix, volume)
     cropNode.SetAttribute("AnatomicalEmbedding.CropStructures", ",".join(structures))
     cropNode.SetAttribute("AnatomicalEmbedding.CropMarginMm", f"{marginMm:g}")
-    cropNode.SetDescription(f"Part of {volume.GetName()} around {', '.join(map(readable, structures))}")
+    cropNode.SetDescription(
+        f"Part of {volume.GetName()} around {', '.join(map(readable, structures))}"
+    )
     return cropNode

@@ -71,11 +71,17 @@ class ExamplePanel(Listener):
             self.table.setRowCount(len(self._rows))
             for row, example in enumerate(self._rows):
                 marked = f"{example.name} ({self._kinds[example.kind]})"
-                for column, text in enumerate((titled(example.structure), marked, example.volumeNode.GetName())):
+                for column, text in enumerate(
+                    (titled(example.structure), marked, example.volumeNode.GetName())
+                ):
                     putCell(self.table, row, column, text, text)
                 item = self.table.item(row, 0)
-                item.setFlags(qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled | qt.Qt.ItemIsUserCheckable)
-                item.setCheckState(qt.Qt.Checked if example.structure in self._chosen else qt.Qt.Unchecked)
+                item.setFlags(
+                    qt.Qt.ItemIsSelectable | qt.Qt.ItemIsEnabled | qt.Qt.ItemIsUserCheckable
+                )
+                item.setCheckState(
+                    qt.Qt.Checked if example.structure in self._chosen else qt.Qt.Unchecked
+                )
         count = len(self._rows)
         title = _("My examples ({count})").format(count=count) if count else _("My examples")
         self.ui.structureTabs.setTabText(self.ui.structureTabs.indexOf(self.ui.examplesTab), title)
@@ -111,22 +117,32 @@ class ExamplePanel(Listener):
 
     def _onNewBox(self) -> None:
         scene = slicer.mrmlScene
-        node = scene.AddNewNodeByClass("vtkMRMLMarkupsROINode", scene.GenerateUniqueName(_("Example box")))
+        node = scene.AddNewNodeByClass(
+            "vtkMRMLMarkupsROINode", scene.GenerateUniqueName(_("Example box"))
+        )
         node.CreateDefaultDisplayNodes()
         node.GetDisplayNode().SetFillVisibility(False)
         self.ui.markingSelector.setCurrentNode(node)
-        self.ui.placeWidget.setPlaceModePersistency(False)  # otherwise Slicer starts a new box after each box
+        self.ui.placeWidget.setPlaceModePersistency(
+            False
+        )  # otherwise Slicer starts a new box after each box
         self.ui.placeWidget.setPlaceModeEnabled(True)
 
     def _onAdd(self) -> None:
-        node, volume = self.ui.markingSelector.currentNode(), self.ui.exampleVolumeSelector.currentNode()
+        node, volume = (
+            self.ui.markingSelector.currentNode(),
+            self.ui.exampleVolumeSelector.currentNode(),
+        )
         segmentId = self.ui.segmentSelector.currentData or ""
         self.ui.placeWidget.setPlaceModeEnabled(False)
         try:
             if segmentId == _ALL_SEGMENTS:
                 added, refused = self.examples.addSegments(node, volume)
             else:
-                added, refused = [self.examples.add(self.ui.structureEdit.text, node, volume, segmentId)], []
+                added, refused = (
+                    [self.examples.add(self.ui.structureEdit.text, node, volume, segmentId)],
+                    [],
+                )
         except PointsError as error:
             self.reported.emit(str(error))
             return
@@ -136,7 +152,9 @@ class ExamplePanel(Listener):
             self.reported.emit(sentence)
         if added:
             names = ", ".join(readable(example.structure) for example in added)
-            self.reported.emit(_("Added examples in {scan}: {names}.").format(scan=volume.GetName(), names=names))
+            self.reported.emit(
+                _("Added examples in {scan}: {names}.").format(scan=volume.GetName(), names=names)
+            )
             self.changed.emit()
 
     def _onRemove(self) -> None:

@@ -27,7 +27,9 @@ def segmentName(segmentationNode, segmentId: str) -> str:
     return "" if segment is None else segment.GetName()
 
 
-def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray, np.ndarray] | None:
+def extremesIn(
+    volumeNode, segmentationNode, segmentId: str
+) -> tuple[np.ndarray, np.ndarray] | None:
     """Find the box around a segment. For each side of the box, find the mean position of the voxels at this side.
 
     Returns the box (2, 3) and the mean positions (6, 3), in the volume's own RAS mm. Order of the positions:
@@ -45,9 +47,14 @@ def extremesIn(volumeNode, segmentationNode, segmentId: str) -> tuple[np.ndarray
     box = np.stack([centres.min(axis=0), centres.max(axis=0)])
     # a voxel is at a side if its centre is within half a voxel of the outermost centre: this gives exactly one layer of
     # voxels if the grid is parallel to the box, and about one layer if the grid is oblique
-    layer, halfVoxel = np.abs(toVolume[:3, :3]).max(axis=1) / 2, np.abs(toVolume[:3, :3]).sum(axis=1) / 2
+    layer, halfVoxel = (
+        np.abs(toVolume[:3, :3]).max(axis=1) / 2,
+        np.abs(toVolume[:3, :3]).sum(axis=1) / 2,
+    )
     lowest, highest = centres < box[0] + layer, centres > box[1] - layer
-    points = np.array([centres[outer[:, axis]].mean(axis=0) for outer in (lowest, highest) for axis in range(3)])
+    points = np.array(
+        [centres[outer[:, axis]].mean(axis=0) for outer in (lowest, highest) for axis in range(3)]
+    )
     return box + np.stack([-halfVoxel, halfVoxel]), points
 
 
@@ -60,7 +67,11 @@ def maskIn(volumeNode, segmentationNode, segmentId: str) -> np.ndarray | None:
     image = _labelmap(segmentationNode, segmentId)
     if image is None:
         return None
-    transform, grid, result = vtk.vtkTransform(), slicer.vtkOrientedImageData(), slicer.vtkOrientedImageData()
+    transform, grid, result = (
+        vtk.vtkTransform(),
+        slicer.vtkOrientedImageData(),
+        slicer.vtkOrientedImageData(),
+    )
     transform.SetMatrix(slicer.util.vtkMatrixFromArray(_toVolume(segmentationNode, volumeNode)))
     grid.SetDimensions(volumeNode.GetImageData().GetDimensions())
     grid.SetGeometryFromImageToWorldMatrix(slicer.util.vtkMatrixFromArray(ijkToRas(volumeNode)))
@@ -69,7 +80,9 @@ def maskIn(volumeNode, segmentationNode, segmentId: str) -> np.ndarray | None:
     return _array(result) != 0
 
 
-def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str, colour: Sequence[float]) -> None:
+def addSegment(
+    segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str, colour: Sequence[float]
+) -> None:
     """Add a segment to a node. mask: (k, j, i), with at least one True voxel.
 
     toRas: (4, 4), from voxel (i, j, k, 1) to the node's own RAS mm. colour: red, green and blue, 0 to 1.
@@ -80,7 +93,9 @@ def addSegment(segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str,
     _array(image)[:] = mask
     image.SetGeometryFromImageToWorldMatrix(slicer.util.vtkMatrixFromArray(toRas))
     _crop(image)
-    segmentationNode.AddSegmentFromBinaryLabelmapRepresentation(image, name, [float(channel) for channel in colour])
+    segmentationNode.AddSegmentFromBinaryLabelmapRepresentation(
+        image, name, [float(channel) for channel in colour]
+    )
 
 
 def _labelmap(segmentationNode, segmentId: str):
@@ -113,7 +128,10 @@ def _array(image) -> np.ndarray:
 
 def _toVolume(segmentationNode, volumeNode) -> np.ndarray:
     """Return the matrix (4, 4) between RAS mm of two nodes without their parent transforms: segmentation to volume."""
-    source, destination = segmentationNode.GetParentTransformNode(), volumeNode.GetParentTransformNode()
+    source, destination = (
+        segmentationNode.GetParentTransformNode(),
+        volumeNode.GetParentTransformNode(),
+    )
     if source is destination:
         return np.eye(4)
     if not all(node is None or node.IsTransformToWorldLinear() for node in (source, destination)):

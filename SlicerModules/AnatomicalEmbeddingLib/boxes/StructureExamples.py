@@ -45,7 +45,9 @@ class MarkedExample:
     @property
     def name(self) -> str:
         """Display name of the segment or of the ROI node."""
-        return segmentName(self.node, self.segmentId) if self.kind == SEGMENT else self.node.GetName()
+        return (
+            segmentName(self.node, self.segmentId) if self.kind == SEGMENT else self.node.GetName()
+        )
 
     def read(self) -> tuple[np.ndarray, np.ndarray | None]:
         """Return (box, positions). box: the current box of the structure, (2, 3) in the volume's own RAS mm. positions:
@@ -53,16 +55,22 @@ class MarkedExample:
         node is empty or was removed.
         """
         if self.node.GetScene() is None:
-            raise PointsError(f"{self.name}: this example was removed from the scene; mark {self.structure} again.")
+            raise PointsError(
+                f"{self.name}: this example was removed from the scene; mark {self.structure} again."
+            )
         if self.kind == SEGMENT:
             boxAndExtremes = extremesIn(self.volumeNode, self.node, self.segmentId)
             if boxAndExtremes is None:
-                raise PointsError(f"{self.name or self.node.GetName()}: is empty; segment the structure first.")
+                raise PointsError(
+                    f"{self.name or self.node.GetName()}: is empty; segment the structure first."
+                )
             box, extremes = boxAndExtremes
         elif isDrawn(self.node):
             box, extremes = boxIn(self.volumeNode, self.node), None
         else:
-            raise PointsError(f"{self.name}: this box is not drawn yet; draw the box around the structure.")
+            raise PointsError(
+                f"{self.name}: this box is not drawn yet; draw the box around the structure."
+            )
         if not holds(self.volumeNode, box.mean(axis=0, keepdims=True))[0]:
             raise PointsError(
                 f"{self.name}: lies outside {self.volumeNode.GetName()}; choose the scan in which you drew {self.name}."
@@ -89,7 +97,9 @@ class StructureExamples(Listener):
             if (volumeNode := node.GetNodeReference(VOLUME_ROLE)) is not None
             for segmentId, structure in _namesOn(node).items()
         ]
-        examples = [example for example in examples if example.kind == BOX or example.name]  # skip removed segments
+        examples = [
+            example for example in examples if example.kind == BOX or example.name
+        ]  # skip removed segments
         return sorted(examples, key=lambda example: example.structure)
 
     def of(self, structures: Sequence[str]) -> list[MarkedExample]:
@@ -106,10 +116,14 @@ class StructureExamples(Listener):
                 "The example is incomplete; choose a scan, and the box or segment that marks the structure."
             )
         if not spelling_key(structure):
-            raise PointsError(f"{node.GetName()}: the structure has no name; give the structure a name, such as liver.")
+            raise PointsError(
+                f"{node.GetName()}: the structure has no name; give the structure a name, such as liver."
+            )
         example = MarkedExample(canonical_name(structure), node, volumeNode, segmentId)
         if example.kind == SEGMENT and not example.name:
-            raise PointsError(f"{node.GetName()}: no segment is chosen; choose one of its segments.")
+            raise PointsError(
+                f"{node.GetName()}: no segment is chosen; choose one of its segments."
+            )
         example.read()
         node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
         node.SetAttribute(_ATTRIBUTE, json.dumps({**_namesOn(node), segmentId: example.structure}))
@@ -141,7 +155,9 @@ class StructureExamples(Listener):
 
     @vtk.calldata_type(vtk.VTK_OBJECT)
     def _onRemoved(self, caller, event: str, node=None) -> None:
-        if node is not None and (node.GetClassName() in _KINDS or node.IsA("vtkMRMLScalarVolumeNode")):
+        if node is not None and (
+            node.GetClassName() in _KINDS or node.IsA("vtkMRMLScalarVolumeNode")
+        ):
             self.changed.emit()
 
 

@@ -42,7 +42,9 @@ def libraryFile(weightsPath: Path, chosen: str = "") -> Path | None:
         return None
     weightsHash = _weightsHash(weightsPath)
     paths = companions("Structures", ".structures.safetensors", weightsPath)
-    return next((path for path in paths if _description(path)["weights_sha256"] == weightsHash), None)
+    return next(
+        (path for path in paths if _description(path)["weights_sha256"] == weightsHash), None
+    )
 
 
 def namesIn(path: Path) -> list[str]:
@@ -106,30 +108,45 @@ class Finder:
         ownExamples: dict[str, list[tuple[Example, EmbeddingMap]]] = {}
         for structure, name, box, extremes, embedding in markings:
             try:
-                ownExamples.setdefault(structure, []).append((make_example(embedding, box, extremes), embedding))
+                ownExamples.setdefault(structure, []).append(
+                    (make_example(embedding, box, extremes), embedding)
+                )
             except AnatomicalEmbeddingError as error:
                 self.remarks.append(f"{name}: {error}")
-        self._finders: list[tuple[BoxFinder, bool]] = []  # (finder, True if it uses the user's examples)
+        self._finders: list[
+            tuple[BoxFinder, bool]
+        ] = []  # (finder, True if it uses the user's examples)
         if names:
             self._finders.append((BoxFinder.by_library(library, names, recall), False))
         if ownExamples:
             margins = library.example_margins.adapted(locate_examples(ownExamples))
-            examples = {name: [example for example, _embedding in pairs] for name, pairs in ownExamples.items()}
+            examples = {
+                name: [example for example, _embedding in pairs]
+                for name, pairs in ownExamples.items()
+            }
             self._finders.append((BoxFinder(examples, margins, recall=recall), True))
         if not self._finders:
             raise AnatomicalEmbeddingError(" ".join(self.remarks))
 
-    def find(self, embedding: EmbeddingMap, without: set[str]) -> list[tuple[FoundBox, np.ndarray | None]]:
+    def find(
+        self, embedding: EmbeddingMap, without: set[str]
+    ) -> list[tuple[FoundBox, np.ndarray | None]]:
         """Search one scan for all structures except those in `without`. Returns (answer, box) for each structure; the
         box is (2, 3) in RAS mm, or None if the structure is absent.
         """
         answers = []
         for finder, byOwn in self._finders:
-            searched = {name: examples for name, examples in finder.examples.items() if name not in without}
+            searched = {
+                name: examples for name, examples in finder.examples.items() if name not in without
+            }
             for name, result in replace(finder, examples=searched).find(embedding).items():
                 located, box = result.located, result.box_ras
                 ungrown = np.ptp(located.in_scan(located.box_ras), axis=0).prod()
-                times = 0.0 if box is None else round(float(np.ptp(box, axis=0).prod() / max(ungrown, 1.0)), 2)
+                times = (
+                    0.0
+                    if box is None
+                    else round(float(np.ptp(box, axis=0).prod() / max(ungrown, 1.0)), 2)
+                )
                 answer = FoundBox(
                     name,
                     located.status,

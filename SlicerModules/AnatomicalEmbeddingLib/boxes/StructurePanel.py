@@ -43,7 +43,9 @@ class StructurePanel:
             self._list.clear()
             for name in names:
                 item = qt.QListWidgetItem(titled(name))
-                item.setFlags(qt.Qt.ItemIsUserCheckable | qt.Qt.ItemIsEnabled | qt.Qt.ItemIsSelectable)
+                item.setFlags(
+                    qt.Qt.ItemIsUserCheckable | qt.Qt.ItemIsEnabled | qt.Qt.ItemIsSelectable
+                )
                 item.setCheckState(qt.Qt.Checked if name in chosen else qt.Qt.Unchecked)
                 self._list.addItem(item)
         self._onSearch(self._search.text)
@@ -52,7 +54,11 @@ class StructurePanel:
     @property
     def chosen(self) -> list[str]:
         """Names of all ticked structures, including structures that the search hides."""
-        return [name for n, name in enumerate(self.names) if self._list.item(n).checkState() == qt.Qt.Checked]
+        return [
+            name
+            for n, name in enumerate(self.names)
+            if self._list.item(n).checkState() == qt.Qt.Checked
+        ]
 
     def setChosen(self, names: Iterable[str]) -> None:
         """Tick only these structures; names that are not in the list are ignored. `changed` is not emitted."""
@@ -85,7 +91,9 @@ class StructurePanel:
         elif not chosen:
             text = _("Tick the structures to find, out of {count} structures.").format(count=count)
         else:
-            text = _("{chosen} of {count} structures ticked").format(chosen=len(chosen), count=count)
+            text = _("{chosen} of {count} structures ticked").format(
+                chosen=len(chosen), count=count
+            )
         self._count.text = text
         self._count.toolTip = ", ".join(map(titled, chosen))
         self._clear.enabled = bool(chosen)

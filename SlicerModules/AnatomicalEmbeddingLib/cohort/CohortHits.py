@@ -60,7 +60,10 @@ class CohortHits(SceneJob):
     def show(self, hit: CohortPlace) -> None:
         """Show a place in its scan. If the scan is not in the scene, the scan is read first."""
         self.cancel()
-        node = next((volume for volume in ctVolumes(self.scene) if volume.GetAttribute(_SCAN) == hit.scan), None)
+        node = next(
+            (volume for volume in ctVolumes(self.scene) if volume.GetAttribute(_SCAN) == hit.scan),
+            None,
+        )
         if node is not None:
             self._showAt(node, hit)
         else:
@@ -81,7 +84,9 @@ class CohortHits(SceneJob):
         self._showAt(self._added(hit, volume), hit)
 
     def _added(self, hit: CohortPlace, volume: Volume):
-        node = self.scene.AddNewNodeByClass("vtkMRMLScalarVolumeNode", freeName(self.scene, hit.name))
+        node = self.scene.AddNewNodeByClass(
+            "vtkMRMLScalarVolumeNode", freeName(self.scene, hit.name)
+        )
         slicer.util.updateVolumeFromArray(node, volume.voxels)
         node.SetIJKToRASMatrix(slicer.util.vtkMatrixFromArray(volume.ijk_to_ras))
         node.SetAttribute(_SCAN, hit.scan)
@@ -97,7 +102,11 @@ class CohortHits(SceneJob):
         """
         if not Views.viewsOf(self.scene, node):
             before = self._shown
-            if before is not None and before.GetScene() is self.scene and Views.viewsOf(self.scene, before):
+            if (
+                before is not None
+                and before.GetScene() is self.scene
+                and Views.viewsOf(self.scene, before)
+            ):
                 Views.show(self.scene, node, before)
             elif not self.layOut(node):
                 Views.show(self.scene, node)

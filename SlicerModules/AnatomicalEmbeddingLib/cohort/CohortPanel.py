@@ -17,7 +17,8 @@ from .CohortHits import CohortHits
 from .CohortPlaces import CohortPlace
 
 _FOLDER = "cohortFolder"  # key of the setting: folder of the last opened table
-_MOST = 2000  # largest number of listed places; the table of places begins with the highest probability
+# largest number of listed places; the table of places begins with the highest probability
+_MOST = 2000
 _COLOURS = {"matched": GOOD, "uncertain": DOUBTFUL}
 
 
@@ -50,7 +51,10 @@ class CohortPanel(Listener):
                 putCell(table, row, 1, chance, hit.status, _COLOURS.get(hit.status))
                 putCell(table, row, 2, error)
         table.visible = bool(self._listed)
-        showText(self.ui.cohortLabel, coloured(self._sentence, WARNING) if self._sentence else escape(self._summary()))
+        showText(
+            self.ui.cohortLabel,
+            coloured(self._sentence, WARNING) if self._sentence else escape(self._summary()),
+        )
 
     def _summary(self) -> str:
         hits = self.hits
@@ -59,11 +63,17 @@ class CohortPanel(Listener):
         if not hits.places and not hits.absent:
             return ""
         text = _("{count} scans show the place, {absent} do not. Double click a scan to load it.")
-        more = _(" Only the first {most} scans are listed.").format(most=_MOST) if len(hits.places) > _MOST else ""
+        more = (
+            _(" Only the first {most} scans are listed.").format(most=_MOST)
+            if len(hits.places) > _MOST
+            else ""
+        )
         return text.format(count=len(hits.places), absent=hits.absent) + more
 
     def _onButton(self) -> None:
-        path = askForFile(self.ui.cohortButton, _("Places in a cohort"), _("Places (*.csv)"), _FOLDER)
+        path = askForFile(
+            self.ui.cohortButton, _("Places in a cohort"), _("Places (*.csv)"), _FOLDER
+        )
         if path:
             self._sentence = ""
             self.hits.open(path)

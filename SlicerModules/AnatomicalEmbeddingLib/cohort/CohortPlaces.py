@@ -42,7 +42,9 @@ def readPlaces(path: str | Path) -> list[CohortPlace]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             table = csv.DictReader(file, strict=True)
             if tuple(table.fieldnames or ()) != _COLUMNS:
-                raise PointsError(f"{path}: this file has other columns than a table of places; {remedy}")
+                raise PointsError(
+                    f"{path}: this file has other columns than a table of places; {remedy}"
+                )
             places = [_place(row) for row in table]
     except OSError as error:
         raise PointsError(f"{path}: cannot be read ({error.strerror}); {remedy}") from None
@@ -54,10 +56,19 @@ def readPlaces(path: str | Path) -> list[CohortPlace]:
 
 def _place(row: dict) -> CohortPlace:
     """Convert a row of the table to a place with an empty name. Raises ValueError if a value is missing or wrong."""
-    if set(row) != set(_COLUMNS) or not row["scan"] or row["status"] not in _STATUS or None in row.values():
-        raise ValueError("the number of values is wrong, the scan is missing, or the status is unknown")
+    if (
+        set(row) != set(_COLUMNS)
+        or not row["scan"]
+        or row["status"] not in _STATUS
+        or None in row.values()
+    ):
+        raise ValueError(
+            "the number of values is wrong, the scan is missing, or the status is unknown"
+        )
     chance, error, *place = (float(row[name]) if row[name] else None for name in _COLUMNS[2:])
     numbers = [number for number in (chance, error, *place) if number is not None]
     if place.count(None) not in (0, 3) or not all(map(math.isfinite, numbers)):
         raise ValueError("the position of the place needs three finite numbers")
-    return CohortPlace("", row["scan"], row["status"], chance, error, None if None in place else np.array(place))
+    return CohortPlace(
+        "", row["scan"], row["status"], chance, error, None if None in place else np.array(place)
+    )

@@ -14,7 +14,14 @@ from ..shared.panels import ModuleSettings
 from ..shared.panels.PackageSetup import InstallError, install, missingForReport
 from ..shared.panels.Widgets import GOOD, WARNING, coloured, showText
 from ..shared.Signal import Listener
-from .FollowUpFiles import exportFollowUp, importPoints, importRecord, pointLists, studiesOfPoints, whyNoReports
+from .FollowUpFiles import (
+    exportFollowUp,
+    importPoints,
+    importRecord,
+    pointLists,
+    studiesOfPoints,
+    whyNoReports,
+)
 from .FollowUpLogic import FollowUpLogic
 from .LesionActions import LesionActions
 
@@ -43,7 +50,9 @@ class ImportPanel(Listener):
         self._add(_("Record (.followup.json)..."), self._importRecord)
         for node in pointLists(logic.scene):
             labels = [logic.record.study(key).label for key in studiesOfPoints(logic, node, study)]
-            text = _("Points of {name} as lesions in {studies}").format(name=node.GetName(), studies=", ".join(labels))
+            text = _("Points of {name} as lesions in {studies}").format(
+                name=node.GetName(), studies=", ".join(labels)
+            )
             self._add(text, lambda node=node: self._run(lambda: importPoints(logic, node, study)))
         return self._menu
 
@@ -51,7 +60,9 @@ class ImportPanel(Listener):
         self._menu.addAction(text.replace("&", "&&")).connect("triggered()", run)
 
     def _onClicked(self) -> None:
-        self.menu().popup(self.ui.importButton.mapToGlobal(qt.QPoint(0, self.ui.importButton.height)))
+        self.menu().popup(
+            self.ui.importButton.mapToGlobal(qt.QPoint(0, self.ui.importButton.height))
+        )
 
     def _importRecord(self) -> None:
         path = qt.QFileDialog.getOpenFileName(
@@ -78,7 +89,12 @@ class ExportPanel(Listener):
 
     def __init__(self, ui, logic: FollowUpLogic) -> None:
         self.ui, self.logic = ui, logic
-        self._boxes = {"csv": ui.csvBox, "html": ui.reportBox, "sr": ui.srBox, "record": ui.recordBox}
+        self._boxes = {
+            "csv": ui.csvBox,
+            "html": ui.reportBox,
+            "sr": ui.srBox,
+            "record": ui.recordBox,
+        }
         for box in self._boxes.values():
             box.connect("toggled(bool)", self._showButton)
         ui.exportButton.connect("clicked(bool)", self._onExport)
@@ -96,8 +112,12 @@ class ExportPanel(Listener):
             showText(ui.exportedLabel, "")  # of the patient before
         reason = whyNoReports(self.logic.volumes.values())
         ui.srBox.enabled = not reason
-        ui.srBox.toolTip = reason or _("A structured report (TID 1500) for each study that was loaded from DICOM.")
-        text = _("Unreviewed proposals: {count}. CSV and report mark proposals UNCONFIRMED, DICOM SR omits them.")
+        ui.srBox.toolTip = reason or _(
+            "A structured report (TID 1500) for each study that was loaded from DICOM."
+        )
+        text = _(
+            "Unreviewed proposals: {count}. CSV and report mark proposals UNCONFIRMED, DICOM SR omits them."
+        )
         count = len(record.unreviewed())
         done = coloured(_("A person has reviewed all proposals."), GOOD)
         sentence = coloured(text.format(count=count), WARNING) if count else done
@@ -108,14 +128,18 @@ class ExportPanel(Listener):
         missing = "" if self._kinds() else _("Tick a kind of file first.")
         missing = missing if self.logic.record.lesions else _("Mark a lesion first.")
         self.ui.exportButton.enabled = not missing
-        self.ui.exportButton.toolTip = missing or _("Choose a folder. Existing files with the same names are replaced.")
+        self.ui.exportButton.toolTip = missing or _(
+            "Choose a folder. Existing files with the same names are replaced."
+        )
 
     def _kinds(self) -> list[str]:
         return [kind for kind, box in self._boxes.items() if box.enabled and box.checked]
 
     def _onExport(self) -> None:
         before = ModuleSettings.value(_FOLDER, "")
-        folder = qt.QFileDialog.getExistingDirectory(self.ui.exportButton, _("Folder for the files"), before)
+        folder = qt.QFileDialog.getExistingDirectory(
+            self.ui.exportButton, _("Folder for the files"), before
+        )
         if not folder:
             return
         ModuleSettings.setValue(_FOLDER, folder)
@@ -128,7 +152,9 @@ class ExportPanel(Listener):
             kinds = [kind for kind in kinds if kind not in missing]
             text = _("{kind} was not written: it needs {names}. {reason}")
             for kind, names in missing.items():
-                notes.append(text.format(kind=self._boxes[kind].text, names=", ".join(names), reason=error))
+                notes.append(
+                    text.format(kind=self._boxes[kind].text, names=", ".join(names), reason=error)
+                )
         if kinds:
             notes = [*self._written(folder, kinds), *notes]
         showText(self.ui.exportedLabel, "\n".join(notes))

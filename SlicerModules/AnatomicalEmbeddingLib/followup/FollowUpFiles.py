@@ -34,7 +34,10 @@ def pointLists(scene) -> list:
     return [
         node
         for node in lists
-        if definedIds(node) and not node.GetHideFromEditors() and not isAnswers(node) and not isLesionList(node)
+        if definedIds(node)
+        and not node.GetHideFromEditors()
+        and not isAnswers(node)
+        and not isLesionList(node)
     ]
 
 
@@ -100,7 +103,11 @@ def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, s
         clicked = logic.scene.GetNodeByID(listNode.GetNthControlPointAssociatedNodeID(index) or "")
         key = logic.studyOf(clicked) or study
         if key in logic.volumes:
-            yield key, labelOf(listNode, pointId), fromWorld(logic.volumes[key], [worldOf(listNode, pointId)])[0]
+            yield (
+                key,
+                labelOf(listNode, pointId),
+                fromWorld(logic.volumes[key], [worldOf(listNode, pointId)])[0],
+            )
 
 
 def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: str) -> list[str]:
@@ -113,7 +120,9 @@ def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: s
     lesions = logic.record.lesions
     new = [lesion.label for lesion in lesions if lesion.id not in before]
     grown = [
-        lesion.label for lesion in lesions if lesion.id in before and lesion.reviewed != before[lesion.id].reviewed
+        lesion.label
+        for lesion in lesions
+        if lesion.id in before and lesion.reviewed != before[lesion.id].reviewed
     ]
     sentences = [_("{name}: contains no new lesion.").format(name=name)]
     if new:
@@ -137,7 +146,9 @@ def _setDates(logic: FollowUpLogic) -> list[str]:
     return [text.format(dates=", ".join(dated))] if dated else []
 
 
-def exportFollowUp(logic: FollowUpLogic, folder: str | Path, kinds: Iterable[str]) -> tuple[list[Path], list[str]]:
+def exportFollowUp(
+    logic: FollowUpLogic, folder: str | Path, kinds: Iterable[str]
+) -> tuple[list[Path], list[str]]:
     """Write the chosen kinds of files, named after the patient. Returns the file paths, and sentences for the user.
 
     kinds: "csv", "html", "sr" (DICOM structured reports) or "record". Raises the errors of the engine's `export`.
@@ -155,7 +166,10 @@ def _instanceFiles(volumeNode) -> list[str]:
     """Return the paths of the DICOM files of all slices of a volume; [] if a file is unknown or missing."""
     if not _isFromDatabase(volumeNode):
         return []
-    files = [slicer.dicomDatabase.fileForInstance(uid) for uid in volumeNode.GetAttribute(_ATTRIBUTE).split()]
+    files = [
+        slicer.dicomDatabase.fileForInstance(uid)
+        for uid in volumeNode.GetAttribute(_ATTRIBUTE).split()
+    ]
     return files if all(file and Path(file).is_file() for file in files) else []
 
 

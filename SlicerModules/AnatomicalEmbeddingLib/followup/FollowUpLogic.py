@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.embedding.map import EmbeddingMap
     from AnatomicalEmbedding.relations.relation import Relation
 
-_LESION_MM = 150.0  # a view that shows a greater width or height is zoomed in when it moves to a lesion
+# a view that shows a greater width or height is zoomed in when it moves to a lesion
+_LESION_MM = 150.0
 
 
 class FollowUpLogic(Listener):
@@ -47,7 +48,12 @@ class FollowUpLogic(Listener):
 
     def __init__(self, scene, relations: SceneRelations) -> None:
         self.scene, self.store, self._relations = scene, relations.store, relations
-        self.changed, self.reported, self.touched, self.proposed = Signal(), Signal(), Signal(), Signal()
+        self.changed, self.reported, self.touched, self.proposed = (
+            Signal(),
+            Signal(),
+            Signal(),
+            Signal(),
+        )
         self.patient: Patient | None = None
         self.volumes: dict[str, object] = {}
         self.placing = LesionClicks(scene)
@@ -59,7 +65,9 @@ class FollowUpLogic(Listener):
         self.mirror.placed.connect(self._onPlaced)
         self.mirror.measured.connect(self._onMeasured)
         self.mirror.reported.connect(self.reported.emit)
-        self._asked: dict[str, dict[str, tuple]] = {}  # study key -> `_question(...)` at the last proposal
+        self._asked: dict[
+            str, dict[str, tuple]
+        ] = {}  # study key -> `_question(...)` at the last proposal
         self.listen(self.store.changed, self._onMap)
         self.listen(relations.changed, self._onRelation)
         self.observe(scene, scene.NodeRemovedEvent, lambda *_: self._onNodeRemoved())
@@ -83,9 +91,15 @@ class FollowUpLogic(Listener):
         keyed = keyedVolumes(self.scene)
         loaded = studiesOf(self.scene, patient)
         volumes = {study.key: keyed[study.key] for study in loaded}
-        changed = self.patient is None or self.patient.key != patient.key or not volumes.keys() & self.volumes.keys()
+        changed = (
+            self.patient is None
+            or self.patient.key != patient.key
+            or not volumes.keys() & self.volumes.keys()
+        )
         before = self.history
-        if changed or (self.node is None and not self.history.canUndo):  # a scene loaded later may have a record
+        if changed or (
+            self.node is None and not self.history.canUndo
+        ):  # a scene loaded later may have a record
             node, record, problems = findRecord(self.scene, patient, volumes)
             if changed or node is not None:
                 self._release()
@@ -93,7 +107,9 @@ class FollowUpLogic(Listener):
                 for problem in problems:
                     self.reported.emit(problem)
         self.patient, self.volumes = patient, volumes
-        self._shown = {study: node for study, node in self._shown.items() if volumes.get(study) is node}
+        self._shown = {
+            study: node for study, node in self._shown.items() if volumes.get(study) is node
+        }
         record = inStudies(self.record, loaded, self.record.studies)
         if record != self.record:
             self.history.refresh(record)
@@ -155,17 +171,25 @@ class FollowUpLogic(Listener):
 
         def step(record: FollowUp) -> FollowUp:
             hasFinding = lesion is not None and record.finding(lesion, study) is not None
-            return record.move(lesion, study, place) if hasFinding else record.mark(study, place, lesion)
+            return (
+                record.move(lesion, study, place)
+                if hasFinding
+                else record.mark(study, place, lesion)
+            )
 
         marked = lesion or self.record.free_id()
         done = self.apply(step)
         self.prepare()
         return marked if done else ""
 
-    def measure(self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None) -> bool:
+    def measure(
+        self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None
+    ) -> bool:
         """Set a lesion's axes in a study. A place that no person has reviewed may move to the middle of an axis."""
         axis = longAxis or shortAxis
-        return self.apply(lambda r: _placedOn(r, lesion, study, axis).measure(lesion, study, longAxis, shortAxis))
+        return self.apply(
+            lambda r: _placedOn(r, lesion, study, axis).measure(lesion, study, longAxis, shortAxis)
+        )
 
     def apply(self, step: Callable[..., FollowUp], *arguments: object, **changes: object) -> bool:
         """Replace the record by `step(record, ...)`, as one change for undo. Example: `apply(FollowUp.remove, "L1")`.
@@ -203,7 +227,9 @@ class FollowUpLogic(Listener):
     def _onClicked(self, lesion: str | None, kind: str, volumeNode, places: np.ndarray) -> None:
         study = self.studyOf(volumeNode)
         if not study:
-            self.reported.emit("The click was not in a study of this patient; click in a slice view of a study.")
+            self.reported.emit(
+                "The click was not in a study of this patient; click in a slice view of a study."
+            )
             return
         ends = tuple(tuple(end) for end in fromWorld(volumeNode, places))
         if not kind:
@@ -220,7 +246,9 @@ class FollowUpLogic(Listener):
         if marked := self.mark(study, place, lesion):
             self.touched.emit(marked, study)
 
-    def _onMeasured(self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None) -> None:
+    def _onMeasured(
+        self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None
+    ) -> None:
         if self.apply(FollowUp.measure, lesion, study, longAxis, shortAxis):
             self.touched.emit(lesion, study)
 
@@ -243,7 +271,10 @@ class FollowUpLogic(Listener):
         if self.node is not None:
             writeRecord(self.node, self.record)
         self.mirror.show(self.record, self.volumes, self._shown)
-        if self.placing.active and self.placing.lesion not in (None, *(lesion.id for lesion in self.record.lesions)):
+        if self.placing.active and self.placing.lesion not in (
+            None,
+            *(lesion.id for lesion in self.record.lesions),
+        ):
             self.placing.stop()
         self.changed.emit()
         if new:
@@ -252,18 +283,24 @@ class FollowUpLogic(Listener):
     def _withProposals(self, record: FollowUp) -> FollowUp:
         """Return `record` with new proposals in each study whose map or lesions have changed since the last call."""
         maps = {
-            study: embedding for study, node in self.volumes.items() if (embedding := self.store.map(node)) is not None
+            study: embedding
+            for study, node in self.volumes.items()
+            if (embedding := self.store.map(node)) is not None
         }
         relations = {pair: self._relation(*pair) for pair in permutations(maps, 2)}
         questions = {study: _question(record, study, maps, relations) for study in maps}
-        changed = [study for study, question in questions.items() if question != self._asked.get(study, {})]
+        changed = [
+            study for study, question in questions.items() if question != self._asked.get(study, {})
+        ]
         if maps:
             from AnatomicalEmbedding.followup.proposing import find_places, keep_queries
 
             record = keep_queries(record, maps)
         if changed:
             try:
-                record, reasons = find_places(record, changed, maps, relation_of=lambda *pair: relations[pair])
+                record, reasons = find_places(
+                    record, changed, maps, relation_of=lambda *pair: relations[pair]
+                )
             except AnatomicalEmbeddingError as error:
                 self.reported.emit(str(error))
                 reasons = {}
@@ -281,7 +318,9 @@ class FollowUpLogic(Listener):
 
     def _relation(self, source: str, target: str) -> Relation:
         """Return the relation of two studies, given their keys."""
-        return self._relations.relation(self.volumes[source], self.volumes[target], isOnePatient=True)
+        return self._relations.relation(
+            self.volumes[source], self.volumes[target], isOnePatient=True
+        )
 
     def _onMap(self, volumeId: str) -> None:
         node = next((node for node in self.volumes.values() if node.GetID() == volumeId), None)
@@ -297,12 +336,18 @@ class FollowUpLogic(Listener):
             self.node = None
             if self.record.lesions:
                 self.history.step(replace(self.record, lesions=()))
-                self.reported.emit("The follow-up was deleted from the scene; press Undo to restore it.")
+                self.reported.emit(
+                    "The follow-up was deleted from the scene; press Undo to restore it."
+                )
                 self._show()
-        remaining = {study: node for study, node in self.volumes.items() if node.GetScene() is self.scene}
+        remaining = {
+            study: node for study, node in self.volumes.items() if node.GetScene() is self.scene
+        }
         if len(remaining) < len(self.volumes):
             self.volumes = remaining
-            studies = tuple(study for study in self.patient.studies if study.volume.GetScene() is self.scene)
+            studies = tuple(
+                study for study in self.patient.studies if study.volume.GetScene() is self.scene
+            )
             self.patient = replace(self.patient, studies=studies)
             self.setShown(self._shown.values())
             self.mirror.show(self.record, self.volumes, self._shown)
@@ -318,7 +363,9 @@ class FollowUpLogic(Listener):
 def _placed(record: FollowUp) -> set[tuple[str, str, Point | None]]:
     """Return the lesion id, the study key and the place of each finding in the record."""
     return {
-        (lesion.id, study, finding.point_ras) for lesion in record.lesions for study, finding in lesion.findings.items()
+        (lesion.id, study, finding.point_ras)
+        for lesion in record.lesions
+        for study, finding in lesion.findings.items()
     }
 
 
@@ -340,7 +387,10 @@ def _placedOn(record: FollowUp, lesion: str, study: str, axis: Axis | None) -> F
 
 
 def _question(
-    record: FollowUp, study: str, maps: Mapping[str, EmbeddingMap], relations: Mapping[tuple[str, str], Relation]
+    record: FollowUp,
+    study: str,
+    maps: Mapping[str, EmbeddingMap],
+    relations: Mapping[tuple[str, str], Relation],
 ) -> dict[str, tuple]:
     """Return, for each lesion whose place or axes may be proposed in the study, the lesion's id and all values that
     determine the proposal. relations: from one study to another, by their keys."""
@@ -356,9 +406,21 @@ def _question(
     weights = maps[study].provenance.weights_hash
     for lesion in record.lesions:
         finding = lesion.findings.get(study)
-        visible = {key: source for key, source in lesion.findings.items() if source.visible and key != study}
-        usable = {key: source for key, source in visible.items() if key in maps or source.query.startswith(weights)}
-        if usable and (finding is None or not finding.reviewed or (finding.visible and not finding.size.confirmed)):
+        visible = {
+            key: source
+            for key, source in lesion.findings.items()
+            if source.visible and key != study
+        }
+        usable = {
+            key: source
+            for key, source in visible.items()
+            if key in maps or source.query.startswith(weights)
+        }
+        if usable and (
+            finding is None
+            or not finding.reviewed
+            or (finding.visible and not finding.size.confirmed)
+        ):
             sources = (
                 (key, scanOf(key), *kindOf(key), source.point_ras, str(source.size))
                 for key, source in sorted(usable.items())

@@ -61,7 +61,11 @@ class LesionActions(Listener):
 
         At either end, continue at the other end.
         """
-        places = [(lesion.id, study.key) for study in self.logic.record.studies for lesion in self.logic.record.lesions]
+        places = [
+            (lesion.id, study.key)
+            for study in self.logic.record.studies
+            for lesion in self.logic.record.lesions
+        ]
         unreviewed = self.logic.openPlaces()[::direction]
         chosen = (self.lesion, self.study)
         now = places.index(chosen) if chosen in places else -1
@@ -72,7 +76,9 @@ class LesionActions(Listener):
     def _keepChoice(self) -> None:
         record = self.logic.record
         lesion = self.lesion if self.lesion in {entry.id for entry in record.lesions} else ""
-        self.choose(lesion, self.study if self.study in {entry.key for entry in record.studies} else "")
+        self.choose(
+            lesion, self.study if self.study in {entry.key for entry in record.studies} else ""
+        )
 
     # -- the actions -------------------------------------------------------------------------------------------------
 
@@ -101,7 +107,11 @@ class LesionActions(Listener):
             for lesion in self.logic.record.lesions
             if lesion.id != self.lesion
         }
-        return [key for key, finding in findings.items() if finding is not None and finding.state in WITH_PLACE]
+        return [
+            key
+            for key, finding in findings.items()
+            if finding is not None and finding.state in WITH_PLACE
+        ]
 
     def whyNot(self, action: str) -> str:
         """Return a sentence that states why an action is not possible now; "" if the action is possible."""
@@ -120,21 +130,31 @@ class LesionActions(Listener):
         finding = self.logic.record.finding(self.lesion, self.study)
         if action == CONFIRM:
             if finding is None:
-                return _("This study has no proposal: prepare the scans, or press Move and click on the lesion.")
+                return _(
+                    "This study has no proposal: prepare the scans, or press Move and click on the lesion."
+                )
             if finding.reviewed:
-                return _("{lesion} has already been reviewed in this study.").format(lesion=self.lesion)
+                return _("{lesion} has already been reviewed in this study.").format(
+                    lesion=self.lesion
+                )
             if status_of(self.logic.record, self.lesion, self.study) == ABSENT:
-                text = _("The scan probably does not show {lesion}: press Outside, or press Move and click on it.")
+                text = _(
+                    "The scan probably does not show {lesion}: press Outside, or press Move and click on it."
+                )
                 return text.format(lesion=self.lesion)
         state = {MARK_NOT_VISIBLE: NOT_VISIBLE, MARK_OUTSIDE: OUTSIDE}.get(action)
         if finding is not None and finding.state == state:
             return _("{lesion} already has this state in this study.").format(lesion=self.lesion)
         if action == ACCEPT_SIZE:
             if finding is None or not finding.size.axes:
-                return _("{lesion} has no axes in this study: draw them with keys L and S.").format(lesion=self.lesion)
+                return _("{lesion} has no axes in this study: draw them with keys L and S.").format(
+                    lesion=self.lesion
+                )
             return _("The axes have already been accepted.") if finding.size.confirmed else ""
         if action == MERGE and not self.mergeChoices():
-            return _("No other lesion has a place in this study: first mark the lesion to merge with.")
+            return _(
+                "No other lesion has a place in this study: first mark the lesion to merge with."
+            )
         return ""
 
 
@@ -147,18 +167,32 @@ def nextStep(logic: FollowUpLogic) -> str:
             "AnatomicalEmbedding."
         )
     if logic.placing.active:
-        return _("Click in a slice view to place {what}. Press Esc to cancel.").format(what=logic.placing.label)
+        return _("Click in a slice view to place {what}. Press Esc to cancel.").format(
+            what=logic.placing.label
+        )
     if not record.lesions:
-        return _("Press New lesion (W) and click on a lesion. Its places in the other studies are then proposed.")
+        return _(
+            "Press New lesion (W) and click on a lesion. Its places in the other studies are then proposed."
+        )
     unreviewed = len(logic.openPlaces())
     if unreviewed:
-        text = _("Proposals still to review: {count}. Go to the next proposal (J), then press C, M, N or O.")
+        text = _(
+            "Proposals still to review: {count}. Go to the next proposal (J), then press C, M, N or O."
+        )
         return text.format(count=unreviewed)
     if any(study not in lesion.findings for lesion in record.lesions for study in logic.volumes):
-        return _("The table has cells without a finding: prepare the scans, or choose a cell and press M, N or O.")
+        return _(
+            "The table has cells without a finding: prepare the scans, or choose a cell and press M, N or O."
+        )
     targets = [lesion for lesion in record.lesions if lesion.target]
     if any(
-        finding.visible and not finding.size.confirmed for lesion in targets for finding in lesion.findings.values()
+        finding.visible and not finding.size.confirmed
+        for lesion in targets
+        for finding in lesion.findings.values()
     ):
-        return _("All proposals are reviewed. Measure the target lesions: choose a cell, and draw axes (keys L, S).")
-    return _("All proposals are reviewed. In the sections below, see the response and export reports.")
+        return _(
+            "All proposals are reviewed. Measure the target lesions: choose a cell, and draw axes (keys L, S)."
+        )
+    return _(
+        "All proposals are reviewed. In the sections below, see the response and export reports."
+    )

@@ -33,7 +33,10 @@ class LesionActionsPanel(Listener):
         self._addKey("Esc", keyParent, lambda: logic.placing.stop())
         self._escape = self._keys[-1]
         self._mergeMenu = qt.QMenu(ui.mergeButton)
-        for button, keys, step in ((ui.undoButton, "Ctrl+Z", logic.undo), (ui.redoButton, "Ctrl+Y", logic.redo)):
+        for button, keys, step in (
+            (ui.undoButton, "Ctrl+Z", logic.undo),
+            (ui.redoButton, "Ctrl+Y", logic.redo),
+        ):
             button.connect("clicked(bool)", lambda _on, step=step: step())
             self._addKey(keys, keyParent, lambda step=step: step())
         self.setKeysEnabled(False)
@@ -75,7 +78,9 @@ class LesionActionsPanel(Listener):
         reason = self.choice.whyNot(name)
         self._say(reason)
         if not reason and name == MERGE:
-            self.mergeMenu().popup(self.ui.mergeButton.mapToGlobal(qt.QPoint(0, self.ui.mergeButton.height)))
+            self.mergeMenu().popup(
+                self.ui.mergeButton.mapToGlobal(qt.QPoint(0, self.ui.mergeButton.height))
+            )
         elif not reason:
             self.choice.run(name)
 
@@ -86,7 +91,8 @@ class LesionActionsPanel(Listener):
         for partner in self.choice.mergeChoices():
             entry = menu.addAction(self.logic.record.lesion(partner).label)
             entry.connect(
-                "triggered()", lambda partner=partner: self.logic.apply(FollowUp.merge, lesion, study, partner)
+                "triggered()",
+                lambda partner=partner: self.logic.apply(FollowUp.merge, lesion, study, partner),
             )
         return menu
 

@@ -44,7 +44,11 @@ class LesionClicks:
         self.stop()
         mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
         persistence = mouse.GetPlaceModePersistence()
-        self._before = (selection.GetActivePlaceNodeClassName(), selection.GetActivePlaceNodeID(), persistence)
+        self._before = (
+            selection.GetActivePlaceNodeClassName(),
+            selection.GetActivePlaceNodeID(),
+            persistence,
+        )
         className = _LINE if kind else _POINT
         node = self.scene.CreateNodeByClass(className)
         node.UnRegister(None)
@@ -56,7 +60,9 @@ class LesionClicks:
         node.CreateDefaultDisplayNodes()
         self._node, self.lesion, self.kind, self.label = node, lesion, kind, label
         volumes = {
-            id: volume for _, id in Views.backgrounds(self.scene) if (volume := self.scene.GetNodeByID(id or ""))
+            id: volume
+            for _, id in Views.backgrounds(self.scene)
+            if (volume := self.scene.GetNodeByID(id or ""))
         }
         Views.takeClicksIn(self.scene, node, volumes.values())
         self._tags = [
@@ -81,7 +87,9 @@ class LesionClicks:
         if node.GetDisplayNode() is not None:
             node.GetDisplayNode().SetVisibility(False)
         mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
-        if selection.GetActivePlaceNodeID() == node.GetID():  # otherwise another tool uses the mouse now
+        if (
+            selection.GetActivePlaceNodeID() == node.GetID()
+        ):  # otherwise another tool uses the mouse now
             mouse.SetPlaceModePersistence(self._before[2])
             selection.SetReferenceActivePlaceNodeClassName(self._before[0])
             selection.SetReferenceActivePlaceNodeID(self._before[1])
@@ -100,7 +108,9 @@ class LesionClicks:
                 removeNode(self.scene, node)
         mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
         isPlacing = mouse.GetCurrentInteractionMode() == mouse.Place
-        if self._node is not None and not (isPlacing and selection.GetActivePlaceNodeID() == self._node.GetID()):
+        if self._node is not None and not (
+            isPlacing and selection.GetActivePlaceNodeID() == self._node.GetID()
+        ):
             self.stop()
 
     def _showOverItsScan(self, caller, event: str) -> None:

@@ -22,10 +22,14 @@ class LesionForm(Listener):
         self._lesion = ""
         for name, textEdit in (("name", ui.nameEdit), ("site", ui.siteEdit)):
             textEdit.connect("editingFinished()", self._writer(name, textEdit))
-            textEdit.connect("returnPressed()", textEdit.clearFocus)  # so that the keys of the actions work again
+            textEdit.connect(
+                "returnPressed()", textEdit.clearFocus
+            )  # so that the keys of the actions work again
         ui.targetCheckBox.connect("toggled(bool)", lambda on: self._describe(target=on))
         ui.nodalCheckBox.connect("toggled(bool)", lambda on: self._describe(nodal=on))
-        ui.splitSelector.connect("activated(int)", lambda n: self._describe(split_from=ui.splitSelector.itemData(n)))
+        ui.splitSelector.connect(
+            "activated(int)", lambda n: self._describe(split_from=ui.splitSelector.itemData(n))
+        )
         self.listen(self.logic.changed, self.update)
         self.listen(choice.changed, self.update)
         self.update()
@@ -33,11 +37,18 @@ class LesionForm(Listener):
     def update(self) -> None:
         """Fill the form with the values of the chosen lesion. Texts that the user is typing do not change."""
         ui, record = self.ui, self.logic.record
-        lesion = next((candidate for candidate in record.lesions if candidate.id == self.choice.lesion), None)
+        lesion = next(
+            (candidate for candidate in record.lesions if candidate.id == self.choice.lesion), None
+        )
         with self._filling:
             ui.formArea.setEnabled(lesion is not None)
-            ui.formArea.setToolTip("" if lesion is not None else _("Choose a lesion in the table first."))
-            for edit, text in ((ui.nameEdit, lesion and lesion.name), (ui.siteEdit, lesion and lesion.site)):
+            ui.formArea.setToolTip(
+                "" if lesion is not None else _("Choose a lesion in the table first.")
+            )
+            for edit, text in (
+                (ui.nameEdit, lesion and lesion.name),
+                (ui.siteEdit, lesion and lesion.site),
+            ):
                 isHalfWritten = edit.modified and self._lesion == self.choice.lesion
                 if edit.text != (text or "") and not isHalfWritten:
                     edit.text = text or ""
@@ -48,7 +59,11 @@ class LesionForm(Listener):
                 for candidate in record.lesions
                 if lesion is not None and candidate is not lesion
             ]
-            fillComboBox(ui.splitSelector, [("", _("no lesion")), *choices], lesion.split_from if lesion else "")
+            fillComboBox(
+                ui.splitSelector,
+                [("", _("no lesion")), *choices],
+                lesion.split_from if lesion else "",
+            )
         self._lesion = self.choice.lesion
 
     def _writer(self, name: str, textEdit) -> Callable[[], None]:

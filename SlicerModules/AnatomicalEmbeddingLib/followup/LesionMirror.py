@@ -33,7 +33,9 @@ class LesionMirror:
         self._writing, self._edited = Flag(), False
         self._ownViews = Views.OwnViews(scene)
 
-    def show(self, record: FollowUp, volumes: Mapping[str, object], visible: Mapping[str, object]) -> None:
+    def show(
+        self, record: FollowUp, volumes: Mapping[str, object], visible: Mapping[str, object]
+    ) -> None:
         """Set the points and lines to the values of a record. If the user is dragging a point, `poll` does this later.
 
         volumes: all volumes of the patient, study key -> node. visible: the volumes that views show, study key -> node.
@@ -45,9 +47,14 @@ class LesionMirror:
             return
         with self._writing:
             LesionPoints.removeLeftovers(self.scene)
-            needed = {*self._points, *(study for lesion in record.lesions for study in lesion.findings)}
+            needed = {
+                *self._points,
+                *(study for lesion in record.lesions for study in lesion.findings),
+            }
             self._points = {
-                key: LesionPoints.of(self.scene, node) for key, node in self._volumes.items() if key in needed
+                key: LesionPoints.of(self.scene, node)
+                for key, node in self._volumes.items()
+                if key in needed
             }
             for study, points in self._points.items():
                 points.show(record, study)
@@ -84,7 +91,9 @@ class LesionMirror:
         """Draw the points and axes of the record again. Emit a sentence for each point or axis that the user deleted,
         and `placed` for each point that the user added."""
         record = self._record
-        lists = [(study, points) for study, points in self._points.items() if self._isHere(points.node)]
+        lists = [
+            (study, points) for study, points in self._points.items() if self._isHere(points.node)
+        ]
         gone = [
             f"{lesion}: its point was deleted and has been restored. If the scan does not show the lesion, press Not "
             "visible or Outside. To delete the lesion in all studies, press Remove."
@@ -103,7 +112,9 @@ class LesionMirror:
             self.placed.emit(study, place, None)
 
     def _inHand(self) -> bool:
-        return any(observer.inHand and self.scene.GetNodeByID(i) for i, observer in self._observers.items())
+        return any(
+            observer.inHand and self.scene.GetNodeByID(i) for i, observer in self._observers.items()
+        )
 
     def _observe(self) -> None:
         nodes = {mark.node.GetID(): mark for mark in (*self._points.values(), *self._lines)}
@@ -111,13 +122,16 @@ class LesionMirror:
             self._observers.pop(nodeId).stop()
         for nodeId in nodes.keys() - self._observers.keys():
             mark = nodes[nodeId]
-            moved = partial(self._onLineMoved if isinstance(mark, AxisLine) else self._onPointMoved, mark)
+            moved = partial(
+                self._onLineMoved if isinstance(mark, AxisLine) else self._onPointMoved, mark
+            )
             self._observers[nodeId] = ListObserver(
                 mark.node, self._onEdited, moved, self._onEdited, lambda: self._writing
             )
 
     def _onEdited(self, index: int | None = None) -> None:
-        self._edited = True  # the view still uses the node at this moment; `poll` reports the edit later
+        # the view still uses the node at this moment; `poll` reports the edit later
+        self._edited = True
 
     def _onPointMoved(self, points: LesionPoints, index: int) -> None:
         lesion = points.lesionAt(index)

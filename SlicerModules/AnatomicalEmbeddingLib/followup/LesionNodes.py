@@ -24,9 +24,11 @@ from .StudyNodes import VOLUME_ROLE, addStudyNode, followVolume
 
 _LISTS = "vtkMRMLMarkupsFiducialNode"
 _TIMES = " \u00d7 "
-_LESIONS_ATTRIBUTE = "AnatomicalEmbedding.Lesions"  # list attribute: JSON of control point ID -> lesion id
+# list attribute: JSON of control point ID -> lesion id
+_LESIONS_ATTRIBUTE = "AnatomicalEmbedding.Lesions"
 _END_SIZE = 1.4  # size of the points at the ends of an axis, percent of the view's size
-_THICKNESS = 0.5  # fraction of the size of an end; at MRML's default, 0.2, small views do not draw the line
+# fraction of the size of an end; at MRML's default, 0.2, small views do not draw the line
+_THICKNESS = 0.5
 _LINES = "vtkMRMLMarkupsLineNode"
 _AXIS_ATTRIBUTE = "AnatomicalEmbedding.Axis"  # line attribute: JSON of [lesion id, LONG or SHORT]
 
@@ -66,7 +68,9 @@ class LesionPoints:
         if list(self._lesions().values()) != [lesion.id for lesion in lesions]:
             self.node.RemoveAllControlPoints()
             for lesion in lesions:
-                self.node.AddControlPoint(vtk.vtkVector3d(*lesion.findings[study].point_ras), lesion.label)
+                self.node.AddControlPoint(
+                    vtk.vtkVector3d(*lesion.findings[study].point_ras), lesion.label
+                )
             makeIdsUnique(self.node)
             ids = {self.node.GetNthControlPointID(n): lesion.id for n, lesion in enumerate(lesions)}
             self.node.SetAttribute(_LESIONS_ATTRIBUTE, json.dumps(ids))
@@ -94,7 +98,9 @@ class LesionPoints:
         """Return the ids of the lesions whose points the user deleted from the list."""
         present = set(self._lesions().values())
         return [
-            lesion.id for lesion in record.lesions if lesion.id not in present and _isShown(record, lesion.id, study)
+            lesion.id
+            for lesion in record.lesions
+            if lesion.id not in present and _isShown(record, lesion.id, study)
         ]
 
     def _lesions(self) -> dict[str, str]:
@@ -111,14 +117,24 @@ def isLesionList(node) -> bool:
 def _isShown(record: FollowUp, lesionId: str, study: str) -> bool:
     """Return True if the lesion has a place in the study and the scan probably shows this place."""
     finding = record.finding(lesionId, study)
-    return finding is not None and finding.point_ras is not None and status_of(record, lesionId, study) != ABSENT
+    return (
+        finding is not None
+        and finding.point_ras is not None
+        and status_of(record, lesionId, study) != ABSENT
+    )
 
 
 def _texts(lesion: Lesion, finding: Finding, status: str) -> tuple[str, str]:
     """Return the label and the description of the point that shows a lesion in a study."""
-    label = lesion.label if finding.reviewed else f"{lesion.label} {UNCERTAIN if status == UNCERTAIN else PROPOSED}"
+    label = (
+        lesion.label
+        if finding.reviewed
+        else f"{lesion.label} {UNCERTAIN if status == UNCERTAIN else PROPOSED}"
+    )
     if finding.size.axes:
-        label += f" {_TIMES.join(f'{math.dist(*axis):.1f}' for axis in finding.size.axes.values())} mm"
+        label += (
+            f" {_TIMES.join(f'{math.dist(*axis):.1f}' for axis in finding.size.axes.values())} mm"
+        )
     if finding.reviewed or finding.guess is None or finding.guess.error_mm is None:
         return label, status
     doubt = finding.guess.doubt and f"; {finding.guess.doubt}"
@@ -153,13 +169,19 @@ class AxisLine:
         display.SetColor(*colour)
         display.SetSelectedColor(*colour)
         display.SetPointLabelsVisibility(False)  # the lesion's point has a label with the lengths
-        self.node.SetDescription("measured" if confirmed else "copied from another study, not accepted")
+        self.node.SetDescription(
+            "measured" if confirmed else "copied from another study, not accepted"
+        )
 
 
 def axisLines(scene) -> list[AxisLine]:
     """Return all lines in the scene that show axes of lesions."""
     return [
-        AxisLine(node, node.GetNodeReference(VOLUME_ROLE), *json.loads(node.GetAttribute(_AXIS_ATTRIBUTE)))
+        AxisLine(
+            node,
+            node.GetNodeReference(VOLUME_ROLE),
+            *json.loads(node.GetAttribute(_AXIS_ATTRIBUTE)),
+        )
         for node in nodesOf(scene, _LINES)
         if node.GetAttribute(_AXIS_ATTRIBUTE) is not None
     ]
@@ -179,7 +201,11 @@ def showAxes(scene, record: FollowUp, volumes: Mapping[str, object]) -> list[Axi
     }
     lines = {}
     for line in axisLines(scene):
-        key = (line.volumeNode.GetID() if line.volumeNode is not None else "", line.lesion, line.kind)
+        key = (
+            line.volumeNode.GetID() if line.volumeNode is not None else "",
+            line.lesion,
+            line.kind,
+        )
         if key in axes and key not in lines:
             lines[key] = line
         else:

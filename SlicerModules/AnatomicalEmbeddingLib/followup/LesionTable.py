@@ -31,7 +31,9 @@ class LesionTable(Listener):
         self._filling = Flag()
         self.widget = table
         self.widget.connect("currentCellChanged(int,int,int,int)", self._onCurrent)
-        self.widget.connect("cellDoubleClicked(int,int)", lambda _row, _column: choice.changed.emit())
+        self.widget.connect(
+            "cellDoubleClicked(int,int)", lambda _row, _column: choice.changed.emit()
+        )
         self.listen(self.logic.changed, self.update)
         self.listen(choice.changed, self._showChoice)
         self.update()
@@ -61,24 +63,33 @@ class LesionTable(Listener):
 
     def _showChoice(self) -> None:
         record = self.logic.record
-        lesions, studies = [entry.id for entry in record.lesions], [entry.key for entry in record.studies]
+        lesions, studies = (
+            [entry.id for entry in record.lesions],
+            [entry.key for entry in record.studies],
+        )
         with self._filling:
             if self.choice.lesion in lesions and self.choice.study in studies:
-                self.widget.setCurrentCell(lesions.index(self.choice.lesion), studies.index(self.choice.study) + 1)
+                self.widget.setCurrentCell(
+                    lesions.index(self.choice.lesion), studies.index(self.choice.study) + 1
+                )
             else:
                 self.widget.setCurrentItem(None)
 
     def _onCurrent(self, row: int, column: int, _rowBefore: int, _columnBefore: int) -> None:
         record = self.logic.record
         if not self._filling and row >= 0:
-            self.choice.choose(record.lesions[row].id, record.studies[column - 1].key if column else "")
+            self.choice.choose(
+                record.lesions[row].id, record.studies[column - 1].key if column else ""
+            )
 
 
 def fitColumns(table) -> None:
     """Set the widths of the columns. A few studies fill the width of the panel; with more studies the table scrolls."""
     header = table.horizontalHeader()
     stretched = table.columnCount <= _MOST_STRETCHED + 1
-    header.setSectionResizeMode(qt.QHeaderView.Stretch if stretched else qt.QHeaderView.ResizeToContents)
+    header.setSectionResizeMode(
+        qt.QHeaderView.Stretch if stretched else qt.QHeaderView.ResizeToContents
+    )
     if table.columnCount:
         header.setSectionResizeMode(0, qt.QHeaderView.Fixed)
         table.setColumnWidth(0, 98)
@@ -88,7 +99,11 @@ def _cell(record: FollowUp, lesion: str, study: str) -> tuple[str, str, str | No
     """Return text, tool tip and colour of a lesion's table cell for a study. Colour None is the default colour."""
     finding = record.finding(lesion, study)
     if finding is None:
-        return "", _("There is no finding in this study yet: prepare the scans, or mark the lesion."), None
+        return (
+            "",
+            _("There is no finding in this study yet: prepare the scans, or mark the lesion."),
+            None,
+        )
     status = words.status_of(record, lesion, study)
     sign, colour = _signAndColour(finding, status)
     doubt = "" if finding.guess is None or status != words.UNCERTAIN else finding.guess.doubt
@@ -118,13 +133,17 @@ def _lesionText(lesion: Lesion) -> str:
 
 def _lesionTip(lesion: Lesion) -> str:
     site = _("Site: {site}.").format(site=lesion.site) if lesion.site else ""
-    split = _("Split off from {lesion}.").format(lesion=lesion.split_from) if lesion.split_from else ""
+    split = (
+        _("Split off from {lesion}.").format(lesion=lesion.split_from) if lesion.split_from else ""
+    )
     return " ".join(part for part in (site, split) if part)
 
 
 def _signAndColour(finding: Finding, status: str) -> tuple[str, str | None]:
     if not finding.reviewed:
-        return {words.UNCERTAIN: ("?", DOUBTFUL), words.ABSENT: ("?", NOTHING)}.get(status, (_OPEN, None))
+        return {words.UNCERTAIN: ("?", DOUBTFUL), words.ABSENT: ("?", NOTHING)}.get(
+            status, (_OPEN, None)
+        )
     if finding.visible:
         return _SEEN, GOOD
     return (_SEEN if finding.state == MERGED else _GONE), NOTHING
@@ -135,14 +154,28 @@ def _tip(record: FollowUp, finding: Finding, status: str) -> str:
     if not finding.reviewed:
         sentences.append(_("No person has reviewed this place."))
         if guess is not None:
-            source = next((study.label for study in record.studies if study.key == guess.source), "")
+            source = next(
+                (study.label for study in record.studies if study.key == guess.source), ""
+            )
             if source:
-                sentences.append(_("This place was computed from the lesion's place in {study}.").format(study=source))
+                sentences.append(
+                    _("This place was computed from the lesion's place in {study}.").format(
+                        study=source
+                    )
+                )
             error = errorText(guess.expected_error_mm, guess.probability)
-            absent = _("The scan probably does not show this place: press Outside, or Move and click on the lesion.")
-            sentences.append(absent if status == words.ABSENT else f"{error[0].upper()}{error[1:]}.")
+            absent = _(
+                "The scan probably does not show this place: press Outside, or Move and click on the lesion."
+            )
+            sentences.append(
+                absent if status == words.ABSENT else f"{error[0].upper()}{error[1:]}."
+            )
             if guess.doubt:
                 sentences.append(_("Uncertain: {doubt}.").format(doubt=guess.doubt))
     if finding.size.axes and not finding.size.confirmed:
-        sentences.append(_("The axes were copied from another study. They count only if you accept or redraw them."))
+        sentences.append(
+            _(
+                "The axes were copied from another study. They count only if you accept or redraw them."
+            )
+        )
     return " ".join(sentences)

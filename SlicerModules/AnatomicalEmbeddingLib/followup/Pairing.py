@@ -50,13 +50,19 @@ class Pairing(Listener):
             return _("Choose two studies as prior and current first.")
         for study, second in ((earlier, later), (later, earlier)):
             if not _hasOwn(logic.record, study, second):
-                text = _("{study}: has no lesion of its own; mark a lesion here that is not marked in the other study.")
+                text = _(
+                    "{study}: has no lesion of its own; mark a lesion here that is not marked in the other study."
+                )
                 return text.format(study=logic.record.study(study).label)
         for study in (earlier, later):
             status = logic.store.state(logic.volumes[study]).status
             if status != READY:
                 text = _("{study}: is not prepared; press Prepare scans.")
-                text = _("{study}: is being prepared; please wait.") if status in (WAITING, WORKING) else text
+                text = (
+                    _("{study}: is being prepared; please wait.")
+                    if status in (WAITING, WORKING)
+                    else text
+                )
                 return text.format(study=logic.record.study(study).label)
         return ""
 
@@ -66,9 +72,13 @@ class Pairing(Listener):
 
         record = self.logic.record
         earlier, later = (study.key for study in record.studies if study.key in self._studies)
-        maps = {study: self.logic.store.map(self.logic.volumes[study]) for study in (earlier, later)}
+        maps = {
+            study: self.logic.store.map(self.logic.volumes[study]) for study in (earlier, later)
+        }
         assignment = assign_in_record(record, earlier, later, maps)
-        text = _("{one} and {other} look like one lesion, but a study shows both, so they remain two lesions.")
+        text = _(
+            "{one} and {other} look like one lesion, but a study shows both, so they remain two lesions."
+        )
         conflicts = (text.format(one=lesion, other=match) for lesion, match in assignment.apart)
         self.changes = list(_changes(record, assignment))
         self.notes = [*conflicts, *_notes(record, assignment), *assignment.unread.values()]
@@ -98,7 +108,10 @@ class Pairing(Listener):
 def _hasOwn(record: FollowUp, study: str, otherStudy: str) -> bool:
     """Return whether a person saw a lesion in the study `study` that no person has reviewed in `otherStudy`."""
     reviewed = [lesion.reviewed for lesion in record.lesions]
-    return any(study in findings and findings[study].visible and otherStudy not in findings for findings in reviewed)
+    return any(
+        study in findings and findings[study].visible and otherStudy not in findings
+        for findings in reviewed
+    )
 
 
 def _basisOf(record: FollowUp) -> tuple:
@@ -108,10 +121,16 @@ def _basisOf(record: FollowUp) -> tuple:
 
 
 def _changes(record: FollowUp, assignment: Assignment) -> Iterator[str]:
-    earlier, later = (record.study(key).label for key in (assignment.earlier_study, assignment.later_study))
+    earlier, later = (
+        record.study(key).label for key in (assignment.earlier_study, assignment.later_study)
+    )
     sentence = _("{one} in {earlier} and {other} in {later} are the same lesion, {one}: {how}.")
-    likely = _("likely, because matching puts them {off:.0f} mm apart; at most {expected:.0f} mm are expected")
-    uncertain = _("uncertain, because matching puts them {off:.0f} mm apart; at most {expected:.0f} mm are expected")
+    likely = _(
+        "likely, because matching puts them {off:.0f} mm apart; at most {expected:.0f} mm are expected"
+    )
+    uncertain = _(
+        "uncertain, because matching puts them {off:.0f} mm apart; at most {expected:.0f} mm are expected"
+    )
     for lesion, match in assignment.same:
         off, expected = assignment.distances[lesion, match]
         how = (likely if off <= expected else uncertain).format(off=off, expected=expected)
@@ -120,15 +139,22 @@ def _changes(record: FollowUp, assignment: Assignment) -> Iterator[str]:
 
 def _notes(record: FollowUp, assignment: Assignment) -> Iterator[str]:
     """Yield a sentence for each lesion of one study that has no matching lesion in the other study."""
-    earlier, later = (record.study(key).label for key in (assignment.earlier_study, assignment.later_study))
+    earlier, later = (
+        record.study(key).label for key in (assignment.earlier_study, assignment.later_study)
+    )
     sentences = {
         DISAPPEARED: _(
             "{lesion} in {here} has no matching lesion in {there}. "
             "If {lesion} is not visible in {there}, press Not visible."
         ),
         NEW: _("{lesion} in {here} is new: no lesion is marked at its place in {there}."),
-        OUTSIDE: _("{lesion} in {here} has no matching lesion: {there} probably does not show its place."),
+        OUTSIDE: _(
+            "{lesion} in {here} has no matching lesion: {there} probably does not show its place."
+        ),
     }
-    for words, study, otherStudy in ((assignment.earlier, earlier, later), (assignment.later, later, earlier)):
+    for words, study, otherStudy in (
+        (assignment.earlier, earlier, later),
+        (assignment.later, later, earlier),
+    ):
         for lesion, word in words.items():
             yield sentences[word].format(lesion=lesion, here=study, there=otherStudy)

@@ -14,7 +14,11 @@ from .LesionActions import LesionActions
 from .LesionTable import fitColumns
 
 _MOST_SENTENCES = 4
-_COLOURS = {recist.COMPLETE: GOOD, recist.PARTIAL: GOOD, recist.PROGRESSIVE: FAULT}  # response -> colour
+_COLOURS = {
+    recist.COMPLETE: GOOD,
+    recist.PARTIAL: GOOD,
+    recist.PROGRESSIVE: FAULT,
+}  # response -> colour
 
 
 class ResponsePanel(Listener):
@@ -44,9 +48,19 @@ class ResponsePanel(Listener):
         for row, (name, field, form) in enumerate(rows):
             putCell(table, row, 0, name)
             for column, response in enumerate(responses, start=1):
-                value, tip = getattr(response, field), "\n".join((*response.missing, *response.notes))
+                value, tip = (
+                    getattr(response, field),
+                    "\n".join((*response.missing, *response.notes)),
+                )
                 colour = _COLOURS.get(response.category) if field == "category" else None
-                putCell(table, row, column, "\u2013" if value is None else form.format(value), tip, colour)
+                putCell(
+                    table,
+                    row,
+                    column,
+                    "\u2013" if value is None else form.format(value),
+                    tip,
+                    colour,
+                )
         fitColumns(table)
         table.resizeRowsToContents()
         table.setFixedHeight(sum(table.rowHeight(row) for row in range(len(rows))) + 4)
@@ -55,15 +69,23 @@ class ResponsePanel(Listener):
 
     def _sentences(self, responses: list[recist.Response]) -> str:
         if not responses:
-            return _("After you have marked and measured lesions, the sums and the response are shown here.")
+            return _(
+                "After you have marked and measured lesions, the sums and the response are shown here."
+            )
         chosen = next(
-            (response for response in responses if response.study == (self.choice.study or self.choice.usual)),
+            (
+                response
+                for response in responses
+                if response.study == (self.choice.study or self.choice.usual)
+            ),
             responses[-1],
         )
         lines = [_("Missing: {entry}").format(entry=sentence) for sentence in chosen.missing]
         lines += [_("Note: {remark}").format(remark=sentence) for sentence in chosen.notes]
         hidden = len(lines) - _MOST_SENTENCES
         more = (
-            [_("{count} more sentences: see the tool tips of this study.").format(count=hidden)] if hidden > 0 else []
+            [_("{count} more sentences: see the tool tips of this study.").format(count=hidden)]
+            if hidden > 0
+            else []
         )
         return "<br>".join(coloured(line, WARNING) for line in lines[:_MOST_SENTENCES] + more)

@@ -57,11 +57,15 @@ def studiesOf(scene, patient: Patient) -> list[RecordStudy]:
         key = study.volume.GetAttribute(_KEY_ATTRIBUTE)
         item = ancestorOf(scene, study.volume, STUDY)
         studyUid = hierarchy.GetItemUID(item, UID) if item else ""
-        studies.append(RecordStudy(key, study.name, study.date, studyUid, _seriesUid(scene, study.volume)))
+        studies.append(
+            RecordStudy(key, study.name, study.date, studyUid, _seriesUid(scene, study.volume))
+        )
     return studies
 
 
-def inStudies(record: FollowUp, loaded: Iterable[RecordStudy], stored: Iterable[RecordStudy]) -> FollowUp:
+def inStudies(
+    record: FollowUp, loaded: Iterable[RecordStudy], stored: Iterable[RecordStudy]
+) -> FollowUp:
     """Return the record with the studies `loaded`, and with each study of `stored` that has a reviewed finding."""
     loaded = list(loaded)
     keys = {study.key for study in loaded}
@@ -98,7 +102,9 @@ def followVolume(node, volumeNode) -> None:
 # -- the record --------------------------------------------------------------------------------------------------------
 
 
-def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | None, FollowUp, list[str]]:
+def findRecord(
+    scene, patient: Patient, keys: Iterable[str]
+) -> tuple[object | None, FollowUp, list[str]]:
     """Find the text node with the follow-up of a patient.
 
     If a node has the patient's UID, this node is returned. If not, the node is returned whose record contains the
@@ -116,7 +122,9 @@ def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | N
         try:
             record = from_json(json.loads(node.GetText() or "null"))
         except (AnatomicalEmbeddingError, ValueError) as error:  # ValueError: the text is not JSON
-            problems.append(f"{node.GetName()}: {error} The node is kept, and a new follow-up is started.")
+            problems.append(
+                f"{node.GetName()}: {error} The node is kept, and a new follow-up is started."
+            )
             continue
         studies = {study.key for study in record.studies} | {
             key for lesion in record.lesions for key in lesion.findings
@@ -129,7 +137,9 @@ def findRecord(scene, patient: Patient, keys: Iterable[str]) -> tuple[object | N
 
 def createRecord(scene, patient: Patient):
     """Add a text node for the record of a patient, as a child of the patient in the subject hierarchy."""
-    node = scene.AddNewNodeByClass(_RECORD_CLASS, f"Follow-up of {patient.name}" if patient.name else "Follow-up")
+    node = scene.AddNewNodeByClass(
+        _RECORD_CLASS, f"Follow-up of {patient.name}" if patient.name else "Follow-up"
+    )
     node.SetAttribute(_RECORD_ATTRIBUTE, patient.uid or _NOBODY)
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
     person = ancestorOf(scene, patient.volumes[0], PATIENT) if patient.volumes else 0

@@ -87,9 +87,16 @@ def patients(scene) -> list[Patient]:
         volumes.setdefault(ancestorOf(scene, volume, PATIENT), []).append(volume)
     patientList = []
     for item in sorted(volumes, key=lambda item: not item):
-        name, uid = (hierarchy.GetItemName(item), hierarchy.GetItemUID(item, UID)) if item else ("", "")
-        studies = sorted((studyOf(scene, volume) for volume in volumes[item]), key=lambda study: study.date or date.max)
-        patientList.append(Patient(uid or (f"item {item}" if item else ""), name, tuple(studies), uid))
+        name, uid = (
+            (hierarchy.GetItemName(item), hierarchy.GetItemUID(item, UID)) if item else ("", "")
+        )
+        studies = sorted(
+            (studyOf(scene, volume) for volume in volumes[item]),
+            key=lambda study: study.date or date.max,
+        )
+        patientList.append(
+            Patient(uid or (f"item {item}" if item else ""), name, tuple(studies), uid)
+        )
     return patientList
 
 
@@ -109,7 +116,9 @@ def setDate(volumeNode, text: str) -> None:
     if not text:
         volumeNode.RemoveAttribute(DATE_ATTRIBUTE)
     elif date_of(text) is None or not _HAND_DATE.fullmatch(text):
-        raise ValueError(f'{volumeNode.GetName()}: "{text}" is not a date; write it as YYYY-MM-DD, such as 2024-01-31.')
+        raise ValueError(
+            f'{volumeNode.GetName()}: "{text}" is not a date; write it as YYYY-MM-DD, such as 2024-01-31.'
+        )
     else:
         volumeNode.SetAttribute(DATE_ATTRIBUTE, text)
 

@@ -42,18 +42,31 @@ class StudyPanel:
         """List the patients `entries`. Show the choice: a patient, a prior and a current volume; each may be None."""
         ui, self._prior, self._current = self.ui, prior, current
         self._studies = patient.studies if patient is not None else ()
-        names = [(entry.key, entry.name or _("(no patient in the subject hierarchy)")) for entry in entries]
+        names = [
+            (entry.key, entry.name or _("(no patient in the subject hierarchy)"))
+            for entry in entries
+        ]
         fillComboBox(ui.patientSelector, names, patient and patient.key)
         fillComboBox(ui.priorSelector, _entries(self._studies), prior and prior.GetID())
-        fillComboBox(ui.currentSelector, _entries(patient.after(prior) if patient else []), current and current.GetID())
+        fillComboBox(
+            ui.currentSelector,
+            _entries(patient.after(prior) if patient else []),
+            current and current.GetID(),
+        )
         notes = [study.note for study in self._studies if study.note]
-        if notes and not self._isUndated:  # opened once; after that, only the user opens and closes the area
+        if (
+            notes and not self._isUndated
+        ):  # opened once; after that, only the user opens and closes the area
             ui.studyArea.collapsed = False
         self._isUndated = bool(notes)
         if patient is None:
             notes.append(_("Load CTs of two or more studies of a patient."))
         elif len(self._studies) < 2:
-            notes.append(_("Load a second study, or move another loaded volume to this patient in the Data module."))
+            notes.append(
+                _(
+                    "Load a second study, or move another loaded volume to this patient in the Data module."
+                )
+            )
         ui.noteLabel.text = coloured("\n".join(notes), WARNING).replace("\n", "<br>")
         ui.noteLabel.visible = bool(notes)
         ui.showButton.enabled = None not in (prior, current)
@@ -76,10 +89,14 @@ class StudyPanel:
         self.chosen.emit(None if patient is None else patient.volumes[0], None)
 
     def _onPrior(self, index: int) -> None:
-        self.chosen.emit(self.scene.GetNodeByID(self.ui.priorSelector.itemData(index)), self._current)
+        self.chosen.emit(
+            self.scene.GetNodeByID(self.ui.priorSelector.itemData(index)), self._current
+        )
 
     def _onCurrent(self, index: int) -> None:
-        self.chosen.emit(self._prior, self.scene.GetNodeByID(self.ui.currentSelector.itemData(index)))
+        self.chosen.emit(
+            self._prior, self.scene.GetNodeByID(self.ui.currentSelector.itemData(index))
+        )
 
     def _onEdited(self, item) -> None:
         if self._filling:
@@ -99,4 +116,6 @@ def _entries(studies: Sequence[Study]) -> list[tuple[str, str]]:
 
 def _dateTip(study: Study) -> str:
     byHand = _("Date set by the user. Clear the cell to use the date from DICOM again.")
-    return study.note or (byHand if study.byHand else _("Date from DICOM. Double click to set another date."))
+    return study.note or (
+        byHand if study.byHand else _("Date from DICOM. Double click to set another date.")
+    )

@@ -22,7 +22,9 @@ class AnatomicalCrosshair(Listener):
     when the mouse points to another place in a scan. If the mouse moves fast, only its latest position is shown.
     """
 
-    def __init__(self, scene, relations: SceneRelations, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, scene, relations: SceneRelations, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.scene, self.store, self._relations = scene, relations.store, relations
         self.volumes: list = []
         self.moved = Signal()
@@ -41,7 +43,10 @@ class AnatomicalCrosshair(Listener):
         if on and not self.enabled:
             node = self.scene.GetFirstNodeByClass("vtkMRMLCrosshairNode")
             if node is not None:
-                self._observed = node, node.AddObserver(node.CursorPositionModifiedEvent, self._onCursor)
+                self._observed = (
+                    node,
+                    node.AddObserver(node.CursorPositionModifiedEvent, self._onCursor),
+                )
         elif not on and self._observed is not None:
             node, tag = self._observed
             node.RemoveObserver(tag)
@@ -53,7 +58,9 @@ class AnatomicalCrosshair(Listener):
         if self._pending is not None and start >= self._next:
             place, self._pending = self._pending, None
             self.follow(*place)
-            self._next = start + max(_INTERVAL, 2 * (self._clock() - start))  # half of the time is left for drawing
+            self._next = start + max(
+                _INTERVAL, 2 * (self._clock() - start)
+            )  # half of the time is left for drawing
 
     def follow(self, volumeNode, pointWorld: Sequence[float], sliceNode=None) -> None:
         """Show the anatomical place of a point of one scan in all other scans.

@@ -53,12 +53,18 @@ class Answer:
     def text(self) -> str:
         """The answer as a sentence, for descriptions and tool tips."""
         if self.status == MOVED:
-            return "placed by hand" + (", but the point in the template was moved later" if self.outdated else "")
+            return "placed by hand" + (
+                ", but the point in the template was moved later" if self.outdated else ""
+            )
         if self.status == REMOVED:
             return "marked by hand as not visible"
         if self.status == ABSENT:
             return "absent: this scan does not seem to show the point"
-        return "; ".join(filter(None, [f"{self.status}: {errorText(self.errorMm, self.probability)}", self.doubt]))
+        return "; ".join(
+            filter(
+                None, [f"{self.status}: {errorText(self.errorMm, self.probability)}", self.doubt]
+            )
+        )
 
 
 class AnswerList:
@@ -70,7 +76,10 @@ class AnswerList:
     @classmethod
     def find(cls, scene, sourceNode, volumeNode) -> AnswerList | None:
         for node in nodesOf(scene, _CLASS):
-            if node.GetNodeReference(VOLUME_ROLE) is volumeNode and node.GetNodeReference(SOURCE_ROLE) is sourceNode:
+            if (
+                node.GetNodeReference(VOLUME_ROLE) is volumeNode
+                and node.GetNodeReference(SOURCE_ROLE) is sourceNode
+            ):
                 return cls(node)
         return None
 
@@ -131,7 +140,9 @@ class AnswerList:
     def show(self, answer: Answer) -> None:
         node, index = self.node, self.node.GetControlPointIndexByID(answer.pointId)
         node.SetNthControlPointDescription(index, answer.text)
-        node.SetNthControlPointSelected(index, answer.status in (MATCHED, MOVED) and not answer.outdated)
+        node.SetNthControlPointSelected(
+            index, answer.status in (MATCHED, MOVED) and not answer.outdated
+        )
         if answer.status in (ABSENT, REMOVED):
             node.SetNthControlPointPositionMissing(index)
 
@@ -147,7 +158,9 @@ class AnswerList:
 
     def sourceOf(self, pointId: str) -> str | None:
         """Return the ID of the template point whose answer is `pointId`. Returns None if `pointId` is not an answer."""
-        return next((source for source, answer in self.answers.items() if answer.pointId == pointId), None)
+        return next(
+            (source for source, answer in self.answers.items() if answer.pointId == pointId), None
+        )
 
     def worldOf(self, answer: Answer):
         """Position of an answer, (3,) world mm; None if the answer has no position."""
@@ -159,4 +172,7 @@ class AnswerList:
 
 def isAnswers(listNode) -> bool:
     """True if the point list contains answers; False if it contains points that the user placed."""
-    return listNode.GetNodeReference(SOURCE_ROLE) is not None or listNode.GetAttribute(_ATTRIBUTE) is not None
+    return (
+        listNode.GetNodeReference(SOURCE_ROLE) is not None
+        or listNode.GetAttribute(_ATTRIBUTE) is not None
+    )

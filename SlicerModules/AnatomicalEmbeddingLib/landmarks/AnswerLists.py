@@ -53,7 +53,9 @@ class AnswerLists:
         """Return one row for each point. outside: IDs of the points that lie outside the template."""
         if self.points is None:
             return []
-        answersByVolume = {volumeId: answerList.answers for volumeId, answerList in self.lists.items()}
+        answersByVolume = {
+            volumeId: answerList.answers for volumeId, answerList in self.lists.items()
+        }
         rows = []
         for pointId in definedIds(self.points):
             answers = {
@@ -61,7 +63,9 @@ class AnswerLists:
                 for volumeId, answerByPoint in answersByVolume.items()
                 if pointId in answerByPoint
             }
-            rows.append(Row(pointId, labelOf(self.points, pointId), answers, pointId not in outside))
+            rows.append(
+                Row(pointId, labelOf(self.points, pointId), answers, pointId not in outside)
+            )
         return rows
 
     def answersIn(self, target) -> dict[str, Answer]:
@@ -78,10 +82,14 @@ class AnswerLists:
             for pointId, answer in answerList.answers.items():
                 if answer.status == MOVED and not answer.outdated:
                     place = fromNode(answerList.node, answer.pointId)
-                    corrections.setdefault(pointId, []).append(Correction(answerList.volumeNode, place))
+                    corrections.setdefault(pointId, []).append(
+                        Correction(answerList.volumeNode, place)
+                    )
         return corrections
 
-    def write(self, target, ids: Sequence[str], places: np.ndarray, answers: Sequence[Answer]) -> None:
+    def write(
+        self, target, ids: Sequence[str], places: np.ndarray, answers: Sequence[Answer]
+    ) -> None:
         """Write n answers in one target. ids: IDs of the template points. places: (n, 3) in the target's own RAS mm."""
         answerList = self._listFor(target)
         stored = answerList.answers
@@ -92,7 +100,9 @@ class AnswerLists:
                 stored[pointId] = answerList.write(labelOf(self.points, pointId), place, answer)
         answerList.keep(stored)
 
-    def setByHand(self, pointId: str, target, status: str, position: Sequence[float] | None) -> None:
+    def setByHand(
+        self, pointId: str, target, status: str, position: Sequence[float] | None
+    ) -> None:
         """Write the user's own answer to a point in a target.
 
         status: MOVED if the user placed the answer, REMOVED if the target does not show the point. position: (3,) of
@@ -124,7 +134,9 @@ class AnswerLists:
                     remaining[key] = answer
                 else:
                     gone = replace(answer, pointId="", status=REMOVED, outdated=False)
-                    remaining[key] = answerList.write(labelOf(self.points, key), (0.0, 0.0, 0.0), gone)
+                    remaining[key] = answerList.write(
+                        labelOf(self.points, key), (0.0, 0.0, 0.0), gone
+                    )
             answerList.keep(remaining)
 
     def retract(self, pointId: str, keptFor: Sequence = ()) -> None:

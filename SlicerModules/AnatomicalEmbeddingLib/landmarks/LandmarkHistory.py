@@ -34,8 +34,13 @@ class LandmarkHistory(UndoStack[_State | None]):
         isStep: True to add an undo step; False if only new answers have arrived.
         """
         lists = {source.GetID(): (_copy(source), None)}
-        lists |= {answerList.node.GetID(): (_copy(answerList.node), answerList.answers) for answerList in answerLists}
-        state = _State([(nodeId, _content(copy), answers) for nodeId, (copy, answers) in lists.items()], lists)
+        lists |= {
+            answerList.node.GetID(): (_copy(answerList.node), answerList.answers)
+            for answerList in answerLists
+        }
+        state = _State(
+            [(nodeId, _content(copy), answers) for nodeId, (copy, answers) in lists.items()], lists
+        )
         if isStep and self.now is not None:
             self.step(state)
         else:

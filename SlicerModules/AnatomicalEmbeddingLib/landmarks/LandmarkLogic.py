@@ -57,8 +57,11 @@ class LandmarkLogic(Listener):
         self._answerObservers: dict[str, ListObserver] = {}  # of the answers, by ID of the target
         self._writing = Flag()  # set while this class, not the user, changes the lists
         self.active = ""  # ID of the point that the views were moved to last
-        self._awaited = ""  # ID of the point placed or moved last, until all scans have an answer to this point
-        self._refused: list[str] = []  # IDs of points placed where they cannot be matched; `poll` deletes them
+        # ID of the point placed or moved last, until all scans have an answer to this point
+        self._awaited = ""
+        self._refused: list[
+            str
+        ] = []  # IDs of points placed where they cannot be matched; `poll` deletes them
         self.atEnd(self._forgetAll)
         self.listen(self.store.changed, self._onMap)
         self.listen(relations.changed, self._updateLate)
@@ -93,7 +96,12 @@ class LandmarkLogic(Listener):
         self.history = LandmarkHistory(self.scene)
         if listNode is not None:
             self._observer = ListObserver(
-                listNode, self._onPlaced, self._onMoved, self._onEdited, lambda: self._writing, self._onPreview
+                listNode,
+                self._onPlaced,
+                self._onMoved,
+                self._onEdited,
+                lambda: self._writing,
+                self._onPreview,
             )
         self._linkAnswers()
 
@@ -109,7 +117,9 @@ class LandmarkLogic(Listener):
         """
         if self._ownViews.follow():
             self.showInOwnViews()
-        if not Views.isPlacing(self.scene):  # a change while a click is handled would disturb the clicked view
+        if not Views.isPlacing(
+            self.scene
+        ):  # a change while a click is handled would disturb the clicked view
             self._placeAlsoIn(())
         while self._refused:
             self.deletePoint(self._refused.pop())
@@ -133,7 +143,11 @@ class LandmarkLogic(Listener):
         row = self._row(pointId)
         if row is None:
             return {}
-        absent = [volumeId for volumeId, answer in row.answers.items() if answer.status in (ABSENT, REMOVED)]
+        absent = [
+            volumeId
+            for volumeId, answer in row.answers.items()
+            if answer.status in (ABSENT, REMOVED)
+        ]
         return dict.fromkeys(absent, f"{row.label}: not in this scan")
 
     def placeIn(self, volumeNode) -> np.ndarray | None:
@@ -203,7 +217,9 @@ class LandmarkLogic(Listener):
     def _onPreview(self, index: int) -> None:
         """In the template's views, hide point `index`, which follows the mouse, while the mouse is over a target."""
         over = self.points.GetNthControlPointAssociatedNodeID(index)
-        self.points.SetNthControlPointVisibility(index, over not in [node.GetID() for node in self.targets])
+        self.points.SetNthControlPointVisibility(
+            index, over not in [node.GetID() for node in self.targets]
+        )
 
     def _placeFromTarget(self, pointId: str, index: int, clicked) -> bool:
         """Move a new point, clicked in a target, to the same anatomical place of the template. Return False on failure.
@@ -211,8 +227,13 @@ class LandmarkLogic(Listener):
         Moving fails if a map is missing, if the click lies outside the target, or if the template does not show the
         place. Then `poll` deletes the point later, because the view still uses the point during the click.
         """
-        label, inClicked = labelOf(self.points, pointId), fromWorld(clicked, [worldOf(self.points, pointId)])
-        canMatch = self._relations.reachable(clicked, [self.template]) and holds(clicked, inClicked)[0]
+        label, inClicked = (
+            labelOf(self.points, pointId),
+            fromWorld(clicked, [worldOf(self.points, pointId)]),
+        )
+        canMatch = (
+            self._relations.reachable(clicked, [self.template]) and holds(clicked, inClicked)[0]
+        )
         match = self._relations.match(clicked, inClicked, [self.template])[0] if canMatch else None
         if match is None or (match.status is not None and match.status[0] == ABSENT):
             self._refused.append(pointId)
@@ -230,7 +251,9 @@ class LandmarkLogic(Listener):
             self.prepare()
             return False
         with self._writing:
-            self.points.SetNthControlPointPositionWorld(index, *toWorld(self.template, match.points_ras)[0])
+            self.points.SetNthControlPointPositionWorld(
+                index, *toWorld(self.template, match.points_ras)[0]
+            )
             self.points.SetNthControlPointAssociatedNodeID(index, self.template.GetID())
         self._match(pointId)
         self._answerByHand(pointId, clicked, MOVED, inClicked[0])
@@ -260,7 +283,9 @@ class LandmarkLogic(Listener):
         for volumeId, answerList in self._answers.lists.items():
             if volumeId not in self._answerObservers:
                 self._answerObservers[volumeId] = self._observerOf(answerList)
-                Views.showOnlyIn(answerList.node.GetDisplayNode(), self.scene, answerList.volumeNode)
+                Views.showOnlyIn(
+                    answerList.node.GetDisplayNode(), self.scene, answerList.volumeNode
+                )
         for sentence in sentences:
             self.reported.emit(sentence)
         self.changed.emit()
@@ -300,7 +325,9 @@ class LandmarkLogic(Listener):
         if index >= 0:
             self.points.RemoveNthControlPoint(index)
 
-    def matchAgain(self, pointIds: Iterable[str] | None = None, volumeNode=None, corrections: bool = False) -> None:
+    def matchAgain(
+        self, pointIds: Iterable[str] | None = None, volumeNode=None, corrections: bool = False
+    ) -> None:
         """Match points again. pointIds: None for all points. volumeNode: one target; None for all targets.
 
         corrections: True to also replace the user's own answers.
@@ -308,7 +335,9 @@ class LandmarkLogic(Listener):
         if self.points is None:
             return
         with self._writing:
-            self._answers.forget(definedIds(self.points) if pointIds is None else pointIds, volumeNode, corrections)
+            self._answers.forget(
+                definedIds(self.points) if pointIds is None else pointIds, volumeNode, corrections
+            )
         self.prepare()
         self._updateAnswers()
         self._record()
@@ -319,10 +348,14 @@ class LandmarkLogic(Listener):
     def redo(self) -> None:
         self._restore(self.history.redo)
 
-    def _answerByHand(self, pointId: str, volumeNode, status: str, position: Sequence[float] | None) -> None:
+    def _answerByHand(
+        self, pointId: str, volumeNode, status: str, position: Sequence[float] | None
+    ) -> None:
         with self._writing:
             self._answers.setByHand(pointId, volumeNode, status, position)
-            sentences = self._matcher.match(self.template)  # the place is one more example for the other targets
+            sentences = self._matcher.match(
+                self.template
+            )  # the place is one more example for the other targets
         self._showAnswers(sentences)
         self._record()
 
@@ -330,7 +363,9 @@ class LandmarkLogic(Listener):
         answerId = answerList.node.GetNthControlPointID(index)
         pointId = answerList.sourceOf(answerId)
         if pointId is not None:
-            self._answerByHand(pointId, answerList.volumeNode, MOVED, fromNode(answerList.node, answerId))
+            self._answerByHand(
+                pointId, answerList.volumeNode, MOVED, fromNode(answerList.node, answerId)
+            )
 
     def _onEdited(self) -> None:
         if self.points is not None and definedIds(self.points):
@@ -380,13 +415,17 @@ class LandmarkLogic(Listener):
 
     def _showsActive(self, node) -> bool:
         viewPlace, place = Views.placeShown(Views.viewsOf(self.scene, node)), self.placeIn(node)
-        return viewPlace is not None and place is not None and np.allclose(viewPlace, place, atol=0.5)
+        return (
+            viewPlace is not None and place is not None and np.allclose(viewPlace, place, atol=0.5)
+        )
 
     def _onNodeRemoved(self, *_: object) -> None:
         """Stop using nodes that were removed from the scene, and targets whose list of answers was removed."""
         remaining = [node for node in self.targets if self._isHere(node)]
         targets = [
-            node for node in remaining if (answerList := self.answersIn(node)) is None or self._isHere(answerList.node)
+            node
+            for node in remaining
+            if (answerList := self.answersIn(node)) is None or self._isHere(answerList.node)
         ]
         if self.points is not None and not self._isHere(self.points):
             self.setPoints(None)
@@ -406,7 +445,9 @@ class LandmarkLogic(Listener):
         def corrected(index: int) -> None:
             self._onAnswerMoved(answerList, index)
 
-        return ListObserver(answerList.node, corrected, corrected, self._onEdited, lambda: self._writing)
+        return ListObserver(
+            answerList.node, corrected, corrected, self._onEdited, lambda: self._writing
+        )
 
     def _forgetAll(self) -> None:
         self.setPoints(None)

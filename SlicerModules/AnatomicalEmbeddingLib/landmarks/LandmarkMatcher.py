@@ -54,13 +54,18 @@ class LandmarkMatcher:
         self._answers.retract(moved, keptFor=() if moved in self.outside else targets)
         self._relations.request(template, targets)
         if cts := [node.GetName() for node in targets if isFilm(template) and not isFilm(node)]:
-            sentences.append(f"{', '.join(cts)}: points of a film are not found in a CT; make the CT the template.")
+            sentences.append(
+                f"{', '.join(cts)}: points of a film are not found in a CT; make the CT the template."
+            )
         targets = self._relations.reachable(template, targets)
         sentences += self._noteRefusals(template, targets)
         corrections = self._answers.corrections()
         groups: dict[tuple[int, ...], list] = {}
         for target in targets:
-            isApart, answers = self._relations.areApart(template, target), self._answers.answersIn(target)
+            isApart, answers = (
+                self._relations.areApart(template, target),
+                self._answers.answersIn(target),
+            )
             sources = self._sources(template, target, ids, corrections)
             missing = tuple(
                 n
@@ -69,9 +74,14 @@ class LandmarkMatcher:
             )
             if missing:
                 groups.setdefault(missing, []).append(target)
-        for missing, group in groups.items():  # targets that lack the same answers are matched together
+        for (
+            missing,
+            group,
+        ) in groups.items():  # targets that lack the same answers are matched together
             missingIds = [ids[n] for n in missing]
-            sentences += self._match(template, missingIds, places[list(missing)], group, corrections)
+            sentences += self._match(
+                template, missingIds, places[list(missing)], group, corrections
+            )
         return sentences
 
     def _match(
@@ -86,7 +96,9 @@ class LandmarkMatcher:
             targetMatches = self._relations.match(template, places, targets)
             for n, pointId in enumerate(ids):
                 if pointId in corrections:
-                    targetMatches = self._withExamples(targets, targetMatches, n, corrections[pointId])
+                    targetMatches = self._withExamples(
+                        targets, targetMatches, n, corrections[pointId]
+                    )
         except AnatomicalEmbeddingError as error:
             return [str(error)]
         for target, matches in zip(targets, targetMatches, strict=True):
@@ -118,7 +130,8 @@ class LandmarkMatcher:
             if len(answers) > 1:
                 points = [matches[[i]] for i in range(len(matches))]
                 points[n] = combine(
-                    join_matches([replace(answer, evidence=None) for answer in answers]), np.ones(len(answers))
+                    join_matches([replace(answer, evidence=None) for answer in answers]),
+                    np.ones(len(answers)),
                 )
                 matches = join_matches([replace(point, evidence=None) for point in points])
             result.append(matches)
@@ -145,7 +158,8 @@ class LandmarkMatcher:
         for pointId in ids:
             examples = [c for c in corrections.get(pointId, ()) if self._isExample(c, target)]
             places = (
-                f"{self.store.map(c.volumeNode).provenance.scan_hash[:12]} {np.round(c.place, 1)}+" for c in examples
+                f"{self.store.map(c.volumeNode).provenance.scan_hash[:12]} {np.round(c.place, 1)}+"
+                for c in examples
             )
             sources.append("".join(places) + source)
         return sources
@@ -155,7 +169,9 @@ class LandmarkMatcher:
         the user has named."""
         reasons = {target: self._relations.relation(template, target).refusal for target in targets}
         refused = {
-            target: f"{template.GetName()} and {target.GetName()}: {why}" for target, why in reasons.items() if why
+            target: f"{template.GetName()} and {target.GetName()}: {why}"
+            for target, why in reasons.items()
+            if why
         }
         new = [text for text in refused.values() if text not in self._refusals]
         self._refusals = set(refused.values())
@@ -165,7 +181,11 @@ class LandmarkMatcher:
         """Store the IDs of all points outside the template. Returns [a sentence on new IDs], or [] without new IDs."""
         new = [labelOf(self._answers.points, pointId) for pointId in sorted(outside - self.outside)]
         self.outside = outside
-        return [f"{', '.join(new)}: outside {template.GetName()}; move the point into this scan."] if new else []
+        return (
+            [f"{', '.join(new)}: outside {template.GetName()}; move the point into this scan."]
+            if new
+            else []
+        )
 
 
 def madeFrom(templateMap, targetMap) -> str:
@@ -179,12 +199,18 @@ def judgement(matches, n: int, source: str, doubt: str) -> Answer:
     what speaks against the match; such a match is at most uncertain."""
     if matches.status is None:
         return Answer("", UNCERTAIN, madeFrom=source)
-    status, error, chance = (values[n] for values in (matches.status, matches.expected_error_mm, matches.probability))
+    status, error, chance = (
+        values[n] for values in (matches.status, matches.expected_error_mm, matches.probability)
+    )
     status = UNCERTAIN if doubt and status == MATCHED else str(status)
-    return Answer("", status, float(error), float(chance), source, doubt=doubt if status == UNCERTAIN else "")
+    return Answer(
+        "", status, float(error), float(chance), source, doubt=doubt if status == UNCERTAIN else ""
+    )
 
 
 def _isCurrent(answer: Answer | None, source: str, hasMoved: bool, isApart: bool) -> bool:
     """Return False if the point must be matched. While a correspondence is computed, its earlier answer stays."""
-    isSame = answer is not None and (answer.madeFrom == source if isApart else answer.madeFrom.startswith(source))
+    isSame = answer is not None and (
+        answer.madeFrom == source if isApart else answer.madeFrom.startswith(source)
+    )
     return answer is not None and (answer.byHand or (isSame and not hasMoved))

@@ -51,7 +51,9 @@ class MatchTable(Listener):
             table.setRowCount(len(self._rows))
             for r, row in enumerate(self._rows):
                 outside = "" if row.inside else _("This point lies outside the template.")
-                putCell(table, r, 0, row.label, outside, None if row.inside else DOUBTFUL, editable=True)
+                putCell(
+                    table, r, 0, row.label, outside, None if row.inside else DOUBTFUL, editable=True
+                )
                 for c, node in enumerate(targets, start=1):
                     text, tip, colour = self._shown(row, node)
                     putCell(table, r, c, text, tip, colour)
@@ -86,7 +88,11 @@ class MatchTable(Listener):
             return f"{100 * state.share:.0f} %", _("This scan is being prepared."), None
         if state.status == READY and not row.inside:
             return _("outside"), _("This point lies outside the template."), None
-        return "\u2026", _("Not matched yet, because a scan is not prepared: press Prepare scans."), None
+        return (
+            "\u2026",
+            _("Not matched yet, because a scan is not prepared: press Prepare scans."),
+            None,
+        )
 
     def _brief(self, answer: Answer) -> str:
         if answer.byHand or answer.status == ABSENT:
@@ -106,4 +112,6 @@ class MatchTable(Listener):
     def _onMenu(self, position) -> None:
         item = self.widget.itemAt(position)
         if item is not None and item.row() < len(self._rows):
-            self.menuFor(item.row(), item.column()).popup(self.widget.viewport().mapToGlobal(position))
+            self.menuFor(item.row(), item.column()).popup(
+                self.widget.viewport().mapToGlobal(position)
+            )

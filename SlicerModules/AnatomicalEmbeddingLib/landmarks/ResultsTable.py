@@ -9,7 +9,17 @@ from ..shared.SceneNodes import nodesOf
 from .AnswerList import SOURCE_ROLE, Answer
 from .LandmarkLogic import LandmarkLogic
 
-COLUMNS = ("label", "scan", "r", "a", "s", "status", "expected_error_mm", "probability_within_10_mm", "doubt")
+COLUMNS = (
+    "label",
+    "scan",
+    "r",
+    "a",
+    "s",
+    "status",
+    "expected_error_mm",
+    "probability_within_10_mm",
+    "doubt",
+)
 
 
 def writeResults(scene, logic: LandmarkLogic):
@@ -18,7 +28,9 @@ def writeResults(scene, logic: LandmarkLogic):
     The table has one row for each point and target. Positions are in world RAS mm.
     """
     tables = nodesOf(scene, "vtkMRMLTableNode")
-    node = next((table for table in tables if table.GetNodeReference(SOURCE_ROLE) is logic.points), None)
+    node = next(
+        (table for table in tables if table.GetNodeReference(SOURCE_ROLE) is logic.points), None
+    )
     if node is None:
         node = scene.AddNewNodeByClass("vtkMRMLTableNode", f"{logic.points.GetName()} matches")
         node.SetNodeReferenceID(SOURCE_ROLE, logic.points.GetID())

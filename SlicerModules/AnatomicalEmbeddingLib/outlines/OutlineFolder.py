@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
     from ..shared.VolumeNodes import Snapshot
 
-_EARLIER_ENDS = (".seg.nii.gz", ".labels.json")  # of the outlines of examples that earlier versions wrote
+_EARLIER_ENDS = (
+    ".seg.nii.gz",
+    ".labels.json",
+)  # of the outlines of examples that earlier versions wrote
 _RECORD = "outlines.json"  # JSON list with the file names of all scans; exists only in folders of this module
 
 
@@ -34,7 +37,9 @@ class OutlineFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.examples, self.scans, self.results = (self.path / name for name in ("examples", "scans", "results"))
+        self.examples, self.scans, self.results = (
+            self.path / name for name in ("examples", "scans", "results")
+        )
 
     @contextmanager
     def namingErrors(self) -> Iterator[None]:
@@ -43,7 +48,9 @@ class OutlineFolder:
             yield
         except OSError as error:
             reason = (error.strerror or "unknown reason").lower()
-            raise AnatomicalEmbeddingError(f"{self.path}: cannot be used ({reason}); choose another folder.") from None
+            raise AnatomicalEmbeddingError(
+                f"{self.path}: cannot be used ({reason}); choose another folder."
+            ) from None
 
     def prepare(self, names: Sequence[str]) -> None:
         """Create the folder and its subfolders. Remove the files of earlier scans whose name is not in `names`.
@@ -51,14 +58,18 @@ class OutlineFolder:
         names: file names without ending. Raises AnatomicalEmbeddingError if the folder cannot be used.
         """
         if not self.path.is_absolute():
-            raise AnatomicalEmbeddingError(f"{self.path}: is a relative path; give the full path of the folder.")
+            raise AnatomicalEmbeddingError(
+                f"{self.path}: is a relative path; give the full path of the folder."
+            )
         with self.namingErrors():
             try:
                 before = set(json.loads((self.path / _RECORD).read_text("utf-8")))
             except (FileNotFoundError, TypeError, ValueError):
                 before = set()
             if not before and self.path.is_dir() and any(self.path.iterdir()):
-                raise AnatomicalEmbeddingError(f"{self.path}: holds other files; choose a new or empty folder.")
+                raise AnatomicalEmbeddingError(
+                    f"{self.path}: holds other files; choose a new or empty folder."
+                )
             for folder in (self.examples, self.scans, self.results):
                 folder.mkdir(parents=True, exist_ok=True)
             write_text(self.path / _RECORD, json.dumps(sorted(before.union(names))))
@@ -74,12 +85,16 @@ class OutlineFolder:
         from AnatomicalEmbedding.segmentation.files import write_segments
 
         volume = scan.volume()
-        folder, otherFolder = (self.scans, self.examples) if labels is None else (self.examples, self.scans)
+        folder, otherFolder = (
+            (self.scans, self.examples) if labels is None else (self.examples, self.scans)
+        )
         with TemporaryDirectory(dir=self.path) as fresh:
             volume.write(Path(fresh, f"{name}.nii.gz"))
             if labels is not None:
                 if volume.shape != labels.voxels.shape:
-                    raise PointsError(f"{scan.name}: its voxel axes are not at right angles; resample the scan first.")
+                    raise PointsError(
+                        f"{scan.name}: its voxel axes are not at right angles; resample the scan first."
+                    )
                 write_segments(Path(fresh, f"{name}.seg.nrrd"), labels)
             _remove(otherFolder, name)
             _remove(folder, name, _EARLIER_ENDS)
@@ -133,6 +148,8 @@ def _timeOf(path: Path) -> float:
     return path.stat().st_mtime if path.exists() else 0.0
 
 
-def _remove(folder: Path, name: str, ends: Sequence[str] = (".nii.gz", ".seg.nrrd", *_EARLIER_ENDS)) -> None:
+def _remove(
+    folder: Path, name: str, ends: Sequence[str] = (".nii.gz", ".seg.nrrd", *_EARLIER_ENDS)
+) -> None:
     for end in ends:
         (folder / f"{name}{end}").unlink(missing_ok=True)

@@ -19,7 +19,10 @@ from .OutlineFolder import OutlineFolder, fileNames
 from .OutlineNodes import labelsOf, outlinedScans, titlesAndColours
 
 _SAVED = 0.05  # fraction of the progress bar for writing the files
-_TRAINING, _SCAN = 120, 12  # approximate seconds on two processor cores: for the training, and for each scan
+_TRAINING, _SCAN = (
+    120,
+    12,
+)  # approximate seconds on two processor cores: for the training, and for each scan
 _PROGRESS = re.compile(r"^anatemb: (\d+) % (.*)$")
 _SKIPPED = "anatemb: skipped: "
 
@@ -88,7 +91,9 @@ class OutlineLogic(SceneJob):
         else:
             self.cancel()
 
-    def examplesAndRest(self, segmentations: Sequence, volumes: Sequence) -> tuple[list[tuple], list]:
+    def examplesAndRest(
+        self, segmentations: Sequence, volumes: Sequence
+    ) -> tuple[list[tuple], list]:
         """Return the examples as (volume, segmentation), and the volumes to outline: all other volumes with voxels.
 
         Raises PointsError if a segmentation cannot be an example, or if there is no example or no volume to outline.
@@ -99,10 +104,14 @@ class OutlineLogic(SceneJob):
         outlined = [volume for volume, _segmentation in examples]
         remaining = [volume for volume in volumes if volume not in outlined and hasVoxels(volume)]
         if not remaining:
-            raise PointsError("The chosen scans are all examples; also choose the scans to outline.")
+            raise PointsError(
+                "The chosen scans are all examples; also choose the scans to outline."
+            )
         return examples, remaining
 
-    def segmentRest(self, segmentations: Sequence, volumes: Sequence, folder: str, choice: Choice) -> bool:
+    def segmentRest(
+        self, segmentations: Sequence, volumes: Sequence, folder: str, choice: Choice
+    ) -> bool:
         """Start to train on the segmentations, and to outline all other volumes.
 
         Args:
@@ -120,20 +129,26 @@ class OutlineLogic(SceneJob):
         try:
             self.process.requireReady()
             outlined, remaining = self.examplesAndRest(segmentations, volumes)
-            names = fileNames([volume.GetName() for volume in (*(volume for volume, _ in outlined), *remaining)])
+            names = fileNames(
+                [volume.GetName() for volume in (*(volume for volume, _ in outlined), *remaining)]
+            )
             place.prepare(names)
         except AnatomicalEmbeddingError as error:
             self.reported.emit(str(error))
             return False
         for volume, segmentation in outlined:
-            if segmentation.GetDisplayNode() is not None:  # otherwise outlines of all scans would cover each other
+            if (
+                segmentation.GetDisplayNode() is not None
+            ):  # otherwise outlines of all scans would cover each other
                 Views.showOnlyIn(segmentation.GetDisplayNode(), self.scene, volume)
         examples = dict(zip(names, outlined, strict=False))
         scans = dict(zip(names[len(outlined) :], remaining, strict=True))
         self.start(self._outline(place, examples, scans, titlesAndColours(segmentations), choice))
         return True
 
-    def _outline(self, folder: OutlineFolder, examples: Mapping, scans: dict, looks: Mapping, choice: Choice) -> Steps:
+    def _outline(
+        self, folder: OutlineFolder, examples: Mapping, scans: dict, looks: Mapping, choice: Choice
+    ) -> Steps:
         """Write examples and scans to `folder`, train a segmenter on the examples, and outline the scans with it.
 
         examples: file name -> (volume, segmentation). scans: file name -> volume. looks: structure -> (title, colour).
@@ -145,16 +160,30 @@ class OutlineLogic(SceneJob):
                 trained = _SAVED + (1 - _SAVED) * _TRAINING / (_TRAINING + count * _SCAN)
                 run = folder.run()
                 self.process.start(
-                    ["train", str(folder.examples), "-o", str(run), "--model", choice.weights], folder, choice
+                    ["train", str(folder.examples), "-o", str(run), "--model", choice.weights],
+                    folder,
+                    choice,
                 )
                 yield from self._follow((_SAVED, trained))
-                words = ["run", str(folder.scans), "--model", str(run), "-o", str(folder.results), "--no-report"]
+                words = [
+                    "run",
+                    str(folder.scans),
+                    "--model",
+                    str(run),
+                    "-o",
+                    str(folder.results),
+                    "--no-report",
+                ]
                 self.process.start(words, folder, choice)
-                yield from self._follow((trained, 1.0), lambda: self._addNext(folder, run, waiting, looks))
+                yield from self._follow(
+                    (trained, 1.0), lambda: self._addNext(folder, run, waiting, looks)
+                )
                 while self._addNext(folder, run, waiting, looks):
                     yield
             summary = f"{count - len(waiting)} of {count} scans outlined"
-            self.reported.emit(f"{summary}. First check the top rows of the table: they are the least certain.")
+            self.reported.emit(
+                f"{summary}. First check the top rows of the table: they are the least certain."
+            )
         finally:
             self.process.stop()
 
@@ -168,13 +197,17 @@ class OutlineLogic(SceneJob):
                 labels = labelsOf(*examples[name]) if name in examples else None
                 part = (_SAVED * number / len(volumes), _SAVED * (number + 1) / len(volumes))
                 write = partial(folder.write, name, copy, labels)
-                yield from self.inBackground(lambda *_, write=write: write(), [volume], part, "saving scans")
+                yield from self.inBackground(
+                    lambda *_, write=write: write(), [volume], part, "saving scans"
+                )
             except AnatomicalEmbeddingError as error:
                 if scans.pop(name, None) is None or not scans:
                     raise
                 self.reported.emit(str(error))
 
-    def _follow(self, part: tuple[float, float], update: Callable[[], object] = lambda: None) -> Steps:
+    def _follow(
+        self, part: tuple[float, float], update: Callable[[], object] = lambda: None
+    ) -> Steps:
         """Show the progress of the process until it ends, calling `each` at every update. Then report skipped scans.
 
         part: start and end of this step on the progress bar, from 0 to 1. Raises AnatomicalEmbeddingError if the

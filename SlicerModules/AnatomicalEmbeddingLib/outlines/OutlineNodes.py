@@ -36,13 +36,17 @@ def outlinedScans(segmentations: Sequence) -> list[tuple]:
     """
     scans: dict[str, tuple] = {}
     for node in segmentations:
-        volume = node.GetNodeReference(slicer.vtkMRMLSegmentationNode.GetReferenceImageGeometryReferenceRole())
+        volume = node.GetNodeReference(
+            slicer.vtkMRMLSegmentationNode.GetReferenceImageGeometryReferenceRole()
+        )
         if volume is None or not hasVoxels(volume):
             text = "the scan of this segmentation is not known; choose the scan as source volume in the Segment Editor."
             raise PointsError(f"{node.GetName()}: {text}")
         if volume.GetID() in scans:
             otherName = scans[volume.GetID()][1].GetName()
-            raise PointsError(f"{node.GetName()}: outlines the same scan as {otherName}; untick one segmentation.")
+            raise PointsError(
+                f"{node.GetName()}: outlines the same scan as {otherName}; untick one segmentation."
+            )
         scans[volume.GetID()] = volume, node
     return list(scans.values())
 
@@ -62,8 +66,12 @@ def labelsOf(volume, segmentation) -> LabelMap:
             text = texts.setdefault(canonical_name(text), text)
             masks[text] = mask | masks.get(text, False)
     if not masks:
-        raise PointsError(f"{segmentation.GetName()}: has no voxels in {volume.GetName()}; segment this scan first.")
-    return LabelMap.from_masks(masks.items(), volume.GetImageData().GetDimensions()[::-1], ijkToRas(volume))
+        raise PointsError(
+            f"{segmentation.GetName()}: has no voxels in {volume.GetName()}; segment this scan first."
+        )
+    return LabelMap.from_masks(
+        masks.items(), volume.GetImageData().GetDimensions()[::-1], ijkToRas(volume)
+    )
 
 
 def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
@@ -72,7 +80,9 @@ def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
     for node in segmentations:
         for segmentId in segmentIds(node):
             segment = node.GetSegmentation().GetSegment(segmentId)
-            looks.setdefault(canonical_name(segment.GetName()), (segment.GetName(), tuple(segment.GetColor())))
+            looks.setdefault(
+                canonical_name(segment.GetName()), (segment.GetName(), tuple(segment.GetColor()))
+            )
     return looks
 
 
@@ -93,7 +103,9 @@ class OutlineRow:
     remark: str
 
 
-def addOutlines(scene, volumeNode, folder: OutlineFolder, name: str, looks: Mapping[str, tuple[str, Colour]]) -> None:
+def addOutlines(
+    scene, volumeNode, folder: OutlineFolder, name: str, looks: Mapping[str, tuple[str, Colour]]
+) -> None:
     """Add a segmentation node with the outlines of a scan, and hide the scan's earlier outlines.
 
     If the scene has the same outlines already, nothing is added. name: file name of the scan without ending. looks:
@@ -101,8 +113,15 @@ def addOutlines(scene, volumeNode, folder: OutlineFolder, name: str, looks: Mapp
     """
     from AnatomicalEmbedding.segmentation.files import read_segments
 
-    rows = json.dumps([{key: value for key, value in row.items() if key != "look"} for row in folder.table()[name]])
-    earlier = [node for node in _outlines(scene) if node.GetNodeReference(VOLUME_ROLE) is volumeNode]
+    rows = json.dumps(
+        [
+            {key: value for key, value in row.items() if key != "look"}
+            for row in folder.table()[name]
+        ]
+    )
+    earlier = [
+        node for node in _outlines(scene) if node.GetNodeReference(VOLUME_ROLE) is volumeNode
+    ]
     if any(node.GetAttribute(_ROWS) == rows for node in earlier):
         return
     labels = read_segments(folder.labels(name))
@@ -115,10 +134,17 @@ def addOutlines(scene, volumeNode, folder: OutlineFolder, name: str, looks: Mapp
     node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
     node.SetReferenceImageGeometryParameterFromVolumeNode(volumeNode)
     node.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
-    for structure in sorted(labels.values, key=[*looks, *labels.values].index):  # in the order of the examples
+    for structure in sorted(
+        labels.values, key=[*looks, *labels.values].index
+    ):  # in the order of the examples
         mask = labels.mask(structure)
         if mask.any():
-            addSegment(node, mask, labels.ijk_to_ras, *looks.get(structure, (readable(structure), _COLOURLESS)))
+            addSegment(
+                node,
+                mask,
+                labels.ijk_to_ras,
+                *looks.get(structure, (readable(structure), _COLOURLESS)),
+            )
     node.SetAttribute(_ROWS, rows)
     SceneNodes.placeNextTo(scene, node, volumeNode)
     Views.showOnlyIn(node.GetDisplayNode(), scene, volumeNode)
@@ -131,9 +157,13 @@ def rowsIn(scene) -> list[OutlineRow]:
         volume = node.GetNodeReference(VOLUME_ROLE)
         for row in json.loads(node.GetAttribute(_ROWS)) if volume is not None else ():
             isAbsent = row["status"] == ABSENT
-            doubt = None if isAbsent else float(row.get("doubt") or "-inf")  # earlier versions saved no "doubt"
+            doubt = (
+                None if isAbsent else float(row.get("doubt") or "-inf")
+            )  # earlier versions saved no "doubt"
             ml = float(row["volume_ml"])
-            rows.append(OutlineRow(node, volume, row["structure"], row["status"], ml, doubt, row["remark"]))
+            rows.append(
+                OutlineRow(node, volume, row["structure"], row["status"], ml, doubt, row["remark"])
+            )
     return sorted(rows, key=lambda row: (row.doubt is None, -(row.doubt or 0.0)))
 
 
@@ -145,8 +175,14 @@ def jumpTo(scene, row: OutlineRow) -> None:
         if canonical_name(segmentName(row.node, segmentId)) == canonical_name(row.structure):
             boxAndExtremes = extremesIn(row.volume, row.node, segmentId)
             if boxAndExtremes is not None:
-                Views.jump(scene, row.volume, toWorld(row.volume, [boxAndExtremes[0].mean(axis=0)])[0])
+                Views.jump(
+                    scene, row.volume, toWorld(row.volume, [boxAndExtremes[0].mean(axis=0)])[0]
+                )
 
 
 def _outlines(scene) -> list:
-    return [node for node in SceneNodes.nodesOf(scene, "vtkMRMLSegmentationNode") if node.GetAttribute(_ROWS)]
+    return [
+        node
+        for node in SceneNodes.nodesOf(scene, "vtkMRMLSegmentationNode")
+        if node.GetAttribute(_ROWS)
+    ]

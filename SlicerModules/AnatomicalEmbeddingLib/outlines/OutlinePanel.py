@@ -43,7 +43,9 @@ class OutlinePanel(Listener):
         table.horizontalHeader().setStretchLastSection(True)
         table.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
         ui.outlineFolderEdit.currentPath = self.folder
-        connectPath(ui.outlineFolderEdit, lambda path: ModuleSettings.setValue(_FOLDER, path.strip()))
+        connectPath(
+            ui.outlineFolderEdit, lambda path: ModuleSettings.setValue(_FOLDER, path.strip())
+        )
         ui.outlineExamplesSelector.connect("checkedNodesChanged()", self._onChecked)
         ui.outlineButton.connect("clicked(bool)", self.onSegment)
         self.listen(logic.reported, self._status.say)
@@ -53,7 +55,9 @@ class OutlinePanel(Listener):
     @property
     def folder(self) -> str:
         """The path of the working folder that was chosen last on this computer, or of the default folder."""
-        return ModuleSettings.value(_FOLDER, "") or str(Path.home() / "AnatomicalEmbedding" / "outlines")
+        return ModuleSettings.value(_FOLDER, "") or str(
+            Path.home() / "AnatomicalEmbedding" / "outlines"
+        )
 
     @property
     def examples(self) -> list:
@@ -90,7 +94,9 @@ class OutlinePanel(Listener):
         # the height of a wrapped text depends on the width of the panel, which the user can change
         showText(self.ui.outlinesLabel, self.ui.outlinesLabel.text)
         showProgress(self.ui.outlineProgressBar, self.logic)
-        if self._rows and any(row.node.GetScene() is None or row.volume.GetScene() is None for row in self._rows):
+        if self._rows and any(
+            row.node.GetScene() is None or row.volume.GetScene() is None for row in self._rows
+        ):
             self.update()
 
     def update(self) -> None:
@@ -100,7 +106,14 @@ class OutlinePanel(Listener):
         table.setVisible(bool(self._rows))
         for n, row in enumerate(self._rows):
             for column, text in enumerate(_texts(row)):
-                putCell(table, n, column, text, row.remark, NOTHING if row.doubt is None and column == 3 else None)
+                putCell(
+                    table,
+                    n,
+                    column,
+                    text,
+                    row.remark,
+                    NOTHING if row.doubt is None and column == 3 else None,
+                )
         self._showButton()
         showProgress(self.ui.outlineProgressBar, self.logic)
 
@@ -108,12 +121,18 @@ class OutlinePanel(Listener):
         button, busy, text, missing = self.ui.outlineButton, self.logic.busy, _("Segment"), ""
         try:
             count = len(self.logic.examplesAndRest(self.examples, self._volumes)[1])
-            text = _("Segment 1 scan") if count == 1 else _("Segment {count} scans").format(count=count)
+            text = (
+                _("Segment 1 scan")
+                if count == 1
+                else _("Segment {count} scans").format(count=count)
+            )
         except PointsError as error:
             missing = str(error)
         button.text = _("Cancel") if busy else text
         button.enabled = busy or not missing
-        ready = _("Segment in the background; you can continue to work. A run that was stopped earlier continues.")
+        ready = _(
+            "Segment in the background; you can continue to work. A run that was stopped earlier continues."
+        )
         button.toolTip = _("Stop. Finished outlines are kept.") if busy else missing or ready
 
     def _onChecked(self) -> None:
@@ -128,7 +147,9 @@ class OutlinePanel(Listener):
 
 def _texts(row: OutlineNodes.OutlineRow) -> tuple[str, ...]:
     absent = row.doubt is None
-    remark = row.remark or (_("cut by the border of the scan") if row.status == OutlineNodes.CUT else "")
+    remark = row.remark or (
+        _("cut by the border of the scan") if row.status == OutlineNodes.CUT else ""
+    )
     if absent:
         remark = _("absent: {reason}").format(reason=remark)
     return row.volume.GetName(), row.structure, "" if absent else f"{row.volumeMl:.1f}", remark

@@ -7,9 +7,18 @@ from collections.abc import Sequence
 from .SceneNodes import patientItem
 from .VolumeNodes import hasVoxels
 
-PRESETS = {"Soft tissue": (400, 40), "Lung": (1500, -600), "Bone": (1800, 400), "Liver": (150, 30), "Brain": (80, 40)}
-_CHOSEN = "AnatomicalEmbedding.WindowChosen"  # attribute of a display node that `_chooseOnce` has handled
-_AIR_HU = -200.0  # a scan without lower values shows no air around the body and does not get the default window
+PRESETS = {
+    "Soft tissue": (400, 40),
+    "Lung": (1500, -600),
+    "Bone": (1800, 400),
+    "Liver": (150, 30),
+    "Brain": (80, 40),
+}
+# attribute of a display node that `_chooseOnce` has handled
+_CHOSEN = "AnatomicalEmbedding.WindowChosen"
+_AIR_HU = (
+    -200.0
+)  # a scan without lower values shows no air around the body and does not get the default window
 
 
 def setWindow(volumeNodes: Sequence, window: float, level: float) -> None:
@@ -33,14 +42,22 @@ class CtWindows:
 
     def poll(self, volumeNodes: Sequence) -> None:
         """Set the windows of new scans, and copy changed windows (see the class). Call `poll` a few times a second."""
-        volumes = [node for node in volumeNodes if node.GetDisplayNode() is not None and hasVoxels(node)]
+        volumes = [
+            node for node in volumeNodes if node.GetDisplayNode() is not None and hasVoxels(node)
+        ]
         for node in volumes:
             _chooseOnce(node)
-        changed = [node for node in volumes if self._last.get(node.GetID(), _windowOf(node)) != _windowOf(node)]
+        changed = [
+            node
+            for node in volumes
+            if self._last.get(node.GetID(), _windowOf(node)) != _windowOf(node)
+        ]
         if changed:
             patient, window = patientItem(self._scene, changed[-1]), _windowOf(changed[-1])
             sameWindow = [
-                node for node in volumes if patientItem(self._scene, node) == patient and _windowOf(node) != window
+                node
+                for node in volumes
+                if patientItem(self._scene, node) == patient and _windowOf(node) != window
             ]
             setWindow(sameWindow, *window)
         self._last = {node.GetID(): _windowOf(node) for node in volumes}

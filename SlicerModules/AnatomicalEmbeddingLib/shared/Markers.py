@@ -46,7 +46,9 @@ class PassingNodes:
             display = node.GetDisplayNode()
             removeNode(self.scene, node)
             if display is not None and display.GetScene() is self.scene:
-                self.scene.RemoveNode(display)  # after its node, because Slicer crashes in the other order
+                self.scene.RemoveNode(
+                    display
+                )  # after its node, because Slicer crashes in the other order
 
     def clear(self) -> None:
         for ownerId in list(self._nodes):

@@ -31,8 +31,13 @@ def sampleSources() -> list[dict]:
         {
             "category": CATEGORY,
             "sampleName": sample["name"],
-            "uris": [file.get("uri") or (folder / file["path"]).resolve().as_uri() for file in sample["files"]],
-            "fileNames": [file.get("fileName") or f"{CATEGORY}-{file['path']}" for file in sample["files"]],
+            "uris": [
+                file.get("uri") or (folder / file["path"]).resolve().as_uri()
+                for file in sample["files"]
+            ],
+            "fileNames": [
+                file.get("fileName") or f"{CATEGORY}-{file['path']}" for file in sample["files"]
+            ],
             "nodeNames": [file["node"] for file in sample["files"]],
             "loadFileTypes": [file["type"] for file in sample["files"]],
             "checksums": [file["checksum"] for file in sample["files"]],

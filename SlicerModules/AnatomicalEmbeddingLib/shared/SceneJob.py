@@ -14,7 +14,9 @@ from .Signal import Listener, Signal
 from .VolumeNodes import requireCt
 
 Result = TypeVar("Result")
-Steps = Generator[None, None, Result]  # runs on the main thread; each `yield` waits for the next poll
+Steps = Generator[
+    None, None, Result
+]  # runs on the main thread; each `yield` waits for the next poll
 
 
 class SceneJob(Listener):
@@ -71,7 +73,9 @@ class SceneJob(Listener):
         names = [jobName for jobName in self._running if name in (None, jobName)]
         for jobName in names:
             steps = self._running.pop(jobName)
-            if not steps.gi_running:  # if the generator itself called `cancel`, `_advance` closes it
+            if (
+                not steps.gi_running
+            ):  # if the generator itself called `cancel`, `_advance` closes it
                 steps.close()
         if names:
             self.changed.emit()
@@ -82,12 +86,18 @@ class SceneJob(Listener):
             self._events[event.key] = event
         if self._running and self._weights != self._weightsNow():
             self.cancel()
-            self.reported.emit(f"The work was stopped, because other weights were chosen; {self.remedy}.")
+            self.reported.emit(
+                f"The work was stopped, because other weights were chosen; {self.remedy}."
+            )
         for name in list(self._running):
             self._advance(name)
 
     def inBackground(
-        self, work: Work, volumes: Sequence = (), part: tuple[float, float] = (0.0, 1.0), title: str = ""
+        self,
+        work: Work,
+        volumes: Sequence = (),
+        part: tuple[float, float] = (0.0, 1.0),
+        title: str = "",
     ) -> Steps[Result]:
         """Call work(progress, cancelled) in the background thread and wait for its result. `work` must not use nodes.
 
@@ -109,7 +119,9 @@ class SceneJob(Listener):
                 self._requirePresent(volumes)
                 for volume, before, now in zip(volumes, maps, self._mapsOf(volumes), strict=True):
                     if now is not before:
-                        raise VolumeError(f"{volume.GetName()}: was changed during the work; {self.remedy}.")
+                        raise VolumeError(
+                            f"{volume.GetName()}: was changed during the work; {self.remedy}."
+                        )
                 event = self._events.pop(key, None)
                 if event is not None and event.kind == "progress":
                     self.showProgress(event.share, event.message, part)
@@ -136,7 +148,9 @@ class SceneJob(Listener):
                 if state.status == FAILED:
                     raise VolumeError(SceneNodes.naming(volume, state.sentence))
                 if state.status == EMPTY:
-                    raise VolumeError(f"{volume.GetName()}: was changed, or its preparation stopped; {self.remedy}.")
+                    raise VolumeError(
+                        f"{volume.GetName()}: was changed, or its preparation stopped; {self.remedy}."
+                    )
             maps = self._mapsOf(volumes)
             if None not in maps:
                 return maps
@@ -144,14 +158,18 @@ class SceneJob(Listener):
             self.showProgress(share, f"preparing {volumes[maps.index(None)].GetName()}", part)
             yield
 
-    def showProgress(self, share: float, title: str, part: tuple[float, float] = (0.0, 1.0)) -> None:
+    def showProgress(
+        self, share: float, title: str, part: tuple[float, float] = (0.0, 1.0)
+    ) -> None:
         """Set `progress`. share: finished fraction of the step `title`. part: start and end of this step in the job."""
         low, high = part
         self.progress = (low + (high - low) * share, title)
 
     def _advance(self, name: str) -> None:
         steps = self._running.get(name)
-        if steps is None or steps.gi_running:  # the generator itself handles events, and an event called `poll`
+        if (
+            steps is None or steps.gi_running
+        ):  # the generator itself handles events, and an event called `poll`
             return
         sentence = ""
         try:

@@ -17,7 +17,9 @@ _HIDDEN = "AnatomicalEmbedding.Hidden"  # attribute of an item whose node is hid
 
 _PATIENT = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
 
-_KEY = os.urandom(16)  # a new key for each run, so that a code cannot be traced back to a Patient ID
+_KEY = os.urandom(
+    16
+)  # a new key for each run, so that a code cannot be traced back to a Patient ID
 
 
 def nodesOf(scene, className: str) -> list:
@@ -26,7 +28,9 @@ def nodesOf(scene, className: str) -> list:
     `slicer.util.getNodesByClass` cannot be used: it always searches `slicer.mrmlScene`, not the given scene.
     """
     collection = scene.GetNodesByClass(className)
-    collection.UnRegister(None)  # releases the reference to the collection that Python does not release itself
+    collection.UnRegister(
+        None
+    )  # releases the reference to the collection that Python does not release itself
     return list(collection)
 
 
@@ -61,7 +65,9 @@ def dropLostItems(scene) -> None:
     hierarchy.GetItemChildren(hierarchy.GetSceneItemID(), children)
     ofSegment = slicer.vtkMRMLSegmentationNode.GetSegmentIDAttributeName()
     for item in (children.GetId(n) for n in range(children.GetNumberOfIds())):
-        isLost = hierarchy.HasItemAttribute(item, _HIDDEN) and hierarchy.GetItemDataNode(item) is None
+        isLost = (
+            hierarchy.HasItemAttribute(item, _HIDDEN) and hierarchy.GetItemDataNode(item) is None
+        )
         if isLost or hierarchy.HasItemAttribute(item, ofSegment):
             hierarchy.RemoveItem(item, False, True)
 
@@ -78,7 +84,9 @@ def placeInFolder(scene, node, volumeNode, folderName: str) -> None:
     items = [children.GetId(n) for n in range(children.GetNumberOfIds())]
     named = (item for item in items if hierarchy.GetItemName(item) == folderName)
     folder = next((item for item in named if hierarchy.GetItemDataNode(item) is None), 0)
-    hierarchy.SetItemParent(itemOf(scene, node), folder or hierarchy.CreateFolderItem(parent, folderName))
+    hierarchy.SetItemParent(
+        itemOf(scene, node), folder or hierarchy.CreateFolderItem(parent, folderName)
+    )
 
 
 def removeNode(scene, node) -> None:
@@ -111,7 +119,10 @@ def placeUnderPatient(scene, node, patientId: str) -> None:
     A missing patient is created. The scene, which users may share, then gets a random code instead of the Patient ID.
     """
     if patientId:
-        hierarchy, uid = _hierarchy(scene), slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
+        hierarchy, uid = (
+            _hierarchy(scene),
+            slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName(),
+        )
         code = blake2b(patientId.encode(), key=_KEY, digest_size=8).hexdigest()
         item = hierarchy.GetItemByUID(uid, patientId) or hierarchy.GetItemByUID(uid, code)
         if not item:
@@ -129,7 +140,10 @@ def haveOnePatient(scene, *nodes) -> bool | None:
 
 def isPatientSaid(scene, node) -> bool:
     """Return True if a user has put the node under its patient; False if the patient came from DICOM."""
-    item, uid = ancestorOf(scene, node, _PATIENT), slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
+    item, uid = (
+        ancestorOf(scene, node, _PATIENT),
+        slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName(),
+    )
     return bool(item) and not _hierarchy(scene).GetItemUID(item, uid)
 
 

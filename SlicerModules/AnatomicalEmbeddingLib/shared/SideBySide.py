@@ -23,7 +23,9 @@ _BEFORE = "AnatomicalEmbedding.LayoutBefore"  # attribute of the layout node: nu
 _VIEW_PREFIX = "AE"
 
 
-def layoutOf(rows: Sequence[Sequence[str]], number: int = ROWS, wide: bool = True, most: int = 1000) -> str:
+def layoutOf(
+    rows: Sequence[Sequence[str]], number: int = ROWS, wide: bool = True, most: int = 1000
+) -> str:
     """Return the layout description for volumes. rows: for each volume its name, and the plane of a film or "".
 
     number: ROWS for a row of views of each volume, AXIAL for a grid with one axial view of each volume. A film has one
@@ -42,7 +44,9 @@ def layoutOf(rows: Sequence[Sequence[str]], number: int = ROWS, wide: bool = Tru
         part = line[: max(most, 0)]
         most -= len(line)
         if part:
-            items.append(f'<item name="{escape(rows[n][0])}"><layout type="horizontal">{"".join(part)}</layout></item>')
+            items.append(
+                f'<item name="{escape(rows[n][0])}"><layout type="horizontal">{"".join(part)}</layout></item>'
+            )
     return f'<layout type="vertical" split="true">{"".join(items)}</layout>'
 
 
@@ -90,7 +94,9 @@ def makeViews(scene, volumeNodes: Sequence, number: int = ROWS, wide: bool = Tru
         for orientation, colour in _orientations(number, wide, filmPlane(volume)):
             tag = viewTag(row, orientation)
             if scene.GetSingletonNode(tag, "vtkMRMLSliceNode") is None:
-                node = scene.CreateNodeByClass("vtkMRMLSliceNode")  # includes the scene's default orientations
+                node = scene.CreateNodeByClass(
+                    "vtkMRMLSliceNode"
+                )  # includes the scene's default orientations
                 node.UnRegister(None)
                 node.SetLayoutName(tag)
                 node.SetName(tag)
@@ -154,7 +160,9 @@ def _showIn(scene, sliceNode, row: int, volumeNode) -> None:
     if composite is not None:
         with NodeModify(composite):
             composite.SetLinkedControl(True)
-            composite.SetDoPropagateVolumeSelection(False)  # otherwise a scan that is loaded later fills all views
+            composite.SetDoPropagateVolumeSelection(
+                False
+            )  # otherwise a scan that is loaded later fills all views
             composite.SetBackgroundVolumeID(volumeNode.GetID())
             composite.SetForegroundVolumeID(None)
             composite.SetLabelVolumeID(None)
@@ -174,7 +182,9 @@ def _label(row: int, orientation: str) -> str:
     return f"{row + 1}{orientation[0]}"
 
 
-def _describe(layoutNode, number: int, rows: Sequence[Sequence[str]], wide: bool = True, most: int = 1000) -> None:
+def _describe(
+    layoutNode, number: int, rows: Sequence[Sequence[str]], wide: bool = True, most: int = 1000
+) -> None:
     if layoutNode.IsLayoutDescription(number):
         layoutNode.SetLayoutDescription(number, layoutOf(rows, number, wide, most))
     else:
@@ -185,7 +195,9 @@ def _restoreFormerLayout(scene) -> None:
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is not None and layoutNode.GetViewArrangement() in (ROWS, AXIAL):
         before = layoutNode.GetAttribute(_BEFORE)
-        layoutNode.SetViewArrangement(int(before) if before else layoutNode.SlicerLayoutConventionalView)
+        layoutNode.SetViewArrangement(
+            int(before) if before else layoutNode.SlicerLayoutConventionalView
+        )
 
 
 def _restoreRows(scene, loaded: Callable[[Callable[[], None]], object], wide: bool) -> None:

@@ -12,7 +12,11 @@ from slicer.util import NodeModify
 from .SceneNodes import nodesOf
 from .VolumeNodes import bodyBounds, hasPixelSize, isFilm
 
-ORIENTATIONS = (("Axial", "#F34A33"), ("Sagittal", "#EDD54C"), ("Coronal", "#6EB04B"))  # in Slicer's colours
+ORIENTATIONS = (
+    ("Axial", "#F34A33"),
+    ("Sagittal", "#EDD54C"),
+    ("Coronal", "#6EB04B"),
+)  # in Slicer's colours
 FIRST_VIEW_GROUP = 520  # views in one group move together; each scan has its own group
 _COMPOSITE = "vtkMRMLSliceCompositeNode"
 # attributes of display nodes
@@ -44,23 +48,44 @@ def volumeIn(scene, sliceNode):
 def viewsOf(scene, volumeNode) -> list:
     """Return the slice nodes of the views that show this volume in the background."""
     volumeIds = dict(backgrounds(scene))
-    return [node for node in sliceNodes(scene) if volumeIds.get(node.GetLayoutName()) == volumeNode.GetID()]
+    return [
+        node
+        for node in sliceNodes(scene)
+        if volumeIds.get(node.GetLayoutName()) == volumeNode.GetID()
+    ]
 
 
 def backgrounds(scene) -> list[tuple]:
     """Return (layout name, ID of the background volume) for each slice view."""
-    return [(node.GetLayoutName(), node.GetBackgroundVolumeID()) for node in nodesOf(scene, _COMPOSITE)]
+    return [
+        (node.GetLayoutName(), node.GetBackgroundVolumeID()) for node in nodesOf(scene, _COMPOSITE)
+    ]
 
 
 def showInstead(scene, exchanges: Iterable[tuple]) -> None:
     """Show the volume `after` in each view that shows `before`. exchanges: pairs (before, after) of volume nodes."""
-    changes = [(view, after) for before, after in exchanges if before is not after for view in viewsOf(scene, before)]
-    for view, after in changes:  # all views are found before a view is changed, because two volumes may be swapped
+    changes = [
+        (view, after)
+        for before, after in exchanges
+        if before is not after
+        for view in viewsOf(scene, before)
+    ]
+    for (
+        view,
+        after,
+    ) in (
+        changes
+    ):  # all views are found before a view is changed, because two volumes may be swapped
         compositeOf(scene, view).SetBackgroundVolumeID(after.GetID())
 
 
 def jump(
-    scene, volumeNode, pointWorld: Sequence[float], centre: bool = True, without=None, atMostMm: float | None = None
+    scene,
+    volumeNode,
+    pointWorld: Sequence[float],
+    centre: bool = True,
+    without=None,
+    atMostMm: float | None = None,
 ) -> None:
     """Move the volume's views to a world point. without: a slice node that is not moved.
 
@@ -81,7 +106,9 @@ def jump(
 
 
 def _isInside(sliceNode, pointWorld: Sequence[float]) -> bool:
-    x, y = (np.linalg.inv(slicer.util.arrayFromVTKMatrix(sliceNode.GetXYToRAS())) @ [*pointWorld, 1.0])[:2]
+    x, y = (
+        np.linalg.inv(slicer.util.arrayFromVTKMatrix(sliceNode.GetXYToRAS())) @ [*pointWorld, 1.0]
+    )[:2]
     width, height = sliceNode.GetDimensions()[:2]
     return 0 <= x <= width and 0 <= y <= height
 
@@ -109,18 +136,25 @@ def fit(scene, volumeNode, embedding=None) -> None:
         return
     for node in viewsOf(scene, volumeNode):
         toRas = node.GetSliceToRAS()
-        across = [sum(abs(toRas.GetElement(n, axis)) * (high - low)[n] for n in range(3)) for axis in range(2)]
+        across = [
+            sum(abs(toRas.GetElement(n, axis)) * (high - low)[n] for n in range(3))
+            for axis in range(2)
+        ]
         pixels = node.GetDimensions()
         perPixel = max(mm / max(count, 1) for mm, count in zip(across, pixels[:2], strict=True))
         with NodeModify(node):
             node.SetXYZOrigin(0, 0, 0)
-            node.SetFieldOfView(perPixel * pixels[0], perPixel * pixels[1], node.GetFieldOfView()[2])
+            node.SetFieldOfView(
+                perPixel * pixels[0], perPixel * pixels[1], node.GetFieldOfView()[2]
+            )
             node.JumpSliceByCentering(*((low + high) / 2))
 
 
 def setRuler(sliceNode, volumeNode) -> None:
     """Show a ruler in the view of a volume, or none if the volume is a film without a pixel size."""
-    sliceNode.SetRulerType(sliceNode.RulerTypeThin if hasPixelSize(volumeNode) else sliceNode.RulerTypeNone)
+    sliceNode.SetRulerType(
+        sliceNode.RulerTypeThin if hasPixelSize(volumeNode) else sliceNode.RulerTypeNone
+    )
 
 
 def show(scene, volumeNode, insteadOf=None) -> None:
@@ -184,7 +218,9 @@ def takeClicksIn(scene, listNode, volumeNodes: Iterable) -> None:
     views = [node.GetID() for volume in volumeNodes for node in viewsOf(scene, volume)]
     drawing = listNode.GetDisplayNode()
     displays = map(listNode.GetNthDisplayNode, range(listNode.GetNumberOfDisplayNodes()))
-    display = next((candidate for candidate in displays if candidate and candidate.GetAttribute(_CLICKS)), None)
+    display = next(
+        (candidate for candidate in displays if candidate and candidate.GetAttribute(_CLICKS)), None
+    )
     if display is not None and not views:
         scene.RemoveNode(display)
     elif display is not None and list(display.GetViewNodeIDs()) != views:
@@ -204,7 +240,9 @@ def takeClicksIn(scene, listNode, volumeNodes: Iterable) -> None:
 def _restrict(displayNode, scene, volumeNode) -> None:
     viewIds = [] if volumeNode is None else [node.GetID() for node in viewsOf(scene, volumeNode)]
     volumes = filter(None, (volumeIn(scene, view) for view in sliceNodes(scene)))
-    if viewIds and next(volumes) is volumeNode:  # 3-D views draw only nodes of the first slice view's volume
+    if (
+        viewIds and next(volumes) is volumeNode
+    ):  # 3-D views draw only nodes of the first slice view's volume
         viewIds += [node.GetID() for node in nodesOf(scene, "vtkMRMLViewNode")]
     if list(displayNode.GetViewNodeIDs()) != viewIds:
         displayNode.SetViewNodeIDs(viewIds)
@@ -216,10 +254,16 @@ def _hide(displayNode, hidden: bool) -> None:
     before = displayNode.GetAttribute(_HIDDEN)
     if hidden == (before is not None):
         return
-    visibility = (displayNode.GetVisibility2D(), displayNode.GetVisibility3D()) if hidden else before.rjust(2, "1")
+    visibility = (
+        (displayNode.GetVisibility2D(), displayNode.GetVisibility3D())
+        if hidden
+        else before.rjust(2, "1")
+    )
     displayNode.SetVisibility2D(not hidden and int(visibility[0]))
     displayNode.SetVisibility3D(not hidden and int(visibility[1]))
-    displayNode.SetAttribute(_HIDDEN, f"{int(visibility[0])}{int(visibility[1])}" if hidden else None)
+    displayNode.SetAttribute(
+        _HIDDEN, f"{int(visibility[0])}{int(visibility[1])}" if hidden else None
+    )
 
 
 def isPlacing(scene) -> bool:
@@ -232,7 +276,11 @@ def isPlacing(scene) -> bool:
 def keepingPlaceNode(scene) -> Iterator[None]:
     """After the `with` block, clicks place points in the same list as before, even if the block creates markups."""
     selection = scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
-    before = None if selection is None else (selection.GetActivePlaceNodeClassName(), selection.GetActivePlaceNodeID())
+    before = (
+        None
+        if selection is None
+        else (selection.GetActivePlaceNodeClassName(), selection.GetActivePlaceNodeID())
+    )
     try:
         yield
     finally:

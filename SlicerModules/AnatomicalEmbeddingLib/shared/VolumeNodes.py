@@ -36,7 +36,9 @@ _CLASS, _PICTURE_CLASS = "vtkMRMLScalarVolumeNode", "vtkMRMLVectorVolumeNode"
 
 def ctVolumes(scene) -> list:
     """Return the volume nodes that may be CTs: scalar volumes with voxels, but no label maps or colour images."""
-    return [node for node in nodesOf(scene, _CLASS) if node.GetClassName() == _CLASS and hasVoxels(node)]
+    return [
+        node for node in nodesOf(scene, _CLASS) if node.GetClassName() == _CLASS and hasVoxels(node)
+    ]
 
 
 def scans(scene) -> list:
@@ -52,18 +54,30 @@ def films(scene) -> list:
 def hasVoxels(node) -> bool:
     """True if the node holds a 3-D scalar image."""
     image = _imageOf(node)
-    return image is not None and image.GetNumberOfScalarComponents() == 1 and min(image.GetDimensions()) > 1
+    return (
+        image is not None
+        and image.GetNumberOfScalarComponents() == 1
+        and min(image.GetDimensions()) > 1
+    )
 
 
 def isFilm(node) -> bool:
     """True if the node holds a single slice, which the engine gets as a film."""
-    image = _imageOf(node) if node is not None and node.GetClassName() in (_CLASS, _PICTURE_CLASS) else None
+    image = (
+        _imageOf(node)
+        if node is not None and node.GetClassName() in (_CLASS, _PICTURE_CLASS)
+        else None
+    )
     return image is not None and image.GetDimensions()[2] == 1 < min(image.GetDimensions()[:2])
 
 
 def filmPlane(node) -> str:
     """Return the plane of a film: "Axial" for pictures as Slicer loads them, "Coronal" or "Sagittal". "" for a CT."""
-    return ("Sagittal", "Coronal", "Axial")[np.abs(ijkToRas(node)[:3, 2]).argmax()] if isFilm(node) else ""
+    return (
+        ("Sagittal", "Coronal", "Axial")[np.abs(ijkToRas(node)[:3, 2]).argmax()]
+        if isFilm(node)
+        else ""
+    )
 
 
 def hasPixelSize(node) -> bool:
@@ -74,7 +88,9 @@ def hasPixelSize(node) -> bool:
 def requireCt(node) -> None:
     """Raise VolumeError if the node holds a film."""
     if isFilm(node):
-        raise VolumeError(f"{node.GetName()}: is a film, in which only landmarks can be found; choose a CT.")
+        raise VolumeError(
+            f"{node.GetName()}: is a film, in which only landmarks can be found; choose a CT."
+        )
 
 
 def _imageOf(node):
@@ -131,7 +147,11 @@ def snapshot(node) -> Snapshot:
     if not hasVoxels(node) and not isFilm(node):
         raise VolumeError(f"{node.GetName()}: holds no 3-D image; choose a CT volume.")
     storage = node.GetStorageNode()
-    if not isFilm(node) and storage is not None and (storage.GetFileName() or "").lower().endswith(_PICTURES):
+    if (
+        not isFilm(node)
+        and storage is not None
+        and (storage.GetFileName() or "").lower().endswith(_PICTURES)
+    ):
         raise VolumeError(
             f"{node.GetName()}: pictures whose names differ only in a number were loaded as one volume; load each with "
             'the option "Single File".'
@@ -188,7 +208,9 @@ def fromWorld(node, points: np.ndarray) -> np.ndarray:
 
 def huAt(node, pointWorld: Sequence[float]) -> float | None:
     """Return the HU of the voxel nearest to a world point; None if the point lies outside the scan."""
-    ijk = np.rint(transform_points(np.linalg.inv(ijkToRas(node)), fromWorld(node, [pointWorld]))[0]).astype(int)
+    ijk = np.rint(
+        transform_points(np.linalg.inv(ijkToRas(node)), fromWorld(node, [pointWorld]))[0]
+    ).astype(int)
     voxels = slicer.util.arrayFromVolume(node)
     inside = ((ijk >= 0) & (ijk < voxels.shape[::-1])).all()
     return float(voxels[tuple(ijk[::-1])]) if inside else None
@@ -201,7 +223,9 @@ def bodyBounds(node, embedding: EmbeddingMap | None) -> np.ndarray:
     if embedding is None or isFilm(node):
         return np.array([bounds[::2], bounds[1::2]])
     cells = embedding.body_index.numpy()
-    corners = np.array(list(product(*zip(cells.min(axis=0) - 1, cells.max(axis=0) + 1, strict=True))))
+    corners = np.array(
+        list(product(*zip(cells.min(axis=0) - 1, cells.max(axis=0) + 1, strict=True)))
+    )
     world = toWorld(node, transform_points(embedding.cell_to_ras, corners))
     return np.stack([world.min(axis=0), world.max(axis=0)])
 
@@ -220,7 +244,9 @@ def holds(node, points: np.ndarray) -> np.ndarray:
     if not hasVoxels(node) and not isFilm(node):
         return np.zeros(len(points), dtype=bool)
     ijk = transform_points(np.linalg.inv(ijkToRas(node)), points)
-    return ((ijk >= -0.5) & (ijk <= np.array(node.GetImageData().GetDimensions()) - 0.5)).all(axis=1)
+    return ((ijk >= -0.5) & (ijk <= np.array(node.GetImageData().GetDimensions()) - 0.5)).all(
+        axis=1
+    )
 
 
 def addDerived(scene, name: str, source, voxels: np.ndarray, matrix: np.ndarray, beside):
@@ -230,7 +256,9 @@ def addDerived(scene, name: str, source, voxels: np.ndarray, matrix: np.ndarray,
     new volume gets the parent transform of `beside`, and the same parent as `beside` in the subject hierarchy.
     """
     node = scene.AddNewNodeByClass(_CLASS, freeName(scene, name))
-    node.SetNodeReferenceID(SOURCE_ROLE, source.GetID())  # set first: `scans` must never include the node
+    node.SetNodeReferenceID(
+        SOURCE_ROLE, source.GetID()
+    )  # set first: `scans` must never include the node
     slicer.util.updateVolumeFromArray(node, voxels)
     node.SetIJKToRASMatrix(slicer.util.vtkMatrixFromArray(matrix))
     node.SetVoxelValueQuantity(source.GetVoxelValueQuantity())

@@ -9,7 +9,8 @@ import slicer.util
 
 from .TrainingLog import LossCurve
 
-_MOST_POINTS = 2000  # largest number of points of a curve; more points would only make each update slower
+# largest number of points of a curve; more points would only make each update slower
+_MOST_POINTS = 2000
 
 
 class TrainingCurves:
@@ -52,6 +53,8 @@ class TrainingCurves:
                 nodes["chart"] = chart  # a view may show it
         if not columns["step"]:
             return nodes.get("chart")
-        chart = slicer.util.plot(np.stack(list(columns.values()), axis=1), 0, list(columns), title, False, nodes)
+        chart = slicer.util.plot(
+            np.stack(list(columns.values()), axis=1), 0, list(columns), title, False, nodes
+        )
         chart.SetXAxisTitle("Step")
         return chart

@@ -23,7 +23,11 @@ _WIDGETS = {  # setting -> (name of its widget, the widget's property)
     "furtherOptions": ("optionsEdit", "text"),
     "runFolder": ("runFolderEdit", "currentPath"),
 }
-_CHANGED = {"value": "valueChanged(int)", "text": "textChanged(QString)", "currentText": "currentIndexChanged(int)"}
+_CHANGED = {
+    "value": "valueChanged(int)",
+    "text": "textChanged(QString)",
+    "currentText": "currentIndexChanged(int)",
+}
 
 
 class TrainingForm:
@@ -47,8 +51,12 @@ class TrainingForm:
                 getattr(ui, name).connect(_CHANGED[key], self._onChanged)
 
     def settings(self) -> TrainingSettings:
-        plain = {name: getattr(getattr(self.ui, widget), key) for name, (widget, key) in _WIDGETS.items()}
-        return TrainingSettings(tuple(self._folders()), fineTune=self.ui.startCombo.currentIndex == 0, **plain)
+        plain = {
+            name: getattr(getattr(self.ui, widget), key) for name, (widget, key) in _WIDGETS.items()
+        }
+        return TrainingSettings(
+            tuple(self._folders()), fineTune=self.ui.startCombo.currentIndex == 0, **plain
+        )
 
     def show(self, settings: TrainingSettings) -> None:
         """Show settings in the widgets. Emits `changed` once if a setting differs from the settings shown before."""
@@ -75,13 +83,17 @@ class TrainingForm:
     def _onAdd(self) -> None:
         folders = self._folders()
         start = folders[-1] if folders else ""
-        chosen = qt.QFileDialog.getExistingDirectory(self.ui.scansSection, _("Folder of CTs"), start)
+        chosen = qt.QFileDialog.getExistingDirectory(
+            self.ui.scansSection, _("Folder of CTs"), start
+        )
         if chosen and chosen not in folders:
             self.show(replace(self.settings(), scanFolders=(*folders, chosen)))
 
     def _onRemove(self) -> None:
         scans = self.ui.scanFoldersList
-        folders = [scans.item(n).text() for n in range(scans.count) if not scans.item(n).isSelected()]
+        folders = [
+            scans.item(n).text() for n in range(scans.count) if not scans.item(n).isSelected()
+        ]
         self.show(replace(self.settings(), scanFolders=tuple(folders)))
 
     def _onChanged(self, *_value) -> None:

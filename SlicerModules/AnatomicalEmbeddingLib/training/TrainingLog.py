@@ -60,7 +60,11 @@ def readValidations(folder: str | Path) -> list[dict[str, float]]:
 
 def bestOf(validations: list[dict[str, float]]) -> dict[str, float] | None:
     """Return the row with the smallest mean error; None without rows. The run keeps the weights of this row's step."""
-    return min(validations, key=lambda row: np.mean([row[kind] for kind in row if kind != "step"]), default=None)
+    return min(
+        validations,
+        key=lambda row: np.mean([row[kind] for kind in row if kind != "step"]),
+        default=None,
+    )
 
 
 def _rows(path: Path) -> list[dict[str, float]]:
@@ -71,7 +75,9 @@ def _rows(path: Path) -> list[dict[str, float]]:
         return []
     table = csv.DictReader(text[: text.rfind("\n") + 1].splitlines())
     rows = [{column: _number(cell) for column, cell in row.items()} for row in table]
-    finite = [{column: value for column, value in row.items() if math.isfinite(value)} for row in rows]
+    finite = [
+        {column: value for column, value in row.items() if math.isfinite(value)} for row in rows
+    ]
     return [row for row in finite if "step" in row]
 
 

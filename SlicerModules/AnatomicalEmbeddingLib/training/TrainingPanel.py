@@ -51,7 +51,9 @@ class TrainingPanel:
         ui.finishButton.connect("clicked(bool)", lambda: self._start(finishNow=True))
         ui.stopButton.connect("clicked(bool)", self._onStop)
         ui.installButton.connect("clicked(bool)", self._onInstall)
-        ui.plotLossButton.connect("clicked(bool)", lambda: self._plot(self.curves.showLoss(self._losses)))
+        ui.plotLossButton.connect(
+            "clicked(bool)", lambda: self._plot(self.curves.showLoss(self._losses))
+        )
         ui.plotValidationButton.connect(
             "clicked(bool)", lambda: self._plot(self.curves.showValidation(self._validations))
         )
@@ -69,14 +71,19 @@ class TrainingPanel:
         self._run = inspectRun(self.form.settings().runFolder)
         self._missingPackages = Engine.missingPackages()
         if not self.process.running:
-            self._losses, self._validations = LossCurve.read(self._run.folder), readValidations(self._run.folder)
+            self._losses, self._validations = (
+                LossCurve.read(self._run.folder),
+                readValidations(self._run.folder),
+            )
         self._showCurves()
         self.update()
 
     def poll(self) -> None:
         """Read and show the progress of the run. Call `poll` a few times a second."""
         if self.process.running:
-            time.sleep(_YIELD_SECONDS)  # lets the threads run that read the trainer's output; see Session.tick
+            time.sleep(
+                _YIELD_SECONDS
+            )  # lets the threads run that read the trainer's output; see Session.tick
             self.process.poll()
             self.update()
 
@@ -89,9 +96,17 @@ class TrainingPanel:
         ui.startButton.enabled = not running and not problem
         ui.stopButton.text = _("End at once") if self.process.stopping else _("Stop")
         ui.stopButton.enabled = running
-        ui.finishButton.enabled = run.stage == UNFINISHED and run.steps > 0 and not running and not problem
+        ui.finishButton.enabled = (
+            run.stage == UNFINISHED and run.steps > 0 and not running and not problem
+        )
         if not running:
-            self._showProgress(1.0 if run.stage == FINISHED else run.steps / run.settings.steps if run.steps else 0.0)
+            self._showProgress(
+                1.0
+                if run.stage == FINISHED
+                else run.steps / run.settings.steps
+                if run.steps
+                else 0.0
+            )
         ui.statusLabel.text = self._status(problem)
         ui.installButton.visible = bool(self._missingPackages) and not running
         self._showResult()
@@ -133,7 +148,9 @@ class TrainingPanel:
         else:
             self._news = escape(_("Starting..."))
             self._stepped = False
-            self.ui.progressBar.setRange(0, 0)  # a moving bar without a value: the duration is not known yet
+            self.ui.progressBar.setRange(
+                0, 0
+            )  # a moving bar without a value: the duration is not known yet
             ModuleSettings.setValue(_LAST_SETTINGS, json.dumps(settings.toDict()))
         self.refresh()
 
@@ -159,7 +176,9 @@ class TrainingPanel:
         self._stepped = True
         self._showCurves()
         self._showProgress(progress.share)
-        text = _("Step {step} of {steps}, loss {loss:.3g}, {seconds:.2g} s per step, about {left} left.")
+        text = _(
+            "Step {step} of {steps}, loss {loss:.3g}, {seconds:.2g} s per step, about {left} left."
+        )
         self._news = text.format(
             step=progress.step,
             steps=progress.steps,
@@ -176,12 +195,16 @@ class TrainingPanel:
         elif outcome == STOPPED:
             self._news = ""
         else:
-            self._news = coloured(_("Finished after {steps} steps.").format(steps=self._run.steps), GOOD)
+            self._news = coloured(
+                _("Finished after {steps} steps.").format(steps=self._run.steps), GOOD
+            )
         self.update()
 
     def _problem(self) -> str:
         if self._missingPackages:
-            return _("Training needs {names}; press Install packages.").format(names=", ".join(self._missingPackages))
+            return _("Training needs {names}; press Install packages.").format(
+                names=", ".join(self._missingPackages)
+            )
         settings = self.form.settings()
         return settingsProblem(settings) or runProblem(settings, self._run) or ""
 
@@ -193,10 +216,16 @@ class TrainingPanel:
         if problem:
             return coloured(problem, WARNING)
         if self._run.stage == UNFINISHED:
-            text = _("The run in this folder was stopped at step {step} of {steps}; press Resume to continue.")
+            text = _(
+                "The run in this folder was stopped at step {step} of {steps}; press Resume to continue."
+            )
             return escape(text.format(step=self._run.steps, steps=self._run.settings.steps))
         if self._run.stage == FINISHED:
-            return escape(_("The run in this folder ended because its time was used up; press Resume to continue."))
+            return escape(
+                _(
+                    "The run in this folder ended because its time was used up; press Resume to continue."
+                )
+            )
         return escape(_("Ready to start."))
 
     def _showProgress(self, share: float) -> None:
@@ -214,9 +243,17 @@ class TrainingPanel:
         best = bestOf(self._validations)
         if best is None:
             return _("none yet")
-        words = {"phantom": _("synthetic patients"), "centre": _("organ centres"), "extreme": _("organ borders")}
+        words = {
+            "phantom": _("synthetic patients"),
+            "centre": _("organ centres"),
+            "extreme": _("organ borders"),
+        }
         words["landmark"] = _("landmarks")
-        errors = [f"{words.get(kind, kind)} {error:.1f} mm" for kind, error in best.items() if kind != "step"]
+        errors = [
+            f"{words.get(kind, kind)} {error:.1f} mm"
+            for kind, error in best.items()
+            if kind != "step"
+        ]
         text = _("Median errors at step {step}, the best step: {errors}")
         return text.format(step=int(best["step"]), errors=", ".join(errors))
 
@@ -235,7 +272,11 @@ def lastSettings() -> TrainingSettings:
     except ValueError:
         values = {}
     settings = TrainingSettings.fromDict(values if isinstance(values, dict) else {})
-    parent = Path(settings.runFolder).parent if settings.runFolder else Path.home() / "AnatomicalEmbedding"
+    parent = (
+        Path(settings.runFolder).parent
+        if settings.runFolder
+        else Path.home() / "AnatomicalEmbedding"
+    )
     number = next(n for n in range(1, 10_000) if not (parent / f"training-{n}").exists())
     return replace(settings, runFolder=str(parent / f"training-{number}"))
 

@@ -55,7 +55,9 @@ class TrainingProcess(EngineProcess):
             self.begin(self._budget.arguments(), settings.runFolder)
         except OSError as error:
             folder, reason = settings.runFolder, (error.strerror or "unknown reason").lower()
-            raise AnatomicalEmbeddingError(f"{folder}: cannot be used ({reason}); choose another folder.") from None
+            raise AnatomicalEmbeddingError(
+                f"{folder}: cannot be used ({reason}); choose another folder."
+            ) from None
 
     def onValues(self, values: dict) -> None:
         if "weights" in values:
@@ -75,10 +77,14 @@ class TrainingProcess(EngineProcess):
         super()._newSignals()
         self.progressed, self.finished = Signal(), Signal()
 
-    def _progress(self, step: int, steps: int, loss: float, seconds_per_step: float) -> TrainingProgress:
+    def _progress(
+        self, step: int, steps: int, loss: float, seconds_per_step: float
+    ) -> TrainingProgress:
         if self._firstStep is None:
             self._firstStep = step
         spent = 60 * self._before.minutes + seconds_per_step * (step - self._firstStep + 1)
-        secondsLeft = max(min((steps - step) * seconds_per_step, 60 * self._budget.minutes - spent), 0.0)
+        secondsLeft = max(
+            min((steps - step) * seconds_per_step, 60 * self._budget.minutes - spent), 0.0
+        )
         share = spent / (spent + secondsLeft) if spent > 0 else 0.0
         return TrainingProgress(step, steps, loss, seconds_per_step, secondsLeft, share)

@@ -11,7 +11,11 @@ from .TrainingSettings import TrainingSettings, differences
 
 NEW, FOREIGN, UNFINISHED, FINISHED = "new", "foreign", "unfinished", "finished"
 _SETTINGS = "run.json"
-_CHECKPOINT, _WEIGHTS, _PREPARED = "checkpoint.pt", "weights.safetensors", "prepared"  # files of the trainer
+_CHECKPOINT, _WEIGHTS, _PREPARED = (
+    "checkpoint.pt",
+    "weights.safetensors",
+    "prepared",
+)  # files of the trainer
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,9 @@ def rememberRun(settings: TrainingSettings) -> None:
     from AnatomicalEmbedding.files import atomic_path
 
     with atomic_path(Path(settings.runFolder) / _SETTINGS) as temporary:
-        temporary.write_text(json.dumps({"version": 1, "settings": settings.toDict()}, indent=1), "utf-8")
+        temporary.write_text(
+            json.dumps({"version": 1, "settings": settings.toDict()}, indent=1), "utf-8"
+        )
 
 
 def runProblem(settings: TrainingSettings, state: RunState) -> str | None:
@@ -66,7 +72,9 @@ def runProblem(settings: TrainingSettings, state: RunState) -> str | None:
     if changed := differences(settings, state.settings):
         return f"{state.folder}: holds a run with other settings ({', '.join(changed)}); choose another folder."
     if state.stage == FINISHED and state.steps >= settings.steps:
-        return f"{state.folder}: this run has done all its steps; choose another folder for a new run."
+        return (
+            f"{state.folder}: this run has done all its steps; choose another folder for a new run."
+        )
     if state.stage == FINISHED and state.minutes >= settings.minutes:
         return f"{state.folder}: this run has used up its training time; enter more minutes, or choose another folder."
     return None

@@ -46,9 +46,24 @@ class TrainingSettings:
 
     def arguments(self) -> list[str]:
         """Return the arguments of `anatemb`. Raises ValueError if `furtherOptions` has an unclosed quotation mark."""
-        words = ["train", *self.scanFolders, "-o", self.runFolder, "--recipe", self.recipe, "--json"]
+        words = [
+            "train",
+            *self.scanFolders,
+            "-o",
+            self.runFolder,
+            "--recipe",
+            self.recipe,
+            "--json",
+        ]
         words += ["--steps", str(self.steps), "--minutes", str(self.minutes)]
-        words += ["--validate-every", str(self.validateEvery), "--device", self.device, "--align-with", "auto"]
+        words += [
+            "--validate-every",
+            str(self.validateEvery),
+            "--device",
+            self.device,
+            "--align-with",
+            "auto",
+        ]
         if self.validationFolder:
             words += ["--validate", self.validationFolder]
         if self.fineTune:
@@ -66,8 +81,17 @@ class TrainingSettings:
     def fromDict(cls, values: Mapping[str, object]) -> TrainingSettings:
         """Make settings from the result of `toDict`. Unknown names and values of a wrong type are ignored."""
         folders = values.get("scanFolders")
-        values = {**values, "scanFolders": tuple(map(str, folders)) if isinstance(folders, list) else ()}
-        return cls(**{f.name: values[f.name] for f in fields(cls) if type(values.get(f.name)) is type(f.default)})
+        values = {
+            **values,
+            "scanFolders": tuple(map(str, folders)) if isinstance(folders, list) else (),
+        }
+        return cls(
+            **{
+                f.name: values[f.name]
+                for f in fields(cls)
+                if type(values.get(f.name)) is type(f.default)
+            }
+        )
 
 
 def settingsProblem(settings: TrainingSettings) -> str | None:

@@ -84,7 +84,9 @@ class FindPanel(Listener):
         self.update()
 
     def _onFile(self) -> None:
-        path = askForFile(self.ui.reportFileButton, _("A report"), _("Reports (*.txt *.dcm)"), _FOLDER)
+        path = askForFile(
+            self.ui.reportFileButton, _("A report"), _("Reports (*.txt *.dcm)"), _FOLDER
+        )
         if path:
             self.search.openReport(path)
 
@@ -93,7 +95,11 @@ class FindPanel(Listener):
         sentences.clear()
         for sentence in self.search.sentences:
             item = qt.QListWidgetItem(" ".join(sentence.text.split()))
-            item.setFlags(qt.Qt.ItemIsEnabled | qt.Qt.ItemIsSelectable if sentence.mentions else qt.Qt.NoItemFlags)
+            item.setFlags(
+                qt.Qt.ItemIsEnabled | qt.Qt.ItemIsSelectable
+                if sentence.mentions
+                else qt.Qt.NoItemFlags
+            )
             sentences.addItem(item)
         sentences.visible = bool(self.search.sentences)
 

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.words import Place
 
 _FINER = 2  # voxels per cell of the place's grid, along each axis, for smooth edges
-_SHARES = ((0.5, (1.0, 0.82, 0.2), 0.35), (0.9, (0.3, 0.65, 1.0), 0.0))  # (probability in the region, colour, opacity)
+_SHARES = (
+    (0.5, (1.0, 0.82, 0.2), 0.35),
+    (0.9, (0.3, 0.65, 1.0), 0.0),
+)  # (probability in the region, colour, opacity)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +42,13 @@ def regionOf(place: Place) -> Region | None:
     import torch
 
     values = torch.from_numpy(np.pad(place.region.values, 1))[None, None]
-    fine = torch.nn.functional.interpolate(values, scale_factor=_FINER, mode="trilinear", align_corners=False)[0, 0]
-    masks = tuple((fine.numpy() >= place.least_chance(share)).astype(np.uint8) for share, _colour, _inside in _SHARES)
+    fine = torch.nn.functional.interpolate(
+        values, scale_factor=_FINER, mode="trilinear", align_corners=False
+    )[0, 0]
+    masks = tuple(
+        (fine.numpy() >= place.least_chance(share)).astype(np.uint8)
+        for share, _colour, _inside in _SHARES
+    )
     step = np.asarray(place.grid.step, dtype=np.float64) / _FINER
     first = np.asarray(place.grid.origin) + place.grid.step * (np.array(place.region.first) - 1)
     return Region(masks, first - (_FINER - 1) / 2 * step, step)
@@ -63,7 +71,9 @@ class RegionNodes(PassingNodes):
         node.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
         for mask, (share, colour, inside) in zip(region.masks, _SHARES, strict=True):
             name = f"{title}, region with {share:.0%} of the probability"
-            segmentId = node.AddSegmentFromBinaryLabelmapRepresentation(_image(mask, region), name, colour)
+            segmentId = node.AddSegmentFromBinaryLabelmapRepresentation(
+                _image(mask, region), name, colour
+            )
             display.SetSegmentOpacity2DFill(segmentId, inside)
             display.SetSegmentVisibility3D(segmentId, False)
         Views.showOnlyIn(display, self.scene, volumeNode)
@@ -94,5 +104,7 @@ def _image(mask: np.ndarray, region: Region):
     image.SetDimensions(*mask.shape[::-1])
     image.SetOrigin(*region.origin)
     image.SetSpacing(*region.step)
-    image.GetPointData().SetScalars(numpy_to_vtk(mask.ravel(), deep=True, array_type=VTK_UNSIGNED_CHAR))
+    image.GetPointData().SetScalars(
+        numpy_to_vtk(mask.ravel(), deep=True, array_type=VTK_UNSIGNED_CHAR)
+    )
     return image

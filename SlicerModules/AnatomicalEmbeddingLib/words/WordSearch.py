@@ -76,7 +76,12 @@ class WordSearch(Listener):
         self.scene, self.store = scene, store
         self.volumes: list = []
         self.sentences: list[Sentence] = []
-        self.changed, self.reported, self.reportRead, self.named = Signal(), Signal(), Signal(), Signal()
+        self.changed, self.reported, self.reportRead, self.named = (
+            Signal(),
+            Signal(),
+            Signal(),
+            Signal(),
+        )
         self.name, self.naming = "", False
         self.regions = RegionNodes(scene)
         self._job = SceneJob(scene, store, "search again")
@@ -86,7 +91,8 @@ class WordSearch(Listener):
         self._typed = False
         self._clock, self._moved = clock, 0.0
         self._point: tuple | None = None  # (volume node, world point) that waits for its name
-        self._wasLoaded = True  # True if a scene was loaded and `dropLostItems` has not been called for it yet
+        # True if a scene was loaded and `dropLostItems` has not been called for it yet
+        self._wasLoaded = True
         self.listen(store.changed, self._onMap)
         self.observe(scene, scene.StartCloseEvent, lambda *_: self._forgetAll())
         self.observe(scene, scene.EndImportEvent, lambda *_: setattr(self, "_wasLoaded", True))
@@ -184,12 +190,20 @@ class WordSearch(Listener):
 
     def answers(self) -> list[tuple[str, str]]:
         """Return (name of the scan, answer in this scan) as texts, for each scan."""
-        return [(node.GetName(), self._answerText(node)) for node in self.volumes] if self.steps else []
+        return (
+            [(node.GetName(), self._answerText(node)) for node in self.volumes]
+            if self.steps
+            else []
+        )
 
     def absences(self) -> dict[str, str]:
         """Return volume ID -> text to write over the scan, for each scan that does not show the searched place."""
         answers = self._query.answers.items()
-        return {key: f"{answer.place.title}: {answer.text}" for key, answer in answers if answer.world is None}
+        return {
+            key: f"{answer.place.title}: {answer.text}"
+            for key, answer in answers
+            if answer.world is None
+        }
 
     def _answerText(self, node) -> str:
         query, state = self._query, self.store.state(node)
@@ -198,7 +212,11 @@ class WordSearch(Listener):
             return answer.text
         if node.GetID() in query.failed or state.status == FAILED:
             return query.failed.get(node.GetID()) or state.sentence
-        return "being searched" if state.embedding is not None else f"being prepared, {percent(state.share)}"
+        return (
+            "being searched"
+            if state.embedding is not None
+            else f"being prepared, {percent(state.share)}"
+        )
 
     # -- work --------------------------------------------------------------------------------------------------------
 
@@ -207,7 +225,9 @@ class WordSearch(Listener):
         self._job.poll()
         self._startNext()
         self.regions.follow()
-        if self._wasLoaded:  # only now, because Slicer builds the subject hierarchy after the import event
+        if (
+            self._wasLoaded
+        ):  # only now, because Slicer builds the subject hierarchy after the import event
             self._wasLoaded = False
             dropLostItems(self.scene)
 
@@ -254,7 +274,9 @@ class WordSearch(Listener):
         try:
             place, region = yield from self._askFinder(node, lambda finder: _placeOf(finder, step))
         except AnatomicalEmbeddingError as error:
-            if self.store.map(node) is embedding:  # if not, the scan has changed and will be searched again
+            if (
+                self.store.map(node) is embedding
+            ):  # if not, the scan has changed and will be searched again
                 query.failed[node.GetID()] = str(error)
         else:
             world = None if place.point_ras is None else toWorld(node, [place.point_ras])[0]
@@ -268,7 +290,9 @@ class WordSearch(Listener):
         name = ""
         if node.GetScene() is self.scene and self.store.map(node) is not None:
             point = fromWorld(node, [world])[0]
-            with suppress(AnatomicalEmbeddingError):  # the scan was changed or removed: the point has no name
+            with suppress(
+                AnatomicalEmbeddingError
+            ):  # the scan was changed or removed: the point has no name
                 name = yield from self._askFinder(node, lambda finder: nameOf(finder, point))
         self._setName(name)
 

@@ -52,7 +52,11 @@ class FoundPlace:
         if place.status == "uncertain":
             reasons = "; ".join(filter(None, (place.doubt, place.remark)))
             return f"not certain ({percent(place.probability)}){': ' if reasons else ''}{reasons}"
-        verdict = f"partly in this scan; the rest lies beyond the {place.side} border" if place.side else "found"
+        verdict = (
+            f"partly in this scan; the rest lies beyond the {place.side} border"
+            if place.side
+            else "found"
+        )
         return f"{verdict} ({percent(place.probability)})"
 
 
@@ -71,7 +75,11 @@ def _ended(text: str) -> str:
     from AnatomicalEmbedding.words import completions, parse
 
     offers = [] if parse(text) else completions(text)
-    ending = [offer for offer in offers if offer.lower().startswith(text.lower()) and " " not in offer[len(text) :]]
+    ending = [
+        offer
+        for offer in offers
+        if offer.lower().startswith(text.lower()) and " " not in offer[len(text) :]
+    ]
     return next((choices[0] for choices in (offers, ending) if len(choices) == 1), text)
 
 
@@ -109,7 +117,9 @@ def nameOf(finder: PlaceFinder, point: np.ndarray) -> str:
         if place.probability >= _LIKELY:
             return f"{place.title}, {percent(place.probability)}"
     for first, second in combinations(places, 2):
-        related = second.name in load_terms().ancestors(first.name) or first.name in load_terms().ancestors(second.name)
+        related = second.name in load_terms().ancestors(
+            first.name
+        ) or first.name in load_terms().ancestors(second.name)
         if not related and first.probability + second.probability >= _LIKELY:
             return f"{first.title} or {second.title}, {percent(first.probability + second.probability)}"
     return ""

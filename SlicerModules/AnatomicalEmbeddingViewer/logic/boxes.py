@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 _RECALLS = (0.9, 0.95, 0.99)
 _MARGIN_LIMIT_MM = 100.0
 # (text, CSS class) for each status of a structure; _FOUND is used for all other statuses
-_SHOWN = {ABSENT: ("not in scan", "absent"), CUT: ("cut", "uncertain"), UNCERTAIN: ("perhaps cut", "uncertain")}
+_SHOWN = {
+    ABSENT: ("not in scan", "absent"),
+    CUT: ("cut", "uncertain"),
+    UNCERTAIN: ("perhaps cut", "uncertain"),
+}
 _FOUND = "found", "matched"
 
 
@@ -47,7 +51,11 @@ class Boxes:
     def find(self, structures: Sequence[str], recall: float) -> None:
         """Find structures of the library in all scans. A scan without a map is searched as soon as its map is ready."""
         if recall in _RECALLS:
-            self._logic.find(self._session.scans, [name for name in structures if name in self._names], float(recall))
+            self._logic.find(
+                self._session.scans,
+                [name for name in structures if name in self._names],
+                float(recall),
+            )
 
     def cancel(self) -> None:
         self._logic.cancel()
@@ -64,7 +72,10 @@ class Boxes:
 
     def crop(self, structures: Sequence[str], margin_mm: float) -> None:
         """Crop every scan to one box around all boxes of these structures. The box is enlarged by `margin_mm`."""
-        names, margin_mm = [str(name) for name in structures], min(max(float(margin_mm), 0.0), _MARGIN_LIMIT_MM)
+        names, margin_mm = (
+            [str(name) for name in structures],
+            min(max(float(margin_mm), 0.0), _MARGIN_LIMIT_MM),
+        )
         for scan in self._session.scans:
             try:
                 self._crops += Crops.crop(self._logic, scan, names, False, margin_mm)
@@ -97,7 +108,11 @@ class Boxes:
         scans = self._session.scans
         state.structures = [{"name": name, "title": titled(name)} for name in self._names]
         state.found = [
-            {"name": name, "title": titled(name), "cells": [_shown(cells.get(scan.GetID()), scan) for scan in scans]}
+            {
+                "name": name,
+                "title": titled(name),
+                "cells": [_shown(cells.get(scan.GetID()), scan) for scan in scans],
+            }
             for name, cells in self._logic.table(scans).items()
         ]
         sizes = [" × ".join(map(str, crop.GetImageData().GetDimensions())) for crop in self._crops]
@@ -119,5 +134,10 @@ def _shown(cell: Cell | None, scan) -> dict:
         return {**common, "status": "", "text": "–", "tip": "Not searched in this scan."}
     (text, colour), tip = _SHOWN.get(cell.answer.status, _FOUND), cell.answer.text
     if cell.edited:
-        return {**common, "status": "moved", "text": f"{text}, edited", "tip": f"{tip}; the user has changed this box"}
+        return {
+            **common,
+            "status": "moved",
+            "text": f"{text}, edited",
+            "tip": f"{tip}; the user has changed this box",
+        }
     return {**common, "status": colour, "text": text, "tip": tip}

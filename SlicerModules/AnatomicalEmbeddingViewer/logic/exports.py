@@ -49,7 +49,10 @@ class Exports:
 
         self._check_points()
         packed, folder = io.BytesIO(), self._session.folder
-        with tempfile.TemporaryDirectory(dir=folder) as work, zipfile.ZipFile(packed, "w") as archive:
+        with (
+            tempfile.TemporaryDirectory(dir=folder) as work,
+            zipfile.ZipFile(packed, "w") as archive,
+        ):
             for number, scan in enumerate(self._session.scans, 1):
                 rows = [row for row in self._places() if row[1] is scan]
                 if not rows:
@@ -59,7 +62,9 @@ class Exports:
                 labels = tuple(label for label, *_ in rows)
                 texts = tuple("" if answer is None else answer.text for *_, answer in rows)
                 missing = [place is None for _, _, place, _ in rows]
-                points_ras = np.array([np.zeros(3) if place is None else place for _, _, place, _ in rows])
+                points_ras = np.array(
+                    [np.zeros(3) if place is None else place for _, _, place, _ in rows]
+                )
                 write_markups(path, PointList(labels, points_ras, texts), scan.GetName(), missing)
                 archive.write(path, path.name)
         return packed.getvalue()
@@ -111,7 +116,10 @@ class Exports:
                 np.array([np.nan if a is None else a.probability for a in judged]),
             )
             targets.append((scan.GetName(), _volume(scan), matches))
-        template, model = _volume(logic.template), self._session.store.engine.weightsPath(isFilm(logic.template)).stem
+        template, model = (
+            _volume(logic.template),
+            self._session.store.engine.weightsPath(isFilm(logic.template)).stem,
+        )
 
         def write(path: Path) -> None:
             write_report(path, template, points, targets, f"Points of {template.name}", model)
@@ -123,7 +131,9 @@ class Exports:
 
         Packing is slow: call this function in another thread. The function returns a file that is deleted when closed.
         """
-        refused = AnatomicalEmbeddingError("The scene could not be written; free some space on the viewer's disk.")
+        refused = AnatomicalEmbeddingError(
+            "The scene could not be written; free some space on the viewer's disk."
+        )
         work = Path(tempfile.mkdtemp(prefix="bundle-", dir=self._session.folder))
         (work / "scene").mkdir()
         for node in nodesOf(self._session.scene, "vtkMRMLVolumeNode"):
@@ -164,7 +174,11 @@ def _reported_place(answer_list, answer) -> np.ndarray:
     answers lacks the answer."""
     if answer is None or answer.status == REMOVED or not answer_list.hasPoint(answer):
         return np.full(3, np.nan)
-    return fromNode(answer_list.node, answer.pointId) if answer.status == ABSENT else answer_list.worldOf(answer)
+    return (
+        fromNode(answer_list.node, answer.pointId)
+        if answer.status == ABSENT
+        else answer_list.worldOf(answer)
+    )
 
 
 def _volume(node):

@@ -50,7 +50,10 @@ class Gallery:
         """
         from AnatomicalEmbedding.embedding.coverage import LANDMARKS_MM
 
-        cards = [self._card(row) | {"odd": why, "place": self._middle(row)} for row, _, why in self._rows.values()]
+        cards = [
+            self._card(row) | {"odd": why, "place": self._middle(row)}
+            for row, _, why in self._rows.values()
+        ]
         return {"name": self.name, "levels": LANDMARKS_MM, "places": cards}
 
     def find_words(self, words: str) -> list[dict]:
@@ -93,12 +96,16 @@ class Gallery:
 
     def _row(self, row_id: int) -> Row:
         if row_id not in self._rows:
-            raise AnatomicalEmbeddingError("This scan is no longer in the cohort; load the page again.")
+            raise AnatomicalEmbeddingError(
+                "This scan is no longer in the cohort; load the page again."
+            )
         return self._rows[row_id][0]
 
     def _middle(self, row: Row) -> list[float]:
         cells = self._search.index.cells(row)
-        return _rounded(cells.cell_to_ras[:3, :3] @ cells.index.mean(axis=0) + cells.cell_to_ras[:3, 3])
+        return _rounded(
+            cells.cell_to_ras[:3, :3] @ cells.index.mean(axis=0) + cells.cell_to_ras[:3, 3]
+        )
 
     def _card(self, row: Row) -> dict:
         facts = self._rows[row.id][1]
@@ -109,7 +116,10 @@ class Gallery:
         cards = []
         for answer in answers:
             place = None if answer.point_ras is None else _rounded(answer.point_ras)
-            values = {name: getattr(answer, name) for name in ("status", "text", "probability", "similarity")}
+            values = {
+                name: getattr(answer, name)
+                for name in ("status", "text", "probability", "similarity")
+            }
             cards.append(self._card(answer.row) | values | {"place": place})
         return cards
 

@@ -73,10 +73,16 @@ class Landmarks:
     def _remove_lists(self) -> None:
         """Remove the points of removed scans, the answers to these points, and the answers in removed scans."""
         scans = self._session.scans
-        removed = [self._lists.pop(key) for key in set(self._lists) - {scan.GetID() for scan in scans}]
+        removed = [
+            self._lists.pop(key) for key in set(self._lists) - {scan.GetID() for scan in scans}
+        ]
         answers = [node for points in removed for node in self._answers_to(points)]
         for points in self._lists.values():
-            answers += [node for node in self._answers_to(points) if node.GetNodeReference(VOLUME_ROLE) not in scans]
+            answers += [
+                node
+                for node in self._answers_to(points)
+                if node.GetNodeReference(VOLUME_ROLE) not in scans
+            ]
         for node in answers + removed:
             SceneNodes.removeNode(self._session.scene, node)
 
@@ -131,7 +137,11 @@ class Landmarks:
 
     def _has_point(self, point_id: object) -> bool:
         points = self.logic.points
-        return points is not None and isinstance(point_id, str) and worldOf(points, point_id) is not None
+        return (
+            points is not None
+            and isinstance(point_id, str)
+            and worldOf(points, point_id) is not None
+        )
 
     # -- for the page ------------------------------------------------------------------------------------------------
 
@@ -159,30 +169,54 @@ class Landmarks:
         self._known = set(present)
         state.points = [self._row(row) for row in reversed(rows)]  # the newest point first
         state.selected = self._selected
-        state.point_counts = {scan: points.GetNumberOfDefinedControlPoints() for scan, points in self._lists.items()}
+        state.point_counts = {
+            scan: points.GetNumberOfDefinedControlPoints() for scan, points in self._lists.items()
+        }
         state.mouse = self._published_mode = self._mouse_mode
         state.can_undo, state.can_redo = self.logic.history.canUndo, self.logic.history.canRedo
 
     def _row(self, row) -> dict:
         r, a, s = worldOf(self.logic.points, row.pointId)
         sides = ("R" if r >= 0 else "L", "A" if a >= 0 else "P", "S" if s >= 0 else "I")
-        place = "  ".join(f"{abs(mm):.0f} {side}" for mm, side in zip((r, a, s), sides, strict=True))
+        place = "  ".join(
+            f"{abs(mm):.0f} {side}" for mm, side in zip((r, a, s), sides, strict=True)
+        )
         answers = [self._answer(row, scan) for scan in self.logic.targets] if row.inside else []
-        return {"id": row.pointId, "label": row.label, "place": place, "inside": row.inside, "answers": answers}
+        return {
+            "id": row.pointId,
+            "label": row.label,
+            "place": place,
+            "inside": row.inside,
+            "answers": answers,
+        }
 
     def _answer(self, row, scan) -> dict:
         answer = row.answers.get(scan.GetID())
         common = {"scan": scan.GetID(), "name": scan.GetName(), "error": "", "by_hand": False}
         if answer is None:
-            states = [self._session.store.state(node).status for node in (scan, self.logic.template)]
-            text = "cannot be used" if FAILED in states else "…" if states == [READY, READY] else "preparing"
-            return {**common, "status": "pending", "text": text, "tip": "The answer appears when both scans are ready."}
+            states = [
+                self._session.store.state(node).status for node in (scan, self.logic.template)
+            ]
+            text = (
+                "cannot be used"
+                if FAILED in states
+                else "…"
+                if states == [READY, READY]
+                else "preparing"
+            )
+            return {
+                **common,
+                "status": "pending",
+                "text": text,
+                "tip": "The answer appears when both scans are ready.",
+            }
         has_error = answer.errorMm is not None and not answer.byHand and answer.status != ABSENT
         doubt = f": {answer.doubt.partition(':')[0]}" if has_error and answer.doubt else ""
         return {
             **common,
             "status": answer.status,
-            "text": STATUS_WORDS[answer.status] + (" (before the move)" if answer.outdated else doubt),
+            "text": STATUS_WORDS[answer.status]
+            + (" (before the move)" if answer.outdated else doubt),
             "error": f"± {answer.errorMm:.0f} mm" if has_error else "",
             "by_hand": answer.byHand,
             "tip": answer.text,

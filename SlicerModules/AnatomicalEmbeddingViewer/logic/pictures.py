@@ -74,14 +74,20 @@ class ScanView(SliceView):
         if hu is None:
             reslice.SetBackgroundLevel(_OUTSIDE_HU)
             reslice.Update()
-            hu = vtk_to_numpy(reslice.GetOutput().GetPointData().GetScalars()).reshape(rows, columns)
+            hu = vtk_to_numpy(reslice.GetOutput().GetPointData().GetScalars()).reshape(
+                rows, columns
+            )
         width = max(display.GetWindow(), 1e-3)
-        grey = np.clip((hu - np.float32(display.GetLevel() - width / 2)) * np.float32(255 / width), 0, 255)
+        grey = np.clip(
+            (hu - np.float32(display.GetLevel() - width / 2)) * np.float32(255 / width), 0, 255
+        )
         below = grey.astype(np.uint16)[..., None] * (255 - marks[..., 3:]) // 255
         return np.ascontiguousarray((marks[..., :3] + below).astype(np.uint8)[::-1])
 
 
-def cut_upright(voxels: np.ndarray, xy_to_ijk: np.ndarray, rows: int, columns: int) -> np.ndarray | None:
+def cut_upright(
+    voxels: np.ndarray, xy_to_ijk: np.ndarray, rows: int, columns: int
+) -> np.ndarray | None:
     """Interpolate a slice of a scan linearly, one axis after the other. VTK interpolates each pixel, which is slower.
 
     Args:
@@ -145,11 +151,15 @@ class Painter:
             start, requested, self._requested = monotonic(), self._requested, {}
             drawn = []
             for picture in requested:
-                self._requested.pop(picture, None)  # this drawing also answers requests since the round began
+                self._requested.pop(
+                    picture, None
+                )  # this drawing also answers requests since the round began
                 drawn.append(_run_logged(picture.draw))
                 for _turn in range(_LOOP_TURNS):
                     await asyncio.sleep(0)
-            for send in filter(None, drawn):  # sent together, so that the browser computes its layout once
+            for send in filter(
+                None, drawn
+            ):  # sent together, so that the browser computes its layout once
                 _run_logged(send)
             if self._requested:
                 await asyncio.sleep(max(0.0, _PERIOD_S - (monotonic() - start)))
@@ -175,7 +185,9 @@ class Picture(ScheduledRenderStrategy):
         if self._last is not None and np.array_equal(pixels, self._last):
             return None
         rows, columns = pixels.shape[:2]
-        content, meta, _time = RcaImageEncoder.TURBO_JPEG.encode(pixels, columns, rows, _JPEG_QUALITY)
+        content, meta, _time = RcaImageEncoder.TURBO_JPEG.encode(
+            pixels, columns, rows, _JPEG_QUALITY
+        )
         self._last = pixels
         return partial(self._push, content, meta)
 
@@ -207,13 +219,21 @@ class PictureFactory(IViewFactory):
 
     def _create_view(self, view: ViewLayoutDefinition, scene, app_logic) -> ScanView:
         name = view.singleton_tag
-        scan_view = ScanView(scene, app_logic, name, scheduled_render_strategy=NoScheduleRendering())
+        scan_view = ScanView(
+            scene, app_logic, name, scheduled_render_strategy=NoScheduleRendering()
+        )
         # Slicer prepares every slice for 3-D views too, which doubles the time to show a slice. The viewer has no 3-D.
         scan_view._logic.GetSliceModelNode().SetPolyDataConnection(None)
-        scan_view.render_window().SetMultiSamples(0)  # without a GPU, smooth edges take three times as long to draw
+        scan_view.render_window().SetMultiSamples(
+            0
+        )  # without a GPU, smooth edges take three times as long to draw
         cursor = f"{name}_active_view_cursor"
         self._server.state.setdefault(cursor, "default")
-        picture = Picture(self._painter, scan_view, RcaWindow(scan_view.render_window(), self._server.state, cursor))
+        picture = Picture(
+            self._painter,
+            scan_view,
+            RcaWindow(scan_view.render_window(), self._server.state, cursor),
+        )
         scan_view.set_scheduled_render(picture)
         scan_view.set_view_properties(view.properties)
         self._add_template(name, cursor)
@@ -224,7 +244,10 @@ class PictureFactory(IViewFactory):
         return view
 
     def _add_template(self, name: str, cursor: str) -> None:
-        with ViewLayout(self._server, template_name=name), html.Div(style=(f"`{_FILL}; cursor: ${{{cursor}}}`",)):
+        with (
+            ViewLayout(self._server, template_name=name),
+            html.Div(style=(f"`{_FILL}; cursor: ${{{cursor}}}`",)),
+        ):
             RemoteControlledArea(
                 name=name,
                 display="image",
@@ -247,7 +270,9 @@ class _Area(RcaViewAdapter):
     """
 
     def __init__(self, view: SliceView, picture: Picture, scrolled: Callable[[], object]) -> None:
-        super().__init__(picture.rca, view.name, scheduler=picture, do_schedule_render_on_interaction=False)
+        super().__init__(
+            picture.rca, view.name, scheduler=picture, do_schedule_render_on_interaction=False
+        )
         self._node, self._scrolled = view.get_view_node(), scrolled
         self._usual_scale = self._node.GetScreenScaleFactor()
 
@@ -259,7 +284,9 @@ class _Area(RcaViewAdapter):
 
     def on_interaction(self, origin: str, event: dict) -> None:
         size = int(event.get("w", 0)), int(event.get("h", 0))
-        if all(size) and self._current_size is not None and size != self._current_size[:2]:  # from another window
+        if (
+            all(size) and self._current_size is not None and size != self._current_size[:2]
+        ):  # from another window
             self.update_size(origin, {"w": size[0], "h": size[1], "p": self._current_size[2]})
         before = self._node.GetSliceOffset()
         super().on_interaction(origin, event)

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
     from .session import Session
 
-Reader = Callable[[Callable[[], bool]], "list[Volume]"]  # its argument returns True after the user has cancelled
+Reader = Callable[
+    [Callable[[], bool]], "list[Volume]"
+]  # its argument returns True after the user has cancelled
 _STATUS_TEXTS = {WAITING: "waiting", READY: "ready", FAILED: "cannot be used"}
 _NAME_LIMIT = 80  # largest number of characters in a name
 _DEMO_SPACING_MM = (2.0, 2.0, 2.5)
@@ -40,7 +42,9 @@ class Scans:
     def __init__(self, session: Session, report: Callable[[str], None]) -> None:
         self._session, self._report = session, report
         self._worker = Worker()
-        self._jobs: dict[int, tuple[str, Callable[[], object]]] = {}  # by number: name, function to call at the end
+        self._jobs: dict[
+            int, tuple[str, Callable[[], object]]
+        ] = {}  # by number: name, function to call at the end
         self._job_numbers = count()
         session.on_close(self._worker.end)
 
@@ -65,7 +69,9 @@ class Scans:
         """Add a volume node for a scan. If the session has no template, the volume node becomes the template."""
         session = self._session
         name = SceneNodes.freeName(session.scene, volume.name or "scan")
-        node = slicer.util.addVolumeFromArray(volume.voxels, np.asarray(volume.ijk_to_ras), name=name)
+        node = slicer.util.addVolumeFromArray(
+            volume.voxels, np.asarray(volume.ijk_to_ras), name=name
+        )
         SceneNodes.placeUnderPatient(session.scene, node, volume.patient_id)
         node.CreateDefaultDisplayNodes()
         node.GetDisplayNode().SetAndObserveColorNodeID("vtkMRMLColorTableNodeGrey")
@@ -140,14 +146,22 @@ class Scans:
         session = self._session
         states = {node.GetID(): session.store.state(node) for node in session.scans}
         state.scans = [self._row(node, states[node.GetID()]) for node in session.scans]
-        state.unprepared = any(scan_state.status in ("empty", FAILED) for scan_state in states.values())
+        state.unprepared = any(
+            scan_state.status in ("empty", FAILED) for scan_state in states.values()
+        )
         state.work = self._work(states)
 
     def _row(self, node, scan_state) -> dict:
-        share = f"{100 * scan_state.share:.0f} %" if scan_state.status == WORKING else "not prepared"
+        share = (
+            f"{100 * scan_state.share:.0f} %" if scan_state.status == WORKING else "not prepared"
+        )
         size = " × ".join(map(str, node.GetImageData().GetDimensions()))
         spacing = " × ".join(f"{mm:.3g}" for mm in node.GetSpacing())
-        notes = () if scan_state.embedding is None else (*scan_state.embedding.notes, *scan_state.embedding.faults)
+        notes = (
+            ()
+            if scan_state.embedding is None
+            else (*scan_state.embedding.notes, *scan_state.embedding.faults)
+        )
         return {
             "id": node.GetID(),
             "name": node.GetName(),
@@ -163,12 +177,22 @@ class Scans:
         """Return the progress bar: "share", in percent, and "text"; {} if no scan is being read or prepared."""
         if self._jobs:
             names = [name for name, _done in self._jobs.values()]
-            return {"share": 0, "text": f"reading {names[0]}" + (f" and {len(names) - 1} more" if names[1:] else "")}
+            return {
+                "share": 0,
+                "text": f"reading {names[0]}"
+                + (f" and {len(names) - 1} more" if names[1:] else ""),
+            }
         if not self._session.store.busy:
             return {}
-        active = [scan_state for scan_state in states.values() if scan_state.status in (WAITING, WORKING, READY)]
+        active = [
+            scan_state
+            for scan_state in states.values()
+            if scan_state.status in (WAITING, WORKING, READY)
+        ]
         share = sum(scan_state.share for scan_state in active) / max(len(active), 1)
-        current = next((node for node in self._session.scans if states[node.GetID()].status == WORKING), None)
+        current = next(
+            (node for node in self._session.scans if states[node.GetID()].status == WORKING), None
+        )
         text = "preparing scans" if current is None else f"preparing {current.GetName()}"
         return {"share": round(100 * share), "text": text}
 
@@ -178,4 +202,8 @@ def _make_patient(
 ) -> list[Volume]:
     from AnatomicalEmbedding.phantom import make_phantom
 
-    return [replace(make_phantom(seed, spacing=_DEMO_SPACING_MM, coverage_mm=heights_mm).volume, name=name)]
+    return [
+        replace(
+            make_phantom(seed, spacing=_DEMO_SPACING_MM, coverage_mm=heights_mm).volume, name=name
+        )
+    ]

@@ -57,7 +57,9 @@ class Session:
         self.sentences: list[str] = []
         self._closing = ExitStack()
         self.on_close = self._closing.callback
-        self.folder = Path(self._closing.enter_context(tempfile.TemporaryDirectory(prefix="anatemb-view-")))
+        self.folder = Path(
+            self._closing.enter_context(tempfile.TemporaryDirectory(prefix="anatemb-view-"))
+        )
         self.on_close(self.store.close)
         self.on_close(self.relations.close)
 

@@ -16,7 +16,13 @@ from trame_slicer.views import ViewLayoutDefinition, ViewProps, ViewType
 from AnatomicalEmbeddingLib.shared.CtWindow import PRESETS, CtWindows, setWindow
 from AnatomicalEmbeddingLib.shared.LevelTexts import levelText
 from AnatomicalEmbeddingLib.shared.Signal import Signal
-from AnatomicalEmbeddingLib.shared.Views import FIRST_VIEW_GROUP, ORIENTATIONS, OwnViews, setRuler, volumeIn
+from AnatomicalEmbeddingLib.shared.Views import (
+    FIRST_VIEW_GROUP,
+    ORIENTATIONS,
+    OwnViews,
+    setRuler,
+    volumeIn,
+)
 from AnatomicalEmbeddingLib.shared.VolumeNodes import huAt, isFilm
 
 from .pictures import Painter, PictureFactory
@@ -61,7 +67,9 @@ class Views:
         self._own_views = OwnViews(session.scene)
         self._windows = CtWindows(session.scene)
         self._cursor = session.scene.GetFirstNodeByClass("vtkMRMLCrosshairNode")
-        session.app.view_manager.register_factory(PictureFactory(server, self.painter, self.scrolled.emit))
+        session.app.view_manager.register_factory(
+            PictureFactory(server, self.painter, self.scrolled.emit)
+        )
         session.on_close(self.painter.close)
         session.scans_changed.connect(self._follow_scans)
 
@@ -75,10 +83,15 @@ class Views:
                 self._show(row, None)
         for scan in scans:
             if not any(row.scan is scan for row in self._rows):
-                free = next((row for row in self._rows if row.scan is None), None) or self._add_row()
+                free = (
+                    next((row for row in self._rows if row.scan is None), None) or self._add_row()
+                )
                 self._show(free, scan)
                 if not isFilm(scan):
-                    setWindow([scan], *self._window_of(next((ct for ct in _cts(scans) if ct is not scan), None)))
+                    setWindow(
+                        [scan],
+                        *self._window_of(next((ct for ct in _cts(scans) if ct is not scan), None)),
+                    )
         self._own_views.follow()  # at once, so that marks of a removed scan never appear on the next scan
         if self._enlarged not in self._by_tag():
             self._enlarged = None
@@ -87,14 +100,20 @@ class Views:
     def _add_row(self) -> _Row:
         number, views = len(self._rows), {}
         for orientation, colour in ORIENTATIONS:
-            properties = ViewProps(orientation=orientation, color=colour, group=FIRST_VIEW_GROUP + number)
-            definition = ViewLayoutDefinition(f"scan{number}{orientation.lower()}", ViewType.SLICE_VIEW, properties)
+            properties = ViewProps(
+                orientation=orientation, color=colour, group=FIRST_VIEW_GROUP + number
+            )
+            definition = ViewLayoutDefinition(
+                f"scan{number}{orientation.lower()}", ViewType.SLICE_VIEW, properties
+            )
             view = self._session.app.view_manager.create_view(definition)
             views[orientation] = view
         row = _Row(number, views)
         for orientation, view in views.items():
             view.render_window().AddObserver(
-                vtk.vtkCommand.WindowResizeEvent, lambda *_, o=orientation: self._on_resized(row, o), -1.0
+                vtk.vtkCommand.WindowResizeEvent,
+                lambda *_, o=orientation: self._on_resized(row, o),
+                -1.0,
             )
         self._rows.append(row)
         return row
@@ -111,7 +130,10 @@ class Views:
     def _fit(self, row: _Row, orientation: str) -> None:
         view = row.views[orientation]
         view.fit_view_to_content()
-        row.fits[orientation] = view.render_window().GetSize(), view.get_view_node().GetFieldOfView()[:2]
+        row.fits[orientation] = (
+            view.render_window().GetSize(),
+            view.get_view_node().GetFieldOfView()[:2],
+        )
 
     def _on_resized(self, row: _Row, orientation: str) -> None:
         """Fit the scan into a view whose size has changed, but not if the user has zoomed in this view."""
@@ -178,7 +200,11 @@ class Views:
                     return (
                         row.scan,
                         view,
-                        [(other_row.scan, other_row.views[orientation]) for other_row in rows if other_row is not row],
+                        [
+                            (other_row.scan, other_row.views[orientation])
+                            for other_row in rows
+                            if other_row is not row
+                        ],
                     )
         return None, None, []
 
@@ -208,7 +234,9 @@ class Views:
         state.window = next((name for name, preset in PRESETS.items() if preset == values), "")
         state.window_values = f"W {values[0]:.0f}  L {values[1]:.0f}"
         tags = [cell["tag"] for row in rows for cell in row["cells"]]
-        state.slices = {tag: _slice_of(views[tag]) | {"level": self._level_of(views[tag])} for tag in tags}
+        state.slices = {
+            tag: _slice_of(views[tag]) | {"level": self._level_of(views[tag])} for tag in tags
+        }
         state.pointer = self._pointer(tags)
 
     def _level_of(self, view) -> str:
@@ -219,7 +247,11 @@ class Views:
         """Return the tag of the view under the mouse and the HU at the mouse; {} if no voxel is under the mouse."""
         xyz, ras = [0.0] * 3, [0.0] * 3
         node = self._cursor.GetCursorPositionXYZ(xyz)
-        if node is None or node.GetSingletonTag() not in tags or not self._cursor.GetCursorPositionRAS(ras):
+        if (
+            node is None
+            or node.GetSingletonTag() not in tags
+            or not self._cursor.GetCursorPositionRAS(ras)
+        ):
             return {}
         value = huAt(volumeIn(self._session.scene, node), ras)
         unit = "" if isFilm(volumeIn(self._session.scene, node)) else " HU"
@@ -227,7 +259,9 @@ class Views:
 
     def _window_of(self, scan) -> tuple[float, float]:
         display = None if scan is None else scan.GetDisplayNode()
-        return PRESETS[self._window] if display is None else (display.GetWindow(), display.GetLevel())
+        return (
+            PRESETS[self._window] if display is None else (display.GetWindow(), display.GetLevel())
+        )
 
     def _shown_rows(self) -> list[dict]:
         """Return, for each scan on the page, its ID, its row number, and the tag and name of each shown view."""
@@ -235,7 +269,9 @@ class Views:
         rows = []
         for row in [by_scan[scan.GetID()] for scan in self._session.scans]:
             film = isFilm(row.scan)
-            cells = [{"tag": view.get_singleton_tag(), "name": name} for name, view in row.views.items()]
+            cells = [
+                {"tag": view.get_singleton_tag(), "name": name} for name, view in row.views.items()
+            ]
             if film:
                 cells = [cell | {"name": _FILM} for cell in cells if cell["name"] == _FILM_PLANE]
             if self._enlarged:
@@ -243,7 +279,9 @@ class Views:
             elif self._in_grid:
                 cells = [cell for cell in cells if film or cell["name"] == self._orientation]
             if cells:
-                rows.append({"scan": row.scan.GetID(), "number": row.number, "film": film, "cells": cells})
+                rows.append(
+                    {"scan": row.scan.GetID(), "number": row.number, "film": film, "cells": cells}
+                )
         return rows
 
     def _by_tag(self) -> dict:
@@ -270,9 +308,17 @@ def _slice_of(view) -> dict:
     number, count = (round((end - low) / max(step, 1e-6)) + 1 for end in (value, high))
     matrix = slice_to_ras(view.get_view_node())
     axis = np.abs(matrix[:3, 2]).argmax()
-    height = f"{abs(matrix[axis, 3]):.1f} mm {(_POSITIVE if matrix[axis, 3] >= 0 else _NEGATIVE)[axis]}"
+    height = (
+        f"{abs(matrix[axis, 3]):.1f} mm {(_POSITIVE if matrix[axis, 3] >= 0 else _NEGATIVE)[axis]}"
+    )
     text = f"{number} / {count}  {height}"
-    return {"min": round(low, 2), "max": round(high, 2), "step": step, "value": round(value, 2), "text": text}
+    return {
+        "min": round(low, 2),
+        "max": round(high, 2),
+        "step": step,
+        "value": round(value, 2),
+        "text": text,
+    }
 
 
 def _edge_letters(view) -> dict[str, str]:

@@ -60,7 +60,9 @@ class Words:
         """Find the places that sentence `number` of the report names, in all scans. The first sentence has number 0."""
         sentences = self._logic.sentences
         if isinstance(number, int) and 0 <= number < len(sentences) and sentences[number].mentions:
-            self._logic.findMentions(_on_one_line(sentences[number].text), sentences[number].mentions)
+            self._logic.findMentions(
+                _on_one_line(sentences[number].text), sentences[number].mentions
+            )
 
     # -- for the page ------------------------------------------------------------------------------------------------
 
@@ -77,7 +79,11 @@ class Words:
             "answers": [{"name": name, "text": text} for name, text in self._logic.answers()],
         }
         state.report = [
-            {"number": number, "text": _on_one_line(sentence.text), "named": bool(sentence.mentions)}
+            {
+                "number": number,
+                "text": _on_one_line(sentence.text),
+                "named": bool(sentence.mentions),
+            }
             for number, sentence in enumerate(self._logic.sentences[:_SENTENCE_LIMIT])
         ]
 

@@ -53,7 +53,9 @@ class Guard:
             return _secured(request, web.Response(status=403, text=refusal))
         if _PARAMETER in request.query and request.method == "GET" and request.path == "/":
             answer = web.HTTPFound(self._page)  # remove the token from the address
-            answer.set_cookie(_cookie_name(request), self.token, httponly=True, samesite="Lax", path="/")
+            answer.set_cookie(
+                _cookie_name(request), self.token, httponly=True, samesite="Lax", path="/"
+            )
             raise _secured(request, answer)
         try:
             answer = await handler(request)
@@ -82,7 +84,9 @@ def _secured(request: web.Request, answer):
     host = request.headers.get("Host", "")
     for name, value in _HEADERS.items():
         answer.headers.setdefault(name, value)
-    answer.headers.setdefault("Content-Security-Policy", _POLICY.format(sockets=f"ws://{host} wss://{host}"))
+    answer.headers.setdefault(
+        "Content-Security-Policy", _POLICY.format(sockets=f"ws://{host} wss://{host}")
+    )
     if not request.path.startswith("/assets/"):
         answer.headers.setdefault("Cache-Control", "no-store")
     return answer

@@ -28,7 +28,9 @@ _STATIC = Path(__file__).resolve().parents[1] / "static"
 GALLERY_PAGE = "/gallery.html"
 
 
-def add_routes(app: web.Application, session: Session, scans: Scans, exports: Exports, boxes: Boxes) -> None:
+def add_routes(
+    app: web.Application, session: Session, scans: Scans, exports: Exports, boxes: Boxes
+) -> None:
     """Add all addresses except the gallery's. Call this before trame adds its own addresses and the server listens."""
 
     async def upload(request: web.Request) -> web.Response:
@@ -40,7 +42,9 @@ def add_routes(app: web.Application, session: Session, scans: Scans, exports: Ex
     def download(name: str, make: Callable) -> Handler:
         async def handle(_request: web.Request) -> web.Response:
             content = make()
-            return _file(name, content if isinstance(content, bytes) else await asyncio.to_thread(content))
+            return _file(
+                name, content if isinstance(content, bytes) else await asyncio.to_thread(content)
+            )
 
         return handle
 
@@ -48,7 +52,9 @@ def add_routes(app: web.Application, session: Session, scans: Scans, exports: Ex
         node = boxes.crop_node(request.query.get("id"))
         if node is None:
             raise web.HTTPNotFound(text="This crop is no longer in the scene; load the page again.")
-        return _file(f"{file_name(node.GetName())}.nii.gz", await asyncio.to_thread(exports.volume(node)))
+        return _file(
+            f"{file_name(node.GetName())}.nii.gz", await asyncio.to_thread(exports.volume(node))
+        )
 
     async def alive(_request: web.Request) -> web.Response:
         return web.Response(text="yes")
@@ -94,7 +100,9 @@ async def _answer_page(_request: web.Request) -> web.Response:
     built = Path(vue3.www) / "assets"
     script, style = next(built.glob("index-*.js")).name, next(built.glob("index-*.css")).name
     page = (_STATIC / "index.html").read_text(encoding="utf-8")
-    return web.Response(text=page.replace("{script}", script).replace("{style}", style), content_type="text/html")
+    return web.Response(
+        text=page.replace("{script}", script).replace("{style}", style), content_type="text/html"
+    )
 
 
 def add_gallery(app: web.Application, gallery: Gallery) -> None:
@@ -109,11 +117,17 @@ def add_gallery(app: web.Application, gallery: Gallery) -> None:
     async def find(request: web.Request) -> web.Response:
         if words := request.query.get("words", "").strip():
             return web.json_response(await asyncio.to_thread(gallery.find_words, words))
-        return web.json_response(await asyncio.to_thread(gallery.find_point, *_row_id_and_point(request)))
+        return web.json_response(
+            await asyncio.to_thread(gallery.find_point, *_row_id_and_point(request))
+        )
 
     async def picture(request: web.Request) -> web.Response:
-        jpeg = await asyncio.to_thread(gallery.picture, *_row_id_and_point(request), request.query.get("plane", ""))
-        return web.Response(body=jpeg, content_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"})
+        jpeg = await asyncio.to_thread(
+            gallery.picture, *_row_id_and_point(request), request.query.get("plane", "")
+        )
+        return web.Response(
+            body=jpeg, content_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"}
+        )
 
     async def open_scan(request: web.Request) -> web.Response:
         gallery.open(*_row_id_and_point(request))
@@ -133,5 +147,7 @@ def _row_id_and_point(request: web.Request) -> tuple[int, list[float]]:
     except ValueError:
         point_ras = []
     if len(point_ras) != 3 or not all(map(math.isfinite, point_ras)):
-        raise web.HTTPBadRequest(text="The scan or the point is missing in the request; load the page again.")
+        raise web.HTTPBadRequest(
+            text="The scan or the point is missing in the request; load the page again."
+        )
     return row_id, point_ras

@@ -20,7 +20,13 @@ from AnatomicalEmbedding.scan.film import PICTURE_SUFFIXES
 if TYPE_CHECKING:
     from AnatomicalEmbedding.scan.volume import Volume
 
-_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha", *PICTURE_SUFFIXES)  # file formats that store a whole scan in one file
+_SUFFIXES = (
+    ".nii.gz",
+    ".nii",
+    ".nrrd",
+    ".mha",
+    *PICTURE_SUFFIXES,
+)  # file formats that store a whole scan in one file
 _BYTES_LIMIT = 2 * 2**30  # limit for the files of one upload, and for the files in one zip
 _CHUNK_BYTES = 1 << 20
 _HEADER_BYTES = 1 << 16
@@ -67,7 +73,9 @@ async def receive(request: web.Request, folder: Path) -> tuple[Path, list[str]]:
 def _check_size(total: int, limit: int) -> None:
     if total > limit:
         size = f"{limit / 2**30:.1f} GB"
-        raise VolumeError(f"The files are larger than {size} in total; give their paths to `anatemb view`.")
+        raise VolumeError(
+            f"The files are larger than {size} in total; give their paths to `anatemb view`."
+        )
 
 
 def read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) -> list[Volume]:
@@ -115,7 +123,9 @@ def readable_name(name: str) -> str:
 
 def numbered_name(number: int, name: str) -> str:
     """Return the name under which a file is stored: its number, and a suffix that the readers know."""
-    suffix = next((ending for ending in (*_SUFFIXES, ".zip") if name.lower().endswith(ending)), ".dcm")
+    suffix = next(
+        (ending for ending in (*_SUFFIXES, ".zip") if name.lower().endswith(ending)), ".dcm"
+    )
     return f"{number:05d}{suffix}"
 
 
@@ -124,16 +134,32 @@ def unzip(archive: Path, target: Path, bytes_limit: int = _BYTES_LIMIT) -> None:
     total = 0
     try:
         with zipfile.ZipFile(archive) as packed:
-            entries = [entry for entry in packed.infolist() if entry.filename and not entry.is_dir()]
-            entries = [entry for entry in entries if not PurePosixPath(entry.filename).name.startswith(".")]
+            entries = [
+                entry for entry in packed.infolist() if entry.filename and not entry.is_dir()
+            ]
+            entries = [
+                entry for entry in entries if not PurePosixPath(entry.filename).name.startswith(".")
+            ]
             for number, entry in enumerate(entries, 1):
-                with packed.open(entry) as source, (target / numbered_name(number, entry.filename)).open("wb") as file:
+                with (
+                    packed.open(entry) as source,
+                    (target / numbered_name(number, entry.filename)).open("wb") as file,
+                ):
                     while chunk := source.read(_CHUNK_BYTES):  # the zip may state wrong sizes
                         total += len(chunk)
                         _check_size(total, bytes_limit)
                         file.write(chunk)
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # the decompressor of bzip2 sets no errno
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        NotImplementedError,
+        RuntimeError,
+        EOFError,
+        OSError,
+    ) as error:
+        if (
+            isinstance(error, OSError) and error.errno is not None
+        ):  # the decompressor of bzip2 sets no errno
             raise VolumeError(f"The files of the zip {_NO_ROOM}") from error
         raise VolumeError(
             "The zip is damaged, encrypted or of an unknown kind; make a new zip of the scan's folder."
@@ -155,7 +181,9 @@ def check_self_contained(path: Path, name: str) -> None:
         data = re.search(rb"ElementDataFile\s*=\s*([^\r\n]*)", head, re.IGNORECASE)
         named = data is None or data.group(1).strip() != b"LOCAL"
     if named:
-        raise VolumeError(f"{name}: the voxels are in another file; save the header and the voxels in one file.")
+        raise VolumeError(
+            f"{name}: the voxels are in another file; save the header and the voxels in one file."
+        )
 
 
 def _read_image(path: Path, name: str) -> Volume:
@@ -181,7 +209,9 @@ def _read_dicom(folder: Path, names: list[str]) -> list[Volume]:
         series = list_series(folder)
     except VolumeError as error:
         raise VolumeError(_no_scan(names)) from error
-    uids = [entry.uid for entry in series if entry.modality == "CT" and entry.slices >= MIN_SLICES] or [series[0].uid]
+    uids = [
+        entry.uid for entry in series if entry.modality == "CT" and entry.slices >= MIN_SLICES
+    ] or [series[0].uid]
     try:
         return [replace(Volume.read(folder, uid), name=name, path="") for uid in uids]
     except AnatomicalEmbeddingError as error:

@@ -47,7 +47,9 @@ class AntsSyN:
                 )
             except (RuntimeError, ValueError):
                 return np.full_like(points_ras, np.nan)
-            points_lps = pandas.DataFrame(transform_points(LPS_FROM_RAS, points_ras), columns=["x", "y", "z"])
+            points_lps = pandas.DataFrame(
+                transform_points(LPS_FROM_RAS, points_ras), columns=["x", "y", "z"]
+            )
             moved_lps = ants.apply_transforms_to_points(3, points_lps, found["fwdtransforms"])
         return transform_points(RAS_FROM_LPS, moved_lps[["x", "y", "z"]].to_numpy())
 

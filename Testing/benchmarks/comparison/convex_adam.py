@@ -49,14 +49,18 @@ class ConvexAdam:
         size = np.array(fixed.hu.shape[::-1])
         k, j, i = np.meshgrid(*(np.arange(n) for n in fixed.hu.shape), indexing="ij")
         grid_ras = transform_points(fixed.grid_to_ras, np.stack([i, j, k], axis=-1).reshape(-1, 3))
-        moving = target.volume.sample(transform_points(affine, grid_ras), outside=AIR_HU).reshape(fixed.hu.shape)
+        moving = target.volume.sample(transform_points(affine, grid_ras), outside=AIR_HU).reshape(
+            fixed.hu.shape
+        )
         with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             found = _load()(fixed.hu, torch.from_numpy(moving).float(), device=torch.device("cpu"))
         voxels = torch.from_numpy(np.moveaxis(found, 3, 0)[::-1].copy()).float()  # along i, j, k
         at = transform_points(np.linalg.inv(fixed.grid_to_ras), points_ras)
         places = torch.from_numpy((2 * at + 1) / size - 1).float()[None, None, None]
-        moved = F.grid_sample(voxels[None], places, align_corners=False, padding_mode="border")[0, :, 0, 0].T
+        moved = F.grid_sample(voxels[None], places, align_corners=False, padding_mode="border")[
+            0, :, 0, 0
+        ].T
         return transform_points(affine, points_ras + moved.double().numpy() * _SPACING_MM)
 
 

@@ -24,7 +24,9 @@ class Elastix:
     Raises importlib.metadata.PackageNotFoundError when itk-elastix is not installed.
     """
 
-    def __init__(self, deformable: bool = False, iterations: int = 300, grid_mm: float = 16.0) -> None:
+    def __init__(
+        self, deformable: bool = False, iterations: int = 300, grid_mm: float = 16.0
+    ) -> None:
         metadata.version("itk-elastix")
         self._deformable = deformable
         self._iterations = iterations
@@ -50,7 +52,10 @@ class Elastix:
             return np.full_like(points_ras, np.nan)
         transform = method.GetCombinationTransform()
         points_lps = transform_points(LPS_FROM_RAS, points_ras)
-        moved_lps = [list(transform.TransformPoint(itk.Point[itk.D, 3](point.tolist()))) for point in points_lps]
+        moved_lps = [
+            list(transform.TransformPoint(itk.Point[itk.D, 3](point.tolist())))
+            for point in points_lps
+        ]
         return transform_points(RAS_FROM_LPS, np.array(moved_lps))
 
     def _parameters(self) -> Any:
@@ -82,5 +87,7 @@ def _to_itk(volume: Volume) -> Any:
     image = itk.image_from_array(np.ascontiguousarray(volume.voxels, dtype=np.float32))
     image.SetOrigin(ijk_to_lps[:3, 3].tolist())
     image.SetSpacing(list(volume.spacing))
-    image.SetDirection(itk.matrix_from_array(np.ascontiguousarray(ijk_to_lps[:3, :3] / volume.spacing)))
+    image.SetDirection(
+        itk.matrix_from_array(np.ascontiguousarray(ijk_to_lps[:3, :3] / volume.spacing))
+    )
     return image

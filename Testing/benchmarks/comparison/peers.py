@@ -60,7 +60,9 @@ def make_peers(names: tuple[str, ...] = PEERS) -> tuple[dict[str, Matcher], tupl
         try:
             peers[name] = makers[name]()
         except metadata.PackageNotFoundError:
-            missing.append(f"{name}: not measured, {_PACKAGES[name]} is not installed (pip install {_PACKAGES[name]}).")
+            missing.append(
+                f"{name}: not measured, {_PACKAGES[name]} is not installed (pip install {_PACKAGES[name]})."
+            )
     return peers, tuple(missing)
 
 
@@ -106,7 +108,10 @@ def peer_boxes() -> PeerBoxes:
     def boxes(
         chosen: Mapping[str, list[BoxCase]], target: BoxCase, maps: Mapping[str, EmbeddingMap]
     ) -> dict[str, dict[str, np.ndarray]]:
-        found = {name: {UNION: _union(sources, name, maps, maps[target.id])} for name, sources in chosen.items()}
+        found = {
+            name: {UNION: _union(sources, name, maps, maps[target.id])}
+            for name, sources in chosen.items()
+        }
         for name, box in _registered(there[ELASTIX_AFFINE], chosen, target).items():
             found[name][ELASTIX_AFFINE] = box
         return found
@@ -114,11 +119,16 @@ def peer_boxes() -> PeerBoxes:
     return boxes
 
 
-def _union(sources: list[BoxCase], name: str, maps: Mapping[str, EmbeddingMap], target: EmbeddingMap) -> np.ndarray:
+def _union(
+    sources: list[BoxCase], name: str, maps: Mapping[str, EmbeddingMap], target: EmbeddingMap
+) -> np.ndarray:
     """The examples' boxes joined in the common body, as the box of the target's cells that lie in it."""
     asked = [(maps[case.id], case.structures[name].extremes_ras) for case in sources]
     points = [embedding.sample(move_inside(embedding, extremes)) for embedding, extremes in asked]
-    low, high = np.min([p.min(axis=0) for p in points], axis=0), np.max([p.max(axis=0) for p in points], axis=0)
+    low, high = (
+        np.min([p.min(axis=0) for p in points], axis=0),
+        np.max([p.max(axis=0) for p in points], axis=0),
+    )
     cells, coordinate = target.body_cells
     inside = ((coordinate.numpy() >= low) & (coordinate.numpy() <= high)).all(axis=1)
     if not inside.any():
@@ -128,7 +138,9 @@ def _union(sources: list[BoxCase], name: str, maps: Mapping[str, EmbeddingMap], 
     return np.stack([ras.min(axis=0), ras.max(axis=0)])
 
 
-def _registered(elastix: Matcher, chosen: Mapping[str, list[BoxCase]], target: BoxCase) -> dict[str, np.ndarray]:
+def _registered(
+    elastix: Matcher, chosen: Mapping[str, list[BoxCase]], target: BoxCase
+) -> dict[str, np.ndarray]:
     """Extreme points carried by elastix from each example, their boxes' mean."""
     carried: dict[str, list[np.ndarray]] = {}
     for source in {case.id: case for sources in chosen.values() for case in sources}.values():

@@ -71,7 +71,9 @@ def make_pair(volume: Volume, seed: int, lesions: bool = True) -> KnownPair:
     lungs = _opened((hu < _LUNG_HU) & body)
     breath = float(rng.uniform(-18, 18)) if rng.random() < 0.8 else 0.0
     frame = _image(hu, grid.grid_to_ras)
-    transform = _tabulated([*_turned_and_bent(volume, rng), _breathing(frame, body, lungs, breath, rng)], volume)
+    transform = _tabulated(
+        [*_turned_and_bent(volume, rng), _breathing(frame, body, lungs, breath, rng)], volume
+    )
     balls = _balls(spots, grid.grid_to_ras, rng) if lesions else ()
     original, later = volume.to_sitk(), _other_look(volume, lungs, frame, transform, breath, rng)
     fluid = None
@@ -79,8 +81,12 @@ def make_pair(volume: Volume, seed: int, lesions: bool = True) -> KnownPair:
         later, fluid = _with_fluid(later, frame, lungs, transform, rng)
     for ball in balls:
         value, texture = float(rng.uniform(-10, 130)), float(rng.uniform(0, 25))
-        original = _with_ball(original, _through(transform, ball.centre[None])[0], ball.before_mm, value, texture, rng)
-        later = _with_ball(later, ball.centre, ball.after_mm, value + float(rng.normal(0, 15)), texture, rng)
+        original = _with_ball(
+            original, _through(transform, ball.centre[None])[0], ball.before_mm, value, texture, rng
+        )
+        later = _with_ball(
+            later, ball.centre, ball.after_mm, value + float(rng.normal(0, 15)), texture, rng
+        )
     later = _scanned(later, volume, rng)
     copy = Volume.from_sitk(later, name=f"{volume.name} later")
     return KnownPair(
@@ -92,7 +98,9 @@ def make_pair(volume: Volume, seed: int, lesions: bool = True) -> KnownPair:
     )
 
 
-def make_treated(volume: Volume, seed: int, count: int = 6) -> tuple[KnownPair, np.ndarray, np.ndarray]:
+def make_treated(
+    volume: Volume, seed: int, count: int = 6
+) -> tuple[KnownPair, np.ndarray, np.ndarray]:
     """Make a copy in which lesions of soft tissue were treated: they shrank or grew, unevenly, and look different.
 
     What is left of a lesion lies anywhere in the lesion. Afterwards it is necrotic, or full of bright contrast medium,
@@ -107,7 +115,9 @@ def make_treated(volume: Volume, seed: int, count: int = 6) -> tuple[KnownPair, 
     depth = -sitk.GetArrayFromImage(_distance(body, _image(grid.hu.numpy(), grid.grid_to_ras)))
     smooth = _smoothed(grid.hu.numpy().astype(float), 2 * _GRID_MM)
     spots = np.argwhere((smooth > 0) & (smooth < 150) & (depth > 25))
-    before, after = (sitk.Cast(each.to_sitk(), sitk.sitkFloat32) for each in (known.original, known.copy))
+    before, after = (
+        sitk.Cast(each.to_sitk(), sitk.sitkFloat32) for each in (known.original, known.copy)
+    )
     places: list[tuple[np.ndarray, np.ndarray]] = []
     for spot in rng.permutation(spots):
         centre = transform_points(grid.grid_to_ras, spot[None, ::-1])[0]
@@ -139,15 +149,21 @@ def _turned_and_bent(volume: Volume, rng: np.random.Generator) -> list[sitk.Tran
     low, high = transform_points(LPS_FROM_RAS, volume.bounds_ras)
     low, high = np.minimum(low, high), np.maximum(low, high)
     turn = sitk.Euler3DTransform(
-        ((low + high) / 2).tolist(), *rng.normal(0, 0.035, 3).tolist(), rng.normal(0, 10, 3).tolist()
+        ((low + high) / 2).tolist(),
+        *rng.normal(0, 0.035, 3).tolist(),
+        rng.normal(0, 10, 3).tolist(),
     )
     bends: list[sitk.Transform] = [turn]
     for control_mm, most_mm in ((90.0, 6.0), (45.0, 2.0)):
         bend = sitk.BSplineTransform(3, 3)
         bend.SetTransformDomainOrigin((low - control_mm).tolist())
         bend.SetTransformDomainPhysicalDimensions((high - low + 2 * control_mm).tolist())
-        bend.SetTransformDomainMeshSize((np.maximum(np.ceil((high - low) / control_mm), 1).astype(int) + 2).tolist())
-        bend.SetParameters(rng.normal(0.0, rng.uniform(0.3, 1) * most_mm, len(bend.GetParameters())).tolist())
+        bend.SetTransformDomainMeshSize(
+            (np.maximum(np.ceil((high - low) / control_mm), 1).astype(int) + 2).tolist()
+        )
+        bend.SetParameters(
+            rng.normal(0.0, rng.uniform(0.3, 1) * most_mm, len(bend.GetParameters())).tolist()
+        )
         bends.append(bend)
     return bends
 
@@ -164,7 +180,11 @@ def _tabulated(transforms: list[sitk.Transform], volume: Volume) -> sitk.Transfo
 
 
 def _breathing(
-    frame: sitk.Image, body: np.ndarray, lungs: np.ndarray, breath_mm: float, rng: np.random.Generator
+    frame: sitk.Image,
+    body: np.ndarray,
+    lungs: np.ndarray,
+    breath_mm: float,
+    rng: np.random.Generator,
 ) -> sitk.Transform:
     """Move the content of the trunk along the body; the wall and the spine stay, so the lungs slide along the ribs."""
     moved = np.zeros((*body.shape, 3))
@@ -175,10 +195,14 @@ def _breathing(
         layers = np.flatnonzero(lungs.any(axis=(1, 2)))
         base, top = layers[0], layers[-1]
         z = np.arange(len(body))
-        strength = np.where(z >= base, (top - z) / max(top - base, 1), 1 - (base - z) * _GRID_MM / 250).clip(0, 1)
+        strength = np.where(
+            z >= base, (top - z) / max(top - base, 1), 1 - (base - z) * _GRID_MM / 250
+        ).clip(0, 1)
         inside = _smoothed(content.astype(float), 4.0)
         moved[..., 2] = breath_mm * strength[:, None, None] * inside
-        moved[..., 1] = 0.25 * breath_mm * strength[:, None, None] * inside  # LPS: also forwards or backwards
+        moved[..., 1] = (
+            0.25 * breath_mm * strength[:, None, None] * inside
+        )  # LPS: also forwards or backwards
     image = sitk.GetImageFromArray(moved, isVector=True)
     image.CopyInformation(frame)
     return sitk.DisplacementFieldTransform(image)
@@ -192,12 +216,18 @@ def _spine(hu: np.ndarray, body: np.ndarray) -> np.ndarray:
     return (np.abs(columns - middle) * _GRID_MM < 35) & (rows < back + 0.45 * (front - back))
 
 
-def _balls(spots: np.ndarray, grid_to_ras: np.ndarray, rng: np.random.Generator) -> tuple[Ball, ...]:
+def _balls(
+    spots: np.ndarray, grid_to_ras: np.ndarray, rng: np.random.Generator
+) -> tuple[Ball, ...]:
     found = []
     for _ in range(_LESIONS):
         centre = transform_points(grid_to_ras, spots[rng.integers(len(spots))][None, ::-1])[0]
         radius = float(rng.uniform(5, 18))
-        before, after = ((0.0, radius), (radius, 0.0), (radius, radius * float(rng.uniform(0.5, 1.8))))[rng.integers(3)]
+        before, after = (
+            (0.0, radius),
+            (radius, 0.0),
+            (radius, radius * float(rng.uniform(0.5, 1.8))),
+        )[rng.integers(3)]
         found.append(Ball(centre, before, after))
     return tuple(found)
 
@@ -212,13 +242,19 @@ def _other_look(
 ) -> sitk.Image:
     """Warp the scan, and change contrast medium and lung density."""
     image = sitk.Resample(
-        sitk.Cast(volume.to_sitk(), sitk.sitkFloat32), volume.to_sitk(), transform, sitk.sitkLinear, float(OUTSIDE_HU)
+        sitk.Cast(volume.to_sitk(), sitk.sitkFloat32),
+        volume.to_sitk(),
+        transform,
+        sitk.sitkLinear,
+        float(OUTSIDE_HU),
     )
     hu = sitk.GetArrayFromImage(image)
     if rng.random() < 0.6:  # another contrast phase
         enhanced = np.exp(-(((hu - 150) / 90) ** 2)) * float(rng.normal(0, 60))
         organs = np.exp(-(((hu - 80) / 60) ** 2)) * _waves(image, rng) * float(rng.uniform(0, 35))
-        hu = np.where((hu > 20) & (hu < 450), hu + (enhanced + organs) * np.clip((hu - 20) / 30, 0, 1), hu)
+        hu = np.where(
+            (hu > 20) & (hu < 450), hu + (enhanced + organs) * np.clip((hu - 20) / 30, 0, 1), hu
+        )
     squeeze = float(np.exp(rng.normal(0, 0.12) + breath * 0.012))
     air = np.clip((-hu - 500) / 200, 0, 1)
     hu = hu + air * (hu + 1000) * (squeeze - 1)
@@ -226,7 +262,11 @@ def _other_look(
 
 
 def _with_fluid(
-    later: sitk.Image, frame: sitk.Image, lungs: np.ndarray, transform: sitk.Transform, rng: np.random.Generator
+    later: sitk.Image,
+    frame: sitk.Image,
+    lungs: np.ndarray,
+    transform: sitk.Transform,
+    rng: np.random.Generator,
 ) -> tuple[sitk.Image, sitk.Image]:
     """Fill the back of one lung with fluid. Also returns the distance from the fluid, mm, negative inside."""
     _, rows, columns = np.nonzero(lungs)
@@ -241,11 +281,18 @@ def _with_fluid(
 
 
 def _with_ball(
-    image: sitk.Image, centre_ras: np.ndarray, radius_mm: float, value: float, texture: float, rng: np.random.Generator
+    image: sitk.Image,
+    centre_ras: np.ndarray,
+    radius_mm: float,
+    value: float,
+    texture: float,
+    rng: np.random.Generator,
 ) -> sitk.Image:
     if not radius_mm:
         return image
-    at = np.array(image.TransformPhysicalPointToContinuousIndex((LPS_FROM_RAS[:3, :3] @ centre_ras).tolist()))
+    at = np.array(
+        image.TransformPhysicalPointToContinuousIndex((LPS_FROM_RAS[:3, :3] @ centre_ras).tolist())
+    )
     spacing, size = np.array(image.GetSpacing()), np.array(image.GetSize())
     low = np.maximum(np.floor(at - (radius_mm + 3) / spacing), 0).astype(int)
     high = np.minimum(np.ceil(at + (radius_mm + 3) / spacing), size - 1).astype(int) + 1
@@ -292,7 +339,9 @@ def _cut(copy: Volume, rng: np.random.Generator) -> Volume:
 
 
 def _through(transform: sitk.Transform, points_ras: np.ndarray) -> np.ndarray:
-    moved = [transform.TransformPoint(p) for p in transform_points(LPS_FROM_RAS, points_ras).tolist()]
+    moved = [
+        transform.TransformPoint(p) for p in transform_points(LPS_FROM_RAS, points_ras).tolist()
+    ]
     return transform_points(RAS_FROM_LPS, np.array(moved).reshape(-1, 3))
 
 
@@ -314,18 +363,25 @@ def _distance(mask: np.ndarray, frame: sitk.Image) -> sitk.Image:
 
 
 def _sampled(image: sitk.Image, points_ras: np.ndarray) -> np.ndarray:
-    ijk = [image.TransformPhysicalPointToIndex(p) for p in transform_points(LPS_FROM_RAS, points_ras).tolist()]
+    ijk = [
+        image.TransformPhysicalPointToIndex(p)
+        for p in transform_points(LPS_FROM_RAS, points_ras).tolist()
+    ]
     i, j, k = np.clip(np.array(ijk).reshape(-1, 3), 0, np.array(image.GetSize()) - 1).T
     return sitk.GetArrayViewFromImage(image)[k, j, i]
 
 
 def _smoothed(values: np.ndarray, sigma_mm: float) -> np.ndarray:
-    return sitk.GetArrayFromImage(sitk.SmoothingRecursiveGaussian(sitk.GetImageFromArray(values), sigma_mm / _GRID_MM))
+    return sitk.GetArrayFromImage(
+        sitk.SmoothingRecursiveGaussian(sitk.GetImageFromArray(values), sigma_mm / _GRID_MM)
+    )
 
 
 def _opened(mask: np.ndarray) -> np.ndarray:
     return (
-        sitk.GetArrayFromImage(sitk.BinaryMorphologicalOpening(sitk.GetImageFromArray(mask.astype(np.uint8)), (1,) * 3))
+        sitk.GetArrayFromImage(
+            sitk.BinaryMorphologicalOpening(sitk.GetImageFromArray(mask.astype(np.uint8)), (1,) * 3)
+        )
         > 0
     )
 

@@ -31,7 +31,10 @@ SAME = "same"
 _STATES = (SAME, DISAPPEARED, NEW, OUTSIDE)
 _KEYS = ("study 1", "study 2")
 UNCHANGED, RESHAPED, GONE = "same lesion", "split or merged", "gone (its tissue)"
-_MARK_SHARE, _SIZE_SHARE = 0.15, 0.1  # of the radius: standard deviation of a mark's place, and of its size
+_MARK_SHARE, _SIZE_SHARE = (
+    0.15,
+    0.1,
+)  # of the radius: standard deviation of a mark's place, and of its size
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +58,9 @@ class FollowUpResult(Tables):
 
     @property
     def states_right(self) -> float:
-        return sum(n for (true, found), n in self.states.items() if true == found) / max(sum(self.states.values()), 1)
+        return sum(n for (true, found), n in self.states.items() if true == found) / max(
+            sum(self.states.values()), 1
+        )
 
     @property
     def share_close(self) -> float:
@@ -64,12 +69,17 @@ class FollowUpResult(Tables):
 
     def sections(self) -> list[Section]:
         rows = [("mm", "lesions", "within radius or 10", "within 10", "mean", "median", "90 %")]
-        groups = {"shown by both": self.group != GONE} | {g: self.group == g for g in (UNCHANGED, RESHAPED, GONE)}
+        groups = {"shown by both": self.group != GONE} | {
+            g: self.group == g for g in (UNCHANGED, RESHAPED, GONE)
+        }
         for name, chosen in groups.items():
             known = summarise(self.error_mm[chosen])
             if known.n:
                 figures = (f"{figure:.1f}" for figure in (known.mean, known.median, known.p90))
-                shares = (f"{each[chosen].mean():.1%}" for each in (self.close, self.error_mm <= _CLOSE_MM))
+                shares = (
+                    f"{each[chosen].mean():.1%}"
+                    for each in (self.close, self.error_mm <= _CLOSE_MM)
+                )
                 rows.append((name, str(known.n), *shares, *figures))
         words = [("true", "right", *_STATES)]
         for true in _STATES:
@@ -81,7 +91,9 @@ class FollowUpResult(Tables):
         return [places, Section("Status of the lesions", tuple(words), (note,))]
 
     def to_json(self) -> str:
-        return json.dumps({"close": self.share_close, "f1": self.f1, "states_right": self.states_right}, indent=1)
+        return json.dumps(
+            {"close": self.share_close, "f1": self.f1, "states_right": self.states_right}, indent=1
+        )
 
 
 def evaluate_follow_ups(
@@ -102,7 +114,9 @@ def evaluate_follow_ups(
     for number, seed in enumerate(seeds):
         progress(number / len(seeds), f"patient {seed}")
         patient = make_follow_up(seed, 2)
-        maps = {key: model.embed(volume) for key, volume in zip(_KEYS, patient.volumes, strict=True)}
+        maps = {
+            key: model.embed(volume) for key, volume in zip(_KEYS, patient.volumes, strict=True)
+        }
         rng = np.random.default_rng([seed, 9])
         marked = [_marked(patient, n, rng) for n in range(2)]
         there = _relation(patient, maps, model, effort, same_patient)
@@ -126,16 +140,24 @@ def evaluate_follow_ups(
     return FollowUpResult(f"{model.name}, {found_by}", error, close, group, links, states)
 
 
-_Marks = Mapping[str, tuple[np.ndarray, float]]  # of a study: lesion -> the place that a person marks, its radius
+_Marks = Mapping[
+    str, tuple[np.ndarray, float]
+]  # of a study: lesion -> the place that a person marks, its radius
 
 
 def _relation(
-    patient: PhantomFollowUp, maps: Mapping[str, EmbeddingMap], model: Model, effort: str, same_patient: bool
+    patient: PhantomFollowUp,
+    maps: Mapping[str, EmbeddingMap],
+    model: Model,
+    effort: str,
+    same_patient: bool,
 ) -> Relation:
     """Return the relation of the first study to the second."""
     if not same_patient:
         return MapRelation(*(maps[key] for key in _KEYS), effort)
-    scans = (MappedScan(volume, maps[key]) for key, volume in zip(_KEYS, patient.volumes, strict=True))
+    scans = (
+        MappedScan(volume, maps[key]) for key, volume in zip(_KEYS, patient.volumes, strict=True)
+    )
     return correspondence_of(*scans, model.cache)
 
 
@@ -155,7 +177,9 @@ def _mark_all(record: FollowUp, study: str, marks: _Marks) -> tuple[FollowUp, di
     for name, (place, radius) in marks.items():
         lesion_id = record.free_id()
         half = np.array([radius, 0.0, 0.0])
-        record = record.mark(study, place).measure(lesion_id, study, (place - half, place + half), None)
+        record = record.mark(study, place).measure(
+            lesion_id, study, (place - half, place + half), None
+        )
         names[lesion_id] = name
     return record, names
 
@@ -172,7 +196,11 @@ def _places(
     record = FollowUp().with_studies([Study(_KEYS[one], ""), Study(_KEYS[other], "")])
     record, names = _mark_all(record, _KEYS[one], marks)
     proposed, _reasons = find_places(record, [_KEYS[other]], maps, relation_of=lambda *_: relation)
-    found = {each.id: each.findings[_KEYS[other]] for each in proposed.lesions if _KEYS[other] in each.findings}
+    found = {
+        each.id: each.findings[_KEYS[other]]
+        for each in proposed.lesions
+        if _KEYS[other] in each.findings
+    }
     lesions = {lesion.id: lesion for lesion in patient.lesions}
     reshaped = _reshaped(_true_links(patient))
     rows = []
@@ -184,9 +212,15 @@ def _places(
             place, radius = state.point_ras, state.radius_mm
             group = RESHAPED if name in reshaped else UNCHANGED
         else:
-            place, radius, group = patient.to_study(here.point_ras[None], one, other)[0], here.radius_mm, GONE
+            place, radius, group = (
+                patient.to_study(here.point_ras[None], one, other)[0],
+                here.radius_mm,
+                GONE,
+            )
         guess = found.get(lesion_id)
-        error = np.inf if guess is None else float(np.linalg.norm(np.array(guess.point_ras) - place))
+        error = (
+            np.inf if guess is None else float(np.linalg.norm(np.array(guess.point_ras) - place))
+        )
         rows.append((error, radius, group))
     return rows
 

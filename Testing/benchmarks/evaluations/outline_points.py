@@ -18,17 +18,30 @@ from AnatomicalEmbedding.structures.label_names import voxels_by_label
 
 _END_MM = 4.0  # thickness of the outermost layer that is the end of a structure
 _CUT_MM = 3.0  # a structure that ends closer to the last slice is called cut, because label maps were resampled
-_PART_MM2, _PART_SHARE = 25.0, 0.3  # least area of a branch in a slice, and least share of the largest part's area
-_STEM_MM, _BRANCHES_MM = 4.0, 6.0  # least length of the tube above a fork, and of the two tubes below the fork
+_PART_MM2, _PART_SHARE = (
+    25.0,
+    0.3,
+)  # least area of a branch in a slice, and least share of the largest part's area
+_STEM_MM, _BRANCHES_MM = (
+    4.0,
+    6.0,
+)  # least length of the tube above a fork, and of the two tubes below the fork
 _ABOVE_FORK_MM = 40.0  # the fork of the aorta is searched up to this far above the iliac arteries
 _WINDOW_MM = 9.0  # from the underside of the aortic arch to the middle of the aortopulmonary window
 _JOINT_MM = 6.0  # the part of the femur's surface that is closer to the hip bone belongs to the femoral head
-_HEAD_MM, _HEAD_MISFIT_MM = (17.0, 32.0), 2.5  # usual radius of a femoral head, and largest mean error of the sphere
+_HEAD_MM, _HEAD_MISFIT_MM = (
+    (17.0, 32.0),
+    2.5,
+)  # usual radius of a femoral head, and largest mean error of the sphere
 _MIDLINE_MM = 8.0  # largest distance of the sacral promontory from the midline
 _TOUCH_MM = 4.0  # an artery begins where it is closer to the aorta
-_HILUM_MM, _NEAR_MM = 6.0, 25.0  # thickness of the hilum's area; largest distance of the spleen from vein or pancreas
+_HILUM_MM, _NEAR_MM = (
+    6.0,
+    25.0,
+)  # thickness of the hilum's area; largest distance of the spleen from vein or pancreas
 _SUPERIOR = 2  # axis of RAS mm
-_SPINE_SLOPE = 0.18  # an anterior superior iliac spine points to the front, and down with this slope
+# an anterior superior iliac spine points to the front, and down with this slope
+_SPINE_SLOPE = 0.18
 _LEAST_VOXELS = 30
 _PARTS = sums_of_parts() | {
     "sacrum": ("sacrum", "vertebrae_S1"),
@@ -46,7 +59,9 @@ class Outlines:
         self._last = np.array(labels.voxels.shape[::-1]) - 1
         self._kept: dict[str, np.ndarray] = {}
         self.ijk_to_ras = labels.ijk_to_ras
-        self.up = int(np.abs(labels.ijk_to_ras[_SUPERIOR, :3]).argmax())  # voxel axis along the body
+        self.up = int(
+            np.abs(labels.ijk_to_ras[_SUPERIOR, :3]).argmax()
+        )  # voxel axis along the body
         self.slice_mm = float(np.abs(labels.ijk_to_ras[_SUPERIOR, self.up]))
         self.pixel_mm2 = abs(float(np.linalg.det(labels.ijk_to_ras[:3, :3]))) / self.slice_mm
 
@@ -55,7 +70,11 @@ class Outlines:
         if name not in self._kept:
             parts = _PARTS.get(name, (name,))
             names = (name,) if name in self._values and name not in parts else parts
-            held = [_largest(self._voxels[self._values[n]]) for n in names if self._values.get(n) in self._voxels]
+            held = [
+                _largest(self._voxels[self._values[n]])
+                for n in names
+                if self._values.get(n) in self._voxels
+            ]
             self._kept[name] = np.concatenate(held) if held else np.empty((0, 3), dtype=int)
         return self._kept[name]
 
@@ -90,7 +109,9 @@ class Outlines:
         image = sitk.GetImageFromArray(_filled(to - low, high - low + 1))
         image.SetSpacing(np.linalg.norm(self.ijk_to_ras[:3, :3], axis=0).tolist())
         far = sitk.GetArrayFromImage(
-            sitk.SignedMaurerDistanceMap(image, squaredDistance=False, useImageSpacing=True, insideIsPositive=False)
+            sitk.SignedMaurerDistanceMap(
+                image, squaredDistance=False, useImageSpacing=True, insideIsPositive=False
+            )
         )
         i, j, k = (ijk - low).T
         return self.to_ras(ijk), far[k, j, i]
@@ -109,7 +130,10 @@ class Outlines:
                 len(p) == 2 for _, p in parts[at : at + branches]
             ):
                 number, (one, two) = parts[at]
-                both = [self.to_ras(np.insert(part, self.up, number, axis=1) + low) for part in (one, two)]
+                both = [
+                    self.to_ras(np.insert(part, self.up, number, axis=1) + low)
+                    for part in (one, two)
+                ]
                 apart = np.linalg.norm(both[0][:, None] - both[1], axis=2)
                 a, b = np.unravel_index(apart.argmin(), apart.shape)
                 return (both[0][a] + both[1][b]) / 2
@@ -117,7 +141,9 @@ class Outlines:
 
     def _parts(self, picture: np.ndarray) -> list[np.ndarray]:
         """Return the pixels (n, 2) of each connected part of a slice, largest part first, without small parts."""
-        found = sitk.RelabelComponent(sitk.ConnectedComponent(sitk.GetImageFromArray(picture), True))
+        found = sitk.RelabelComponent(
+            sitk.ConnectedComponent(sitk.GetImageFromArray(picture), True)
+        )
         labels = sitk.GetArrayFromImage(found)
         parts = [np.argwhere(labels == n)[:, ::-1] for n in range(1, int(labels.max()) + 1)]
         least = max(_PART_MM2 / self.pixel_mm2, _PART_SHARE * len(parts[0])) if parts else 0.0
@@ -136,7 +162,9 @@ def _carina(of: Outlines) -> np.ndarray | None:
 
 
 def _aortic_bifurcation(of: Outlines) -> np.ndarray | None:
-    aorta, left, right = (of.ijk(name) for name in ("aorta", "iliac_artery_left", "iliac_artery_right"))
+    aorta, left, right = (
+        of.ijk(name) for name in ("aorta", "iliac_artery_left", "iliac_artery_right")
+    )
     if min(len(aorta), len(left), len(right)) < _LEAST_VOXELS:
         return None
     top = max(of.to_ras(each)[:, _SUPERIOR].max() for each in (left, right)) + _ABOVE_FORK_MM
@@ -179,7 +207,9 @@ def _pelvis_axes(of: Outlines) -> tuple[np.ndarray, np.ndarray] | None:
     across /= np.linalg.norm(across)
     ahead = np.cross((0.0, 0.0, 1.0), across)
     ahead /= np.linalg.norm(ahead)
-    return np.array([across, ahead, np.cross(across, ahead)]), (left.mean(axis=0) + right.mean(axis=0)) / 2
+    return np.array([across, ahead, np.cross(across, ahead)]), (
+        left.mean(axis=0) + right.mean(axis=0)
+    ) / 2
 
 
 def _iliac_spine(of: Outlines, side: str) -> np.ndarray | None:
@@ -190,7 +220,9 @@ def _iliac_spine(of: Outlines, side: str) -> np.ndarray | None:
     places = of.to_ras(ijk)
     _, ahead, up = found[0]
     heights = places @ up
-    return _outermost(places[heights > (heights.min() + heights.max()) / 2], ahead - _SPINE_SLOPE * up)
+    return _outermost(
+        places[heights > (heights.min() + heights.max()) / 2], ahead - _SPINE_SLOPE * up
+    )
 
 
 def _promontory(of: Outlines) -> np.ndarray | None:
@@ -201,14 +233,20 @@ def _promontory(of: Outlines) -> np.ndarray | None:
     (across, ahead, up), middle = found
     places = of.to_ras(ijk)
     heights = places @ up
-    upper = (heights > (heights.min() + heights.max()) / 2) & (np.abs((places - middle) @ across) < _MIDLINE_MM)
+    upper = (heights > (heights.min() + heights.max()) / 2) & (
+        np.abs((places - middle) @ across) < _MIDLINE_MM
+    )
     return _outermost(places[upper], ahead) if upper.any() else None
 
 
 def _origin(of: Outlines, name: str) -> np.ndarray | None:
     """Find the place where an artery leaves the aorta."""
     places, far = of.near(name, "aorta")
-    return places[far <= far.min() + _TOUCH_MM].mean(axis=0) if len(places) and far.min() <= _TOUCH_MM else None
+    return (
+        places[far <= far.min() + _TOUCH_MM].mean(axis=0)
+        if len(places) and far.min() <= _TOUCH_MM
+        else None
+    )
 
 
 def _splenic_hilum(of: Outlines) -> np.ndarray | None:

@@ -27,10 +27,18 @@ class PhantomResult(Tables):
 
     def sections(self) -> list[Section]:
         rows = [("target view", "points", "mean mm", "median", "90 %")]
-        for view, errors in (self.errors_mm | {"all": np.concatenate(list(self.errors_mm.values()))}).items():
+        for view, errors in (
+            self.errors_mm | {"all": np.concatenate(list(self.errors_mm.values()))}
+        ).items():
             known = summarise(errors)
             if known.n:
-                rows.append((view, str(known.n), *(f"{x:.1f}" for x in (known.mean, known.median, known.p90))))
+                rows.append(
+                    (
+                        view,
+                        str(known.n),
+                        *(f"{x:.1f}" for x in (known.mean, known.median, known.p90)),
+                    )
+                )
         return [Section(f"Synthetic patients, {self.model}", tuple(rows))]
 
     def to_json(self) -> str:

@@ -50,13 +50,27 @@ class PointResults(Tables):
         return [_section(way, heading, self.results) for way, heading in WAYS.items()]
 
     def to_json(self) -> str:
-        return json.dumps({"model": self.model, "results": [asdict(r) for r in self.results]}, indent=1)
+        return json.dumps(
+            {"model": self.model, "results": [asdict(r) for r in self.results]}, indent=1
+        )
 
 
 def _section(way: str, heading: str, results: Sequence[PointResult]) -> Section:
     stated = "expected mm" if way == "match" else "stated probability"
     sure = "matched" if way == "match" else "inside"
-    head = ("mm", "n", "missing", "mean", "median", "90 %", "within 10 mm", stated, sure, f"{sure}: mean", "uncertain")
+    head = (
+        "mm",
+        "n",
+        "missing",
+        "mean",
+        "median",
+        "90 %",
+        "within 10 mm",
+        stated,
+        sure,
+        f"{sure}: mean",
+        "uncertain",
+    )
     rows: list[tuple[str, ...]] = [head]
     for name in [*sorted({r.name for r in results if r.way == way}), "all"]:
         of = [r for r in results if r.way == way and name in (r.name, "all")]
@@ -75,13 +89,17 @@ def _section(way: str, heading: str, results: Sequence[PointResult]) -> Section:
     return Section(heading, tuple(rows))
 
 
-def evaluate_points(cases: Sequence[Case], model: Model, progress: Callable[[float, str], None]) -> PointResults:
+def evaluate_points(
+    cases: Sequence[Case], model: Model, progress: Callable[[float, str], None]
+) -> PointResults:
     """Find points that were computed from label maps: in each scan by name, and by matching from other patients' scans.
 
     Raises PointsError if no such point can be computed from the label maps.
     """
     refuse_twins([case.id for case in cases])
-    points = {case.id: derive_landmarks(case.label_map) for case in cases if case.labels is not None}
+    points = {
+        case.id: derive_landmarks(case.label_map) for case in cases if case.labels is not None
+    }
     cases = [case for case in cases if points.get(case.id)]
     if not cases:
         raise PointsError(
@@ -96,21 +114,37 @@ def evaluate_points(cases: Sequence[Case], model: Model, progress: Callable[[flo
         maps[case.id] = model.embed(volume)
         finder = PlaceFinder(maps[case.id], volume)
         named = load_terms().by_name
-        results += [_by_words(case.id, finder, *point) for point in points[case.id].items() if point[0] in named]
+        results += [
+            _by_words(case.id, finder, *point)
+            for point in points[case.id].items()
+            if point[0] in named
+        ]
     for number, case in enumerate(cases):
         progress(0.8 + 0.2 * number / len(cases), f"{case.id}: matching")
         own = {name: at for name, at in points[case.id].items() if maps[case.id].contains(at)[0]}
-        others = [other for other in cases if other.patient != case.patient and own.keys() & points[other.id].keys()]
+        others = [
+            other
+            for other in cases
+            if other.patient != case.patient and own.keys() & points[other.id].keys()
+        ]
         if not own or not others:
             continue
-        found = match_all(maps[case.id], np.array(list(own.values())), [maps[other.id] for other in others])
+        found = match_all(
+            maps[case.id], np.array(list(own.values())), [maps[other.id] for other in others]
+        )
         for other, answers in zip(others, found, strict=True):
             for n, name in enumerate(own):
                 if name in points[other.id]:
                     error = float(np.linalg.norm(answers.points_ras[n] - points[other.id][name]))
                     status = "" if answers.status is None else str(answers.status[n])
-                    stated = None if answers.expected_error_mm is None else float(answers.expected_error_mm[n])
-                    results.append(PointResult("match", case.id, other.id, name, error, status, stated))
+                    stated = (
+                        None
+                        if answers.expected_error_mm is None
+                        else float(answers.expected_error_mm[n])
+                    )
+                    results.append(
+                        PointResult("match", case.id, other.id, name, error, status, stated)
+                    )
     progress(1.0, "")
     return PointResults(model.name, tuple(results))
 

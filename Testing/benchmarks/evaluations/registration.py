@@ -29,7 +29,9 @@ LATTICE_MM = 3.0
 class RegistrationMatcher:
     """Carries points by a registration of this engine. kind: of `registration.KINDS`."""
 
-    def __init__(self, maps: EmbeddingMatcher, kind: str, device: torch.device | str = "cpu") -> None:
+    def __init__(
+        self, maps: EmbeddingMatcher, kind: str, device: torch.device | str = "cpu"
+    ) -> None:
         self._maps, self._kind, self._device = maps, kind, device
 
     def prepare(self, case: Case) -> float:
@@ -50,7 +52,12 @@ class PairMatcher:
 
     def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
         try:
-            found = pair(template.volume, target.volume, self._maps.map_of(template), self._maps.map_of(target))
+            found = pair(
+                template.volume,
+                target.volume,
+                self._maps.map_of(template),
+                self._maps.map_of(target),
+            )
         except NotSamePatientError:
             return np.full_like(points_ras, np.nan)
         return found.read(points_ras)[0]
@@ -92,13 +99,17 @@ class RegistrationResult(Tables):
                 "fixed": m.fixed,
                 "moving": m.moving,
                 "dice": {name: round(value, 4) for name, value in m.dice.items()},
-                "landmark_errors_mm": [round(e, 3) if np.isfinite(e) else None for e in m.errors_mm.tolist()],
+                "landmark_errors_mm": [
+                    round(e, 3) if np.isfinite(e) else None for e in m.errors_mm.tolist()
+                ],
                 "folded_share": round(m.folded, 6) if np.isfinite(m.folded) else None,
                 "seconds": round(m.seconds, 3),
             }
             for m in self.measured
         ]
-        return json.dumps({"pairs": pairs, "scan_seconds": self.scan_seconds, "notes": list(self.notes)}, indent=1)
+        return json.dumps(
+            {"pairs": pairs, "scan_seconds": self.scan_seconds, "notes": list(self.notes)}, indent=1
+        )
 
     def sections(self) -> list[Section]:
         labelled = [[m for m in self.of(method) if m.dice] for method in self.methods]
@@ -110,19 +121,26 @@ class RegistrationResult(Tables):
             for method, of in zip(self.methods, labelled, strict=True):
                 means = [np.mean(list(m.dice.values())) for m in of]
                 rows.append((method, f"{np.mean(means):.3f}", f"{min(means):.3f}", *_costs(of)))
-            found.append(Section(f"Labels carried over, {len(labelled[0])} ordered pairs", (head, *rows)))
+            found.append(
+                Section(f"Labels carried over, {len(labelled[0])} ordered pairs", (head, *rows))
+            )
         if any(landmarked):
             head = ("method", "mean mm", "median", "90th pct", "answered", "folded %", "s a pair")
             rows = []
             for method, of in zip(self.methods, landmarked, strict=True):
                 every = np.concatenate([m.errors_mm for m in of])
                 errors = every[np.isfinite(every)]
-                figures = (np.mean(errors), np.median(errors), np.percentile(errors, 90)) if len(errors) else ()
+                figures = (
+                    (np.mean(errors), np.median(errors), np.percentile(errors, 90))
+                    if len(errors)
+                    else ()
+                )
                 figures = [f"{x:.2f}" for x in figures] or ["failed", "", ""]
                 rows.append((method, *figures, f"{len(errors)} of {len(every)}", *_costs(of)))
             found.append(Section(f"Landmarks, {len(landmarked[0])} ordered pairs", (head, *rows)))
         once = [
-            f"{name}: {seconds:.1f} s a scan once, not counted above." for name, seconds in self.scan_seconds.items()
+            f"{name}: {seconds:.1f} s a scan once, not counted above."
+            for name, seconds in self.scan_seconds.items()
         ]
         if once or self.notes:
             found.append(Section("Notes", (), (*once, *self.notes)))
@@ -140,17 +158,28 @@ def evaluate_registration(
     Raises PointsError when no two cases share anything.
     """
     refuse_twins([case.id for case in cases])
-    pairs = [(one, other) for one, other in permutations(cases, 2) if _shared(one, other)[0] or _shared(one, other)[1]]
+    pairs = [
+        (one, other)
+        for one, other in permutations(cases, 2)
+        if _shared(one, other)[0] or _shared(one, other)[1]
+    ]
     if not pairs:
-        raise PointsError("no two scans share a whole structure, or landmarks of one patient; add scans.")
+        raise PointsError(
+            "no two scans share a whole structure, or landmarks of one patient; add scans."
+        )
     measured: list[Measured] = []
     once: dict[str, list[float]] = {}
     for number, (fixed, moving) in enumerate(pairs):
         points, lattice, body = _lattice_points(fixed)
         for name, method in methods.items():
-            progress((number + len(measured) % len(methods) / len(methods)) / len(pairs), f"{name}: {fixed.id}")
+            progress(
+                (number + len(measured) % len(methods) / len(methods)) / len(pairs),
+                f"{name}: {fixed.id}",
+            )
             if (prepare := getattr(method, "prepare", None)) is not None:
-                once.setdefault(name, []).extend(s for s in (prepare(fixed), prepare(moving)) if s > 0)
+                once.setdefault(name, []).extend(
+                    s for s in (prepare(fixed), prepare(moving)) if s > 0
+                )
             measured.append(_measure(name, method, fixed, moving, points, lattice, body))
     progress(1.0, "")
     seconds = {name: float(np.mean(times)) for name, times in once.items() if times}
@@ -176,7 +205,13 @@ def _lattice_points(fixed: Case) -> tuple[np.ndarray, Lattice, np.ndarray]:
 
 
 def _measure(
-    name: str, method: Matcher, fixed: Case, moving: Case, points: np.ndarray, lattice: Lattice, body: np.ndarray
+    name: str,
+    method: Matcher,
+    fixed: Case,
+    moving: Case,
+    points: np.ndarray,
+    lattice: Lattice,
+    body: np.ndarray,
 ) -> Measured:
     structures, landmarks = _shared(fixed, moving)
     marks = np.array([fixed.landmarks[mark] for mark in landmarks]).reshape(-1, 3)
@@ -191,7 +226,9 @@ def _measure(
     return Measured(name, fixed.id, moving.id, dice, errors, _folded(mapped, lattice), seconds)
 
 
-def _dice(structure: str, fixed: Case, moving: Case, points: np.ndarray, answers: np.ndarray) -> float:
+def _dice(
+    structure: str, fixed: Case, moving: Case, points: np.ndarray, answers: np.ndarray
+) -> float:
     """Overlap of the fixed structure and the moving one carried over, over the lattice."""
     own, other = fixed.label_map, moving.label_map
     here = own.at(points) == own.values[structure]

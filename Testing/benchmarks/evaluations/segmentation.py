@@ -59,10 +59,19 @@ class SegmentationResult(Tables):
     def to_json(self) -> str:
         """The result as JSON text, structure by structure."""
         rows = [{k: None if v != v else v for k, v in vars(m).items()} for m in self.measured]
-        return json.dumps({"measured": rows, "seconds_a_scan": round(self.seconds, 2), "notes": list(self.notes)})
+        return json.dumps(
+            {"measured": rows, "seconds_a_scan": round(self.seconds, 2), "notes": list(self.notes)}
+        )
 
     def sections(self) -> list[Section]:
-        head = ("method, examples", "mean Dice", "95 % of patients", "HD95 mm", "volume error %", "scans")
+        head = (
+            "method, examples",
+            "mean Dice",
+            "95 % of patients",
+            "HD95 mm",
+            "volume error %",
+            "scans",
+        )
         rows, by_structure = [], []
         names = sorted({m.structure for m in self.measured})
         for method in (OURS, CARRIED):
@@ -78,7 +87,9 @@ class SegmentationResult(Tables):
                     f"{100 * np.mean([abs(m.volume_error) for m in of]):.0f}", str(len({m.scan for m in of})),
                 ))  # fmt: skip
                 means = [[m.dice for m in of if m.structure == name] for name in names]
-                by_structure.append((rows[-1][0], *(f"{np.mean(d):.3f}" if d else "" for d in means)))
+                by_structure.append(
+                    (rows[-1][0], *(f"{np.mean(d):.3f}" if d else "" for d in means))
+                )
         found = [
             Section("Overlap with the experts' outlines", (head, *rows)),
             Section("Mean Dice of each structure", (("method, examples", *names), *by_structure)),
@@ -86,10 +97,14 @@ class SegmentationResult(Tables):
         judged = [m for m in self.measured if m.method == OURS and np.isfinite(m.doubt)]
         pairs = [(one, other) for one, other in combinations(judged, 2) if one.shots == other.shots]
         if pairs:
-            right = np.mean([(one.doubt > other.doubt) == (one.dice < other.dice) for one, other in pairs])
+            right = np.mean(
+                [(one.doubt > other.doubt) == (one.dice < other.dice) for one, other in pairs]
+            )
             text = f"Of two outlines, that to look at first overlaps less in {100 * right:.0f} % of {len(pairs)} pairs."
             found.append(Section("Order", (), (text,)))
-        found.append(Section("Notes", (), (f"{self.seconds:.1f} s to outline a scan.", *self.notes)))
+        found.append(
+            Section("Notes", (), (f"{self.seconds:.1f} s to outline a scan.", *self.notes))
+        )
         return found
 
 
@@ -127,8 +142,12 @@ def evaluate_segmentation(
             f"segmentation: outlined scans of {len(patients)} patients are too few; at least one is learned from, and "
             "at least one tested."
         )
-    names = sorted({name for example in examples for name in example.outlined})  # files of many sources are numbered
-    examples = [replace(each, values={n: names.index(n) + 1 for n in each.outlined}) for each in examples]  # anew
+    names = sorted(
+        {name for example in examples for name in example.outlined}
+    )  # files of many sources are numbered
+    examples = [
+        replace(each, values={n: names.index(n) + 1 for n in each.outlined}) for each in examples
+    ]  # anew
     measured: list[Measured] = []
     seconds: list[float] = []
     for number, m in enumerate(shots):
@@ -140,7 +159,10 @@ def evaluate_segmentation(
         with tempfile.TemporaryDirectory() as folder:
             segmenter = train_segmenter(chosen, model, Path(folder), seed, steps, step=step)
             untrained = replace(
-                segmenter, networks=tuple(VoxelNet(n.structures, n.descriptors).eval() for n in segmenter.networks)
+                segmenter,
+                networks=tuple(
+                    VoxelNet(n.structures, n.descriptors).eval() for n in segmenter.networks
+                ),
             )
             tested = [example for example in examples if patient_of(example.id) in test]
             for n, example in enumerate(tested):
@@ -157,7 +179,9 @@ def evaluate_segmentation(
     return SegmentationResult(tuple(measured), float(np.mean(seconds)))
 
 
-def measure(example: OutlinedScan, found, segmenter: Segmenter, method: str, shots: int) -> list[Measured]:
+def measure(
+    example: OutlinedScan, found, segmenter: Segmenter, method: str, shots: int
+) -> list[Measured]:
     """Every structure that the test scan outlines and the segmenter knows, against its truth."""
     labels = example.labels
     spacing = np.linalg.norm(labels.ijk_to_ras[:3, :3], axis=0)

@@ -25,7 +25,9 @@ def class_order(source: Source) -> list[str]:
     parameter node.
     """
     bases = {source.module_name + suffix: base for suffix, base in _BASES.items()}
-    classes = [node for node in source.tree.body if isinstance(node, ast.ClassDef) and node.name in bases]
+    classes = [
+        node for node in source.tree.body if isinstance(node, ast.ClassDef) and node.name in bases
+    ]
     names, parameters = [node.name for node in classes], source.module_name + "ParameterNode"
     wanted = [name for name in bases if name != parameters or name in names]
     if names != wanted:
@@ -36,7 +38,9 @@ def class_order(source: Source) -> list[str]:
         if bases[node.name] and bases[node.name] not in map(ast.unparse, node.bases)
     ]
     for node in classes:
-        if node.name == parameters and "parameterNodeWrapper" not in map(ast.unparse, node.decorator_list):
+        if node.name == parameters and "parameterNodeWrapper" not in map(
+            ast.unparse, node.decorator_list
+        ):
             problems.append(source.at(node, f"{node.name} lacks @parameterNodeWrapper"))
     return problems
 
@@ -48,7 +52,8 @@ def empty_header(source: Source) -> list[str]:
         for node in ast.walk(source.tree)
         if isinstance(node, ast.Assign) and _says_something(node.value)
         for target in node.targets
-        if isinstance(target, ast.Attribute) and ast.unparse(target.value) in ("parent", "self.parent")
+        if isinstance(target, ast.Attribute)
+        and ast.unparse(target.value) in ("parent", "self.parent")
     }
     return [f"{source.name}:1: parent.{field} is empty" for field in _HEADER if field not in filled]
 
@@ -60,7 +65,9 @@ def _says_something(value: ast.expr) -> bool:
     if isinstance(value, ast.Call):  # _("..."), translate(context, "..."), "...".format(...)
         texts = [value.func.value] if isinstance(value.func, ast.Attribute) else value.args[-1:]
         return any(map(_says_something, texts))
-    parts = [value.left, value.right] if isinstance(value, ast.BinOp) else getattr(value, "elts", [])
+    parts = (
+        [value.left, value.right] if isinstance(value, ast.BinOp) else getattr(value, "elts", [])
+    )
     return any(map(_says_something, parts))
 
 
@@ -68,7 +75,9 @@ def hidden_package(source: Source, packages: set[str]) -> list[str]:
     """A module named like a package beside it, once both are installed in one folder, hides the package."""
     if source.module_name not in packages:
         return []
-    return [f"{source.name}:1: hides the package {source.module_name} once installed: rename the module"]
+    return [
+        f"{source.name}:1: hides the package {source.module_name} once installed: rename the module"
+    ]
 
 
 def icon_problems(folder: Path, name: str) -> list[str]:
@@ -81,5 +90,7 @@ def icon_problems(folder: Path, name: str) -> list[str]:
         return [f"{path.name}: not a PNG file"]
     width, height = struct.unpack(">II", head[16:24])
     if width != height or width < _ICON_PIXELS:
-        return [f"{path.name}: {width} x {height} pixels; icons are square and of {_ICON_PIXELS} pixels or more"]
+        return [
+            f"{path.name}: {width} x {height} pixels; icons are square and of {_ICON_PIXELS} pixels or more"
+        ]
     return []

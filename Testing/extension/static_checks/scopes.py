@@ -15,11 +15,47 @@ _MAY_COME_LATE = ("SampleData", "DICOMLib", "slicer.packaging")
 _APPLICATION = {"app", "modules", "mrmlScene"}
 # functions of slicer.util that need slicer.app or qt
 _UTIL_OF_APPLICATION = {
-    *("errorDisplay", "warningDisplay", "infoDisplay", "messageBox", "confirmOkCancelDisplay", "confirmYesNoDisplay"),
-    *("confirmRetryCloseDisplay", "createProgressDialog", "delayDisplay", "showStatusMessage", "mainWindow"),
-    *("loadVolume", "loadMarkups", "loadSegmentation", "loadScene", "loadNodeFromFile", "saveNode", "saveScene"),
-    *("exportNode", "getModuleLogic", "getModuleWidget", "modulePath", "moduleNames", "selectModule", "loadUI"),
-    *("resetSliceViews", "settingsValue", "tempDirectory", "launchConsoleProcess", "pip_install", "restart"),
+    *(
+        "errorDisplay",
+        "warningDisplay",
+        "infoDisplay",
+        "messageBox",
+        "confirmOkCancelDisplay",
+        "confirmYesNoDisplay",
+    ),
+    *(
+        "confirmRetryCloseDisplay",
+        "createProgressDialog",
+        "delayDisplay",
+        "showStatusMessage",
+        "mainWindow",
+    ),
+    *(
+        "loadVolume",
+        "loadMarkups",
+        "loadSegmentation",
+        "loadScene",
+        "loadNodeFromFile",
+        "saveNode",
+        "saveScene",
+    ),
+    *(
+        "exportNode",
+        "getModuleLogic",
+        "getModuleWidget",
+        "modulePath",
+        "moduleNames",
+        "selectModule",
+        "loadUI",
+    ),
+    *(
+        "resetSliceViews",
+        "settingsValue",
+        "tempDirectory",
+        "launchConsoleProcess",
+        "pip_install",
+        "restart",
+    ),
 }
 _GONE = {
     "QRegExp": "use QRegularExpression",
@@ -30,10 +66,39 @@ _GONE = {
     "exec_": "use exec",
 }
 _QT_SIGNALS = {
-    *("clicked", "toggled", "triggered", "pressed", "released", "timeout", "valueChanged", "textChanged"),
-    *("textEdited", "editingFinished", "returnPressed", "currentIndexChanged", "currentNodeChanged", "activated"),
-    *("itemChanged", "itemSelectionChanged", "cellClicked", "cellDoubleClicked", "checkedNodesChanged", "destroyed"),
-    *("contentsCollapsed", "stateChanged", "currentPathChanged", "directoryChanged", "customContextMenuRequested"),
+    *(
+        "clicked",
+        "toggled",
+        "triggered",
+        "pressed",
+        "released",
+        "timeout",
+        "valueChanged",
+        "textChanged",
+    ),
+    *(
+        "textEdited",
+        "editingFinished",
+        "returnPressed",
+        "currentIndexChanged",
+        "currentNodeChanged",
+        "activated",
+    ),
+    *(
+        "itemChanged",
+        "itemSelectionChanged",
+        "cellClicked",
+        "cellDoubleClicked",
+        "checkedNodesChanged",
+        "destroyed",
+    ),
+    *(
+        "contentsCollapsed",
+        "stateChanged",
+        "currentPathChanged",
+        "directoryChanged",
+        "customContextMenuRequested",
+    ),
 }
 
 
@@ -41,7 +106,9 @@ def foreign_imports(source: Source) -> list[str]:
     """Imports at file scope beyond the standard library and what Slicer brings."""
     allowed = sys.stdlib_module_names | _ALLOWED
     return [
-        source.at(node, f"{name} is imported at file scope: import it in the function that needs it")
+        source.at(
+            node, f"{name} is imported at file scope: import it in the function that needs it"
+        )
         for node, name in imports(at_file_scope(source.tree))
         if name.split(".")[0] not in allowed
     ]
@@ -53,7 +120,10 @@ def late_application_imports(source: Source) -> list[str]:
     """
     early = {id(node) for node in at_file_scope(source.tree)}
     return [
-        source.at(node, f"{name} is imported in a function: import it at file scope, or keep the file free of it")
+        source.at(
+            node,
+            f"{name} is imported in a function: import it at file scope, or keep the file free of it",
+        )
         for node, name in imports(ast.walk(source.tree))
         if in_application(name) and not name.startswith(_MAY_COME_LATE) and id(node) not in early
     ]
@@ -64,7 +134,9 @@ def work_at_import(source: Source) -> list[str]:
     if source.name == "AnatomicalEmbeddingLib/__init__.py":
         return []
     docstring = source.tree.body[:1] if ast.get_docstring(source.tree) else []
-    quiet = ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign | ast.FunctionDef | ast.ClassDef
+    quiet = (
+        ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign | ast.FunctionDef | ast.ClassDef
+    )
     scope = set(map(id, at_file_scope(source.tree)))
     return [
         source.at(node, "runs at import: move it into a function")
@@ -83,11 +155,17 @@ def application_in_logic(source: Source) -> list[str]:
         if isinstance(node, ast.Attribute):
             used = _application_part(ast.unparse(node))
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            used = next(filter(None, (_application_part(name) for _, name in imports([node]))), None)
+            used = next(
+                filter(None, (_application_part(name) for _, name in imports([node]))), None
+            )
         elif isinstance(node, ast.Call) and ast.unparse(node.func) in ("getattr", "hasattr"):
-            used = _application_part(".".join(ast.unparse(argument).strip("'") for argument in node.args[:2]))
+            used = _application_part(
+                ".".join(ast.unparse(argument).strip("'") for argument in node.args[:2])
+            )
         if used:
-            problems.append(source.at(node, f"logic uses {used}: pass the scene or nodes as arguments"))
+            problems.append(
+                source.at(node, f"logic uses {used}: pass the scene or nodes as arguments")
+            )
     return problems
 
 
@@ -135,7 +213,10 @@ def qt_outside_panels(source: Source) -> list[str]:
     if source.is_module or source.name.endswith(("Panel.py", "Table.py", "Form.py")):
         return []
     return [
-        source.at(node, f"imports {name}: call the file *Panel.py, *Table.py or *Form.py, or keep it free of Qt")
+        source.at(
+            node,
+            f"imports {name}: call the file *Panel.py, *Table.py or *Form.py, or keep it free of Qt",
+        )
         for node, name in imports(ast.walk(source.tree))
         if name.split(".")[0] in ("qt", "ctk")
     ]

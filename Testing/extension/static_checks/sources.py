@@ -11,7 +11,16 @@ from pathlib import Path
 LIBRARY = "AnatomicalEmbeddingLib"
 # what only the application has: a file that imports one of these is no logic
 APPLICATION_PACKAGES = {
-    *("qt", "ctk", "SampleData", "DICOMLib", "slicer.i18n", "slicer.packaging", "slicer.cli", "slicer.testing"),
+    *(
+        "qt",
+        "ctk",
+        "SampleData",
+        "DICOMLib",
+        "slicer.i18n",
+        "slicer.packaging",
+        "slicer.cli",
+        "slicer.testing",
+    ),
     *("slicer.ScriptedLoadableModule", "slicer.parameterNodeWrapper"),
 }
 
@@ -60,7 +69,10 @@ class Extension:
     @cached_property
     def sources(self) -> list[Source]:
         paths = [*self.folder.glob("*.py"), *self.folder.glob(f"{LIBRARY}/**/*.py")]
-        return [Source(path.relative_to(self.folder).as_posix(), path.read_text()) for path in sorted(paths)]
+        return [
+            Source(path.relative_to(self.folder).as_posix(), path.read_text())
+            for path in sorted(paths)
+        ]
 
     @property
     def modules(self) -> list[Source]:
@@ -82,12 +94,16 @@ def imports(nodes: Iterator[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
         if isinstance(node, ast.Import):
             yield from ((node, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            yield from ((node, "." if node.level else f"{node.module}.{alias.name}") for alias in node.names)
+            yield from (
+                (node, "." if node.level else f"{node.module}.{alias.name}") for alias in node.names
+            )
 
 
 def in_application(name: str) -> bool:
     """Is a dotted name, or what it is a part of, one of the application's packages?"""
-    return any(name == package or name.startswith(f"{package}.") for package in APPLICATION_PACKAGES)
+    return any(
+        name == package or name.startswith(f"{package}.") for package in APPLICATION_PACKAGES
+    )
 
 
 def at_file_scope(node: ast.AST) -> Iterator[ast.AST]:
@@ -98,7 +114,11 @@ def at_file_scope(node: ast.AST) -> Iterator[ast.AST]:
         if isinstance(child, ast.If) and _never_at_import(child.test):
             continue
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            for part in [*getattr(child, "decorator_list", []), *child.args.defaults, *child.args.kw_defaults]:
+            for part in [
+                *getattr(child, "decorator_list", []),
+                *child.args.defaults,
+                *child.args.kw_defaults,
+            ]:
                 if part is not None:
                     yield part
                     yield from at_file_scope(part)

@@ -59,5 +59,9 @@ def _line_edit(dialog):
 
 
 def _text_of(dialog) -> str:
-    labels = [each.text for each in slicer.util.findChildren(dialog) if each.inherits("QLabel") and each.text]
+    labels = [
+        each.text
+        for each in slicer.util.findChildren(dialog)
+        if each.inherits("QLabel") and each.text
+    ]
     return f"{dialog.windowTitle}: {' '.join(labels)}"

@@ -9,14 +9,30 @@ import slicer
 
 from .waiting import pause
 
-_KEYS = {"Return": "\r", "Delete": "", "Escape": "", "Tab": "\t", "Backspace": "", "Up": "", "Down": "", "Space": " "}
+_KEYS = {
+    "Return": "\r",
+    "Delete": "",
+    "Escape": "",
+    "Tab": "\t",
+    "Backspace": "",
+    "Up": "",
+    "Down": "",
+    "Space": " ",
+}
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _WHEEL_STEP = 120  # eighths of a degree: one notch of a wheel
 
 
 def move(widget, x: float, y: float, pressed: bool = False) -> None:
     """The mouse over a widget's pixel, its left button held or not."""
-    _mouse(widget, qt.QEvent.MouseMove, x, y, qt.Qt.NoButton, qt.Qt.LeftButton if pressed else qt.Qt.NoButton)
+    _mouse(
+        widget,
+        qt.QEvent.MouseMove,
+        x,
+        y,
+        qt.Qt.NoButton,
+        qt.Qt.LeftButton if pressed else qt.Qt.NoButton,
+    )
 
 
 def enter(widget, x: float, y: float) -> None:
@@ -83,7 +99,14 @@ def turn_wheel(widget, x: float, y: float, steps: int) -> None:
     for _ in range(abs(steps)):
         turned = qt.QPoint(0, _WHEEL_STEP if steps > 0 else -_WHEEL_STEP)
         event = qt.QWheelEvent(
-            local, on_screen, qt.QPoint(0, 0), turned, qt.Qt.NoButton, qt.Qt.NoModifier, qt.Qt.NoScrollPhase, False
+            local,
+            on_screen,
+            qt.QPoint(0, 0),
+            turned,
+            qt.Qt.NoButton,
+            qt.Qt.NoModifier,
+            qt.Qt.NoScrollPhase,
+            False,
         )
         qt.QCoreApplication.sendEvent(widget, event)
         pause(0.02)
@@ -111,7 +134,9 @@ def press_key(widget, keys: str) -> None:
     qt.QCoreApplication.sendEvent(widget, asked)
     shortcut = None if asked.isAccepted() else _shortcut(widget, keys)
     if shortcut is not None:
-        qt.QCoreApplication.sendEvent(shortcut, qt.QShortcutEvent(qt.QKeySequence(keys), shortcut.id()))
+        qt.QCoreApplication.sendEvent(
+            shortcut, qt.QShortcutEvent(qt.QKeySequence(keys), shortcut.id())
+        )
     else:
         for kind in (qt.QEvent.KeyPress, qt.QEvent.KeyRelease):
             qt.QCoreApplication.sendEvent(widget, qt.QKeyEvent(kind, key, modifiers, text))
@@ -123,7 +148,12 @@ def _key_of(name: str) -> tuple[int, str]:
         return getattr(qt.Qt, f"Key_{name}"), _KEYS[name]
     if len(name) == 1 and name.upper() in _LETTERS + "0123456789":
         return getattr(qt.Qt, f"Key_{name.upper()}"), name
-    return {" ": qt.Qt.Key_Space, "-": qt.Qt.Key_Minus, ".": qt.Qt.Key_Period, "'": qt.Qt.Key_Apostrophe}[name], name
+    return {
+        " ": qt.Qt.Key_Space,
+        "-": qt.Qt.Key_Minus,
+        ".": qt.Qt.Key_Period,
+        "'": qt.Qt.Key_Apostrophe,
+    }[name], name
 
 
 def _shortcut(widget, keys: str):

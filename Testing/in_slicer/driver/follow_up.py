@@ -31,7 +31,9 @@ def mark(user, panel, where, number: int = 0) -> str:
     before = {each.id for each in panel.logic.record.lesions}
     user.click(panel.ui.newButton)
     user.views.click(volumes(panel)[number], where)
-    user.wait(lambda: len(panel.logic.record.lesions) == len(before) + 1, 10, "the click marks a lesion")
+    user.wait(
+        lambda: len(panel.logic.record.lesions) == len(before) + 1, 10, "the click marks a lesion"
+    )
     return next(each.id for each in panel.logic.record.lesions if each.id not in before)
 
 
@@ -62,7 +64,10 @@ def size(panel, lesion: str, number: int):
 
 def table_text(table) -> list[list[str]]:
     """All cells of a table."""
-    items = [[table.item(row, column) for column in range(table.columnCount)] for row in range(table.rowCount)]
+    items = [
+        [table.item(row, column) for column in range(table.columnCount)]
+        for row in range(table.rowCount)
+    ]
     return [[item.text() if item is not None else "" for item in row] for row in items]
 
 

@@ -7,7 +7,11 @@ import numpy as np
 
 def place_of(points, label: str) -> np.ndarray:
     """(3,) world mm of a point of a list."""
-    index = next(n for n in range(points.GetNumberOfControlPoints()) if points.GetNthControlPointLabel(n) == label)
+    index = next(
+        n
+        for n in range(points.GetNumberOfControlPoints())
+        if points.GetNthControlPointLabel(n) == label
+    )
     return world(points, index)
 
 
@@ -32,9 +36,13 @@ def answer(panel, volume, row: int = 0):
     rows = panel.logic.rows()
     for each in rows:
         for given in each.answers.values():
-            assert given.status != "matched" or (given.errorMm or 0.0) <= 20.0, f"matched, {given.errorMm:.1f} mm"
+            assert given.status != "matched" or (given.errorMm or 0.0) <= 20.0, (
+                f"matched, {given.errorMm:.1f} mm"
+            )
             exact = given.status == "uncertain" and (given.errorMm or 0.0) <= 10.0
-            assert given.doubt or not exact or isFilm(volume), f"uncertain, {given.errorMm:.1f} mm, without a reason"
+            assert given.doubt or not exact or isFilm(volume), (
+                f"uncertain, {given.errorMm:.1f} mm, without a reason"
+            )
     return rows[row].answers.get(volume.GetID()) if row < len(rows) else None
 
 
@@ -59,6 +67,8 @@ def place_point(user, panel, volume, place, orientation: str = "Axial") -> None:
     user.start_placing(panel.ui.placeWidget)
     user.views.click(volume, place, orientation)
     user.wait(
-        lambda: panel.logic.points.GetNumberOfDefinedControlPoints() == before + 1, 10, "the click places a point"
+        lambda: panel.logic.points.GetNumberOfDefinedControlPoints() == before + 1,
+        10,
+        "the click places a point",
     )
     user.stop_placing(panel.ui.placeWidget)

@@ -14,7 +14,16 @@ import slicer
 from .log import OURS
 
 # the application keeps views, and what belongs to them, when the scene closes; a module keeps its parameters
-_KEPT = ("View", "Slice", "Layout", "Camera", "ScriptedModule", "ColorTable", "ProceduralColor", "Clip")
+_KEPT = (
+    "View",
+    "Slice",
+    "Layout",
+    "Camera",
+    "ScriptedModule",
+    "ColorTable",
+    "ProceduralColor",
+    "Clip",
+)
 _OF_A_VIEW = ("Volume Slice", "Transform")  # nodes by which 3-D views show a slice view
 _OBSERVER = "vtkObserver ("
 _SCAN_FILE = re.compile(r"\.(nii|nii\.gz|nrrd|dcm|npz|safetensors|mrb)$")
@@ -29,7 +38,9 @@ def measure() -> Counter:
     for n in range(scene.GetNumberOfNodes()):
         node = scene.GetNthNode(n)
         name = node.GetClassName()
-        if not any(kept in name for kept in _KEPT) and not (node.GetName() or "").startswith(of_views):
+        if not any(kept in name for kept in _KEPT) and not (node.GetName() or "").startswith(
+            of_views
+        ):
             found[f"nodes {name}"] += 1
     found["slice views"] = scene.GetNumberOfNodesByClass("vtkMRMLSliceNode")
     found["observers of the scene"] = str(scene).count(_OBSERVER)
@@ -63,7 +74,9 @@ def _timers() -> int:
     for each in gc.get_objects():
         if str(type(each).__module__).startswith(OURS):  # a few types of C have no text there
             kept = getattr(each, "__dict__", {})
-            running += sum(hasattr(value, "setInterval") and bool(value.isActive()) for value in kept.values())
+            running += sum(
+                hasattr(value, "setInterval") and bool(value.isActive()) for value in kept.values()
+            )
     return running
 
 

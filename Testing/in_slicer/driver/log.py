@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import re
 
-OURS = ("AnatomicalEmbedding", "AnatomicalLandmarks", "AnatomicalROI", "LesionFollowUp", "in_slicer")
+OURS = (
+    "AnatomicalEmbedding",
+    "AnatomicalLandmarks",
+    "AnatomicalROI",
+    "LesionFollowUp",
+    "in_slicer",
+)
 _ENTRY = re.compile(r"^\[([A-Z]+)\]\[[^\]]*\] ")
 _EMPTY = re.compile(r" - *$")  # a program that Slicer runs has printed an empty line
 _BAD = {"WARNING", "ERROR", "CRITICAL", "FATAL"}

@@ -42,10 +42,15 @@ def add_large(count: int) -> list:
             np.linspace(0, n - 1, wanted).round().astype(int)
             for n, wanted in zip(volume.voxels.shape, (150, 512, 512), strict=True)
         )
-        steps = [(n - 1) / (wanted - 1) for n, wanted in zip(volume.voxels.shape[::-1], (512, 512, 150), strict=True)]
+        steps = [
+            (n - 1) / (wanted - 1)
+            for n, wanted in zip(volume.voxels.shape[::-1], (512, 512, 150), strict=True)
+        ]
         voxels = np.ascontiguousarray(volume.voxels[np.ix_(k, j, i)])
         nodes.append(
-            slicer.util.addVolumeFromArray(voxels, volume.ijk_to_ras @ np.diag([*steps, 1.0]), name=f"CT-{seed}")
+            slicer.util.addVolumeFromArray(
+                voxels, volume.ijk_to_ras @ np.diag([*steps, 1.0]), name=f"CT-{seed}"
+            )
         )
     return nodes
 
@@ -78,7 +83,9 @@ def add_studies(count: int) -> list:
     owner = hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), "One patient")
     nodes = []
     for number, volume in enumerate(make_follow_up(57, count).volumes, start=1):
-        node = slicer.util.addVolumeFromArray(volume.voxels, volume.ijk_to_ras, name=f"Study {number}")
+        node = slicer.util.addVolumeFromArray(
+            volume.voxels, volume.ijk_to_ras, name=f"Study {number}"
+        )
         hierarchy.SetItemParent(hierarchy.GetItemByDataNode(node), owner)
         nodes.append(node)
     return nodes
@@ -88,7 +95,9 @@ def visible_lesions() -> list[tuple[np.ndarray, np.ndarray]]:
     """Places, (3,) RAS mm, of the lesions that both studies of `followed` show."""
     states = [lesion.states for lesion in followed().lesions]
     return [
-        (prior.point_ras, current.point_ras) for prior, current in states if prior.state == current.state == "visible"
+        (prior.point_ras, current.point_ras)
+        for prior, current in states
+        if prior.state == current.state == "visible"
     ]
 
 
@@ -99,7 +108,13 @@ def write_studies(folder: Path) -> Path:
 
     if not folder.is_dir():
         for day, volume in zip(DATES, followed().volumes, strict=True):
-            write_ct_series(folder / day, volume, StudyDate=day, SeriesDescription=f"CT {day}", StudyDescription=day)
+            write_ct_series(
+                folder / day,
+                volume,
+                StudyDate=day,
+                SeriesDescription=f"CT {day}",
+                StudyDescription=day,
+            )
     return folder
 
 

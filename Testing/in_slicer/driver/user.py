@@ -47,7 +47,9 @@ class User:
         assert buttons, f"Sample Data offers no {name}"
         before = slicer.mrmlScene.GetNumberOfNodesByClass("vtkMRMLScalarVolumeNode")
         self.click(buttons[0])
-        wait(lambda: slicer.mrmlScene.GetNumberOfNodesByClass("vtkMRMLScalarVolumeNode") > before, 60)
+        wait(
+            lambda: slicer.mrmlScene.GetNumberOfNodesByClass("vtkMRMLScalarVolumeNode") > before, 60
+        )
         pause(0.5)
 
     def import_dicom(self, folder: Path) -> None:
@@ -130,13 +132,17 @@ class User:
         """Choose the entry of a combo box that begins with a text, by the arrow keys."""
         entries = [combo.itemText(n) for n in range(combo.count)]
         goal = next((n for n, entry in enumerate(entries) if entry.startswith(text)), None)
-        assert goal is not None, f"{combo.objectName} has {entries}, nothing that begins with {text!r}"
+        assert goal is not None, (
+            f"{combo.objectName} has {entries}, nothing that begins with {text!r}"
+        )
         self._show(combo)
         combo.setFocus()
         while combo.currentIndex != goal:
             before = combo.currentIndex
             events.press_key(combo, "Down" if goal > before else "Up")
-            assert combo.currentIndex != before, f"{combo.objectName} does not follow the arrow keys"
+            assert combo.currentIndex != before, (
+                f"{combo.objectName} does not follow the arrow keys"
+            )
 
     def type(self, field, text: str) -> None:
         """Replace the text of a field, and press Return."""
@@ -171,7 +177,11 @@ class User:
     def type_in_cell(self, table, row: int, column: int, text: str) -> None:
         """Double click on a cell, type, Return."""
         self.click_cell(table, row, column, twice=True)
-        editors = [each for each in slicer.util.findChildren(table.viewport()) if each.inherits("QLineEdit")]
+        editors = [
+            each
+            for each in slicer.util.findChildren(table.viewport())
+            if each.inherits("QLineEdit")
+        ]
         assert editors, f"cell {row}, {column} of {table.objectName} cannot be edited"
         self.type(editors[0], text)
 
@@ -197,8 +207,12 @@ class User:
         """Choose an entry of the menu that has popped up."""
         menu = qt.QApplication.activePopupWidget()
         assert menu is not None, f"no menu is open that could offer {text!r}"
-        action = next((each for each in menu.actions() if each.text.replace("&", "").startswith(text)), None)
-        assert action is not None, f"the menu offers {[each.text for each in menu.actions()]}, not {text!r}"
+        action = next(
+            (each for each in menu.actions() if each.text.replace("&", "").startswith(text)), None
+        )
+        assert action is not None, (
+            f"the menu offers {[each.text for each in menu.actions()]}, not {text!r}"
+        )
         middle = menu.actionGeometry(action).center()
         events.click(menu, middle.x(), middle.y())
 
@@ -222,7 +236,11 @@ class User:
         """Until every scan of a panel is embedded."""
         pause(0.2)
         wait(lambda: not panel.session.store.busy, EMBEDDING_SECONDS, "all scans are prepared")
-        wait(lambda: not panel.preparation.button.enabled, 10, "the panel says that all scans are ready")
+        wait(
+            lambda: not panel.preparation.button.enabled,
+            10,
+            "the panel says that all scans are ready",
+        )
 
     # -- what the screen shows
 
@@ -230,7 +248,9 @@ class User:
         """Keep what the main window shows."""
         self._pictures += 1
         slicer.app.processEvents()
-        slicer.util.mainWindow().grab().save(str(self.pictures / f"{self._pictures:02d}-{name}.png"))
+        slicer.util.mainWindow().grab().save(
+            str(self.pictures / f"{self._pictures:02d}-{name}.png")
+        )
 
     def is_above_the_fold(self, widget) -> bool:
         """Can a widget be seen in a panel that nobody has scrolled?"""

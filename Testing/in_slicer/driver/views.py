@@ -26,7 +26,10 @@ class SliceViews:
         manager = slicer.app.layoutManager()
         for name in manager.sliceViewNames():
             widget = manager.sliceWidget(name)
-            if widget.visible and widget.mrmlSliceCompositeNode().GetBackgroundVolumeID() == volume.GetID():
+            if (
+                widget.visible
+                and widget.mrmlSliceCompositeNode().GetBackgroundVolumeID() == volume.GetID()
+            ):
                 shown.append(widget)
         return shown
 
@@ -41,7 +44,11 @@ class SliceViews:
 
     def of(self, volume, orientation: str = "Axial"):
         """The slice widget that shows a scan in one orientation."""
-        found = [each for each in self.all_of(volume) if each.mrmlSliceNode().GetOrientation() == orientation]
+        found = [
+            each
+            for each in self.all_of(volume)
+            if each.mrmlSliceNode().GetOrientation() == orientation
+        ]
         assert found, f"no {orientation} view shows {volume.GetName()}"
         return found[0]
 
@@ -74,11 +81,12 @@ class SliceViews:
         node.SetName(tag)
         node.SetOrientation("Axial")
         scene.AddNode(node)
-        view = (
-            f'<view class="vtkMRMLSliceNode" singletontag="{tag}"><property name="orientation">Axial</property></view>'
-        )
+        axial = '<property name="orientation">Axial</property>'
+        view = f'<view class="vtkMRMLSliceNode" singletontag="{tag}">{axial}</view>'
         layout = slicer.app.layoutManager().layoutLogic().GetLayoutNode()
-        layout.AddLayoutDescription(number, f'<layout type="horizontal"><item>{view}</item></layout>')
+        layout.AddLayoutDescription(
+            number, f'<layout type="horizontal"><item>{view}</item></layout>'
+        )
         layout.SetViewArrangement(number)
 
     # -- the mouse
@@ -93,13 +101,17 @@ class SliceViews:
         events.click(canvas, x, y)
         pause(0.1)
 
-    def drag(self, volume, start: Sequence[float], end: Sequence[float], orientation: str = "Axial") -> None:
+    def drag(
+        self, volume, start: Sequence[float], end: Sequence[float], orientation: str = "Axial"
+    ) -> None:
         """Drag what is drawn at one place of a slice to another place of the same slice."""
         canvas, first = self._go(volume, start, orientation)
         last = self._pixel(self.of(volume, orientation), end)
         events.enter(canvas, first[0] - 9, first[1] - 6)
         shares = np.linspace(0, 1, _DRAG_STEPS)
-        events.drag(canvas, [tuple(np.add(first, share * np.subtract(last, first))) for share in shares])
+        events.drag(
+            canvas, [tuple(np.add(first, share * np.subtract(last, first))) for share in shares]
+        )
 
     def hover(self, volume, place: Sequence[float], orientation: str = "Axial") -> None:
         """Move the mouse over a place."""
@@ -147,7 +159,9 @@ class SliceViews:
     def foregrounds(self, volume) -> list:
         """What each view of a scan shows over it: a volume, or None."""
         composites = [each.mrmlSliceCompositeNode() for each in self.all_of(volume)]
-        return [slicer.mrmlScene.GetNodeByID(each.GetForegroundVolumeID() or "") for each in composites]
+        return [
+            slicer.mrmlScene.GetNodeByID(each.GetForegroundVolumeID() or "") for each in composites
+        ]
 
     def texts(self, volume) -> list[str]:
         """What is written at the top of each view of a scan."""
@@ -179,16 +193,23 @@ class SliceViews:
             for each in widgets:
                 name = each.mrmlSliceNode().GetName()
                 wait(
-                    lambda each=each: self.share_of_tissue(each) > 0.1, 5, f"view {name} of {volume.GetName()} is black"
+                    lambda each=each: self.share_of_tissue(each) > 0.1,
+                    5,
+                    f"view {name} of {volume.GetName()} is black",
                 )
 
     def assert_on_screen(self, volumes: Sequence, size: tuple[int, int], smallest: int) -> None:
         """The window is as large as it was made, all views of the scans lie inside, and no view is smaller."""
         window = slicer.util.mainWindow()
-        assert (window.width, window.height) == size, f"the window grew to {window.width} x {window.height}"
+        assert (window.width, window.height) == size, (
+            f"the window grew to {window.width} x {window.height}"
+        )
         for volume in volumes:
             for widget in self.all_of(volume):
-                corner, canvas = widget.mapTo(window, widget.rect.bottomRight()), self._canvas(widget)
+                corner, canvas = (
+                    widget.mapTo(window, widget.rect.bottomRight()),
+                    self._canvas(widget),
+                )
                 problem = f"a view of {volume.GetName()} of {canvas.width} x {canvas.height} ends at {corner}"
                 assert corner.x() <= size[0], problem
                 assert corner.y() <= size[1], problem
@@ -210,7 +231,11 @@ class SliceViews:
         node, canvas = widget.mrmlSliceNode(), self._canvas(widget)
         to_slice = np.linalg.inv(slicer.util.arrayFromVTKMatrix(node.GetSliceToRAS()))
         x, y = self._pixel(widget, place)
-        return abs((to_slice @ [*place, 1.0])[2]) <= within_mm and 0 <= x < canvas.width and 0 <= y < canvas.height
+        return (
+            abs((to_slice @ [*place, 1.0])[2]) <= within_mm
+            and 0 <= x < canvas.width
+            and 0 <= y < canvas.height
+        )
 
     def _pixel(self, widget, place: Sequence[float]) -> tuple[float, float]:
         """Of the canvas, from its upper left corner; VTK counts the screen's pixels from the lower left one."""

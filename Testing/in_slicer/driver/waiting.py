@@ -15,7 +15,9 @@ def wait(condition: Callable[[], object], seconds: float = 30.0, what: str = "")
     """Until condition() is true. AssertionError after `seconds`, which names `what`, or the condition's source."""
     end = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < end, f"not so within {seconds:g} s: {what or inspect.getsource(condition).strip()}"
+        assert time.monotonic() < end, (
+            f"not so within {seconds:g} s: {what or inspect.getsource(condition).strip()}"
+        )
         _step()
 
 

@@ -22,7 +22,9 @@ def run(user):
     user.views.assert_none_is_black([fixed, moving])
     user.open_section(ui.alignSection)
     assert (panel.alignPanel.fixed, panel.alignPanel.moving) == (fixed, moving)
-    chosen = [selector.currentNode() for selector in (ui.alignFixedSelector, ui.alignMovingSelector)]
+    chosen = [
+        selector.currentNode() for selector in (ui.alignFixedSelector, ui.alignMovingSelector)
+    ]
     assert chosen[0] is None or chosen[0] is not chosen[1], "both selectors show the same scan"
     assert ui.alignButton.enabled, ui.alignButton.toolTip
     user.choose(ui.alignKindComboBox, "Deformable")
@@ -34,7 +36,9 @@ def run(user):
         there = _world(moving, patient(1).points_ras[name] + AWAY_MM)
         assert distance(there, patient(0).points_ras[name]) < 12, name
     assert ui.alignLabel.text
-    assert ui.alignLabel.height >= ui.alignLabel.heightForWidth(ui.alignLabel.width), "the result is squeezed"
+    assert ui.alignLabel.height >= ui.alignLabel.heightForWidth(ui.alignLabel.width), (
+        "the result is squeezed"
+    )
 
     # the moving scan has gone more than a metre: its own views show it where it is now
     user.views.assert_none_is_black([fixed, moving])
@@ -67,12 +71,17 @@ def run_transform_file(user):
     for number, name in enumerate(("fixed", "moving")):
         patient(number).volume.write(user.folder / f"{name}.nii.gz")
     words = ["register", str(user.folder / "fixed.nii.gz"), str(user.folder / "moving.nii.gz")]
-    assert main([*words, "-o", str(user.folder / "registered"), "--kind", "affine", "--device", "cpu"]) == 0
+    assert (
+        main([*words, "-o", str(user.folder / "registered"), "--kind", "affine", "--device", "cpu"])
+        == 0
+    )
     moving = user.load_file(user.folder / "moving.nii.gz")
     transform = user.load_file(user.folder / "registered" / "transform.h5")
     moving.SetAndObserveTransformNodeID(transform.GetID())
     for name in NAMES:
-        assert distance(_world(moving, patient(1).points_ras[name]), patient(0).points_ras[name]) < 25, name
+        assert (
+            distance(_world(moving, patient(1).points_ras[name]), patient(0).points_ras[name]) < 25
+        ), name
 
 
 def _ijk_to_ras(volume):
@@ -88,5 +97,7 @@ def _world(volume, place):
     import vtk
 
     general = vtk.vtkGeneralTransform()
-    slicer.vtkMRMLTransformNode.GetTransformBetweenNodes(volume.GetParentTransformNode(), None, general)
+    slicer.vtkMRMLTransformNode.GetTransformBetweenNodes(
+        volume.GetParentTransformNode(), None, general
+    )
     return np.array(general.TransformPoint(*place))

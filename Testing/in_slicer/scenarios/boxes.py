@@ -39,7 +39,9 @@ def run(user):
             assert max(missed) < 15, f"{organ} in {scan.GetName()} is cut by {max(missed):.0f} mm"
             ratio = np.prod(high - low) / np.prod(truth[1] - truth[0])
             ratios.append(ratio)
-            assert ratio < 4, f"the box of {organ} in {scan.GetName()} is {ratio:.1f} times as large as the organ's"
+            assert ratio < 4, (
+                f"the box of {organ} in {scan.GetName()} is {ratio:.1f} times as large as the organ's"
+            )
             _assert_only_in_own_views(user, box.node, scan, scans)
 
     assert np.median(ratios) < 2.5, ratios
@@ -48,9 +50,13 @@ def run(user):
     user.views.put_everywhere(scans[1])
     pause(2.0)
     for box in boxesIn(slicer.mrmlScene, scans[0]).values():
-        assert not _drawn_in_slices(user, box.node, scans[1]), f"{box.node.GetName()} is drawn on the other scan"
+        assert not _drawn_in_slices(user, box.node, scans[1]), (
+            f"{box.node.GetName()} is drawn on the other scan"
+        )
     user.click_cell(ui.boxTable, 0, 1, twice=True)
-    user.wait(lambda: user.views.all_of(scans[0]), 5, "a double click shows a scan that no view shows")
+    user.wait(
+        lambda: user.views.all_of(scans[0]), 5, "a double click shows a scan that no view shows"
+    )
     panel = user.open("AnatomicalLandmarks")
     user.click(panel.ui.gridButton)
     panel = user.open("AnatomicalROI")
@@ -64,12 +70,18 @@ def run(user):
     high[0] = box.box[1][0]
     user.views.drag(scans[0], high, high + [20, 0, 0])
     user.wait(lambda: box.box[1][0] > high[0] + 10, 5, "the handle moves the box's side")
-    user.wait(lambda: "edited" in ui.boxTable.item(0, 1).text(), 5, "the table says that the box is edited")
+    user.wait(
+        lambda: "edited" in ui.boxTable.item(0, 1).text(),
+        5,
+        "the table says that the box is edited",
+    )
 
     # a crop has exactly the voxels of its scan, and is seen
     user.click(ui.cropButton)
     crop = user.node("Prior crop")
-    assert set(np.unique(slicer.util.arrayFromVolume(crop))) <= set(np.unique(slicer.util.arrayFromVolume(scans[0])))
+    assert set(np.unique(slicer.util.arrayFromVolume(crop))) <= set(
+        np.unique(slicer.util.arrayFromVolume(scans[0]))
+    )
     assert user.views.all_of(crop), "the crop is shown"
     user.picture("crop")
 
@@ -98,10 +110,14 @@ def _assert_only_in_own_views(user, node, scan, scans):
     assert _drawn_in_slices(user, node, scan), f"{node.GetName()} is not drawn on its own scan"
     for other in scans:
         if other is not scan:
-            assert not _drawn_in_slices(user, node, other), f"{node.GetName()} is drawn on {other.GetName()}"
+            assert not _drawn_in_slices(user, node, other), (
+                f"{node.GetName()} is drawn on {other.GetName()}"
+            )
 
 
 def _drawn_in_slices(user, node, scan):
     display = node.GetDisplayNode()
     shown = display.GetVisibility() and display.GetVisibility2D()
-    return bool(shown) and any(display.IsDisplayableInView(view.GetID()) for view in user.views.nodes(scan))
+    return bool(shown) and any(
+        display.IsDisplayableInView(view.GetID()) for view in user.views.nodes(scan)
+    )

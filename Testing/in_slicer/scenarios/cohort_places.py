@@ -26,7 +26,9 @@ def run(user):
     user.views.assert_none_is_black([mine, _volume(0)])
     marker = panel.hits.markers.of(_volume(0))
     assert distance(world(marker), patient(0).points_ras[PLACE]) < 0.1, "the place is marked"
-    assert not any(marker.GetDisplayNode().IsDisplayableInView(view.GetID()) for view in user.views.nodes(mine))
+    assert not any(
+        marker.GetDisplayNode().IsDisplayableInView(view.GetID()) for view in user.views.nodes(mine)
+    )
     user.picture("marked")
 
     # next to another scan, each hit takes the views of the one before
@@ -34,7 +36,11 @@ def run(user):
         user.click_cell(rows, row, 0, twice=True)
         user.wait(lambda row=row: _volume(row) is not None, 60, "the scan is loaded")
         volume, place = _volume(row), patient(row).points_ras[PLACE]
-        user.wait(lambda volume=volume, place=place: user.views.shows(volume, place), 10, "its views go to the place")
+        user.wait(
+            lambda volume=volume, place=place: user.views.shows(volume, place),
+            10,
+            "its views go to the place",
+        )
         user.views.assert_none_is_black([mine, volume])
         user.picture(f"patient-{row}")
 

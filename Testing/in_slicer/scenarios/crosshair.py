@@ -24,7 +24,9 @@ def run(user):
                     marker = panel.crosshair.markers.of(other)
                     assert marker is not None, f"{other.GetName()} has no marker"
                     assert distance(world(marker), patient(target).points_ras[name]) < 20
-                    assert user.views.shows(other, world(marker), 3.0), f"{other.GetName()} does not follow"
+                    assert user.views.shows(other, world(marker), 3.0), (
+                        f"{other.GetName()} does not follow"
+                    )
     user.picture("crosshair")
     user.open("AnatomicalROI")
     assert not panel.ui.crosshairCheckBox.checked, "leaving the module switches it off"

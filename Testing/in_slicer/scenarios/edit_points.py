@@ -20,23 +20,41 @@ def run(user):
     assert panel.logic.answersIn(current).node.GetNthControlPointLabel(0) == "bifurcation"
 
     user.click_cell(table, 0, 1, twice=True)  # all views go to the first point again
-    user.wait(lambda: user.views.shows(current, answer_place(panel, current), 3.0), 5, "a double click shows the point")
+    user.wait(
+        lambda: user.views.shows(current, answer_place(panel, current), 3.0),
+        5,
+        "a double click shows the point",
+    )
 
     user.press("N")  # the next point, then the one before it
     user.wait(lambda: user.views.shows(prior, world(points, 1), 3.0), 5, "N shows the next point")
     user.press("P")
-    user.wait(lambda: user.views.shows(current, answer_place(panel, current), 3.0), 5, "P shows the point before")
+    user.wait(
+        lambda: user.views.shows(current, answer_place(panel, current), 3.0),
+        5,
+        "P shows the point before",
+    )
     user.open("AnatomicalROI")
     user.press("N")
     user.open("AnatomicalLandmarks")
-    assert user.views.shows(current, answer_place(panel, current), 3.0), "keys do nothing while another module is open"
+    assert user.views.shows(current, answer_place(panel, current), 3.0), (
+        "keys do nothing while another module is open"
+    )
     for button in (panel.ui.axialButton, panel.ui.gridButton):
         user.click(button)
-        user.wait(lambda: user.views.shows(current, answer_place(panel, current), 3.0), 5, "layouts keep the place")
+        user.wait(
+            lambda: user.views.shows(current, answer_place(panel, current), 3.0),
+            5,
+            "layouts keep the place",
+        )
 
     user.views.hover(prior, world(points, 0))
     user.views.press(prior, "Delete")
-    user.wait(lambda: points.GetNumberOfControlPoints() == 1, 5, "Delete removes the point under the mouse")
+    user.wait(
+        lambda: points.GetNumberOfControlPoints() == 1,
+        5,
+        "Delete removes the point under the mouse",
+    )
     assert table.rowCount == 1
     assert cell(panel, 0, 0) != "bifurcation"
     user.press("Ctrl+Z")
@@ -48,6 +66,10 @@ def run(user):
 
     # what was said of a click in another scan is gone with its list
     place_point(user, panel, current, patient(1).points_ras["liver_dome"])
-    user.wait(lambda: "was found by matching" in panel.ui.statusLabel.text, 10, "the panel says where the click went")
+    user.wait(
+        lambda: "was found by matching" in panel.ui.statusLabel.text,
+        10,
+        "the panel says where the click went",
+    )
     new_list(panel)
     user.wait(lambda: not panel.ui.statusLabel.text, 5, "nothing of it stays with another list")

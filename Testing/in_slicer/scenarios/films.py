@@ -21,9 +21,13 @@ def run(user):
     assert user.views.count() == len(films), "a film has one view"
     user.views.assert_none_is_black(films)
     before = [user.views.middle(film) for film in films]
-    assert {node.GetRulerType() for film in films for node in user.views.nodes(film)} == {0}, "no ruler without mm"
+    assert {node.GetRulerType() for film in films for node in user.views.nodes(film)} == {0}, (
+        "no ruler without mm"
+    )
     _click_and_check(user, panel, films, 0)
-    assert [list(user.views.middle(film)) for film in films] == list(map(list, before)), "films stay in their views"
+    assert [list(user.views.middle(film)) for film in films] == list(map(list, before)), (
+        "films stay in their views"
+    )
     user.picture("two-films")
 
 

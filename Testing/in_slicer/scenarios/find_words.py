@@ -22,7 +22,11 @@ def run(user):
     for number, volume in enumerate(volumes):
         place = panel.words.found(volume).world
         assert distance(place, _middle_of_liver(number)) < 60
-        user.wait(lambda volume=volume, place=place: user.views.shows(volume, place, 3.0), 5, "the views go there")
+        user.wait(
+            lambda volume=volume, place=place: user.views.shows(volume, place, 3.0),
+            5,
+            "the views go there",
+        )
     assert [node.GetName() for node in _regions()] == ["liver", "liver"]
     user.picture("liver")
     user.click(panel.ui.keepButton)
@@ -55,7 +59,11 @@ def run(user):
     place = panel.words.found(volumes[1]).world
     user.press("Ctrl+Shift+X")
     user.views.hover(volumes[1], place)
-    user.wait(lambda: panel.ui.nameLabel.text.startswith("left kidney"), 10, "the name is shown once the mouse rests")
+    user.wait(
+        lambda: panel.ui.nameLabel.text.startswith("left kidney"),
+        10,
+        "the name is shown once the mouse rests",
+    )
     user.picture("name")
 
     # an empty field, another module and a closed scene leave nothing

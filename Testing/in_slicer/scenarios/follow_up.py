@@ -1,6 +1,16 @@
 """A follow-up of two DICOM studies: mark, propose, confirm, measure, export, and import the reports again."""
 
-from driver.follow_up import go_to, keys, measure, place, point_list, size, state, table_text, volumes
+from driver.follow_up import (
+    go_to,
+    keys,
+    measure,
+    place,
+    point_list,
+    size,
+    state,
+    table_text,
+    volumes,
+)
 from driver.landmarks import distance, world
 from driver.scans import DATES, visible_lesions, write_studies
 from driver.waiting import pause
@@ -29,16 +39,24 @@ def run(user):
         user.views.click(volumes(panel)[0], prior)
         user.wait(lambda count=count: len(panel.logic.record.lesions) == count, 10)
         lesions.append(panel.logic.record.lesions[-1].id)
-        user.wait(lambda: state(panel, lesions[-1], 1) == "proposed", 30, "the place in the other study is proposed")
+        user.wait(
+            lambda: state(panel, lesions[-1], 1) == "proposed",
+            30,
+            "the place in the other study is proposed",
+        )
         assert distance(place(panel, lesions[-1], 1), current) < 25
     for lesion in lesions:
         user.press("J")
         assert panel.choice.lesion == lesion
-        assert user.views.shows(volumes(panel)[1], place(panel, lesion, 1), 3.0), "J shows the proposal"
+        assert user.views.shows(volumes(panel)[1], place(panel, lesion, 1), 3.0), (
+            "J shows the proposal"
+        )
         user.press("C")
         assert state(panel, lesion, 1) == "confirmed"
     shown = point_list(panel, volumes(panel)[1])
-    assert all(shown.GetNthControlPointSelected(n) for n in range(LESIONS)), "confirmed lesions are green"
+    assert all(shown.GetNthControlPointSelected(n) for n in range(LESIONS)), (
+        "confirmed lesions are green"
+    )
 
     # Move (M), Not visible (N), Outside (O), and Undo of each.
     moved = place(panel, lesions[0], 1) + [12, 0, 0]
@@ -62,7 +80,9 @@ def run(user):
             assert abs(size(panel, lesion, number).long_mm - length) < 4
     _, end = size(panel, lesions[0], 1).long_axis
     user.views.drag(volumes(panel)[1], end, [end[0] + 10, end[1], end[2]])
-    user.wait(lambda: abs(size(panel, lesions[0], 1).long_mm - 40) < 5, 5, "a dragged end measures anew")
+    user.wait(
+        lambda: abs(size(panel, lesions[0], 1).long_mm - 40) < 5, 5, "a dragged end measures anew"
+    )
     user.click(ui.undoButton)
     assert abs(size(panel, lesions[0], 1).long_mm - 30) < 4
 

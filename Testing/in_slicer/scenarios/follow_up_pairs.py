@@ -34,7 +34,9 @@ def run(user):
     words = "? two patients"
     user.wait(lambda: table_text(panel.lesionTable.widget)[0][2].startswith(words), 300, words)
     shown = point_list(panel, volumes(panel)[1])
-    assert shown.GetNumberOfDefinedControlPoints() == 2, "the proposal is still marked when the registration has ended"
+    assert shown.GetNumberOfDefinedControlPoints() == 2, (
+        "the proposal is still marked when the registration has ended"
+    )
     assert distance(world(shown), place(panel, one, 1)) < 0.1
     assert "one patient" in panel.lesionTable.widget.item(0, 2).toolTip()
     user.wait(lambda: ui.pairButton.enabled, 10)

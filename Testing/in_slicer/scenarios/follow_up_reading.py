@@ -18,14 +18,20 @@ def run(user):
     user.views.assert_on_screen([prior, current], (1280, 800), 100)
     for volume in (prior, current):
         display = volume.GetDisplayNode()
-        assert (display.GetWindow(), display.GetLevel()) == (400, 40), "the window is not soft tissue"
+        assert (display.GetWindow(), display.GetLevel()) == (400, 40), (
+            "the window is not soft tissue"
+        )
     user.picture("side-by-side")
 
     # after marking, the other study's views go to the proposal; J shows it close up
     lesion = mark(user, panel, patient(0).points_ras["liver_dome"])
     user.wait(lambda: state(panel, lesion, 1) == "proposed", 30)
     there = place(panel, lesion, 1)
-    user.wait(lambda: user.views.shows(current, there, 3.0), 5, "the views go to the proposal when it comes")
+    user.wait(
+        lambda: user.views.shows(current, there, 3.0),
+        5,
+        "the views go to the proposal when it comes",
+    )
     user.press("J")
     user.wait(lambda: user.views.field_of_view(current) < 160, 5, "J shows the lesion close up")
     assert user.views.shows(current, there, 3.0)

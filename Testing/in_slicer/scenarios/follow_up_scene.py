@@ -46,12 +46,18 @@ def run_after_restart(user):
 def _state(panel):
     import slicer
 
-    points = [n for n in slicer.util.getNodesByClass("vtkMRMLMarkupsFiducialNode") if n.GetName().startswith("Lesions")]
+    points = [
+        n
+        for n in slicer.util.getNodesByClass("vtkMRMLMarkupsFiducialNode")
+        if n.GetName().startswith("Lesions")
+    ]
     lines = slicer.util.getNodesByClass("vtkMRMLMarkupsLineNode")
     return {
         "lesions": table_text(panel.lesionTable.widget),
         "response": table_text(panel.ui.responseTable),
         "point lists": sorted(node.GetName() for node in points),
         "lines": sorted(node.GetName() for node in lines),
-        "colours": [[round(x, 2) for x in node.GetDisplayNode().GetSelectedColor()] for node in points],
+        "colours": [
+            [round(x, 2) for x in node.GetDisplayNode().GetSelectedColor()] for node in points
+        ],
     }

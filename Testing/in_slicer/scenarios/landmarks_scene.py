@@ -30,12 +30,25 @@ def run_after_restart(user):
     user.load_scene("landmarks.mrb")
     panel = user.open("AnatomicalLandmarks")
     current = user.node("Current")
-    user.wait(lambda: panel.session.store.map(current) is not None, 60, "maps on the disk are read after loading")
-    user.wait(lambda: panel.ui.targetSelector.checkedNodes()[0] is current, 5, "the boxes of the scans are ticked")
+    user.wait(
+        lambda: panel.session.store.map(current) is not None,
+        60,
+        "maps on the disk are read after loading",
+    )
+    user.wait(
+        lambda: panel.ui.targetSelector.checkedNodes()[0] is current,
+        5,
+        "the boxes of the scans are ticked",
+    )
     user.wait(lambda: answer(panel, current, 1) is not None, 60)
-    before, after = json.loads((user.folder / "before.json").read_text()), _state(user, panel, current)
+    before, after = (
+        json.loads((user.folder / "before.json").read_text()),
+        _state(user, panel, current),
+    )
     places = [np.array(state.pop("places shown")) for state in (before, after)]
-    assert np.abs(places[1] - places[0]).max() < 0.1, f"places shown: {places[1]}, before {places[0]}"
+    assert np.abs(places[1] - places[0]).max() < 0.1, (
+        f"places shown: {places[1]}, before {places[0]}"
+    )
     for what, value in before.items():
         assert after[what] == value, f"{what}: {after[what]}, before {value}"
     user.views.assert_none_is_black([user.node("Prior"), current])
@@ -47,7 +60,10 @@ def _state(user, panel, current):
     scans = [user.node("Prior"), current]
     return {
         "places shown": [list(map(float, user.views.middle(volume))) for volume in scans],
-        "points": [[round(x, 2) for x in world(points, n)] for n in range(points.GetNumberOfControlPoints())],
+        "points": [
+            [round(x, 2) for x in world(points, n)]
+            for n in range(points.GetNumberOfControlPoints())
+        ],
         "answers": [[round(x, 2) for x in answer_place(panel, current, row)] for row in range(2)],
         "statuses": [answer(panel, current, row).status for row in range(2)],
         "table": [[cell(panel, row, column) for column in range(2)] for row in range(2)],

@@ -16,8 +16,14 @@ def run(user):
     place_point(user, panel, prior, patient(0).points_ras["carina"])
     assert answer(panel, current) is None, "the scans are not prepared yet"
     user.wait_until_prepared(panel)
-    user.wait(lambda: answer(panel, current) is not None, 30, "the point is answered once the scans are ready")
+    user.wait(
+        lambda: answer(panel, current) is not None,
+        30,
+        "the point is answered once the scans are ready",
+    )
     there = answer_place(panel, current)
     assert not (abs(before - there) < 1).all()
-    user.wait(lambda: user.views.shows(current, there, 3.0), 5, "the target's views jump to a late answer")
+    user.wait(
+        lambda: user.views.shows(current, there, 3.0), 5, "the target's views jump to a late answer"
+    )
     user.picture("late-answer")

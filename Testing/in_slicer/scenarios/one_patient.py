@@ -25,7 +25,9 @@ def run(user):
     assert panel.ui.patientCheckBox.checkState() == qt.Qt.PartiallyChecked, "nobody has said it yet"
     user.click(panel.ui.patientCheckBox)
     user.wait(
-        lambda: relations.computed(earlier, later) is not None, REGISTRATION_SECONDS, "the two scans are registered"
+        lambda: relations.computed(earlier, later) is not None,
+        REGISTRATION_SECONDS,
+        "the two scans are registered",
     )
     assert distance(answer_place(panel, later), there) < 10.0
     user.picture("one-patient")

@@ -18,7 +18,9 @@ def run(user):
     user.wait(lambda: ui.outlineButton.enabled, 5, "one scan can be outlined")
     start = panel.outlines.process.start
     brief = ("--steps", "20")  # the organ of a synthetic patient is learned at once
-    panel.outlines.process.start = lambda words, *rest: start([*words, *(brief if words[0] == "train" else ())], *rest)
+    panel.outlines.process.start = lambda words, *rest: start(
+        [*words, *(brief if words[0] == "train" else ())], *rest
+    )
 
     # stopped, and gone on with
     user.click(ui.outlineButton)
@@ -40,7 +42,11 @@ def run(user):
 
     # a double click shows the structure
     user.click_cell(ui.outlineTable, 0, 1, twice=True)
-    user.wait(lambda: user.views.shows(scans[1], box_of(1, "liver").mean(axis=0), 20.0), 5, "the views jump to it")
+    user.wait(
+        lambda: user.views.shows(scans[1], box_of(1, "liver").mean(axis=0), 20.0),
+        5,
+        "the views jump to it",
+    )
 
     # closing a scene with several segmentations, whoever made them, Slicer logs a critical line for every second one
     slicer.mrmlScene.RemoveNode(example)
@@ -56,5 +62,11 @@ def segment_liver(scan):
     node.CreateDefaultDisplayNodes()
     node.SetReferenceImageGeometryParameterFromVolumeNode(scan)
     label = next(value for value, name in patient(0).label_names.items() if name == "liver")
-    addSegment(node, np.asarray(patient(0).labels == label), patient(0).volume.ijk_to_ras, "The liver", (0.8, 0.4, 0.3))
+    addSegment(
+        node,
+        np.asarray(patient(0).labels == label),
+        patient(0).volume.ijk_to_ras,
+        "The liver",
+        (0.8, 0.4, 0.3),
+    )
     return node

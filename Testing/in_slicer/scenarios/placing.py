@@ -22,7 +22,9 @@ def run(user):
     user.stop_placing(panel.ui.placeWidget)
     pause(0.3)
     user.click(panel.ui.undoButton)
-    assert points.GetNumberOfDefinedControlPoints() == 1, "Undo takes back the last click, and only that"
+    assert points.GetNumberOfDefinedControlPoints() == 1, (
+        "Undo takes back the last click, and only that"
+    )
 
     user.start_placing(panel.ui.placeWidget)  # several points in a row
     for shift in (20, 40):

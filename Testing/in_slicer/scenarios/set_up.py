@@ -14,14 +14,18 @@ def run(user):
     setup = panel.setupPanel
     ui = setup.ui
     missing = Engine.missingPackages()
-    assert setup.widget.collapsed == (not missing), "the section is open where something is missing, and only there"
+    assert setup.widget.collapsed == (not missing), (
+        "the section is open where something is missing, and only there"
+    )
     user.open_section(setup.widget)
     if missing:
         wheels = user.folder / "no-wheels"
         wheels.mkdir()
         ui.wheelFolderEdit.currentPath = str(wheels)
         user.click(ui.installButton)
-        user.wait(lambda: "holds no wheel files" in ui.messageLabel.text, 10, "an empty folder is named")
+        user.wait(
+            lambda: "holds no wheel files" in ui.messageLabel.text, 10, "an empty folder is named"
+        )
         return
     for label in (ui.torchStatus, ui.packagesStatus):
         assert "Installed" in label.text

@@ -65,7 +65,9 @@ def run_after_restart(user):
     before = [user.views.middle(volume)[2] for volume in volumes]
     user.views.scroll(volumes[0], 3)
     user.wait(lambda: abs(user.views.middle(volumes[0])[2] - before[0]) > 1, 5, "the wheel scrolls")
-    assert [user.views.middle(volume)[2] for volume in volumes[1:]] == before[1:], "other scans scroll along"
+    assert [user.views.middle(volume)[2] for volume in volumes[1:]] == before[1:], (
+        "other scans scroll along"
+    )
     user.views.assert_none_is_black(volumes)
     panel = user.open("AnatomicalLandmarks")
     user.click(panel.ui.gridButton)
@@ -76,5 +78,7 @@ def run_after_restart(user):
 def _assert_soft_tissue(volumes):
     for volume in volumes:
         display = volume.GetDisplayNode()
-        problem = f"{volume.GetName()}: window {display.GetWindow():.0f}, level {display.GetLevel():.0f}"
+        problem = (
+            f"{volume.GetName()}: window {display.GetWindow():.0f}, level {display.GetLevel():.0f}"
+        )
         assert (display.GetWindow(), display.GetLevel()) == (400, 40), problem

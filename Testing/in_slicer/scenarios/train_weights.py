@@ -43,7 +43,9 @@ def run_after_restart(user):
     assert not _processes_of(user.folder / "run"), "the run goes on without Slicer"
     panel = user.open("AnatomicalEmbeddingTraining")
     panel.ui.runFolderEdit.currentPath = str(user.folder / "run")
-    user.wait(lambda: panel.ui.startButton.text == "Resume", 10, "the run that was cut off can be resumed")
+    user.wait(
+        lambda: panel.ui.startButton.text == "Resume", 10, "the run that was cut off can be resumed"
+    )
     user.wait(lambda: panel.ui.finishButton.enabled, 10)
     user.click(panel.ui.finishButton)
     user.wait(lambda: bool(panel.ui.weightsEdit.text), 300, "its weights are written")

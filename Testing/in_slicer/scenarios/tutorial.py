@@ -37,15 +37,29 @@ def run(user):
     assert distance(world(points), start) < 3.0
     assert distance(answer_place(panel, current), goal) < CLOSE_MM
     assert answer(panel, current).status == "matched"
-    user.wait(lambda: user.views.shows(prior, world(points), 3.0), 5, "the template's views jump to the point")
-    user.wait(lambda: user.views.shows(current, answer_place(panel, current), 3.0), 5, "the other views jump too")
+    user.wait(
+        lambda: user.views.shows(prior, world(points), 3.0),
+        5,
+        "the template's views jump to the point",
+    )
+    user.wait(
+        lambda: user.views.shows(current, answer_place(panel, current), 3.0),
+        5,
+        "the other views jump too",
+    )
     user.picture("answered")
     place_point(user, panel, prior, place_of(known, "iliac_crest_left"))
     user.wait(lambda: answer(panel, current, 1) is not None)
     assert answer(panel, current, 1).status == "absent", "the other scan ends above the iliac crest"
-    user.wait(lambda: all("not in this scan" in text for text in user.views.texts(current)), 5, "its views say so")
+    user.wait(
+        lambda: all("not in this scan" in text for text in user.views.texts(current)),
+        5,
+        "its views say so",
+    )
     user.click(ui.undoButton)
-    assert points.GetNumberOfDefinedControlPoints() == 1, f"{points.GetNumberOfControlPoints()} points"
+    assert points.GetNumberOfDefinedControlPoints() == 1, (
+        f"{points.GetNumberOfControlPoints()} points"
+    )
 
     # A click in another scan's views works too: its place in the template is found first.
     heart = place_of(truth, "heart_apex")
@@ -58,8 +72,12 @@ def run(user):
     before = answer_place(panel, current)
     point = world(points)
     user.views.drag(prior, point, point + [-25, 0, 0])
-    user.wait(lambda: distance(world(points), point + [-25, 0, 0]) < 4.0, 5, "the point follows the mouse")
-    user.wait(lambda: answer_place(panel, current)[0] < before[0] - 10, 10, "the answer follows the point")
+    user.wait(
+        lambda: distance(world(points), point + [-25, 0, 0]) < 4.0, 5, "the point follows the mouse"
+    )
+    user.wait(
+        lambda: answer_place(panel, current)[0] < before[0] - 10, 10, "the answer follows the point"
+    )
 
     #    Undo and Redo take back any of it.
     user.click(ui.undoButton)
@@ -91,7 +109,9 @@ def run(user):
     user.press("Ctrl+Shift+X")
     assert ui.crosshairCheckBox.checked
     user.views.hover(prior, place_of(known, "liver_dome"))
-    user.wait(lambda: panel.crosshair.markers.of(current) is not None, 5, "the other scan gets a marker")
+    user.wait(
+        lambda: panel.crosshair.markers.of(current) is not None, 5, "the other scan gets a marker"
+    )
     there = world(panel.crosshair.markers.of(current))
     assert distance(there, place_of(truth, "liver_dome")) < 2 * CLOSE_MM
     user.wait(lambda: user.views.shows(current, there, 3.0), 5, "the other views follow the mouse")

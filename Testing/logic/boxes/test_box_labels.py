@@ -32,7 +32,10 @@ class Bench:
     def add_box(self, structure: str):
         local = self.middle  # of a volume that is not moved
         box = BoxNode.create(self.scene, structure, self.volumes[0], (1.0, 0.5, 0.0))
-        box.write(np.array([local - SIZE, local + SIZE]), FoundBox(structure, WHOLE, 0.95, 1.0, (3.0,) * 6))
+        box.write(
+            np.array([local - SIZE, local + SIZE]),
+            FoundBox(structure, WHOLE, 0.95, 1.0, (3.0,) * 6),
+        )
         return box
 
     def shown(self) -> dict[str, np.ndarray]:
@@ -42,7 +45,9 @@ class Bench:
             assert list(node.GetDisplayNode().GetViewNodeIDs()) == [self.views[0].GetID()]
             assert not node.GetSaveWithScene()
             for n in range(node.GetNumberOfControlPoints()):
-                found[node.GetNthControlPointLabel(n)] = np.array(node.GetNthControlPointPositionWorld(n))
+                found[node.GetNthControlPointLabel(n)] = np.array(
+                    node.GetNthControlPointPositionWorld(n)
+                )
         return found
 
 

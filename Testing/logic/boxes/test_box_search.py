@@ -68,7 +68,9 @@ def test_a_deleted_volume_is_left_out_and_the_others_are_found(bench, volume):
     start(bench, volume, other)
     bench.scene.RemoveNode(volume)
     bench.finish()
-    assert {node.GetName() for node in rois(bench.scene)} == {f"{readable(name)} in CT-2" for name in ORGANS}
+    assert {node.GetName() for node in rois(bench.scene)} == {
+        f"{readable(name)} in CT-2" for name in ORGANS
+    }
     assert bench.reported == []
 
 
@@ -81,14 +83,19 @@ def change_voxels(bench, volume, _other):
     ("change", "sentence"),
     [
         (change_voxels, "CT-1: was changed, or its preparation stopped; find boxes again."),
-        (lambda bench, *_: bench.store.cancel(), "CT-1: was changed, or its preparation stopped; find boxes again."),
+        (
+            lambda bench, *_: bench.store.cancel(),
+            "CT-1: was changed, or its preparation stopped; find boxes again.",
+        ),
         (
             lambda bench, _, other: bench.store.choose(other),
             "The work was stopped, because other weights were chosen; find boxes again.",
         ),
     ],
 )
-def test_a_change_during_the_search_gives_a_sentence_and_no_box(bench, volume, other_weights, change, sentence):
+def test_a_change_during_the_search_gives_a_sentence_and_no_box(
+    bench, volume, other_weights, change, sentence
+):
     start(bench, volume)
     change(bench, volume, other_weights)
     bench.finish()
@@ -100,7 +107,9 @@ def test_a_change_during_the_search_gives_a_sentence_and_no_box(bench, volume, o
 
 
 def test_a_scan_that_is_no_ct_is_named_and_the_next_follows(bench, volume):
-    bad = slicer.util.addVolumeFromArray(np.zeros((30, 30, 30), np.int16), np.diag([5.0, 5.0, 5.0, 1.0]), name="Empty")
+    bad = slicer.util.addVolumeFromArray(
+        np.zeros((30, 30, 30), np.int16), np.diag([5.0, 5.0, 5.0, 1.0]), name="Empty"
+    )
     bench.find([bad, volume], ["liver"])
     assert [node.GetName() for node in rois(bench.scene)] == ["liver in CT-1"]
     assert len(bench.reported) == 1
@@ -110,13 +119,19 @@ def test_a_scan_that_is_no_ct_is_named_and_the_next_follows(bench, volume):
 def test_a_search_that_cannot_start_is_refused(bench, volume, monkeypatch):
     assert not bench.logic.find([], ["liver"], 0.99)
     assert not bench.logic.find([volume], [], 0.99)
-    monkeypatch.setattr(type(bench.store.engine), "missingPackages", staticmethod(lambda: ["torch"]))
+    monkeypatch.setattr(
+        type(bench.store.engine), "missingPackages", staticmethod(lambda: ["torch"])
+    )
     assert not bench.logic.find([volume], ["liver"], 0.99)
-    for said, sentence in zip(bench.reported, ("No scan", "No structure", "torch is not installed"), strict=True):
+    for said, sentence in zip(
+        bench.reported, ("No scan", "No structure", "torch is not installed"), strict=True
+    ):
         assert sentence in said
 
 
-def test_a_request_that_the_library_cannot_serve_is_refused_before_long_work(bench, volume, other_weights, tmp_path):
+def test_a_request_that_the_library_cannot_serve_is_refused_before_long_work(
+    bench, volume, other_weights, tmp_path
+):
     def refusal(structure="liver", recall=0.9) -> str:
         assert bench.logic.find([volume], [structure], recall)
         bench.finish()
@@ -124,7 +139,9 @@ def test_a_request_that_the_library_cannot_serve_is_refused_before_long_work(ben
         return bench.reported[-1]
 
     assert "cannot be guaranteed" in refusal(recall=0.9999)
-    assert "third_lung: the structure library has no structure of this name" in refusal("third_lung")
+    assert "third_lung: the structure library has no structure of this name" in refusal(
+        "third_lung"
+    )
     bench.logic.libraryPath = str(tmp_path / "mine.structures.safetensors")
     Path(bench.logic.libraryPath).write_bytes(b"\xff" * 40)
     assert bench.logic.libraryStructures() == []

@@ -34,7 +34,9 @@ def test_boxes_of_the_library_hold_the_structures(bench):
         for name in ORGANS:
             assert share_inside(boxes[name].box, truth(number)[name].voxels_ras) > 0.99, name
             overlaps.append(intersection_over_union(boxes[name].box, truth(number)[name].box_ras))
-    assert min(overlaps) > 0.15  # boxes grown to hold 99 %: of kidneys and spleens that lie elsewhere in real patients
+    assert (
+        min(overlaps) > 0.15
+    )  # boxes grown to hold 99 %: of kidneys and spleens that lie elsewhere in real patients
     assert np.mean(overlaps) > 0.25
     assert bench.reported == []
 
@@ -49,7 +51,10 @@ def test_the_answer_is_on_the_node_and_that_of_an_absent_structure_on_the_volume
     assert (found.status, found.recall, len(found.sigmaMm)) == (WHOLE, 0.9, 6)
     assert "recall of 0.9" in node.GetNthControlPointDescription(0)
     assert parent_name(bench.scene, node) == "Boxes"
-    assert (boxes["aorta"].found.status, boxes["aorta"].found.cut) == (CUT, ["inferior", "superior"])
+    assert (boxes["aorta"].found.status, boxes["aorta"].found.cut) == (
+        CUT,
+        ["inferior", "superior"],
+    )
     assert "brain" not in boxes
     cell = bench.logic.table([volume])["brain"][volume.GetID()]
     assert (cell.answer.status, cell.boxed) == (ABSENT, False)
@@ -107,7 +112,9 @@ def test_a_box_edited_by_hand_stays_until_it_is_to_be_replaced(bench, volume):
     bench.find([volume], ["liver", "spleen"])
     liver = bench.boxes(volume)["liver"]
     found = liver.box
-    liver.node.SetAndObserveObjectToNodeMatrix(slicer.util.vtkMatrixFromArray(turned(30.0, (0.0, 0.0, 300.0))))
+    liver.node.SetAndObserveObjectToNodeMatrix(
+        slicer.util.vtkMatrixFromArray(turned(30.0, (0.0, 0.0, 300.0)))
+    )
     edited = liver.box
     bench.find([volume], ["liver", "spleen"])
     np.testing.assert_allclose(liver.box, edited, atol=1e-6)
@@ -124,7 +131,9 @@ def test_other_voxels_make_boxes_outdated_and_finding_again_removes_what_is_gone
     assert not bench.logic.table([volume])["liver"][volume.GetID()].outdated
     upper = slicer.util.arrayFromVolume(volume)[-18:].copy()
     slicer.util.updateVolumeFromArray(volume, upper)
-    volume.SetOrigin(*(np.array(volume.GetOrigin()) + (0.0, 0.0, 4.0 * (len(patient(0).labels) - 18))))
+    volume.SetOrigin(
+        *(np.array(volume.GetOrigin()) + (0.0, 0.0, 4.0 * (len(patient(0).labels) - 18)))
+    )
     bench.store.request([volume])
     finish(bench.store)
     assert bench.logic.table([volume])["liver"][volume.GetID()].outdated

@@ -30,7 +30,9 @@ def test_the_part_of_the_body_is_stated_in_words(logic):
     row, found = logic.row(volume), find_coverage(logic.store.map(volume))
     assert (row.name, row.holds, row.isKnown, row.faults) == ("CT-1", found.text, True, ())
     assert (found.low_mm, found.high_mm) == pytest.approx((150.0, 480.0), abs=25.0)
-    bad = slicer.util.addVolumeFromArray(np.zeros((30, 30, 30), np.int16), np.diag([5.0, 5.0, 5.0, 1.0]), name="Empty")
+    bad = slicer.util.addVolumeFromArray(
+        np.zeros((30, 30, 30), np.int16), np.diag([5.0, 5.0, 5.0, 1.0]), name="Empty"
+    )
     prepare(logic, bad)
     assert not logic.row(bad).isKnown
     assert "Empty" in logic.row(bad).holds

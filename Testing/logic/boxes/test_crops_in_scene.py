@@ -14,7 +14,9 @@ from AnatomicalEmbeddingLib.shared.VolumeNodes import ijkToRas
 class CropBench(BoxBench):
     def box(self, volume, structure: str, box: np.ndarray):
         """A box of a structure without any search: the user's own example."""
-        return self.logic.examples.add(structure, add_roi(self.scene, box, f"{structure} box"), volume)
+        return self.logic.examples.add(
+            structure, add_roi(self.scene, box, f"{structure} box"), volume
+        )
 
 
 @pytest.fixture
@@ -85,9 +87,13 @@ def test_oblique_volumes_below_transforms_are_cropped_on_their_own_grid(bench):
     to_ijk, to_scan = (np.linalg.inv(ijkToRas(node)) for node in (crop, volume))
     box = corners(bench.boxes(volume)["spleen"].box)
     ends = np.clip(
-        box @ to_scan[:3, :3].T + to_scan[:3, 3], -0.5, np.array(volume.GetImageData().GetDimensions()) - 0.5
+        box @ to_scan[:3, :3].T + to_scan[:3, 3],
+        -0.5,
+        np.array(volume.GetImageData().GetDimensions()) - 0.5,
     )
-    box = ends @ (to_ijk @ ijkToRas(volume))[:3, :3].T + (to_ijk @ ijkToRas(volume))[:3, 3]  # what the scan holds of it
+    box = (
+        ends @ (to_ijk @ ijkToRas(volume))[:3, :3].T + (to_ijk @ ijkToRas(volume))[:3, 3]
+    )  # what the scan holds of it
     assert (box >= -0.5 - 1e-6).all()
     assert (box <= np.array(crop.GetImageData().GetDimensions()) - 0.5 + 1e-6).all()
 
@@ -98,7 +104,11 @@ def test_one_crop_around_all_or_one_each(bench):
     bench.find([volume], names)
     (whole,) = Crops.crop(bench.logic, volume, names)
     left, right = Crops.crop(bench.logic, volume, names, separately=True)
-    assert [node.GetName() for node in (whole, left, right)] == ["CT-1 crop", "CT-1 kidney left", "CT-1 kidney right"]
+    assert [node.GetName() for node in (whole, left, right)] == [
+        "CT-1 crop",
+        "CT-1 kidney left",
+        "CT-1 kidney right",
+    ]
     for part in (left, right):
         assert_exact(volume, part)
         assert (bounds(part)[0] >= bounds(whole)[0] - 1e-6).all()
@@ -109,17 +119,28 @@ def test_one_crop_around_all_or_one_each(bench):
 def test_a_crop_keeps_its_source_looks_and_place_in_the_hierarchy(bench):
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(bench.scene)
     volume = add_patient(0)
-    study = hierarchy.CreateStudyItem(hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), "P"), "Study 1")
+    study = hierarchy.CreateStudyItem(
+        hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), "P"), "Study 1"
+    )
     hierarchy.CreateItem(study, volume)
     volume.GetDisplayNode().SetAutoWindowLevel(False)
     volume.GetDisplayNode().SetWindowLevel(350.0, 40.0)
     bench.find([volume], ["liver", "spleen"], 0.9)
-    (crop,), (again,) = (Crops.crop(bench.logic, volume, ["liver", "spleen"], marginMm=5.0) for _ in range(2))
+    (crop,), (again,) = (
+        Crops.crop(bench.logic, volume, ["liver", "spleen"], marginMm=5.0) for _ in range(2)
+    )
     assert [crop.GetName(), again.GetName()] == ["CT-1 crop", "CT-1 crop_1"]
     display = crop.GetDisplayNode()
-    assert (display.GetWindow(), display.GetLevel(), display.GetAutoWindowLevel()) == (350.0, 40.0, 0)
+    assert (display.GetWindow(), display.GetLevel(), display.GetAutoWindowLevel()) == (
+        350.0,
+        40.0,
+        0,
+    )
     assert crop.GetNodeReference("AnatomicalEmbedding.SourceVolume") is volume
-    of = {what: crop.GetAttribute(f"AnatomicalEmbedding.Crop{what}") for what in ("Structures", "MarginMm")}
+    of = {
+        what: crop.GetAttribute(f"AnatomicalEmbedding.Crop{what}")
+        for what in ("Structures", "MarginMm")
+    }
     assert of == {"Structures": "liver,spleen", "MarginMm": "5"}
     assert hierarchy.GetItemParent(hierarchy.GetItemByDataNode(crop)) == study
     folder = hierarchy.GetItemParent(hierarchy.GetItemByDataNode(bench.boxes(volume)["liver"].node))
@@ -130,6 +151,9 @@ def test_several_scans_are_cropped_and_failures_are_named(bench):
     volumes = [add_patient(number) for number in range(3)]
     for number in (0, 2):
         bench.box(volumes[number], "liver", truth(number)["liver"].box_ras)
-    assert [node.GetName() for node in Crops.cropAll(bench.logic, volumes, ["liver"])] == ["CT-1 crop", "CT-3 crop"]
+    assert [node.GetName() for node in Crops.cropAll(bench.logic, volumes, ["liver"])] == [
+        "CT-1 crop",
+        "CT-3 crop",
+    ]
     assert bench.reported[0].startswith("CT-2: has no box of liver")
     assert bench.reported[1] == "2 crops made; 1 of 3 scans could not be cropped."

@@ -35,13 +35,19 @@ def test_each_kind_of_marking_is_read_exactly_wherever_volume_and_marking_lie(sc
     roi.SetAndObserveObjectToNodeMatrix(slicer.util.vtkMatrixFromArray(matrix @ middle))
     roi.SetSize(*np.ptp(known.box_ras, axis=0))
     np.testing.assert_allclose(examples.add(LIVER, roi, volume).read()[0], known.box_ras, atol=1e-4)
-    node = add_segmentation(scene, 0, add_turned(0, matrix, "Grid"), {"liver": "Liver", "kidney_left": "left kidney"})
+    node = add_segmentation(
+        scene, 0, add_turned(0, matrix, "Grid"), {"liver": "Liver", "kidney_left": "left kidney"}
+    )
     added, refused = examples.addSegments(node, volume)
     assert refused == []
     assert [example.structure for example in added] == [LIVER, "kidney_left"]
     for example in added:
-        np.testing.assert_allclose(example.read()[0], truth(0)[example.structure].box_ras, atol=1e-3)
-        np.testing.assert_allclose(example.read()[1], truth(0)[example.structure].extremes_ras, atol=1e-3)
+        np.testing.assert_allclose(
+            example.read()[0], truth(0)[example.structure].box_ras, atol=1e-3
+        )
+        np.testing.assert_allclose(
+            example.read()[1], truth(0)[example.structure].extremes_ras, atol=1e-3
+        )
 
 
 # -- found by examples
@@ -58,7 +64,10 @@ def mark(bench, number: int, structure: str = LIVER, grow: float = 0.0):
 def test_an_example_takes_the_place_of_the_librarys_and_its_own_scan_is_not_searched(bench):
     source, target = mark(bench, 0), add_patient(1)
     bench.find([source, target], [LIVER, "spleen"])
-    assert {name: box.found.byOwn for name, box in bench.boxes(target).items()} == {LIVER: True, "spleen": False}
+    assert {name: box.found.byOwn for name, box in bench.boxes(target).items()} == {
+        LIVER: True,
+        "spleen": False,
+    }
     assert set(bench.boxes(source)) == {"spleen"}
     assert bench.logic.table([source])[LIVER][source.GetID()].marked
     box = bench.logic.boxesOf(source, [LIVER])[LIVER]
@@ -68,7 +77,9 @@ def test_an_example_takes_the_place_of_the_librarys_and_its_own_scan_is_not_sear
 def test_examples_that_cannot_be_used_are_named_and_left_out(bench):
     target = add_patient(1)
     mark(bench, 0)
-    bad = slicer.util.addVolumeFromArray(np.zeros((30, 30, 30), np.int16), np.diag([5.0, 5.0, 5.0, 1.0]), name="Empty")
+    bad = slicer.util.addVolumeFromArray(
+        np.zeros((30, 30, 30), np.int16), np.diag([5.0, 5.0, 5.0, 1.0]), name="Empty"
+    )
     roi = add_roi(bench.scene, np.array([[10.0, 10.0, 10.0], [90.0, 90.0, 90.0]]))
     bench.logic.examples.add(LIVER, roi, bad)
     bench.find([target], [LIVER])
@@ -100,7 +111,9 @@ def test_examples_are_kept_by_a_saved_scene(scene, examples, tmp_path):
         np.testing.assert_allclose(example.read()[0], before[example.structure], atol=1e-3)
 
 
-def test_examples_are_renamed_moved_and_removed_and_go_with_their_segment_or_volume(scene, examples):
+def test_examples_are_renamed_moved_and_removed_and_go_with_their_segment_or_volume(
+    scene, examples
+):
     heard = []
     examples.changed.connect(lambda: heard.append(len(examples.all())))
     volume, other = add_patient(0), add_patient(0, "Later")
@@ -145,7 +158,9 @@ def test_wrong_examples_are_refused_in_a_sentence(scene, examples):
     assert "choose a scan, and the box or segment" in refused(examples, LIVER, volume, volume)
     node = add_segmentation(scene, 0, volume, {"spleen": "spleen"})
     empty = node.GetSegmentation().AddEmptySegment("", "nothing yet")
-    assert "nothing yet: is empty; segment the structure first" in refused(examples, LIVER, node, volume, empty)
+    assert "nothing yet: is empty; segment the structure first" in refused(
+        examples, LIVER, node, volume, empty
+    )
     assert "choose one of its segments" in refused(examples, LIVER, node, volume, "no such segment")
     added, sentences = examples.addSegments(node, volume)
     assert [example.structure for example in added] == ["spleen"]

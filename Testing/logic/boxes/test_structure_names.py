@@ -21,7 +21,9 @@ def test_the_librarys_names_are_read_without_torch(bench):
         "print(len(namesIn(libraryFile(weights_file()))), 'torch' in sys.modules)"
     )
     modules = Path(sys.modules["AnatomicalEmbeddingLib"].__file__).parents[1]
-    done = subprocess.run([sys.executable, "-c", code], cwd=modules, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=modules, capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == [str(len(names)), "False"]
     assert namesIn(Path("nowhere.safetensors")) == []
 

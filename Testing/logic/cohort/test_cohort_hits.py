@@ -26,7 +26,10 @@ def table(tmp_path):
         patient(number).volume.write(path)
         place = ",".join(f"{x:.2f}" for x in patient(number).points_ras["carina"])
         lines.append(f"{path},matched,0.93,4.1,{place}")
-    lines += [f"{tmp_path / 'gone.nii'},uncertain,,,1,2,3", f"{tmp_path / 'head.nii'},absent,0.01,,,,"]
+    lines += [
+        f"{tmp_path / 'gone.nii'},uncertain,,,1,2,3",
+        f"{tmp_path / 'head.nii'},absent,0.01,,,,",
+    ]
     written = tmp_path / "places.csv"
     written.write_text(HEADER + "\n".join(lines) + "\n", encoding="utf-8")
     return written
@@ -51,7 +54,10 @@ def middle(view) -> np.ndarray:
 
 
 def test_a_scan_is_read_and_shown_at_its_place(scene, hits, table):
-    views = [add_view(scene, tag, None, orientation) for tag, orientation in (("Red", "Axial"), ("Green", "Coronal"))]
+    views = [
+        add_view(scene, tag, None, orientation)
+        for tag, orientation in (("Red", "Axial"), ("Green", "Coronal"))
+    ]
     hits.open(table)
     assert len(hits.places) == 3
     assert hits.absent == 1
@@ -134,7 +140,10 @@ def test_a_table_that_the_command_wrote_is_read(tmp_path):
     from AnatomicalEmbedding.cli.cohort import COLUMNS
     from AnatomicalEmbedding.cli.console import write_table
 
-    rows = [["a, b.nii", "matched", 0.9, 3.2, 1.5, -2.0, 3.0], ['"c"#1.2', "uncertain", "", "", 0.0, 0.0, 0.0]]
+    rows = [
+        ["a, b.nii", "matched", 0.9, 3.2, 1.5, -2.0, 3.0],
+        ['"c"#1.2', "uncertain", "", "", 0.0, 0.0, 0.0],
+    ]
     write_table(tmp_path / "places.csv", COLUMNS, [*rows, ["d", "absent", 0.01, "", "", "", ""]])
     first, second, third = readPlaces(tmp_path / "places.csv")
     assert first.scan == "a, b.nii"
@@ -145,5 +154,8 @@ def test_a_table_that_the_command_wrote_is_read(tmp_path):
 
 def test_scans_of_one_file_name_are_told_apart_by_their_folders(tmp_path):
     path = tmp_path / "places.csv"
-    path.write_text(HEADER + "".join(f"/scans/{folder}/ct.nii.gz,matched,,,1,2,3\n" for folder in ("one", "two")))
+    path.write_text(
+        HEADER
+        + "".join(f"/scans/{folder}/ct.nii.gz,matched,,,1,2,3\n" for folder in ("one", "two"))
+    )
     assert [each.name for each in readPlaces(path)] == ["one_ct", "two_ct"]

@@ -60,7 +60,9 @@ class FollowUpBench:
             self.logic.setShown(patient.volumes)
         return list(self.logic.volumes)
 
-    def propose(self, study, source, lesion="L1", place=(1.0, 2.0, 3.0), status="matched", size=NO_SIZE):
+    def propose(
+        self, study, source, lesion="L1", place=(1.0, 2.0, 3.0), status="matched", size=NO_SIZE
+    ):
         """As matching does, which has no maps here."""
         proposal = Finding(PROPOSED, place, Guess(status, source, 3.2, 0.9), size)
         self.logic.history.refresh(self.logic.record.propose(study, {lesion: proposal}))
@@ -75,7 +77,11 @@ class FollowUpBench:
     def list_in(self, study):
         """The point list of a study."""
         volume = self.logic.volumes[study]
-        found = [n for n in self.nodes(LISTS) if n.GetNodeReference("AnatomicalEmbedding.Volume") is volume]
+        found = [
+            n
+            for n in self.nodes(LISTS)
+            if n.GetNodeReference("AnatomicalEmbedding.Volume") is volume
+        ]
         assert len(found) == 1, f"{len(found)} lists in {volume.GetName()}"
         return found[0]
 
@@ -93,7 +99,9 @@ class FollowUpBench:
         selection = self.scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
         node = self.scene.GetNodeByID(selection.GetActivePlaceNodeID())
         for place in places:
-            before = node.StartModify()  # the mouse sets the view's volume before the point is defined
+            before = (
+                node.StartModify()
+            )  # the mouse sets the view's volume before the point is defined
             index = node.AddControlPointWorld(vtk.vtkVector3d(*place))
             if volume is not None:
                 node.SetNthControlPointAssociatedNodeID(index, volume.GetID())

@@ -38,7 +38,9 @@ def off_mm(reading, lesion: str, point: np.ndarray) -> float:
     return float(np.linalg.norm(found - bent_copy().to_original(point[None])[0]))
 
 
-def test_a_proposal_settles_when_the_correspondence_is_ready_unless_a_person_has_reviewed_it(reading):
+def test_a_proposal_settles_when_the_correspondence_is_ready_unless_a_person_has_reviewed_it(
+    reading,
+):
     earlier, later = reading.keys
     for name in PLACES:
         reading.logic.mark(later, tuple(inside(name)))
@@ -77,7 +79,9 @@ def test_a_lesion_is_proposed_when_its_study_was_removed(reading, scene):
     reading.logic.apply(FollowUp.forget, "L1", earlier)
     found = reading.finding(earlier, "L1")
     assert (found.state, found.guess.source) == (PROPOSED, later)
-    assert np.linalg.norm(np.subtract(found.point_ras, before)) < 6.0  # the kept query has no image to compare
+    assert (
+        np.linalg.norm(np.subtract(found.point_ras, before)) < 6.0
+    )  # the kept query has no image to compare
 
 
 def test_views_are_told_when_the_correspondence_moves_a_proposal(reading):
@@ -96,7 +100,9 @@ def test_axes_drawn_after_the_place_was_confirmed_are_offered(reading):
     point = inside(PLACES[0])
     reading.logic.mark(later, tuple(point))
     reading.logic.apply(FollowUp.confirm, "L1", earlier)
-    reading.logic.measure("L1", later, (tuple(point - [9.0, 0.0, 0.0]), tuple(point + [9.0, 0.0, 0.0])), None)
+    reading.logic.measure(
+        "L1", later, (tuple(point - [9.0, 0.0, 0.0]), tuple(point + [9.0, 0.0, 0.0])), None
+    )
     offered = reading.finding(earlier, "L1").size
     assert offered.long_mm == pytest.approx(18, abs=3)
     assert not offered.confirmed
@@ -116,7 +122,9 @@ def test_a_map_made_anew_is_another_question_although_it_has_the_same_address(re
     tries = (replace(maps[later], provenance=other) for _ in range(1000))
     copy = next(each for each in tries if id(each) == address)
     assert _question(reading.logic.record, earlier, {**maps, later: copy}, {}) != before
-    assert _question(reading.logic.record, earlier, maps, {}) == before, "the same scan with the same weights"
+    assert _question(reading.logic.record, earlier, maps, {}) == before, (
+        "the same scan with the same weights"
+    )
 
 
 @pytest.fixture

@@ -21,7 +21,10 @@ def test_escape_ends_it_and_the_users_list_is_the_mouses_again(bench, pair):
     assert not bench.logic.placing.active
     bench.logic.poll()
     assert bench.nodes(LISTS) == [own]
-    assert bench.scene.GetNodeByID("vtkMRMLSelectionNodeSingleton").GetActivePlaceNodeID() == own.GetID()
+    assert (
+        bench.scene.GetNodeByID("vtkMRMLSelectionNodeSingleton").GetActivePlaceNodeID()
+        == own.GetID()
+    )
 
 
 def test_a_proposal_off_the_axis_goes_to_its_middle(bench, pair, volumes):
@@ -37,7 +40,10 @@ def test_a_proposal_off_the_axis_goes_to_its_middle(bench, pair, volumes):
 
 def test_a_lesion_that_is_undone_while_it_is_placed_takes_no_click(bench, pair):
     bench.logic.mark(pair[0], (0.0, 0.0, 0.0))
-    for start in (lambda: bench.logic.placeLesion("L1"), lambda: bench.logic.drawAxis("L1", "long")):
+    for start in (
+        lambda: bench.logic.placeLesion("L1"),
+        lambda: bench.logic.drawAxis("L1", "long"),
+    ):
         start()
         bench.logic.undo()
         assert not bench.logic.placing.active

@@ -29,7 +29,9 @@ def place(number, name="carina"):
 
 
 def off_mm(reading, number, name="carina", lesion="L1"):
-    return np.linalg.norm(np.subtract(reading.finding(reading.keys[number], lesion).point_ras, place(number, name)))
+    return np.linalg.norm(
+        np.subtract(reading.finding(reading.keys[number], lesion).point_ras, place(number, name))
+    )
 
 
 def test_a_lesion_marked_anywhere_is_proposed_everywhere_else(reading):

@@ -55,7 +55,10 @@ def test_patients_are_kept_apart_and_found_again(bench, tmp_path):
         assert [lesion.id for lesion in other.logic.record.lesions] == ["L1"]
         other.open(1)
         assert [lesion.id for lesion in other.logic.record.lesions] == ["L1", "L2"]
-        assert [node.GetName() for node in other.nodes(TEXTS)] == ["Follow-up of Miller", "Follow-up of Smith"]
+        assert [node.GetName() for node in other.nodes(TEXTS)] == [
+            "Follow-up of Miller",
+            "Follow-up of Smith",
+        ]
     finally:
         other.close()
 

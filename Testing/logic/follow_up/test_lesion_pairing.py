@@ -18,7 +18,9 @@ def apart(scene, map_folder):
     made.keys = made.open()
     made.logic.prepare()
     finish(made.store)
-    for number, names in enumerate((("carina", "liver_dome"), ("carina", "kidney_left_lower_pole"))):
+    for number, names in enumerate(
+        (("carina", "liver_dome"), ("carina", "kidney_left_lower_pole"))
+    ):
         for name in names:
             mark(made, number, name)
     made.pairing = Pairing(made.logic)

@@ -39,7 +39,9 @@ class LandmarkBench:
             self.logic.setPoints(add_points(self.scene, {}))
         world = patient(number).points_ras[name] if node is None else node
         points = self.logic.points
-        return points.GetNthControlPointID(points.AddControlPointWorld(vtk.vtkVector3d(*world), name))
+        return points.GetNthControlPointID(
+            points.AddControlPointWorld(vtk.vtkVector3d(*world), name)
+        )
 
     def drag(self, list_node, point_id: str, world) -> None:
         """Drag a point, with the events of a mouse."""

@@ -32,7 +32,9 @@ def test_a_correction_is_one_more_example_for_the_other_targets(bench, three):
     for _ in NAMES:
         bench.logic.undo()
     for name in NAMES:
-        np.testing.assert_allclose([bench.found(ids[name], node) for node in targets], places[name], atol=1e-3)
+        np.testing.assert_allclose(
+            [bench.found(ids[name], node) for node in targets], places[name], atol=1e-3
+        )
     bench.logic.redo()
     assert bench.answer(ids[NAMES[0]], targets[0]).status == MOVED
     assert not np.allclose(bench.found(ids[NAMES[0]], targets[1]), places[NAMES[0]][1])

@@ -43,7 +43,9 @@ def test_volumes_with_one_slice_are_films_and_no_cts(scene):
 
 def test_pictures_that_were_loaded_as_one_volume_are_named_as_such(scene, tmp_path):
     """Slicer takes film1.png and film2.png for slices of one volume."""
-    node = slicer.util.addVolumeFromArray(np.stack([GREY, GREY]).astype(np.int16), np.eye(4), "film1")
+    node = slicer.util.addVolumeFromArray(
+        np.stack([GREY, GREY]).astype(np.int16), np.eye(4), "film1"
+    )
     storage = scene.AddNewNodeByClass("vtkMRMLVolumeArchetypeStorageNode")
     storage.SetFileName(str(tmp_path / "film1.PNG"))
     node.SetAndObserveStorageNodeID(storage.GetID())
@@ -91,7 +93,9 @@ def test_slicer_and_the_engine_read_a_dicom_film_alike(scene, tmp_path):
 
 
 def errors_mm(bench, target, ids) -> np.ndarray:
-    return np.linalg.norm([bench.found(point, target) for point in ids] - places_in(target, 1), axis=1)
+    return np.linalg.norm(
+        [bench.found(point, target) for point in ids] - places_in(target, 1), axis=1
+    )
 
 
 @pytest.mark.parametrize("colours", [1, 3])
@@ -120,7 +124,9 @@ def test_a_click_in_a_ct_is_answered_in_the_film_but_not_the_other_way(bench, sc
     bench.ready(film, ct)
     bench.place("P", node=places_in(film, 1)[0])
     assert bench.logic.answersIn(ct) is None
-    assert bench.reported == ["CT: points of a film are not found in a CT; make the CT the template."]
+    assert bench.reported == [
+        "CT: points of a film are not found in a CT; make the CT the template."
+    ]
 
 
 def test_the_crosshair_of_a_film_follows_in_the_other_film(bench, scene):

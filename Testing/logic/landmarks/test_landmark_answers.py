@@ -64,9 +64,13 @@ def test_parent_transforms_move_the_question_and_the_answer_and_nothing_else(ben
 
     move = {"template": turned(25, (40, -30, 10)), "target": turned(-70, (-200, 15, 60))}
     parents = {
-        key: add_transform(scene, matrix, key) if which in (key, "both") else None for key, matrix in move.items()
+        key: add_transform(scene, matrix, key) if which in (key, "both") else None
+        for key, matrix in move.items()
     }
-    template, target = add_patient(0, "T2", parents["template"]), add_patient(1, "U2", parents["target"])
+    template, target = (
+        add_patient(0, "T2", parents["template"]),
+        add_patient(1, "U2", parents["target"]),
+    )
     bench.ready(template, target)
     world = patient(0).points_ras["liver_dome"]
     if parents["template"] is not None:
@@ -102,13 +106,17 @@ def test_placeholders_without_a_place_are_no_question(bench, pair, scene):
     assert len(bench.logic.answersIn(pair[1]).answers) == 1
 
 
-def test_the_two_possible_vertebrae_are_named_wherever_the_answer_is_shown(bench, pair, monkeypatch):
+def test_the_two_possible_vertebrae_are_named_wherever_the_answer_is_shown(
+    bench, pair, monkeypatch
+):
     """The matches are those of the engine, with two levels that a scan without an end of the spine would give."""
     match = bench.relations.match
 
     def doubtful(*arguments):
         return [
-            replace(each, status=np.full(len(each), UNCERTAIN), levels=np.full(len(each), "T12 or L1"))
+            replace(
+                each, status=np.full(len(each), UNCERTAIN), levels=np.full(len(each), "T12 or L1")
+            )
             for each in match(*arguments)
         ]
 

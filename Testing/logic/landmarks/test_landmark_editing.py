@@ -15,7 +15,9 @@ def click_in_target(bench, target, name: str) -> np.ndarray:
     """Click at a named point of patient 1 in a target's view, with an empty list; return the point, (3,) world mm."""
     bench.logic.setPoints(add_points(bench.scene, {}))
     points, place = bench.logic.points, patient(1).points_ras[name]
-    with bench.logic._writing:  # the mouse sets the position and the view's volume before the point is defined
+    with (
+        bench.logic._writing
+    ):  # the mouse sets the position and the view's volume before the point is defined
         index = points.AddControlPointWorld(vtk.vtkVector3d(*place), name)
         points.SetNthControlPointAssociatedNodeID(index, target.GetID())
     tell(points, "PointPositionDefinedEvent", index)
@@ -143,4 +145,6 @@ def test_deleting_an_answer_means_that_it_is_not_visible(bench, pair):
     assert node.GetNthControlPointPositionStatus(0) == node.PositionMissing
     bench.logic.undo()
     assert bench.answer(point_id, pair[1]).status == MATCHED
-    assert np.linalg.norm(bench.found(point_id, pair[1]) - patient(1).points_ras["liver_dome"]) < 8.0
+    assert (
+        np.linalg.norm(bench.found(point_id, pair[1]) - patient(1).points_ras["liver_dome"]) < 8.0
+    )

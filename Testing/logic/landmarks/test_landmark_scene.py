@@ -52,7 +52,9 @@ def test_an_mrb_keeps_answers_their_worth_and_the_pairing(bench, pair, scene, tm
         assert np.allclose(bench.found(point_id, target), place, atol=1e-3)
     bench.logic.prepare()
     finish(bench.store)
-    assert bench.logic.answersIn(target).answers == answers  # same weights, same voxels: nothing is matched anew
+    assert (
+        bench.logic.answersIn(target).answers == answers
+    )  # same weights, same voxels: nothing is matched anew
     bench.place("kidney_left_lower_pole")
     assert len(bench.logic.rows()) == 3
     assert len({row.pointId for row in bench.logic.rows()}) == 3
@@ -76,8 +78,13 @@ def test_the_results_table_holds_every_match_and_is_updated_in_place(bench, pair
     bench.place("diaphragm_dome_right")
     bench.logic.setNotVisible(first, pair[1])
     assert writeResults(scene, bench.logic) is node
-    rows = [[node.GetCellText(r, c) for c in range(len(COLUMNS))] for r in range(node.GetNumberOfRows())]
-    assert [row[:2] for row in rows] == [["liver_dome", "Current"], ["diaphragm_dome_right", "Current"]]
+    rows = [
+        [node.GetCellText(r, c) for c in range(len(COLUMNS))] for r in range(node.GetNumberOfRows())
+    ]
+    assert [row[:2] for row in rows] == [
+        ["liver_dome", "Current"],
+        ["diaphragm_dome_right", "Current"],
+    ]
     assert rows[0][2:] == ["", "", "", REMOVED, "", "", ""]
     second = bench.logic.rows()[1].pointId
     assert np.allclose([float(v) for v in rows[1][2:5]], bench.found(second, pair[1]), atol=1e-3)

@@ -62,10 +62,14 @@ def test_answers_come_at_once_and_settle_when_the_correspondence_is_ready(bench,
     assert off_mm(bench, target, [late], places[3:4])[0] == pytest.approx(settled[2], abs=1e-3)
 
 
-def test_views_that_show_an_answer_follow_it_when_the_correspondence_moves_it(bench, studies, scene):
+def test_views_that_show_an_answer_follow_it_when_the_correspondence_moves_it(
+    bench, studies, scene
+):
     _, target = studies
     slicer.vtkMRMLSliceNode.AddDefaultSliceOrientationPresets(scene)
-    views = [add_view(scene, f"of the target {o}", target, o) for o in ("Axial", "Sagittal", "Coronal")]
+    views = [
+        add_view(scene, f"of the target {o}", target, o) for o in ("Axial", "Sagittal", "Coronal")
+    ]
     points, _ = points_of_bent_copy()
     point_id = bench.place("P", node=points[0])
     first = bench.found(point_id, target)
@@ -125,12 +129,18 @@ def test_two_people_whom_the_user_calls_one_patient_get_uncertain_answers(bench,
     statuses = {answer.status for answer in answers}
     assert any(answer.doubt.startswith("two patients: ") for answer in answers) == said
     assert ("matched" in statuses) != said
-    sentences = [text for text in bench.reported if "The points are matched, and uncertain." in text]
+    sentences = [
+        text for text in bench.reported if "The points are matched, and uncertain." in text
+    ]
     assert len(sentences) == said
 
 
-@pytest.mark.parametrize("higher", [0, 4], ids=["the levels agree", "the levels contradict each other"])
-def test_levels_that_contradict_each_other_make_answers_uncertain(bench, studies, monkeypatch, higher):
+@pytest.mark.parametrize(
+    "higher", [0, 4], ids=["the levels agree", "the levels contradict each other"]
+)
+def test_levels_that_contradict_each_other_make_answers_uncertain(
+    bench, studies, monkeypatch, higher
+):
     _, target = studies
     maps = {node: bench.store.map(node) for node in studies}
     spine = maps[target].spine
@@ -171,7 +181,9 @@ class FailingOnce(Engine):
         return super().relate(*arguments)
 
 
-def test_a_failure_is_tried_again_by_a_click_but_not_by_each_move_of_the_mouse(bench, studies, scene):
+def test_a_failure_is_tried_again_by_a_click_but_not_by_each_move_of_the_mouse(
+    bench, studies, scene
+):
     template, target = studies
     bench.store.engine = engine = FailingOnce(bench.store.engine.choice)
     crosshair = AnatomicalCrosshair(scene, bench.relations)

@@ -42,7 +42,8 @@ def patients(tmp_path_factory):
     for path, phantom in zip(paths, (whole, short), strict=True):
         phantom.volume.write(path)
     write_markups(
-        folder / "points.mrk.json", PointList(tuple(whole.points_ras), np.array([*whole.points_ras.values()]))
+        folder / "points.mrk.json",
+        PointList(tuple(whole.points_ras), np.array([*whole.points_ras.values()])),
     )
     volumes = [Volume.read(path) for path in paths]
     return paths, volumes, whole.points_ras, folder / "points.mrk.json"
@@ -59,7 +60,10 @@ def by_engine(patients, maps):
     """Status and expected error in mm of each point, by its name."""
     points = patients[2]
     found = match(maps[1][0], np.array([*points.values()]), maps[1][1])
-    answers = {name: (str(found.status[n]), float(found.expected_error_mm[n])) for n, name in enumerate(points)}
+    answers = {
+        name: (str(found.status[n]), float(found.expected_error_mm[n]))
+        for n, name in enumerate(points)
+    }
     statuses = [status for status, _ in answers.values()]
     assert {MATCHED, UNCERTAIN, ABSENT} == set(statuses)  # the points put the rule to the test
     assert all(error <= MATCHED_MM for status, error in answers.values() if status == MATCHED)
@@ -78,10 +82,16 @@ def assert_same(answers, by_engine):
 
 def test_command_line(patients, by_engine, tmp_path):
     (template, target), _, _, points = patients
-    assert main(["match", str(template), str(points), str(target), "-o", str(tmp_path), "--no-report"]) == 0
+    assert (
+        main(["match", str(template), str(points), str(target), "-o", str(tmp_path), "--no-report"])
+        == 0
+    )
     with (tmp_path / "matches.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert_same({row["label"]: (row["status"], float(row["expected_error_mm"] or "nan")) for row in rows}, by_engine)
+    assert_same(
+        {row["label"]: (row["status"], float(row["expected_error_mm"] or "nan")) for row in rows},
+        by_engine,
+    )
 
 
 def test_landmarks_of_slicer_and_the_viewer(bench, patients, by_engine):
@@ -100,7 +110,10 @@ def test_follow_up(patients, maps, by_engine):
         record = record.mark("a", place)
     record = find_places(record, ["b"], dict(zip("ab", maps[1], strict=True)))[0]
     guesses = [record.finding(f"L{number + 1}", "b").guess for number in range(len(patients[2]))]
-    found = {name: (each.status, each.expected_error_mm) for name, each in zip(patients[2], guesses, strict=True)}
+    found = {
+        name: (each.status, each.expected_error_mm)
+        for name, each in zip(patients[2], guesses, strict=True)
+    }
     assert_same(found, by_engine)
 
 
@@ -109,8 +122,13 @@ def test_cohort_by_points_and_by_words(patients, maps, by_engine, tmp_path):
         store.add([patients[0][1]])
         embed_waiting(store, "auto")
         search = Search(store)
-        found = {name: search.point(read_query(maps[1][0], place[None]))[0] for name, place in patients[2].items()}
-        assert_same({name: (each.status, each.expected_error_mm) for name, each in found.items()}, by_engine)
+        found = {
+            name: search.point(read_query(maps[1][0], place[None]))[0]
+            for name, place in patients[2].items()
+        }
+        assert_same(
+            {name: (each.status, each.expected_error_mm) for name, each in found.items()}, by_engine
+        )
         finder = PlaceFinder(maps[1][1], patients[1][1])
         for words in ("liver", "left kidney", "L3", "carina", "left femoral head"):
             mention = one_mention(words)

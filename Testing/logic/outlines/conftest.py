@@ -33,7 +33,9 @@ def logic(scene, map_folder, monkeypatch):
     monkeypatch.setenv("ANATEMB_CACHE", str(map_folder))
     made = OutlineLogic(scene, [sys.executable])
     start = made.process.start
-    made.process.start = lambda words, *rest: start([*words, *(_BRIEFLY if words[0] == "train" else ())], *rest)
+    made.process.start = lambda words, *rest: start(
+        [*words, *(_BRIEFLY if words[0] == "train" else ())], *rest
+    )
     made.said = []
     made.reported.connect(made.said.append)
     yield made

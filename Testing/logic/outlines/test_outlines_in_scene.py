@@ -82,7 +82,9 @@ def test_the_scan_of_an_example_must_be_known_and_its_own(scene, patients, examp
 # -- files
 
 
-def test_a_folder_of_others_is_refused_and_one_of_ours_keeps_what_has_not_changed(tmp_path, patients):
+def test_a_folder_of_others_is_refused_and_one_of_ours_keeps_what_has_not_changed(
+    tmp_path, patients
+):
     (tmp_path / "mine").mkdir()
     for name in ("letter.txt", "outlines.json"):  # the latter as a full disk leaves a file
         (tmp_path / "mine" / name).write_text("")
@@ -95,7 +97,9 @@ def test_a_folder_of_others_is_refused_and_one_of_ours_keeps_what_has_not_change
         folder.prepare(["a", "b"])
         folder.write("a", snapshot(patients[0]), labels)
         folder.write("b", snapshot(patients[1]))
-        files = [path for path in folder.path.rglob("*") if path.name.endswith((".nii.gz", ".seg.nrrd"))]
+        files = [
+            path for path in folder.path.rglob("*") if path.name.endswith((".nii.gz", ".seg.nrrd"))
+        ]
         return {path: path.stat().st_mtime_ns for path in files}, folder.run()
 
     folder.prepare(["a"])
@@ -113,14 +117,22 @@ def test_a_folder_of_others_is_refused_and_one_of_ours_keeps_what_has_not_change
     assert [path.name for path in folder.scans.iterdir()] == ["b.nii.gz"]
 
 
-def test_nested_segments_are_whole_in_the_file_and_slicer_reads_its_layers(scene, patients, tmp_path):
+def test_nested_segments_are_whole_in_the_file_and_slicer_reads_its_layers(
+    scene, patients, tmp_path
+):
     liver = mask_of(0, "liver")
     half = liver & (np.indices(liver.shape)[2] > np.argwhere(liver)[:, 2].mean())
-    masks = {"Half of my liver": half, "parotid_right": liver, "Left kidney": mask_of(0, "kidney_left")}
+    masks = {
+        "Half of my liver": half,
+        "parotid_right": liver,
+        "Left kidney": mask_of(0, "kidney_left"),
+    }
     node = scene.AddNewNodeByClass("vtkMRMLSegmentationNode")
     for name, mask in masks.items():
         addSegment(node, mask, patient(0).volume.ijk_to_ras, name, (1, 0, 0))
-    labels = labelsOf(patients[0], node).renumbered({"Half of my liver": 3, "parotid_right": 300, "Left kidney": 7})
+    labels = labelsOf(patients[0], node).renumbered(
+        {"Half of my liver": 3, "parotid_right": 300, "Left kidney": 7}
+    )
     write_segments(tmp_path / "a.seg.nrrd", labels)
     storage = slicer.vtkMRMLSegmentationStorageNode()
     storage.SetFileName(str(tmp_path / "a.seg.nrrd"))
@@ -135,9 +147,13 @@ def test_nested_segments_are_whole_in_the_file_and_slicer_reads_its_layers(scene
 
 
 @pytest.mark.long
-def test_the_rest_is_outlined_with_the_names_and_colours_of_the_examples(scene, patients, examples, logic, tmp_path):
+def test_the_rest_is_outlined_with_the_names_and_colours_of_the_examples(
+    scene, patients, examples, logic, tmp_path
+):
     examples[0].GetSegmentation().GetNthSegment(0).SetColor(0.2, 0.4, 0.6)
-    air = slicer.util.addVolumeFromArray(np.full((30, 40, 40), -1000, np.int16), np.diag([5, 5, 5, 1.0]), name="Air")
+    air = slicer.util.addVolumeFromArray(
+        np.full((30, 40, 40), -1000, np.int16), np.diag([5, 5, 5, 1.0]), name="Air"
+    )
     assert logic.segmentRest(examples, [*patients, air], str(tmp_path / "out"), QUICK)
     assert not logic.segmentRest(examples, patients, str(tmp_path / "out"), QUICK)
     shares = []
@@ -152,10 +168,14 @@ def test_the_rest_is_outlined_with_the_names_and_colours_of_the_examples(scene, 
     assert dice(maskIn(patients[2], node, segmentIds(node)[0]), mask_of(2, "liver")) > 0.85
     rows = OutlineNodes.rowsIn(scene)
     liver = next(row for row in rows if row.structure == "Liver" and row.volume is patients[2])
-    assert liver.volumeMl == pytest.approx(maskIn(patients[2], node, segmentIds(node)[0]).sum() * 0.064, abs=0.01)
+    assert liver.volumeMl == pytest.approx(
+        maskIn(patients[2], node, segmentIds(node)[0]).sum() * 0.064, abs=0.01
+    )
     doubts = [row.doubt for row in rows if row.doubt is not None]
     assert liver.doubt in doubts
-    assert [row.doubt for row in rows[: len(doubts)]] == sorted(doubts, reverse=True)  # what is absent comes last
+    assert [row.doubt for row in rows[: len(doubts)]] == sorted(
+        doubts, reverse=True
+    )  # what is absent comes last
     # the same again finds its work done and adds nothing
     count = len(nodes_of_class(scene, "vtkMRMLSegmentationNode"))
     assert logic.segmentRest(examples, [*patients, air], str(tmp_path / "out"), QUICK)
@@ -171,7 +191,9 @@ def test_stopping_and_closing_the_scene_end_the_process(scene, patients, example
         end()
         assert logic.busy, "the process saves first"
         until(logic, lambda: not logic.busy, 60)
-        assert logic.said == ["Stopped; press Segment to continue the run."]  # once: a closed scene needs no sentence
+        assert logic.said == [
+            "Stopped; press Segment to continue the run."
+        ]  # once: a closed scene needs no sentence
 
 
 def test_nothing_to_outline_and_bad_folders_are_said(patients, examples, logic, tmp_path):

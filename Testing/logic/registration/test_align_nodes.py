@@ -10,7 +10,9 @@ from AnatomicalEmbeddingLib.alignment.AlignmentNodes import align, alignmentOf, 
 from AnatomicalEmbeddingLib.shared.VolumeNodes import toWorld
 from slicer_kit.scene import read_mrb, write_mrb
 
-LINE = np.column_stack([np.arange(60.0, 320.0, 0.5), np.full(520, 10.0), np.full(520, 100.0)])  # leaves LOW..HIGH
+LINE = np.column_stack(
+    [np.arange(60.0, 320.0, 0.5), np.full(520, 10.0), np.full(520, 100.0)]
+)  # leaves LOW..HIGH
 POINTS = np.random.default_rng(4).uniform(LOW, HIGH, (200, 3))
 
 
@@ -41,7 +43,9 @@ def test_the_node_maps_points_as_the_registration_does_both_ways(scene, volumes,
 def test_the_displacement_dies_away_beyond_the_fixed_scan_without_a_tear(scene, volumes):
     found = registration()
     node = align(scene, found, *volumes)
-    apart = through(node.GetTransformFromParent(), LINE) - (LINE @ found.affine[:3, :3].T + found.affine[:3, 3])
+    apart = through(node.GetTransformFromParent(), LINE) - (
+        LINE @ found.affine[:3, :3].T + found.affine[:3, 3]
+    )
     assert np.linalg.norm(apart[0]) > 0.5
     assert np.abs(apart[-1]).max() < 1e-9
     assert np.linalg.norm(np.diff(apart, axis=0), axis=1).max() < 0.5
@@ -49,7 +53,10 @@ def test_the_displacement_dies_away_beyond_the_fixed_scan_without_a_tear(scene, 
 
 def test_undo_puts_a_volume_back_below_what_it_lay_below(scene):
     before = add_transform(scene, turned(10, (1, 2, 3)))
-    fixed, moving = add_block("Fixed", add_transform(scene, turned(20, (30, -40, 50)), "of fixed")), add_block("Moving")
+    fixed, moving = (
+        add_block("Fixed", add_transform(scene, turned(20, (30, -40, 50)), "of fixed")),
+        add_block("Moving"),
+    )
     moving.SetAndObserveTransformNodeID(before.GetID())
     first = align(scene, registration("affine"), fixed, moving)
     second = align(scene, registration(), fixed, moving)
@@ -71,7 +78,12 @@ def test_transform_files_of_the_engine_and_of_the_scene_hold_the_same_map(scene,
     storage.SetFileName(str(tmp_path / "saved.h5"))
     assert storage.WriteData(align(scene, found, *volumes))
     read, flip = sitk.ReadTransform(str(tmp_path / "saved.h5")), np.array([-1.0, -1.0, 1.0])
-    assert np.abs(np.array([read.TransformPoint(p) for p in (POINTS * flip).tolist()]) * flip - moved).max() < 1e-3
+    assert (
+        np.abs(
+            np.array([read.TransformPoint(p) for p in (POINTS * flip).tolist()]) * flip - moved
+        ).max()
+        < 1e-3
+    )
     found.write(tmp_path / "transform.h5")
     node = scene.AddNewNodeByClass("vtkMRMLTransformNode", "read")
     storage.SetFileName(str(tmp_path / "transform.h5"))

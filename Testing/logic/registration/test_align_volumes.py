@@ -98,6 +98,8 @@ def test_what_cannot_be_aligned_is_refused_with_a_sentence(bench, scene, pair):
     assert "Bent: is chosen as fixed and as moving" in bench.reported[0]
     assert bench.reported[1].startswith("The fixed or the moving scan is missing; load two CTs")
     assert not bench.store.busy
-    echo = slicer.util.addVolumeFromArray(np.full((40, 40, 40), 90, np.int16), np.diag([3.0, 3.0, 3.0, 1.0]), "Echo")
+    echo = slicer.util.addVolumeFromArray(
+        np.full((40, 40, 40), 90, np.int16), np.diag([3.0, 3.0, 3.0, 1.0]), "Echo"
+    )
     assert bench.run(fixed, echo, "rigid") is None
     assert bench.reported[2].startswith("Echo:")

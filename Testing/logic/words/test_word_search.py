@@ -37,14 +37,18 @@ def test_words_are_found_in_every_scan_and_their_region_is_shaded(bench, pair):
         assert (most[0] <= half[0]).all()
         assert (most[1] >= half[1]).all()
         liver = box_of(number, "liver")
-        overlap = np.clip(np.minimum(most[1], liver[1]) - np.maximum(most[0], liver[0]), 0, None).prod()
+        overlap = np.clip(
+            np.minimum(most[1], liver[1]) - np.maximum(most[0], liver[0]), 0, None
+        ).prod()
         assert overlap > 0.5 * np.ptp(liver, axis=0).prod()
 
 
 def test_an_uncertain_place_is_not_called_found(bench, pair):
     bench.find("liver")
     found = bench.search.found(pair[0])
-    doubtful = replace(found, place=replace(found.place, status="uncertain", probability=0.48, levels="L3 or L4"))
+    doubtful = replace(
+        found, place=replace(found.place, status="uncertain", probability=0.48, levels="L3 or L4")
+    )
     assert doubtful.text == "not certain (48 %): the level is not certain: L3 or L4"
 
 
@@ -62,7 +66,9 @@ def test_regions_are_no_clutter(bench, pair, tmp_path):
     assert bench.search.answers() == []
 
 
-def test_regions_that_the_user_keeps_stay_and_are_saved_with_the_scene(bench, pair, tmp_path, scene):
+def test_regions_that_the_user_keeps_stay_and_are_saved_with_the_scene(
+    bench, pair, tmp_path, scene
+):
     bench.find("liver")
     bench.search.regions.keep()
     bench.find("spleen")
@@ -76,7 +82,9 @@ def test_regions_that_the_user_keeps_stay_and_are_saved_with_the_scene(bench, pa
     bench.search.poll()
     assert [node.GetName() for node in bench.regions()] == names
     liver, (kept, _other) = box_of(0, "liver"), bench.regions()
-    half = extremesIn(scene.GetFirstNodeByName(names[0].removeprefix("liver in ")), kept, segmentIds(kept)[0])[0]
+    half = extremesIn(
+        scene.GetFirstNodeByName(names[0].removeprefix("liver in ")), kept, segmentIds(kept)[0]
+    )[0]
     overlap = np.clip(np.minimum(half[1], liver[1]) - np.maximum(half[0], liver[0]), 0, None).prod()
     assert overlap > 0.2 * np.ptp(liver, axis=0).prod()
 
@@ -99,7 +107,10 @@ def test_parts_that_are_not_understood_are_named_and_the_others_found(bench, pai
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [("xyzzy", "names no place that is known"), ("liver " * 30_000, "characters; give a text of at most")],
+    [
+        ("xyzzy", "names no place that is known"),
+        ("liver " * 30_000, "characters; give a text of at most"),
+    ],
     ids=["unknown", "too long"],
 )
 def test_what_is_not_understood_is_a_sentence(bench, pair, text, said):
@@ -115,7 +126,9 @@ def test_a_scan_below_a_transform_is_shaded_where_it_is(bench, pair):
     bench.find("liver")
     matrix = slicer.util.arrayFromTransformMatrix(moved)
     own = bench.search.found(pair[0]).place.point_ras
-    np.testing.assert_allclose(bench.search.found(pair[0]).world, transform_points(matrix, own[None])[0], atol=1e-6)
+    np.testing.assert_allclose(
+        bench.search.found(pair[0]).world, transform_points(matrix, own[None])[0], atol=1e-6
+    )
     assert bench.search.regions.of(pair[0]).GetTransformNodeID() == moved.GetID()
     pair[0].SetAndObserveTransformNodeID(None)
     bench.search.poll()
@@ -149,7 +162,9 @@ def test_deleting_a_scan_takes_its_region_and_closing_the_scene_all(bench, pair)
 
 
 def test_a_report_is_read_and_its_sentences_are_looked_for(bench, pair, tmp_path):
-    (tmp_path / "report.txt").write_text("The liver is enlarged. No change. Cyst of the spleen.", encoding="utf-8")
+    (tmp_path / "report.txt").write_text(
+        "The liver is enlarged. No change. Cyst of the spleen.", encoding="utf-8"
+    )
     bench.search.openReport(str(tmp_path / "report.txt"))
     bench.settle()
     named = [each for each in bench.search.sentences if each.mentions]

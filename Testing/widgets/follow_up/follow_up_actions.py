@@ -37,14 +37,19 @@ class Reader:
         for place in places:
             before = node.StartModify()
             index = node.AddControlPointWorld(vtk.vtkVector3d(*place))
-            node.SetNthControlPointAssociatedNodeID(index, self.logic.volumes[self.keys[number]].GetID())
+            node.SetNthControlPointAssociatedNodeID(
+                index, self.logic.volumes[self.keys[number]].GetID()
+            )
             node.EndModify(before)
         self.kit.process_events()
 
     def measure(self, number, long_mm, short_mm=None):
         """Draw the axes of the chosen lesion about its place in a study."""
         middle = self.logic.placeOf(self.choice.lesion, self.keys[number])
-        for button, length, way in ((self.ui.longAxisButton, long_mm, 0), (self.ui.shortAxisButton, short_mm, 1)):
+        for button, length, way in (
+            (self.ui.longAxisButton, long_mm, 0),
+            (self.ui.shortAxisButton, short_mm, 1),
+        ):
             if length is not None:
                 self.kit.click(button)
                 half = np.eye(3)[way] * length / 2

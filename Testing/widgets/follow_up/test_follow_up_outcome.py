@@ -50,7 +50,10 @@ def test_a_missing_package_is_installed_on_agreement_or_reported(prepared, tmp_p
     prepared.kit.dialogs.answer("directory", str(tmp_path))
     prepared.export()
     assert asked == [["jinja2"]]
-    assert "HTML report was not written: it needs jinja2. You declined." in prepared.ui.exportedLabel.text
+    assert (
+        "HTML report was not written: it needs jinja2. You declined."
+        in prepared.ui.exportedLabel.text
+    )
     assert [path.name for path in tmp_path.glob("follow-up*")] == ["follow-up-Miller.csv"]
     monkeypatch.setattr(FilesPanel, "install", lambda names: missing.clear())
     prepared.export()

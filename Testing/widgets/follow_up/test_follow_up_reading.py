@@ -33,7 +33,9 @@ def test_a_lesion_can_be_marked_in_any_study(prepared):
     prepared.mark("carina", number=2)
     assert prepared.state("L3", 2) == MARKED
     assert prepared.state("L3", 0) == PROPOSED
-    assert (prepared.choice.lesion, prepared.choice.study) == ("L3", prepared.keys[2]), "it is the one to go on with"
+    assert (prepared.choice.lesion, prepared.choice.study) == ("L3", prepared.keys[2]), (
+        "it is the one to go on with"
+    )
     assert prepared.cell(2, 3) == "✓ new?"
     for number in (0, 1):
         prepared.go("L3", number)
@@ -53,7 +55,9 @@ def test_keys_step_through_the_proposals_and_round_again(prepared):
     assert (prepared.choice.lesion, prepared.choice.study) == places[-1]
     prepared.press("C")
     prepared.press("J")
-    assert (prepared.choice.lesion, prepared.choice.study) == places[0], "what was looked at is passed over"
+    assert (prepared.choice.lesion, prepared.choice.study) == places[0], (
+        "what was looked at is passed over"
+    )
 
 
 def test_keys_are_given_back_when_another_module_is_opened(prepared, module):
@@ -112,7 +116,12 @@ def test_name_site_and_kind_are_edited_in_the_form(prepared):
     ui.nodalCheckBox.click()
     choose(prepared.kit, ui.splitSelector, "L1")
     lesion = prepared.logic.record.lesion("L2")
-    assert (lesion.name, lesion.site, lesion.target, lesion.nodal) == ("hilar", "mediastinum", False, True)
+    assert (lesion.name, lesion.site, lesion.target, lesion.nodal) == (
+        "hilar",
+        "mediastinum",
+        False,
+        True,
+    )
     assert lesion.split_from == "L1"
     assert prepared.cell(1, 0) == "L2 hilar\nnon-target node"
     assert prepared.table.item(1, 0).toolTip() == "Site: mediastinum. Split off from L1."

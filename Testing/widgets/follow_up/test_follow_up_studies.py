@@ -33,7 +33,10 @@ def test_undated_studies_come_last_with_a_sentence_and_can_be_dated(kit, panel, 
 
 def test_a_wrong_date_is_reported_and_changes_nothing(kit, panel):
     panel.ui.studyTable.item(1, 0).setText("1.9.2023")
-    assert panel.ui.statusLabel.text == 'B: "1.9.2023" is not a date; write it as YYYY-MM-DD, such as 2024-01-31.'
+    assert (
+        panel.ui.statusLabel.text
+        == 'B: "1.9.2023" is not a date; write it as YYYY-MM-DD, such as 2024-01-31.'
+    )
     assert column(panel.ui.studyTable, 0) == ["2023-03-01", "2023-09-01", "2024-03-01"]
     assert not kit.dialogs
 
@@ -44,7 +47,9 @@ def test_the_user_chooses_prior_and_current(kit, panel, three):
     choose(kit, panel.ui.currentSelector, "2023-03-01   A")
     assert panel._parameterNode.current is three[0]
     choose(kit, panel.ui.priorSelector, "2023-03-01   A")
-    assert panel.ui.currentSelector.currentText == "2024-03-01   C", "a study is not compared with itself"
+    assert panel.ui.currentSelector.currentText == "2024-03-01   C", (
+        "a study is not compared with itself"
+    )
 
 
 def test_the_panel_leaves_room_for_the_views_on_a_small_screen(panel):

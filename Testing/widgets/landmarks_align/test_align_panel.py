@@ -36,14 +36,18 @@ def test_an_obstacle_is_the_buttons_tool_tip(kit, panel):
     for name in ("Prior", "Current"):
         kit.scene.RemoveNode(node(name))
     kit.process_events()
-    assert ui.alignButton.toolTip.startswith("The fixed or the moving scan is missing; load two CTs")
+    assert ui.alignButton.toolTip.startswith(
+        "The fixed or the moving scan is missing; load two CTs"
+    )
 
 
 def test_the_choices_survive_an_mrb(kit, panel, tmp_path):
     panel.ui.alignFixedSelector.setCurrentNode(node("Other"))
     panel.ui.alignResampleCheckBox.checked = True
     panel._parameterNode.alignKind = "coarse"
-    assert panel.ui.alignKindComboBox.currentText == "Deformable", "a kind of another version becomes the usual one"
+    assert panel.ui.alignKindComboBox.currentText == "Deformable", (
+        "a kind of another version becomes the usual one"
+    )
     choose_kind(panel, "Affine")
     kit.save_scene(tmp_path / "scene.mrb")
     kit.load_scene(tmp_path / "scene.mrb")

@@ -31,8 +31,13 @@ def find(kit, panel, *titles):
 def cells(table):
     """Texts of a table, row by row."""
     rows, columns = range(table.rowCount), range(table.columnCount)
-    return [[table.item(row, column).text() if table.item(row, column) else "" for column in columns] for row in rows]
+    return [
+        [table.item(row, column).text() if table.item(row, column) else "" for column in columns]
+        for row in rows
+    ]
 
 
 def boxes(kit):
-    return [each.GetName() for each in slicer.util.getNodesByClass("vtkMRMLMarkupsROINode", kit.scene)]
+    return [
+        each.GetName() for each in slicer.util.getNodesByClass("vtkMRMLMarkupsROINode", kit.scene)
+    ]

@@ -38,7 +38,13 @@ def test_the_introduction_has_room_for_all_its_lines(kit, panel):
     panel.parent.show()
     panel.ui.outlinesSection.collapsed = False
     label = panel.ui.outlinesLabel
-    kit.spin(lambda: label.minimumHeight >= label.heightForWidth(label.width) > 2 * label.fontMetrics().lineSpacing())
+    kit.spin(
+        lambda: (
+            label.minimumHeight
+            >= label.heightForWidth(label.width)
+            > 2 * label.fontMetrics().lineSpacing()
+        )
+    )
 
 
 def test_folder_and_examples_are_kept(kit, panel, tmp_path):
@@ -52,4 +58,6 @@ def test_folder_and_examples_are_kept(kit, panel, tmp_path):
     kit.close_scene()
     assert panel.ui.outlineExamplesSelector.checkedNodes() == []
     kit.load_scene(tmp_path / "scene.mrb")
-    kit.spin(lambda: [each.GetName() for each in panel.outlinePanel.examples] == ["Segmentation"], 20)
+    kit.spin(
+        lambda: [each.GetName() for each in panel.outlinePanel.examples] == ["Segmentation"], 20
+    )

@@ -11,7 +11,9 @@ def test_a_box_is_drawn_once_and_added(kit, panel):
     ui.structureTabs.currentIndex = 1
     kit.click(ui.newBoxButton)
     assert ui.placeWidget.placeModeEnabled
-    assert not ui.placeWidget.placeModePersistency  # in Slicer each further click would begin another box
+    assert (
+        not ui.placeWidget.placeModePersistency
+    )  # in Slicer each further click would begin another box
     kit.click(ui.addExampleButton)
     assert "choose a scan" in ui.statusLabel.text
     ui.exampleVolumeSelector.setCurrentNode(node("Prior"))
@@ -56,12 +58,16 @@ def test_examples_are_unticked_and_removed(kit, panel):
     ui = panel.ui
     ui.structureTabs.currentIndex = 1
     for name in CHOSEN:
-        panel.boxes.examples.add(name, add_roi(kit.scene, truth(0)[name].box_ras, f"{name} box"), node("Prior"))
+        panel.boxes.examples.add(
+            name, add_roi(kit.scene, truth(0)[name].box_ras, f"{name} box"), node("Prior")
+        )
     panel._parameterNode.structures = CHOSEN
     assert [ui.exampleTable.item(row, 0).checkState().value for row in (0, 1)] == [2, 2]
     ui.exampleTable.item(0, 0).setCheckState(Qt.CheckState.Unchecked)
     assert list(panel._parameterNode.structures) == ["spleen"]
-    assert panel.structurePanel.chosen == ["spleen"]  # the library's structure of the same name follows
+    assert panel.structurePanel.chosen == [
+        "spleen"
+    ]  # the library's structure of the same name follows
     ui.exampleTable.selectRow(1)
     kit.click(ui.removeExampleButton)
     assert [row[0] for row in cells(ui.exampleTable)] == ["Liver"]

@@ -18,7 +18,9 @@ def test_all_cts_are_searched_but_crops(kit, panel):
     kit.click(panel.ui.cropButton)
     assert node("Prior crop") is not None
     panel.ui.coverageSection.collapsed = False
-    assert [row[::2] for row in cells(panel.ui.coverageTable)] == [[n, "no fault found"] for n in ("Prior", "Current")]
+    assert [row[::2] for row in cells(panel.ui.coverageTable)] == [
+        [n, "no fault found"] for n in ("Prior", "Current")
+    ]
     add_patient(2, "Later")
     assert chosen(panel) == ["Prior", "Current", "Later"]
     assert panel.ui.cropButton.text == "Crop 3 scans"
@@ -48,7 +50,9 @@ def test_the_library_is_listed_searched_and_ticked(panel):
     listed = panel.ui.structureList
     count = listed.count
     panel.ui.searchEdit.text = "left KID"
-    assert [listed.item(n).text() for n in range(count) if not listed.item(n).isHidden()] == ["Kidney left"]
+    assert [listed.item(n).text() for n in range(count) if not listed.item(n).isHidden()] == [
+        "Kidney left"
+    ]
     tick(panel, "Kidney left", "Liver")
     assert list(panel._parameterNode.structures) == ["kidney_left", "liver"]
     assert panel.ui.countLabel.text == f"2 of {count} structures ticked"
@@ -76,7 +80,9 @@ def test_a_library_of_ones_own_takes_the_place_of_the_shipped_one(panel, tmp_pat
 
 def test_a_saved_scene_keeps_choices_examples_and_boxes(kit, panel, tmp_path):
     find(kit, panel, "Liver", "Spleen")
-    panel.boxes.examples.add("stomach", add_roi(kit.scene, truth(0)["stomach"].box_ras, "mine"), node("Prior"))
+    panel.boxes.examples.add(
+        "stomach", add_roi(kit.scene, truth(0)["stomach"].box_ras, "mine"), node("Prior")
+    )
     panel.ui.allTargetsCheckBox.checked = False
     panel.ui.targetSelector.setCheckState(node("Prior"), 0)
     panel.ui.recallSpinBox.value = 0.9

@@ -44,7 +44,9 @@ def test_other_packages_come_by_slicer_s_packaging(kit, open_panel, engine, monk
     assert "still missing; restart Slicer" in shown(panel.ui.messageLabel)
 
 
-def test_with_a_folder_of_wheels_nothing_else_is_used(kit, open_panel, engine, tmp_path, no_pytorch_extension):
+def test_with_a_folder_of_wheels_nothing_else_is_used(
+    kit, open_panel, engine, tmp_path, no_pytorch_extension
+):
     engine.missing = ["torch", "safetensors"]
     (tmp_path / WHEEL).touch()
     panel = open_panel()

@@ -56,7 +56,9 @@ class Panel:
         self.panel.update()
 
     def progress(self, step, steps=1000, loss=0.5):
-        self.process.progressed.emit(TrainingProgress(step, steps, loss, 2.5, 60 * 25.0, step / steps))
+        self.process.progressed.emit(
+            TrainingProgress(step, steps, loss, 2.5, 60 * 25.0, step / steps)
+        )
         self.tick()
 
     def start(self):
@@ -80,7 +82,9 @@ def open_panel(kit, module) -> Panel:
 def choose_all(panel, tmp_path) -> None:
     """Choose all that a run needs."""
     (tmp_path / "scans").mkdir()
-    panel.panel.form.show(TrainingSettings(scanFolders=(str(tmp_path / "scans"),), runFolder=str(tmp_path / "run")))
+    panel.panel.form.show(
+        TrainingSettings(scanFolders=(str(tmp_path / "scans"),), runFolder=str(tmp_path / "run"))
+    )
 
 
 def leave_run(folder, settings, step, minutes=1.0, weights=False):

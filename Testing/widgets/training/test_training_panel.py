@@ -8,7 +8,9 @@ from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings
 
 def test_a_new_panel_fine_tunes_and_says_what_is_missing(panel, tmp_path):
     settings = panel.panel.form.settings()
-    assert settings == TrainingSettings(runFolder=str(tmp_path / "home" / "AnatomicalEmbedding" / "training-1"))
+    assert settings == TrainingSettings(
+        runFolder=str(tmp_path / "home" / "AnatomicalEmbedding" / "training-1")
+    )
     assert not panel.ui.startButton.enabled
     assert "Add a folder" in panel.status
     assert not panel.ui.stopButton.enabled
@@ -66,7 +68,10 @@ def test_finished_run_hands_its_weights_to_the_other_modules(ready, tmp_path):
 
 def test_run_of_an_earlier_session_is_picked_up_by_choosing_its_folder(ready, tmp_path):
     begun = TrainingSettings(
-        scanFolders=ready.panel.form.settings().scanFolders, recipe="ape", steps=333, runFolder=str(tmp_path / "old")
+        scanFolders=ready.panel.form.settings().scanFolders,
+        recipe="ape",
+        steps=333,
+        runFolder=str(tmp_path / "old"),
     )
     (tmp_path / "old").mkdir()
     leave_run(tmp_path / "old", begun, 42)

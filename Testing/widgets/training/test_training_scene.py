@@ -15,7 +15,12 @@ def test_every_control_is_kept_for_the_next_start_of_the_program(ready, module, 
     (tmp_path / "labelled").mkdir()
     ui.recipeCombo.currentIndex = 1
     ui.startCombo.currentIndex = 1
-    ui.minutesSpin.value, ui.stepsSpin.value, ui.validateSpin.value, ui.threadsSpin.value = 7, 8, 9, 2
+    ui.minutesSpin.value, ui.stepsSpin.value, ui.validateSpin.value, ui.threadsSpin.value = (
+        7,
+        8,
+        9,
+        2,
+    )
     ui.deviceCombo.currentIndex = 1
     ui.optionsEdit.text = "--seed 3"
     chosen = ready.panel.form.settings()
@@ -40,7 +45,9 @@ def test_a_run_goes_on_when_the_scene_closes(ready):
     assert ready.panel.form.settings() == settings
 
 
-def test_plots_follow_the_run_and_come_back_after_the_scene_was_closed(panel, kit, monkeypatch, tmp_path):
+def test_plots_follow_the_run_and_come_back_after_the_scene_was_closed(
+    panel, kit, monkeypatch, tmp_path
+):
     shown = []
     monkeypatch.setattr("AnatomicalEmbeddingLib.training.TrainingPanel._showInLayout", shown.append)
     choose_all(panel, tmp_path)

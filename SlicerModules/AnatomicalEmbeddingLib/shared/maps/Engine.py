@@ -15,7 +15,12 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MemoryLimitError
-from AnatomicalEmbedding.installation.packages import NUMPY_1, OLDEST_TORCH, numpy_is_too_new, release_of
+from AnatomicalEmbedding.installation.packages import (
+    NUMPY_1,
+    OLDEST_TORCH,
+    numpy_is_too_new,
+    release_of,
+)
 from AnatomicalEmbedding.resources import list_weights, weights_file, weights_for
 
 if TYPE_CHECKING:
@@ -53,7 +58,9 @@ class Engine:
     @staticmethod
     def missingPackages() -> list[str]:
         """Return pip's names of the required packages that are not installed or are too old. May include NUMPY_1."""
-        missing = [name for name in ("torch", "safetensors", "SimpleITK") if find_spec(name) is None]
+        missing = [
+            name for name in ("torch", "safetensors", "SimpleITK") if find_spec(name) is None
+        ]
         if "torch" not in missing and (release_of("torch") or OLDEST_TORCH) < OLDEST_TORCH:
             missing.insert(0, "torch")
         return [*missing, NUMPY_1] if numpy_is_too_new() else missing
@@ -90,11 +97,17 @@ class Engine:
                 loadTorchLibrary()
                 from AnatomicalEmbedding.embedding.inference import load_model
 
-                self._models[film] = load_model(self._weights(film), self.choice.device, self._cache())
+                self._models[film] = load_model(
+                    self._weights(film), self.choice.device, self._cache()
+                )
             return self._models[film]
 
     def embed(
-        self, volume: Volume, progress: Progress, cancelled: Callable[[], bool], onlyKept: bool = False
+        self,
+        volume: Volume,
+        progress: Progress,
+        cancelled: Callable[[], bool],
+        onlyKept: bool = False,
     ) -> EmbeddingMap:
         """Embed a scan. If the GPU has too little memory, the CPU embeds the scan, and a note is added to the map.
 
@@ -157,9 +170,16 @@ class Engine:
         template, target = map(MappedScan, volumes, maps)
         if target.map.is_film and not template.map.is_film:
             model = self.load(film=True)
-            template = map_scan(volumes[0], partial(model.embed, progress=progress, cancelled=cancelled), True)
+            template = map_scan(
+                volumes[0], partial(model.embed, progress=progress, cancelled=cancelled), True
+            )
         relation = relate(
-            template, target, same_patient=True, cache=self._cache(), progress=progress, cancelled=cancelled
+            template,
+            target,
+            same_patient=True,
+            cache=self._cache(),
+            progress=progress,
+            cancelled=cancelled,
         )
         for direction in (relation, relation.inverse()):
             direction.points(np.empty((0, 3)))  # films are registered now, not at the first click
@@ -192,4 +212,6 @@ def loadTorchLibrary() -> None:
     spec = None if "torch" in sys.modules or sys.platform != "linux" else find_spec("torch")
     if spec is not None and spec.origin is not None:
         library = Path(spec.origin).parent / "lib" / "libtorch_python.so"
-        ctypes.CDLL(None).dlopen(str(library).encode(), os.RTLD_LAZY)  # a call by ctypes releases Python's lock
+        ctypes.CDLL(None).dlopen(
+            str(library).encode(), os.RTLD_LAZY
+        )  # a call by ctypes releases Python's lock

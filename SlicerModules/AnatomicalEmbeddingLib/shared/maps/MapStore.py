@@ -51,7 +51,9 @@ class MapStore(Listener):
         self._states: dict[str, MapState] = {}
         self._waiting: list[str] = []
         self._kept: set[str] = set()  # IDs of volumes whose maps are only read from the disk
-        self._wasLoaded = bool(scene.GetURL())  # True until the maps of a loaded scene have been requested
+        self._wasLoaded = bool(
+            scene.GetURL()
+        )  # True until the maps of a loaded scene have been requested
         self.observe(scene, scene.NodeRemovedEvent, self._onScene)
         self.observe(scene, scene.StartCloseEvent, self._onScene)
         self.observe(scene, scene.EndImportEvent, lambda *_: setattr(self, "_wasLoaded", True))
@@ -108,13 +110,19 @@ class MapStore(Listener):
         except AnatomicalEmbeddingError as error:
             self._update(node.GetID(), status=FAILED, sentence=str(error))
             return
-        self._update(node.GetID(), content=contentKey(node))  # the volume may have changed while it waited
+        self._update(
+            node.GetID(), content=contentKey(node)
+        )  # the volume may have changed while it waited
         embed, onlyKept = self.engine.embed, node.GetID() in self._kept
-        self._worker.submit(node.GetID(), lambda *progress: embed(copy.volume(), *progress, onlyKept))
+        self._worker.submit(
+            node.GetID(), lambda *progress: embed(copy.volume(), *progress, onlyKept)
+        )
 
     def cancel(self, volumeNodes: Iterable | None = None) -> None:
         """Stop embedding these volumes, or all volumes if `volumeNodes` is None. Finished maps stay."""
-        for volumeId in self._stop(None if volumeNodes is None else {node.GetID() for node in volumeNodes}):
+        for volumeId in self._stop(
+            None if volumeNodes is None else {node.GetID() for node in volumeNodes}
+        ):
             self._drop(volumeId)
         self._advance()
 

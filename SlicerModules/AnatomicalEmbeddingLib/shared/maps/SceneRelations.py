@@ -37,7 +37,9 @@ class SceneRelations(Listener):
         self._waiting: list[tuple] = []  # pairs of volume nodes
         # IDs of two volumes -> their maps, and their relation, which is None while it waits or is computed
         self._computed: dict[tuple, tuple[list[EmbeddingMap], Relation | None]] = {}
-        self._failed: set[tuple] = set()  # IDs of two volumes; a relation with a refusal has not failed
+        self._failed: set[tuple] = (
+            set()
+        )  # IDs of two volumes; a relation with a refusal has not failed
         self.listen(store.changed, self._onMap)
         self.atEnd(self._worker.end)
 
@@ -73,7 +75,11 @@ class SceneRelations(Listener):
         byMaps = relate(*maps, same_patient=False, effort="fast" if isFilm(template) else effort)
         if isOnePatient is None:
             isOnePatient = isPatientSaid(self.scene, template)
-        return replace(byMaps, refusal=computed.refusal) if computed is not None and isOnePatient else byMaps
+        return (
+            replace(byMaps, refusal=computed.refusal)
+            if computed is not None and isOnePatient
+            else byMaps
+        )
 
     def computed(self, template, target) -> Relation | None:
         """Return the relation that was computed in the background. None if it is not ready, or the scans belong to
@@ -81,7 +87,9 @@ class SceneRelations(Listener):
         maps, relation = self._computed.get((template.GetID(), target.GetID()), ([], None))
         isCurrent = maps == [self.store.map(template), self.store.map(target)]
         isLine = isFilm(template) and not isFilm(target)
-        return relation if isCurrent and not isLine and not self.areApart(template, target) else None
+        return (
+            relation if isCurrent and not isLine and not self.areApart(template, target) else None
+        )
 
     def areApart(self, template, target) -> bool:
         """Return True if two CTs belong to different patients of the subject hierarchy."""
@@ -96,7 +104,9 @@ class SceneRelations(Listener):
         """Return the targets in which points of the template can be found now."""
         return [node for node in targets if self.relation(template, node) is not None]
 
-    def match(self, template, pointsRas: np.ndarray, targets: Sequence, effort: str = "standard") -> list[Matches]:
+    def match(
+        self, template, pointsRas: np.ndarray, targets: Sequence, effort: str = "standard"
+    ) -> list[Matches]:
         """Find points of the template in targets that are `reachable`. Returns one `Matches` for each target.
 
         Args:
@@ -108,8 +118,14 @@ class SceneRelations(Listener):
 
         relations = [self.relation(template, target, effort) for target in targets]
         answers = matches_in_all(relations, toEngine(template, pointsRas))
-        places = [fromEngine(target, matches.points_ras) for target, matches in zip(targets, answers, strict=True)]
-        return [replace(matches, points_ras=place) for matches, place in zip(answers, places, strict=True)]
+        places = [
+            fromEngine(target, matches.points_ras)
+            for target, matches in zip(targets, answers, strict=True)
+        ]
+        return [
+            replace(matches, points_ras=place)
+            for matches, place in zip(answers, places, strict=True)
+        ]
 
     def doubts(self, template, pointsRas: np.ndarray, target, matches: Matches) -> list[str]:
         """Return what speaks against each answer of `match` in one target, as `doubt_of` says it; "" for nothing.
@@ -126,10 +142,13 @@ class SceneRelations(Listener):
         source = self.store.map(template) if relation.found_by == BY_REGISTRATION else None
         points = toEngine(template, pointsRas)
         return [
-            doubt_of(matches[[n]], point, source, self.store.map(target), relation) for n, point in enumerate(points)
+            doubt_of(matches[[n]], point, source, self.store.map(target), relation)
+            for n, point in enumerate(points)
         ]
 
-    def request(self, template, targets: Sequence, ofOnePatient: bool = False, retry: bool = True) -> None:
+    def request(
+        self, template, targets: Sequence, ofOnePatient: bool = False, retry: bool = True
+    ) -> None:
         """Start to compute the relations of one volume to others. Volumes without a map are left out.
 
         Two films, and a CT and a film, need not show one patient.
@@ -142,7 +161,9 @@ class SceneRelations(Listener):
         """
         for target in targets:
             key = (template.GetID(), target.GetID())
-            isKnown = template is target or key in self._computed or (key in self._failed and not retry)
+            isKnown = (
+                template is target or key in self._computed or (key in self._failed and not retry)
+            )
             if isKnown or None in (self.store.map(template), self.store.map(target)):
                 continue
             if (isFilm(template) and not isFilm(target)) or self.areApart(template, target):
@@ -174,7 +195,9 @@ class SceneRelations(Listener):
         copies = [snapshot(node) for node in nodes]
 
         def work(progress, cancelled) -> tuple[list[EmbeddingMap], Relation]:
-            return maps, engine.relate([copy.volume() for copy in copies], maps, progress, cancelled)
+            return maps, engine.relate(
+                [copy.volume() for copy in copies], maps, progress, cancelled
+            )
 
         self._worker.submit(tuple(node.GetID() for node in nodes), work)
 
@@ -188,4 +211,6 @@ class SceneRelations(Listener):
             self._computed.pop(key, None)
             self._failed.discard(key)
             self._worker.cancel(key)
-        self._waiting = [nodes for nodes in self._waiting if volumeId not in [node.GetID() for node in nodes]]
+        self._waiting = [
+            nodes for nodes in self._waiting if volumeId not in [node.GetID() for node in nodes]
+        ]

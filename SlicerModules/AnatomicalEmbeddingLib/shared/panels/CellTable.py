@@ -17,7 +17,13 @@ def setColumns(table, titles: Sequence[str]) -> None:
 
 
 def putCell(
-    table, row: int, column: int, text: str, tip: str = "", colour: str | None = None, editable: bool = False
+    table,
+    row: int,
+    column: int,
+    text: str,
+    tip: str = "",
+    colour: str | None = None,
+    editable: bool = False,
 ) -> None:
     """Show text in a cell. tip: the tool tip. colour: background colour; None for the background of the theme."""
     item = table.item(row, column)

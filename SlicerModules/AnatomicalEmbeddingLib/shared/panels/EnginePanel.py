@@ -107,14 +107,19 @@ class EnginePanel(Listener, VTKObservationMixin):
         """Connect the panel to a parameter node; None disconnects it."""
         if self._parameterNode is not None:
             self._parameterNode.disconnectGui(self._guiTag)
-            self.removeObserver(self._parameterNode.parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters)
+            self.removeObserver(
+                self._parameterNode.parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters
+            )
         self._parameterNode, self._isStale = parameterNode, False
         if parameterNode is not None:
             self._guiTag = parameterNode.connectGui(self.ui)
             # The node is observed, not its wrapper, because an observed object is kept alive. The wrapper returns old
             # values until it has got the event; with the low priority this panel gets the event after the wrapper
             self.addObserver(
-                parameterNode.parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters, priority=-1.0
+                parameterNode.parameterNode,
+                vtk.vtkCommand.ModifiedEvent,
+                self._onParameters,
+                priority=-1.0,
             )
             self._onParameters()
 
@@ -143,6 +148,8 @@ class EnginePanel(Listener, VTKObservationMixin):
             self.initializeParameterNode()
 
     def _onParameters(self, caller=None, event=None) -> None:
-        if self.takesInput and not self._scene.IsBatchProcessing():  # during a batch the scene may be incomplete
+        if (
+            self.takesInput and not self._scene.IsBatchProcessing()
+        ):  # during a batch the scene may be incomplete
             with self.changingParameters:
                 self.showParameters(self._parameterNode)

@@ -43,7 +43,9 @@ def installedVersion(name: str) -> str:
 
 def missingForReport(kind: str) -> list[str]:
     """Return the missing packages for reports of this kind. Only reports of the kinds "html" and "sr" need packages."""
-    return [name for name, module in _FOR_REPORTS.get(kind, {}).items() if find_spec(module) is None]
+    return [
+        name for name, module in _FOR_REPORTS.get(kind, {}).items() if find_spec(module) is None
+    ]
 
 
 def install(missing: Sequence[str]) -> str:
@@ -55,8 +57,14 @@ def install(missing: Sequence[str]) -> str:
     try:
         from slicer.packaging import load_requirements, pip_ensure
     except ImportError:
-        raise InstallError(_("This version of Slicer cannot install packages; install Slicer 5.12 or newer.")) from None
-    requirements = [requirement for requirement in load_requirements(REQUIREMENTS_FILE) if requirement.name in missing]
+        raise InstallError(
+            _("This version of Slicer cannot install packages; install Slicer 5.12 or newer.")
+        ) from None
+    requirements = [
+        requirement
+        for requirement in load_requirements(REQUIREMENTS_FILE)
+        if requirement.name in missing
+    ]
     try:
         wheels = ModuleSettings.value(ModuleSettings.WHEEL_FOLDER, "")
         withTorch = "torch" in missing
@@ -71,7 +79,9 @@ def install(missing: Sequence[str]) -> str:
         return _replaceNumpy(wheels) if numpy_is_too_new() else ""
     except InstallError:
         raise
-    except Exception as error:  # errors of pip, network, disk or extension: each must reach the user
+    except (
+        Exception
+    ) as error:  # errors of pip, network, disk or extension: each must reach the user
         if "declined" in str(error):  # `pip_ensure` uses this word if the user does not confirm
             raise InstallError(_DECLINED.format(names=", ".join(missing))) from None
         logging.exception("AnatomicalEmbedding: installing %s failed", ", ".join(missing))

@@ -29,7 +29,9 @@ class PatientForm(Listener):
 
     def update(self) -> None:
         self._box.enabled = len(self._volumes()) > 1
-        state = {True: qt.Qt.Checked, False: qt.Qt.Unchecked, None: qt.Qt.PartiallyChecked}[self._isOne]
+        state = {True: qt.Qt.Checked, False: qt.Qt.Unchecked, None: qt.Qt.PartiallyChecked}[
+            self._isOne
+        ]
         if self._box.checkState() != state:
             self._box.setCheckState(state)
 

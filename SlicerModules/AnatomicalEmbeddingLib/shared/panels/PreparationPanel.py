@@ -21,9 +21,15 @@ class PreparationPanel(Listener):
     def __init__(self, parentLayout, session: Session) -> None:
         self.session = session
         self._volumes: list = []
-        self.widget = slicer.util.loadUI(str(moduleResource("UI/AnatomicalEmbeddingPreparation.ui")))
+        self.widget = slicer.util.loadUI(
+            str(moduleResource("UI/AnatomicalEmbeddingPreparation.ui"))
+        )
         ui = slicer.util.childWidgetVariables(self.widget)
-        self.progressBar, self.button, self.label = ui.progressBar, ui.prepareButton, ui.preparationLabel
+        self.progressBar, self.button, self.label = (
+            ui.progressBar,
+            ui.prepareButton,
+            ui.preparationLabel,
+        )
         self.button.connect("clicked(bool)", self._onClicked)
         parentLayout.addWidget(self.widget)
         self.listen(session.ticked, self.update)
@@ -38,16 +44,22 @@ class PreparationPanel(Listener):
         self._volumes = [node for node in self._volumes if node.GetScene() is self.session.scene]
         states = [(node.GetName(), self.session.store.state(node)) for node in self._volumes]
         ready = sum(state.status == READY for _name, state in states)
-        self.progressBar.value = round(100 * sum(state.share for _name, state in states) / max(len(states), 1))
+        self.progressBar.value = round(
+            100 * sum(state.share for _name, state in states) / max(len(states), 1)
+        )
         self.progressBar.visible = ready < len(states)
         self.button.visible = ready < len(states) or not states  # hidden when all scans are ready
         self.button.text = _("Cancel") if self._working else _("Prepare scans")
         self.button.enabled = ready < len(states)
-        self.label.text = "<br>".join([*_progressLines(states, ready), *_noteLines(states), *_failureLines(states)])
+        self.label.text = "<br>".join(
+            [*_progressLines(states, ready), *_noteLines(states), *_failureLines(states)]
+        )
 
     @property
     def _working(self) -> bool:
-        return any(self.session.store.state(node).status in (WAITING, WORKING) for node in self._volumes)
+        return any(
+            self.session.store.state(node).status in (WAITING, WORKING) for node in self._volumes
+        )
 
     def _onClicked(self) -> None:
         if self._working:
@@ -61,19 +73,29 @@ def _progressLines(states: list[tuple[str, MapState]], ready: int) -> list[str]:
     if not states:
         return [_("No scan is chosen.")]
     if ready == len(states):
-        text = _("The scan is ready.") if ready == 1 else _("All {count} scans are ready.").format(count=ready)
+        text = (
+            _("The scan is ready.")
+            if ready == 1
+            else _("All {count} scans are ready.").format(count=ready)
+        )
         return [coloured(text, GOOD)]
     counted = _("{ready} of {count} scans ready").format(ready=ready, count=len(states))
     now = next(((name, state) for name, state in states if state.status == WORKING), None)
     if now is None:
         return [counted]
-    current = _("{name}: {what} {percent} %").format(name=now[0], what=now[1].step, percent=round(100 * now[1].share))
+    current = _("{name}: {what} {percent} %").format(
+        name=now[0], what=now[1].step, percent=round(100 * now[1].share)
+    )
     return [escape(f"{current} ({counted})")]
 
 
 def _noteLines(states: list[tuple[str, MapState]]) -> list[str]:
     maps = [(name, state.embedding) for name, state in states if state.embedding is not None]
-    return [coloured(f"{name}: {'; '.join(notes)}.", WARNING) for name, m in maps if (notes := (*m.notes, *m.faults))]
+    return [
+        coloured(f"{name}: {'; '.join(notes)}.", WARNING)
+        for name, m in maps
+        if (notes := (*m.notes, *m.faults))
+    ]
 
 
 def _failureLines(states: list[tuple[str, MapState]]) -> list[str]:
@@ -83,6 +105,9 @@ def _failureLines(states: list[tuple[str, MapState]]) -> list[str]:
         if state.status == FAILED:
             sentences.setdefault(state.sentence, []).append(name)
     return [
-        coloured(sentence if sentence.startswith(f"{names[0]}:") else f"{', '.join(names)}: {sentence}", BAD)
+        coloured(
+            sentence if sentence.startswith(f"{names[0]}:") else f"{', '.join(names)}: {sentence}",
+            BAD,
+        )
         for sentence, names in sentences.items()
     ]

@@ -24,7 +24,9 @@ class ScanForm:
 
         While Slicer loads a scene, it makes the boxes anew, without ticks.
         """
-        return self._offered == self._present() and not (self._chosen and not self._selector.checkedNodes())
+        return self._offered == self._present() and not (
+            self._chosen and not self._selector.checkedNodes()
+        )
 
     def show(self, parameterNode, without=None) -> list:
         """Tick the volumes chosen in the parameter node, but never the volume `without`. Returns the ticked volumes."""
@@ -33,7 +35,8 @@ class ScanForm:
         ticked = ofKind(self._scene) if parameterNode.allTargets else list(parameterNode.targets)
         chosen = [volume for volume in self._offered if volume in ticked and volume is not without]
         if parameterNode.allTargets and list(parameterNode.targets) != chosen:
-            parameterNode.targets = chosen  # if the user switches `allTargets` off, these volumes are ticked
+            # if the user switches `allTargets` off, these volumes are ticked
+            parameterNode.targets = chosen
         self._chosen = chosen
         self._selector.enabled = not parameterNode.allTargets
         for volume in self._offered:

@@ -23,7 +23,9 @@ class SelfTest:
         """Empty the scene. Skip the test if packages are missing, as on the servers that build Slicer's extensions."""
         slicer.mrmlScene.Clear()
         if missing := Engine.missingPackages():
-            self.skipTest(f"{', '.join(missing)}: not installed; press Install in the set-up of a module.")
+            self.skipTest(
+                f"{', '.join(missing)}: not installed; press Install in the set-up of a module."
+            )
 
     def runTest(self) -> None:
         """Run the test. A skipped test shows its reason for a few seconds instead of Slicer's error dialog."""
@@ -41,8 +43,14 @@ class SelfTest:
 
         store = MapStore(slicer.mrmlScene, Engine(Choice(device="cpu", cacheFolder=None)))
         self.addCleanup(store.close)
-        scans = [make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in (71, 72)]
-        nodes = [slicer.util.addVolumeFromArray(scan.volume.voxels, scan.volume.ijk_to_ras) for scan in scans]
+        scans = [
+            make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0))
+            for seed in (71, 72)
+        ]
+        nodes = [
+            slicer.util.addVolumeFromArray(scan.volume.voxels, scan.volume.ijk_to_ras)
+            for scan in scans
+        ]
         store.request(nodes)
         while store.busy:
             store.poll()

@@ -19,7 +19,16 @@ from ... import moduleResource
 from ..maps.Engine import DEVICES
 from ..Signal import Listener
 from .FileForm import askForFile
-from .ModuleSettings import CACHE_FOLDER, CACHE_LIMIT, DEVICE, WEIGHTS, WHEEL_FOLDER, choice, setValue, value
+from .ModuleSettings import (
+    CACHE_FOLDER,
+    CACHE_LIMIT,
+    DEVICE,
+    WEIGHTS,
+    WHEEL_FOLDER,
+    choice,
+    setValue,
+    value,
+)
 from .PackageSetup import InstallError, install, installedVersion
 from .Session import Session
 from .Widgets import BAD, GOOD, coloured, connectPath, fillComboBox, letShrink, showText
@@ -45,7 +54,9 @@ class SetupPanel(Listener):
         self.ui.deviceSelector.setCurrentIndex(DEVICES.index(choice().device))
         self._showCache()
         ready = not self._missing() and self.session.store.engine.problem() is None
-        if ready != self._ready:  # only if `ready` changes, so that a section opened by the user stays open
+        if (
+            ready != self._ready
+        ):  # only if `ready` changes, so that a section opened by the user stays open
             self._ready = ready
             self.widget.collapsed = ready
         self.widget.text = _("Set-up") if ready else _("Set-up: something is missing")
@@ -62,7 +73,9 @@ class SetupPanel(Listener):
         ui.chooseCacheButton.connect("clicked(bool)", self._onChooseCache)
         ui.clearCacheButton.connect("clicked(bool)", self._onClearCache)
         ui.cacheLimitSpinBox.connect("valueChanged(int)", partial(setValue, CACHE_LIMIT))
-        self.widget.connect("contentsCollapsed(bool)", lambda isCollapsed: isCollapsed or self.refresh())
+        self.widget.connect(
+            "contentsCollapsed(bool)", lambda isCollapsed: isCollapsed or self.refresh()
+        )
         self.listen(self.session.chosen, lambda _key: self.refresh())
 
     # -- packages ----------------------------------------------------------------------------------------------------
@@ -75,11 +88,18 @@ class SetupPanel(Listener):
         packages = [name for name in missing if name != "torch"]
         installed = _("Installed: {version}").format(version=installedVersion("torch"))
         isMissing = "torch" in missing
-        self.ui.torchStatus.text = coloured(_("Not installed"), BAD) if isMissing else coloured(installed, GOOD)
+        self.ui.torchStatus.text = (
+            coloured(_("Not installed"), BAD) if isMissing else coloured(installed, GOOD)
+        )
         if packages:
             text = coloured(_("Not installed: {names}").format(names=", ".join(packages)), BAD)
         else:
-            text = coloured(_("Installed: safetensors {version}").format(version=installedVersion("safetensors")), GOOD)
+            text = coloured(
+                _("Installed: safetensors {version}").format(
+                    version=installedVersion("safetensors")
+                ),
+                GOOD,
+            )
         self.ui.packagesStatus.text = text
         self.ui.installButton.enabled = bool(missing)
         folder = value(WHEEL_FOLDER, "")
@@ -95,7 +115,9 @@ class SetupPanel(Listener):
             message = str(error)
         missing = self._missing()
         if missing and not message:
-            message = _("{names}: still missing; restart Slicer and try again.").format(names=", ".join(missing))
+            message = _("{names}: still missing; restart Slicer and try again.").format(
+                names=", ".join(missing)
+            )
         self.refresh()
         self._showPackages(message)
 
@@ -114,7 +136,10 @@ class SetupPanel(Listener):
         self.ui.weightsSelector.toolTip = str(path)
         if path.is_file():
             text = coloured(
-                _("Found: {name} ({size})").format(name=path.name, size=_sizeText(path.stat().st_size)), GOOD
+                _("Found: {name} ({size})").format(
+                    name=path.name, size=_sizeText(path.stat().st_size)
+                ),
+                GOOD,
             )
             card = path.with_suffix(".md")
             if card.is_file():
@@ -138,7 +163,9 @@ class SetupPanel(Listener):
     def _showCache(self) -> None:
         maps = self._maps()
         count = maps.count()
-        self.ui.cacheStatus.text = _("{count} maps, {size}").format(count=count, size=_sizeText(maps.size_bytes()))
+        self.ui.cacheStatus.text = _("{count} maps, {size}").format(
+            count=count, size=_sizeText(maps.size_bytes())
+        )
         self.ui.cacheStatus.toolTip = str(maps.folder)
         self.ui.clearCacheButton.enabled = count > 0
         blocked = self.ui.cacheLimitSpinBox.blockSignals(True)
@@ -146,7 +173,9 @@ class SetupPanel(Listener):
         self.ui.cacheLimitSpinBox.blockSignals(blocked)
 
     def _onChooseCache(self) -> None:
-        folder = qt.QFileDialog.getExistingDirectory(self.widget, _("Folder of maps"), str(self._maps().folder))
+        folder = qt.QFileDialog.getExistingDirectory(
+            self.widget, _("Folder of maps"), str(self._maps().folder)
+        )
         if folder:
             setValue(CACHE_FOLDER, folder)
 

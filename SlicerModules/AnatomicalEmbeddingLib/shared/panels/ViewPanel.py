@@ -20,7 +20,10 @@ from ..maps.MapStore import MapStore
 from ..Signal import Signal
 from ..VolumeNodes import filmPlane, fromWorld, holds
 
-_MOST = {SideBySide.ROWS: 6, SideBySide.AXIAL: 9}  # largest number of scans; with more, views are too small
+_MOST = {
+    SideBySide.ROWS: 6,
+    SideBySide.AXIAL: 9,
+}  # largest number of scans; with more, views are too small
 
 _ABOVE_RULER = "\n "  # an empty line: Slicer draws the ruler at the bottom of the view
 
@@ -40,7 +43,11 @@ class ViewPanel:
     """
 
     def __init__(
-        self, parentLayout, store: MapStore, volumes: Callable[[], Sequence], placeOf: Callable = lambda _node: None
+        self,
+        parentLayout,
+        store: MapStore,
+        volumes: Callable[[], Sequence],
+        placeOf: Callable = lambda _node: None,
     ) -> None:
         self.scene, self._store, self._volumes, self._placeOf = store.scene, store, volumes, placeOf
         self.laidOut = Signal()
@@ -50,7 +57,9 @@ class ViewPanel:
         ui = slicer.util.childWidgetVariables(self.widget)
         for name, preset in PRESETS.items():
             button = getattr(ui, f"window{name.replace(' ', '')}Button")
-            button.connect("clicked(bool)", lambda _on, preset=preset: setWindow(self._volumes(), *preset))
+            button.connect(
+                "clicked(bool)", lambda _on, preset=preset: setWindow(self._volumes(), *preset)
+            )
 
     def update(self) -> None:
         self.widget.enabled = bool(self._volumes())
@@ -83,13 +92,18 @@ class ViewPanel:
             number = SideBySide.AXIAL
         nodes = volumes[: _MOST[number]]
         views = _viewsByVolume(self.scene)
-        places = [Views.placeShown(views[node]) if node in views else self._placeOf(node) for node in nodes]
+        places = [
+            Views.placeShown(views[node]) if node in views else self._placeOf(node)
+            for node in nodes
+        ]
         viewCount = 0
         for _view in SideBySide.makeViews(self.scene, nodes, number, wide):
             viewCount += 1
             _processEvents()
         with _drawingAtTheEnd():
-            laidOut = SideBySide.showSideBySide(self.scene, nodes, number, wide, _processEvents if viewCount else None)
+            laidOut = SideBySide.showSideBySide(
+                self.scene, nodes, number, wide, _processEvents if viewCount else None
+            )
             _processEvents()  # sets the size of new views, and their offset to 0
             for node, place in zip(nodes, places, strict=True):
                 Views.fit(self.scene, node, self._store.map(node))
@@ -148,7 +162,10 @@ def writeInViews(scene, texts: Mapping[str, str]) -> None:
     """Write texts at the top of slice views. texts: volume ID -> text. The views of all other volumes get no text."""
     for node in Views.sliceNodes(scene):
         volume = Views.volumeIn(scene, node)
-        text = fill(texts.get("" if volume is None else volume.GetID(), ""), max(node.GetDimensions()[0] // _LETTER, 1))
+        text = fill(
+            texts.get("" if volume is None else volume.GetID(), ""),
+            max(node.GetDimensions()[0] // _LETTER, 1),
+        )
         _write(node, vtk.vtkCornerAnnotation.UpperEdge, text)
 
 

@@ -46,7 +46,9 @@ class EngineProcess:
 
     graceSeconds = 300.0  # time from `stop` to a kill; a slow computer may first have to finish a training step
 
-    def __init__(self, pythonCommand: Sequence[str], engineParent: str | Path | None = None) -> None:
+    def __init__(
+        self, pythonCommand: Sequence[str], engineParent: str | Path | None = None
+    ) -> None:
         """pythonCommand: the command that starts a Python with the engine's packages, as a list of words.
 
         engineParent: folder that contains the engine; None to use the engine of this process.
@@ -66,7 +68,9 @@ class EngineProcess:
         """True if the command was asked to stop and has not ended yet."""
         return self.running and self._deadline is not None
 
-    def begin(self, words: Sequence[str], folder: str | Path, environment: Mapping[str, str] | None = None) -> None:
+    def begin(
+        self, words: Sequence[str], folder: str | Path, environment: Mapping[str, str] | None = None
+    ) -> None:
         """Start a command. words: the command line after `anatemb`. folder: existing folder in which the command runs.
 
         environment: additional environment variables. Raises AnatomicalEmbeddingError if the process cannot be started,
@@ -74,14 +78,20 @@ class EngineProcess:
         """
         self.requireReady()
         self._stopFile = Path(folder) / "stop"
-        self._stopFile.unlink(missing_ok=True)  # left by a command that was killed before it read the file
+        self._stopFile.unlink(
+            missing_ok=True
+        )  # left by a command that was killed before it read the file
         self._errors: deque[str] = deque(maxlen=_LINES_KEPT)
         self._lines: queue.Queue[tuple[str, str | None]] = queue.Queue()
         self._open = 2
         self._deadline: float | None = None
         self._ended: float | None = None
         paths = [str(self.engineParent), os.environ.get("PYTHONPATH", "")]
-        variables = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONUTF8": "1", "PYTHONUNBUFFERED": "1"}
+        variables = {
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "PYTHONUTF8": "1",
+            "PYTHONUNBUFFERED": "1",
+        }
         try:
             self._child = subprocess.Popen(
                 [*self.pythonCommand, str(_CHILD), str(self._stopFile), *words],
@@ -102,9 +112,13 @@ class EngineProcess:
     def requireReady(self) -> None:
         """Raise AnatomicalEmbeddingError if a command is running, or if no Python was found to run a command."""
         if self.running:
-            raise AnatomicalEmbeddingError("Another run is not finished; wait until it ends, or stop it.")
+            raise AnatomicalEmbeddingError(
+                "Another run is not finished; wait until it ends, or stop it."
+            )
         if not self.pythonCommand:
-            raise AnatomicalEmbeddingError("The program PythonSlicer is missing in this Slicer; install Slicer again.")
+            raise AnatomicalEmbeddingError(
+                "The program PythonSlicer is missing in this Slicer; install Slicer again."
+            )
 
     def poll(self) -> None:
         """Read the new lines of output, and check if the command has ended. Call `poll` a few times a second."""
@@ -186,7 +200,11 @@ def pythonCommand() -> list[str]:
 def _kill(child: subprocess.Popen) -> None:
     if _IS_WINDOWS:
         hidden = subprocess.CREATE_NO_WINDOW
-        subprocess.run(["taskkill", "/F", "/T", "/PID", str(child.pid)], capture_output=True, creationflags=hidden)
+        subprocess.run(
+            ["taskkill", "/F", "/T", "/PID", str(child.pid)],
+            capture_output=True,
+            creationflags=hidden,
+        )
         return
     # ProcessLookupError: all processes have ended. PermissionError: macOS raises it for ended child processes
     with suppress(ProcessLookupError, PermissionError):
@@ -234,5 +252,7 @@ def stopReason(code: int, lines: Sequence[str]) -> str:
         return stated.removeprefix(_STATED)
     if code in _KILLED or (lines and _KILLED_BELOW_LAUNCHER in lines[-1]):
         return "The system ended the run, probably because memory was short; close other programs, then resume."
-    last = raised or next((line for line in reversed(lines) if line.strip()), f"no message, exit code {code}")
+    last = raised or next(
+        (line for line in reversed(lines) if line.strip()), f"no message, exit code {code}"
+    )
     return f"The engine ended unexpectedly ({last}); see the log, then try again."
