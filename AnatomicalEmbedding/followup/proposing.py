@@ -56,7 +56,7 @@ def find_places(
     relate = relation_of or (lambda source, target: MapRelation(maps[source], maps[target], effort))
     record = keep_queries(record, maps)
     reasons: dict[str, dict[str, str]] = {key: {} for key in studies}
-    requests: dict[str, list[tuple[str, str]]] = defaultdict(
+    pairs_by_source: dict[str, list[tuple[str, str]]] = defaultdict(
         list
     )  # key of the source -> (key of the target, lesion id)
     for key in reasons:
@@ -66,7 +66,7 @@ def find_places(
                 continue
             source = _nearest_source(record, lesion.findings, key, maps)
             if source is not None:
-                requests[source].append((key, lesion.id))
+                pairs_by_source[source].append((key, lesion.id))
                 continue
             try:
                 record = record.propose(
@@ -74,7 +74,7 @@ def find_places(
                 )
             except PointsError as error:
                 reasons[key][lesion.id] = f"{lesion.id}: {error}"
-    for source, pairs in requests.items():
+    for source, pairs in pairs_by_source.items():
         targets, names = (list(dict.fromkeys(values)) for values in zip(*pairs, strict=True))
         points = np.array([record.finding(name, source).point_ras for name in names])
         readable = on_body(maps[source], points)
