@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,25 +73,16 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     console.complete(check, run_check, model=False)
 
 
-@dataclass(frozen=True)
-class _MarkedScans:
-    """The maps and the points of the marked scans of a command. names: hash of a scan -> its name."""
+def _marked_scans(scans: Scans, model: Model) -> Iterator[tuple[str, EmbeddingMap, PointList]]:
+    """Yield the name, the map and the points of each scan that has points beside it."""
+    from ..scan.points import read_points
 
-    scans: Scans
-    model: Model
-    names: dict[str, str] = field(default_factory=dict)
-
-    def __iter__(self) -> Iterator[tuple[EmbeddingMap, PointList]]:
-        from ..scan.points import read_points
-
-        for path, name, volume, embedding in self.scans.embedded(self.model):
-            marks = _points_path(Path(self.scans.sources[name].path))
-            if marks is None:
-                continue
+    for path, name, volume, embedding in scans.embedded(model):
+        marks = _points_path(Path(scans.sources[name].path))
+        if marks is not None:
             points = read_points(marks)
             console.check_inside(volume, Path(path), points.labels, points.points_ras)
-            self.names[embedding.provenance.scan_hash] = name
-            yield embedding, points
+            yield name, embedding, points
 
 
 def _points_path(scan: Path) -> Path | None:
@@ -127,21 +117,23 @@ def _extend(options: argparse.Namespace, landmark_set: LandmarkSet, path: Path) 
     for source in scans.sources.values():
         if _points_path(Path(source.path)) is None:
             console.warn(f"{source.label}: has no points beside it, and is left out.")
-    marked = _MarkedScans(scans, model)
-    result = make_landmark_set(marked, landmark_set)
-    if not marked.names:
+    marked = list(_marked_scans(scans, model))  # scans are read once; their maps stay in memory
+    if not marked:
         raise PointsError(
             "no scan has points beside it; save the points of NAME.nii.gz as NAME.mrk.json."
         )
+    result = make_landmark_set([scan[1:] for scan in marked], landmark_set)
     result.write(path)
-    _print_check(options, result, marked.names)
+    names = {embedding.provenance.scan_hash: name for name, embedding, _points in marked}
+    _print_check(options, result, names)
     console.say(f"wrote {path}", options.json)
+    scans.check()
 
 
 def run_run(options: argparse.Namespace) -> None:
     from ..landmarks.landmark_set import read_landmark_set
-    from ..scan.points import PointList, write_markups
-    from .match import descriptions
+    from ..scan.points import PointList
+    from .match import present_points, write_matches
 
     landmark_set = read_landmark_set(options.set)
     model = _open_model(options, landmark_set)
@@ -160,13 +152,10 @@ def run_run(options: argparse.Namespace) -> None:
             values = ["" if row[column] is None else row[column] for column in COLUMNS[2:8]]
             rounded = [round(value, 3) if isinstance(value, float) else value for value in values]
             rows.append([path, label, *rounded, count])
-        points = PointList(landmark_set.names, matches.points_ras, descriptions(matches))
-        absent = None if matches.status is None else (matches.status == "absent").tolist()
         written.append(options.output / f"{name}.mrk.json")
-        write_markups(written[-1], points, name, absent)
-        written += scans.write_points_report(
-            name, points, [row["expected_error_mm"] for row in table]
-        )
+        write_matches(written[-1], name, landmark_set.names, matches)
+        points = PointList(landmark_set.names, matches.points_ras)
+        written += scans.write_points_report(name, *present_points(points, matches, []))
     written += scans.write_table("landmarks", COLUMNS, rows)
     table_rows = [[scans.names[str(row[0])], *row[1:]] for row in rows]
     scans.finish({"landmarks": console.as_records(COLUMNS, rows)}, (COLUMNS, table_rows), written)

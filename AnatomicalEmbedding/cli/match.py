@@ -147,7 +147,7 @@ def run(options: argparse.Namespace) -> None:
             is_pictured = not options.no_report and len(answers) < _REPORT_TARGETS
             answers.append(answer if is_pictured else answer._replace(volume=None))
             reports += scans.write_points_report(
-                name, *_present_points(points, answer.matches, uids)
+                name, *present_points(points, answer.matches, uids)
             )
     if not answers:
         scans.check()
@@ -200,10 +200,7 @@ def write_answers(
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / f"{answer.name}.mrk.json" for answer in answers]
     for path, answer in zip(written, answers, strict=True):
-        matches = answer.matches
-        absent = None if matches.status is None else (matches.status == ABSENT).tolist()
-        answer_points = PointList(points.labels, matches.points_ras, descriptions(matches))
-        write_markups(path, answer_points, answer.name, absent)
+        write_matches(path, answer.name, points.labels, answer.matches)
     for answer in (answer for answer in answers if len(answer.lines)):
         written.append(folder / f"{answer.name}.lines.mrk.json")
         write_file(written[-1], answer.lines)
@@ -223,6 +220,20 @@ def write_answers(
             write_report(folder / "report.html", template, points, pictured, title, model_name)
         )
     return written
+
+
+def write_matches(path: Path, name: str, labels: Sequence[str], matches: Matches) -> None:
+    """Write the answers in one scan as a list of points that opens in Slicer; absent points are missing.
+
+    Args:
+        path: the file NAME.mrk.json.
+        name: name of the scan.
+        labels: N labels of the points.
+        matches: N answers.
+    """
+    absent = None if matches.status is None else (matches.status == ABSENT).tolist()
+    answer_points = PointList(tuple(labels), matches.points_ras, descriptions(matches))
+    write_markups(path, answer_points, name, absent)
 
 
 def descriptions(matches: Matches) -> tuple[str, ...]:
@@ -289,7 +300,7 @@ def _report_template(
     return [path], uids
 
 
-def _present_points(
+def present_points(
     points: PointList, matches: Matches, uids: list[str]
 ) -> tuple[PointList, list[float | None], list[str]]:
     """Return the points that the target shows, with their expected errors in mm and their tracking UIDs."""
