@@ -140,7 +140,10 @@ def run_run(options: argparse.Namespace) -> None:
     landmark_set.check(model.weights_hash, model.name)
     scans = Scans(options)
     console.check_folder(options.output)
-    console.refuse_overwriting([options.set, *scans.paths], [options.output / "landmarks.csv"])
+    marks = [_points_path(Path(source.path)) for source in scans.sources.values()]
+    results = ["landmarks.csv", *(f"{name}.mrk.json" for name in scans.sources)]
+    inputs = [options.set, *scans.paths, *marks]
+    console.refuse_overwriting(inputs, [options.output / name for name in results])
     console.make_folder(options.output)
     counts = [int(landmark.weights().sum()) for landmark in landmark_set.landmarks]
     rows: list[list[object]] = []

@@ -228,3 +228,25 @@ def test_the_commands_refuse_what_they_cannot_use(folder, anatemb):
     assert refused.code == 2
     assert "no scan has points beside it" in refused.err
     assert not (folder / "a.landmarks.json").exists()
+
+
+def test_answers_never_replace_the_marks_of_a_scan(folder, landmark_set, anatemb):
+    landmark_set.write(folder / "trunk.landmarks.json")
+    marks_before = (folder / "marked" / "scan0.mrk.json").read_bytes()
+    scan = folder / "marked" / "scan0.nii.gz"
+    run = anatemb(
+        "landmarks", "run", folder / "trunk.landmarks.json", scan, "-o", folder / "marked"
+    )
+    assert run.code == 2
+    assert "would be overwritten" in run.err
+    assert (folder / "marked" / "scan0.mrk.json").read_bytes() == marks_before
+
+
+def test_a_scan_that_cannot_be_read_is_named_once_and_the_set_is_made_of_the_others(
+    folder, anatemb
+):
+    (folder / "marked" / "broken.nii.gz").write_bytes(b"no scan")
+    made = anatemb("landmarks", "make", folder / "marked", "-o", folder / "a.landmarks.json")
+    assert made.code == 2
+    assert made.err.count("skipped: ") == 1
+    assert len(read_landmark_set(folder / "a.landmarks.json").landmarks) == len(NAMES)
