@@ -60,27 +60,26 @@ class LandmarkMatcher:
         targets = self._relations.reachable(template, targets)
         sentences += self._noteRefusals(template, targets)
         corrections = self._answers.corrections()
+        sources = {target: self._sources(template, target, ids, corrections) for target in targets}
         groups: dict[tuple[int, ...], list] = {}
         for target in targets:
-            isApart, answers = (
-                self._relations.areApart(template, target),
-                self._answers.answersIn(target),
-            )
-            sources = self._sources(template, target, ids, corrections)
+            isApart = self._relations.areApart(template, target)
+            answers = self._answers.answersIn(target)
             missing = tuple(
                 n
                 for n in np.flatnonzero(inside)
-                if not _isCurrent(answers.get(ids[n]), sources[n], ids[n] == moved, isApart)
+                if not _isCurrent(
+                    answers.get(ids[n]), sources[target][ids[n]], ids[n] == moved, isApart
+                )
             )
             if missing:
                 groups.setdefault(missing, []).append(target)
-        for (
-            missing,
-            group,
-        ) in groups.items():  # targets that lack the same answers are matched together
+        # targets that lack the same answers are matched together
+        for missing, group in groups.items():
             missingIds = [ids[n] for n in missing]
+            groupSources = {target: sources[target] for target in group}
             sentences += self._match(
-                template, missingIds, places[list(missing)], group, corrections
+                template, missingIds, places[list(missing)], groupSources, corrections
             )
         return sentences
 
@@ -89,9 +88,11 @@ class LandmarkMatcher:
         template,
         ids: list[str],
         places: np.ndarray,
-        targets: list,
+        sources: Mapping[object, Mapping[str, str]],
         corrections: Mapping[str, Sequence[Correction]],
     ) -> list[str]:
+        """Match points in targets and write the answers. sources: target -> result of `_sources`."""
+        targets = list(sources)
         try:
             targetMatches = self._relations.match(template, places, targets)
             for n, pointId in enumerate(ids):
@@ -102,9 +103,11 @@ class LandmarkMatcher:
         except AnatomicalEmbeddingError as error:
             return [str(error)]
         for target, matches in zip(targets, targetMatches, strict=True):
-            sources = self._sources(template, target, ids, corrections)
             doubts = self._relations.doubts(template, places, target, matches)
-            answers = [judgement(matches, n, sources[n], doubts[n]) for n in range(len(ids))]
+            answers = [
+                judgement(matches, n, sources[target][pointId], doubts[n])
+                for n, pointId in enumerate(ids)
+            ]
             self._answers.write(target, ids, matches.points_ras, answers)
         return []
 
@@ -144,8 +147,8 @@ class LandmarkMatcher:
 
     def _sources(
         self, template, target, ids: Sequence[str], corrections: Mapping[str, Sequence[Correction]]
-    ) -> list[str]:
-        """Return `madeFrom` of the answers to points in a target. The text begins with the user's corrections of the
+    ) -> dict[str, str]:
+        """Return point ID -> `madeFrom` of its answer in a target. The text begins with the user's corrections of the
         point in other targets. It is longer if the relation of the scans was computed in the background, or if they
         seem not to show the one patient that the user has named."""
         source = madeFrom(self.store.map(template), self.store.map(target))
@@ -154,14 +157,14 @@ class LandmarkMatcher:
             source = f"{source}-doubted"
         elif relation is self._relations.computed(template, target):
             source = f"{source}-{BY_REGISTRATION}"
-        sources = []
+        sources = {}
         for pointId in ids:
             examples = [c for c in corrections.get(pointId, ()) if self._isExample(c, target)]
             places = (
                 f"{self.store.map(c.volumeNode).provenance.scan_hash[:12]} {np.round(c.place, 1)}+"
                 for c in examples
             )
-            sources.append("".join(places) + source)
+            sources[pointId] = "".join(places) + source
         return sources
 
     def _noteRefusals(self, template, targets: list) -> list[str]:
