@@ -307,7 +307,8 @@ class BoxLogic(SceneJob):
     def _followHands(self) -> None:
         """Emit `changed` after boxes or maps have changed, but not while the user drags a box."""
         now = self._drawnNow()
-        self._labels.follow(now)
+        if not self.busy:  # else all names would be written again for each few boxes of a search
+            self._labels.follow(now)
         if now != self._drawn:
             self._drawn, self._dirty = now, True
         elif self._dirty:

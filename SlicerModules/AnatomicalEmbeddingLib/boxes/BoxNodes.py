@@ -36,6 +36,7 @@ _EDITED_MM = 1e-3
 Colour = tuple[float, float, float]
 _CORNERS = np.array(list(product((-0.5, 0.5), repeat=3)))
 _GOLDEN = 0.618033988749895  # golden ratio: hues that are multiples of this number differ clearly
+_COLOUR_STEP = 0.01  # colours whose red, green and blue differ by less are the same colour
 
 
 @dataclass(frozen=True)
@@ -242,11 +243,11 @@ def freeColour(used: Collection[Colour]) -> Colour:
     palette = (
         colorsys.hls_to_rgb(hue, (0.55, 0.68, 0.45)[n // 9 % 3], 0.85) for n, hue in enumerate(hues)
     )
-    return next(
-        colour
-        for colour in palette
-        if not any(np.allclose(colour, usedColour, atol=0.01) for usedColour in used)
-    )
+    return next(colour for colour in palette if not any(_isAlike(colour, c) for c in used))
+
+
+def _isAlike(colour: Colour, second: Colour) -> bool:
+    return all(abs(a - b) < _COLOUR_STEP for a, b in zip(colour, second, strict=True))
 
 
 def _shape(roiNode) -> list[float]:

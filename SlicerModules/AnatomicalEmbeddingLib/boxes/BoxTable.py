@@ -37,8 +37,9 @@ class BoxTable(Listener):
 
     def setVolumes(self, nodes: Sequence) -> None:
         """Set the volumes that have a column in the table."""
-        self._volumes = list(nodes)
-        self.update()
+        if self._volumes != list(nodes):
+            self._volumes = list(nodes)
+            self.update()
 
     def update(self) -> None:
         self._volumes = [node for node in self._volumes if node.GetScene() is self.logic.scene]
