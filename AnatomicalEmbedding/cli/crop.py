@@ -147,7 +147,9 @@ def _paste(options: argparse.Namespace) -> None:
         with scans.skipping():
             is_one = not source.is_dir() and len(scans.sources) == 1
             scan_results = [
-                r for r in results if is_one or _scan_of(display_name(r), scans.sources) == name
+                result
+                for result in results
+                if is_one or _scan_name(display_name(result), scans.sources) == name
             ]
             if not scan_results:
                 raise AnatomicalEmbeddingError(
@@ -190,13 +192,11 @@ def _write_pasted(
     write_label_seg(LabelMap(numbers, volume.ijk_to_ras, names or {"label": 1}), series, path)
 
 
-def _scan_of(result: str, names: Iterable[str]) -> str | None:
-    """Return the longest of the scan names `names` with which the file name `result` begins; None if there is none."""
-    return max(
-        (n for n in names if f"{_file_name(result)}_".startswith(f"{_file_name(n)}_")),
-        key=len,
-        default=None,
-    )
+def _scan_name(crop_name: str, scan_names: Iterable[str]) -> str | None:
+    """Return the scan of a crop: the longest scan name with which the name of the crop begins, or None."""
+    begin = f"{_file_name(crop_name)}_"
+    matches = [name for name in scan_names if begin.startswith(f"{_file_name(name)}_")]
+    return max(matches, key=len, default=None)
 
 
 def _file_name(name: str) -> str:

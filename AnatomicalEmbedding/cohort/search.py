@@ -25,7 +25,7 @@ from ..relations.one_patient import MappedScan
 from ..relations.relate import relate
 from ..scan.sources import distinct_names
 from ..scan.volume import Volume
-from ..structures.locating import Example, locate
+from ..structures.locating import Example, Located, locate
 from ..words import (
     INSIDE,
     OUTSIDE,
@@ -192,20 +192,12 @@ class Search:
         centre = Query(
             query.weights_hash, query.coordinates[6:].mean(0, keepdim=True), query.sizes[6:7]
         )
-        answers = self.point(centre, 0)
-        candidates = [answer for answer in answers if answer.status != ABSENT][:refined]
-        for number, answer in enumerate(candidates):
-            located = locate({"box": [example]}, self.map_of(answer.row))["box"]
-            step((number + 1) / len(candidates))
-            if located.status == "absent":
-                answers[answers.index(answer)] = _absent(answer.row)
-                continue
-            error = float(np.sqrt(np.square(located.sigma_mm).mean()))
-            status = str(decide(located.present, error))
-            answers[answers.index(answer)] = replace(
-                answer, status=status, probability=located.present, expected_error_mm=error,
-                point_ras=located.in_scan(located.box_ras).mean(axis=0), similarity=None,
-            )  # fmt: skip
+        answers = self.point(centre, refined=0)
+        candidates = [n for n, answer in enumerate(answers) if answer.status != ABSENT][:refined]
+        for number, candidate in enumerate(candidates, start=1):
+            row = answers[candidate].row
+            answers[candidate] = _of_box(row, locate({"box": [example]}, self.map_of(row))["box"])
+            step(number / len(candidates))
         return sorted(answers, key=_order)
 
     def words(
@@ -221,27 +213,22 @@ class Search:
         longer be read, the answer is the cell nearest to the middle of the place, with status "uncertain". If no
         cell lies near the place, the status is "absent".
         """
-        name = mention.places[0]
         atlas = shipped_atlas(self.store.manifest.weights_hash)
-        points, middle = _points_in_frame(name, mention, atlas)
+        points, middle = _points_in_frame(mention.places[0], mention, atlas)
         hits = list(self.index.nearest(points))
-        near_hits = [hit for hit in hits if hit.distance_mm <= _FAR_MM]
         answers = [_absent(hit.row) for hit in hits if hit.distance_mm > _FAR_MM]
+        near_hits = [hit for hit in hits if hit.distance_mm <= _FAR_MM]
         middles = {hit.row.id: hit for hit in self.index.nearest(middle)}
         near_hits.sort(key=lambda hit: middles[hit.row.id].distance_mm)
-        for number, hit in enumerate(near_hits):
-            volume = self.read_volume(hit.row) if number < refined else None
-            if volume is not None:
-                place = PlaceFinder(self.map_of(hit.row), volume, atlas).place(
-                    name, mention.qualifier
-                )
-                answers.append(_of_words(hit.row, place))
-                step((number + 1) / min(len(near_hits), refined))
-            elif hit.distance_mm > _NEAR_WORDS_MM:
-                answers.append(_absent(hit.row))
-            else:
-                point = (hit.cells.cell_to_ras @ [*middles[hit.row.id].cell, 1])[:3]
-                answers.append(Found(hit.row, UNCERTAIN, None, None, point))
+        for number, hit in enumerate(near_hits, start=1):
+            volume = self.read_volume(hit.row) if number <= refined else None
+            if volume is None:
+                answers.append(_of_cell(hit, middles[hit.row.id]))
+                continue
+            finder = PlaceFinder(self.map_of(hit.row), volume, atlas)
+            place = finder.place(mention.places[0], mention.qualifier)
+            answers.append(_of_words(hit.row, place))
+            step(number / min(len(near_hits), refined))
         return sorted(answers, key=_order)
 
     def read_volume(self, row: Row) -> Volume | None:
@@ -285,6 +272,29 @@ def _points_in_frame(name: str, mention: Mention, atlas: object) -> tuple[np.nda
     points = frame.grid.origin + frame.grid.step * (np.stack([i, j, k], axis=1) + field.first)
     middle = points[np.linalg.norm(points - frame.grid.mean(field), axis=1).argmin()]
     return np.concatenate([points[:: -(-len(points) // _FRAME_POINTS)], middle[None]]), middle
+
+
+def _of_box(row: Row, located: Located) -> Found:
+    """Return the answer for a box that was located in the scan of a manifest row."""
+    if located.status == "absent":
+        return _absent(row)
+    error_mm = float(np.sqrt(np.square(located.sigma_mm).mean()))
+    status = str(decide(located.present, error_mm))
+    middle_ras = located.in_scan(located.box_ras).mean(axis=0)
+    return Found(row, status, located.present, error_mm, middle_ras)
+
+
+def _of_cell(hit: Hit, middle: Hit) -> Found:
+    """Return the answer for words in a scan that is not read.
+
+    Args:
+        hit: the cell of the scan that is nearest to the place.
+        middle: the cell of the scan that is nearest to the middle of the place.
+    """
+    if hit.distance_mm > _NEAR_WORDS_MM:
+        return _absent(hit.row)
+    point_ras = (hit.cells.cell_to_ras @ [*middle.cell, 1])[:3]
+    return Found(hit.row, UNCERTAIN, None, None, point_ras)
 
 
 def _absent(

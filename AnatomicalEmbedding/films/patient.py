@@ -91,6 +91,10 @@ class CTInFilm:
         """Return the relation of the film to the CT."""
         return FilmInCT(self.projection, self.films.inverse())
 
+    def prepare(self) -> None:
+        """Register the two films in both directions."""
+        self.films.prepare()
+
 
 @dataclass(frozen=True, eq=False)
 class FilmInCT:
@@ -116,3 +120,7 @@ class FilmInCT:
     def inverse(self) -> CTInFilm:
         """Return the relation of the CT to the film."""
         return CTInFilm(self.projection, self.films.inverse())
+
+    def prepare(self) -> None:
+        """Register the two films in both directions."""
+        self.films.prepare()

@@ -60,7 +60,7 @@ class Evidence:
 
     def table(self, cells: torch.Tensor, rows: TargetRows) -> np.ndarray:
         """Make the table of evidence, (n, len(EVIDENCE)), for answers at `cells` (n, 3), in target cells i, j, k."""
-        values = rows.read(_coordinate_and_edges, cells)
+        values = rows.apply(_coordinate_and_edges, cells)
         cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
         moved = ((cells - self.first.cells) * cell_mm).norm(dim=1)
         gap = (values[:, :3] - self.query).norm(dim=1)

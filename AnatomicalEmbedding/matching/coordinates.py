@@ -55,7 +55,7 @@ def read_coordinates(
 def find_coordinates(coordinates: torch.Tensor, rows: TargetRows) -> CoordinateAnswers:
     """Find the places of n >= 1 body coordinates (n, 3). rows: target of each coordinate; all have body cells."""
     query = coordinates.double()
-    cells = rows.read(_nearest_cell, query.float()).double()
+    cells = rows.apply(_nearest_cell, query.float()).double()
     residual = size = torch.empty(0)
     for _ in range(_FITS):
         cells, residual, size = _step(query, cells, rows)
@@ -86,7 +86,7 @@ def _step(
     difference = query - fit.value
     move = torch.linalg.solve(damped, (fit.slope.transpose(1, 2) @ difference[..., None]))[..., 0]
     move = move * (_MAX_MOVE_MM / move.norm(dim=1, keepdim=True).clamp_min(_MAX_MOVE_MM))
-    place = rows.read(into_body, start + move / cell_mm)
+    place = rows.apply(into_body, start + move / cell_mm)
     residual = difference - (fit.slope @ ((place - start) * cell_mm)[..., None])[..., 0]
     return place, residual.norm(dim=1), torch.linalg.det(fit.slope)
 

@@ -56,7 +56,7 @@ def _peak_near(
     rows: TargetRows,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     around = first.round().long()[:, None] + box_offsets(reach)
-    similarity, inside = rows.read(_similarity, around, query)
+    similarity, inside = rows.apply(_similarity, around, query)
     distance = ((around - first[:, None]) * local_mm).square().sum(-1).float() / _PRIOR_MM**2
     score = (similarity - _PRIOR_WEIGHT * distance).masked_fill(~inside, -torch.inf)
     best = score.argmax(1)

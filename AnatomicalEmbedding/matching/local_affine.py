@@ -33,7 +33,7 @@ def fit_around(rows: TargetRows, cells: torch.Tensor) -> LocalAffine:
     cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
     cells = cells.double()
     around = cells.round().long()[:, None] + box_offsets(reach_of(_RADIUS_MM, rows.maps[0].cell_mm))
-    values = rows.read(_coordinates_and_body, around).double()
+    values = rows.apply(_coordinates_and_body, around).double()
     distance_mm = (around - cells[:, None]) * cell_mm
     weight = torch.exp(-distance_mm.square().sum(-1) / (2 * _SIGMA_MM**2)) * values[..., 3]
     design = torch.cat([distance_mm, torch.ones_like(distance_mm[..., :1])], dim=-1)

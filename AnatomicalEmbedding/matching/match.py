@@ -220,7 +220,7 @@ def _answers(
     cells, score, evidence = _find(query, rows, effort)
     table = evidence.table(cells, rows)  # of the answers before the images are compared
     if windows is not None:
-        cells = rows.read(into_body, sharpen(windows.repeat(len(targets), 1), rows, cells))
+        cells = rows.apply(into_body, sharpen(windows.repeat(len(targets), 1), rows, cells))
     parts = zip(targets, cells.split(rows.counts), strict=True)
     places = np.concatenate(
         [transform_points(target.cell_to_ras, part.numpy()) for target, part in parts]
@@ -253,11 +253,11 @@ def _find(
     if effort == "fast":
         cells, score = descriptors.refine(query.descriptors.repeat(times, 1), rows, first.cells)
         evidence.similarity = score
-        return rows.read(into_body, cells), score, evidence
+        return rows.apply(into_body, cells), score, evidence
     answers = match_blocks(query.blocks.repeat(times), rows, first.cells)
     evidence.similarity = answers.similarity
     evidence.spread_mm = answers.spread_mm
-    return rows.read(into_body, answers.cells), answers.similarity, evidence
+    return rows.apply(into_body, answers.cells), answers.similarity, evidence
 
 
 def _levels(

@@ -13,7 +13,7 @@ import torch
 
 from ..embedding.map import EmbeddingMap
 
-_Found = TypeVar("_Found")  # a tensor, or a tuple of tensors
+_Result = TypeVar("_Result")  # a tensor, or a tuple of tensors
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,19 @@ class TargetRows:
     def each(cls, maps: Sequence[EmbeddingMap], count: int) -> TargetRows:
         return cls(tuple(maps), (count,) * len(maps))
 
-    def read(self, function: Callable[..., _Found], *rows: torch.Tensor) -> _Found:
-        """For each map, call `function` with the map and with the rows of each tensor that belong to this map.
-        Returns the joined results of all calls."""
-        parts = zip(self.maps, *(values.split(self.counts) for values in rows), strict=True)
-        results: list[Any] = [function(*part) for part in parts if len(part[1])]
+    def apply(self, function: Callable[..., _Result], *tensors: torch.Tensor) -> _Result:
+        """Call `function(map, *rows)` for each map that has rows, and join the results.
+
+        If no map has rows, the function is called once, with the first map and tensors of no rows.
+
+        Args:
+            function: returns a tensor, or a tuple of tensors, with one row for each row that it gets.
+            tensors: each has one row for each row of the batch; `function` gets the rows of its map.
+        """
+        rows_of_maps = zip(*(values.split(self.counts) for values in tensors), strict=True)
+        calls = list(zip(self.maps, rows_of_maps, strict=True))
+        calls = [(embedding, rows) for embedding, rows in calls if len(rows[0])] or calls[:1]
+        results: list[Any] = [function(embedding, *rows) for embedding, rows in calls]
         if len(results) == 1:
             return results[0]
         if isinstance(results[0], tuple):

@@ -9,8 +9,9 @@ from .abdomen import draw_abdomen
 from .canvas import Canvas
 from .frame import HIGH, LOW
 from .head import draw_head
+from .parts import draw_part
 from .skeleton import draw_skeleton
-from .thorax import draw_thorax, draw_vessels
+from .thorax import draw_thorax
 from .walls import draw_walls
 
 STEP_MM = 2.0
@@ -63,7 +64,7 @@ def canonical_anatomy(female: bool = False) -> Anatomy:
     draw_thorax(canvas)
     draw_skeleton(canvas)
     draw_head(canvas)
-    draw_vessels(canvas)
+    draw_part(canvas, "vessels")
     for drawn in (canvas.label, canvas.tissue):
         drawn.flags.writeable = False
     return Anatomy(canvas.label, canvas.tissue, canvas.low, STEP_MM)

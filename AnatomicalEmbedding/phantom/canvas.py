@@ -134,7 +134,7 @@ class Canvas:
         """
         parts = [solids] if isinstance(solids, Ellipsoid | Tube) else list(solids)
         self.paint(parts, cortex, label)
-        self.paint([part.shrunk(shell) for part in parts], core, label)
+        self.paint([part.grown(-shell) for part in parts], core, label)
 
 
 def _in_capsules(

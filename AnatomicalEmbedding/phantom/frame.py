@@ -10,6 +10,7 @@ from types import MappingProxyType
 import numpy as np
 
 from .solids import Loft, Spline
+from .tables import read_table
 from .tissues import VERTEBRAE
 
 LOW, HIGH = (-232.0, -148.0, -130.0), (232.0, 172.0, 836.0)  # corners of the drawn region, body mm
@@ -28,57 +29,21 @@ spine_y = Spline(
     (-60, -58, -36, -8, 7, 14, 13, 6, -3, -11, -24, -32, -34, -28, -15, 3, 15, 20, 22),
 )
 
-# Skin of trunk and neck: z, half width, y of the front, y of the back, mm.
-BODY = Loft(
-    (
-        (-130, 176, 98, -104),
-        (-60, 178, 104, -108),
-        (0, 182, 110, -112),
-        (50, 181, 118, -112),
-        (102, 173, 126, -104),
-        (152, 165, 132, -93),
-        (200, 162, 135, -90),
-        (257, 162, 136, -96),
-        (320, 165, 134, -104),
-        (378, 168, 131, -109),
-        (430, 172, 124, -111),
-        (469, 178, 113, -109),
-        (510, 188, 95, -103),
-        (535, 190, 77, -95),
-        (555, 166, 66, -86),
-        (570, 118, 62, -76),
-        (585, 80, 65, -64),
-        (602, 66, 69, -56),
-        (625, 63, 67, -51),
-        (690, 61, 63, -47),
-    ),
-    squareness=0.18,
-)
+_OUTLINES = read_table("outlines.csv")
 
-# The inner surface of the body wall: thorax above the diaphragm, abdomen below it.
-CAVITY = Loft(
-    (
-        (-34, 6, 40, -20),
-        (-18, 40, 62, -46),
-        (30, 62, 84, -50),
-        (70, 88, 98, -34),
-        (110, 116, 105, -24),
-        (152, 128, 108, -26),
-        (200, 131, 110, -38),
-        (257, 133, 109, -62),
-        (310, 136, 109, -74),
-        (360, 138, 107, -81),
-        (400, 137, 103, -84),
-        (435, 132, 97, -84),
-        (469, 122, 86, -79),
-        (500, 104, 69, -70),
-        (522, 87, 54, -60),
-        (540, 68, 38, -48),
-        (552, 50, 22, -38),
-        (560, 34, 8, -30),
-    ),
-    squareness=0.25,
-)
+
+def outline(name: str, squareness: float) -> Loft:
+    """Return a solid of `Resources/Phantom/outlines.csv`: the skin, the body cavity or the mediastinum."""
+    columns = ("z", "half_width", "front", "back")
+    rows = [
+        [float(row[column]) for column in columns] for row in _OUTLINES if row["outline"] == name
+    ]
+    return Loft(rows, squareness)
+
+
+BODY = outline("skin", squareness=0.18)  # of trunk and neck
+# the inner surface of the body wall: thorax above the diaphragm, abdomen below it
+CAVITY = outline("cavity", squareness=0.25)
 
 # Thickness of skin and subcutaneous fat, mm, at height z.
 fat_mm = Spline(

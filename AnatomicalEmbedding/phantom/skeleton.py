@@ -1,21 +1,12 @@
 """Bones of the trunk, shoulders and pelvis of the canonical body."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from .canvas import Canvas
 from .frame import CAVITY, VERTEBRA_Z, spine_axes, spine_y
-from .solids import SIDES, Ellipsoid, Piece, Tube, curve, mirrored, sheet
+from .parts import draw_part
+from .solids import Piece, Tube, curve
 from .tissues import VERTEBRAE
-
-FEMORAL_HEAD = np.array([89.0, 16.0, 0.0])
-ACETABULUM_MM = 25.0
-SYMPHYSIS = np.array([0.0, 66.0, -33.0])
-ILIAC_CREST = np.array([122.0, 8.0, 152.0])
-PROMONTORY = np.array([0.0, 3.0, 101.0])
-XIPHOID = np.array([0.0, 108.0, 352.0])
-STERNAL_NOTCH = np.array([0.0, 64.0, 514.0])
 
 # Ribs 1-12: how far they reach around the chest (0: spine, 1: sternum), and how far a complete rib would descend (mm).
 _RIB_END = (0.93, 0.95, 0.95, 0.95, 0.94, 0.92, 0.90, 0.84, 0.77, 0.68, 0.46, 0.30)
@@ -28,10 +19,8 @@ _BONY = 0.76  # beyond this fraction of the way from spine to sternum, a rib is 
 def draw_skeleton(canvas: Canvas) -> None:
     _draw_spine(canvas)
     _draw_thorax(canvas)
-    for name, flip in SIDES:
-        _draw_shoulder(canvas, name, flip)
-        _draw_hip(canvas, name, flip)
-    canvas.paint(Ellipsoid(SYMPHYSIS, (4, 9, 18)), "cartilage", "body_other")
+    draw_part(canvas, "shoulder and hip")
+    draw_part(canvas, "symphysis")
 
 
 def vertebra_radii(name: str) -> tuple[float, float]:
@@ -68,7 +57,7 @@ def _cylinder(name: str, rx: float, ry: float, half: float, up: float = 0.0) -> 
 
 
 def _draw_spine(canvas: Canvas) -> None:
-    _draw_sacrum(canvas)
+    draw_part(canvas, "sacrum")
     heights = np.array([VERTEBRA_Z[v] for v in VERTEBRAE])
     gaps = -np.diff(np.append(heights, 94.0))
     for name, below in zip(VERTEBRAE, gaps, strict=True):
@@ -125,26 +114,6 @@ def _draw_cord(canvas: Canvas) -> None:
         )
 
 
-def _draw_sacrum(canvas: Canvas) -> None:
-    path = [
-        (0, -6, 93),
-        (0, -24, 68),
-        (0, -44, 44),
-        (0, -57, 15),
-        (0, -56, -12),
-    ]
-    middle = curve(path, [15, 13, 11, 9, 5], squash=(1.6, 1, 1))
-    inner, outer = [(14, -12, 90), (12, -40, 45)], [(48, -34, 84), (30, -52, 40)]
-    wings = [tube for _, flip in SIDES for tube in sheet(flip(inner), flip(outer), 9)]
-    canvas.bone([middle, *wings], "sacrum")
-    canvas.paint(curve([(0, -30, 92), (0, -50, 55), (0, -66, 25)], [8, 7, 4]), "csf", "sacrum")
-    for z, y in ((70, -30), (48, -46)):
-        for side in (1, -1):
-            canvas.paint(
-                curve([(side * 20, y + 16, z - 4), (side * 18, y - 14, z)], 4.5), "fat", "sacrum"
-            )
-
-
 def rib_point(number: int, way: float, side: int, outward: float = 4.5) -> np.ndarray:
     """Return a point (3,), mm, on a rib's middle line.
 
@@ -189,128 +158,4 @@ def _draw_thorax(canvas: Canvas) -> None:
                 )
                 canvas.paint(gristle, "cartilage", "costal_cartilages")
             canvas.bone(curve(path, radius, squash=squash), f"rib_{name}_{number}", shell=1.7)
-    edges = [
-        (22, 64, 514),
-        (17, 78, 492),
-        (13, 93, 462),
-        (16, 104, 420),
-        (17, 110, 380),
-    ]
-    plate = sheet(edges, mirrored(edges), 5.5)
-    tip = curve([(0, 110, 376), tuple(XIPHOID)], [6, 4])
-    canvas.bone([*plate, tip], "sternum", shell=1.8)
-
-
-def _draw_shoulder(canvas: Canvas, name: str, flip: Callable) -> None:
-    clavicle = curve(
-        flip(
-            [
-                (20, 66, 516),
-                (60, 58, 523),
-                (105, 20, 534),
-                (150, 2, 538),
-            ]
-        ),
-        [8, 5.5, 5.5, 6],
-    )
-    canvas.bone(clavicle, f"clavicula_{name}")
-    canvas.bone(Ellipsoid(flip([(161, -16, 508)])[0], (22, 23, 23)), f"humerus_{name}")
-    inner = [(72, -72, 528), (78, -81, 470), (88, -77, 396)]
-    outer = [(128, -40, 520), (126, -54, 470), (100, -70, 396)]
-    blade = sheet(flip(inner), flip(outer), 3.2)
-    socket = curve(flip([(134, -32, 516), (134, -32, 498)]), 8)
-    spine = curve(
-        flip(
-            [
-                (76, -80, 506),
-                (120, -62, 526),
-                (150, -42, 538),
-                (162, -20, 538),
-            ]
-        ),
-        [3.5, 5, 6, 5.5],
-    )
-    canvas.bone([*blade, socket, spine], f"scapula_{name}", shell=2.2)
-
-
-def _draw_hip(canvas: Canvas, name: str, flip: Callable) -> None:
-    crest = flip(
-        [
-            (50, -62, 112),
-            (84, -52, 138),
-            (112, -22, 150),
-            (124, 16, 150),
-            (124, 52, 128),
-            (116, 72, 104),
-        ]
-    )
-    brim = flip(
-        [
-            (46, -42, 70),
-            (58, -34, 52),
-            (74, -12, 42),
-            (88, 10, 36),
-            (98, 34, 42),
-            (108, 56, 62),
-        ]
-    )
-    wing = sheet(crest, brim, 4.6)
-    edge = curve(crest, 6.5)
-    head = flip(FEMORAL_HEAD)
-    column = curve(
-        flip(
-            [
-                (76, -14, 30),
-                (82, -26, -5),
-                (70, -34, -40),
-                (58, -26, -62),
-            ]
-        ),
-        [13, 13, 13, 12],
-    )
-    ramus = curve(
-        flip(
-            [
-                (84, 40, 22),
-                (60, 58, 6),
-                (30, 66, -14),
-                (10, 66, -28),
-            ]
-        ),
-        [12, 8, 8, 10],
-    )
-    lower = curve(
-        flip(
-            [
-                (9, 62, -42),
-                (28, 42, -62),
-                (52, -8, -72),
-                (58, -26, -62),
-            ]
-        ),
-        [8, 6.5, 7, 11],
-    )
-    cup = Ellipsoid(flip(np.add(FEMORAL_HEAD, (-4, 0, 3))), np.full(3, ACETABULUM_MM + 8))
-    canvas.bone([*wing, edge, column, ramus, lower, cup], f"hip_{name}", shell=2.2)
-    canvas.paint(
-        Ellipsoid(flip(np.add(FEMORAL_HEAD, (16, 0, -8))), np.full(3, ACETABULUM_MM + 10)),
-        "muscle",
-        "muscle",
-    )
-    canvas.bone([*wing[:1], column], f"hip_{name}", shell=2.2)
-    canvas.paint(Ellipsoid(head, np.full(3, ACETABULUM_MM + 1.5)), "cartilage", "body_other")
-    shaft = curve(flip([(134, 0, -28), (130, 2, -70), (120, 8, -150)]), [19, 16, 14.5])
-    neck = curve([head, *flip([(128, 2, -20)])], [16, 16])
-    trochanter = curve(flip([(136, -6, -4), (134, -2, -26)]), [13, 18])
-    canvas.bone(
-        [Ellipsoid(head, np.full(3, ACETABULUM_MM - 1)), neck, trochanter],
-        f"femur_{name}",
-        shell=2.0,
-    )
-    canvas.bone(shaft, f"femur_{name}", shell=4.5, cortex="dense_bone", core="fatty_marrow")
-    for core in (
-        Ellipsoid(head, np.full(3, ACETABULUM_MM - 3)),
-        neck.shrunk(2.5),
-        trochanter.shrunk(2.5),
-    ):
-        canvas.paint(core, "marrow", f"femur_{name}")
+    draw_part(canvas, "sternum")

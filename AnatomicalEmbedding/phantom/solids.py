@@ -25,8 +25,9 @@ class Ellipsoid:
     radii: ArrayLike
     axes: np.ndarray = field(default_factory=lambda: np.eye(3))
 
-    def shrunk(self, mm: float) -> Self:
-        return replace(self, radii=np.maximum(np.asarray(self.radii, float) - mm, 0.1))
+    def grown(self, mm: float) -> Self:
+        """Return the ellipsoid with radii that are `mm` longer; `mm` may be negative."""
+        return replace(self, radii=np.maximum(np.asarray(self.radii, float) + mm, 0.1))
 
     @property
     def _reach(self) -> np.ndarray:
@@ -68,8 +69,9 @@ class Tube:
     radii: np.ndarray
     squash: tuple[float, float, float] = (1.0, 1.0, 1.0)
 
-    def shrunk(self, mm: float) -> Self:
-        return replace(self, radii=np.maximum(self.radii - mm, 0.1))
+    def grown(self, mm: float) -> Self:
+        """Return the tube with radii that are `mm` longer; `mm` may be negative."""
+        return replace(self, radii=np.maximum(self.radii + mm, 0.1))
 
 
 class Spline:

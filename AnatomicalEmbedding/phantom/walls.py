@@ -3,42 +3,15 @@
 import numpy as np
 
 from .canvas import Canvas
-from .frame import BODY, CAVITY, VERTEBRA_Z, diaphragm_z, fat_mm, spine_y
-from .solids import Ellipsoid, Loft, Piece, Tube, axes_along, curve, mirrored, sheet
+from .frame import BODY, CAVITY, VERTEBRA_Z, diaphragm_z, fat_mm, outline, spine_y
+from .parts import draw_part, part_solids
+from .solids import Piece, curve
 
 _SKIN_MM = 2.0
-THIGHS = tuple(
-    curve([(side * 92, -8, -20), (side * 93, -6, -70), (side * 94, -2, -150)], [82, 84, 82])
-    for side in (1, -1)
-)
-_JAW = (
-    (-46, 36, 676),
-    (-46, 42, 646),
-    (-34, 82, 636),
-    (0, 104, 630),
-    (34, 82, 636),
-    (46, 42, 646),
-    (46, 36, 676),
-)
-HEAD: tuple[Ellipsoid | Tube, ...] = (
-    Ellipsoid((0, 36, 738), (79, 99, 88)),  # scalp
-    Ellipsoid((0, 72, 682), (64, 62, 76)),  # face
-    curve(_JAW, [25, 26, 25, 23, 25, 26, 25]),
-    Ellipsoid((0, 132, 679), (14, 20, 20), axes_along((0, 0.5, 1.0))),  # nose
-    *(Ellipsoid((side * 79, 22, 690), (8, 16, 28)) for side in (1, -1)),  # ears
-)
-_MEDIASTINUM = Loft(
-    (
-        (330, 40, 92, -60),
-        (380, 42, 94, -58),
-        (440, 40, 86, -58),
-        (480, 34, 70, -52),
-        (520, 28, 52, -45),
-        (548, 30, 42, -40),
-        (566, 34, 40, -30),
-    ),
-    squareness=0.3,
-)
+_THIGHS = part_solids("thighs")
+_HEAD = part_solids("head outline")
+_LIMBS = [*_THIGHS, *_HEAD, *part_solids("nose and ears")]
+_MEDIASTINUM = outline("mediastinum", squareness=0.3)
 
 
 def draw_walls(canvas: Canvas) -> None:
@@ -58,14 +31,14 @@ def _draw_outline(canvas: Canvas) -> None:
         :, None, None
     ]  # the trunk closes below the pelvis
     trunk = Piece(low, high, lambda x, y, z: BODY.inside(x, y, z, rounding))
-    canvas.paint([trunk, *THIGHS, *HEAD], "skin", "body_other")
+    canvas.paint([trunk, *_LIMBS], "skin", "body_other")
     inner = Piece(low, high, lambda x, y, z: BODY.inside(x, y, z, rounding + _SKIN_MM))
-    soft = [s.shrunk(_SKIN_MM) for s in (*THIGHS, *HEAD)]
+    soft = [solid.grown(-_SKIN_MM) for solid in _LIMBS]
     canvas.paint([inner, *soft], "fat", "subcutaneous_fat")
     wall = Piece(low, high, lambda x, y, z: BODY.inside(x, y, z, rounding + thickness))
     canvas.paint(wall, "muscle", "muscle")
-    canvas.paint([s.shrunk(20) for s in THIGHS], "muscle", "muscle")
-    canvas.paint([s.shrunk(6) for s in HEAD[:3]], "muscle", "muscle")
+    canvas.paint([thigh.grown(-20) for thigh in _THIGHS], "muscle", "muscle")
+    canvas.paint([solid.grown(-6) for solid in _HEAD], "muscle", "muscle")
     low, high = np.array([-14, -140, -100]), np.array([14, -76, 62])
     cleft = Piece(low, high, lambda x, y, z: np.abs(x) < 3 + np.maximum(-86 - y, 0) * 0.35)
     canvas.paint(cleft, "fat", "subcutaneous_fat", over=("muscle",))
@@ -124,33 +97,7 @@ def _draw_muscles(canvas: Canvas) -> None:
             [(side * 22, -68, 70), *erector_path], [14, 22, 24, 24, 24, 22, 20, 17, 15, 14, 14]
         )
         canvas.paint(erector, "muscle", f"autochthon_{name}", over=("muscle",))
-        psoas = [
-            (30, 8, 250),
-            (38, 12, 220),
-            (46, 16, 187),
-            (54, 20, 152),
-            (66, 22, 118),
-            (80, 32, 70),
-            (92, 52, 20),
-            (100, 40, -20),
-            (104, 12, -52),
-        ]
-        path = psoas if side > 0 else mirrored(psoas)
-        canvas.paint(
-            curve(path, [7, 14, 20, 24, 25, 22, 19, 16, 11]), "muscle", f"iliopsoas_{name}"
-        )
-        top = [(side * 62, -30, 128), (side * 104, 0, 142), (side * 110, 40, 124)]
-        bottom = [(side * 70, -6, 62), (side * 84, 22, 50), (side * 96, 44, 62)]
-        canvas.paint(sheet(top, bottom, 8), "muscle", f"iliopsoas_{name}", over=("visceral_fat",))
-        gluteus = [
-            (side * 55, -70, 90),
-            (side * 80, -64, 45),
-            (side * 105, -52, 0),
-            (side * 122, -32, -45),
-        ]
-        canvas.paint(
-            curve(gluteus, [20, 30, 28, 16]), "muscle", f"gluteal_muscles_{name}", over=("muscle",)
-        )
+    draw_part(canvas, "trunk muscles")
 
 
 def _draw_septa(canvas: Canvas) -> None:

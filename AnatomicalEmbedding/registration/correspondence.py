@@ -97,7 +97,8 @@ class Direction:
         )
 
     @cached_property
-    def _rows(self) -> torch.Tensor:
+    def rows(self) -> torch.Tensor:
+        """The values as `read_rows` needs them."""
         return rows_of(self.values.float())
 
     def voxels(self, points_ras: np.ndarray) -> np.ndarray:
@@ -113,7 +114,7 @@ class Direction:
         """Return the answers (n, 3) RAS mm at points (n, 3) RAS mm, and their evidence (n, len(STORED))."""
         index = (points_ras - self.lattice.origin_ras) / self.lattice.spacing_mm
         values = (
-            read_rows(self._rows, self.values.shape[1:], torch.from_numpy(index)).double().numpy()
+            read_rows(self.rows, self.values.shape[1:], torch.from_numpy(index)).double().numpy()
         )
         return transform_points(self.affine, points_ras) + values[:, :3], values[:, 3:]
 
@@ -210,6 +211,11 @@ class Correspondence:
     def inverse(self) -> Correspondence:
         """Return the correspondence from the target to the template."""
         return Correspondence(self.backward, self.forward)
+
+    def prepare(self) -> None:
+        """Convert the answers of both directions to the numbers that are interpolated."""
+        for direction in (self.forward, self.backward):
+            _ = direction.rows
 
     def save(self, path: str | Path) -> None:
         """Write a .safetensors file, complete or not at all. Raises MapError if the file cannot be written."""

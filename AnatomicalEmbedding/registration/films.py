@@ -134,6 +134,11 @@ class FilmPair:
         """Return the pair with template and target exchanged."""
         return self._inverse
 
+    def prepare(self) -> None:
+        """Register the films in both directions; `transform` keeps the result."""
+        for pair in (self, self.inverse()):
+            _ = pair.transform
+
     def of_one_patient(self) -> Self:
         """Return the pair for films that are known to show one patient's chest."""
         return replace(self, same_patient=True)

@@ -41,6 +41,9 @@ class Relation(Protocol):
     def inverse(self) -> Relation:
         """Return the relation from the target to the template."""
 
+    def prepare(self) -> None:
+        """Compute now, in both directions, what the first call of `points` would compute and keep."""
+
 
 @dataclass(frozen=True)
 class MapRelation:
@@ -59,6 +62,9 @@ class MapRelation:
     def inverse(self) -> Self:
         """Return the relation from the target to the template."""
         return replace(self, template=self.target, target=self.template)
+
+    def prepare(self) -> None:
+        """Nothing is computed before the points are known; see `Relation`."""
 
     def judge(self, matches: Matches) -> Matches:
         """Return matches with the status that the refusal allows."""

@@ -199,20 +199,33 @@ def _place_card(volume: Volume, words: str, place: Place) -> dict[str, Any]:
 
 
 def _draw_place(volume: Volume, place: Place, point_ras: np.ndarray, plane: Plane) -> str:
+    """Draw a slice through a place, with its regions in colour and a cross at its point, as a data URI.
+
+    Args:
+        volume: the scan.
+        place: the place.
+        point_ras: (3,) RAS mm, the middle of the picture.
+        plane: plane of the slice.
+    """
     hu = pictures.slice_hu(volume, point_ras, plane, _PLACE_MM, _PLACE_PIXEL_MM)
     grey = pictures.choose_window(volume, point_ras).to_grey(hu)
     picture = np.repeat(grey[..., None].astype(np.float32), 3, axis=2)
-    points = pictures.slice_points(point_ras, plane, _PLACE_MM, _PLACE_PIXEL_MM)
-    cells = (points - place.grid.origin) / place.grid.step - place.region.first
+    points_ras = pictures.slice_points(point_ras, plane, _PLACE_MM, _PLACE_PIXEL_MM)
+    cells = (points_ras - place.grid.origin) / place.grid.step - place.region.first
     for share, rgb, opacity in _REGIONS:
-        inside = _read_nearest(place.region.values >= place.least_chance(share), cells).reshape(
-            grey.shape
-        )
-        picture[inside] = (1 - opacity) * picture[inside] + opacity * np.array(rgb)
-    middle = len(grey) // 2
-    arms = middle + np.concatenate([-_CROSS_PIXELS, _CROSS_PIXELS])
-    picture[middle, arms] = picture[arms, middle] = _REGIONS[1][1]
+        region = place.region.values >= place.least_chance(share)
+        pixels = _read_nearest(region, cells).reshape(grey.shape)
+        picture[pixels] = (1 - opacity) * picture[pixels] + opacity * np.array(rgb)
+    _draw_cross(picture, np.array(_REGIONS[1][1]))
     return pictures.data_uri(np.rint(picture).astype(np.uint8))
+
+
+def _draw_cross(picture: np.ndarray, rgb: np.ndarray) -> None:
+    """Draw a cross with a gap in the middle of a square picture (rows, columns, 3)."""
+    middle = len(picture) // 2
+    arms = middle + np.concatenate([-_CROSS_PIXELS, _CROSS_PIXELS])
+    picture[middle, arms] = rgb
+    picture[arms, middle] = rgb
 
 
 def write_registration_report(

@@ -86,11 +86,15 @@ class LabelMap:
     def renumbered(self, values: Mapping[str, int]) -> Self:
         """Return the same structures with new labels. values: name of every structure -> label, 1 or more."""
         dtype = np.min_scalar_type(max(values.values(), default=0))
-        table = np.zeros(max(self.values.values(), default=0) + 1, dtype)
+        new_labels = np.zeros(max(self.values.values(), default=0) + 1, dtype)  # by old label
         for name, label in self.values.items():
-            table[label] = values[name]
-        covered = tuple(table[layer] for layer in self.covered)
-        return replace(self, voxels=table[self.voxels], values=dict(values), covered=covered)
+            new_labels[label] = values[name]
+        return replace(
+            self,
+            voxels=new_labels[self.voxels],
+            values=dict(values),
+            covered=tuple(new_labels[layer] for layer in self.covered),
+        )
 
     def mask(self, name: str) -> np.ndarray:
         """Return the mask (k, j, i) bool of a structure. Raises KeyError for an unknown name."""

@@ -268,7 +268,7 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
             tuple(networks),
             {name: tuple(volumes_ml) for name, volumes_ml in metadata["volumes_ml"].items()},
             metadata["guess_shares"],
-            tuple(_outlined(folder, maps, number) for number in range(len(groups))),
+            tuple(_read_label_sources(folder, maps, group) for group in range(len(groups))),
             values,
             {name: list(partners) for name, partners in metadata.get("overlaps", {}).items()},
         )
@@ -302,20 +302,27 @@ def _choose_examples(
     return chosen
 
 
-def _outlined(folder: Path, maps: dict[str, EmbeddingMap], number: int) -> tuple[LabelSource, ...]:
+def _read_label_sources(
+    folder: Path, maps: dict[str, EmbeddingMap], group: int
+) -> tuple[LabelSource, ...]:
+    """Read the labels of a group in the examples that have this group.
+
+    Args:
+        folder: folder of the segmenter.
+        maps: name of each example -> its map.
+        group: number of the group.
+    """
     sources = []
     for name, embedding in maps.items():
         with safe_open(str(folder / _EXAMPLES / f"{name}.labels.safetensors"), "pt") as file:
-            if f"{number}.labels" in file.keys():  # noqa: SIM118 - not a dict
-                labels, outlined, to_ras = (
-                    file.get_tensor(f"{number}.{key}") for key in ("labels", "known", "to_ras")
-                )
-                check_size(labels, (None, None, None, None), torch.uint8)
-                check_size(outlined, (len(labels),), torch.bool)
-                check_size(to_ras, (4, 4), torch.float64)
-                sources.append(
-                    LabelSource(
-                        embedding, labels.half() / 255, to_ras.numpy().astype(np.float64), outlined
-                    )
-                )
+            if f"{group}.labels" not in file.keys():  # noqa: SIM118 - not a dict
+                continue
+            labels = file.get_tensor(f"{group}.labels")
+            outlined = file.get_tensor(f"{group}.known")
+            to_ras = file.get_tensor(f"{group}.to_ras")
+        check_size(labels, (None, None, None, None), torch.uint8)
+        check_size(outlined, (len(labels),), torch.bool)
+        check_size(to_ras, (4, 4), torch.float64)
+        shares = labels.half() / 255
+        sources.append(LabelSource(embedding, shares, to_ras.numpy().astype(np.float64), outlined))
     return tuple(sources)

@@ -202,43 +202,58 @@ def predict(
         step: called with the share of the work that is done, 0 to 1.
     """
     device = next(network.parameters()).device
-    k, j, i = (min(_WINDOW, -(-n // _STEP) * _STEP) for n in crop.shape)
-    size = (k, j, i)
     # bfloat16 is more than twice as fast if the device has instructions for it
     precision = mixed_precision(device, fast_dtype(device))
-    padded = [max(0, n - whole) for n, whole in zip(size, crop.shape, strict=True)]
-    pad = [0, padded[2], 0, padded[1], 0, padded[0]]
-    hu = F.pad(crop.hu, pad, value=AIR_HU)
-    coordinate = (
-        F.pad(crop.coordinate[None], pad, mode="replicate")[0] if any(padded) else crop.coordinate
-    )
-    guess = F.pad(guess, pad)
-    starts = [_starts(n, window) for n, window in zip(hu.shape, size, strict=True)]
+    size = tuple(min(_WINDOW, -(-n // _STEP) * _STEP) for n in crop.shape)
+    hu, coordinate, guess = _padded(crop, guess, size)
     weight = _window_weight(size)
-    probability = torch.zeros(len(CHANGES), network.structures, *hu.shape)
-    total = torch.zeros(hu.shape)
+    weighted = torch.zeros(len(CHANGES), network.structures, *hu.shape)
+    weights = torch.zeros(hu.shape)
+    starts = [_starts(n, window) for n, window in zip(hu.shape, size, strict=True)]
     windows = list(product(*starts))
     for number, first in enumerate(windows):
-        block = tuple(slice(a, a + n) for a, n in zip(first, size, strict=True))
+        window = tuple(slice(start, start + n) for start, n in zip(first, size, strict=True))
+        channels = (slice(None), *window)
         features = None
         if crop.features is not None:
-            axes = [a + 2 * torch.arange(n // 2) + 0.5 for a, n in zip(first, size, strict=True)]
-            k, j, i = torch.meshgrid(*axes, indexing="ij")
-            features = read_features(crop, torch.stack([i, j, k], dim=-1)).to(device)
-        total[block] += weight
-        for change, (shift_hu, moved) in enumerate(CHANGES):
-            soft = (1 - ((hu[block] - 50) / 250).abs()).clamp(0, 1)
-            place = (
-                coordinate[(slice(None), *block)]
-                + torch.tensor(moved)[:, None, None, None] / UNIT_MM
-            )
+            features = read_features(crop, _block_centres(first, size)).to(device)
+        for change, (shift_hu, shift_mm) in enumerate(CHANGES):
+            changed_hu = _shift_soft_tissue(hu[window], shift_hu)
+            changed_place = coordinate[channels] + torch.tensor(shift_mm).view(3, 1, 1, 1) / UNIT_MM
             with precision:
-                x = network_input(hu[block] + soft * shift_hu, place, guess[(slice(None), *block)])
+                x = network_input(changed_hu, changed_place, guess[channels])
                 logits = network(x.to(device), features)
-            probability[(change, slice(None), *block)] += logits.float().sigmoid()[0].cpu() * weight
+            weighted[change][channels] += logits.float().sigmoid()[0].cpu() * weight
+        weights[window] += weight
         step((number + 1) / len(windows))
     k, j, i = crop.shape
-    return (probability / total)[:, :, :k, :j, :i]
+    return (weighted / weights)[:, :, :k, :j, :i]
+
+
+def _padded(
+    crop: GroupCrop, guess: torch.Tensor, size: tuple[int, ...]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return HU, coordinates and guess of a crop, enlarged at the upper ends so that a window of this size fits in."""
+    missing = [max(0, window - n) for window, n in zip(size, crop.shape, strict=True)]
+    if not any(missing):
+        return crop.hu, crop.coordinate, guess
+    k, j, i = missing
+    pad = [0, i, 0, j, 0, k]
+    coordinate = F.pad(crop.coordinate[None], pad, mode="replicate")[0]
+    return F.pad(crop.hu, pad, value=AIR_HU), coordinate, F.pad(guess, pad)
+
+
+def _block_centres(first: tuple[int, ...], size: tuple[int, ...]) -> torch.Tensor:
+    """Return the centres (k, j, i, 3) of the blocks of 2 x 2 x 2 voxels of a window, as i, j, k of the crop."""
+    axes = [start + 2 * torch.arange(n // 2) + 0.5 for start, n in zip(first, size, strict=True)]
+    k, j, i = torch.meshgrid(*axes, indexing="ij")
+    return torch.stack([i, j, k], dim=-1)
+
+
+def _shift_soft_tissue(hu: torch.Tensor, shift_hu: float) -> torch.Tensor:
+    """Add a shift to HU: all of it at 50 HU, and less of it far from 50 HU, none beyond -200 and 300 HU."""
+    softness = (1 - ((hu - 50) / 250).abs()).clamp(0, 1)
+    return hu + softness * shift_hu
 
 
 def _starts(whole: int, window: int) -> list[int]:
@@ -247,6 +262,7 @@ def _starts(whole: int, window: int) -> list[int]:
     return np.unique(np.rint(np.linspace(0, whole - window, count)).astype(int)).tolist()
 
 
-def _window_weight(size: tuple[int, int, int]) -> torch.Tensor:
+def _window_weight(size: tuple[int, ...]) -> torch.Tensor:
+    """Return the weight (k, j, i) of each voxel of a window: highest in the middle, above 0 at the border."""
     k, j, i = (torch.exp(-(torch.linspace(-2, 2, n) ** 2) / 2) + 0.01 for n in size)
     return k[:, None, None] * j[None, :, None] * i

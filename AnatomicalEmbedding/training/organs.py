@@ -13,6 +13,7 @@ import torch.nn.functional as F
 
 from ..anatomy.names import other_side
 from ..embedding.models.network import STRIDE, EmbeddingNetwork
+from ..embedding.working_grid import AIR_HU
 from .scans import PreparedScan
 
 _PRESENT_CELLS = 0.5  # an organ with fewer cells in a crop adds no overlap to the loss
@@ -97,15 +98,17 @@ def labelled_cells(
         labelled = tuple(n for n, name in enumerate(organs, 1) if name in scan.label_names)
         if scan.labels is None or not labelled:
             continue
+        # the network needs sides that are multiples of its lattice
         pad = [n for size in reversed(scan.hu.shape) for n in (0, -size % network.lattice)]
-        x = network.prepare(F.pad(scan.hu.float(), pad, value=-1000.0))[None]
-        table = scan.numbers_among(organs)
+        x = network.prepare(F.pad(scan.hu.float(), pad, value=AIR_HU))[None]
+        organ_numbers = scan.numbers_among(organs)[scan.labels.long()]
+        voxel_mm3 = float(abs(scan.grid_to_ras[:3, :3].diagonal().prod()))
         yield LabelledCells(
-            network(x, descriptors=False).coordinate[0],
-            share_of_cells(F.pad(table[scan.labels.long()], pad), 1 + len(organs), STRIDE),
-            F.max_pool3d(F.pad(scan.body.float(), pad)[None], STRIDE)[0] > 0,
-            labelled,
-            float(abs(scan.grid_to_ras[:3, :3].diagonal().prod())) * STRIDE**3 / 1000,
+            coordinate=network(x, descriptors=False).coordinate[0],
+            share=share_of_cells(F.pad(organ_numbers, pad), 1 + len(organs), STRIDE),
+            body=F.max_pool3d(F.pad(scan.body.float(), pad)[None], STRIDE)[0] > 0,
+            labelled=labelled,
+            cell_ml=voxel_mm3 * STRIDE**3 / 1000,
         )
 
 

@@ -73,10 +73,8 @@ class WeightsBuild:
             )
         if not path.is_file():
             write_values(path, asdict(self.plan))
-        self._stage, self._reported = (
-            "",
-            -_REPORT_SECONDS,
-        )  # stage that runs; time of the last report, s
+        self._stage = ""  # the stage that runs
+        self._report_s = -_REPORT_SECONDS  # time of the last report, s
 
     def result(self, suffix: str) -> Path:
         """Return the file of the finished weights, or of something that belongs to them, with this suffix."""
@@ -100,16 +98,18 @@ class WeightsBuild:
         """Report that a stage begins, and add its duration to times.json when it ends or fails."""
         self._stage = stage
         self.report_progress(0.0, "begins", always=True)
-        start, core_start = time.monotonic(), _core_seconds()
+        start_s, core_start_s = time.monotonic(), _core_seconds()
         try:
             yield
         finally:
-            hours = {"hours": time.monotonic() - start, "core_hours": _core_seconds() - core_start}
             path = self.work / "times.json"
             times = read_values(path) if path.is_file() else {}
-            before = times.get(stage, {})
+            earlier = times.get(stage, {"hours": 0.0, "core_hours": 0.0})
+            hours = (time.monotonic() - start_s) / 3600
+            core_hours = (_core_seconds() - core_start_s) / 3600
             times[stage] = {
-                name: round(before.get(name, 0.0) + s / 3600, 4) for name, s in hours.items()
+                "hours": round(earlier["hours"] + hours, 4),
+                "core_hours": round(earlier["core_hours"] + core_hours, 4),
             }
             write_values(path, times)
 
@@ -126,8 +126,8 @@ class WeightsBuild:
             raise CancelledError(
                 f"{self.folder}: stopped in the stage {stage}; give the same command to continue."
             )
-        if always or time.monotonic() > self._reported + _REPORT_SECONDS:
-            self._reported = time.monotonic()
+        if always or time.monotonic() > self._report_s + _REPORT_SECONDS:
+            self._report_s = time.monotonic()
             end = datetime.now() + timedelta(hours=self.plan.hours_to_end(stage, share))
             number = list(self.plan.hours).index(stage) + 1
             self.report(

@@ -126,27 +126,43 @@ def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str) -> Field:
         for word in qualifier.detail.split():
             axis, *shares[axis] = _ZONES[word]
         return part_of(grid, field, shares, side)
-    wide = grid.grown(field, 3 * _AROUND_MM)
-    distance = grid.distance(wide, _BORDER_SHARE * float(field.values.max()))
-    values = (
-        np.exp(-(((distance - _AROUND_MM) / _AROUND_SOFT_MM) ** 2) / 2)
-        * grid.tissue[grid.crop(wide)]
-    )
+    surroundings = _surroundings(grid, field)
     if qualifier.kind == "around":
-        return grid.with_values(wide, values)
+        return surroundings
     direction = _RELATIONS.get(qualifier.kind, qualifier.kind)
     if direction in ("lateral", "medial"):
         is_left = side == "left" if side else grid.mean(field)[0] < 0
         direction = "left" if is_left == (direction == "lateral") else "right"
+    return _side_of(grid, surroundings, grid.span(field, 0.1, 0.9), direction)
+
+
+def _surroundings(grid: Grid, field: Field) -> Field:
+    """Return the tissue around a place: highest at _AROUND_MM from its border."""
+    wide = grid.grown(field, 3 * _AROUND_MM)
+    distance_mm = grid.distance(wide, _BORDER_SHARE * float(field.values.max()))
+    nearness = np.exp(-(((distance_mm - _AROUND_MM) / _AROUND_SOFT_MM) ** 2) / 2)
+    return grid.with_values(wide, nearness * grid.tissue[grid.crop(wide)])
+
+
+def _side_of(grid: Grid, surroundings: Field, span: np.ndarray, direction: str) -> Field:
+    """Return the part of a place's surroundings that lies beyond the place in one direction, and not beside it.
+
+    Args:
+        grid: the grid.
+        surroundings: result of `_surroundings`.
+        span: (2, 3) mm, the lowest and the highest R, A, S of the place.
+        direction: one of `_ALONG`.
+    """
     axis, sign = _ALONG[direction]
-    low, high = grid.span(field, 0.1, 0.9)
-    beyond = sign * (grid.position(wide, axis) - (high if sign > 0 else low)[axis])
-    values = values / (1 + np.exp(-beyond / _BEYOND_MM))
+    low, high = span
+    border = high[axis] if sign > 0 else low[axis]
+    beyond_mm = sign * (grid.position(surroundings, axis) - border)
+    values = surroundings.values / (1 + np.exp(-beyond_mm / _BEYOND_MM))
     for across_axis in {0, 1, 2} - {axis}:
-        position = grid.position(wide, across_axis)
-        off = np.maximum(np.maximum(low[across_axis] - position, position - high[across_axis]), 0)
-        values = values * np.exp(-((off / _ACROSS_MM) ** 2) / 2)
-    return grid.with_values(wide, values)
+        position = grid.position(surroundings, across_axis)
+        beside_mm = np.maximum(low[across_axis] - position, position - high[across_axis])
+        values = values * np.exp(-((np.maximum(beside_mm, 0) / _ACROSS_MM) ** 2) / 2)
+    return grid.with_values(surroundings, values)
 
 
 def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:

@@ -8,7 +8,7 @@ from AnatomicalEmbedding.embedding.map import EmbeddingMap, Provenance
 from AnatomicalEmbedding.embedding.spine_reading import read_spine
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.phantom.frame import VERTEBRA_Z, spine_y
-from AnatomicalEmbedding.phantom.skeleton import PROMONTORY
+from AnatomicalEmbedding.phantom.landmarks import LANDMARKS
 from AnatomicalEmbedding.scan.volume import transform_points
 from AnatomicalEmbedding.words.atlas_building import SampledBody
 
@@ -17,7 +17,7 @@ RANGE = (60.0, 480.0)
 CELLS = (3, 3, 4)  # voxels of a cell
 # (25, 2) A and S, mm, of each vertebra with its arch, in the body of the synthetic patients
 _PLACES = [(float(spine_y(VERTEBRA_Z[name])), VERTEBRA_Z[name]) for name in VERTEBRAE[:-1]]
-USUAL_MM = np.array([*_PLACES, PROMONTORY[1:]]) - (8, 0)
+USUAL_MM = np.array([*_PLACES, LANDMARKS["sacral_promontory"][1:]]) - (8, 0)
 SPREAD = {"background", "body_other", "muscle", "subcutaneous_fat", "visceral_fat"}
 
 

@@ -397,7 +397,11 @@ def test_a_moved_film_shows_the_same_places(model, chest, places):
     matrix = film.ijk_to_ras.copy()
     matrix[:3, 3] += shift
     target = model.embed(Volume(film.voxels, matrix, "moved"))
-    found = FilmPair(model.embed(film), target).points(places)
+    pair = FilmPair(model.embed(film), target)
+    pair.prepare()
+    for direction in (pair, pair.inverse()):
+        assert "transform" in vars(direction)  # registered before the first point
+    found = pair.points(places)
     np.testing.assert_allclose(found.points_ras, places + shift, atol=1.0)
 
 

@@ -198,3 +198,16 @@ class TestRefused:
             PointsError, match=r"\(500\.0, 0\.0, 350\.0\) RAS mm lies outside analytic"
         ):
             match(analytic_map(itself), [[0, 0, 350], [500, 0, 350]], analytic_map(itself))
+
+
+def test_a_batch_without_rows_gives_results_without_rows():
+    body = analytic_map(itself)
+    rows = TargetRows.each([body, body], 2).select(torch.tensor([], dtype=torch.long))
+
+    def sums_and_twice(_embedding, values):
+        return values.sum(1), 2 * values
+
+    total, twice = rows.apply(sums_and_twice, torch.empty(0, 3))
+    assert total.shape == (0,)
+    assert twice.shape == (0, 3)
+    assert rows.apply(lambda _embedding, values: values, torch.empty(0, 3)).shape == (0, 3)

@@ -29,6 +29,7 @@ def test_what_is_staged_is_what_is_there(staged: Staged) -> None:
                 "Icons",
                 "Models",
                 "Orientation",
+                "Phantom",
                 "Recipes",
                 "Structures",
                 "Terms",

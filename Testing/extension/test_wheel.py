@@ -71,6 +71,8 @@ def test_the_wheel_is_small_and_holds_every_module(wheel):
         assert {path.relative_to((ROOT / folder).parent).as_posix() for path in files} <= names
     cards = {path.name for path in (ROOT / "Resources/Models").glob("*.json")}
     assert {f"AnatomicalEmbedding/Resources/Models/{name}" for name in cards} <= names
+    tables = {path.name for path in (ROOT / "Resources/Phantom").iterdir()}
+    assert {f"AnatomicalEmbedding/Resources/Phantom/{name}" for name in tables} <= names
     assert not [name for name in names if "Screenshots" in name or "SampleData" in name]
 
 

@@ -92,9 +92,9 @@ def test_the_place_shown_lies_in_the_slices_of_all_views_of_a_scan(scene, views)
     place = patient(0).points_ras["liver_dome"]
     for view in (axial, coronal):
         view.JumpSliceByOffsetting(*place)
-    shown = Views.placeShown(Views.viewsOf(scene, first))
+    shown = Views.pointInSlices(Views.viewsOf(scene, first))
     assert np.allclose(shown[1:], place[1:])
-    assert Views.placeShown([]) is None
+    assert Views.pointInSlices([]) is None
 
 
 def test_a_scan_with_a_map_is_zoomed_to_the_body(scene, views, map_folder):

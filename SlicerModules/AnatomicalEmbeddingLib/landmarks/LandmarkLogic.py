@@ -414,7 +414,7 @@ class LandmarkLogic(Listener):
             self._jumpToAwaited(self._awaited)
 
     def _showsActive(self, node) -> bool:
-        viewPlace, place = Views.placeShown(Views.viewsOf(self.scene, node)), self.placeIn(node)
+        viewPlace, place = Views.pointInSlices(Views.viewsOf(self.scene, node)), self.placeIn(node)
         return (
             viewPlace is not None and place is not None and np.allclose(viewPlace, place, atol=0.5)
         )

@@ -113,17 +113,22 @@ def _isInside(sliceNode, pointWorld: Sequence[float]) -> bool:
     return 0 <= x <= width and 0 <= y <= height
 
 
-def placeShown(sliceNodes: Iterable) -> np.ndarray | None:
-    """Return the point (3,), world mm, that lies in the slices of all these views. None without a view.
+def pointInSlices(sliceNodes: Iterable) -> np.ndarray | None:
+    """Return a point (3,), world mm, that lies in the slices of all these views. None without a view.
 
-    Of two parallel slices, the last one counts. In other directions, the point is at the middle of the first view.
+    The middle of the first view is moved into the slice of each next view, along the normal of this slice. So of two
+    parallel slices, the last one counts.
     """
-    place = None
+    point = None
     for node in sliceNodes:
         matrix = slicer.util.arrayFromVTKMatrix(node.GetSliceToRAS())
         normal, middle = matrix[:3, 2], matrix[:3, 3]
-        place = middle if place is None else place + normal * (normal @ (middle - place))
-    return place
+        if point is None:
+            point = middle
+        else:
+            distanceMm = normal @ (middle - point)
+            point = point + distanceMm * normal
+    return point
 
 
 def fit(scene, volumeNode, embedding=None) -> None:

@@ -141,13 +141,14 @@ def add_gallery(app: web.Application, gallery: Gallery) -> None:
 
 
 def _row_id_and_point(request: web.Request) -> tuple[int, list[float]]:
+    """Return the scan (`?id=3`) and the point (`&point=1,2,3`, RAS mm) of a request. Refuses a request without them."""
     try:
-        point_ras = [float(part) for part in request.query.get("point", "").split(",")]
-        row_id = int(request.query.get("id", ""))
-    except ValueError:
-        point_ras = []
-    if len(point_ras) != 3 or not all(map(math.isfinite, point_ras)):
-        raise web.HTTPBadRequest(
-            text="The scan or the point is missing in the request; load the page again."
-        )
-    return row_id, point_ras
+        row_id = int(request.query["id"])
+        point_ras = [float(number) for number in request.query["point"].split(",")]
+        if len(point_ras) == 3 and all(map(math.isfinite, point_ras)):
+            return row_id, point_ras
+    except (KeyError, ValueError):
+        pass
+    raise web.HTTPBadRequest(
+        text="The scan or the point is missing in the request; load the page again."
+    )

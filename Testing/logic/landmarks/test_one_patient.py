@@ -73,16 +73,16 @@ def test_views_that_show_an_answer_follow_it_when_the_correspondence_moves_it(
     points, _ = points_of_bent_copy()
     point_id = bench.place("P", node=points[0])
     first = bench.found(point_id, target)
-    assert np.allclose(Views.placeShown(views), first)
+    assert np.allclose(Views.pointInSlices(views), first)
     settle(bench)
     second = bench.found(point_id, target)
     assert np.linalg.norm(second - first) > 0.1
-    assert np.allclose(Views.placeShown(views), second, atol=0.01)
+    assert np.allclose(Views.pointInSlices(views), second, atol=0.01)
     views[0].JumpSliceByOffsetting(*(second + [0, 0, 40]))  # the user looks elsewhere
-    elsewhere = Views.placeShown(views)
+    elsewhere = Views.pointInSlices(views)
     bench.relations.say(studies, False)
     bench.relations.changed.emit()
-    assert np.allclose(Views.placeShown(views), elsewhere)
+    assert np.allclose(Views.pointInSlices(views), elsewhere)
 
 
 def test_a_click_in_the_target_also_reads_the_correspondence(bench, studies):

@@ -163,16 +163,13 @@ class Engine:
         Raises:
             CancelledError: `cancelled()` returned True.
         """
-        import numpy as np
-
         from AnatomicalEmbedding.relations.relate import MappedScan, map_scan, relate
 
         template, target = map(MappedScan, volumes, maps)
         if target.map.is_film and not template.map.is_film:
             model = self.load(film=True)
-            template = map_scan(
-                volumes[0], partial(model.embed, progress=progress, cancelled=cancelled), True
-            )
+            embed = partial(model.embed, progress=progress, cancelled=cancelled)
+            template = map_scan(volumes[0], embed, for_films=True)
         relation = relate(
             template,
             target,
@@ -181,8 +178,7 @@ class Engine:
             progress=progress,
             cancelled=cancelled,
         )
-        for direction in (relation, relation.inverse()):
-            direction.points(np.empty((0, 3)))  # films are registered now, not at the first click
+        relation.prepare()  # so that the first click need not wait
         return relation
 
     def release(self) -> None:

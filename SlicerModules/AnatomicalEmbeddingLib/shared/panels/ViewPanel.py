@@ -93,7 +93,7 @@ class ViewPanel:
         nodes = volumes[: _MOST[number]]
         views = _viewsByVolume(self.scene)
         places = [
-            Views.placeShown(views[node]) if node in views else self._placeOf(node)
+            Views.pointInSlices(views[node]) if node in views else self._placeOf(node)
             for node in nodes
         ]
         viewCount = 0
