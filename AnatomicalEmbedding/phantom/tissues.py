@@ -1,4 +1,4 @@
-"""The tissues and the structures of the canonical body, from `Resources/Phantom/tissues.csv` and `structures.csv`."""
+"""Tissues and structures of the canonical body: `Resources/Phantom/tissues.csv`, `Resources/Phantom/structures.csv`."""
 
 from types import MappingProxyType
 

@@ -41,7 +41,13 @@ class AlignPanel(Listener):
         self.update()
 
     def show(self, kind: str, template, targets: Sequence) -> None:
-        """Select a kind of transform, and set the default scans: `template` is fixed, the first of `targets` moves."""
+        """Select a kind of transform, and the default scans.
+
+        Args:
+            kind: the kind of transform.
+            template: the fixed volume node.
+            targets: volume nodes; the first is the moving one.
+        """
         self.ui.alignKindComboBox.currentIndex = KINDS.index(kind if kind in KINDS else DEFORMABLE)
         self._template, self._targets = template, list(targets)
         _nameDefault(self.ui.alignFixedSelector, _("Template"), template)

@@ -41,7 +41,13 @@ def alignmentOf(volumeNode):
 
 
 def align(scene, registration: Registration, fixedNode, movingNode):
-    """Add a transform node that moves the moving volume onto the fixed volume. Returns the node."""
+    """Add a transform node that moves the moving volume onto the fixed volume. Returns the node.
+
+    Args:
+        scene: the scene.
+        registration: from the fixed to the moving scan.
+        fixedNode, movingNode: the volume nodes.
+    """
     isLinear = registration.field is None
     name = freeName(scene, f"{movingNode.GetName()} to {fixedNode.GetName()}")
     node = scene.AddNewNodeByClass(
@@ -100,7 +106,12 @@ def _splineTransform(affine: np.ndarray, field: SplineField):
 
 
 def areLaidOver(scene, fixedNode, movingNode) -> bool:
-    """True if any view shows the moving volume over the fixed volume."""
+    """True if any view shows the moving volume over the fixed volume.
+
+    Args:
+        scene: the scene.
+        fixedNode, movingNode: the volume nodes.
+    """
     if fixedNode is None or movingNode is None:
         return False
     return any(
@@ -113,6 +124,11 @@ def layOver(scene, fixedNode, movingNode, twoColours: bool = False) -> bool:
     """Show the moving volume over the fixed volume, in the views that show the fixed volume.
 
     If no view shows the fixed volume, all views show both. Returns False if there are no views.
+
+    Args:
+        scene: the scene.
+        fixedNode, movingNode: the volume nodes.
+        twoColours: True to draw each volume in a colour of its own.
     """
     _restoreColours(scene)
     composites = _composites(scene, viewsOf(scene, fixedNode) or sliceNodes(scene))
@@ -127,7 +143,12 @@ def layOver(scene, fixedNode, movingNode, twoColours: bool = False) -> bool:
 
 
 def takeAway(scene, fixedNode, movingNode) -> None:
-    """Hide the moving volume in the views of the fixed volume, and restore the colours of all volumes."""
+    """Hide the moving volume in the views of the fixed volume, and restore the colours of all volumes.
+
+    Args:
+        scene: the scene.
+        fixedNode, movingNode: the volume nodes.
+    """
     _restoreColours(scene)
     for composite in _composites(scene, viewsOf(scene, fixedNode)):
         if composite.GetForegroundVolumeID() == movingNode.GetID():

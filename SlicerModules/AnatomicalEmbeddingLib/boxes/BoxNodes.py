@@ -85,6 +85,14 @@ class BoxNode:
 
     @classmethod
     def create(cls, scene, structure: str, volumeNode, colour: Colour) -> BoxNode:
+        """Add an empty ROI node for a structure of a volume.
+
+        Args:
+            scene: the scene.
+            structure: name of the structure.
+            volumeNode: the volume in which the box lies.
+            colour: red, green and blue, 0 to 1.
+        """
         name = SceneNodes.freeName(scene, f"{readable(structure)} in {volumeNode.GetName()}")
         with Views.keepingPlaceNode(scene):
             node = scene.AddNewNodeByClass(_CLASS, name)

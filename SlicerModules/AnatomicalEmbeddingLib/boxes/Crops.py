@@ -27,7 +27,13 @@ def cropAll(
     separately: bool = False,
     marginMm: float = 0.0,
 ) -> list:
-    """Crop several volumes with `crop`, and return the new nodes. Report the volumes that cannot be cropped."""
+    """Crop several volumes with `crop`, and return the new nodes. Report the volumes that cannot be cropped.
+
+    Args:
+        boxes: the boxes of the scene.
+        volumeNodes: the volumes.
+        structures, separately, marginMm: as in `crop`.
+    """
     crops, failed = [], 0
     for volume in volumeNodes:
         try:

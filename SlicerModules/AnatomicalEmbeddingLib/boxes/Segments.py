@@ -32,9 +32,17 @@ def extremesIn(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Find the box around a segment. For each side of the box, find the mean position of the voxels at this side.
 
-    Returns the box (2, 3) and the mean positions (6, 3), in the volume's own RAS mm. Order of the positions:
-    the sides with the lowest R, A, S, then the sides with the highest. Returns None for a segment without voxels.
-    Raises PointsError if the transforms of segmentation and volume differ and at least one transform is not linear.
+    Args:
+        volumeNode: the volume in whose coordinates the result is given.
+        segmentationNode: the node of the segment.
+        segmentId: ID of the segment.
+
+    Returns:
+        The box (2, 3) and the mean positions (6, 3), in the volume's own RAS mm. Order of the positions: the sides with
+        the lowest R, A, S, then the sides with the highest. None for a segment without voxels.
+
+    Raises:
+        PointsError: the transforms of segmentation and volume differ, and at least one transform is not linear.
     """
     image = _labelmap(segmentationNode, segmentId)
     if image is None:
@@ -61,8 +69,15 @@ def extremesIn(
 def maskIn(volumeNode, segmentationNode, segmentId: str) -> np.ndarray | None:
     """Return a mask (k, j, i) of the volume, True in voxels whose centre lies in the segment.
 
-    Returns None for a segment without voxels. Raises PointsError if the transforms of segmentation and volume differ
-    and at least one transform is not linear.
+    Returns None for a segment without voxels.
+
+    Args:
+        volumeNode: the volume.
+        segmentationNode: the node of the segment.
+        segmentId: ID of the segment.
+
+    Raises:
+        PointsError: the transforms of segmentation and volume differ, and at least one transform is not linear.
     """
     image = _labelmap(segmentationNode, segmentId)
     if image is None:
@@ -83,9 +98,14 @@ def maskIn(volumeNode, segmentationNode, segmentId: str) -> np.ndarray | None:
 def addSegment(
     segmentationNode, mask: np.ndarray, toRas: np.ndarray, name: str, colour: Sequence[float]
 ) -> None:
-    """Add a segment to a node. mask: (k, j, i), with at least one True voxel.
+    """Add a segment to a segmentation node.
 
-    toRas: (4, 4), from voxel (i, j, k, 1) to the node's own RAS mm. colour: red, green and blue, 0 to 1.
+    Args:
+        segmentationNode: the node.
+        mask: (k, j, i), with at least one True voxel.
+        toRas: (4, 4), from voxel (i, j, k, 1) to the node's own RAS mm.
+        name: name of the segment.
+        colour: red, green and blue, 0 to 1.
     """
     image = slicer.vtkOrientedImageData()
     image.SetDimensions(*mask.shape[::-1])

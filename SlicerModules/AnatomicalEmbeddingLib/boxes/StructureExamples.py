@@ -108,8 +108,14 @@ class StructureExamples(Listener):
     def add(self, structure: str, node, volumeNode, segmentId: str = "") -> MarkedExample:
         """Make an ROI or segment the example of a structure in a volume, and of no other structure.
 
-        node: the ROI node or segmentation node. segmentId: ID of the segment; "" for an ROI. Raises PointsError if
-        node, volume, segment or name is missing, or if the ROI or segment is empty or outside the volume.
+        Args:
+            structure: name of the structure.
+            node: the ROI node or segmentation node.
+            volumeNode: the volume.
+            segmentId: ID of the segment; "" for an ROI.
+
+        Raises:
+            PointsError: node, volume, segment or name is missing, or the ROI or segment is empty or outside the volume.
         """
         if node is None or volumeNode is None or node.GetClassName() not in _KINDS:
             raise PointsError(

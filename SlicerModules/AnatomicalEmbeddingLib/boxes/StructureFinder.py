@@ -60,9 +60,16 @@ def openLibrary(
 ) -> StructureLibrary:
     """Read a library file and check it. Call this before scans are embedded, so that the user gets errors early.
 
-    ownExamples: True if the user's own examples are used too. Raises AnatomicalEmbeddingError if `path` is None. The
-    same error is raised if the library file is damaged, was built with other weights, lacks one of the structures
-    `names`, or has margins that do not reach the recall.
+    Args:
+        path: the library file; None if there is none.
+        weightsPath: the weights that the library must be built with.
+        names: structures that the library must contain.
+        ownExamples: True if the user's own examples are used too.
+        recall: share of each structure that its box must contain, 0 to 1.
+
+    Raises:
+        AnatomicalEmbeddingError: `path` is None, or the library file is damaged, was built with other weights, lacks
+            one of the structures, or has margins that do not reach the recall.
     """
     from AnatomicalEmbedding.structures.box_finder import BoxFinder
     from AnatomicalEmbedding.structures.library import StructureLibrary

@@ -42,7 +42,11 @@ def pointLists(scene) -> list:
 
 
 def studiesOfPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
-    """Return the keys of the studies to which `importPoints` would assign points. study: as in `importPoints`."""
+    """Return the keys of the studies to which `importPoints` would assign points.
+
+    Args:
+        logic, listNode, study: as in `importPoints`.
+    """
     marked = {key for key, _label, _place in _points(logic, listNode, study)}
     return [key for key in logic.volumes if key in marked]
 
@@ -51,8 +55,12 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
     """Make a lesion from each point of a list, with the point's label as name. One undo reverses the whole import.
 
     If a lesion of another study has the same name as a point, the point is added to that lesion; see `mark_lesions`
-    for all cases. A point belongs to the study of the volume in which it was placed. study: key of the study for points
-    that were placed in no volume of the patient. Returns sentences for the user.
+    for all cases. A point belongs to the study of the volume in which it was placed. Returns sentences for the user.
+
+    Args:
+        logic: the follow-up.
+        listNode: the list of points.
+        study: key of the study for points that were placed in no volume of the patient.
     """
     marked: dict[str, list[MarkedLesion]] = {key: [] for key in logic.volumes}
     leftOut, notes = [], []
@@ -149,9 +157,15 @@ def _setDates(logic: FollowUpLogic) -> list[str]:
 def exportFollowUp(
     logic: FollowUpLogic, folder: str | Path, kinds: Iterable[str]
 ) -> tuple[list[Path], list[str]]:
-    """Write the chosen kinds of files, named after the patient. Returns the file paths, and sentences for the user.
+    """Write the chosen kinds of files, named after the patient. Raises the errors of the engine's `export`.
 
-    kinds: "csv", "html", "sr" (DICOM structured reports) or "record". Raises the errors of the engine's `export`.
+    Args:
+        logic: the follow-up.
+        folder: folder of the files.
+        kinds: "csv", "html", "sr" (DICOM structured reports) or "record".
+
+    Returns:
+        The paths of the files, and sentences for the user.
     """
     from AnatomicalEmbedding.followup.export import HTML, export
 

@@ -164,9 +164,15 @@ class FollowUpLogic(Listener):
     # -- actions of the user -----------------------------------------------------------------------------------------
 
     def mark(self, study: str, place: Point, lesion: str | None = None) -> str:
-        """Mark a lesion at `place`, or move its place in the study to `place`. Then call `prepare`.
+        """Mark a lesion at a place, or move it to the place. Then call `prepare`.
 
-        lesion: id; None for a new lesion. Returns the id of the lesion; "" if the record cannot be changed.
+        Args:
+            study: key of the study.
+            place: (3,) RAS mm of the study.
+            lesion: ID of the lesion; None for a new lesion.
+
+        Returns:
+            The ID of the lesion; "" if the record cannot be changed.
         """
 
         def step(record: FollowUp) -> FollowUp:
@@ -185,7 +191,13 @@ class FollowUpLogic(Listener):
     def measure(
         self, lesion: str, study: str, longAxis: Axis | None, shortAxis: Axis | None
     ) -> bool:
-        """Set a lesion's axes in a study. A place that no person has reviewed may move to the middle of an axis."""
+        """Set a lesion's axes in a study. A place that no person has reviewed may move to the middle of an axis.
+
+        Args:
+            lesion: ID of the lesion.
+            study: key of the study.
+            longAxis, shortAxis: two ends each, RAS mm; None without the axis.
+        """
         axis = longAxis or shortAxis
         return self.apply(
             lambda r: _placedOn(r, lesion, study, axis).measure(lesion, study, longAxis, shortAxis)

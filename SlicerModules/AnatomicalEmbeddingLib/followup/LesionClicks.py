@@ -40,7 +40,13 @@ class LesionClicks:
         return self._node is not None
 
     def start(self, lesion: str | None, kind: str, label: str) -> None:
-        """Wait for one click (a point) if `kind` is "", else for two clicks (a line). label: label of point or line."""
+        """Wait for one click (a point) or for two clicks (a line).
+
+        Args:
+            lesion: ID of the lesion; None for a new lesion.
+            kind: "" for a point, else the axis that the line becomes.
+            label: label of the point or line.
+        """
         self.stop()
         mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
         persistence = mouse.GetPlaceModePersistence()

@@ -38,8 +38,11 @@ class LesionMirror:
     ) -> None:
         """Set the points and lines to the values of a record. If the user is dragging a point, `poll` does this later.
 
-        volumes: all volumes of the patient, study key -> node. visible: the volumes that views show, study key -> node.
-        The axes of lesions are drawn only in these volumes.
+        Args:
+            record: the record.
+            volumes: all volumes of the patient, study key -> node.
+            visible: the volumes that views show, study key -> node. The axes of lesions are drawn only in these
+                volumes.
         """
         self._record, self._volumes, self._shown = record, dict(volumes), dict(visible)
         if self._inHand():

@@ -190,7 +190,10 @@ def axisLines(scene) -> list[AxisLine]:
 def showAxes(scene, record: FollowUp, volumes: Mapping[str, object]) -> list[AxisLine]:
     """Show a line for each axis in the given volumes, and remove all other lines of axes. Returns the shown lines.
 
-    volumes: study key -> volume node.
+    Args:
+        scene: the scene.
+        record: the record with the axes.
+        volumes: study key -> volume node.
     """
     axes = {
         (volume.GetID(), lesion.id, kind): (axis, lesion.findings[study].size.confirmed)

@@ -66,7 +66,13 @@ def studiesOf(scene, patient: Patient) -> list[RecordStudy]:
 def inStudies(
     record: FollowUp, loaded: Iterable[RecordStudy], stored: Iterable[RecordStudy]
 ) -> FollowUp:
-    """Return the record with the studies `loaded`, and with each study of `stored` that has a reviewed finding."""
+    """Return the record with the studies of the scene, and with other studies whose findings a person reviewed.
+
+    Args:
+        record: the record.
+        loaded: the studies of the scene.
+        stored: studies that are kept if they have a reviewed finding.
+    """
     loaded = list(loaded)
     keys = {study.key for study in loaded}
     reviewed = {key for lesion in record.lesions for key in lesion.reviewed}
@@ -84,7 +90,14 @@ def _seriesUid(scene, volumeNode) -> str:
 
 
 def addStudyNode(scene, className: str, name: str, volumeNode):
-    """Add a markups node for a volume, in the folder "Lesions". Mouse clicks place no points in the new node."""
+    """Add a markups node for a volume, in the folder "Lesions". Mouse clicks place no points in the new node.
+
+    Args:
+        scene: the scene.
+        className: MRML class of the node.
+        name: name of the node.
+        volumeNode: the volume.
+    """
     with keepingPlaceNode(scene):
         node = scene.AddNewNodeByClass(className, name)
     node.CreateDefaultDisplayNodes()
@@ -108,7 +121,12 @@ def findRecord(
     """Find the text node with the follow-up of a patient.
 
     If a node has the patient's UID, this node is returned. If not, the node is returned whose record contains the
-    largest number of the study keys `keys`.
+    largest number of the study keys.
+
+    Args:
+        scene: the scene.
+        patient: the patient.
+        keys: keys of the patient's studies.
 
     Returns:
         The node, its record, and a sentence for each follow-up node that cannot be read. If no node is found, the node

@@ -39,7 +39,13 @@ class StudyPanel:
         ui.currentSelector.connect("activated(int)", self._onCurrent)
 
     def show(self, entries: Sequence[Patient], patient: Patient | None, prior, current) -> None:
-        """List the patients `entries`. Show the choice: a patient, a prior and a current volume; each may be None."""
+        """List patients, and show the choice.
+
+        Args:
+            entries: the patients.
+            patient: the chosen patient, or None.
+            prior, current: the chosen volume nodes, or None.
+        """
         ui, self._prior, self._current = self.ui, prior, current
         self._studies = patient.studies if patient is not None else ()
         names = [

@@ -78,9 +78,15 @@ class OutlineFolder:
                 _remove(self.scans, name)
 
     def write(self, name: str, scan: Snapshot, labels: LabelMap | None = None) -> None:
-        """Write a scan: an example if `labels` are given, otherwise a scan to be outlined.
+        """Write a scan: an example if it has labels, otherwise a scan to be outlined.
 
-        labels: the structures on the voxels of the scan. Raises AnatomicalEmbeddingError if the scan cannot be written.
+        Args:
+            name: file name without ending.
+            scan: the scan.
+            labels: the structures on the voxels of the scan, or None.
+
+        Raises:
+            AnatomicalEmbeddingError: the scan cannot be written.
         """
         from AnatomicalEmbedding.segmentation.files import write_segments
 

@@ -35,9 +35,16 @@ class OutlineProcess(EngineProcess):
     """
 
     def start(self, words: Sequence[str], folder: OutlineFolder, choice: Choice) -> None:
-        """Start `anatemb segment` in `folder`. words: the arguments after `segment`. choice: device and folder of maps.
+        """Start `anatemb segment` in a folder.
 
-        Raises AnatomicalEmbeddingError if the process cannot be started, OSError if the folder cannot be used.
+        Args:
+            words: the arguments after `segment`.
+            folder: the folder.
+            choice: device and folder of maps.
+
+        Raises:
+            AnatomicalEmbeddingError: the process cannot be started.
+            OSError: the folder cannot be used.
         """
         self.progress, self.problem = (0.0, "starting"), ""
         self.skipped: list[str] = []
@@ -52,6 +59,11 @@ class OutlineProcess(EngineProcess):
             self.progress = int(match[1]) / 100, match[2]
 
     def onEnded(self, code: int, lines: Sequence[str], stopped: bool) -> None:
+        """Report the result of the command.
+
+        Args:
+            code, lines, stopped: as in `EngineProcess.onEnded`.
+        """
         if stopped:
             self.problem = "Stopped; press Segment to continue the run."
         elif code and not self.skipped:  # the exit code is also nonzero if scans were skipped

@@ -108,8 +108,17 @@ def addOutlines(
 ) -> None:
     """Add a segmentation node with the outlines of a scan, and hide the scan's earlier outlines.
 
-    If the scene has the same outlines already, nothing is added. name: file name of the scan without ending. looks:
-    structure -> (title, colour). Raises AnatomicalEmbeddingError if the file of the outlines is damaged.
+    If the scene has the same outlines already, nothing is added.
+
+    Args:
+        scene: the scene.
+        volumeNode: the scan.
+        folder: the folder with the files.
+        name: file name of the scan without ending.
+        looks: structure -> (title, colour).
+
+    Raises:
+        AnatomicalEmbeddingError: the file of the outlines is damaged.
     """
     from AnatomicalEmbedding.segmentation.files import read_segments
 

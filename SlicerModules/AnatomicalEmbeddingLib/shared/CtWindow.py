@@ -22,6 +22,13 @@ _AIR_HU = (
 
 
 def setWindow(volumeNodes: Sequence, window: float, level: float) -> None:
+    """Set the window of volumes.
+
+    Args:
+        volumeNodes: the volumes.
+        window: width of the window, HU.
+        level: middle of the window, HU.
+    """
     for node in volumeNodes:
         if node.GetDisplayNode() is not None:
             node.GetDisplayNode().SetAutoWindowLevel(False)

@@ -12,10 +12,15 @@ _AXIAL = 0.9  # least part of a slice's normal along S
 
 
 def levelText(volumeNode, sliceNode, store: MapStore) -> str:
-    """Return the level of the slice of a view, such as "L3" or "L3 or L4". volumeNode: the scan in the view, or None.
+    """Return the level of the slice of a view, such as "L3" or "L3 or L4".
 
     Other than axial views get the level of the scan's first axial view, such as "axial slice: L3". Returns "" if no
     axial view shows the scan, if its slice shows no vertebra, or if the scan has no map.
+
+    Args:
+        volumeNode: the scan in the view, or None.
+        sliceNode: the view.
+        store: the maps.
     """
     embedding = store.map(volumeNode)
     if embedding is None or isFilm(volumeNode):

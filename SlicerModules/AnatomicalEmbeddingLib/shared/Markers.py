@@ -25,6 +25,13 @@ class PassingNodes:
         return node if node is not None and node.GetScene() is self.scene else None
 
     def add(self, owner, className: str, name: str):
+        """Add a node that is neither listed nor saved. Returns the node.
+
+        Args:
+            owner: the object that uses the node.
+            className: MRML class of the node.
+            name: name of the node.
+        """
         node = self.scene.CreateNodeByClass(className)
         node.UnRegister(None)
         node.SetName(name)

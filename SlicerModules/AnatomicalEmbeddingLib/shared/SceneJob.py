@@ -161,7 +161,13 @@ class SceneJob(Listener):
     def showProgress(
         self, share: float, title: str, part: tuple[float, float] = (0.0, 1.0)
     ) -> None:
-        """Set `progress`. share: finished fraction of the step `title`. part: start and end of this step in the job."""
+        """Set `progress`.
+
+        Args:
+            share: finished share of the step, 0 to 1.
+            title: the step.
+            part: start and end of this step in the job, 0 to 1.
+        """
         low, high = part
         self.progress = (low + (high - low) * share, title)
 

@@ -73,12 +73,25 @@ def dropLostItems(scene) -> None:
 
 
 def placeNextTo(scene, node, volumeNode) -> None:
-    """In the subject hierarchy, put a node under the parent of a volume: a study, a folder, or the scene."""
+    """In the subject hierarchy, put a node under the parent of a volume: a study, a folder, or the scene.
+
+    Args:
+        scene: the scene.
+        node: the node.
+        volumeNode: the volume.
+    """
     _hierarchy(scene).SetItemParent(itemOf(scene, node), _parentOf(scene, volumeNode))
 
 
 def placeInFolder(scene, node, volumeNode, folderName: str) -> None:
-    """Put the node into the folder with this name next to the volume. A missing folder is created."""
+    """Put a node into a folder next to a volume. A missing folder is created.
+
+    Args:
+        scene: the scene.
+        node: the node.
+        volumeNode: the volume.
+        folderName: name of the folder.
+    """
     hierarchy, parent, children = _hierarchy(scene), _parentOf(scene, volumeNode), vtk.vtkIdList()
     hierarchy.GetItemChildren(parent, children)
     items = [children.GetId(n) for n in range(children.GetNumberOfIds())]
@@ -114,9 +127,14 @@ def patientItem(scene, node) -> int:
 
 
 def placeUnderPatient(scene, node, patientId: str) -> None:
-    """Put a node under the patient with this DICOM Patient ID; "" changes nothing.
+    """Put a node under a patient of the subject hierarchy. A missing patient is created.
 
-    A missing patient is created. The scene, which users may share, then gets a random code instead of the Patient ID.
+    The scene, which users may share, then gets a random code instead of the Patient ID.
+
+    Args:
+        scene: the scene.
+        node: the node.
+        patientId: DICOM Patient ID; "" changes nothing.
     """
     if patientId:
         hierarchy, uid = (
@@ -148,9 +166,14 @@ def isPatientSaid(scene, node) -> bool:
 
 
 def setOnePatient(scene, nodes: Iterable, isOne: bool) -> None:
-    """Put nodes under one patient of the subject hierarchy; with isOne=False, each node under a patient of its own.
+    """Put nodes under one patient of the subject hierarchy, or each node under a patient of its own.
 
     Nodes of a patient with a UID, which came from DICOM, stay where they are. Patients without nodes are removed.
+
+    Args:
+        scene: the scene.
+        nodes: the nodes.
+        isOne: True for one patient, False for a patient for each node.
     """
     hierarchy, uid = _hierarchy(scene), slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
     before = {node: ancestorOf(scene, node, _PATIENT) for node in nodes}
@@ -168,7 +191,13 @@ def setOnePatient(scene, nodes: Iterable, isOne: bool) -> None:
 
 
 def ancestorOf(scene, node, level: str) -> int:
-    """Return the item of the node's patient (level "Patient") or study (level "Study"); 0 if there is no such item."""
+    """Return the item of a node's patient or study; 0 if there is no such item.
+
+    Args:
+        scene: the scene.
+        node: the node.
+        level: "Patient" or "Study".
+    """
     hierarchy = _hierarchy(scene)
     item = hierarchy.GetItemByDataNode(node)
     return hierarchy.GetItemAncestorAtLevel(item, level) if item else 0

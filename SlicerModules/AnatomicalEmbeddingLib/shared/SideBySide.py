@@ -26,10 +26,13 @@ _VIEW_PREFIX = "AE"
 def layoutOf(
     rows: Sequence[Sequence[str]], number: int = ROWS, wide: bool = True, most: int = 1000
 ) -> str:
-    """Return the layout description for volumes. rows: for each volume its name, and the plane of a film or "".
+    """Return the layout description for volumes. A film has one view, in its own plane.
 
-    number: ROWS for a row of views of each volume, AXIAL for a grid with one axial view of each volume. A film has one
-    view, in its own plane. most: largest number of views. wide: True for three columns of views, False for two.
+    Args:
+        rows: for each volume its name, and the plane of a film or "".
+        number: ROWS for a row of views of each volume, AXIAL for a grid with one axial view of each volume.
+        wide: True for three columns of views, False for two.
+        most: largest number of views.
     """
     lines = [
         [_view(n, *orientation) for orientation in _orientations(number, wide, plane)]
@@ -69,9 +72,13 @@ def offerLayouts(
     """Register our layouts, each with views for two scans. Without these layouts, a loaded scene could lack views.
 
     When a scene is closed, the layout that was used before ours is restored. Otherwise all our views would show the
-    next scan. isWide(): True if the window has room for three columns of views. loaded(again): called after a scene
-    was loaded and its views were created. A view loses its saved position when the window first shows this view. After
-    that, `loaded` must call again() to restore the positions.
+    next scan.
+
+    Args:
+        scene: the scene.
+        loaded: called as loaded(again) after a scene was loaded and its views were created. A view loses its saved
+            position when the window first shows this view; after that, `loaded` must call again() to restore it.
+        isWide: returns True if the window has room for three columns of views.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or layoutNode.IsLayoutDescription(ROWS):
@@ -83,10 +90,15 @@ def offerLayouts(
 
 
 def makeViews(scene, volumeNodes: Sequence, number: int = ROWS, wide: bool = True) -> Iterator[str]:
-    """Create the views that a layout for these volumes needs. Yields the tag of each new view after it was created.
+    """Create the views that a layout for volumes needs. Yields the tag of each new view after it was created.
 
     Slicer's layout would create all views at once. Each view takes about 0.2 s, in which Slicer handles no events.
-    number: ROWS or AXIAL, the layout. wide: True for three columns of views, False for two.
+
+    Args:
+        scene: the scene.
+        volumeNodes: the volumes.
+        number: ROWS or AXIAL, the layout.
+        wide: True for three columns of views, False for two.
     """
     if scene.GetFirstNodeByClass("vtkMRMLLayoutNode") is None:  # no main window
         return
@@ -116,10 +128,15 @@ def showSideBySide(
 ) -> bool:
     """Show each volume in its own views, with ruler and orientation marker. Returns False without a main window.
 
-    number: ROWS or AXIAL, the layout. wide: True for three columns of views. A new view gets its size only when events
-    are processed. So process events before you fit the volumes to the views. afterEach(): processes events; called
-    after each view was put into the window (about 0.1 s per view), and after it shows its volume. None puts all views
-    into the window at once.
+    A new view gets its size only when events are processed. So process events before you fit the volumes to the views.
+
+    Args:
+        scene: the scene.
+        volumeNodes: the volumes.
+        number: ROWS or AXIAL, the layout.
+        wide: True for three columns of views, False for two.
+        afterEach: processes events; called after each view was put into the window (about 0.1 s per view), and after
+            it shows its volume. None puts all views into the window at once.
     """
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is None or not volumeNodes:

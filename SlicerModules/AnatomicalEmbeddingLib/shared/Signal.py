@@ -38,7 +38,13 @@ class Listener:
         self.atEnd(lambda: signal.disconnect(slot))
 
     def observe(self, caller, event: int, slot: Callable) -> None:
-        """Call `slot` each time a scene or node (`caller`) sends this event, until `close` is called."""
+        """Call a function at each event of a scene or node, until `close` is called.
+
+        Args:
+            caller: the scene or node.
+            event: number of the event.
+            slot: the function.
+        """
         tag = caller.AddObserver(event, slot)
         self.atEnd(lambda: caller.RemoveObserver(tag))
 

@@ -87,11 +87,16 @@ def jump(
     without=None,
     atMostMm: float | None = None,
 ) -> None:
-    """Move the volume's views to a world point. without: a slice node that is not moved.
+    """Move the volume's views to a world point. A view of a film that shows the point does not move.
 
-    centre: True to centre the views on the point, False to change only their slice. A view of a film that shows the
-    point does not move. atMostMm: largest length that the
-    shorter side of a view may show, mm. A view that shows more is zoomed in.
+    Args:
+        scene: the scene.
+        volumeNode: the volume.
+        pointWorld: (3,) world mm.
+        centre: True to centre the views on the point, False to change only their slice.
+        without: a slice node that is not moved, or None.
+        atMostMm: largest length that the shorter side of a view may show, mm; a view that shows more is zoomed in.
+            None for any length.
     """
     for node in viewsOf(scene, volumeNode):
         if node is without:
@@ -134,7 +139,10 @@ def pointInSlices(sliceNodes: Iterable) -> np.ndarray | None:
 def fit(scene, volumeNode, embedding=None) -> None:
     """Centre the views of a volume and zoom to show all of it, at the position given by its parent transform.
 
-    embedding: the map of the volume, to zoom to the body. None to show the air around the body, too.
+    Args:
+        scene: the scene.
+        volumeNode: the volume.
+        embedding: the map of the volume, to zoom to the body. None to show the air around the body, too.
     """
     low, high = bodyBounds(volumeNode, embedding)
     if not (low < high).all():  # no image yet
@@ -163,7 +171,13 @@ def setRuler(sliceNode, volumeNode) -> None:
 
 
 def show(scene, volumeNode, insteadOf=None) -> None:
-    """Show a volume in the views that show `insteadOf`, or, if there are none, in all views. Zoom to show all of it."""
+    """Show a volume, and zoom to show all of it.
+
+    Args:
+        scene: the scene.
+        volumeNode: the volume.
+        insteadOf: the volume whose views are used. If there are none, all views are used.
+    """
     views = [] if insteadOf is None else viewsOf(scene, insteadOf)
     for node in views or sliceNodes(scene):
         composite = compositeOf(scene, node)
@@ -173,10 +187,15 @@ def show(scene, volumeNode, insteadOf=None) -> None:
 
 
 def showOnlyIn(displayNode, scene, volumeNode) -> None:
-    """Draw a display node only in the slice views of a volume. Does nothing if `displayNode` is None.
+    """Draw a display node only in the slice views of a volume.
 
     The display node is hidden while no slice view shows the volume. 3-D views draw the node only if the first slice
     view shows the volume. `OwnViews` updates the display node when views change.
+
+    Args:
+        displayNode: the display node; nothing is done for None.
+        scene: the scene.
+        volumeNode: the volume.
     """
     if displayNode is None:
         return
@@ -215,10 +234,15 @@ class OwnViews:
 
 
 def takeClicksIn(scene, listNode, volumeNodes: Iterable) -> None:
-    """Let clicks in the views of these volumes also place points of a list, without drawing the list in these views.
+    """Let clicks in the views of volumes also place points of a list, without drawing the list in these views.
 
     A view places points of a list if a display node of the list names this view. So a second display node, which
-    draws nothing, names these views. volumeNodes: empty to accept clicks only in the views that draw the list.
+    draws nothing, names these views.
+
+    Args:
+        scene: the scene.
+        listNode: the list of points.
+        volumeNodes: the volumes; empty to accept clicks only in the views that draw the list.
     """
     views = [node.GetID() for volume in volumeNodes for node in viewsOf(scene, volume)]
     drawing = listNode.GetDisplayNode()

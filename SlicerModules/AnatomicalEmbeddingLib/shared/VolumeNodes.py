@@ -250,10 +250,15 @@ def holds(node, points: np.ndarray) -> np.ndarray:
 
 
 def addDerived(scene, name: str, source, voxels: np.ndarray, matrix: np.ndarray, beside):
-    """Add a volume node that was computed from the volume `source`. It gets the units and display settings of `source`.
+    """Add a volume node that was computed from another volume, with the units and display settings of this volume.
 
-    voxels: (k, j, i). matrix: (4, 4), voxel (i, j, k, 1) to the new volume's own RAS mm. beside: a volume node. The
-    new volume gets the parent transform of `beside`, and the same parent as `beside` in the subject hierarchy.
+    Args:
+        scene: the scene.
+        name: name of the node.
+        source: the volume from which it was computed.
+        voxels: (k, j, i).
+        matrix: (4, 4), voxel (i, j, k, 1) to the new volume's own RAS mm.
+        beside: a volume node. The new volume gets its parent transform, and its parent in the subject hierarchy.
     """
     node = scene.AddNewNodeByClass(_CLASS, freeName(scene, name))
     node.SetNodeReferenceID(

@@ -66,6 +66,11 @@ class TrainingProcess(EngineProcess):
             self.progressed.emit(self._progress(**values))
 
     def onEnded(self, code: int, lines: Sequence[str], stopped: bool) -> None:
+        """Read the result of a training run.
+
+        Args:
+            code, lines, stopped: as in `EngineProcess.onEnded`.
+        """
         if code == 0 and self._hasWeights:
             self.finished.emit(FINISHED, "")
         elif stopped and (code != _USER_ERROR or any(_SAVED in line for line in lines)):

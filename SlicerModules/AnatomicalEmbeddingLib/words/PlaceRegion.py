@@ -58,7 +58,13 @@ class RegionNodes(PassingNodes):
     """The segmentations that draw regions, at most one for each scan."""
 
     def show(self, volumeNode, title: str, region: Region | None) -> None:
-        """Draw a region over a scan and remove the region drawn before. region: None to draw no region."""
+        """Draw a region over a scan and remove the region drawn before.
+
+        Args:
+            volumeNode: the scan.
+            title: name of the region.
+            region: the region; None to draw no region.
+        """
         self.drop(volumeNode.GetID())
         if region is None:
             return

@@ -74,7 +74,13 @@ class Gallery:
             return self._answers(self._search.point(query, _REFINED_COUNT))
 
     def picture(self, row_id: int, point_ras: list[float], plane: str) -> bytes:
-        """Return a JPEG of a scan around a point in RAS mm, parallel to the body's axes. plane: a key of PLANES."""
+        """Return a JPEG of a scan around a point, parallel to the body's axes.
+
+        Args:
+            row_id: number of the scan in the cohort's manifest.
+            point_ras: (3,) RAS mm.
+            plane: a key of PLANES.
+        """
         from AnatomicalEmbedding.cohort.gallery import PLANES, thumbnail
         from AnatomicalEmbedding.reports.pictures import encode_jpeg
 

@@ -109,5 +109,12 @@ class Crosshair(AnatomicalCrosshair):
         state.crosshair = self.enabled
 
     def follow(self, volumeNode, pointWorld, sliceNode=None) -> None:
+        """Move the crosshair, and all views, to a point.
+
+        Args:
+            volumeNode: the volume of the point.
+            pointWorld: (3,) world mm.
+            sliceNode: the view with the mouse, which is not moved, or None.
+        """
         SliceViews.jump(self.scene, volumeNode, pointWorld, centre=False, without=sliceNode)
         super().follow(volumeNode, pointWorld, sliceNode)

@@ -82,7 +82,13 @@ class Session:
 
 
 def file_content(folder: Path, name: str, write: Callable[[Path], object]) -> bytes:
-    """Call `write` with the path of a temporary file called `name`, and return the content of this file."""
+    """Return the content of a file that a function writes.
+
+    Args:
+        folder: folder of the temporary file.
+        name: name of the temporary file.
+        write: called with the path of the temporary file.
+    """
     with tempfile.TemporaryDirectory(dir=folder) as inner:
         path = Path(inner) / name
         write(path)

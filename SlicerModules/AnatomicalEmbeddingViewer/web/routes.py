@@ -31,7 +31,12 @@ GALLERY_PAGE = "/gallery.html"
 def add_routes(
     app: web.Application, session: Session, scans: Scans, exports: Exports, boxes: Boxes
 ) -> None:
-    """Add all addresses except the gallery's. Call this before trame adds its own addresses and the server listens."""
+    """Add all addresses except the gallery's. Call this before trame adds its own addresses and the server listens.
+
+    Args:
+        app: the server's application.
+        session, scans, exports, boxes: the parts of the viewer's logic that the addresses call.
+    """
 
     async def upload(request: web.Request) -> web.Response:
         folder, names = await receive(request, session.folder)

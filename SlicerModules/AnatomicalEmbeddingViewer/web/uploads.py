@@ -82,6 +82,11 @@ def read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) ->
     """Return the scans in the files that `receive` has written, and remove the folder.
 
     Each image file is one scan; all other files are read as DICOM.
+
+    Args:
+        folder: folder of the files.
+        names: names of the files.
+        cancelled: returns True to stop.
     """
     try:
         return _read_files(folder, names, cancelled)
@@ -130,7 +135,16 @@ def numbered_name(number: int, name: str) -> str:
 
 
 def unzip(archive: Path, target: Path, bytes_limit: int = _BYTES_LIMIT) -> None:
-    """Unpack a zip into a folder, with numbers as file names. Raises VolumeError if the zip is damaged or too large."""
+    """Unpack a zip into a folder, with numbers as file names.
+
+    Args:
+        archive: the zip.
+        target: the folder.
+        bytes_limit: largest size of the unpacked files together.
+
+    Raises:
+        VolumeError: the zip is damaged or too large.
+    """
     total = 0
     try:
         with zipfile.ZipFile(archive) as packed:

@@ -75,10 +75,12 @@ class MapStore(Listener):
         return None if volumeNode is None else self.state(volumeNode).embedding
 
     def request(self, volumeNodes: Iterable, retry: bool = True, onlyKept: bool = False) -> list:
-        """Start to embed the volumes that have no map. retry: True to also embed volumes whose embedding failed before.
-        onlyKept: True to only read maps that are on the disk.
+        """Start to embed the volumes that have no map. Returns the volumes that this call has put into the queue.
 
-        Returns the volumes that this call has put into the queue.
+        Args:
+            volumeNodes: the volumes.
+            retry: True to also embed volumes whose embedding failed before.
+            onlyKept: True to only read maps that are on the disk.
         """
         started = []
         passed = (WAITING, WORKING, READY) if retry else (WAITING, WORKING, READY, FAILED)

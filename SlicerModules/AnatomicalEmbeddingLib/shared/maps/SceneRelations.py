@@ -128,9 +128,13 @@ class SceneRelations(Listener):
         ]
 
     def doubts(self, template, pointsRas: np.ndarray, target, matches: Matches) -> list[str]:
-        """Return what speaks against each answer of `match` in one target, as `doubt_of` says it; "" for nothing.
+        """Return what speaks against each answer in one target, as `doubt_of` says it; "" for nothing.
 
-        The levels of the spine of two different people are not compared. Arguments: as in `match`.
+        The levels of the spine of two different people are not compared.
+
+        Args:
+            template, pointsRas, target: as in `match`.
+            matches: the result of `match`.
         """
         from AnatomicalEmbedding.followup.doubts import doubt_of
         from AnatomicalEmbedding.registration import BY_REGISTRATION

@@ -25,7 +25,16 @@ def putCell(
     colour: str | None = None,
     editable: bool = False,
 ) -> None:
-    """Show text in a cell. tip: the tool tip. colour: background colour; None for the background of the theme."""
+    """Show text in a cell.
+
+    Args:
+        table: the table.
+        row, column: the cell.
+        text: the text.
+        tip: the tool tip.
+        colour: background colour; None for the background of the theme.
+        editable: True if the user may change the text.
+    """
     item = table.item(row, column)
     if item is None:
         item = qt.QTableWidgetItem()

@@ -15,7 +15,13 @@ _MOST = 8  # largest number of sentences in StatusLines
 
 
 def fillComboBox(comboBox, entries: Sequence[tuple[str, str]], current: str | None) -> None:
-    """Fill a combo box with entries (value, text) and select the entry with value `current`. Emits no signal."""
+    """Fill a combo box and select an entry. Emits no signal.
+
+    Args:
+        comboBox: the combo box.
+        entries: (value, text) of each entry.
+        current: value of the selected entry, or None.
+    """
     values = [value for value, _text in entries]
     blocked = comboBox.blockSignals(True)
     comboBox.clear()

@@ -71,10 +71,16 @@ class EngineProcess:
     def begin(
         self, words: Sequence[str], folder: str | Path, environment: Mapping[str, str] | None = None
     ) -> None:
-        """Start a command. words: the command line after `anatemb`. folder: existing folder in which the command runs.
+        """Start a command.
 
-        environment: additional environment variables. Raises AnatomicalEmbeddingError if the process cannot be started,
-        OSError if the folder cannot be used.
+        Args:
+            words: the command line after `anatemb`.
+            folder: existing folder in which the command runs.
+            environment: additional environment variables.
+
+        Raises:
+            AnatomicalEmbeddingError: the process cannot be started.
+            OSError: the folder cannot be used.
         """
         self.requireReady()
         self._stopFile = Path(folder) / "stop"
@@ -175,7 +181,13 @@ class EngineProcess:
         """Called when the command printed a line on stderr."""
 
     def onEnded(self, code: int, lines: list[str], stopped: bool) -> None:
-        """Called after the command ended. code: exit code. lines: last lines of stderr. stopped: True after `stop`."""
+        """Called after the command ended.
+
+        Args:
+            code: exit code.
+            lines: last lines of stderr.
+            stopped: True after `stop`.
+        """
 
     def _newSignals(self) -> None:
         self.logged = Signal()
