@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,15 @@ from .scans import Scans
 if TYPE_CHECKING:
     from ..embedding.inference import Model
     from ..embedding.map import EmbeddingMap
+    from ..landmarks.drawing import Drawing
     from ..landmarks.landmark_set import LandmarkSet
-    from ..scan.points import PointList
+    from ..landmarks.markups import Measurement
+    from ..matching.match import Matches
 
 COLUMNS = ("scan", "label", "r", "a", "s", "status", "expected_error_mm", "probability", "examples")
+MEASUREMENT_COLUMNS = ("scan", "name", "kind", "quantity", "value", "margin", "unit", "status")
 _CHECK_COLUMNS = ("label", "examples", "error_mm", "worst_scan", "worst_mm", "contradicts")
+_TABLES = ("landmarks.csv", "measurements.csv")
 _SHORT = 12  # characters of a scan's hash in tables
 
 
@@ -32,8 +37,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "examples give more exact answers. The file holds no picture and no name of a patient, so it can be shared.",
     )
     steps = parser.add_subparsers(title="steps", metavar="STEP", required=True)
-    marked = "Each scan NAME.nii.gz or DICOM folder NAME needs its points beside it: NAME.mrk.json, as 3D Slicer "
-    marked += "writes it, or NAME.csv with the columns label,r,a,s. Points of one label are examples of one landmark."
+    marked = (
+        "Each scan SCAN.nii.gz or DICOM folder SCAN needs its points beside it: SCAN.mrk.json or SCAN.NAME.mrk.json, "
+        "as 3D Slicer writes them, or SCAN.csv with the columns label,r,a,s. Points of one label are examples of one "
+        "landmark. Lines, angles, curves, planes and boxes of one NAME are examples of one markup."
+    )
 
     make = steps.add_parser(
         "make", help="make a set from a folder of marked scans", description=marked
@@ -55,8 +63,9 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     run = steps.add_parser(
         "run",
         help="find the landmarks of a set in scans",
-        description="Writes landmarks.csv and, for every SCAN, NAME.mrk.json (opens in Slicer). All coordinates are "
-        "RAS mm. A scan that cannot be used is reported and skipped.",
+        description="Writes landmarks.csv, measurements.csv if the set has lines, angles or curves, and, for every "
+        "SCAN, NAME.mrk.json (opens in Slicer). All coordinates are RAS mm. A scan that cannot be used is reported and "
+        "skipped.",
     )
     run.add_argument("set", type=Path, metavar="SET", help="file NAME.landmarks.json")
     run.add_argument("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
@@ -73,23 +82,25 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     console.complete(check, run_check, model=False)
 
 
-def _marked_scans(scans: Scans, model: Model) -> Iterator[tuple[str, EmbeddingMap, PointList]]:
-    """Yield the name, the map and the points of each scan that has points beside it."""
-    from ..scan.points import read_points
-
-    for path, name, volume, embedding in scans.embedded(model):
-        marks = _points_path(Path(scans.sources[name].path))
-        if marks is not None:
-            points = read_points(marks)
-            console.check_inside(volume, Path(path), points.labels, points.points_ras)
-            yield name, embedding, points
-
-
-def _points_path(scan: Path) -> Path | None:
+def _marked_scans(scans: Scans, model: Model) -> Iterator[tuple[str, EmbeddingMap, Drawing]]:
+    """Yield the name, the map and the drawing of each scan that has points beside it."""
+    from ..landmarks.drawing import read_drawing
     from ..scan.image_files import display_name
 
-    paths = [scan.with_name(f"{display_name(scan)}{suffix}") for suffix in (".mrk.json", ".csv")]
-    return next((path for path in paths if path.is_file()), None)
+    for path, name, volume, embedding in scans.embedded(model):
+        source = Path(scans.sources[name].path)
+        if paths := _drawing_paths(source):
+            drawing = read_drawing(paths, display_name(source))
+            points = drawing.points
+            console.check_inside(volume, Path(path), points.labels, points.points_ras)
+            yield name, embedding, drawing
+
+
+def _drawing_paths(scan: Path) -> list[Path]:
+    from ..landmarks.drawing import drawing_paths
+    from ..scan.image_files import display_name
+
+    return drawing_paths(scan.parent, display_name(scan))
 
 
 def run_make(options: argparse.Namespace) -> None:
@@ -115,7 +126,7 @@ def _extend(options: argparse.Namespace, landmark_set: LandmarkSet, path: Path) 
     model = _open_model(options, landmark_set)
     scans = Scans(options)
     for source in scans.sources.values():
-        if _points_path(Path(source.path)) is None:
+        if not _drawing_paths(Path(source.path)):
             console.warn(f"{source.label}: has no points beside it, and is left out.")
     marked = list(_marked_scans(scans, model))  # scans are read once; their maps stay in memory
     if not marked:
@@ -124,44 +135,71 @@ def _extend(options: argparse.Namespace, landmark_set: LandmarkSet, path: Path) 
         )
     result = make_landmark_set([scan[1:] for scan in marked], landmark_set)
     result.write(path)
-    names = {embedding.provenance.scan_hash: name for name, embedding, _points in marked}
+    names = {embedding.provenance.scan_hash: name for name, embedding, _drawing in marked}
     _print_check(options, result, names)
     console.say(f"wrote {path}", options.json)
     scans.check()
 
 
 def run_run(options: argparse.Namespace) -> None:
+    from ..landmarks.drawing import write_drawing
     from ..landmarks.landmark_set import read_landmark_set
-    from ..scan.points import PointList
-    from .match import present_points, write_matches
+    from ..landmarks.markups import measurements
+    from ..matching.status import ABSENT
+    from .match import descriptions, present_points
 
     landmark_set = read_landmark_set(options.set)
     model = _open_model(options, landmark_set)
     landmark_set.check(model.weights_hash, model.name)
     scans = Scans(options)
     console.check_folder(options.output)
-    marks = [_points_path(Path(source.path)) for source in scans.sources.values()]
-    results = ["landmarks.csv", *(f"{name}.mrk.json" for name in scans.sources)]
+    marks = [path for scan in scans.paths for path in _drawing_paths(scan)]
+    results = [*_TABLES, *(f"{name}.mrk.json" for name in scans.sources)]
     inputs = [options.set, *scans.paths, *marks]
     console.refuse_overwriting(inputs, [options.output / name for name in results])
     console.make_folder(options.output)
-    counts = [int(landmark.weights().sum()) for landmark in landmark_set.landmarks]
     rows: list[list[object]] = []
+    measured: list[list[object]] = []
     written: list[Path] = []
     for path, name, _volume, embedding in scans.embedded(model):
         matches = landmark_set.find(embedding)
-        table = matches.table()
-        for label, row, count in zip(landmark_set.names, table, counts, strict=True):
-            values = ["" if row[column] is None else row[column] for column in COLUMNS[2:8]]
-            rounded = [round(value, 3) if isinstance(value, float) else value for value in values]
-            rows.append([path, label, *rounded, count])
+        rows += _landmark_rows(path, landmark_set, matches)
+        values = measurements(landmark_set.markups, landmark_set.names, matches)
+        measured += [_measurement_row(path, value) for value in values]
+        drawing = landmark_set.draw(embedding, matches)
+        points = replace(drawing.points, descriptions=descriptions(matches))
+        absent = [row["status"] == ABSENT for row in matches.table()]
         written.append(options.output / f"{name}.mrk.json")
-        write_matches(written[-1], name, landmark_set.names, matches)
-        points = PointList(landmark_set.names, matches.points_ras)
+        write_drawing(written[-1], name, replace(drawing, points=points), absent)
         written += scans.write_points_report(name, *present_points(points, matches, []))
     written += scans.write_table("landmarks", COLUMNS, rows)
+    written += scans.write_table("measurements", MEASUREMENT_COLUMNS, measured)
+    records: dict[str, Sequence[object]] = {
+        "landmarks": console.as_records(COLUMNS, rows),
+        "measurements": console.as_records(MEASUREMENT_COLUMNS, measured),
+    }
     table_rows = [[scans.names[str(row[0])], *row[1:]] for row in rows]
-    scans.finish({"landmarks": console.as_records(COLUMNS, rows)}, (COLUMNS, table_rows), written)
+    if not options.json and measured:
+        console.print_table(
+            MEASUREMENT_COLUMNS, [[scans.names[str(row[0])], *row[1:]] for row in measured]
+        )
+    scans.finish(records, (COLUMNS, table_rows), written)
+
+
+def _landmark_rows(path: str, landmark_set: LandmarkSet, matches: Matches) -> list[list[object]]:
+    """Return the rows of landmarks.csv for one scan."""
+    rows: list[list[object]] = []
+    for landmark, row in zip(landmark_set.landmarks, matches.table(), strict=True):
+        values = ["" if row[column] is None else row[column] for column in COLUMNS[2:8]]
+        rounded = [round(value, 3) if isinstance(value, float) else value for value in values]
+        rows.append([path, landmark.name, *rounded, int(landmark.weights().sum())])
+    return rows
+
+
+def _measurement_row(path: str, measurement: Measurement) -> list[object]:
+    values = [getattr(measurement, column) for column in MEASUREMENT_COLUMNS[1:]]
+    rounded = [round(value, 2) if isinstance(value, float) else value for value in values]
+    return [path, *("" if value is None else value for value in rounded)]
 
 
 def run_check(options: argparse.Namespace) -> None:

@@ -4,7 +4,8 @@ An example is one marked point of one scan: its place, and the query by which it
 picture of the patient, no name, and not who marked it. The format:
 
 {"format": "anatomical-embedding landmark set", "version": 1, "model": name of the weights, "weights_hash", "terms",
- "landmarks": [{"name", "examples": [{"scan", "point_ras", "query", "errors_mm": {scan: mm}, "left_out_mm"}]}]}
+ "landmarks": [{"name", "examples": [{"scan", "point_ras", "query", "errors_mm": {scan: mm}, "left_out_mm", "edges"}]}],
+ "markups": [{"kind", "name", "labels": names of landmarks}]}
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ from ..embedding.map import EmbeddingMap
 from ..embedding.tensor_files import DAMAGED
 from ..errors import MapError, PointsError
 from ..files import parse_json, write_text
+from ..matching.local_affine import coordinate_slopes
 from ..matching.match import Matches, join_matches, match_query
 from ..matching.query import join_queries, query_from_text, query_to_text, read_query
 from ..scan.points import PointList
 from .combination import combine, median_error_mm
+from .drawing import Drawing
+from .markups import Markup, check_count
 
 SUFFIX = ".landmarks.json"
 FORMAT, VERSION = "anatomical-embedding landmark set", 1
@@ -46,6 +50,7 @@ class LandmarkExample:
         errors_mm: scan -> error, mm, of this example's answer in the scan of another example.
         left_out_mm: error, mm, of the answer of the other examples in this scan, and the median error that was stated;
             empty if it is not known.
+        edges: 9 numbers (3, 3), if the point is the centre of a plane or box: its edges, in body coordinates.
     """
 
     scan: str
@@ -53,6 +58,7 @@ class LandmarkExample:
     query: str
     errors_mm: dict[str, float] = field(default_factory=dict)
     left_out_mm: tuple[float, ...] = ()
+    edges: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,29 +122,33 @@ class LandmarkSet:
         weights_hash: SHA-256 of the weights. model: their name.
         landmarks: landmarks with at least one example each.
         terms: under which the set may be shared; "" if nothing is said.
+        markups: markups through landmarks of the set.
     """
 
     weights_hash: str = ""
     model: str = ""
     landmarks: tuple[Landmark, ...] = ()
     terms: str = ""
+    markups: tuple[Markup, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the landmarks."""
         return tuple(landmark.name for landmark in self.landmarks)
 
-    def with_examples(self, embedding: EmbeddingMap, points: PointList) -> LandmarkSet:
-        """Add the marked points of one scan. Points that the scan gave before are replaced.
+    def with_examples(self, embedding: EmbeddingMap, drawing: Drawing) -> LandmarkSet:
+        """Add the points and markups of one scan. Points that the scan gave before are replaced.
 
         Args:
             embedding: the map of the scan.
-            points: one point for each label.
+            drawing: one point for each label.
 
         Raises:
-            PointsError: two points have one label, or a point lies outside the scan.
+            PointsError: two points have one label, a point lies outside the scan, or a markup of the set has another
+                kind or number of points.
             MapError: the map was made with other weights than the set.
         """
+        points = drawing.points
         double = {label for label in points.labels if points.labels.count(label) > 1}
         if double:
             raise PointsError(
@@ -151,15 +161,31 @@ class LandmarkSet:
         landmarks = {landmark.name: landmark for landmark in self.landmarks}
         for label, point in zip(points.labels, points.points_ras, strict=True):
             query = query_to_text(read_query(embedding, point[None]))
-            example = LandmarkExample(scan, tuple(point.tolist()), query)
+            edges: tuple[float, ...] = ()
+            if label in drawing.edges_ras:
+                (slope,) = coordinate_slopes(embedding, point[None])
+                edges = tuple((drawing.edges_ras[label] @ slope.T).round(3).ravel().tolist())
+            example = LandmarkExample(scan, tuple(point.tolist()), query, edges=edges)
             earlier = landmarks.get(label, Landmark(label, ())).without(scan).examples
             examples = (
                 replace(e, errors_mm={s: mm for s, mm in e.errors_mm.items() if s != scan})
                 for e in earlier
             )
             landmarks[label] = Landmark(label, (*examples, example))
+        markups = {markup.name: markup for markup in self.markups}
+        for markup in drawing.markups:
+            if markups.setdefault(markup.name, markup) != markup:
+                first = markups[markup.name]
+                raise PointsError(
+                    f"{embedding.provenance.scan}: {markup.name!r} has the kind {markup.kind} and {len(markup.labels)} "
+                    f"points, in other scans {first.kind} and {len(first.labels)}; draw it alike in all scans."
+                )
         return replace(
-            self, weights_hash=weights_hash, model=model, landmarks=tuple(landmarks.values())
+            self,
+            weights_hash=weights_hash,
+            model=model,
+            landmarks=tuple(landmarks.values()),
+            markups=tuple(markups.values()),
         )
 
     def measured(self, embedding: EmbeddingMap) -> LandmarkSet:
@@ -212,6 +238,23 @@ class LandmarkSet:
             for landmark in self.landmarks
         ]
         return join_matches([replace(row, evidence=None) for row in rows])
+
+    def draw(self, embedding: EmbeddingMap, matches: Matches) -> Drawing:
+        """Return the landmarks and markups in a scan. Planes and boxes follow the local change of shape.
+
+        Args:
+            embedding: the map of the scan.
+            matches: answers of `find`.
+        """
+        edges_ras = {}
+        for landmark, point in zip(self.landmarks, matches.points_ras, strict=True):
+            rows = zip(landmark.examples, landmark.weights(), strict=True)
+            edges = [example.edges for example, weight in rows if weight and example.edges]
+            if edges:
+                (slope,) = coordinate_slopes(embedding, point[None])
+                edges_body = np.mean(edges, axis=0).reshape(3, 3)
+                edges_ras[landmark.name] = np.linalg.solve(slope, edges_body.T).T
+        return Drawing(PointList(self.names, matches.points_ras), self.markups, edges_ras)
 
     def _match(self, landmarks: Sequence[Landmark], embedding: EmbeddingMap) -> dict[str, Matches]:
         """Match all examples of landmarks in one call. Returns, by name, one answer for each example."""
@@ -273,13 +316,14 @@ def read_landmark_set(path: str | Path) -> LandmarkSet:
         )
     try:
         landmarks = tuple(map(_read_landmark, document["landmarks"]))
+        markups = tuple(_read_markup(entry, landmarks) for entry in document.get("markups", ()))
         texts = [str(document[name]) for name in ("weights_hash", "model", "terms")]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise PointsError(
             f"{path}: is damaged ({error}); make the set again from its scans."
         ) from error
     weights_hash, model, terms = texts
-    return LandmarkSet(weights_hash, model, landmarks, terms)
+    return LandmarkSet(weights_hash, model, landmarks, terms, markups)
 
 
 def _read_landmark(document: dict[str, Any]) -> Landmark:
@@ -288,32 +332,44 @@ def _read_landmark(document: dict[str, Any]) -> Landmark:
         r, a, s = map(float, entry["point_ras"])
         errors_mm = {str(scan): float(mm) for scan, mm in entry["errors_mm"].items()}
         left_out_mm = tuple(map(float, entry["left_out_mm"]))
-        examples.append(
-            LandmarkExample(
-                str(entry["scan"]), (r, a, s), str(entry["query"]), errors_mm, left_out_mm
-            )
-        )
+        edges = tuple(map(float, entry.get("edges", ())))
+        if len(edges) not in (0, 9):
+            raise ValueError(f"edges of {document['name']!r}")
+        scan, query = str(entry["scan"]), str(entry["query"])
+        examples.append(LandmarkExample(scan, (r, a, s), query, errors_mm, left_out_mm, edges))
     if not examples:
         raise ValueError(f"landmark {document['name']!r} has no example")
     return Landmark(str(document["name"]), tuple(examples))
 
 
+def _read_markup(document: dict[str, Any], landmarks: Sequence[Landmark]) -> Markup:
+    markup = Markup(document["kind"], str(document["name"]), tuple(document["labels"]))
+    check_count(markup)
+    missing = set(markup.labels) - {landmark.name for landmark in landmarks}
+    if missing:
+        raise ValueError(f"{markup.name!r} has the unknown points {missing}")
+    return markup
+
+
 def make_landmark_set(
-    scans: Iterable[tuple[EmbeddingMap, PointList]], landmark_set: LandmarkSet | None = None
+    scans: Iterable[tuple[EmbeddingMap, PointList | Drawing]],
+    landmark_set: LandmarkSet | None = None,
 ) -> LandmarkSet:
     """Make a landmark set from scans with marked points, or add scans to a set.
 
     Args:
-        scans: the map of each scan and its points; they are read twice, so a generator must be a list.
+        scans: the map of each scan and its points, see `drawing.read_drawing`; they are read twice, so
+            a generator must be a list.
         landmark_set: a set to which the scans are added; default: a new set.
 
     Example:
-        scans = [(model.embed(path), read_points(points)) for path, points in files]
+        scans = [(model.embed(f"{name}.nii.gz"), read_points(f"{name}.mrk.json")) for name in names]
         make_landmark_set(scans).write("pelvis.landmarks.json")
     """
     result = landmark_set or LandmarkSet()
     for embedding, points in scans:
-        result = result.with_examples(embedding, points)
+        drawing = Drawing(points) if isinstance(points, PointList) else points
+        result = result.with_examples(embedding, drawing)
     for embedding, _points in scans:
         result = result.measured(embedding)
     return result

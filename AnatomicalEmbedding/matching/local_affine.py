@@ -2,14 +2,19 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from ..embedding.grid_reading import box_offsets, flat_index, reach_of
 from ..embedding.map import EmbeddingMap
+from ..scan.geometry import transform_points
 from .target_batch import TargetRows
 
 _RADIUS_MM = 24.0  # cells within this distance of a place take part in the fit
 _SIGMA_MM = 14.0
+# Chosen for directions on 20 pairs of synthetic patients: normals of planes are 4.5 degrees off, with 24 mm 6.1, and
+# unchanged normals 7.3.
+_DIRECTION_RADIUS_MM = 60.0
 _LEAST = 1e-6
 # least sum of the cells' weights, because the fit has four unknowns for each coordinate
 _ENOUGH = 4.0
@@ -28,14 +33,33 @@ class LocalAffine:
     supported: torch.Tensor
 
 
-def fit_around(rows: TargetRows, cells: torch.Tensor) -> LocalAffine:
-    """Fit an affine function to the body coordinates around each place. cells: (n, 3) places, in cell indices."""
+def coordinate_slopes(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
+    """Return the change of the body coordinate per mm along R, A, S around places, (n, 3, 3).
+
+    Args:
+        embedding: map of the scan.
+        points_ras: (n, 3) RAS mm.
+    """
+    cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points_ras))
+    rows = TargetRows((embedding,), (len(cells),))
+    return fit_around(rows, cells, _DIRECTION_RADIUS_MM).slope.numpy()
+
+
+def fit_around(rows: TargetRows, cells: torch.Tensor, radius_mm: float = _RADIUS_MM) -> LocalAffine:
+    """Fit an affine function to the body coordinates around each place.
+
+    Args:
+        rows: the maps of the places.
+        cells: (n, 3) places, in cell indices.
+        radius_mm: cells within this distance of a place take part.
+    """
     cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
     cells = cells.double()
-    around = cells.round().long()[:, None] + box_offsets(reach_of(_RADIUS_MM, rows.maps[0].cell_mm))
+    sigma_mm = radius_mm * _SIGMA_MM / _RADIUS_MM
+    around = cells.round().long()[:, None] + box_offsets(reach_of(radius_mm, rows.maps[0].cell_mm))
     values = rows.apply(_coordinates_and_body, around).double()
     distance_mm = (around - cells[:, None]) * cell_mm
-    weight = torch.exp(-distance_mm.square().sum(-1) / (2 * _SIGMA_MM**2)) * values[..., 3]
+    weight = torch.exp(-distance_mm.square().sum(-1) / (2 * sigma_mm**2)) * values[..., 3]
     design = torch.cat([distance_mm, torch.ones_like(distance_mm[..., :1])], dim=-1)
     weighted = (design * weight[..., None]).transpose(1, 2)
     # Along A, a film has only one cell. There, and only there, this small prior decides: 1 mm of coordinate per mm.

@@ -125,7 +125,7 @@ def read_points(path: str | Path, film_to_ras: np.ndarray | None = None) -> Poin
             f"{path}: is neither .json nor .csv; give a Slicer .mrk.json, or a .csv with label,r,a,s."
         )
     if path.suffix.lower() == ".json":
-        rows = [row for entry in read_markups(path) for row in _control_points(entry, path)]
+        rows = [row for entry in read_markups(path) for row in entry_points(entry, path)]
     else:
         rows = _read_csv(path, film_to_ras)
     if not rows:
@@ -188,7 +188,11 @@ def point_markup(
 _Row = tuple[str, np.ndarray, str]  # label, position (3,) RAS mm, description
 
 
-def _control_points(markup: dict[str, Any], path: Path) -> list[_Row]:
+def entry_points(markup: dict[str, Any], path: Path) -> list[_Row]:
+    """Return the label, the position (3,) RAS mm and the description of each point that an entry of a file defines.
+
+    Raises PointsError if a position is not valid.
+    """
     to_ras = frame_of(markup, path)
     rows = []
     control_points = markup.get("controlPoints") or ()

@@ -12,11 +12,18 @@ import pytest
 from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.embedding.cache import MapCache
 from AnatomicalEmbedding.errors import MapError, PointsError
+from AnatomicalEmbedding.landmarks.drawing import (
+    Drawing,
+    drawing_paths,
+    read_drawing,
+    write_drawing,
+)
 from AnatomicalEmbedding.landmarks.landmark_set import (
     LandmarkSet,
     make_landmark_set,
     read_landmark_set,
 )
+from AnatomicalEmbedding.landmarks.markups import Markup, measure
 from AnatomicalEmbedding.matching.match import match_all
 from AnatomicalEmbedding.matching.status import ABSENT
 from AnatomicalEmbedding.phantom import make_phantom
@@ -173,7 +180,7 @@ def test_sets_that_cannot_be_used_say_why(landmark_set, phantoms, maps, tmp_path
         LandmarkSet().find(maps[4])
     twice = PointList(("carina", "carina"), marks(phantoms[0]).points_ras[:2])
     with pytest.raises(PointsError, match="two points are called 'carina'"):
-        LandmarkSet().with_examples(maps[0], twice)
+        LandmarkSet().with_examples(maps[0], Drawing(twice))
 
 
 @pytest.fixture
@@ -250,3 +257,108 @@ def test_a_scan_that_cannot_be_read_is_named_once_and_the_set_is_made_of_the_oth
     assert made.code == 2
     assert made.err.count("skipped: ") == 1
     assert len(read_landmark_set(folder / "a.landmarks.json").landmarks) == len(NAMES)
+
+
+AXIS = Markup("Line", "axis", ("axis: 1", "axis: 2"))
+SPREAD = Markup("Angle", "spread", ("spread: 1", "spread: 2", "spread: 3"))
+PLANE = Markup("Plane", "level", ("level: centre",))
+MARKUP_POINTS = (
+    "kidney_left_lower_pole",
+    "diaphragm_dome_right",
+    "kidney_left_lower_pole",
+    "carina",
+    "kidney_right_lower_pole",
+    "liver_dome",
+)
+AXIAL_EDGES = np.diag([80.0, 60.0, 0.0])  # of the canonical body
+
+
+def true_edges(phantom, template_edges, place) -> np.ndarray:
+    """Edges of the canonical body at a place of the patient."""
+    step = 5.0
+    slope = np.stack(
+        [
+            (phantom.to_body(place + step * axis) - phantom.to_body(place - step * axis))[0]
+            / (2 * step)
+            for axis in np.eye(3)[:, None]
+        ],
+        axis=1,
+    )
+    return np.linalg.solve(slope, template_edges.T).T
+
+
+def draw(phantom) -> Drawing:
+    """The points of the other tests, a line, an angle, and a plane across the canonical body."""
+    markups = (AXIS, SPREAD, PLANE)
+    labels = (*NAMES, *(label for markup in markups for label in markup.labels))
+    places = np.array([phantom.points_ras[name] for name in (*NAMES, *MARKUP_POINTS)])
+    edges = true_edges(phantom, AXIAL_EDGES, places[-1:])
+    return Drawing(PointList(labels, places), markups, {PLANE.labels[0]: edges})
+
+
+def normal(edges) -> np.ndarray:
+    across = np.cross(edges[0], edges[1])
+    return across / np.linalg.norm(across)
+
+
+def test_lines_angles_and_planes_are_found_in_every_scan(phantoms, anatemb, tmp_path):
+    for n, phantom in enumerate(phantoms):
+        folder = tmp_path / ("new" if n == 4 else "marked")
+        phantom.volume.write(folder / f"scan{n}.nii.gz")
+        if n < 4:
+            drawing = draw(phantom)
+            shown = [False] * len(drawing.points)
+            write_drawing(folder / f"scan{n}.mrk.json", f"scan{n}", drawing, shown)
+    path = tmp_path / "a.landmarks.json"
+    made = anatemb("landmarks", "make", tmp_path / "marked", "-o", path)
+    assert made.code == 0, made.err
+    landmark_set = read_landmark_set(path)
+    assert landmark_set.markups == (AXIS, SPREAD, PLANE)
+    run = anatemb("landmarks", "run", path, tmp_path / "new", "-o", tmp_path / "out", "--json")
+    assert run.code == 0, run.err
+    with (tmp_path / "out" / "measurements.csv").open() as file:
+        axis, spread = csv.DictReader(file)
+    assert [row["value"] for row in json.loads(run.out)["measurements"]] == [
+        float(axis["value"]),
+        float(spread["value"]),
+    ]
+    answers = read_drawing(drawing_paths(tmp_path / "out", "scan4"), "scan4")
+    assert answers.markups == (AXIS, SPREAD, PLANE)
+    places = dict(zip(answers.points.labels, answers.points.points_ras, strict=True))
+    truth = draw(phantoms[4])
+    true_places = dict(zip(truth.points.labels, truth.points.points_ras, strict=True))
+    for markup, row, unit in ((AXIS, axis, "mm"), (SPREAD, spread, "deg")):
+        assert (row["name"], row["kind"], row["unit"]) == (markup.name, markup.kind, unit)
+        stated = measure(markup, np.array([places[label] for label in markup.labels]))
+        assert float(row["value"]) == pytest.approx(stated, abs=0.01)
+        true_value = measure(markup, np.array([true_places[label] for label in markup.labels]))
+        assert abs(true_value - stated) < 2 * float(row["margin"])
+    (label,) = PLANE.labels
+    first_edges = draw(phantoms[0]).edges_ras[label]
+    angles = [
+        np.degrees(np.arccos(abs(normal(edges) @ normal(truth.edges_ras[label]))))
+        for edges in (answers.edges_ras[label], first_edges)
+    ]
+    assert angles[0] < max(angles[1], 6.0)  # nearer than a plane that keeps its direction
+
+
+def test_markups_must_be_drawn_alike_in_all_scans(phantoms, maps, landmark_set, tmp_path):
+    with_line = make_landmark_set([(maps[0], draw(phantoms[0]))])
+    points = marks(phantoms[1], MARKUP_POINTS[2:5])
+    other = Drawing(
+        PointList(SPREAD.labels, points.points_ras), (Markup("Angle", "axis", SPREAD.labels),)
+    )
+    with pytest.raises(PointsError, match="'axis' has the kind Angle and 3 points, in other"):
+        with_line.with_examples(maps[1], other)
+    path = tmp_path / "a.landmarks.json"
+    with_line.write(path)
+    document = json.loads(path.read_text())
+    for change in (
+        {"kind": "Sphere", "name": "axis", "labels": list(AXIS.labels)},
+        {"kind": "Line", "name": "axis", "labels": ["axis: 1"]},
+        {"kind": "Line", "name": "axis", "labels": ["axis: 1", "axis: 9"]},
+        {"kind": "Line", "name": "axis"},
+    ):
+        path.write_text(json.dumps(document | {"markups": [change]}))
+        with pytest.raises(PointsError, match="is damaged"):
+            read_landmark_set(path)
