@@ -1,5 +1,6 @@
 """Paths of the files that are part of the package (weights, recipes, structures)."""
 
+import csv
 from pathlib import Path
 
 from .files import parse_json
@@ -17,6 +18,12 @@ def resource(name: str) -> Path:
         if (root / name).exists():
             return root / name
     return _PACKAGE.parent / "Resources" / name
+
+
+def read_table(name: str) -> list[dict[str, str]]:
+    """Return the rows, column -> text, of a CSV file in Resources. name: path of the file inside Resources."""
+    with resource(name).open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def weights_file(name: str = "auto") -> Path:

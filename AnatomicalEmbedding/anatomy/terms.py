@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from ..errors import AnatomicalEmbeddingError, did_you_mean
-from ..resources import resource
+from ..resources import read_table, resource
 
 _TISSUES = "tissues"  # group of the rows in tissues.csv
 
@@ -87,30 +86,26 @@ def load_tissues() -> tuple[Term, ...]:
 def _rows() -> list[Term]:
     terms: list[Term] = []
     for path in sorted(resource("Terms").glob("*.csv")):
-        with path.open(newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                words, adjectives, labels, parts = (
-                    _several(row.get(column) or "")
-                    for column in ("words", "adjective", "labels", "parts")
+        for row in read_table(f"Terms/{path.name}"):
+            words, adjectives, labels, parts = (
+                _several(row.get(column) or "")
+                for column in ("words", "adjective", "labels", "parts")
+            )
+            terms.append(
+                Term(
+                    name=row["name"],
+                    words=words,
+                    adjectives=adjectives,
+                    side=row["side"],
+                    code=row["code"],
+                    parent=row["parent"],
+                    recipe=row["place"],
+                    tissue=row["tissue"],
+                    labels=labels,
+                    parts=parts,
+                    group=path.stem,
                 )
-                side, code, parent, recipe, tissue = (
-                    row[c] for c in ("side", "code", "parent", "place", "tissue")
-                )
-                terms.append(
-                    Term(
-                        row["name"],
-                        words,
-                        adjectives,
-                        side,
-                        code,
-                        parent,
-                        recipe,
-                        tissue,
-                        labels,
-                        parts,
-                        path.stem,
-                    )
-                )
+            )
     if not terms:
         raise AnatomicalEmbeddingError(
             "the lists of places (Resources/Terms) are missing; install the package again."

@@ -13,40 +13,19 @@
 7. filling of the bladder: distances from the neck of the bladder are changed.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
+from ..resources import read_table
 from ..scan.geometry import rotations
 from .frame import BODY, fat_mm
 
 _TOLERANCE_MM = 1e-9
 MAX_BUMP_SLOPE = 0.75  # bound of the Lipschitz constant of the sum of all organ bumps
 
-# Independent moves of organs: centre of the bump (body mm), reach of the bump (mm), largest shift (mm).
-_ORGAN_SHIFTS = (
-    ((75, 25, 320), 150, 18),  # liver
-    ((-95, -20, 315), 110, 15),  # spleen
-    ((66, -5, 250), 100, 13),  # right kidney
-    ((-66, -8, 264), 100, 13),  # left kidney
-    ((-35, 55, 300), 110, 15),  # stomach
-    ((0, 85, 190), 140, 14),  # bowel
-    ((0, 45, 10), 100, 12),  # bladder
-    ((-22, 45, 405), 120, 13),  # heart
-    ((75, 10, 390), 130, 16),  # right diaphragm
-    ((-78, 10, 380), 130, 16),  # left diaphragm
-    ((10, 35, 480), 110, 9),  # great vessels
-    ((0, 40, 590), 100, 9),  # larynx
-    ((130, -10, 510), 130, 14),  # right shoulder
-    ((-130, -10, 510), 130, 14),  # left shoulder
-    ((110, 0, 130), 120, 12),  # right iliac wing
-    ((-110, 0, 130), 120, 12),  # left iliac wing
-    ((0, 110, 640), 110, 8),  # jaw
-    ((0, 40, 740), 160, 7),  # head
-)
-_ADRENAL_SHIFTS = (((35, -10, 307), 25, 6), ((-35, -9, 307), 25, 6))
+_SHIFTS = read_table("Phantom/shifts.csv")
 _BLADDER_NECK = (0.0, 42.0, -20.0)
 _FILLING = (
     0.65,
@@ -92,20 +71,19 @@ class Bumps:
     shift_mm: np.ndarray  # (n, 3)
 
     @classmethod
-    def random(
-        cls, rng: np.random.Generator, shifts: Sequence = _ORGAN_SHIFTS, scattered: int = 14
-    ) -> Self:
+    def random(cls, rng: np.random.Generator, step: str, scattered: int) -> Self:
         """Make random bumps near organs and `scattered` bumps anywhere, with a `slope_bound` of at most 0.75.
 
         Args:
             rng: random numbers.
-            shifts: rows (centre, reach, largest shift), mm.
+            step: "organs" or "adrenals", the rows of `Resources/Phantom/shifts.csv` to use.
             scattered: number of bumps that lie anywhere.
         """
-        organs = [(np.asarray(c, float), float(r), float(s)) for c, r, s in shifts]
-        center = np.array([c for c, _, _ in organs]) + rng.normal(0, 8, (len(organs), 3))
-        reach = np.array([r for _, r, _ in organs])
-        size = np.array([s for _, _, s in organs])
+        organs = [row for row in _SHIFTS if row["step"] == step]
+        center = np.array([row["centre"].split() for row in organs], float)
+        center = center + rng.normal(0, 8, center.shape)
+        reach = np.array([row["reach"] for row in organs], float)
+        size = np.array([row["largest"] for row in organs], float)
         center = np.vstack([center, rng.uniform([-150, -90, -60], [150, 120, 780], (scattered, 3))])
         reach = np.concatenate([reach, rng.uniform(70, 140, scattered)])
         size = np.concatenate([size, rng.uniform(3, 8, scattered)])
@@ -274,8 +252,8 @@ class Deformation:
             width_scale=1 / (np.sqrt(size) * rng.uniform(0.94, 1.10)),
             thickness_scale=1 / (np.sqrt(size) * rng.uniform(0.95, 1.15)),
             fat=FatLayer(rng.uniform(-0.5, 0.6)),
-            bumps=Bumps.random(rng),
-            adrenals=Bumps.random(rng, _ADRENAL_SHIFTS, scattered=0),
+            bumps=Bumps.random(rng, "organs", scattered=14),
+            adrenals=Bumps.random(rng, "adrenals", scattered=0),
             filling=Filling(1 / rng.uniform(*_FILLING) - 1),
         )
 

@@ -9,8 +9,8 @@ from types import MappingProxyType
 
 import numpy as np
 
+from ..resources import read_table
 from .solids import Loft, Spline
-from .tables import read_table
 from .tissues import VERTEBRAE
 
 LOW, HIGH = (-232.0, -148.0, -130.0), (232.0, 172.0, 836.0)  # corners of the drawn region, body mm
@@ -29,7 +29,7 @@ spine_y = Spline(
     (-60, -58, -36, -8, 7, 14, 13, 6, -3, -11, -24, -32, -34, -28, -15, 3, 15, 20, 22),
 )
 
-_OUTLINES = read_table("outlines.csv")
+_OUTLINES = read_table("Phantom/outlines.csv")
 
 
 def outline(name: str, squareness: float) -> Loft:

@@ -5,17 +5,17 @@ from types import MappingProxyType
 
 import numpy as np
 
+from ..resources import read_table
 from .abdomen import KIDNEY, kidney_axis
 from .frame import VERTEBRA_Z, diaphragm_z, spine_y
 from .solids import SIDES
-from .tables import read_table
 
 _UNLISTED = ("C1", "C2")  # vertebrae without a drawn body
 
 
 def _points() -> Iterator[tuple[str, np.ndarray, str]]:
     """Yield the name, the point (3,), body mm, and the structure of each landmark."""
-    for row in read_table("landmarks.csv"):
+    for row in read_table("Phantom/landmarks.csv"):
         point = np.array(row["point"].split(), float)
         if row["side"] != "each":
             yield row["name"], point, row["structure"]

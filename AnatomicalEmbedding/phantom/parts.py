@@ -9,15 +9,17 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..resources import read_table
 from .canvas import Canvas
 from .solids import SIDES, Ellipsoid, Tube, axes_along, curve, mirrored, sheet
-from .tables import Row, read_table
 
+_Row = dict[str, str]
 _Flip = Callable[[ArrayLike], np.ndarray]
 _ROWS = {
-    part: list(rows) for part, rows in groupby(read_table("parts.csv"), lambda row: row["part"])
+    part: list(rows)
+    for part, rows in groupby(read_table("Phantom/parts.csv"), lambda row: row["part"])
 }
-_TREES = read_table("trees.csv")
+_TREES = read_table("Phantom/trees.csv")
 
 
 def draw_part(canvas: Canvas, part: str) -> None:
@@ -52,7 +54,7 @@ def tree_roots(tree: str) -> list[tuple[np.ndarray, np.ndarray]]:
     ]
 
 
-def _draw_rows(canvas: Canvas, rows: list[Row], side: str, flip: _Flip) -> None:
+def _draw_rows(canvas: Canvas, rows: list[_Row], side: str, flip: _Flip) -> None:
     solids: list[Ellipsoid | Tube] = []
     is_drawn = False
     for row in rows:
@@ -70,14 +72,14 @@ def _draw_rows(canvas: Canvas, rows: list[Row], side: str, flip: _Flip) -> None:
             )
 
 
-def _solids(row: Row, flip: _Flip) -> list[Ellipsoid | Tube]:
+def _solids(row: _Row, flip: _Flip) -> list[Ellipsoid | Tube]:
     """Return the solids of a row, on the side of `flip`; with the side "mirrored", on both sides."""
     flips = (flip, mirrored) if row["side"] == "mirrored" else (flip,)
     solids = [solid for place in flips for solid in _shape(row, place)]
     return [solid.grown(float(row["grow"])) for solid in solids] if row["grow"] else solids
 
 
-def _shape(row: Row, flip: _Flip) -> list[Ellipsoid | Tube]:
+def _shape(row: _Row, flip: _Flip) -> list[Ellipsoid | Tube]:
     curves = [
         flip([_numbers(point) for point in points.split(";")])
         for points in row["points"].split("|")

@@ -1,7 +1,8 @@
 """Analytic solids. All coordinates are mm in the canonical body frame."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -72,6 +73,43 @@ class Tube:
     def grown(self, mm: float) -> Self:
         """Return the tube with radii that are `mm` longer; `mm` may be negative."""
         return replace(self, radii=np.maximum(self.radii + mm, 0.1))
+
+    def capsules(self) -> Iterator[Piece]:
+        """Yield the capsules of the chain."""
+        squash = np.array(self.squash)
+        ends = zip(self.points[:-1], self.points[1:], self.radii[:-1], self.radii[1:], strict=True)
+        for start, end, r0, r1 in ends:
+            reach = max(r0, r1) * squash
+            inside = partial(_in_capsule, start, (end - start) / squash, squash, r0, r1)
+            yield Piece(np.minimum(start, end) - reach, np.maximum(start, end) + reach, inside)
+
+
+def _in_capsule(
+    start: np.ndarray,
+    axis: np.ndarray,
+    squash: np.ndarray,
+    r0: float,
+    r1: float,
+    *places: np.ndarray,
+) -> np.ndarray:
+    """Return whether places lie in a capsule.
+
+    Args:
+        start: (3,) mm, where the axis of the capsule begins.
+        axis: (3,) mm, from the beginning to the end of the axis, divided by `squash`.
+        squash: (3,) factors of the radius along x, y and z.
+        r0, r1: radius at the beginning and at the end, mm.
+        places: x, y and z of the places, mm (broadcastable).
+    """
+    away = [
+        ((place.astype(np.float64) - first) / flat).astype(np.float32)
+        for place, first, flat in zip(places, start, squash, strict=True)
+    ]
+    slope = (axis / max(np.square(axis).sum(), 1e-6)).astype(np.float32)
+    along = np.clip(sum(a * b for a, b in zip(away, slope, strict=True)), 0, 1)
+    axis = axis.astype(np.float32)
+    gap = sum(np.square(a - along * b) for a, b in zip(away, axis, strict=True))
+    return gap < np.square(np.float32(r0) + along * np.float32(r1 - r0))
 
 
 class Spline:

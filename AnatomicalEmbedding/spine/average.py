@@ -5,38 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from ..anatomy.names import VERTEBRAE
+from ..resources import read_table
 
-# A and S of the middle of each vertebra; its height with its disc; error of the network's coordinate S there; all mm.
+# Each row of Resources/Atlas/spine.csv: A and S of the middle of a vertebra; its height with its disc; error of the
+# network's coordinate S there; all mm.
 # S was measured in maps by `ct-open`: in images drawn of 12 label maps with labelled vertebrae, and in 20 CTs with the
 # spine that was fitted. Heights and errors: medians and spreads over the label maps of the atlas, rounded.
-_TABLE = {
-    "C1": (1, 657, 14, 11),
-    "C2": (24, 643, 17, 11),
-    "C3": (21, 626, 17, 11),
-    "C4": (17, 609, 16, 11),
-    "C5": (15, 593, 16, 11),
-    "C6": (9, 576, 16.5, 11),
-    "C7": (9, 566, 18, 11),
-    "T1": (-4, 556, 20, 14),
-    "T2": (-11, 535, 22, 14),
-    "T3": (-23, 518, 23, 14),
-    "T4": (-37, 499, 23.5, 14),
-    "T5": (-43, 477, 24, 17),
-    "T6": (-46, 452, 24.5, 17),
-    "T7": (-37, 426, 25, 17),
-    "T8": (-36, 397, 25, 17),
-    "T9": (-30, 369, 26, 20),
-    "T10": (-26, 341, 27.5, 20),
-    "T11": (-21, 313, 29, 20),
-    "T12": (-16, 291, 31, 22),
-    "L1": (-10, 265, 33, 22),
-    "L2": (-5, 234, 34, 22),
-    "L3": (-5, 205, 34.5, 19),
-    "L4": (-3, 170, 34.5, 15),
-    "L5": (-7, 136, 33, 11),
-    "S1": (-22, 106, 30, 9),
-}
-_VALUES = np.array(list(_TABLE.values()), dtype=np.float64)
+_COLUMNS = ("ahead", "height", "size", "error")
+_VALUES = np.array(
+    [[float(row[name]) for name in _COLUMNS] for row in read_table("Atlas/spine.csv")]
+)
 USUAL_MM = _VALUES[:, :2]  # (25, 2) A and S of each of VERTEBRAE
 AHEAD_MM, HEIGHT_MM, SIZE_MM, ERROR_MM = _VALUES.T
 _BEHIND_MM = 45.0  # from the middle of a vertebral body back to its spinous process

@@ -32,6 +32,7 @@ from ..phantom.render import (
     texture,
 )
 from ..phantom.tissues import LABEL_ID, PHASES, TISSUE_ID, hu_table
+from ..resources import read_table
 from ..scan.label_map import LabelMap
 from ..scan.volume import Volume
 from ..structures.label_names import find_structures, structure_name
@@ -46,39 +47,8 @@ _PHASE_ODDS = (
     0.6,
     0.1,
 )  # probability of each of PHASES: most scans of the abdomen are portal venous
-_BONE, _HOLLOW = "cortical_bone", "gut_wall"  # tissues of outer layers
-# A row: names of structures (a regular expression), their tissue, and the tissue of their outer layer or None.
-_STRUCTURE_TISSUES: tuple[tuple[str, str, str | None], ...] = (
-    (r"lung_.*", "lung", None),
-    (r"trachea", "airway", "airway_wall"),
-    (r"esophagus", "gut_wall", None),
-    (r"heart", "heart_blood_left", "myocardium"),
-    (r"pulmonary_.*", "pulmonary_blood", None),
-    (r"superior_vena_cava|brachiocephalic_vein.*", "heart_blood_right", None),
-    (r"portal_vein.*", "portal_vein", None),
-    (r".*vena.*", "vein", None),
-    (r"aorta|.*artery.*|.*trunk|atrial_appendage.*", "artery", None),
-    (r"liver", "liver", None),
-    (r"gallbladder", "bile", None),
-    (r"spleen", "spleen", None),
-    (r"pancreas", "pancreas", None),
-    (r"kidney_.*", "kidney_cortex", None),
-    (r"adrenal_gland_.*", "adrenal", None),
-    (r"stomach", "stomach_fluid", _HOLLOW),
-    (r"duodenum|small_bowel", "gut_fluid", _HOLLOW),
-    (r"colon", "stool", _HOLLOW),
-    (r"urinary_bladder", "urine", "muscle"),
-    (r"prostate", "soft", None),
-    (r"spinal_cord", "cord", None),
-    (r"brain", "grey_matter", None),
-    (r"thyroid_gland", "thyroid", None),
-    (r"(parotid|submandibular)_gland_.*", "gland", None),
-    (r"eye_.*", "eye", None),
-    (r"costal_cartilages", "cartilage", None),
-    (r"(autochthon|glute|iliopsoas).*", "muscle", None),
-    (r"(vertebrae|rib|hip|femur|femoral_head|humerus|scapula|clavicula)_.*", "marrow", _BONE),
-    (r"sacrum|sternum|skull|mandible", "marrow", _BONE),
-)
+_BONE = "cortical_bone"
+_STRUCTURE_TISSUES = read_table("Phantom/label_tissues.csv")
 _FILLED = (
     "stomach",
     "duodenum",
@@ -141,9 +111,9 @@ class LabelledBody:
 @lru_cache(maxsize=256)
 def tissue_of(structure: str) -> tuple[str, str] | None:
     """Return the tissue inside a structure and the tissue of its outer layer; None if they are not known."""
-    for pattern, inside, outside in _STRUCTURE_TISSUES:
-        if re.fullmatch(pattern, structure):
-            return inside, outside or inside
+    for row in _STRUCTURE_TISSUES:
+        if re.fullmatch(row["names"], structure):
+            return row["tissue"], row["outer_layer"] or row["tissue"]
     return None
 
 
