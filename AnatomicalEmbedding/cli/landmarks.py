@@ -6,26 +6,29 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import AnatomicalEmbeddingError, PointsError
 from . import console
-from .scans import Scans
+from .scans import Scans, StoredScans
 
 if TYPE_CHECKING:
+    from ..dicom.sr import Quantity
     from ..embedding.inference import Model
     from ..embedding.map import EmbeddingMap
     from ..landmarks.drawing import Drawing
     from ..landmarks.landmark_set import LandmarkSet
     from ..landmarks.markups import Measurement
     from ..matching.match import Matches
+    from ..scan.volume import Volume
 
 COLUMNS = ("scan", "label", "r", "a", "s", "status", "expected_error_mm", "probability", "examples")
 MEASUREMENT_COLUMNS = ("scan", "name", "kind", "quantity", "value", "margin", "unit", "status")
 _CHECK_COLUMNS = ("label", "examples", "error_mm", "worst_scan", "worst_mm", "contradicts")
-_TABLES = ("landmarks.csv", "measurements.csv")
+_TABLES = ("landmarks.csv", "measurements.csv", "report.html")
+_PICTURED = 50  # scans with pictures in the report, which then has up to 10 MB
 _SHORT = 12  # characters of a scan's hash in tables
 
 
@@ -63,13 +66,14 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     run = steps.add_parser(
         "run",
         help="find the landmarks of a set in scans",
-        description="Writes landmarks.csv, measurements.csv if the set has lines, angles or curves, and, for every "
-        "SCAN, NAME.mrk.json (opens in Slicer). All coordinates are RAS mm. A scan that cannot be used is reported and "
-        "skipped.",
+        description="Writes landmarks.csv, measurements.csv if the set has lines, angles or curves, report.html, and, "
+        "for every SCAN, NAME.mrk.json (opens in Slicer). Instead of scans, the folder of a cohort can be given "
+        "(`anatemb cohort run`); then the maps of its scans are used, and the report has no pictures. All coordinates "
+        "are RAS mm. A scan that cannot be used is reported and skipped.",
     )
     run.add_argument("set", type=Path, metavar="SET", help="file NAME.landmarks.json")
     run.add_argument("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
-    console.complete(run, run_run, "output", "dicom", series=True)
+    console.complete(run, run_run, "output", "report", "dicom", series=True)
 
     check = steps.add_parser(
         "check",
@@ -143,47 +147,85 @@ def _extend(options: argparse.Namespace, landmark_set: LandmarkSet, path: Path) 
 
 def run_run(options: argparse.Namespace) -> None:
     from ..landmarks.drawing import write_drawing
-    from ..landmarks.landmark_set import read_landmark_set
+    from ..landmarks.landmark_set import SUFFIX, read_landmark_set
     from ..landmarks.markups import measurements
     from ..matching.status import ABSENT
+    from ..reports.landmarks import scan_row, write_landmarks_report
     from .match import descriptions, present_points
 
     landmark_set = read_landmark_set(options.set)
     model = _open_model(options, landmark_set)
     landmark_set.check(model.weights_hash, model.name)
-    scans = Scans(options)
+    scans, maps = _open_scans(options, model)
+    console.check_report(options)
     console.check_folder(options.output)
     marks = [path for scan in scans.paths for path in _drawing_paths(scan)]
     results = [*_TABLES, *(f"{name}.mrk.json" for name in scans.sources)]
     inputs = [options.set, *scans.paths, *marks]
     console.refuse_overwriting(inputs, [options.output / name for name in results])
     console.make_folder(options.output)
+    labels = landmark_set.names
     rows: list[list[object]] = []
     measured: list[list[object]] = []
+    pictured: list[dict[str, Any]] = []
     written: list[Path] = []
-    for path, name, _volume, embedding in scans.embedded(model):
+    for path, name, volume, embedding in maps:
         matches = landmark_set.find(embedding)
         rows += _landmark_rows(path, landmark_set, matches)
-        values = measurements(landmark_set.markups, landmark_set.names, matches)
+        values = measurements(landmark_set.markups, labels, matches)
         measured += [_measurement_row(path, value) for value in values]
         drawing = landmark_set.draw(embedding, matches)
         points = replace(drawing.points, descriptions=descriptions(matches))
         absent = [row["status"] == ABSENT for row in matches.table()]
         written.append(options.output / f"{name}.mrk.json")
         write_drawing(written[-1], name, replace(drawing, points=points), absent)
-        written += scans.write_points_report(name, *present_points(points, matches, []))
+        quantities = [quantity for value in values for quantity in _quantity(value)]
+        shown = present_points(points, matches, [])
+        written += scans.write_points_report(name, *shown, quantities)
+        if not options.no_report:
+            picture = volume if len(pictured) < _PICTURED else None
+            pictured.append(scan_row(name, labels, matches, values, picture))
     written += scans.write_table("landmarks", COLUMNS, rows)
     written += scans.write_table("measurements", MEASUREMENT_COLUMNS, measured)
+    if pictured:
+        title = f"Landmarks of {options.set.name.removesuffix(SUFFIX)}"
+        page = options.output / "report.html"
+        written.append(write_landmarks_report(page, title, model.name, pictured))
     records: dict[str, Sequence[object]] = {
         "landmarks": console.as_records(COLUMNS, rows),
         "measurements": console.as_records(MEASUREMENT_COLUMNS, measured),
     }
-    table_rows = [[scans.names[str(row[0])], *row[1:]] for row in rows]
-    if not options.json and measured:
-        console.print_table(
-            MEASUREMENT_COLUMNS, [[scans.names[str(row[0])], *row[1:]] for row in measured]
+    header, shown_rows = (MEASUREMENT_COLUMNS, measured) if measured else (COLUMNS, rows)
+    table = [[scans.names[str(row[0])], *row[1:]] for row in shown_rows]
+    scans.finish(records, (header, table), written)
+
+
+def _open_scans(
+    options: argparse.Namespace, model: Model
+) -> tuple[Scans, Iterator[tuple[str, str, Volume | None, EmbeddingMap]]]:
+    """Return the scans of the command, and the path, name, volume and map of each; a cohort has maps, no volumes."""
+    from ..cohort.store import MANIFEST_NAME
+
+    folders = [Path(scan) for scan in options.scans if Path(scan, MANIFEST_NAME).is_file()]
+    if not folders:
+        scans = Scans(options)
+        return scans, scans.embedded(model)
+    if len(options.scans) > 1:
+        raise AnatomicalEmbeddingError(
+            f"{folders[0]}: is a cohort; give one cohort, or scans, but not both."
         )
-    scans.finish(records, (COLUMNS, table_rows), written)
+    stored = StoredScans(options, folders[0])
+    return stored, stored.maps()
+
+
+def _quantity(measurement: Measurement) -> list[Quantity]:
+    """Return a measurement for a DICOM report; [] if the scan does not show it."""
+    from ..dicom.sr import Quantity
+
+    if measurement.value is None:
+        return []
+    names = (measurement.name, measurement.quantity)
+    return [Quantity(*names, measurement.value, measurement.unit, measurement.margin)]
 
 
 def _landmark_rows(path: str, landmark_set: LandmarkSet, matches: Matches) -> list[list[object]]:

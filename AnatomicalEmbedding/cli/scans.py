@@ -14,9 +14,11 @@ from . import console
 
 if TYPE_CHECKING:
     from ..dicom.source import SourceSeries
+    from ..dicom.sr import Quantity
     from ..embedding.inference import Model
     from ..embedding.map import EmbeddingMap
     from ..scan.points import PointList
+    from ..scan.sources import Source
     from ..scan.volume import Volume
 
 
@@ -58,15 +60,18 @@ class Scans:
         """Yield the path (as tables print it), the name and the volume of each scan that can be read."""
         for name, source in self.sources.items():
             with self.skipping():
-                if getattr(self._options, "dicom", False):
-                    from ..dicom.source import source_of
-
-                    self.series = source_of(source)
+                self._find_series(source)
                 volume = source.read()
                 if volume.is_film:
                     volume = volume.with_width(getattr(self._options, "film_width_mm", None))
                 volume = console.noted(replace(volume, name=name), source.label)
                 yield source.label, name, volume
+
+    def _find_series(self, source: Source) -> None:
+        if getattr(self._options, "dicom", False):
+            from ..dicom.source import source_of
+
+            self.series = source_of(source)
 
     def write_points_report(
         self,
@@ -74,12 +79,13 @@ class Scans:
         points: PointList,
         error_mm: Sequence[float | None] = (),
         tracking_uids: Sequence[str] = (),
+        quantities: Sequence[Quantity] = (),
     ) -> list[Path]:
         """With --dicom, write the points of a scan to NAME.sr.dcm in the output folder.
 
         Args:
             name: name of the scan.
-            points, error_mm, tracking_uids: as for `dicom.sr.write_points_report`.
+            points, error_mm, tracking_uids, quantities: as for `dicom.sr.write_points_report`.
 
         Returns [path], or [] without --dicom or without points.
         """
@@ -91,7 +97,7 @@ class Scans:
             console.warn(f"{self.series.label}: shows no point, so no DICOM report was written.")
             return []
         path = self._options.output / f"{name}.sr.dcm"
-        write_points_report(points, self.series, path, error_mm, tracking_uids)
+        write_points_report(points, self.series, path, error_mm, tracking_uids, quantities)
         return [path]
 
     @contextmanager
@@ -155,3 +161,39 @@ class Scans:
             raise AnatomicalEmbeddingError(
                 f"{len(self.failed)} of {len(self.sources)} scans were skipped; the lines above give the reasons."
             )
+
+
+class StoredScans(Scans):
+    """The embedded scans of a cohort. Their maps are read from the store; their images are not read.
+
+    Args:
+        options: as for `Scans`.
+        folder: folder of the cohort.
+    """
+
+    def __init__(self, options: argparse.Namespace, folder: Path) -> None:
+        from ..cohort.manifest import EMBEDDED
+        from ..cohort.store import Store
+        from ..scan.sources import distinct_names
+
+        with Store(folder) as store:
+            rows = store.manifest.rows(EMBEDDED)
+            paths = [store.map_path(str(row.scan_hash)) for row in rows]
+        if not rows:
+            raise AnatomicalEmbeddingError(
+                f"{folder}: has no embedded scan yet; run `anatemb cohort run` first."
+            )
+        names = distinct_names([row.scan for row in rows])
+        super().__init__(options, [])
+        self.sources = {name: row.source for name, row in zip(names, rows, strict=True)}
+        self.names = {row.scan: name for name, row in zip(names, rows, strict=True)}
+        self._map_paths = dict(zip(names, paths, strict=True))
+
+    def maps(self) -> Iterator[tuple[str, str, None, EmbeddingMap]]:
+        """Yield the path, the name, None and the map of each scan whose map can be read."""
+        from ..embedding.map import EmbeddingMap
+
+        for name, source in self.sources.items():
+            with self.skipping():
+                self._find_series(source)
+                yield source.label, name, None, EmbeddingMap.load(self._map_paths[name])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,23 @@ if TYPE_CHECKING:
 _DEVICE_UID = "2.25.61474311286713206218837262349214873021"  # identifies this program; the same on every machine
 _SERIES_NUMBER = 990
 _ERROR = ("expected-error", tree.SCHEME, "Expected error of the place")
+_MARGIN = ("margin-90", tree.SCHEME, "Half width of the 90 % interval")
+_QUANTITIES: dict[str, Code] = {
+    "length": ("410668003", "SCT", "Length"),
+    "angle": ("1483009", "SCT", "Angle"),
+    "area": ("42798000", "SCT", "Area"),
+}
 _COMMENT = ("121106", "DCM", "Comment")
+
+
+class Quantity(NamedTuple):
+    """A measurement. quantity: "length", "angle" or "area". unit: a UCUM code. margin: half of its 90 % interval."""
+
+    name: str
+    quantity: str
+    value: float
+    unit: str
+    margin: float | None
 
 
 def write_points_report(
@@ -32,6 +48,7 @@ def write_points_report(
     path: str | Path,
     error_mm: Sequence[float | None] = (),
     tracking_uids: Sequence[str] = (),
+    quantities: Sequence[Quantity] = (),
 ) -> None:
     """Write points as a structured report that refers to the images of a scan.
 
@@ -44,6 +61,7 @@ def write_points_report(
         error_mm: expected error of each point, mm, or None; () if no error is known.
         tracking_uids: UID of each point. Points in several scans that show the same anatomical point have the same UID.
             (): each point gets a new UID.
+        quantities: measurements between points; each is a measurement group without a place.
 
     Raises:
         AnatomicalEmbeddingError: highdicom is not installed, there is no point, or the file cannot be written.
@@ -63,6 +81,7 @@ def write_points_report(
             image = source.nearest(row[2])
             images[image.SOPInstanceUID] = image
             groups.append(_group(hd, *row, image))
+        groups += [_quantity_group(hd, quantity) for quantity in quantities]
         make_report(hd, list(images.values()), groups, "Anatomical points").save_as(temporary)
 
 
@@ -93,6 +112,18 @@ def _group(
             sr.TextContentItem(code(*_COMMENT), described, relationship_type=below)
         )
     return group
+
+
+def _quantity_group(hd: ModuleType, quantity: Quantity) -> Any:
+    code, unit = hd.sr.CodedConcept, (quantity.unit, "UCUM", quantity.unit)
+    values = [(_QUANTITIES[quantity.quantity], quantity.value), (_MARGIN, quantity.margin)]
+    stated = [
+        hd.sr.Measurement(code(*name), round(value, 2), code(*unit))
+        for name, value in values
+        if value is not None
+    ]
+    uid = str(hd.UID())
+    return make_group(hd, quantity.name, uid, STRUCTURE, None, None, None, measurements=stated)
 
 
 def make_group(

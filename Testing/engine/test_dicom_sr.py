@@ -13,11 +13,15 @@ from cli_runs import assert_refused
 from dicom_series import write_ct_series
 from report_checks import check
 
+from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.anatomy.codes import site_codes
 from AnatomicalEmbedding.dicom.source import read_source
-from AnatomicalEmbedding.dicom.sr import read_any_points, write_points_report
+from AnatomicalEmbedding.dicom.sr import Quantity, read_any_points, write_points_report
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 from AnatomicalEmbedding.followup.lesion_lists import read_lesions
+from AnatomicalEmbedding.landmarks.drawing import Drawing
+from AnatomicalEmbedding.landmarks.landmark_set import make_landmark_set
+from AnatomicalEmbedding.landmarks.markups import Markup
 from AnatomicalEmbedding.scan.points import PointList
 
 highdicom = pytest.importorskip("highdicom")
@@ -71,6 +75,31 @@ def test_highdicom_reads_codes_errors_and_slices(scans, points, tmp_path, phanto
         (group,) = content.get_image_measurement_groups(tracking_uid=uid)
         near = group.source_images[0].ReferencedSOPSequence[0].ReferencedSOPInstanceUID
         assert abs(slices[near] - place[2]) <= phantom_pair[0].volume.spacing[2] / 2 + 1e-6
+
+
+def test_measurements_are_groups_without_a_place(scans, points, tmp_path):
+    source = read_source("prior", scans / "prior")
+    quantities = [
+        Quantity("axis", "length", 82.256, "mm", 9.1),
+        Quantity("Cobb", "angle", 12.5, "deg", None),
+        Quantity("inlet", "area", 4700.0, "mm2", 300.0),
+    ]
+    write_points_report(points, source, tmp_path / "p.sr.dcm", quantities=quantities)
+    assert check(tmp_path / "p.sr.dcm") == []
+    assert read_any_points(tmp_path / "p.sr.dcm").labels == points.labels
+    content = highdicom.sr.srread(tmp_path / "p.sr.dcm").content
+    groups = content.get_image_measurement_groups()[len(points) :]
+    stated = [
+        [(item.name.meaning, item.value, item.unit.value) for item in group.get_measurements()]
+        for group in groups
+    ]
+    margin = "Half width of the 90 % interval"
+    assert stated == [
+        [("Length", 82.26, "mm"), (margin, 9.1, "mm")],
+        [("Angle", 12.5, "deg")],
+        [("Area", 4700.0, "mm2"), (margin, 300.0, "mm2")],
+    ]
+    assert [group.tracking_identifier for group in groups] == ["axis", "Cobb", "inlet"]
 
 
 def test_viewers_find_each_point_as_a_pixel_of_its_slice_first(
@@ -206,3 +235,23 @@ def test_a_template_file_of_another_kind_is_refused(anatemb, scans, tmp_path):
         tmp_path,
     )
     assert_refused(outcome, "not a structured report")
+
+
+def test_landmarks_run_writes_points_and_measurements(anatemb, cached, scans, points, tmp_path):
+    """With --dicom, a scan's report has what its files have."""
+    folder = scans / "prior"
+    line = Markup("Line", "axis", ("axis: 1", "axis: 2"))
+    labels = (*line.labels, "middle")
+    drawing = Drawing(PointList(labels, points.points_ras), (line,))
+    embedding = load_model().embed(folder)
+    make_landmark_set([(embedding, drawing)]).write(tmp_path / "a.landmarks.json")
+    run = anatemb(
+        "landmarks", "run", tmp_path / "a.landmarks.json", folder, "-o", tmp_path / "out", "--dicom"
+    )
+    assert run.code == 0, run.err
+    with (tmp_path / "out" / "measurements.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    report = tmp_path / "out" / "prior.sr.dcm"
+    groups = highdicom.sr.srread(report).content.get_image_measurement_groups()
+    assert [group.tracking_identifier for group in groups] == [*labels, "axis"]
+    assert groups[-1].get_measurements()[0].value == float(row["value"])

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from cohort_scans import embed_waiting
 
 from AnatomicalEmbedding import load_model
+from AnatomicalEmbedding.cohort.store import Store
 from AnatomicalEmbedding.embedding.cache import MapCache
 from AnatomicalEmbedding.errors import MapError, PointsError
 from AnatomicalEmbedding.landmarks.drawing import (
@@ -322,6 +325,11 @@ def test_lines_angles_and_planes_are_found_in_every_scan(phantoms, anatemb, tmp_
         float(axis["value"]),
         float(spread["value"]),
     ]
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert page.count("<img") == len(landmark_set.names)
+    stated = [list(map(float, pair)) for pair in re.findall(r"([\d.]+) &plusmn; ([\d.]+)", page)]
+    measured = [[float(row[key]) for key in ("value", "margin")] for row in (axis, spread)]
+    np.testing.assert_allclose(stated, measured, atol=0.06)
     answers = read_drawing(drawing_paths(tmp_path / "out", "scan4"), "scan4")
     assert answers.markups == (AXIS, SPREAD, PLANE)
     places = dict(zip(answers.points.labels, answers.points.points_ras, strict=True))
@@ -362,3 +370,35 @@ def test_markups_must_be_drawn_alike_in_all_scans(phantoms, maps, landmark_set, 
         path.write_text(json.dumps(document | {"markups": [change]}))
         with pytest.raises(PointsError, match="is damaged"):
             read_landmark_set(path)
+
+
+def test_the_scans_of_a_cohort_are_measured_from_their_maps(phantoms, maps, anatemb, tmp_path):
+    """The answers are those of the scans themselves, also after the images were removed."""
+    path = tmp_path / "a.landmarks.json"
+    make_landmark_set(zip(maps[:3], map(draw, phantoms[:3]), strict=True)).write(path)
+    for n in (3, 4):
+        phantoms[n].volume.write(tmp_path / "scans" / f"scan{n}.nii.gz")
+    store = tmp_path / "store"
+    with Store(store, create=True) as cohort:
+        cohort.add([tmp_path / "scans"])
+        embed_waiting(cohort, "auto")
+    run = anatemb("landmarks", "run", path, tmp_path / "scans", "-o", tmp_path / "out")
+    assert run.code == 0, run.err
+    (tmp_path / "scans" / "scan3.nii.gz").unlink()
+    run = anatemb("landmarks", "run", path, store, "-o", tmp_path / "stored")
+    assert run.code == 0, run.err
+    tables = []
+    for folder in ("out", "stored"):
+        with (tmp_path / folder / "measurements.csv").open() as file:
+            tables.append(list(csv.DictReader(file)))
+    assert [(row["scan"], row["name"], row["value"]) for row in tables[0]] == [
+        (row["scan"], row["name"], row["value"]) for row in tables[1]
+    ]
+    assert "<img" not in (tmp_path / "stored" / "report.html").read_text()
+    both = anatemb("landmarks", "run", path, store, tmp_path / "scans", "-o", tmp_path / "both")
+    assert both.code == 2
+    assert "give one cohort, or scans, but not both" in both.err
+    Store(tmp_path / "empty", create=True).close()
+    empty = anatemb("landmarks", "run", path, tmp_path / "empty", "-o", tmp_path / "both")
+    assert empty.code == 2
+    assert "has no embedded scan yet" in empty.err

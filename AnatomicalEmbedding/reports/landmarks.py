@@ -1,0 +1,66 @@
+"""The page of landmarks and measurements in many scans: a row for each scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..landmarks.markups import Measurement
+from ..matching.match import Matches
+from ..matching.status import ABSENT
+from ..scan.volume import Volume
+from . import pictures
+from .page import fill_page
+from .pictures import CORONAL
+
+_PICTURE_MM, _PIXEL_MM = 80.0, 1.0
+
+
+def scan_row(
+    name: str,
+    labels: Sequence[str],
+    matches: Matches,
+    measured: Sequence[Measurement],
+    volume: Volume | None,
+) -> dict[str, Any]:
+    """Return what the page shows of one scan, as input of `write_landmarks_report`.
+
+    Args:
+        name: name of the scan.
+        labels: names of the landmarks.
+        matches: the landmarks in the scan.
+        measured: the measurements in the scan.
+        volume: the scan, for a coronal picture of each landmark; None for no pictures.
+    """
+    cells = [
+        {"label": label, "picture": ""} | row
+        for label, row in zip(labels, matches.table(), strict=True)
+    ]
+    for cell, point in zip(cells, matches.points_ras, strict=True):
+        if volume is not None and cell["status"] != ABSENT:
+            hu = pictures.slice_hu(volume, point, CORONAL, _PICTURE_MM, _PIXEL_MM)
+            cell["picture"] = pictures.data_uri(pictures.choose_window(volume, point).to_grey(hu))
+    return {"name": name, "landmarks": cells, "measurements": measured}
+
+
+def write_landmarks_report(
+    path: Path, title: str, model: str, rows: Sequence[dict[str, Any]]
+) -> Path:
+    """Write the page. Returns its path.
+
+    Args:
+        path: file of the page.
+        title: title of the page.
+        model: name of the weights.
+        rows: the `scan_row` of each scan; at least one.
+    """
+    return fill_page(
+        path,
+        "reports/landmarks.html.j2",
+        title=title,
+        model=model,
+        rows=rows,
+        picture_mm=_PICTURE_MM,
+        pixels=pictures.pixels_across(_PICTURE_MM, _PIXEL_MM),
+    )
