@@ -2,7 +2,7 @@
 
 import qt
 import slicer
-from slicer import vtkMRMLMarkupsFiducialNode, vtkMRMLScalarVolumeNode
+from slicer import vtkMRMLMarkupsNode, vtkMRMLScalarVolumeNode
 from slicer.i18n import tr as _
 from slicer.i18n import translate
 from slicer.parameterNodeWrapper import parameterNodeWrapper
@@ -65,17 +65,17 @@ class AnatomicalLandmarksParameterNode:
     """The choices of the user.
 
     template: scan in which the user places points. allTargets: True to find the points in all other scans. targets:
-    the scans in which points are found if allTargets is False. points: the template's point list. jump: True to move
-    all views to each placed point. alignFixed: the scan that stays
-    in place; None for the template. alignMoving: the scan that is moved; None for the first scan that is not the fixed
-    scan. alignKind: kind of transform, such as "rigid". alignResample: True to also create a resampled copy of the
-    moving scan. alignColours: True to show the two scans in two colours.
+    the scans in which points are found if allTargets is False. points: the template's point list, line, angle or curve.
+    jump: True to move all views to each placed point. alignFixed: the scan that stays in place; None for the template.
+    alignMoving: the scan that is moved; None for the first scan that is not the fixed scan. alignKind: kind of
+    transform, such as "rigid". alignResample: True to also create a resampled copy of the moving scan. alignColours:
+    True to show the two scans in two colours.
     """
 
     template: vtkMRMLScalarVolumeNode
     targets: list[vtkMRMLScalarVolumeNode]
     allTargets: bool = True
-    points: vtkMRMLMarkupsFiducialNode
+    points: vtkMRMLMarkupsNode
     jump: bool = True
     alignFixed: vtkMRMLScalarVolumeNode
     alignMoving: vtkMRMLScalarVolumeNode
@@ -130,6 +130,8 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.addObserver(scene, scene.NodeRemovedEvent, self._onNodes)
         ui = self.ui
         ui.targetSelector.connect("checkedNodesChanged()", self._onTargetsChecked)
+        # connected here, because the connection by name would offer every kind of markup
+        ui.pointsSelector.connect("currentNodeChanged(vtkMRMLNode*)", self._onPointsChosen)
         ui.pointsSelector.connect(
             "nodeAddedByUser(vtkMRMLNode*)", lambda node: node.CreateDefaultDisplayNodes()
         )
@@ -234,6 +236,10 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         if self.takesInput:
             self.scanChoice.write(self._parameterNode)
 
+    def _onPointsChosen(self, node):
+        if self.takesInput:
+            self._parameterNode.points = node
+
     def _onAlignKind(self, kind):
         if self.takesInput:
             self._parameterNode.alignKind = kind
@@ -244,11 +250,10 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self.say("")  # removes messages about the previous point list
             writeInViews(slicer.mrmlScene, {})
         if points is not None and isAnswers(points):
-            text = _(
-                "{name}: contains answers; choose or create another point list for the template."
-            )
+            text = _("{name}: contains answers; choose or create other points for the template.")
             self.say(text.format(name=points.GetName()))
             node.points = points = None
+        self.ui.pointsSelector.setCurrentNode(points)
         self.logic.jumps = node.jump
         self._targets = self.scanChoice.show(node, without=template)
         self.logic.setScans(template, self._targets)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..matching.match import Matches
 from ..matching.status import ABSENT, MATCHED, UNCERTAIN
+
+if TYPE_CHECKING:
+    from ..matching.match import Matches
 
 LINE, ANGLE, CURVE, CLOSED_CURVE = "Line", "Angle", "Curve", "ClosedCurve"
 PLANE, ROI = "Plane", "ROI"

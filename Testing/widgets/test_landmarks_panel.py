@@ -184,3 +184,20 @@ def test_each_click_places_a_point_until_placing_is_ended(kit, panel):
     new_list(panel)
     panel.ui.placeWidget.setPlaceModeEnabled(True)
     assert panel.ui.placeWidget.placeModePersistency
+
+
+def test_a_line_has_a_row_with_its_length_in_all_scans(kit, panel):
+    prepare(kit, panel)
+    line = slicer.mrmlScene.AddNewNodeByClass("vtkMRMLMarkupsLineNode", "Width")
+    panel.ui.pointsSelector.setCurrentNode(line)
+    for name in ("liver_dome", "carina"):
+        place(line, name)
+    kit.spin(lambda: panel.matchTable.widget.rowCount == 3)
+    length_mm = np.linalg.norm(
+        patient(0).points_ras["liver_dome"] - patient(0).points_ras["carina"]
+    )
+    assert cell(panel, 2, 0) == f"length {length_mm:.1f} mm"
+    assert cell(panel, 2, 1).endswith("mm")
+    assert "\u00b1" in cell(panel, 2, 1)
+    panel.matchTable.widget.cellDoubleClicked.emit(2, 1)  # a row without a point: nothing happens
+    assert panel.logic.points is line

@@ -1,4 +1,5 @@
-"""The answers in one volume: a point list in the scene. The list also stores the status and error of each answer.
+"""The answers in one volume: a markups node in the scene, of the same kind as the template's points, lines or curves.
+The node, called the list of answers, also stores the status and error of each answer.
 
 The list has the same parent transform as the volume. So the coordinates of the points, without this transform, are the
 volume's own RAS mm. Matched answers are selected points (green). Uncertain answers are unselected points (amber).
@@ -22,7 +23,7 @@ from .ControlPoints import makeIdsUnique, worldOf
 
 MOVED, REMOVED = "moved", "removed"  # the user has moved, or removed, the answer
 VOLUME_ROLE, SOURCE_ROLE = "AnatomicalEmbedding.Volume", "AnatomicalEmbedding.SourceLandmarks"
-_CLASS = "vtkMRMLMarkupsFiducialNode"
+_CLASS = "vtkMRMLMarkupsNode"
 _ATTRIBUTE = "AnatomicalEmbedding.Answers"
 
 
@@ -87,11 +88,13 @@ class AnswerList:
     def create(cls, scene, sourceNode, volumeNode) -> AnswerList:
         name = scene.GenerateUniqueName(f"{sourceNode.GetName()} in {volumeNode.GetName()}")
         with keepingPlaceNode(scene):
-            node = scene.AddNewNodeByClass(_CLASS, name)
+            node = scene.AddNewNodeByClass(sourceNode.GetClassName(), name)
         node.CreateDefaultDisplayNodes()
         display = node.GetDisplayNode()
         display.SetSelectedColor(*GREEN)
         display.SetColor(*AMBER)
+        for n in range(sourceNode.GetNumberOfMeasurements()):
+            node.GetNthMeasurement(n).SetEnabled(sourceNode.GetNthMeasurement(n).GetEnabled())
         node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
         node.SetNodeReferenceID(SOURCE_ROLE, sourceNode.GetID())
         answerList = cls(node)
@@ -119,15 +122,23 @@ class AnswerList:
         if text != self.node.GetAttribute(_ATTRIBUTE):
             self.node.SetAttribute(_ATTRIBUTE, text)
 
-    def write(self, label: str, position: Sequence[float], answer: Answer) -> Answer:
+    def write(self, number: int, label: str, position: Sequence[float], answer: Answer) -> Answer:
         """Write the point of an answer into the list. If the list has no such point, the point is added.
 
-        position: (3,) in the volume's own RAS mm. The returned answer has the new `pointId`; store it with `keep`.
+        Args:
+            number: index of the point in the template's list; the order of its points is that of a curve.
+            label: label of the point.
+            position: (3,) in the volume's own RAS mm.
+            answer: the answer without `pointId`, or with the ID of the point that is written again.
+
+        Returns:
+            The answer with its `pointId`; store it with `keep`.
         """
         node = self.node
         index = node.GetControlPointIndexByID(answer.pointId) if answer.pointId else -1
         if index < 0:
-            index = node.AddControlPoint(vtk.vtkVector3d(*position))
+            index = min(number, node.GetNumberOfControlPoints())
+            node.InsertControlPoint(index, vtk.vtkVector3d(*position))
             makeIdsUnique(node)
         else:
             node.SetNthControlPointPosition(index, *position)

@@ -97,7 +97,7 @@ class AnswerLists:
             for pointId, place, answer in zip(ids, places, answers, strict=True):
                 old = stored.get(pointId)
                 answer = replace(answer, pointId="" if old is None else old.pointId)
-                stored[pointId] = answerList.write(labelOf(self.points, pointId), place, answer)
+                stored[pointId] = self._write(answerList, pointId, place, answer)
         answerList.keep(stored)
 
     def setByHand(
@@ -113,7 +113,7 @@ class AnswerLists:
         new = replace(answers.get(pointId, Answer("", MOVED)), status=status, outdated=False)
         if position is None:
             position = fromNode(answerList.node, new.pointId) if new.pointId else (0.0, 0.0, 0.0)
-        answers[pointId] = answerList.write(labelOf(self.points, pointId), position, new)
+        answers[pointId] = self._write(answerList, pointId, position, new)
         answerList.keep(answers)
 
     def tidy(self) -> None:
@@ -134,9 +134,7 @@ class AnswerLists:
                     remaining[key] = answer
                 else:
                     gone = replace(answer, pointId="", status=REMOVED, outdated=False)
-                    remaining[key] = answerList.write(
-                        labelOf(self.points, key), (0.0, 0.0, 0.0), gone
-                    )
+                    remaining[key] = self._write(answerList, key, (0.0, 0.0, 0.0), gone)
             answerList.keep(remaining)
 
     def retract(self, pointId: str, keptFor: Sequence = ()) -> None:
@@ -171,6 +169,12 @@ class AnswerLists:
     def followVolumes(self) -> None:
         for answerList in self.lists.values():
             answerList.follow()
+
+    def _write(
+        self, answerList: AnswerList, pointId: str, place: Sequence[float], answer: Answer
+    ) -> Answer:
+        number = self.points.GetControlPointIndexByID(pointId)
+        return answerList.write(number, labelOf(self.points, pointId), place, answer)
 
     def _listFor(self, target) -> AnswerList:
         if target.GetID() not in self.lists:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import slicer
-
 from ..shared.UndoStack import UndoStack
 from .AnswerList import AnswerList
 from .ControlPoints import isPreview
@@ -64,7 +62,7 @@ class LandmarkHistory(UndoStack[_State | None]):
 
 
 def _copy(node):
-    copy = slicer.vtkMRMLMarkupsFiducialNode()
+    copy = node.CreateNodeInstance()
     copy.CopyContent(node)
     for n in reversed(range(copy.GetNumberOfControlPoints())):
         if isPreview(copy, n):

@@ -27,6 +27,7 @@ from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique, worldOf
 from .LandmarkHistory import LandmarkHistory
 from .LandmarkMatcher import LandmarkMatcher
 from .ListObserver import ListObserver
+from .Measurements import Measurement, measurementIn, measurementOf
 
 
 class LandmarkLogic(Listener):
@@ -38,7 +39,7 @@ class LandmarkLogic(Listener):
     the user. Signal shown(pointId): all views have moved to this point and its answers.
 
     `setScans` sets template (volume node in which the user places points) and targets (volume nodes in which the points
-    are found). `setPoints` sets points (the template's point list). jumps: True to move all views
+    are found). `setPoints` sets points (the template's point list, line, angle or curve). jumps: True to move all views
     to each point that was placed or moved. A scan without a map is embedded first; its views move when the answer in
     this scan is found.
     """
@@ -137,6 +138,13 @@ class LandmarkLogic(Listener):
 
     def rows(self) -> list[Row]:
         return self._answers.rows(self._matcher.outside)
+
+    def measurementIn(self, volumeNode) -> Measurement | None:
+        """Return what the template's line, angle or curve measures in the template or a target, see `Measurements`."""
+        if self.points is None or volumeNode is self.template:
+            return None if self.points is None else measurementOf(self.points)
+        answerList = self.answersIn(volumeNode)
+        return None if answerList is None else measurementIn(self.points, answerList)
 
     def absences(self, pointId: str) -> dict[str, str]:
         """Return volume ID -> sentence for the user, for each scan that does not show the point."""

@@ -1,4 +1,7 @@
-"""The table of matches. Each landmark has a row, each scan has a column, and a cell shows the error of the answer."""
+"""The table of matches. Each landmark has a row, each scan has a column, and a cell shows the error of the answer.
+
+The last row of a line, angle or curve is its length, angle or area.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from ..shared.Signal import Flag, Listener
 from .AnswerList import MOVED, REMOVED, Answer
 from .AnswerLists import Row
 from .LandmarkLogic import LandmarkLogic
+from .Measurements import Measurement
 
 _LOOKS = {  # sign, background
     MATCHED: ("\u2713", GOOD),
@@ -48,7 +52,8 @@ class MatchTable(Listener):
         with self._filling:
             table = self.widget
             setColumns(table, headers)
-            table.setRowCount(len(self._rows))
+            measurement = self.logic.measurementIn(self.logic.template)
+            table.setRowCount(len(self._rows) + (measurement is not None))
             for r, row in enumerate(self._rows):
                 outside = "" if row.inside else _("This point lies outside the template.")
                 putCell(
@@ -57,6 +62,11 @@ class MatchTable(Listener):
                 for c, node in enumerate(targets, start=1):
                     text, tip, colour = self._shown(row, node)
                     putCell(table, r, c, text, tip, colour)
+            if measurement is not None:
+                text = f"{measurement.quantity} {_valueOf(measurement)}"
+                putCell(table, len(self._rows), 0, text, _("Measured in the template."))
+                for c, node in enumerate(targets, start=1):
+                    putCell(table, len(self._rows), c, *self._measured(node))
 
     def menuFor(self, row: int, column: int):
         menu = qt.QMenu(self.widget)
@@ -94,6 +104,16 @@ class MatchTable(Listener):
             None,
         )
 
+    def _measured(self, node) -> tuple[str, str, str | None]:
+        measurement = self.logic.measurementIn(node)
+        if measurement is None:
+            return "\u2026", _("Not measured yet, because points have no answer."), None
+        sign, colour = _LOOKS[measurement.status]
+        if measurement.value is None:
+            return sign, _("This scan does not seem to show all points."), colour
+        tip = _("With a probability of 90 %, the true value lies within the stated limits.")
+        return f"{sign} {_valueOf(measurement)}", tip, colour
+
     def _brief(self, answer: Answer) -> str:
         if answer.byHand or answer.status == ABSENT:
             words = STATUS_WORDS[answer.status]
@@ -115,3 +135,10 @@ class MatchTable(Listener):
             self.menuFor(item.row(), item.column()).popup(
                 self.widget.viewport().mapToGlobal(position)
             )
+
+
+def _valueOf(measurement: Measurement) -> str:
+    """Return the value of a measurement as text: "45.2 mm", or "45.2 \u00b1 4.1 mm" if its error is known."""
+    margin = f" \u00b1 {measurement.margin:.1f}" if measurement.margin else ""
+    unit = {"deg": "\u00b0", "mm2": "mm\u00b2"}.get(measurement.unit, measurement.unit)
+    return f"{measurement.value:.1f}{margin} {unit}"

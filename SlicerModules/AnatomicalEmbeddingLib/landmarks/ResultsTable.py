@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import vtk
 from slicer.util import NodeModify
 
@@ -19,13 +21,17 @@ COLUMNS = (
     "expected_error_mm",
     "probability_within_10_mm",
     "doubt",
+    "value",
+    "unit",
+    "margin_90_percent",
 )
 
 
 def writeResults(scene, logic: LandmarkLogic):
     """Write all matches into the table node of the point list, and return this node. Create the node if it is missing.
 
-    The table has one row for each point and target. Positions are in world RAS mm.
+    The table has one row for each point and target, and one row for the length, angle or area in each scan. Positions
+    are in world RAS mm. The true value lies within the margin with a probability of 90 %.
     """
     tables = nodesOf(scene, "vtkMRMLTableNode")
     node = next(
@@ -40,15 +46,33 @@ def writeResults(scene, logic: LandmarkLogic):
             column = vtk.vtkStringArray()
             column.SetName(name)
             node.AddColumn(column)
-        for row in logic.rows():
-            for target in logic.targets:
-                answer = row.answers.get(target.GetID())
-                if answer is not None:
-                    number = node.AddEmptyRow()
-                    place = logic.answersIn(target).worldOf(answer)
-                    for column, text in enumerate(rowOf(row.label, target, place, answer)):
-                        node.SetCellText(number, column, text)
+        for texts in [*_pointRows(logic), *_measurementRows(logic)]:
+            number = node.AddEmptyRow()
+            for column, text in enumerate(texts):
+                node.SetCellText(number, column, text)
     return node
+
+
+def _pointRows(logic: LandmarkLogic) -> Iterator[tuple[str, ...]]:
+    for row in logic.rows():
+        for target in logic.targets:
+            answer = row.answers.get(target.GetID())
+            if answer is not None:
+                yield rowOf(row.label, target, logic.answersIn(target).worldOf(answer), answer)
+
+
+def _measurementRows(logic: LandmarkLogic) -> Iterator[tuple[str, ...]]:
+    for volumeNode in (logic.template, *logic.targets):
+        measurement = logic.measurementIn(volumeNode)
+        if measurement is not None:
+            values = (measurement.value, measurement.margin or None)
+            value, margin = ("" if number is None else f"{number:.2f}" for number in values)
+            status = measurement.status or "template"
+            blank = ("", "", "")
+            yield (
+                *(measurement.quantity, volumeNode.GetName(), *blank, status, *blank),
+                *(value, measurement.unit, margin),
+            )
 
 
 def rowOf(label: str, volumeNode, place, answer: Answer | None = None) -> tuple[str, ...]:
@@ -59,4 +83,4 @@ def rowOf(label: str, volumeNode, place, answer: Answer | None = None) -> tuple[
         status = answer.status
         if answer.errorMm is not None and not answer.byHand:
             worth = f"{answer.errorMm:.2f}", f"{answer.probability:.3f}", answer.doubt
-    return (label, volumeNode.GetName(), *where, status, *worth)
+    return (label, volumeNode.GetName(), *where, status, *worth, "", "", "")

@@ -85,7 +85,7 @@ def test_the_results_table_holds_every_match_and_is_updated_in_place(bench, pair
         ["liver_dome", "Current"],
         ["diaphragm_dome_right", "Current"],
     ]
-    assert rows[0][2:] == ["", "", "", REMOVED, "", "", ""]
+    assert rows[0][2:] == ["", "", "", REMOVED, *[""] * 6]
     second = bench.logic.rows()[1].pointId
     assert np.allclose([float(v) for v in rows[1][2:5]], bench.found(second, pair[1]), atol=1e-3)
     assert rows[1][5] == MATCHED

@@ -1,0 +1,68 @@
+"""A line and an angle, drawn with clicks in one scan, appear in the other scans with their length, angle and error."""
+
+import numpy as np
+from driver.landmarks import answer, cell, world
+from driver.scans import add_patient, patient
+
+NAMES = ("carina", "heart_apex", "liver_dome")
+
+
+def run(user):
+    prior, current = add_patient(0, "Prior"), add_patient(1, "Current")
+    panel = user.open("AnatomicalLandmarks")
+    user.prepare(panel)
+    user.click(panel.ui.gridButton)
+    truth = np.array([patient(1).points_ras[name] for name in NAMES])
+
+    line = _draw(user, panel, prior, "Line", 2)
+    assert line.GetNumberOfControlPoints() == 2
+    user.wait(lambda: answer(panel, current, 1) is not None)
+    answers = panel.logic.answersIn(current).node
+    assert answers.GetClassName() == "vtkMRMLMarkupsLineNode"
+    measurement = panel.logic.measurementIn(current)
+    length_mm = np.linalg.norm(truth[0] - truth[1])
+    assert abs(answers.GetMeasurement("length").GetValue() - measurement.value) < 0.1
+    assert abs(measurement.value - length_mm) < 1.5 * measurement.margin
+    assert cell(panel, 2, 0).startswith("length"), cell(panel, 2, 0)
+    assert "\u00b1" in cell(panel, 2, 1), cell(panel, 2, 1)
+    user.picture("line")
+
+    # a corrected end changes the length at once, and undo brings the answer back
+    before = measurement.value
+    panel.logic.setByHand(line.GetNthControlPointID(0), current, truth[0])
+    assert panel.logic.measurementIn(current).margin < measurement.margin
+    user.press("Ctrl+Z")
+    user.wait(
+        lambda: abs(panel.logic.measurementIn(current).value - before) < 0.01, 5, "undo works"
+    )
+
+    angle = _draw(user, panel, prior, "Angle", 3)
+    user.wait(lambda: answer(panel, current, 2) is not None)
+    measurement = panel.logic.measurementIn(current)
+    arms = truth[[0, 2]] - truth[1]
+    cosine = arms[0] @ arms[1] / np.prod(np.linalg.norm(arms, axis=1))
+    assert abs(measurement.value - np.degrees(np.arccos(cosine))) < 1.5 * measurement.margin
+    shown = panel.logic.answersIn(current).node.GetMeasurement("angle").GetValue()
+    assert abs(shown - measurement.value) < 0.1
+    user.picture("angle")
+
+    panel.ui.pointsSelector.setCurrentNode(line)  # the answers to the line are still there
+    assert panel.logic.measurementIn(current).quantity == "length"
+    assert world(angle, 0) is not None
+
+
+def _draw(user, panel, volume, kind: str, count: int):
+    """Choose "Create new" of a kind, press the place button, and click the points of the synthetic patient."""
+    node = panel.ui.pointsSelector.addNode(f"vtkMRMLMarkups{kind}Node")
+    assert panel.ui.pointsSelector.currentNode() is node
+    user.start_placing(panel.ui.placeWidget)
+    for number, name in enumerate(NAMES[:count], start=1):
+        user.views.click(volume, patient(0).points_ras[name])
+        user.wait(
+            lambda number=number: node.GetNumberOfDefinedControlPoints() >= number,
+            10,
+            f"the click places point {number}",
+        )
+    if panel.ui.placeWidget.placeModeEnabled:
+        user.stop_placing(panel.ui.placeWidget)
+    return node

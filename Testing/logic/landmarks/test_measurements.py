@@ -1,0 +1,115 @@
+"""Test that a line, an angle and a curve of the template appear in the targets, with their measurements."""
+
+import numpy as np
+import pytest
+import slicer
+import vtk
+from landmark_bench import NAMES
+from scans import patient
+
+from AnatomicalEmbeddingLib.landmarks.ResultsTable import COLUMNS, writeResults
+
+PLACES = [patient(0).points_ras[name] for name in NAMES]
+
+
+def draw(bench, kind: str, places=PLACES):
+    """Draw a markup in the template, as a user does: one control point after the other."""
+    node = bench.scene.AddNewNodeByClass(f"vtkMRMLMarkups{kind}Node", kind)
+    node.CreateDefaultDisplayNodes()
+    if kind == "Curve":
+        node.GetMeasurement("length").SetEnabled(True)
+    bench.logic.setPoints(node)
+    for place in places:
+        node.AddControlPointWorld(vtk.vtkVector3d(*place))
+    bench.logic.poll()
+    return node
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "quantity"),
+    [
+        ("Line", 2, "length"),
+        ("Angle", 3, "angle"),
+        ("Curve", 3, "length"),
+        ("ClosedCurve", 3, "area"),
+    ],
+)
+def test_a_markup_appears_as_the_same_kind_of_node_with_its_measurement(
+    bench, pair, kind, count, quantity
+):
+    template, target = pair
+    drawn = draw(bench, kind, PLACES[:count])
+    answers = bench.logic.answersIn(target).node
+    assert answers.GetClassName() == drawn.GetClassName()
+    assert answers.GetNumberOfControlPoints() == count
+    measurement = bench.logic.measurementIn(target)
+    assert measurement.quantity == quantity
+    slicers = answers.GetMeasurement(quantity)
+    if (
+        slicers is not None and slicers.GetEnabled()
+    ):  # Slicer measures an area if the user asks for it
+        assert slicers.GetValue() == pytest.approx(measurement.value, rel=1e-3)
+    true = [patient(1).points_ras[name] for name in NAMES[:count]]
+    reference = draw(bench, kind, true)
+    assert reference is not drawn
+    true_value = bench.logic.measurementIn(template).value
+    assert abs(measurement.value - true_value) < 1.5 * measurement.margin
+
+
+def test_a_point_that_is_inserted_in_a_curve_is_inserted_in_its_answers(bench, pair):
+    _, target = pair
+    drawn = draw(bench, "Curve", [PLACES[0], PLACES[2]])
+    drawn.InsertControlPointWorld(1, vtk.vtkVector3d(*PLACES[1]), "middle")
+    bench.logic.poll()
+    answers = bench.logic.answersIn(target).node
+    assert [answers.GetNthControlPointLabel(n) for n in range(3)][1] == "middle"
+    true = np.array([patient(1).points_ras[name] for name in NAMES])
+    places = np.array([answers.GetNthControlPointPosition(n) for n in range(3)])
+    nearest = np.linalg.norm(places[:, None] - true, axis=2).argmin(axis=1)
+    assert nearest.tolist() == [0, 1, 2]
+
+
+def test_a_point_placed_by_hand_has_no_error_and_a_point_not_visible_leaves_no_value(bench, pair):
+    _, target = pair
+    drawn = draw(bench, "Line", PLACES[:2])
+    ids = [drawn.GetNthControlPointID(n) for n in range(2)]
+    before = bench.logic.measurementIn(target)
+    bench.logic.setByHand(ids[0], target, patient(1).points_ras[NAMES[0]])
+    assert 0 < bench.logic.measurementIn(target).margin < before.margin
+    bench.logic.setByHand(ids[1], target, patient(1).points_ras[NAMES[1]])
+    exact = np.linalg.norm(np.subtract(*(patient(1).points_ras[name] for name in NAMES[:2])))
+    measurement = bench.logic.measurementIn(target)
+    assert measurement.value == pytest.approx(exact, abs=0.01)
+    assert measurement.margin == 0
+    bench.logic.setNotVisible(ids[0], target)
+    assert bench.logic.measurementIn(target).value is None
+    bench.logic.undo()
+    assert bench.logic.measurementIn(target).value == pytest.approx(exact, abs=0.01)
+
+
+def test_a_point_list_measures_nothing_nor_does_half_a_line(bench, pair):
+    template, target = pair
+    bench.place(NAMES[0])
+    assert bench.logic.measurementIn(template) is None
+    assert bench.logic.measurementIn(target) is None
+    draw(bench, "Line", PLACES[:1])
+    assert bench.logic.measurementIn(template) is None
+    assert isinstance(bench.logic.points, slicer.vtkMRMLMarkupsLineNode)
+
+
+def test_the_table_of_results_has_the_length_in_each_scan(bench, pair):
+    template, target = pair
+    draw(bench, "Line", PLACES[:2])
+    table = writeResults(bench.scene, bench.logic)
+    rows = [
+        dict(zip(COLUMNS, (table.GetCellText(r, c) for c in range(len(COLUMNS))), strict=True))
+        for r in range(table.GetNumberOfRows())
+    ]
+    lengths = {row["scan"]: row for row in rows if row["label"] == "length"}
+    exact = np.linalg.norm(np.subtract(*PLACES[:2]))
+    assert float(lengths[template.GetName()]["value"]) == pytest.approx(exact, abs=0.01)
+    assert lengths[template.GetName()]["margin_90_percent"] == ""
+    answered = bench.logic.measurementIn(target)
+    assert float(lengths[target.GetName()]["value"]) == pytest.approx(answered.value, abs=0.01)
+    assert lengths[target.GetName()]["unit"] == "mm"
+    assert lengths[target.GetName()]["status"] == answered.status
