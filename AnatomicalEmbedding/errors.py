@@ -7,9 +7,8 @@ from importlib import import_module
 from types import ModuleType
 
 _LONGEST = 3000  # characters; the middle of a longer message is left out
-_CONTROL = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+"
-)  # line breaks and control codes of a terminal
+# line breaks and control codes of a terminal
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 class AnatomicalEmbeddingError(Exception):

@@ -27,9 +27,8 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{uuid.uuid4().hex[:12]}.{target.name}")
     temporary.touch()
-    mode = (
-        temporary.stat().st_mode
-    )  # restored below, as some writers (safetensors) let only the owner read a file
+    # restored below, as some writers (safetensors) let only the owner read a file
+    mode = temporary.stat().st_mode
     try:
         yield temporary
         temporary.chmod(mode)

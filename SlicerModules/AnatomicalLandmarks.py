@@ -150,9 +150,8 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
             "P": lambda: self.logic.step(-1),
         }
         for key, slot in keys.items():
-            shortcut = qt.QShortcut(
-                qt.QKeySequence(key), uiWidget
-            )  # Qt ignores the key while the panel is hidden
+            # Qt ignores the key while the panel is hidden
+            shortcut = qt.QShortcut(qt.QKeySequence(key), uiWidget)
             shortcut.setContext(qt.Qt.ApplicationShortcut)
             shortcut.connect("activated()", slot)
         ui.placeWidget.placeMultipleMarkups = (

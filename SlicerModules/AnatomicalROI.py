@@ -38,10 +38,8 @@ from AnatomicalEmbeddingLib.shared.SideBySide import AXIAL, ROWS
 from AnatomicalEmbeddingLib.shared.Views import show, viewsOf
 from AnatomicalEmbeddingLib.shared.VolumeNodes import SOURCE_ROLE
 
-_SMALL_WINDOW, _SPARE = (
-    800,
-    150,
-)  # pixels: tabs get up to _SPARE extra height in a window higher than _SMALL_WINDOW
+# pixels: tabs get up to _SPARE extra height in a window higher than _SMALL_WINDOW
+_SMALL_WINDOW, _SPARE = 800, 150
 
 
 class AnatomicalROI(ScriptedLoadableModule):

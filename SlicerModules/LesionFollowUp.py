@@ -105,9 +105,8 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
         letShrink(uiWidget)
         for section in slicer.util.findChildren(uiWidget, className="ctkCollapsibleButton"):
-            section.setMinimumWidth(
-                _LEAST_WIDTH
-            )  # otherwise the contents of the section set a larger minimum
+            # otherwise the contents of the section set a larger minimum
+            section.setMinimumWidth(_LEAST_WIDTH)
         self.say("")
         logic.reported.connect(self.say)
         logic.changed.connect(self._showNextStep)
@@ -119,9 +118,8 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.studies.dated.connect(self._onParameters)
         ui.showButton.connect("clicked(bool)", lambda: self.viewButtons.layOut(ROWS))
         self.followScene(slicer.mrmlScene, LesionFollowUpLogic().getParameterNode)
-        self.actions.setKeysEnabled(
-            self.parent.isEntered
-        )  # after Reload, Slicer does not call `enter`
+        # after Reload, Slicer does not call `enter`
+        self.actions.setKeysEnabled(self.parent.isEntered)
 
     def cleanup(self):
         self.end()

@@ -38,11 +38,9 @@ def corners(box: np.ndarray) -> np.ndarray:
 
 def roi_corners_world(roi) -> np.ndarray:
     """(8, 3) world mm of an ROI, by MRML alone, in the order of `corners`."""
-    size, matrix, transform = (
-        np.array(roi.GetSize()),
-        roi.GetObjectToNodeMatrix(),
-        vtk.vtkGeneralTransform(),
-    )
+    size = np.array(roi.GetSize())
+    matrix = roi.GetObjectToNodeMatrix()
+    transform = vtk.vtkGeneralTransform()
     slicer.vtkMRMLTransformNode.GetTransformBetweenNodes(
         roi.GetParentTransformNode(), None, transform
     )

@@ -14,16 +14,10 @@ from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Volume
 
-PLACES_MM = (
-    (0, 0, 0),
-    (60, 0, 20),
-    (-60, 0, 40),
-    (30, 0, -50),
-    (-40, 0, -30),
-)  # from the middle of the chest
-AXIAL = np.diag(
-    [-1.0, -1.0, 1.0, 1.0]
-)  # the matrix that Slicer gives to a picture without geometry
+# from the middle of the chest
+PLACES_MM = ((0, 0, 0), (60, 0, 20), (-60, 0, 40), (30, 0, -50), (-40, 0, -30))
+# the matrix that Slicer gives to a picture without geometry
+AXIAL = np.diag([-1.0, -1.0, 1.0, 1.0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -334,9 +334,8 @@ def _draw_course(studies: int, rng: np.random.Generator) -> list[list[_Lesion]]:
         and _add_lesion(present, rng)
         and _add_lesion(present, rng, present[-1], gap=(1.2, 1.4))
     ):
-        pairs = {
-            present[-2].id: present[-1].id
-        }  # the two lesions are close, and merge in the second study
+        # the two lesions are close, and merge in the second study
+        pairs = {present[-2].id: present[-1].id}
     course = [present]
     for number in range(1, studies):
         later = _next(course[-1], rng, pairs if number == 1 else {})
@@ -494,9 +493,7 @@ def _history(
         state = MERGED if lesion.into else VISIBLE if lesion.blobs else NOT_THERE
         if not volume.contains(point[None])[0]:
             state = OUTSIDE
-        radius_mm, into = (
-            lesion.radius if state == VISIBLE else 0.0,
-            lesion.into if state == MERGED else "",
-        )
+        radius_mm = lesion.radius if state == VISIBLE else 0.0
+        into = lesion.into if state == MERGED else ""
         found.append(LesionState(state, point, radius_mm, into))
     return LesionHistory(states[-1].id, states[-1].kind, tuple(found), states[-1].split_from)

@@ -9,9 +9,8 @@ def add_view(scene, tag: str, volume, orientation: str = "Axial"):
     """A slice node and what it shows; both outlive the closing of a scene, but not the kit's reset."""
     slice_node = scene.GetSingletonNode(tag, "vtkMRMLSliceNode")
     if slice_node is None:
-        slice_node = scene.CreateNodeByClass(
-            "vtkMRMLSliceNode"
-        )  # with the orientations that the scene knows
+        # with the orientations that the scene knows
+        slice_node = scene.CreateNodeByClass("vtkMRMLSliceNode")
         slice_node.UnRegister(None)
         slice_node.SetSingletonTag(tag)
         slice_node.SetLayoutName(tag)

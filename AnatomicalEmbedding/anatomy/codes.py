@@ -58,11 +58,8 @@ def _key(name: str) -> str:
 def _codes_by_key() -> dict[str, Code]:
     codes: dict[str, Code] = {}
     terms = [term for term in (*load_tissues(), *load_terms().by_name.values()) if term.code]
-    for label in (
-        "name",
-        "words",
-        "labels",
-    ):  # names first: the words of a structure may be the name of another one
+    # names first: the words of a structure may be the name of another one
+    for label in "name", "words", "labels":
         for term in terms:
             scheme, value = term.code.split(":")
             words = term.words[0].replace("node", _NODE)

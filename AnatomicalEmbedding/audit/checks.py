@@ -23,16 +23,12 @@ if TYPE_CHECKING:
 
 # limits of `judge`: for the decrease of the cost by another explanation, or for a cost
 _SIDE, _EXCHANGED, _RENAMED, _FAR = (5.0, 2.0), (8.0, 2.5), (9.0, 3.0), (15.0, 3.0)
-_FAR_COST, _NEAR_COST = (
-    8.0,
-    6.0,
-)  # a label is renamed if its own place costs more, and another place less
+# a label is renamed if its own place costs more, and another place less
+_FAR_COST, _NEAR_COST = 8.0, 6.0
 _PIECE_MM = (20.0, 6.0)  # limit: a piece is stray if it is this much farther away than usual
 _OUTSIDE_MM = 20.0  # added for labels that the border cuts, as the pieces may be connected outside of the scan
-_VOLUME, _FLAT = (
-    (3.6, 0.5),
-    (0.28, 0.06),
-)  # limits, in standard deviations of the logarithm; of `MeasuredLabel.flat`
+# limits, in standard deviations of the logarithm; of `MeasuredLabel.flat`
+_VOLUME, _FLAT = (3.6, 0.5), (0.28, 0.06)
 _FEWEST_PATIENTS = 5  # in the table
 # limits: by which share of the usual distance a lower number lies lower; by how many vertebrae a gap is off
 _ORDER, _GAP = (0.45, 0.1), (0.52, 0.08)
@@ -61,12 +57,10 @@ def check_labels(relations: Relations) -> list[AuditFinding]:
 
 def _check_names(relations: Relations) -> list[AuditFinding]:
     """Find labels that would fit better with another name, or far from their place. Each label gets one finding."""
-    usual, names, rows, labels = (
-        relations.usual,
-        relations.fit.names,
-        relations.fit.rows,
-        relations.scan.labels,
-    )
+    usual = relations.usual
+    names = relations.fit.names
+    rows = relations.fit.rows
+    labels = relations.scan.labels
     place_costs, costs = relations.costs
     own_place_cost, own_cost = (cost[np.arange(len(rows)), rows] for cost in (place_costs, costs))
     better = own_cost[:, None] - costs  # by how much another name decreases the cost of a label

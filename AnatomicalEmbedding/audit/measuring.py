@@ -74,9 +74,8 @@ def _shapes(image: sitk.Image) -> sitk.LabelShapeStatisticsImageFilter:
 def _measure(image: sitk.Image, value: int, text: str, box: np.ndarray) -> MeasuredLabel:
     low, size = box[:3], box[3:]
     margin = _BORDER_MM / np.array(image.GetSpacing())
-    at_border = np.array(
-        [low <= margin, low + size >= np.array(image.GetSize()) - margin]
-    )  # (lower or upper, axis)
+    # (lower or upper, axis)
+    at_border = np.array([low <= margin, low + size >= np.array(image.GetSize()) - margin])
     mask = sitk.RegionOfInterest(image, size.tolist(), low.tolist()) == value
     parts = sitk.RelabelComponent(sitk.ConnectedComponent(mask, True))  # the largest part gets 1
     shapes = _shapes(parts)

@@ -53,10 +53,8 @@ class Explanation(NamedTuple):
         return other_side(name) if self.is_swapped else name
 
 
-_ONLY, _SIZE = (
-    "the labels fit a body only if",
-    "the labels have about {} the usual {}, as if the voxel size were wrong",
-)
+_ONLY = "the labels fit a body only if"
+_SIZE = "the labels have about {} the usual {}, as if the voxel size were wrong"
 _NUMBERED = "the vertebrae are probably numbered one level"
 _TURNED, _SCALED, _LEVEL = (7.0, 3.0), (4.0, 1.5), (3.2, 1.0)
 _PLAIN = Explanation("geometry", "")
@@ -143,9 +141,8 @@ class Relations:
     def costs(self) -> tuple[np.ndarray, np.ndarray]:
         """Costs (n, u) of each label to be each structure of the table: by place, and by place and volume."""
         scan, usual, scale = self.scan, self.usual, self.fit.frame.scale
-        cost = scan.map_costs * (
-            scale.min() > 0
-        )  # a map and mirrored labels say nothing of each other
+        # a map and mirrored labels say nothing of each other
+        cost = scan.map_costs * (scale.min() > 0)
         places, spreads = usual.places[self.fit.rows], usual.spreads[self.fit.rows]
         for n, centre in enumerate(scan.centres):
             weight = np.where(np.arange(len(cost)) == n, 0.0, scan.weight * self.fit.robust)

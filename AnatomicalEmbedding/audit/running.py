@@ -35,10 +35,8 @@ from .usual import load_usual
 Record = dict[str, Any]
 _FEWEST_SCANS = 5  # a structure is missed only if at least this many other scans should show it
 _USUALLY = 0.8  # least share of these scans that have the label
-_MOST_MISSING, _MOST_SHARE = (
-    2,
-    0.2,
-)  # a scan that lacks more labels, and a larger share, has labels of another kind
+# a scan that lacks more labels, and a larger share, has labels of another kind
+_MOST_MISSING, _MOST_SHARE = 2, 0.2
 _SCORE_MISSING = 0.55, 0.9  # if just enough scans have the label; if all have it
 
 
@@ -185,9 +183,8 @@ def _model(name: str, device: str) -> Model:
 
 def _check_across(records: Sequence[Record]) -> None:
     """Add findings that need all scans: missing labels, the same scan twice, a patient in two lists."""
-    shows: dict[str, list[bool]] = defaultdict(
-        list
-    )  # name -> for each scan that should show it, whether it is there
+    # name -> for each scan that should show it, whether it is there
+    shows: dict[str, list[bool]] = defaultdict(list)
     for record in records:
         for name in record["expected"]:
             shows[name].append(name in record["held"])

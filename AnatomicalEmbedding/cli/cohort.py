@@ -185,11 +185,9 @@ def run_status(options: argparse.Namespace) -> None:
 
     with Store(options.store) as store:
         faults = store.verify(options.repair) if options.verify or options.repair else []
-        settings, counts, maps = (
-            store.manifest.about,
-            store.manifest.counts(),
-            store.manifest.map_files(),
-        )
+        settings = store.manifest.about
+        counts = store.manifest.counts()
+        maps = store.manifest.map_files()
         size = sum(map_bytes for _, map_bytes in maps.values())
         rows = store.manifest.rows()
         if options.json:

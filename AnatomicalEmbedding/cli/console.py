@@ -162,9 +162,8 @@ def stop_on_signals() -> Callable[[], bool]:
     try:
         for number in (signal.SIGINT, *ending_signals()):
             signal.signal(number, lambda *_: received.append(True))
-    except (
-        ValueError
-    ):  # only the main thread may set handlers; elsewhere the application handles signals
+    except ValueError:
+        # only the main thread may set handlers; elsewhere the application handles signals
         pass
     return lambda: bool(received)
 
@@ -324,9 +323,8 @@ def at_least(least: int) -> Callable[[str], int]:
 
 
 not_negative = number(float, lambda value: 0 <= value < math.inf, "a number of 0 or more")
-megabytes = number(
-    lambda text: int(float(text) * 2**20), lambda n: n >= 0, "a number of megabytes"
-)  # -> bytes
+# -> bytes
+megabytes = number(lambda text: int(float(text) * 2**20), lambda n: n >= 0, "a number of megabytes")
 
 
 @contextmanager

@@ -14,10 +14,8 @@ SPACING_MM = (2.0, 2.0, 3.0)
 TEMPLATE_MM = (120.0, 600.0)  # from the sacrum to the neck
 _POINTS = "template.mrk.json"
 _RESULTS = ("template.nii.gz", "target.nii.gz", "target.mrk.json", "matches.csv", "report.html")
-TARGET_MM = (
-    190.0,
-    600.0,
-)  # from above the iliac crests to the neck, so that the point on a crest is absent
+# from above the iliac crests to the neck, so that the point on a crest is absent
+TARGET_MM = (190.0, 600.0)
 POINT_NAMES = (
     *("carina", "aortic_arch_top", "heart_apex"),
     *("liver_dome", "kidney_left_centre", "kidney_right_centre", "spleen_centre"),
@@ -54,9 +52,8 @@ def run(options: argparse.Namespace) -> None:
     truth = np.array([target.points_ras.get(name, np.full(3, np.nan)) for name in names])
     model = open_model(options)
     say("Embedding both scans and matching the points ...", options.json)
-    write_markups(
-        options.output / _POINTS, points, name="template"
-    )  # written first, since `_check_folder` looks for it
+    # written first, since `_check_folder` looks for it
+    write_markups(options.output / _POINTS, points, name="template")
     paths = options.output / "template.nii.gz", options.output / "target.nii.gz"
     for path, patient in zip(paths, (template, target), strict=True):
         patient.volume.write(path)

@@ -27,11 +27,8 @@ from ..resources import (
 )
 from . import console
 
-_SEED, _SPACING_MM, _COVERAGE_MM = (
-    71,
-    (3.0, 3.0, 3.0),
-    (150.0, 450.0),
-)  # of the synthetic scan that is embedded
+# of the synthetic scan that is embedded
+_SEED, _SPACING_MM, _COVERAGE_MM = 71, (3.0, 3.0, 3.0), (150.0, 450.0)
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:

@@ -59,9 +59,8 @@ def run_find(options: argparse.Namespace) -> None:
         mentions, missed = _mentions_in_words(options.words or "")
     else:
         mentions = _mentions_in_report(options.report)
-        options.scans[:0] = (
-            [options.words] if options.words is not None else []
-        )  # with a report, the first is a scan
+        # with a report, the first is a scan
+        options.scans[:0] = [options.words] if options.words is not None else []
     if not options.scans:
         raise AnatomicalEmbeddingError(
             "no scan was given; write the words in quotes, then the scans."

@@ -70,10 +70,8 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code."""
-    parser, words = (
-        build_parser(),
-        _with_points_joined(sys.argv[1:] if arguments is None else arguments),
-    )
+    parser = build_parser()
+    words = _with_points_joined(sys.argv[1:] if arguments is None else arguments)
     options = parser.parse_args(words)
     run = options.run
 
@@ -138,9 +136,8 @@ def _cleaning_up_when_terminated() -> Iterator[None]:
 
     At the end, restore all old handlers. This includes the handler of SIGINT, because training replaces it.
     """
-    if (
-        threading.current_thread() is not threading.main_thread()
-    ):  # only the main thread may set handlers
+    # only the main thread may set handlers
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
     before = {number: signal.signal(number, terminated) for number in ending_signals()}

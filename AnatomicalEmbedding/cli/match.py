@@ -122,9 +122,8 @@ def run(options: argparse.Namespace) -> None:
     inputs = [] if options.point else [Path(options.files[0])]
     results = [f"{name}.mrk.json" for name in scans.sources]
     console.refuse_overwriting(inputs, [options.output / name for name in (*results, _TABLE_NAME)])
-    name, *_ = distinct_names(
-        [options.template, *scans.names]
-    )  # two files of one name in two folders
+    # two files of one name in two folders
+    name, *_ = distinct_names([options.template, *scans.names])
     template = replace(film or console.read_scan(options.template, options.series), name=name)
     console.check_inside(template, options.template, points.labels, points.points_ras)
     console.check_report(options)

@@ -201,9 +201,8 @@ def train_recipe(
     device = choose_device(options.device)
     # loaded before the scans are prepared: preparing may take an hour, and wrong weights must fail earlier
     start_from = find_weights(options.start_from).network if options.start_from else None
-    is_validated = (
-        options.validate_every > 0 and not recipe.network.planar
-    )  # there are no labelled films
+    # there are no labelled films
+    is_validated = options.validate_every > 0 and not recipe.network.planar
     validation = Validation(options.validate, str(device)) if is_validated else None
     scans = _training_scans(options, recipe)
     if validation is not None:

@@ -87,11 +87,8 @@ class _Run:
     ) -> None:  # fmt: skip
         self._store, self._plan, self._client, self._progress = store, plan, client, progress
         self._weights_hash = weights_hash
-        self._due, self._total, self._counts = (
-            due[::-1],
-            len(due),
-            Counter[str](),
-        )  # reversed: pop() removes the end
+        # reversed: pop() removes the end
+        self._due, self._total, self._counts = due[::-1], len(due), Counter[str]()
         self._rows: dict[Any, Row] = {}  # rows by the future of their task
         self._last_worker = time.monotonic()
 
@@ -194,9 +191,8 @@ def open_client(plan: Plan, total: int) -> Iterator[Any]:
         "distributed.worker.memory.terminate": 0.95,
         "distributed.admin.tick.limit": "60s",
     }
-    logging.getLogger("asyncio").setLevel(
-        logging.CRITICAL
-    )  # hides Dask's own errors when a worker is killed
+    # hides Dask's own errors when a worker is killed
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     with dask.config.set(settings):
         workers, memory, gpus = _plan_local(plan, total)
         cluster = LocalCluster(

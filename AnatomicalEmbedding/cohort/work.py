@@ -74,9 +74,8 @@ def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, An
     from ..embedding.device import memory_budget
     from ..embedding.inference import volume_hash
 
-    torch.set_num_threads(
-        1
-    )  # each core has a worker; with one thread, all machines round results in the same way
+    # each core has a worker; with one thread, all machines round results in the same way
+    torch.set_num_threads(1)
     sitk.ProcessObject.SetGlobalWarningDisplay(False)
     sitk.ProcessObject.SetGlobalDefaultNumberOfThreads(1)
     _check_readable(row, plan.memory_bytes or memory_budget(torch.device("cpu")))

@@ -78,9 +78,8 @@ def body_mask(hu: np.ndarray, spacing_mm: tuple[float, float, float]) -> np.ndar
     if not len(sizes):
         return np.zeros(hu.shape, dtype=bool)
     trunk = (labels > 0) & (labels <= np.count_nonzero(sizes >= _SMALL_PART * sizes[0]))
-    trunk = (
-        _dilate(trunk, reach) & tissue
-    )  # the opening (shrinking, then growing) rounded the corners: restore them
+    # the opening (shrinking, then growing) rounded the corners: restore them
+    trunk = _dilate(trunk, reach) & tissue
     body = ~_dilate(~_dilate(trunk, reach), reach)
     body = _fill_slices(body)
     return _add_open_lungs(np.asarray(hu), body)

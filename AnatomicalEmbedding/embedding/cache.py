@@ -45,9 +45,8 @@ class MapCache:
         if not path.exists():
             return None
         try:
-            embedding = replace(
-                EmbeddingMap.load(path), provenance=provenance
-            )  # no name of the scan is kept
+            # no name of the scan is kept
+            embedding = replace(EmbeddingMap.load(path), provenance=provenance)
         except MapError:
             with suppress(OSError):
                 path.unlink()

@@ -136,10 +136,8 @@ class Calibration:
     @classmethod
     def load(cls, path: str | Path) -> Calibration:
         """Read a file written by `save`. Raises WeightsError if the file is damaged or not a calibration."""
-        from .tensor_files import (
-            DAMAGED,
-            read_tensor_file,
-        )  # loads torch, which the command line's help does not need
+        # loads torch, which the command line's help does not need
+        from .tensor_files import DAMAGED, read_tensor_file
 
         try:
             metadata, tensors = read_tensor_file(path, _METADATA_KEY)

@@ -10,11 +10,8 @@ import torch
 from ..errors import AnatomicalEmbeddingError
 
 _FREE_SHARE = 0.6  # share of the free memory that the embedding of one scan may use
-_NO_MEMORY = (
-    "can't allocate memory",
-    "out of memory",
-    "not enough memory",
-)  # messages of torch's allocators
+# messages of torch's allocators
+_NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory")
 _ASSUMED_FREE_BYTES = 4 * 2**30
 _BFLOAT16_CAPABILITY = 8  # the first generation of NVIDIA GPUs (compute capability) with bfloat16
 _BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}  # names of CPU instructions in _CPU_INFO
@@ -54,10 +51,8 @@ def fast_dtype(device: torch.device) -> torch.dtype:
 
 def mixed_precision(device: torch.device, dtype: torch.dtype) -> AbstractContextManager:
     """Return a context in which convolutions compute with numbers of type `dtype`; float32: without mixed precision."""
-    if device.type not in (
-        "cpu",
-        "cuda",
-    ):  # PyTorch before 2.5 has no mixed precision on other devices
+    # PyTorch before 2.5 has no mixed precision on other devices
+    if device.type not in ("cpu", "cuda"):
         return nullcontext()
     return torch.autocast(device.type, dtype, enabled=dtype != torch.float32)
 

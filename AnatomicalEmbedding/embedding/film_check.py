@@ -15,15 +15,11 @@ from ..scan.volume import Volume
 from .coverage import apply_affine, cell_points, robust_affine
 from .map import EmbeddingMap
 
-_ACROSS, _LEAST_ALONG = (
-    (0.75, 1.15),
-    0.52,
-)  # mm of the body frame per mm of the film, along R and along S
+# mm of the body frame per mm of the film, along R and along S
+_ACROSS, _LEAST_ALONG = (0.75, 1.15), 0.52
 _SHEAR = 0.15
-_MISFIT_MM, _DOUBTFUL_MM = (
-    17.0,
-    11.0,
-)  # with a larger misfit, a film is refused; is compared with changed copies
+# with a larger misfit, a film is refused; is compared with changed copies
+_MISFIT_MM, _DOUBTFUL_MM = 17.0, 11.0
 _COPIES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "inverted": lambda grey: grey.max() - grey,
     "upside down": lambda grey: np.ascontiguousarray(grey[:, ::-1, ::-1]),

@@ -57,9 +57,8 @@ def _box_in_cells(share: np.ndarray, parts: np.ndarray) -> np.ndarray | None:
     weight = np.bincount(parts.ravel(), weights=share.ravel())
     weight[0] = 0
     part = parts == weight.argmax()
-    neighbourhood = (
-        part.copy()
-    )  # the part and its neighbours; SimpleITK would need 20 times as long for so few cells
+    # the part and its neighbours; SimpleITK would need 20 times as long for so few cells
+    neighbourhood = part.copy()
     for axis in range(3):
         inner = np.swapaxes(part, 0, axis)
         along = np.swapaxes(neighbourhood, 0, axis)

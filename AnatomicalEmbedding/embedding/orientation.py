@@ -33,10 +33,8 @@ UNLIKE = "the scan looks like no part of a body; it may be noise, or have its ax
 UNUSUAL_SIZE = "the body has an unusual size, as if the voxel size were wrong"
 _CELL_MM = (12.0, 12.0, 16.0)  # along R, A, S
 _HU, _GREY_VALUES = (-1000.0, -150.0, 250.0, 1300.0), (0.0, 0.25, 0.85, 1.0)
-_SHIFTS = (
-    (0, 0, 0),
-    (1, 1, 1),
-)  # two paddings, so that a scan and its mirror image give the same result
+# two paddings, so that a scan and its mirror image give the same result
+_SHIFTS = ((0, 0, 0), (1, 1, 1))
 _SURE = 3.0  # above these log odds an axis counts as swapped; but see _MUCH
 # above these log odds of a swapped axis, the mirror image is embedded; see RESULTS.md
 _DOUBTFUL = 0.7

@@ -102,14 +102,12 @@ def resample(
     grid_to_ras = WorkingGrid(torch.empty(0), origin, spacing_mm).grid_to_ras
     bins = np.floor(spacing / np.linalg.norm(ijk_to_ras[:3, :3], axis=0) + 0.05).astype(int)
     bins = np.clip(bins, 1, array.shape[::-1])
-    binned = ijk_to_ras @ np.diag(
-        [*bins, 1.0]
-    )  # its origin, set next, is the middle of the first bin
+    # its origin, set next, is the middle of the first bin
+    binned = ijk_to_ras @ np.diag([*bins, 1.0])
     binned[:3, 3] += ijk_to_ras[:3, :3] @ ((bins - 1) / 2)
     grid_to_ijk = np.linalg.inv(binned) @ grid_to_ras
-    tilt = (
-        np.abs(grid_to_ijk[:3, :3] * (1 - np.eye(3))) * size_ijk
-    )  # deviation over the whole grid, in voxels
+    # deviation over the whole grid, in voxels
+    tilt = np.abs(grid_to_ijk[:3, :3] * (1 - np.eye(3))) * size_ijk
     sample = _sample_aligned if tilt.max() < _ALIGNED_VOXELS else _sample_oblique
     first = np.maximum(np.ceil((low - origin) / spacing - 1e-6), 0).astype(int)
     last = np.minimum(np.floor((high - origin) / spacing + 1e-6).astype(int), size_ijk - 1)

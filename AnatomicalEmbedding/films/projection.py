@@ -23,10 +23,8 @@ _GRID_MM = (2.0, 3.0, 2.0)  # of the CT that is projected
 _SOURCE_MM = 1800.0  # from the source to the film
 _GAP_MM = 25.0  # from the front of the body to the film
 _BONE_HU = 150.0  # HU above count as bone
-_ATTENUATION = (
-    (0.0225, 0.055),
-    (0.0175, 0.028),
-)  # per mm of water and of bone (1150 HU), for two energies
+# per mm of water and of bone (1150 HU), for two energies
+_ATTENUATION = ((0.0225, 0.055), (0.0175, 0.028))
 _ENERGIES = (0.45, 0.55)  # shares of the two energies
 _LEAST_EXPOSURE = 1e-4
 _LEAST_SHARE = 0.4  # of the height and of the width that a cut film keeps; most films keep more
@@ -174,10 +172,8 @@ def film_of(
     Returns:
         The film, with grey values that increase with the attenuation. Outside the collimator, the grey value is 0.
     """
-    low, high = (
-        beam.to_film(_corners(tissue.box_ras))[:, [0, 2]].min(0),
-        beam.to_film(_corners(tissue.box_ras)).max(0),
-    )
+    low = beam.to_film(_corners(tissue.box_ras))[:, [0, 2]].min(0)
+    high = beam.to_film(_corners(tissue.box_ras)).max(0)
     reach = np.maximum(np.abs(low), np.abs(high[[0, 2]]))
     columns, rows = (int(n) for n in np.ceil(2 * reach / pixel_mm))
     matrix = film_matrix((rows, columns), (pixel_mm, pixel_mm))

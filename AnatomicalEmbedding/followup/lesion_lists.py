@@ -32,9 +32,8 @@ def read_lesions(path: str | Path) -> list[MarkedLesion]:
 
     Raises AnatomicalEmbeddingError if `read_any_points` refuses the file, or if a line has only one end.
     """
-    from ..dicom.sr import (
-        read_any_points,
-    )  # late: it loads SimpleITK, which Slicer's modules must not load at start
+    # late: it loads SimpleITK, which Slicer's modules must not load at start
+    from ..dicom.sr import read_any_points
 
     points = read_any_points(path)
     places = zip(points.labels, points.points_ras.tolist(), strict=True)

@@ -56,9 +56,8 @@ def find_places(
     relate = relation_of or (lambda source, target: MapRelation(maps[source], maps[target], effort))
     record = keep_queries(record, maps)
     reasons: dict[str, dict[str, str]] = {key: {} for key in studies}
-    pairs_by_source: dict[str, list[tuple[str, str]]] = defaultdict(
-        list
-    )  # key of the source -> (key of the target, lesion id)
+    # key of the source -> (key of the target, lesion id)
+    pairs_by_source: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for key in reasons:
         for lesion in record.lesions:
             finding = lesion.findings.get(key)

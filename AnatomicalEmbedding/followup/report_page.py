@@ -62,9 +62,8 @@ def _strip(record: FollowUp, cells: list[Row], volumes: Mapping[str, Volume]) ->
     """
     axes = [axis for row in cells if row.finding for axis in row.finding.size.axes.values()]
     side_mm = max([_LEAST_SIDE_MM, *(_SIDE * math.dist(*axis) for axis in axes)])
-    half_mm = (
-        pictures.pixels_across(side_mm, side_mm / _PIXELS) * side_mm / _PIXELS / 2
-    )  # to the pixels' outer edges
+    # to the pixels' outer edges
+    half_mm = pictures.pixels_across(side_mm, side_mm / _PIXELS) * side_mm / _PIXELS / 2
     window = _window(cells, volumes)
     return {
         "lesion": cells[0].lesion,

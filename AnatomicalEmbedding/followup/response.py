@@ -17,15 +17,11 @@ BASELINE = "baseline"
 COMPLETE, PARTIAL, STABLE, PROGRESSIVE = "CR", "PR", "SD", "PD"
 NOT_EVALUABLE = "not evaluable"
 
-_LEAST_MM, _LEAST_NODE_MM = (
-    10.0,
-    15.0,
-)  # least diameters at baseline: of a target lesion; of a target lymph node
+# least diameters at baseline: of a target lesion; of a target lymph node
+_LEAST_MM, _LEAST_NODE_MM = 10.0, 15.0
 _MOST_TARGETS, _MOST_OF_A_SITE = 5, 2  # largest number of targets in all, and in one organ
-_GROWN, _GROWN_MM = (
-    1.2,
-    5.0,
-)  # progression: the sum has grown by this factor and by this many mm since the nadir
+# progression: the sum has grown by this factor and by this many mm since the nadir
+_GROWN, _GROWN_MM = 1.2, 5.0
 _SHRUNK = 0.7  # the response is partial if the sum is at most this fraction of the sum at baseline
 _ROUNDING_MM = 1e-6  # tolerance, because lengths are computed from the ends of axes
 _NO_TARGET = "no target lesion is marked and measured; mark a target lesion, and draw its axis."
@@ -142,10 +138,8 @@ def _judged(timeline: Timeline, number: int, before: list[Response]) -> Response
         notes += remaining
     else:
         category = PARTIAL if total <= _SHRUNK * base_mm + _ROUNDING_MM else STABLE
-    key, change = (
-        timeline.record.studies[number].key,
-        (_percent(total, base_mm), _percent(total, nadir_mm)),
-    )
+    key = timeline.record.studies[number].key
+    change = (_percent(total, base_mm), _percent(total, nadir_mm))
     return Response(key, category, total, nadir_mm, *change, news.new, missing, notes)
 
 

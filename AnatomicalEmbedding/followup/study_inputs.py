@@ -56,9 +56,8 @@ def recognize(
     Raises:
         AnatomicalEmbeddingError: a scan occurs twice, or it remains unclear which study of the record a scan is.
     """
-    from ..scan.sources import (
-        distinct_names,
-    )  # late: it loads SimpleITK, which Slicer's modules must not load at start
+    # late: it loads SimpleITK, which Slicer's modules must not load at start
+    from ..scan.sources import distinct_names
 
     keys = same_studies(record_studies, scans)
     unclear = _candidates(record_studies, scans, keys)

@@ -18,11 +18,8 @@ from .packages import DISTRIBUTION
 HASHES = "SHA256SUMS"
 WEIGHTS = "weights"
 _STDERR = 2  # number of the file
-_OF_PIP = (
-    "INSTALLER",
-    "REQUESTED",
-    "direct_url.json",
-)  # files that pip writes when it installs a wheel
+# files that pip writes when it installs a wheel
+_OF_PIP = ("INSTALLER", "REQUESTED", "direct_url.json")
 
 
 def make_bundle(folder: Path, extras: Sequence[str], python: str = "") -> list[Path]:
@@ -81,9 +78,8 @@ def pack_wheel(installed: Distribution, folder: Path) -> Path:
         zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
         for file in files:
-            if (
-                file.hash and file.parts[0] != ".." and file.name not in _OF_PIP
-            ):  # what pip compiled has no hash
+            # what pip compiled has no hash
+            if file.hash and file.parts[0] != ".." and file.name not in _OF_PIP:
                 lines.append(f"{file.as_posix()},{file.hash.mode}={file.hash.value},{file.size}\n")
                 archive.writestr(file.as_posix(), file.read_binary())
         archive.writestr(record.as_posix(), "".join(lines))

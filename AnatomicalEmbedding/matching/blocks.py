@@ -45,9 +45,8 @@ _FIT_ROUNDS = 6
 _FIT_KNEE_MM = 4.0  # residual at which a node's weight has halved
 # mm^2; keeps the fitted displacement uniform if only few nodes choose a displacement
 _SLOPE_PRIOR = 300.0
-_DITHER = torch.tensor(
-    [0.8191725134, 0.6710436067, 0.5497004779]
-)  # evenly spread in 3-D (Roberts 2018)
+# evenly spread in 3-D (Roberts 2018)
+_DITHER = torch.tensor([0.8191725134, 0.6710436067, 0.5497004779])
 # The nodes are divided into this number of groups; each group is compared with the target in one matrix product. More
 # groups need fewer multiplications but more matrix products.
 _GROUPS = 2
@@ -141,9 +140,8 @@ class _Layout:
             pick[members] = (
                 done + (cells[members] - begin) * (last - first) + (members - first)[:, None]
             )
-            self.groups.append(
-                (first, last, begin, end)
-            )  # nodes first to last - 1 reach cells begin to end - 1
+            # nodes first to last - 1 reach cells begin to end - 1
+            self.groups.append((first, last, begin, end))
             done += (end - begin) * (last - first)
         self.cell = cells.flatten()
         self.pick = pick.flatten()

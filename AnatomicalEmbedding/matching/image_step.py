@@ -19,15 +19,11 @@ from .target_batch import TargetRows
 
 _WINDOW_MM, _SIGMA_MM = 16.0, 8.0
 _SEARCH_MM = 16.0
-_PRIOR_MM, _PRIOR_WEIGHT = (
-    8.0,
-    0.05,
-)  # a displacement of _PRIOR_MM lowers the correlation by _PRIOR_WEIGHT
+# a displacement of _PRIOR_MM lowers the correlation by _PRIOR_WEIGHT
+_PRIOR_MM, _PRIOR_WEIGHT = 8.0, 0.05
 _APART_MM = 8.0  # displacements farther than this from the best displacement are its competitors
-_UNCLEAR, _CLEAR = (
-    0.1,
-    0.14,
-)  # lead over competitors: up to the first the answer stays, from the second it moves fully
+# lead over competitors: up to the first the answer stays, from the second it moves fully
+_UNCLEAR, _CLEAR = 0.1, 0.14
 _ALIKE = 0.4  # least correlation at which the answer moves
 _FLAT = 1e-4  # variance of a window without structure, for grey values of 0 to 1
 
@@ -47,9 +43,8 @@ class _Layout:
         mm = torch.tensor(voxel_mm)
         self.moves = _ball(mm, _SEARCH_MM)
         every = _ball(mm, _WINDOW_MM)
-        self.window = every[
-            every.sum(1) % 2 == 0
-        ]  # half of the voxels suffice, in half of the time
+        # half of the voxels suffice, in half of the time
+        self.window = every[every.sum(1) % 2 == 0]
         square = (self.window * mm).square().sum(1)
         self.weight = torch.exp(-square / (2 * _SIGMA_MM**2))
         self.weight /= self.weight.sum()

@@ -17,10 +17,8 @@ SHOWN = 0.85  # least probability, for "matched", that the scan shows the point
 _PERHAPS_SHOWN = 0.5  # with a lower probability the answer is absent
 
 INSIDE, PARTLY, OUTSIDE = "inside", "partly", "outside"
-_INSIDE_SHARE, _OUTSIDE_SHARE = (
-    0.85,
-    0.03,
-)  # share of a place in the scan: least for INSIDE, largest for OUTSIDE
+# share of a place in the scan: least for INSIDE, largest for OUTSIDE
+_INSIDE_SHARE, _OUTSIDE_SHARE = 0.85, 0.03
 # A place with a share of at most _OUTSIDE_SHARE is still PARTLY in the scan if a cell shows the place with at least
 # this probability: the second value if `counted` is True (see `decide_place`), else the first value.
 _SEEN, _SEEN_UNCOUNTED = 0.8, 0.5

@@ -56,9 +56,8 @@ def canonical_anatomy(female: bool = False) -> Anatomy:
 
     The first call takes about three seconds; later calls return the same object.
     """
-    canvas = Canvas(
-        LOW, HIGH, STEP_MM
-    )  # in it, each organ replaces the tissue of the organs drawn before
+    # in it, each organ replaces the tissue of the organs drawn before
+    canvas = Canvas(LOW, HIGH, STEP_MM)
     draw_walls(canvas)
     draw_abdomen(canvas, female)
     draw_thorax(canvas)

@@ -27,10 +27,8 @@ MAX_BUMP_SLOPE = 0.75  # bound of the Lipschitz constant of the sum of all organ
 
 _SHIFTS = read_table("Phantom/shifts.csv")
 _BLADDER_NECK = (0.0, 42.0, -20.0)
-_FILLING = (
-    0.65,
-    2.0,
-)  # least and largest width of the bladder near its neck, relative to the canonical body
+# least and largest width of the bladder near its neck, relative to the canonical body
+_FILLING = (0.65, 2.0)
 
 
 @dataclass(frozen=True)
@@ -165,9 +163,8 @@ class FatLayer:
     def invert(self, points: np.ndarray) -> np.ndarray:
         middle, goal, amount = self._ellipse(points)
         radius = goal.copy()
-        for _ in range(
-            60
-        ):  # Newton's method converges, as the function is monotone and convex or concave
+        # Newton's method converges, as the function is monotone and convex or concave
+        for _ in range(60):
             value, slope = self._profile(radius, amount)
             step = (goal - value) / slope
             radius += step

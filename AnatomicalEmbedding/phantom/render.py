@@ -87,9 +87,8 @@ class BodyIndex:
         i, j, k = np.meshgrid(*self._lattice, indexing="ij")
         ijk = np.stack([i, j, k, np.ones_like(i)], axis=-1).reshape(-1, 4)
         index = anatomy.index(to_body(ijk @ grid.ijk_to_ras[:3].T))
-        self.coarse = (
-            index.reshape(*i.shape, 3).transpose(2, 1, 0, 3).astype(np.float32)
-        )  # (K, J, I, 3)
+        # (K, J, I, 3)
+        self.coarse = index.reshape(*i.shape, 3).transpose(2, 1, 0, 3).astype(np.float32)
         nj, ni = grid.shape[1:]
         self._across = _hat_weights(np.arange(ni), self._lattice[0])
         self._down = _hat_weights(np.arange(nj), self._lattice[1])

@@ -27,10 +27,8 @@ def vertebra_radii(name: str) -> tuple[float, float]:
     """Return half width and half depth of a vertebral body, mm."""
     z = VERTEBRA_Z[name]
     knots = (118, 187, 254, 339, 433, 512, 547, 652)
-    half_widths, half_depths = (
-        (25, 24, 21, 17, 15, 15, 14, 11),
-        (18, 17.5, 16, 15, 13.5, 10.5, 9.5, 8),
-    )
+    half_widths = (25, 24, 21, 17, 15, 15, 14, 11)
+    half_depths = (18, 17.5, 16, 15, 13.5, 10.5, 9.5, 8)
     return float(np.interp(z, knots, half_widths)), float(np.interp(z, knots, half_depths))
 
 

@@ -27,9 +27,8 @@ def _draw_outline(canvas: Canvas) -> None:
     _, (_, _, z) = canvas.region(low, high)
     rows = z.ravel()
     thickness = fat_mm(rows)[:, None, None]
-    rounding = (np.maximum(-58 - rows, 0) ** 2 / 9)[
-        :, None, None
-    ]  # the trunk closes below the pelvis
+    # the trunk closes below the pelvis
+    rounding = (np.maximum(-58 - rows, 0) ** 2 / 9)[:, None, None]
     trunk = Piece(low, high, lambda x, y, z: BODY.inside(x, y, z, rounding))
     canvas.paint([trunk, *_LIMBS], "skin", "body_other")
     inner = Piece(low, high, lambda x, y, z: BODY.inside(x, y, z, rounding + _SKIN_MM))

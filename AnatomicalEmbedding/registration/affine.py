@@ -18,11 +18,8 @@ from ..scan.geometry import transform_points
 from . import AFFINE, RIGID
 from .spline import Lattice
 
-_STEPS_MM = (
-    24.0,
-    16.0,
-    12.0,
-)  # spacings of the grid; the first one that gives enough points is used
+# spacings of the grid; the first one that gives enough points is used
+_STEPS_MM = (24.0, 16.0, 12.0)
 _ENOUGH = 300
 _FEWEST = {RIGID: 8, AFFINE: 16}
 _ROUNDS = 20

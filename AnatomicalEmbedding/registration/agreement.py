@@ -38,10 +38,8 @@ _SIMILARITY, _TEXTURE, _BEYOND = (
 )
 
 _FEWEST_MATCHES = 24
-_LEAST_TEXTURE, _MOST_BEYOND = (
-    1.5,
-    0.1,
-)  # nodes with less texture, or more beyond the other scan, do not count
+# nodes with less texture, or more beyond the other scan, do not count
+_LEAST_TEXTURE, _MOST_BEYOND = 1.5, 0.1
 _FEWEST_NODES = 500  # 0.1 litres of the body
 _BONE_HU, _FEWEST_IN_BONE = 300.0, 200
 
@@ -122,10 +120,8 @@ def evidence_at_nodes(fixed: Picture, moving: Picture, nodes: Places) -> torch.T
     inside = (
         (index >= -0.5) & (index <= torch.tensor(moving.points.size).view(3, 1, 1, 1) - 0.5)
     ).all(0)
-    a, b = (
-        fixed.hu,
-        torch.where(inside, read_at(moving.hu[None], moving.points, places)[0], fixed.hu),
-    )
+    a = fixed.hu
+    b = torch.where(inside, read_at(moving.hu[None], moving.points, places)[0], fixed.hu)
     small = F.avg_pool3d(
         windowed(torch.stack([a, b, a * a, b * b, a * b, inside.float()])[None]), _POOLED
     )

@@ -31,23 +31,17 @@ from .register import KNOT_MM, fit_field
 from .spline import Lattice, SplineField
 
 _REACH = (4, 3, 3)  # largest shift along R and S in each round that compares descriptors, in cells
-_BLOCK_MM, _EDGE_BLOCK_MM = (
-    10.0,
-    7.0,
-)  # standard deviation of the Gaussian that averages similarities
+# standard deviation of the Gaussian that averages similarities
+_BLOCK_MM, _EDGE_BLOCK_MM = 10.0, 7.0
 _PRIOR_WEIGHT, _PRIOR_MM = 0.05, 12.0  # a shift of _PRIOR_MM lowers the similarity by _PRIOR_WEIGHT
 _UNSEEN = 0.2  # strength of the penalty if a part of the block is not shown in the target
-_LEAST_SIMILARITY, _LEAST_EDGES = (
-    0.05,
-    0.02,
-)  # a smaller similarity of descriptors, or of edges, counts as this
+# a smaller similarity of descriptors, or of edges, counts as this
+_LEAST_SIMILARITY, _LEAST_EDGES = 0.05, 0.02
 _SHOWN = 0.7  # places are compared where the target should show at least this share of their surroundings
 _EVERY = 2  # edges are compared around each pixel of this number of pixels along R and S
 _FLAT = 0.03  # a gradient of this length, in shares of the whole range of grey levels, has half the weight of an edge
-_EDGE_REACH, _EDGE_KNOT_MM = (
-    3,
-    16.0,
-)  # largest shift in steps of _EVERY pixels, and distance of the knots
+# largest shift in steps of _EVERY pixels, and distance of the knots
+_EDGE_REACH, _EDGE_KNOT_MM = 3, 16.0
 _LEAST_ALIKE = 0.54  # mean similarity of chest films: 0.57 to 0.69; of a chest film and a film of another kind: to 0.53
 # arguments of `fit_field`: the shapes of hearts and lungs differ much
 _SMOOTH, _KNEE_MM, _ROUNDS, _STEPS = 0.15, 8.0, 2, 8
@@ -226,10 +220,8 @@ def _descriptor_plane(film: EmbeddingMap) -> _Plane:
 def _edge_plane(film: EmbeddingMap) -> _Plane:
     """Return the directions of the gradient of a film's grey levels; the vectors of flat places are short."""
     image = film.image[:, 0].float() / 255
-    down, across = (
-        F.pad(image[2:] - image[:-2], (0, 0, 1, 1)),
-        F.pad(image[:, 2:] - image[:, :-2], (1, 1)),
-    )
+    down = F.pad(image[2:] - image[:-2], (0, 0, 1, 1))
+    across = F.pad(image[:, 2:] - image[:, :-2], (1, 1))
     gradient = torch.stack([down, across])
     vectors = gradient / (gradient.norm(dim=0) + _FLAT)
     body = film.body[:, 0].float()

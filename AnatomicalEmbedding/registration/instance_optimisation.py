@@ -92,17 +92,10 @@ _STILL_MM = 0.05  # a level ends when a step changes the displacement by less th
 _KNEE = 1.0  # feature difference that halves a point's weight; such points often show tissue of one scan only
 _CG_ROUNDS = 10
 _BLOCK = 2  # a block has this many points along each axis
-_PAIRS = (
-    (0, 0),
-    (0, 1),
-    (0, 2),
-    (1, 1),
-    (1, 2),
-    (2, 2),
-)  # stored entries of a symmetric 3 x 3 matrix
-WHERE = torch.tensor(
-    [[0, 1, 2], [1, 3, 4], [2, 4, 5]]
-)  # index in _PAIRS of each entry of the matrix
+# stored entries of a symmetric 3 x 3 matrix
+_PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
+# index in _PAIRS of each entry of the matrix
+WHERE = torch.tensor([[0, 1, 2], [1, 3, 4], [2, 4, 5]])
 
 
 def refine(
@@ -137,9 +130,8 @@ def refine(
             if moved < _STILL_MM:
                 break
         smooth = _SMOOTH
-        while (
-            smooth < _MOST_SMOOTH and comparison.least_volume(field, affine) < _LEAST_VOLUME
-        ):  # near folding
+        # near folding
+        while smooth < _MOST_SMOOTH and comparison.least_volume(field, affine) < _LEAST_VOLUME:
             smooth *= 2
             for _ in range(_UNFOLDING_ROUNDS):
                 step((level + 1) / len(levels))

@@ -23,13 +23,8 @@ from .instance_optimisation import WHERE, Comparison, Features, image_features, 
 from .register import fit_field
 from .spline import Lattice, SplineField
 
-STEPS_MM = (
-    48.0,
-    36.0,
-    24.0,
-    16.0,
-    12.0,
-)  # of the grid of matches; few matches suffice, as the images follow
+# of the grid of matches; few matches suffice, as the images follow
+STEPS_MM = (48.0, 36.0, 24.0, 16.0, 12.0)
 _LEVELS, _ROUNDS = ((3.0, 12.0),), 2  # a coarser level, or more rounds, made the answers worse
 _FINE_MM, _EVERY = 2.0, 2  # spacing of the images of the last step; every second voxel is compared
 _DAMPING = 0.5  # relative to the mean of the blocks' matrices; where images show less, the answer moves less

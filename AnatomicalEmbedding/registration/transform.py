@@ -154,9 +154,8 @@ class Registration:
         affine.SetTranslation(lps[:3, 3].tolist())
         if self.field is None:
             return affine
-        return sitk.CompositeTransform(
-            [affine, self._spline()]
-        )  # the last transform of the list is applied first
+        # the last transform of the list is applied first
+        return sitk.CompositeTransform([affine, self._spline()])
 
     def write(self, path: str | Path, as_initial: bool = False) -> None:
         """Write an ITK transform file, such as .h5 or .tfm.
@@ -201,9 +200,8 @@ class Registration:
 
     def warp(self, moving: Volume, fixed: Volume) -> Volume:
         """Resample the moving scan to the voxels of the fixed scan; -1000 HU outside the moving scan."""
-        image = sitk.Cast(
-            moving.to_sitk(), sitk.sitkFloat32
-        )  # ITK would truncate interpolated integers
+        # ITK would truncate interpolated integers
+        image = sitk.Cast(moving.to_sitk(), sitk.sitkFloat32)
         voxels = sitk.GetArrayFromImage(self._resampled(image, fixed, sitk.sitkLinear, OUTSIDE_HU))
         kind = moving.voxels.dtype
         if np.issubdtype(kind, np.integer):

@@ -285,6 +285,5 @@ def _read_nearest(values: np.ndarray, ijk: np.ndarray) -> np.ndarray:
     cells = np.rint(ijk).astype(int)
     inside = ((cells >= 0) & (cells < values.shape[::-1])).all(axis=1)
     i, j, k = np.where(inside[:, None], cells, 0).T
-    return np.where(
-        inside, values[k, j, i], values.dtype.type(0)
-    )  # booleans stay booleans, which select pixels
+    # booleans stay booleans, which select pixels
+    return np.where(inside, values[k, j, i], values.dtype.type(0))

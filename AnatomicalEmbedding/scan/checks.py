@@ -200,10 +200,8 @@ def check_hounsfield(voxels: np.ndarray, where: str) -> None:
             f"{where}: looks like a label map, not a CT ({summary}); give the CT of this label map."
         )
     # Without the rescale intercept, all tissue but lung, from fat to vessels with contrast, has values of 850 to 1300.
-    dense, shifted = (
-        np.count_nonzero(inside > 500),
-        np.count_nonzero((inside > 850) & (inside < 1300)),
-    )
+    dense = np.count_nonzero(inside > 500)
+    shifted = np.count_nonzero((inside > 850) & (inside < 1300))
     if low >= 0 and p1 < 300 and shifted > max(0.6 * dense, 0.005 * inside.size):
         raise VolumeError(
             f"{where}: looks like a CT without its rescale intercept ({summary}); subtract 1024 from the voxels, or "

@@ -107,10 +107,8 @@ def paste_back(
 
     Raises VolumeError if crop and scan do not overlap.
     """
-    crop_bounds, scan_bounds = (
-        bounds_of(image_affine(labels), labels.GetSize()[::-1]),
-        volume.bounds_ras,
-    )
+    crop_bounds = bounds_of(image_affine(labels), labels.GetSize()[::-1])
+    scan_bounds = volume.bounds_ras
     is_outside = (
         np.minimum(crop_bounds[1], scan_bounds[1]) <= np.maximum(crop_bounds[0], scan_bounds[0])
     ).any()

@@ -14,14 +14,11 @@ _SHORT = set(b"AE AS AT CS DA DS DT FD FL IS LO LT PN SH SL SS ST TM UI UL US".s
 _UNDEFINED = 0xFFFFFFFF
 _ITEM, _PIXELS, _SYNTAX = (0xFFFE, 0xE000), (0x7FE0, 0x0010), (0x0002, 0x0010)
 _DELIMITERS = 0xFFFE
-_IMPLICIT, _BIG_ENDIAN, _DEFLATED = (
-    b"1.2.840.10008.1.2",
-    b"1.2.840.10008.1.2.2",
-    b"1.2.840.10008.1.2.1.99",
-)
-_HARMLESS = (
-    1 << 20
-)  # bytes; some scanners write lengths that are too large by up to this, and GDCM can read the files
+_IMPLICIT = b"1.2.840.10008.1.2"
+_BIG_ENDIAN = b"1.2.840.10008.1.2.2"
+_DEFLATED = b"1.2.840.10008.1.2.1.99"
+# bytes; some scanners write lengths that are too large by up to this, and GDCM can read the files
+_HARMLESS = 1 << 20
 
 
 def lengths_fit(path: Path) -> bool:
@@ -55,9 +52,8 @@ def _fits(data: mmap.mmap) -> bool:
         elif kind in _SHORT:
             header, length = 8, struct.unpack_from(f"{order}H", data, offset + 6)[0]
         else:
-            return in_pixels and not data[offset:].strip(
-                b"\0"
-            )  # zero bytes after the pixels are allowed as padding
+            # zero bytes after the pixels are allowed as padding
+            return in_pixels and not data[offset:].strip(b"\0")
         offset += header
         if tag == _SYNTAX:
             syntax = bytes(data[offset : offset + length]).rstrip(b"\0 ")

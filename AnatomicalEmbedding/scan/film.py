@@ -17,21 +17,12 @@ from .dicom_lengths import lengths_fit
 PICTURE_SUFFIXES = (".png", ".tif", ".tiff")
 MODALITIES = ("CR", "DX", "RG", "RF")
 FILM_MM = 350.0  # width of a film of unknown pixel size
-_WIDTHS_MM = (
-    100.0,
-    600.0,
-)  # a picture whose header states another width states the pixels of a screen or a printer
+# a picture whose header states another width states the pixels of a screen or a printer
+_WIDTHS_MM = (100.0, 600.0)
 _LONGEST_MM = 1500.0
 _FEWEST_PIXELS = 64
-_SIDEWAYS = (
-    "LL",
-    "RL",
-    "LLD",
-    "RLD",
-    "LATERAL",
-    "LLO",
-    "RLO",
-)  # View Position, DICOM PS3.3 C.8.11.5.1.1
+# View Position, DICOM PS3.3 C.8.11.5.1.1
+_SIDEWAYS = ("LL", "RL", "LLD", "RLD", "LATERAL", "LLO", "RLO")
 _TAGS = {
     "patient": "0010|0020",
     "view": "0018|5101",

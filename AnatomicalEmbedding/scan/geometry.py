@@ -28,9 +28,8 @@ def transform_points(matrix: np.ndarray, points: np.ndarray) -> np.ndarray:
 def in_grid(ijk: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     """Return (...) bool: True where the continuous index i, j, k (..., 3) lies inside a grid of shape (k, j, i)."""
     inside = np.ones(ijk.shape[:-1], dtype=bool)
-    for axis, size in enumerate(
-        shape[::-1]
-    ):  # axis by axis, because np.all over an axis of length 3 is slow
+    # axis by axis, because np.all over an axis of length 3 is slow
+    for axis, size in enumerate(shape[::-1]):
         inside &= (ijk[..., axis] >= -0.5 - _ROUNDING) & (ijk[..., axis] <= size - 0.5 + _ROUNDING)
     return inside
 

@@ -11,17 +11,8 @@ from ..errors import PointsError
 from ..files import parse_json, write_text
 from .geometry import RAS_FROM_LPS
 
-ORIENTATION = (
-    -1.0,
-    0.0,
-    0.0,
-    0.0,
-    -1.0,
-    0.0,
-    0.0,
-    0.0,
-    1.0,
-)  # (3, 3) matrix, LPS: parallel to the patient's axes
+# (3, 3) matrix, LPS: parallel to the patient's axes
+ORIENTATION = (-1.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 0.0, 1.0)
 _SCHEMA = (
     "https://raw.githubusercontent.com/slicer/slicer/master/Modules/Loadable/Markups/Resources/Schema/"
     "markups-schema-v1.0.3.json#"
@@ -127,10 +118,8 @@ def read_markups(path: Path) -> list[dict[str, Any]]:
 
 def frame_of(entry: dict[str, Any], path: Path) -> np.ndarray:
     """Return the (4, 4) matrix from a markup's frame to RAS. Raises PointsError if the frame is not LPS or RAS mm."""
-    system, units = (
-        entry.get("coordinateSystem", "LPS"),
-        entry.get("coordinateUnits", "mm"),
-    )  # Slicer's defaults
+    # Slicer's defaults
+    system, units = entry.get("coordinateSystem", "LPS"), entry.get("coordinateUnits", "mm")
     if system not in ("LPS", "RAS"):
         raise PointsError(
             f"{path}: has the unknown coordinate system {system!r}; save the file in LPS or RAS."

@@ -94,9 +94,8 @@ def _check_data(stream: BufferedIOBase, fields: dict[str, tuple], path: Path) ->
     code = _FLOAT_CODES.get(fields["datatype"][0])
     stream.seek(start)
     length, bad = start, 0
-    while length <= needed and (
-        chunk := stream.read(_CHUNK)
-    ):  # stops after `needed` bytes: gigabytes may follow
+    # stops after `needed` bytes: gigabytes may follow
+    while length <= needed and (chunk := stream.read(_CHUNK)):
         if code:
             dtype = np.dtype(fields["order"][0] + code)
             count = min(len(chunk), max(0, needed - length)) // dtype.itemsize

@@ -163,9 +163,8 @@ def _parts(scan: str) -> tuple[list[str], str, list[str]]:
     if series and _exists(scan):  # the # is part of the file's name
         series = None
     path = Path(os.path.normpath(Path(series[1] if series else scan).absolute()))
-    above = [
-        re.sub(r"[\\/:]", "", part) for part in path.parts[:-1]
-    ]  # names hold no slashes, backslashes or colons
+    # names hold no slashes, backslashes or colons
+    above = [re.sub(r"[\\/:]", "", part) for part in path.parts[:-1]]
     return above, display_name(path), re.split("[.-]", series[2]) if series else []
 
 
@@ -242,9 +241,8 @@ def _in_folder(folder: Path, names: list[str]) -> Iterator[Source]:
         for path in damaged:
             yield _source(path, "", (path,), True)
     for uid, (files, unfit) in series.items():
-        whole = (
-            sorted([*files, *damaged]) if alone else files
-        )  # damaged slices are included, so that reading fails
+        # damaged slices are included, so that reading fails
+        whole = sorted([*files, *damaged]) if alone else files
         yield _source(folder, uid, tuple(whole), alone, unfit)
 
 

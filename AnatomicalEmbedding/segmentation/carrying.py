@@ -18,10 +18,8 @@ from ..scan.geometry import bounds_of
 from .grids import GroupCrop
 
 CARRIED = 3  # number of examples from which labels are carried over
-_UNSHOWN, _SHARES = (
-    0.7,
-    (0.0, 0.6),
-)  # the weight of carried labels is 0.7 minus the contrast, limited to this range
+# the weight of carried labels is 0.7 minus the contrast, limited to this range
+_UNSHOWN, _SHARES = 0.7, (0.0, 0.6)
 _AROUND_MM = 9.0
 _GREY_HU, _BINS = (-200.0, 300.0), 25
 

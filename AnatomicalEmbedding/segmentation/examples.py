@@ -209,9 +209,8 @@ def prepare(
             spacings.setdefault(name, []).append(spacing_for(mask, size))
             ijk = np.argwhere(mask)[:, ::-1]
             points = transform_points(labels.ijk_to_ras, ijk[:: max(1, len(ijk) // _POINTS)])
-            points = points[
-                embedding.contains(points)
-            ]  # the grid of the outlines may be larger than the scan
+            # the grid of the outlines may be larger than the scan
+            points = points[embedding.contains(points)]
             if not len(points):
                 raise PointsError(
                     f"{example.path}: the outline of {name} lies outside this scan; draw it in the scan."

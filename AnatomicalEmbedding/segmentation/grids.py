@@ -184,9 +184,8 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: GroupCrop) -> torc
     part = mask[tuple(slice(a, b) for a, b in zip(low, high, strict=True))]
     to_ras = ijk_to_ras.copy()
     to_ras[:3, 3] = transform_points(ijk_to_ras, low[None, ::-1])[0]
-    filled = Volume(
-        (part.astype(np.int16) - 1) * 1000, to_ras
-    )  # 0 in the mask; outside -1000, like air around a scan
+    # 0 in the mask; outside -1000, like air around a scan
+    filled = Volume((part.astype(np.int16) - 1) * 1000, to_ras)
     grid = resample(filled, (crop.spacing_mm,) * 3, lattice=1, step=1)
     share = ((grid.hu - AIR_HU) / 1000).clamp(0, 1).half()
     start = np.rint((np.asarray(grid.origin_ras) - crop.origin_ras) / crop.spacing_mm).astype(int)[

@@ -32,9 +32,8 @@ _WEIGHTS = np.array([2.10, 11.84, 1.74, 0.23, -0.57])
 _LEAST_STEADY = 0.85  # lowest value of the second sign in these 324 outlines
 COLUMNS = ("scan", "structure", "status", "volume_ml", "look", "doubt", "remark")
 TABLE_NAME = "volumes.csv"
-Layer = tuple[
-    np.ndarray, np.ndarray
-]  # structures that do not overlap: labels and probabilities (k, j, i)
+# structures that do not overlap: labels and probabilities (k, j, i)
+Layer = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)

@@ -21,14 +21,10 @@ _BEND_MM = 5.0
 _KNOTS = 4  # control points of the bending along each axis of a patch
 _SHIFT_HU, _CONTRAST, _NOISE_HU = 25.0, 0.2, 25.0
 _MISPLACED_MM = 7.0  # standard deviation of the shift of a patch's coordinates
-_DISPLACED_MM = (
-    2.0,
-    8.0,
-)  # range of the displacement of a guess that is made from the patch's own labels
-_CARRIED, _NO_GUESS = (
-    0.6,
-    0.05,
-)  # fraction of patches with a guess from other examples, and without any guess
+# range of the displacement of a guess that is made from the patch's own labels
+_DISPLACED_MM = (2.0, 8.0)
+# fraction of patches with a guess from other examples, and without any guess
+_CARRIED, _NO_GUESS = 0.6, 0.05
 _ON_STRUCTURE = 0.8  # share of patches whose middle lies in a structure
 
 
@@ -81,9 +77,8 @@ class PatchSampler:
     def draw(self) -> Patch:
         n = int(self._rng.integers(len(self._examples)))
         example = self._examples[n]
-        where = self._grid(
-            self._centre(n), example.crop.spacing_mm
-        )  # (k, j, i, 3) voxels, axes i, j, k
+        # (k, j, i, 3) voxels, axes i, j, k
+        where = self._grid(self._centre(n), example.crop.spacing_mm)
         source = self._sources[n]
         values = F.grid_sample(
             source,
@@ -168,9 +163,8 @@ class PatchSampler:
             smooth = F.avg_pool3d(hu[None, None], 3, 1, 1, count_include_pad=False)[0, 0]
             hu = smooth.lerp(hu, float(rng.random()))
         contrast = float(np.exp(rng.normal(0, _CONTRAST / 2)))
-        soft = (1 - ((hu - 50) / 250).abs()).clamp(
-            0, 1
-        )  # contrast medium changes soft tissue, not air
+        # contrast medium changes soft tissue, not air
+        soft = (1 - ((hu - 50) / 250).abs()).clamp(0, 1)
         hu = hu + soft * ((contrast - 1) * (hu - 50) + float(rng.normal(0, _SHIFT_HU)))
         noise = torch.from_numpy(rng.standard_normal(hu.shape, dtype=np.float32))
         return hu + noise * float(rng.uniform(0, _NOISE_HU))

@@ -18,11 +18,8 @@ from ..embedding.grid_reading import sample_positions
 from ..embedding.working_grid import AIR_HU
 from .grids import UNIT_MM, GroupCrop
 
-WINDOWS = (
-    (-150.0, 250.0),
-    (-1000.0, 200.0),
-    (50.0, 1250.0),
-)  # HU: soft tissue, lung, bone; one channel each
+# HU: soft tissue, lung, bone; one channel each
+WINDOWS = ((-150.0, 250.0), (-1000.0, 200.0), (50.0, 1250.0))
 INPUTS = len(WINDOWS) + 3
 _HIDDEN = 96
 _DROP = 0.1
@@ -35,10 +32,8 @@ _NEAR = [s for s in product((-1, 0, 1), repeat=3) if any(s)]
 _FAR = [tuple(step) for distance in (-5, -2, 2, 5) for step in distance * np.eye(3, dtype=int)]
 _CHUNK = 65536
 _MOST_CHANNELS = 4096
-_WINDOW, _STEP = (
-    112,
-    8,
-)  # voxels along an axis: the largest window; window sizes are multiples of _STEP
+# voxels along an axis: the largest window; window sizes are multiples of _STEP
+_WINDOW, _STEP = 112, 8
 # Changes of the input that should not change the outline: HU added in soft tissue, shift of the coordinates in mm.
 CHANGES = ((0.0, (0.0, 0.0, 0.0)), (15.0, (4.0, -4.0, 4.0)), (-15.0, (-4.0, 4.0, -4.0)))
 

@@ -12,14 +12,10 @@ import numpy as np
 
 STEP_MM = 1.5  # distance of two places
 _SPREAD_SHARE = 0.07  # standard deviation of the heights of one patient's vertebrae, as a fraction of the height
-_LEAST_SHARE, _LARGEST_SHARE = (
-    0.7,
-    1.35,
-)  # limits of the height of a vertebra, relative to its usual height
-_SCALES, _SCALE_SPREAD = (
-    np.arange(0.8, 1.26, 0.05),
-    0.1,
-)  # size of a patient relative to the usual size, and its spread
+# limits of the height of a vertebra, relative to its usual height
+_LEAST_SHARE, _LARGEST_SHARE = 0.7, 1.35
+# size of a patient relative to the usual size, and its spread
+_SCALES, _SCALE_SPREAD = np.arange(0.8, 1.26, 0.05), 0.1
 _CORRELATED = 4.0  # number of neighbouring boundaries whose coordinates have similar errors
 _NEAR_PLACES = 2  # the cost of a boundary is the least within this number of places
 

@@ -17,26 +17,20 @@ from .average import USUAL_MM, ahead_at
 _FINE_MM = 4.0  # coordinates are interpolated to about this step
 _NEAR_MM = 8.0  # standard deviation of the Gaussian weight of cells, by their distance from the spine's usual course
 _REACH_MM = 40.0  # cells farther from the usual course are not read
-_ABOVE_MM, _BELOW_MM = (
-    20.0,
-    40.0,
-)  # how far above and below the usual middles of the last vertebrae cells are read
+# how far above and below the usual middles of the last vertebrae cells are read
+_ABOVE_MM, _BELOW_MM = 20.0, 40.0
 _LEAST_BODY = 0.4  # least share of body cells around a place of the spine
 _LEAST_WEIGHT = 2.0  # a slice with a smaller sum of weights does not show the spine
 _FEWEST_SLICES = 6
-_PATH_BLUR_MM, _HEIGHT_BLUR = (
-    14.0,
-    3.0,
-)  # blur of the middle along the spine, mm; of its body height, in slices
+# blur of the middle along the spine, mm; of its body height, in slices
+_PATH_BLUR_MM, _HEIGHT_BLUR = 14.0, 3.0
 # The course is moved at most this far to the front or back; loss of HU for each square mm; blur along the spine.
 _SOUGHT_MM, _MOVED_HU, _ALONG_MM = 20.0, 0.1, 12.0
 _AHEAD_STEP_MM = 2.0  # step to the front at which CT numbers are read
 _SIDEWAYS_MM = (-6.0, 0.0, 6.0)  # they are read at these distances from the middle
 _BONE_HU = (-50.0, 250.0)  # CT numbers are limited to this range
-_DEPTH_MM = (
-    (130.0, 250.0, 440.0, 540.0),
-    (34.0, 32.0, 26.0, 16.0),
-)  # body heights; front to back of a vertebral body
+# body heights; front to back of a vertebral body
+_DEPTH_MM = ((130.0, 250.0, 440.0, 540.0), (34.0, 32.0, 26.0, 16.0))
 _AHEAD_SHARE = 0.35  # usual distance that the course is moved to the front, as a fraction of the depth of the body
 
 
@@ -148,9 +142,8 @@ def centred(volume: Volume, course: Course) -> Course:
     mean = (np.take_along_axis(total, front, axis=1) - np.take_along_axis(total, rear, axis=1)) / (
         front - rear
     )
-    usual = (
-        _AHEAD_SHARE * depth[:, None]
-    )  # the average body's course is the middle of the bone with the arches
+    # the average body's course is the middle of the bone with the arches
+    usual = _AHEAD_SHARE * depth[:, None]
     best = moves[(mean - _MOVED_HU * np.square(moves - usual)).argmax(axis=1)]
     moved = course.path[:, 1] + smoothed(best, blur)
     return course._replace(path=np.stack([course.path[:, 0], moved], axis=1))

@@ -91,9 +91,8 @@ def counted_alike(heights: np.ndarray, answers: np.ndarray) -> np.ndarray:
     100 mm from the point in the first scan are used. Heights are the same if they differ by at most about half a
     vertebra.
     """
-    alike = (np.abs(heights) < _FARTHEST_MM) & (
-        np.abs(answers - heights) < _TOLERANCE_MM
-    )  # False for NaN
+    # False for NaN
+    alike = (np.abs(heights) < _FARTHEST_MM) & (np.abs(answers - heights) < _TOLERANCE_MM)
     return alike.any(axis=1)
 
 

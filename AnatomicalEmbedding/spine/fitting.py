@@ -25,10 +25,8 @@ from .vertebrae import Spine
 # weight of coordinates; below 1, as neighbouring boundaries have similar errors
 _COORDINATE_WORTH = 0.6
 _DISC_WORTH = 2.0
-_END_WORTH, _END_LIMIT = (
-    3.0,
-    9.0,
-)  # weight of an end; largest squared error of an end, in standard errors
+# weight of an end; largest squared error of an end, in standard errors
+_END_WORTH, _END_LIMIT = 3.0, 9.0
 _RIB_WORTH = 0.1
 _HAS_RIBS = np.array([{"C": 1.0, "T": 1.0, "L": -1.0, "S": 0.0}[name[0]] for name in VERTEBRAE])
 _HAS_RIBS[VERTEBRAE.index("L5")] = 0.0  # the hip bones begin there
@@ -142,9 +140,8 @@ def _costs(
     last = course.heights[-1]
     beyond = np.minimum(places - first, 0) + np.maximum(places - last, 0)
     body_heights = np.interp(places, course.heights, course.body_z) + beyond * _slope(course)
-    inside = (places >= first - STEP_MM) & (
-        places <= last + STEP_MM
-    )  # coordinates count only inside the scan
+    # coordinates count only inside the scan
+    inside = (places >= first - STEP_MM) & (places <= last + STEP_MM)
     errors = (body_heights - _bounds(usual)[:, None]) / ERROR_MM[:-1, None]
     costs = np.square(errors) * (inside / 2 * _COORDINATE_WORTH) - _DISC_WORTH * discs.at(places)
     for name, height in ends.items():

@@ -16,9 +16,8 @@ _STEP_MM = 1.5  # step along the spine at which discs are sought
 _BEYOND_MM = 2.0  # discs are sought this far beyond both ends of the course
 # places at each end without a sign of a disc, because an end plate would lie beyond the end
 _EDGE = 4
-_RADIUS_MM = np.array(
-    [0, 3, 6, 9]
-)  # the CT numbers of a disc are read at these distances from its middle
+# the CT numbers of a disc are read at these distances from its middle
+_RADIUS_MM = np.array([0, 3, 6, 9])
 _DIRECTIONS = 8
 _TILTS = (-20, -10, 0, 10, 20)  # degrees
 _TANGENT_BLUR = 8.0  # blur of the direction of the spine, in steps
@@ -28,10 +27,8 @@ _LUMBAR_MM, _THIN_MM, _THICK_MM = 300.0, (3.0, 4.5), (4.5, 6.0)
 _BLUR_MM = 1.5
 _BRIGHT_WORTH = 0.7  # weight of bright end plates, relative to a dark disc
 _AROUND_MM = 12.0  # standard deviation of the Gaussian weights of the mean HU around a disc
-_SCALE_PERCENT, _LEAST_SCALE_HU = (
-    75,
-    8.0,
-)  # signs are divided by this percentile of their sizes, at least by this HU
+# signs are divided by this percentile of their sizes, at least by this HU
+_SCALE_PERCENT, _LEAST_SCALE_HU = 75, 8.0
 _LIMIT = 2.0  # largest sign of a disc and of a rib
 # Ribs are bone of at least _BONE_HU beside the course, behind its middle. Areas in mm^2: equally likely with and
 # without a rib; change that makes a rib e times likelier.

@@ -19,10 +19,8 @@ from .ends import ENDS
 from .levels import Level, is_level_certain, two_levels
 
 _BEHIND_MM = 30.0  # the full correction reaches this far behind the middle of the vertebral bodies
-_FULL_MM, _FADE_MM = (
-    18.0,
-    10.0,
-)  # radius of the full correction; standard deviation of its decrease outside this radius
+# radius of the full correction; standard deviation of its decrease outside this radius
+_FULL_MM, _FADE_MM = 18.0, 10.0
 _LARGEST_MM = 1e5  # largest number in the file of a spine
 _END_FADE_MM = 20.0  # above the highest and below the lowest vertebra, the correction falls to 0 over this distance
 

@@ -230,9 +230,8 @@ def read_texts(path: Path) -> dict[int, str]:
     content = _read_json(path)
     try:
         if path.name == "dataset.json":
-            pairs = [
-                pair for pair in content["labels"].items() if not isinstance(pair[1], list)
-            ]  # lists are regions
+            # lists are regions
+            pairs = [pair for pair in content["labels"].items() if not isinstance(pair[1], list)]
             content = dict(pair if isinstance(pair[1], str) else pair[::-1] for pair in pairs)
         texts = {int(value): text.strip() for value, text in content.items()}
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -133,10 +133,8 @@ def _read(
     box, points, coordinates, sizes = (
         tensors[f"{key}.{name}"] for name in ("box", "points", "coordinates", "sizes")
     )
-    descriptors, near_organs = (
-        tensors.get(f"{key}.descriptors"),
-        tensors.get(f"{key}.organs", torch.zeros(0, _COLUMNS)),
-    )
+    descriptors = tensors.get(f"{key}.descriptors")
+    near_organs = tensors.get(f"{key}.organs", torch.zeros(0, _COLUMNS))
     count = len(points)
     check_size(box, (2, 3), torch.float32)
     for values in (points, coordinates, sizes):

@@ -217,9 +217,8 @@ def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarra
         residual_mm = np.linalg.norm(moved - design @ fit, axis=1)
         robust = weight / (1 + (residual_mm / max(float(np.median(residual_mm)), _KNEE_MM)) ** 2)
     extremes = points[:6] + design[:6] @ fit
-    beyond = (
-        example.box_ras.ravel() - points[:6].ravel()[_SIDE_COORDINATE]
-    )  # sides minus extreme points
+    # sides minus extreme points
+    beyond = example.box_ras.ravel() - points[:6].ravel()[_SIDE_COORDINATE]
     return extremes.ravel()[_SIDE_COORDINATE] + beyond
 
 

@@ -20,9 +20,8 @@ from .examples import SYNTHETIC, BoxCase
 from .labelled_scans import patient_of
 from .locating import Example, Located, locate
 
-TIMES = np.round(
-    np.arange(0.0, 30.01, 0.1), 1
-)  # possible margins of a side, as multiples of the side's likely error
+# possible margins of a side, as multiples of the side's likely error
+TIMES = np.round(np.arange(0.0, 30.01, 0.1), 1)
 _DOUBT = 4.0  # in the ratio of one structure, the ratio of all structures counts as much as this number of boxes
 _COMMON = ""  # key of the ratio of all structures
 
@@ -188,9 +187,8 @@ def learn_margins(boxes: Sequence[KnownBox], by_structure: bool) -> Margins:
         for n in np.flatnonzero(patients == patient):
             recalls[n] = _recall(boxes[n], scales)
     groups = [recalls[group] for group in (is_real, ~is_real) if group.any()]
-    count = len(groups) ** 2 / sum(
-        1 / len(group) for group in groups
-    )  # Kish's effective number of boxes
+    # Kish's effective number of boxes
+    count = len(groups) ** 2 / sum(1 / len(group) for group in groups)
     recall = np.min([group.mean(axis=0) for group in groups], axis=0)
     return Margins(recall, int(count), _scales(off[real], names[real], by_structure))
 

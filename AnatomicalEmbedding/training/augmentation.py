@@ -28,9 +28,8 @@ def augment(
         rng: random numbers.
     """
     table = torch.from_numpy(_input_table(spec, network, rng)).to(hu.device)
-    row = (
-        (hu - (_LOWEST_HU - 0.5)).clamp_(0, len(table) - 1).to(torch.int32)
-    )  # to the nearest integer HU
+    # to the nearest integer HU
+    row = (hu - (_LOWEST_HU - 0.5)).clamp_(0, len(table) - 1).to(torch.int32)
     x = table.index_select(0, row.flatten()).view(hu.shape)
     if rng.random() < spec.filter_probability:
         smooth = _mean_of_27(x)
@@ -73,9 +72,8 @@ def _input_table(
         hu = np.interp(hu, _REMAP_HU, _REMAP_HU + rng.uniform(_REMAP_LOW, _REMAP_HIGH))
     if rng.random() < spec.window_probability:
         low, high = (rng.uniform(ends[0], ends[1]) for ends in (spec.window_low, spec.window_high))
-        if (
-            network.normalise_output
-        ):  # as in the paper of APE, the window is stretched over the whole input range
+        # as in the paper of APE, the window is stretched over the whole input range
+        if network.normalise_output:
             grey = (hu.clip(low, high) - low) / (high - low)
         else:
             grey = np.interp(hu.clip(low, high), network.hu_knots, network.level_knots)

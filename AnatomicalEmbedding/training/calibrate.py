@@ -54,9 +54,8 @@ class Outcomes:
         )
 
 
-Find = Callable[
-    [EmbeddingMap, np.ndarray, EmbeddingMap, str], Matches
-]  # finds points, as `matching.match.match`
+# finds points, as `matching.match.match`
+Find = Callable[[EmbeddingMap, np.ndarray, EmbeddingMap, str], Matches]
 
 
 def try_matching(trial: Trial, effort: str, find: Find = match) -> Outcomes:

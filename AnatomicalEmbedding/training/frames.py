@@ -74,9 +74,8 @@ class FrameGuess:
 
 
 SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM = np.full(3, 0.02), np.full(3, 4.0)  # for aligned scans
-STILL = FrameGuess(
-    np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3)
-)  # for scans already in the body frame
+# for scans already in the body frame
+STILL = FrameGuess(np.ones(3), np.zeros(3), np.zeros(3), np.zeros(3))
 
 
 def guess_frame(
@@ -118,9 +117,8 @@ def _robust_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
         scale = float((spread @ (y - mean_y) + _LINE_PRIOR) / (spread @ (x - mean_x) + _LINE_PRIOR))
         shift = float(mean_y - scale * mean_x)
         residual = np.abs(y - scale * x - shift)
-        limit = max(
-            1.5 * np.median(residual), 1e-6
-        )  # above 0, so that an exact line keeps its weights
+        # above 0, so that an exact line keeps its weights
+        limit = max(1.5 * np.median(residual), 1e-6)
         weight = np.minimum(1.0, limit / np.maximum(residual, 1e-6))
     return scale, shift
 

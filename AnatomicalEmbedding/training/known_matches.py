@@ -39,9 +39,8 @@ _CUT_SHARE = 0.6  # share of a labelled scan's height that is kept
 _BENT_SHARE = (0.35, 0.6)  # range of the share of a bent scan's height that is kept
 _BENT_POINTS = 120
 _PHANTOM_POINTS = 150
-_SAME_HEIGHT = (
-    2 / 3
-)  # if the ratio of a structure's heights in two scans is smaller, one outline is incomplete
+# if the ratio of a structure's heights in two scans is smaller, one outline is incomplete
+_SAME_HEIGHT = 2 / 3
 # group of each point of `measure_all`
 _ROWS = np.array([CENTRE] + 6 * [EXTREME] + 6 * [INNER])
 _TOP, _BOTTOM = KINDS.index("superior"), KINDS.index("inferior")
@@ -49,9 +48,8 @@ _TOP, _BOTTOM = KINDS.index("superior"), KINDS.index("inferior")
 CLICKED = (CENTRE, INNER, LANDMARK)
 
 Embed = Callable[[Volume], EmbeddingMap]
-Skip = Callable[
-    [str], None
-]  # called with the reason if a scan, or a part of it, cannot be embedded
+# called with the reason if a scan, or a part of it, cannot be embedded
+Skip = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,10 +31,8 @@ MOST_SPREAD_MM = 27.0  # a structure whose centre varies more between patients i
 _BONES = ("vertebrae_", "rib_", "sacrum")
 _SCALE_PRIOR_MM2 = 1e4
 _SIGMA_MM = 35.0
-_CENTRE_NOISE, _EXTREME_NOISE = (
-    0.03,
-    0.2,
-)  # noise variance at a structure's points; the field has variance 1
+# noise variance at a structure's points; the field has variance 1
+_CENTRE_NOISE, _EXTREME_NOISE = 0.03, 0.2
 _LEAST_SLOPE = 0.25  # least slope of the body map along each axis, relative to its scale; below 0 the map would fold
 _WALL_EVERY_MM, _WALL_POINTS = 40.0, 12
 # at this variance of the points, the data and the prior (scale 1) have equal weight

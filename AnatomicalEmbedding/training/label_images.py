@@ -41,20 +41,12 @@ from .label_frames import Placement, Points, place
 from .scans import PreparedScan, Spacing, prepare_volume, with_exact_body, with_labels
 
 SUFFIX = ".seg.nii.gz"
-_PHASE_ODDS = (
-    0.15,
-    0.15,
-    0.6,
-    0.1,
-)  # probability of each of PHASES: most scans of the abdomen are portal venous
+# probability of each of PHASES: most scans of the abdomen are portal venous
+_PHASE_ODDS = (0.15, 0.15, 0.6, 0.1)
 _BONE = "cortical_bone"
 _STRUCTURE_TISSUES = read_table("Phantom/label_tissues.csv")
-_FILLED = (
-    "stomach",
-    "duodenum",
-    "small_bowel",
-    "colon",
-)  # these contain fluid or stool, and gas in front of it
+# these contain fluid or stool, and gas in front of it
+_FILLED = ("stomach", "duodenum", "small_bowel", "colon")
 _GAS_SHARE = (0.0, 0.4)
 _ORAL_CONTRAST = 0.25  # share of images with contrast medium in stomach and bowel
 _ORAL_HU = (120.0, 400.0)
@@ -226,9 +218,8 @@ def _draw_tissue(
     drawn = np.where((labels > 0) & ~keeps, np.where(shell, outside[labels], inside[labels]), drawn)
     for number, name in enumerate(body.names):
         where = (labels == number) & ~shell
-        if (
-            name in _FILLED and where.any()
-        ):  # gas is at the front, because the patient lies on the back
+        # gas is at the front, because the patient lies on the back
+        if name in _FILLED and where.any():
             gas_border = np.quantile(np.nonzero(where)[1], rng.uniform(*_GAS_SHARE))
             front = np.arange(where.shape[1]) < gas_border
             drawn[where & front[:, None]] = TISSUE_ID["gut_gas"]

@@ -262,11 +262,9 @@ class TrainingLoop:
                 "optimiser": self.optimiser,
             }.items():
                 part.load_state_dict(state[name])
-            self.step, self.minutes, self.mean_loss = (
-                state["step"],
-                state["minutes"],
-                state["mean_loss"],
-            )
+            self.step = state["step"]
+            self.minutes = state["minutes"]
+            self.mean_loss = state["mean_loss"]
             self.extra = state["extra"]
             torch.set_rng_state(state["random"])
         except (RuntimeError, LookupError, TypeError, ValueError):

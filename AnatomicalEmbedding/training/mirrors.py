@@ -21,11 +21,8 @@ from .loop import OptimiserSpec, TrainingLoop
 _WIDTHS = (16, 32, 64)
 _BATCH = 8
 _OPTIMISER = OptimiserSpec(2e-3, final=0.01, weight_decay=3e-2, gradient_clip=5.0)
-_IMPORTANCE = (
-    1.0,
-    0.5,
-    0.5,
-)  # of left and right, front and back, head and feet: the first is the hardest
+# of left and right, front and back, head and feet: the first is the hardest
+_IMPORTANCE = (1.0, 0.5, 0.5)
 _LEAST_LAYERS = 5  # least number of layers of cells along the body in a part of a scan
 
 
@@ -79,9 +76,8 @@ def train_mirror_network(
     torch.manual_seed(seed)
     network = MirrorNetwork(_WIDTHS)
     for layer in network.modules():
-        if isinstance(
-            layer, nn.Conv3d
-        ):  # the usual start is so weak that hundreds of steps pass without progress
+        # the usual start is so weak that hundreds of steps pass without progress
+        if isinstance(layer, nn.Conv3d):
             nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
             nn.init.zeros_(layer.bias)
     chances = np.array(shares) / np.sum(shares)

@@ -52,9 +52,8 @@ def near_loss(
         generator: random numbers for the choice of negatives.
     """
     pairs = len(batch.first_cells)
-    views = (
-        features.local.unbind()
-    )  # the gradient of each indexing would be as large as all views together
+    # the gradient of each indexing would be as large as all views together
+    views = features.local.unbind()
     losses = []
     for pair in range(pairs):
         maps = views[pair], views[pairs + pair]

@@ -100,10 +100,8 @@ def _moved(scan: PreparedScan, body_map: BodyMap) -> PreparedScan:
     """Apply a map from old to new body coordinates to the body coordinates of a scan."""
     old = _body_at(scan, scan.field_nodes_ras())
     field_mm = body_map.to_body(old.reshape(-1, 3)).reshape(old.shape)
-    scale, shift = (
-        body_map.frame.scale * scan.frame.scale,
-        body_map.frame.apply(scan.frame.shift_mm),
-    )
+    scale = body_map.frame.scale * scan.frame.scale
+    shift = body_map.frame.apply(scan.frame.shift_mm)
     return replace(
         scan, frame=replace(scan.frame, scale=scale, shift_mm=shift), body_field=as_field(field_mm)
     )

@@ -150,9 +150,8 @@ def prepare_set(
                 else f"prepared {outcome.name}"
             )
     finally:
-        for half_written in destination.glob(
-            TEMPORARY.format(name="*.safetensors")
-        ):  # left by a killed process
+        # left by a killed process
+        for half_written in destination.glob(TEMPORARY.format(name="*.safetensors")):
             half_written.unlink(missing_ok=True)
     with (
         atomic_path(destination / REPORT) as temporary,
@@ -242,9 +241,8 @@ def _prepare(
                     f"{source.label}: has no level reading; add a reading to the level table, or use --place-with."
                 )
             volume = source.read()
-            map_of = cache(
-                lambda name: _model(name).embed(volume)
-            )  # `model` and `align` are often the same weights
+            # `model` and `align` are often the same weights
+            map_of = cache(lambda name: _model(name).embed(volume))
             scan = replace(
                 prepare_volume(volume, readings or frame_from_map(map_of(model)), spacing_mm),
                 name=name,

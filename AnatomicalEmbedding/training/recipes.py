@@ -26,9 +26,8 @@ class BatchSpec:
     label_image_share: float = 0.0
     pairs: int = 0
     points_per_pair: int = 0
-    overlap: list[float] = field(
-        default_factory=lambda: [0.2, 1.0]
-    )  # range of the overlap: share of a view's side
+    # range of the overlap: share of a view's side
+    overlap: list[float] = field(default_factory=lambda: [0.2, 1.0])
     # share of the pairs from phantoms whose views show two different phantoms
     cross_share: float = 0.0
 

@@ -365,9 +365,8 @@ def matching_cells(
     inverse, offset = _inverse_affine(second)
     guess = ((goals_mm - offset)[:, None] * inverse).sum(-1).round().long()
     axis = torch.arange(-_SEARCH, _SEARCH + 1, device=device)
-    along_a = (
-        axis if second.shape[1] > LOCAL_STRIDE else axis[_SEARCH : _SEARCH + 1]
-    )  # a film has equal layers
+    # a film has equal layers
+    along_a = axis if second.shape[1] > LOCAL_STRIDE else axis[_SEARCH : _SEARCH + 1]
     around = guess[:, None] + torch.cartesian_prod(axis, along_a, axis)
     clamped = torch.minimum(around.clamp(min=0), shape - 1)
     around_mm = second[clamped[..., 2], clamped[..., 1], clamped[..., 0]]
@@ -408,10 +407,7 @@ def _inverse_affine(positions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
 def start_worker(_: int) -> None:
     """Set up a worker process: it uses one thread, and ignores signals, because the parent process ends it."""
     torch.set_num_threads(1)
-    for name in (
-        "SIGINT",
-        "SIGTERM",
-        "SIGHUP",
-    ):  # ignored, because the parent process ends its workers
+    # ignored, because the parent process ends its workers
+    for name in "SIGINT", "SIGTERM", "SIGHUP":
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)

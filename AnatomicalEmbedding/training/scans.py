@@ -120,10 +120,8 @@ class PreparedScan:
             with safe_open(str(path), "pt") as file:
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
                 metadata = file.metadata()
-            origin, label_names = (
-                metadata["origin"],
-                tuple(map(structure_name, json.loads(metadata["label_names"]))),
-            )
+            origin = metadata["origin"]
+            label_names = tuple(map(structure_name, json.loads(metadata["label_names"])))
         except (SafetensorError, OSError, KeyError, TypeError):
             message = f"{path}: is damaged, outdated or not a prepared scan; delete this file and run again."
             raise AnatomicalEmbeddingError(message) from None
@@ -153,9 +151,8 @@ def prepare_volume(
         spacing_mm: spacing of the working grid, mm.
     """
     grid, body = scan_on_grid(volume, spacing_mm, _EVEN, _EVEN)
-    hu = grid.hu.round().to(
-        torch.int16
-    )  # half the memory; training adds more noise than the rounding
+    # half the memory; training adds more noise than the rounding
+    hu = grid.hu.round().to(torch.int16)
     if not isinstance(frame, FrameGuess):
         frame = guess_frame(hu.numpy(), body, grid.grid_to_ras, frame)
     return PreparedScan(volume.name, hu, torch.from_numpy(body), grid.grid_to_ras, frame)

@@ -34,10 +34,8 @@ from .scans import PreparedScan
 
 # scans are kept on the GPU if they need less than this share of its free memory
 _RESIDENT_SHARE = 0.4
-_PHANTOM_SEEDS = (
-    700,
-    701,
-)  # not used for training: training phantoms have seeds from scans.PHANTOM_SEED upwards
+# not used for training: training phantoms have seeds from scans.PHANTOM_SEED upwards
+_PHANTOM_SEEDS = (700, 701)
 
 
 @dataclass(frozen=True)
@@ -143,9 +141,8 @@ def train(
             after_step=judge,
         )
     finally:
-        batches = iter(
-            ()
-        )  # otherwise a traceback keeps the workers alive, and the process waits for them
+        # otherwise a traceback keeps the workers alive, and the process waits for them
+        batches = iter(())
     chosen = _on_cpu(loop.averaged)
     if "best" in loop.extra:
         chosen.load_state_dict(loop.extra["best"])

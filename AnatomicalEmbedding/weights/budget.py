@@ -41,10 +41,8 @@ _THREE_ROUNDS = {
     **_LAST,
 }
 _THREE_ROUNDS_HOURS = 4.0  # least budget of three rounds
-_OTHER_HOURS, _OTHER_SHARE = (
-    0.4,
-    0.1,
-)  # other hours: a constant, and a share of the budget; at most half of the budget
+# other hours: a constant, and a share of the budget; at most half of the budget
+_OTHER_HOURS, _OTHER_SHARE = 0.4, 0.1
 
 
 @dataclass(frozen=True)

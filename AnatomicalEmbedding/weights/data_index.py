@@ -20,10 +20,8 @@ from ..structures.labelled_scans import patient_of, refuse_twins
 
 INDEX, LABEL_MAPS, HELD_OUT = "index.csv", "labelmaps*", "dev"
 _COLUMNS = ("file", "licence", "collection", "source")
-_SYNONYMS = {
-    "licence": "licence_as_found",
-    "source": "repository",
-}  # names of columns in indexes of repositories
+# names of columns in indexes of repositories
+_SYNONYMS = {"licence": "licence_as_found", "source": "repository"}
 _OPEN = re.compile(
     r"public domain|\bCC ?0\b|\bCC[ -]BY\b|\bApache\b|\bMIT\b|\bBSD\b|\b3D Slicer licen[cs]e\b",
     re.IGNORECASE,
@@ -33,11 +31,8 @@ _CLOSED = re.compile(
     r"do not (ship|redistribute)|\bmixed\b|evaluation",
     re.IGNORECASE,
 )
-_BESIDE = (
-    ".seg.nii.gz",
-    ".labels.json",
-    ".landmarks.json",
-)  # files that belong to a scan or to a label map
+# files that belong to a scan or to a label map
+_BESIDE = (".seg.nii.gz", ".labels.json", ".landmarks.json")
 
 
 @dataclass(frozen=True)

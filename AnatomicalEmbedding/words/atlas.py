@@ -25,9 +25,8 @@ FORMAT_VERSION = 2
 _BYTES_LIMIT = 200 << 20  # limit of an unpacked file; the shipped atlas has 3 MB
 _LARGEST_WEIGHT = 1e4  # largest weight of a discriminant; shipped atlases stay below 12
 STEP_MM = 6.0
-LOW_MM = np.array(
-    [-246.0, -180.0, -186.0]
-)  # centre of the first cell of the body frame: right, anterior, superior
+# centre of the first cell of the body frame: right, anterior, superior
+LOW_MM = np.array([-246.0, -180.0, -186.0])
 SHAPE = (173, 66, 83)  # k, j, i
 
 

@@ -39,10 +39,8 @@ _BLUR_MM, _BLUR_FEW_MM = 5.0, 12.0  # standard deviation of the blur: see `_blur
 _LEAST_SHARE = 0.02
 _FEWEST_DESCRIBED = 2  # bodies needed to learn a discriminant of descriptors
 _RIDGE = 0.005  # added to each variance of the descriptors, which have length 1
-_FEWEST_POINTS, _POINTS_LIMIT = (
-    5,
-    2000,
-)  # number of points of one body, inside or around a structure
+# number of points of one body, inside or around a structure
+_FEWEST_POINTS, _POINTS_LIMIT = 5, 2000
 _SPREAD_OUT = (
     "body_other",
     "subcutaneous_fat",
@@ -175,9 +173,8 @@ def _sampled(
     inside = embedding.in_body(ras)
     described = kind != "synthetic" and embedding.local is not None
     if described:
-        inside &= (label > 0) | (
-            np.arange(len(label)) % 2 == 0
-        )  # half of the unlabelled points are enough
+        # half of the unlabelled points are enough
+        inside &= (label > 0) | (np.arange(len(label)) % 2 == 0)
     names = {value: whole_name(text) for value, text in labels.items()}
     names = {
         value: name

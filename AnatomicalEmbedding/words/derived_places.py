@@ -27,17 +27,13 @@ from .grid_weights import NOWHERE, Field, Grid
 from .qualifiers import Qualifier
 
 _SOFT_SHARE = 0.06  # fraction of the extent over which a part fades at its ends
-_EXTENT = (
-    0.02,
-    0.98,
-)  # the extent of a field ends where these fractions of its total are reached along an axis
+# the extent of a field ends where these fractions of its total are reached along an axis
+_EXTENT = (0.02, 0.98)
 _END_SHARE = 0.06
 _BETWEEN_MM = 7.0
 _AROUND_MM, _AROUND_SOFT_MM = 8.0, 7.0
-_BEYOND_MM, _ACROSS_MM = (
-    3.0,
-    8.0,
-)  # width of the soft limits of a relation, along its direction and across it
+# width of the soft limits of a relation, along its direction and across it
+_BEYOND_MM, _ACROSS_MM = 3.0, 8.0
 # the border of a field lies where its values are this fraction of the largest value
 _BORDER_SHARE = 0.5
 _ALONG = {

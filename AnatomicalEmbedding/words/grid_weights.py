@@ -300,9 +300,8 @@ def _fine_hu(volume: Volume, grid: Grid) -> np.ndarray:
     image = sitk.GetImageFromArray(volume.voxels)
     spacing = np.linalg.norm(volume.ijk_to_ras[:3, :3], axis=0)
     image.SetSpacing(spacing.tolist())
-    image.SetOrigin(
-        volume.ijk_to_ras[:3, 3].tolist()
-    )  # RAS instead of ITK's LPS, because the image is not written
+    # RAS instead of ITK's LPS, because the image is not written
+    image.SetOrigin(volume.ijk_to_ras[:3, 3].tolist())
     image.SetDirection((volume.ijk_to_ras[:3, :3] / spacing).ravel().tolist())
     resample = sitk.ResampleImageFilter()
     resample.SetSize([2 * n for n in grid.shape[::-1]])

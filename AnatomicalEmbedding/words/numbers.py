@@ -32,9 +32,8 @@ _LIVER = ("liver", "hepatic", "couinaud")
 _LIMIT = 30  # largest number of places in one list
 _RIBS = 12
 
-Item = Callable[
-    [str, str], str | None
-]  # (word, item before it or "") -> item, or None if the word is no item
+# (word, item before it or "") -> item, or None if the word is no item
+Item = Callable[[str, str], str | None]
 
 
 def read(words: Sequence[str], start: int) -> tuple[list[str], int] | None:

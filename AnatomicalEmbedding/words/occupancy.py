@@ -24,10 +24,8 @@ from .atlas import LOW_MM, STEP_MM, Occupancy
 from .grid_weights import Field, Grid
 
 _TO_ARCH_MM = 16.0  # from the middle of a vertebra's body to its arch
-_BELOW_FADE_MM, _ABOVE_FADE_MM = (
-    8.0,
-    4.0,
-)  # fading of a vertebra's values below and above its boundaries
+# fading of a vertebra's values below and above its boundaries
+_BELOW_FADE_MM, _ABOVE_FADE_MM = 8.0, 4.0
 _BACK_MM, _FRONT_MM, _LEAST_PART = -40.0, 60.0, 0.1  # see `faded`
 # Wide bins for enhanced vessels, because cells that a thin vessel fills in part are darker. Narrow bins find fewer.
 _EDGES = np.array(

@@ -43,9 +43,8 @@ _SIDE_REACH, _SAME_SIDE_REACH, _CHAIN_REACH, _NEAR = 4, 6, 4, 5  # words
 _PART_REACH = 6  # words between a place and its part
 _CLAUSE_ENDS = _BREAKS | _BETWEEN_ENTRIES | TURNS
 _NOT_BEFORE_A_PART = _CLAUSE_ENDS | {"foreign"}  # a foreign body
-_AFTER_A_SIDE = frozenset(
-    ("and", "is", "are", "was", "with", "in")
-)  # these words end the reach of a side word
+# these words end the reach of a side word
+_AFTER_A_SIDE = frozenset(("and", "is", "are", "was", "with", "in"))
 _LONGEST_PHRASE = 9
 _PLACES_LIMIT = 60  # names in a sentence
 
@@ -223,9 +222,8 @@ def _share_words(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
             covered = group[-1].last
             result = [result_name for result_name in result if result_name.last < first]
             between = set(range(first, covered)).difference(*(member.tokens for member in group))
-            if not any(
-                words[n] in SIDES for n in between
-            ):  # else each member has a side of its own
+            # else each member has a side of its own
+            if not any(words[n] in SIDES for n in between):
                 group = [replace(member, first=first, last=covered) for member in group]
         result += group
     return result

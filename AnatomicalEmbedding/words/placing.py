@@ -42,10 +42,8 @@ _TRUST = 0.85  # factor for a probability that was not compared with measured er
 _CHANCE, _RIGHT = (0.0, 0.4, 0.7, 0.9, 1.0), (0.25, 0.4, 0.8, 0.89, 0.98)
 _NAMED = 0.05  # least chance of a place that `name_at` returns
 _DISC_MM = 7.0
-_CELL_MM, _FIRMER_HU = (
-    4.0,
-    5.0,
-)  # largest distance to denser bone; gain in HU needed for each square mm of distance
+# largest distance to denser bone; gain in HU needed for each square mm of distance
+_CELL_MM, _FIRMER_HU = 4.0, 5.0
 _AORTA = "aorta"  # all arteries have the CT numbers of the aorta
 _PEAK = 0.6  # largest value of a blob (a Gaussian field) after sampling in cells and averaging
 _PROSTATE, _UTERUS = "prostate", "uterus"  # the largest organ that only men or only women have
@@ -309,9 +307,8 @@ class PlaceFinder:
     def _among_others(self, name: str) -> Field:
         """Return the chance of each cell to belong to structure `name`, lowered where other structures are likely."""
         alone = self._field_alone(name)
-        if (
-            self.grid.hu is None
-        ):  # without CT numbers, the other structures are not computed, to save time
+        # without CT numbers, the other structures are not computed, to save time
+        if self.grid.hu is None:
             return alone
         wholes = self._terms.ancestors(name)
         sharing = [n for n in self._excluding if n in wholes or name in self._terms.ancestors(n)]

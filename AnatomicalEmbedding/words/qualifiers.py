@@ -79,10 +79,8 @@ SEEN = word_set(
     "selected encountered monitored followed"
 )
 _NO = word_set("no without not absent absence denies negative free neither nor")
-_NEEDS = {
-    "free": ("of", "from"),
-    "negative": ("for",),
-}  # "free of" denies a finding, "free fluid" does not
+# "free of" denies a finding, "free fluid" does not
+_NEEDS = {"free": ("of", "from"), "negative": ("for",)}
 _NOT_ONLY = ("only", "just", "merely", "solely")  # "not only the liver" denies nothing
 _NOT = word_set("not n't")
 _MISSING = word_set("absent missing removed resected")

@@ -30,10 +30,8 @@ _AMONG_SHARE = 0.5
 _HALF_CORRECTED = 20  # with this number of numbered cells, half of the patient's mean coordinate error is corrected
 _BONE_HU = 130.0  # least mean HU of a cell of bone
 _REACH = 3  # bone at most this number of cells away from the atlas's ribs may belong to a rib
-_VERTEBRA_MM = (
-    30.0,
-    45.0,
-)  # bone closer to the spine's middle, sideways and to the front, belongs to a vertebra
+# bone closer to the spine's middle, sideways and to the front, belongs to a vertebra
+_VERTEBRA_MM = (30.0, 45.0)
 _BEGIN_MM = (34.0, 46.0)  # distance sideways from the spine's middle at which ribs are counted
 _BEGIN_AHEAD_MM = 15.0  # ribs are counted only up to this distance in front of the spine's middle
 _FEWEST_BEGIN = 3  # cells
@@ -41,17 +39,13 @@ _FEWEST_BEGIN = 3  # cells
 # vertebrae have processes at this place, which are no ribs.
 _ABOVE_MM = {f"T{n + 1}": mm for n, mm in enumerate((3, 12, 11, 10, 10, 10, 9, 8, 6, 4, -4, -14))}
 _ABOVE_MM |= {f"L{n}": 0 for n in range(1, 5)}
-_ERROR_MM, _COMMON_MM = (
-    5.0,
-    5.0,
-)  # standard errors of this height: for each rib, and common to a patient's ribs
+# standard errors of this height: for each rib, and common to a patient's ribs
+_ERROR_MM, _COMMON_MM = 5.0, 5.0
 _SKIPPED = 4.0  # cost of leaving bone without a rib, or a rib without bone, in `_aligned`
 # Blur of the amount of bone over height. Between two ribs, this amount falls below _VALLEY of its value at a rib.
 _PROFILE_MM, _VALLEY = 2.5, 0.7
-_DRIFT_MM, _DRIFT_SHARE = (
-    11.0,
-    0.08,
-)  # largest change of the coordinate error along a rib, and its learning rate
+# largest change of the coordinate error along a rib, and its learning rate
+_DRIFT_MM, _DRIFT_SHARE = 11.0, 0.08
 # a piece whose coordinates differ more from those of every rib gets no number
 _FARTHEST_PIECE_MM = 30.0
 # error of a cell where the atlas never has the rib, and largest error of all other cells

@@ -12,9 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _spec = find_spec("AnatomicalEmbedding")
-if (
-    _spec is None or _spec.origin is None
-):  # not found, or found as a folder of this name without code
+# not found, or found as a folder of this name without code
+if _spec is None or _spec.origin is None:
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 

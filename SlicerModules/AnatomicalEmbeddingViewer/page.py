@@ -127,13 +127,11 @@ class Viewer:
 
     def _add_actions(self) -> None:
         """Register each action under the name with which the page's templates call it: `trigger('name', [values])`."""
-        scans, views, landmarks, boxes, words = (
-            self._scans,
-            self._views,
-            self._landmarks,
-            self._boxes,
-            self._words,
-        )
+        scans = self._scans
+        views = self._views
+        landmarks = self._landmarks
+        boxes = self._boxes
+        words = self._words
         actions = {
             "scan_remove": scans.remove,
             "scan_template": scans.choose_template,

@@ -191,9 +191,8 @@ def shift_levels(
     names = {
         n: spine[spine.index(n) + step] for n in held[first:] if spine.index(n) + step < len(spine)
     }
-    labels = [
-        each for each in labels if each.name not in held[first:] or each.name in names
-    ]  # L5 would become a sixth
+    # L5 would become a sixth
+    labels = [each for each in labels if each.name not in held[first:] or each.name in names]
     return renamed(labels, names), set(names.values()), "level"
 
 
@@ -323,10 +322,8 @@ def plant(
         for name in sorted(held):
             if parts[name] != fold:
                 continue
-            labels, volume = (
-                bodies[name].labels,
-                bodies[name].entry.scan.read() if model is not None else None,
-            )
+            labels = bodies[name].labels
+            volume = bodies[name].entry.scan.read() if model is not None else None
             embedding = None if model is None else model.embed(volume)
             before = findings_of(labels, usual, embedding)
             clean += 1
@@ -383,10 +380,8 @@ def changed(volume: Volume, kind: str) -> Volume:
     if kind in _SCALED:
         return replace(volume, ijk_to_ras=np.diag([*_SCALED[kind], 1.0]) @ volume.ijk_to_ras)
     change[_MIRRORED[kind], _MIRRORED[kind]] = -1
-    back[0, [0, 3]] = (
-        -1,
-        volume.shape[2] - 1,
-    )  # voxels along i are reversed too, so the axes stay right-handed
+    # voxels along i are reversed too, so the axes stay right-handed
+    back[0, [0, 3]] = (-1, volume.shape[2] - 1)
     return replace(
         volume,
         voxels=np.ascontiguousarray(volume.voxels[..., ::-1]),

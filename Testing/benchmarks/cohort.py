@@ -267,10 +267,8 @@ def measure_loss(work: Path, real: Path) -> dict:
         points = points[maps[one].contains(points)]
         for other in maps:
             if other != one:
-                whole, packed = (
-                    match(maps[one], points, maps[other]),
-                    match(small[one], points, small[other]),
-                )
+                whole = match(maps[one], points, maps[other])
+                packed = match(small[one], points, small[other])
                 kept = whole.status != "absent"
                 moved.append(np.linalg.norm(whole.points_ras - packed.points_ras, axis=1)[kept])
     moved = np.concatenate(moved)

@@ -39,11 +39,8 @@ LOWER = (
 )  # fmt: skip
 HEADS = tuple(f"dev/kbp_pt_{n}" for n in (4, 34, 60, 82))
 PIXEL_MM = 2.0
-PARTS_MM = {
-    "abdomen": (110.0, 375.0),
-    "pelvis": (-120.0, 140.0),
-    "head": (620.0, 900.0),
-}  # body heights
+# body heights
+PARTS_MM = {"abdomen": (110.0, 375.0), "pelvis": (-120.0, 140.0), "head": (620.0, 900.0)}
 LEAST_MM = 120.0  # a part of a CT must have at least this height
 PHANTOMS = range(91_000, 91_004)
 # parts of the ICRP bodies: a word of the labels around which the part lies, words of the labels that are kept; margin
@@ -203,10 +200,8 @@ def main() -> None:
     options = parser.parse_args()
     model = load_model(options.model)
     data = Jsrt(options.data / "xray/jsrt170.npz")
-    template, points = (
-        model.embed(data.film(data.templates[0])),
-        np.nan_to_num(data.landmarks(data.templates[0])),
-    )
+    template = model.embed(data.film(data.templates[0]))
+    points = np.nan_to_num(data.landmarks(data.templates[0]))
     refused, silent = dict[str, list[bool]](), dict[str, list[bool]]()
     sources = {
         "jsrt": lambda: jsrt_kinds(data),
@@ -215,9 +210,8 @@ def main() -> None:
     for source in options.only or sources:
         for kind, film in sources[source]():
             try:
-                target = model.embed(
-                    replace(film, is_projection=False)
-                )  # projections would not be checked
+                # projections would not be checked
+                target = model.embed(replace(film, is_projection=False))
                 found = FilmPair(template, target).points(points)
                 refused.setdefault(kind, []).append(False)
                 silent.setdefault(kind, []).append((found.status == ABSENT).all())

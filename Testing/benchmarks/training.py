@@ -45,9 +45,8 @@ def main() -> None:
     )
     for recipe_name in options.recipes:
         changes: dict[str, object] = {"batch.phantom_share": 1.0}
-        if (
-            recipe_name == "ape-paper"
-        ):  # 8000 points a step are one huge distance matrix; ours, as in RESULTS.md
+        # 8000 points a step are one huge distance matrix; ours, as in RESULTS.md
+        if recipe_name == "ape-paper":
             changes["batch.points_per_pair"] = 250
         of_paper = PAPERS.get(recipe_name)
         recipe = of_paper.load(changes) if of_paper else load_recipe(recipe_name, changes)

@@ -18,11 +18,8 @@ _COLUMNS = (
     "flat",
 )  # fmt: skip
 _ROUNDS = 4
-_POOLED_MM, _POOLED_VOLUME, _POOLED_AS = (
-    np.array([8.0, 9.0, 13.0]),
-    0.45,
-    6,
-)  # spreads that count as this many patients
+# spreads that count as this many patients
+_POOLED_MM, _POOLED_VOLUME, _POOLED_AS = np.array([8.0, 9.0, 13.0]), 0.45, 6
 _LEAST_MM, _LEAST_VOLUME = np.array([4.0, 4.0, 5.0]), 0.2
 
 

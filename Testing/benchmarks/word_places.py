@@ -58,9 +58,8 @@ def judge(finder: PlaceFinder, labels: LabelMap) -> list[PlaceResult]:
     }
     results = []
     for name in ras:
-        parts = [
-            other for other in values if terms[other].parent == name
-        ]  # ventricles lie in the brain
+        # ventricles lie in the brain
+        parts = [other for other in values if terms[other].parent == name]
         held = [value for each in (name, *parts) for value in values[each]]
         results.append(_judged(finder, labels, name, held, ras))
     return results

@@ -10,9 +10,8 @@ SPACING = np.array((4.0, 3.0, 5.0))
 SIZE = np.array((64, 60, 40))  # i, j, k
 ORIGIN = np.array((-120.0, -80.0, 300.0))
 PLAIN = np.eye(3)
-FLIPPED = np.array(
-    [(-1.0, 0, 0), (0, 0, 1.0), (0, -1.0, 0)]
-)  # i to the left, j to inferior, k to anterior
+# i to the left, j to inferior, k to anterior
+FLIPPED = np.array([(-1.0, 0, 0), (0, 0, 1.0), (0, -1.0, 0)])
 OBLIQUE = np.array([(np.cos(0.2), -np.sin(0.2), 0), (np.sin(0.2), np.cos(0.2), 0), (0, 0, 1.0)])
 ORGANS = {  # name: (centre, semi-axes) in mm; asymmetric in every direction
     "liver": ((-20.0, 20.0, 420.0), (37.0, 26.0, 31.0)),

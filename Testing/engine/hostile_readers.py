@@ -280,10 +280,8 @@ def _use_weights(folder: Path) -> object:
 
 
 def _calibration(folder: Path) -> None:
-    feature, otherwise = (
-        np.array([0, -1, 1, -1, -1, -1], np.int16),
-        np.array([2, 0, 4, 0, 0, 0], np.int32),
-    )
+    feature = np.array([0, -1, 1, -1, -1, -1], np.int16)
+    otherwise = np.array([2, 0, 4, 0, 0, 0], np.int32)
     leaves = np.linspace(0, 1, 4 * len(OUTCOMES), dtype=np.float32).reshape(4, -1)
     forest = Forest(
         np.array([0, 5], np.int32), feature, np.full(6, 0.5, np.float32), otherwise, leaves

@@ -21,10 +21,8 @@ SPINE = tuple(
 )
 NAMES = (*ORGANS, *SPINE)
 STEP_MM = 4.0
-LOW_MM, SHAPE = (
-    np.array([-200.0, -130.0, -60.0]),
-    (165, 70, 100),
-)  # k, j, i: from below the bladder to above the lungs
+# k, j, i: from below the bladder to above the lungs
+LOW_MM, SHAPE = np.array([-200.0, -130.0, -60.0]), (165, 70, 100)
 
 
 def ijk_to_ras() -> np.ndarray:

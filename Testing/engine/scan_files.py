@@ -110,19 +110,15 @@ def _dataset(stored: np.ndarray, modality: object) -> FileDataset:
     meta.MediaStorageSOPInstanceUID = generate_uid()
     meta.TransferSyntaxUID = ExplicitVRLittleEndian
     dataset = FileDataset("", pydicom.Dataset(), file_meta=meta, preamble=b"\0" * 128)
-    dataset.SOPClassUID, dataset.SOPInstanceUID = (
-        meta.MediaStorageSOPClassUID,
-        meta.MediaStorageSOPInstanceUID,
-    )
+    dataset.SOPClassUID = meta.MediaStorageSOPClassUID
+    dataset.SOPInstanceUID = meta.MediaStorageSOPInstanceUID
     dataset.Modality, dataset.ImageType = "CT", ["ORIGINAL", "PRIMARY", "AXIAL"]
     dataset.PatientID, dataset.StudyInstanceUID = "test", "1.2.3"
     dataset.Rows, dataset.Columns = stored.shape
     dataset.SamplesPerPixel, dataset.PhotometricInterpretation = 1, "MONOCHROME2"
-    dataset.BitsAllocated, dataset.BitsStored, dataset.HighBit, dataset.PixelRepresentation = (
-        16,
-        16,
-        15,
-        1,
-    )
+    dataset.BitsAllocated = 16
+    dataset.BitsStored = 16
+    dataset.HighBit = 15
+    dataset.PixelRepresentation = 1
     dataset.PixelData = stored.astype("<i2").tobytes()
     return dataset

@@ -86,10 +86,8 @@ def analytic_map(
     shape: cells (k,j,i). corner_ras: lowest corner of the scan. body: (k,j,i) bool, else every cell; the coordinates
     of the other cells are nonsense. noise: standard deviation of what is added to each coordinate.
     """
-    cell_to_ras, scan_to_ras = (
-        np.diag([*cell_mm, 1.0]),
-        np.diag([*np.array(cell_mm) / VOXELS_PER_CELL, 1.0]),
-    )
+    cell_to_ras = np.diag([*cell_mm, 1.0])
+    scan_to_ras = np.diag([*np.array(cell_mm) / VOXELS_PER_CELL, 1.0])
     for matrix in (cell_to_ras, scan_to_ras):
         matrix[:3, 3] = np.array(corner_ras) + np.diag(matrix)[:3] / 2
     body = np.ones(shape, dtype=bool) if body is None else body

@@ -27,9 +27,8 @@ def labels(body):
 def audited(labels):
     relations = relate(labels, load_usual())
     found = check_labels(relations)
-    return [
-        each for each in found if each.score >= 0.5 and each.problem not in ("volume", "cut")
-    ]  # balls are no organs
+    # balls are no organs
+    return [each for each in found if each.score >= 0.5 and each.problem not in ("volume", "cut")]
 
 
 def named(labels, names):

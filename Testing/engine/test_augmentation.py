@@ -56,9 +56,8 @@ def test_cut_leaves_one_side_unscanned():
         empty = augment(flat.clone(), spec, OURS, rng(seed)) == 0
         for axis in range(3):
             line = empty.movedim(axis, 0).flatten(1)
-            if empty.any() and torch.equal(
-                line.any(1), line.all(1)
-            ):  # whole planes across this axis
+            # whole planes across this axis
+            if empty.any() and torch.equal(line.any(1), line.all(1)):
                 planes = torch.nonzero(line.all(1)).flatten().tolist()
                 first, last = planes[0], planes[-1]
                 assert planes == list(range(first, last + 1))

@@ -54,9 +54,8 @@ def test_the_forest_answers_as_the_library_that_grew_it(monkeypatch):
     ours = grow_forest({"known": outcomes(1500, 2)}, {"known": 1.0})
     new = outcomes(500, 3).evidence
     theirs = grown[0].predict(new)[:, :4] * (1, 1, 1, 1000.0)
-    np.testing.assert_allclose(
-        ours.predict(new), theirs, rtol=2e-3, atol=2e-3
-    )  # leaves are kept in half precision
+    # leaves are kept in half precision
+    np.testing.assert_allclose(ours.predict(new), theirs, rtol=2e-3, atol=2e-3)
 
 
 def test_it_is_read_back_as_it_was_written(calibration, tmp_path):

@@ -92,9 +92,8 @@ class TestMatch:
             *place.model,
         )
         flags = [word for point in points for word in ("--point", ",".join(map(str, point)))]
-        assert any(
-            flag.startswith("-") and flag != "--point" for flag in flags
-        )  # not to be taken for options
+        # not to be taken for options
+        assert any(flag.startswith("-") and flag != "--point" for flag in flags)
         anatemb("match", place.template, *flags, place.target, "-o", tmp_path / "b", *place.model)
         for folder, labels in (("a", place.labels), ("b", ("P-1", "P-2", "P-3", "P-4"))):
             found = read_points(tmp_path / folder / "target.mrk.json")

@@ -159,9 +159,8 @@ def test_crops_lie_on_the_source_voxels(anatemb, place, library, model, tmp_path
     )
     outcome = anatemb(*words, "--separate", "-o", tmp_path, *model)
     assert outcome.code == 2  # the broken file
-    assert (
-        outcome.out.splitlines()[0].split()[-1] == "missing"
-    )  # structures that a scan does not show
+    # structures that a scan does not show
+    assert outcome.out.splitlines()[0].split()[-1] == "missing"
     rows = list(csv.DictReader((tmp_path / "crops.csv").open()))
     assert sorted(row["structures"] for row in rows) == ["kidney_left"] * 2 + ["liver"] * 2
     for row in rows:

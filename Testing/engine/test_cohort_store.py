@@ -36,9 +36,8 @@ class TestScansOfAFolder:
     ):
         bad = make_bad_files(tmp_path / "in" / "bad")
         (good,) = write_parts(tmp_path / "in", 1)
-        shutil.copy(
-            good, good.with_name("ct.seg.nii.gz")
-        )  # by its name the label map of a scan, and none itself
+        # by its name the label map of a scan, and none itself
+        shutil.copy(good, good.with_name("ct.seg.nii.gz"))
         store.add([tmp_path / "in"])
         embed_waiting(store, weights)
         rows = {row.path: row for row in store.manifest.rows()}

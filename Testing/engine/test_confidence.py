@@ -30,9 +30,8 @@ class TestEvidence:
         found = evidence(
             match(analytic_map(lambda p: p), beyond, analytic_map(lambda p: p, (8, 20, 24)))
         )
-        np.testing.assert_allclose(
-            found["gap"], beyond[:, 2] - cut, atol=8.0
-        )  # to the middle of the last cell
+        # to the middle of the last cell
+        np.testing.assert_allclose(found["gap"], beyond[:, 2] - cut, atol=8.0)
         assert found["end"].max() < 6.5
         assert found["edge"].max() < 6.5
 

@@ -32,17 +32,13 @@ pytest.importorskip("highdicom")
 def write_structure_set(path: Path, rois: dict[str, list[np.ndarray]], series: str = "") -> None:
     """rois: name -> contours, (n, 3) RAS mm. series: UID of the CT series to which the contours refer."""
     meta = FileMetaDataset()
-    meta.MediaStorageSOPClassUID, meta.MediaStorageSOPInstanceUID = (
-        RTStructureSetStorage,
-        generate_uid(),
-    )
+    meta.MediaStorageSOPClassUID = RTStructureSetStorage
+    meta.MediaStorageSOPInstanceUID = generate_uid()
     meta.TransferSyntaxUID = ExplicitVRLittleEndian
     document = FileDataset("", {}, file_meta=meta, preamble=b"\0" * 128)
-    document.SOPClassUID, document.SOPInstanceUID, document.Modality = (
-        RTStructureSetStorage,
-        generate_uid(),
-        "RTSTRUCT",
-    )
+    document.SOPClassUID = RTStructureSetStorage
+    document.SOPInstanceUID = generate_uid()
+    document.Modality = "RTSTRUCT"
     document.StructureSetROISequence, document.ROIContourSequence = [], []
     if series:
         frame, study, outlined = Dataset(), Dataset(), Dataset()

@@ -202,9 +202,8 @@ def test_locate_writes_its_boxes(anatemb, ct, tmp_path):
     assert list(boxes) == ["liver", "kidney_left"]
     for number, box in enumerate(boxes.values(), start=1):
         places = places_of(tmp_path / "patient.boxes.dcm", number)
-        assert (
-            np.abs(np.stack([places.min(axis=0), places.max(axis=0)]) - box).max() < 4.0
-        )  # one voxel
+        # one voxel
+        assert np.abs(np.stack([places.min(axis=0), places.max(axis=0)]) - box).max() < 4.0
     assert check(tmp_path / "patient.boxes.dcm", "Segmentation") == []
 
 

@@ -120,9 +120,8 @@ def test_viewers_find_each_point_as_a_pixel_of_its_slice_first(
     for (shown, _), group, place in zip(graphics[:3], groups, points.points_ras, strict=False):
         uid = shown.ContentSequence[0].ReferencedSOPSequence[0].ReferencedSOPInstanceUID
         assert uid == group.source_images[0].ReferencedSOPSequence[0].ReferencedSOPInstanceUID
-        column, row = (
-            np.array(shown.GraphicData) - 0.5
-        )  # DICOM counts from the corner of the first pixel
+        # DICOM counts from the corner of the first pixel
+        column, row = np.array(shown.GraphicData) - 0.5
         lps = sitk.ReadImage(files[uid]).TransformContinuousIndexToPhysicalPoint((column, row, 0.0))
         assert np.abs(np.array(lps[:2]) + place[:2]).max() < 1e-3
 

@@ -27,9 +27,8 @@ highdicom = pytest.importorskip("highdicom")
 resource = pytest.importorskip("resource")  # of Unix
 requests = pytest.importorskip("requests")
 pytest.importorskip("dicomweb_client")
-SHIFT_RAS = np.array(
-    [7.0, -5.0, 12.0]
-)  # of the patient on the table, from the first study to the second
+# of the patient on the table, from the first study to the second
+SHIFT_RAS = np.array([7.0, -5.0, 12.0])
 ORTHANC = find_program("orthanc")
 pytestmark = pytest.mark.skipif(
     ORTHANC is None or not Path(DICOMWEB_PLUGIN).exists(),
@@ -73,9 +72,8 @@ class Orthanc:
 
     def _limit(self) -> None:
         if self.limit_bytes:
-            signal.signal(
-                signal.SIGXFSZ, signal.SIG_IGN
-            )  # writing then fails, and the program goes on
+            # writing then fails, and the program goes on
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (self.limit_bytes, self.limit_bytes))
 
     def stop(self) -> None:

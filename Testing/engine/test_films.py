@@ -75,15 +75,11 @@ def save_dicom(path: Path, values: np.ndarray, **tags: object) -> Path:
     meta.MediaStorageSOPInstanceUID = generate_uid()
     meta.TransferSyntaxUID = ExplicitVRLittleEndian
     data = FileDataset(str(path), {}, file_meta=meta, preamble=b"\0" * 128)
-    data.SOPClassUID, data.SOPInstanceUID = (
-        meta.MediaStorageSOPClassUID,
-        meta.MediaStorageSOPInstanceUID,
-    )
-    data.SeriesInstanceUID, data.StudyInstanceUID, data.PatientID = (
-        generate_uid(),
-        generate_uid(),
-        "P1",
-    )
+    data.SOPClassUID = meta.MediaStorageSOPClassUID
+    data.SOPInstanceUID = meta.MediaStorageSOPInstanceUID
+    data.SeriesInstanceUID = generate_uid()
+    data.StudyInstanceUID = generate_uid()
+    data.PatientID = "P1"
     data.Modality, data.SamplesPerPixel, data.PhotometricInterpretation = "CR", 1, "MONOCHROME2"
     data.Rows, data.Columns = values.shape
     data.BitsAllocated, data.BitsStored, data.HighBit, data.PixelRepresentation = 16, 12, 11, 0
@@ -345,9 +341,8 @@ def test_the_papers_loss_is_lower_for_descriptors_that_tell_the_place(two_films)
         dim=1,
     )
     local = F.normalize(torch.cat([waves.sin(), waves.cos()], dim=1), dim=1)
-    coarse = F.normalize(
-        F.adaptive_avg_pool3d(local, (12, 1, 12)), dim=1
-    )  # as the network: one layer
+    # as the network: one layer
+    coarse = F.normalize(F.adaptive_avg_pool3d(local, (12, 1, 12)), dim=1)
 
     def loss(of: torch.Tensor, of_global: torch.Tensor) -> float:
         found = Features(local=of, global_=of_global)
@@ -417,9 +412,8 @@ def test_edges_show_where_a_bent_film_shows_each_place(model, chest):
     )[0]
     bent = Volume(voxels.float().numpy(), film.ijk_to_ras, "bent")
     pixels = np.column_stack([column.ravel(), row.ravel(), np.zeros(row.size)])
-    moved = pixels - np.outer(
-        bend_px.ravel(), [1, 1, 0]
-    )  # where the film shows the pixels of the bent film
+    # where the film shows the pixels of the bent film
+    moved = pixels - np.outer(bend_px.ravel(), [1, 1, 0])
     y, x = np.gradient(bent.voxels[0])
     edges = np.hypot(x, y).ravel() > 60
     inside = edges & (np.abs(pixels[:, :2] / film.shape[:0:-1] - 0.5) < 0.35).all(axis=1)

@@ -95,9 +95,8 @@ class TestPlace:
         middle = (np.abs(centres) < 35).all(axis=-1)
         assert middle.sum() > 50
         expected = true_hu(centres[middle]) / 4
-        tolerance = (
-            np.abs(HU_GRADIENT).max() / 4 * 0.3
-        )  # what 0.3 mm would do; storage rounds to whole HU
+        # what 0.3 mm would do; storage rounds to whole HU
+        tolerance = np.abs(HU_GRADIENT).max() / 4 * 0.3
         np.testing.assert_allclose(found.coordinate[0].numpy()[middle], expected, atol=tolerance)
         np.testing.assert_allclose(found.cell_mm, np.array(spacing_mm) * 4)
 

@@ -86,9 +86,8 @@ class TestDoctor:
         assert outcome.code == 0
         assert facts["problems"] == []
         assert facts["anatemb"] == __version__
-        assert facts["torch"] == version(
-            "torch"
-        )  # of some builds, torch.__version__ also names CUDA
+        # of some builds, torch.__version__ also names CUDA
+        assert facts["torch"] == version("torch")
         assert facts["device"].startswith(("cpu", "cuda", "mps"))
         assert "embedded in" in facts["speed"]
         assert facts["weights ct-open"].startswith("installed")

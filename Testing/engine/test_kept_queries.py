@@ -66,11 +66,8 @@ def test_lesions_are_proposed_from_the_record_alone(maps, marked, phantom_pair):
         found = alone.finding(f"L{number}", "b")
         assert found.guess.source == "a"
         assert np.linalg.norm(found.point_ras - phantom_pair[1].points_ras[name]) < 10.0
-    assert find_places(marked, ["b"], {"b": maps["b"]})[1]["b"].keys() == {
-        "L1",
-        "L2",
-        "L3",
-    }  # a record of before
+    # a record of before
+    assert find_places(marked, ["b"], {"b": maps["b"]})[1]["b"].keys() == {"L1", "L2", "L3"}
 
 
 def test_a_moved_lesion_gets_a_new_query(maps, points, marked):

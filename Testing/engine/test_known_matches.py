@@ -43,9 +43,8 @@ def test_a_bent_scan_shows_what_the_original_shows_there(torso):
     assert np.corrcoef(one, other)[0, 1] > 0.97
     moved = np.linalg.norm(there - points, axis=1)
     assert 5 < np.median(moved) < 60
-    assert (
-        np.corrcoef(one, torso.sample(points[seen]))[0, 1] < 0.85
-    )  # it would show if it were not bent
+    # it would show if it were not bent
+    assert np.corrcoef(one, torso.sample(points[seen]))[0, 1] < 0.85
 
 
 @pytest.mark.parametrize("axes", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
@@ -145,10 +144,8 @@ def test_points_of_bent_scans_are_where_their_truth_puts_them(torso, embed):
     there = np.array(
         [t for t, p in zip(whole.target_ras, whole.template_ras, strict=True) if tuple(p) in lost]
     )
-    low, high = (
-        cut.target.scan_to_ras[2, 3],
-        cut.target.scan_to_ras[2, 3] + cut.target.scan_to_ras[2, 2] * cut.target.scan_shape[0],
-    )
+    low = cut.target.scan_to_ras[2, 3]
+    high = cut.target.scan_to_ras[2, 3] + cut.target.scan_to_ras[2, 2] * cut.target.scan_shape[0]
     assert (np.maximum(low - there[:, 2], there[:, 2] - high) > 4).all()
 
 

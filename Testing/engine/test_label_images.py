@@ -156,9 +156,8 @@ def test_prepared_images_know_their_organs_places(bodies, placement):
     field = scan.body_field.numpy().reshape(3, -1).T
     np.testing.assert_allclose(field, image.to_body(nodes), atol=1e-2)
     centre = body.points["kidney_left"][:1]
-    assert (
-        np.linalg.norm(image.to_body(centre) - placement.mean["kidney_left"][:1]) < 8
-    )  # fat may move it a little
+    # fat may move it a little
+    assert np.linalg.norm(image.to_body(centre) - placement.mean["kidney_left"][:1]) < 8
     assert scan.origin == "label map"
     kidney = transform_points(np.linalg.inv(scan.grid_to_ras), centre)[0].round().astype(int)[::-1]
     assert scan.label_names[int(scan.labels[tuple(kidney)]) - 1] == "kidney_left"

@@ -53,9 +53,8 @@ def scan_with(**boxes):
 
 def test_an_organ_that_ends_in_the_scan_is_an_end_to_count_from():
     assert spine_ends(scan_with(sacrum=(310, 400))) == {"sacrum": 400.0}
-    assert (
-        spine_ends(scan_with(sacrum=(305, 320))) == {}
-    )  # a last lumbar vertebra may look like so much of it
+    # a last lumbar vertebra may look like so much of it
+    assert spine_ends(scan_with(sacrum=(305, 320))) == {}
     assert spine_ends(scan_with(sacrum=(310, 490))) == {}
     assert spine_ends(scan_with(lung_left=(310, 470), lung_right=(310, 460))) == {
         "lung apices": 465.0
@@ -72,9 +71,8 @@ def test_lungs_below_air_are_no_end_to_count_from():
     body = torch.zeros(40, 20, 20, dtype=torch.bool)
     body[:20, 5:15, 5:15] = True
     coordinate = torch.zeros(3, 40, 20, 20)
-    coordinate[2] = (torch.arange(40) * 12.0 + 266)[
-        :, None, None
-    ]  # 500 mm of body height at the cut
+    # 500 mm of body height at the cut
+    coordinate[2] = (torch.arange(40) * 12.0 + 266)[:, None, None]
     cell_to_ras = np.diag([12.0, 12, 12, 1])
     cell_to_ras[:3, 3] = 6
     lungs = {"lung_left": np.array([[60.0, 60, 20], [120, 120, 238]])}

@@ -92,10 +92,8 @@ class TestSeveralExamples:
         assert len(found.remarks) == 1
         assert found.remarks[0].startswith("the box from the example in patient 9 is 4")
         margins = Margins(np.linspace(0.5, 1, 301), 1000, _EVEN)
-        own, shipped = (
-            BoxFinder(examples, margins),
-            BoxFinder.by_library(StructureLibrary("ab" * 32, examples, "standard", margins)),
-        )
+        own = BoxFinder(examples, margins)
+        shipped = BoxFinder.by_library(StructureLibrary("ab" * 32, examples, "standard", margins))
         assert own.find(analytic_map(itself))["liver"].located.remarks == found.remarks
         assert not shipped.find(analytic_map(itself))[
             "liver"

@@ -38,10 +38,8 @@ def test_the_organ_head_stays_on_its_device():
 
 
 def test_a_step_of_training_stays_on_its_device():
-    network, frames = (
-        small_network(**HEADS).to(META).train(),
-        FrameCorrections([linear_scan()], 100.0).to(META),
-    )
+    network = small_network(**HEADS).to(META).train()
+    frames = FrameCorrections([linear_scan()], 100.0).to(META)
     optimiser = torch.optim.AdamW([*network.parameters(), *frames.parameters()], lr=1e-3)
     found = network(on_meta(*SHAPE))
     scan = on_meta(2, dtype=torch.long)

@@ -96,11 +96,9 @@ def test_quick_convolutions_are_convolutions(dtype, error, monkeypatch):
     if dtype == torch.bfloat16 and "AVX512" not in torch.backends.cpu.get_cpu_capability():
         pytest.skip("this processor cannot multiply bfloat16 by oneDNN")
     monkeypatch.setattr(convolution, "fast_dtype", lambda device: dtype)
-    x, weight, bias = (
-        torch.randn(1, 24, 9, 10, 11),
-        torch.randn(8, 24, 3, 3, 3) / 25,
-        torch.randn(8),
-    )
+    x = torch.randn(1, 24, 9, 10, 11)
+    weight = torch.randn(8, 24, 3, 3, 3) / 25
+    bias = torch.randn(8)
     expected = torch.nn.functional.conv3d(x.double(), weight.double(), bias.double(), padding=1)
     with torch.inference_mode():
         found = convolution.convolve(x, weight, bias, padding=(1, 1, 1))

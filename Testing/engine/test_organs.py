@@ -156,16 +156,14 @@ def test_labels_follow_the_crop(labelled, joint):
     batch = make_sampler(prepared(labelled), joint, seed=3)[1]
     known = batch.labelled.any(1)
     assert known.all()
-    hu = (
-        F.avg_pool3d(batch.image, 2)[:, 0] * 2000 - 1000
-    )  # the tiny recipe maps HU from -1000 to 1000
+    # the tiny recipe maps HU from -1000 to 1000
+    hu = F.avg_pool3d(batch.image, 2)[:, 0] * 2000 - 1000
     for number in range(1, 1 + len(NAMES)):
         inside = (batch.labels == number) & (
             F.avg_pool3d((batch.labels == number).float(), 3, 1, 1) == 1
         )
-        if (
-            inside.any()
-        ):  # liver 100, kidneys 140 and 180 HU (ellipsoid_cases), in the order of the label map
+        # liver 100, kidneys 140 and 180 HU (ellipsoid_cases), in the order of the label map
+        if inside.any():
             assert abs(float(hu[inside].median()) - (60 + 40 * number)) < 25
     assert (batch.labels > 0).any()
 

@@ -7,10 +7,8 @@ from AnatomicalEmbedding.papers.pcl.__main__ import main, read_scan
 
 def write_scans(folder, names, rng):
     for name in names:
-        image, label = (
-            rng.integers(0, 255, (4, 60, 90), np.uint8),
-            rng.integers(0, 4, (4, 60, 90), np.uint8),
-        )
+        image = rng.integers(0, 255, (4, 60, 90), np.uint8)
+        label = rng.integers(0, 4, (4, 60, 90), np.uint8)
         np.savez(folder / f"{name}_frame01.npz", image=image, label=label)
 
 

@@ -38,9 +38,8 @@ def test_another_day_is_another_place_and_shape_of_the_same_anatomy(
         np.testing.assert_allclose(patient.days[1].to_body(second), body, atol=1e-5)
         np.testing.assert_allclose(patient.to_study(first, 0, 1), second, atol=1e-4)
         apart = second - first
-        assert (
-            np.linalg.norm(apart - apart.mean(0), axis=1).mean() > 3.0
-        )  # no mere shift of the table
+        # no mere shift of the table
+        assert np.linalg.norm(apart - apart.mean(0), axis=1).mean() > 3.0
 
 
 def test_every_fate_is_there_and_means_what_it_says(patients: list[PhantomFollowUp]) -> None:
@@ -85,9 +84,8 @@ def _grid(spacing: tuple[float, float, float]) -> ScanGrid:
 
 
 def _ball() -> Shape:
-    return Shape(
-        np.eye(3), (1.0, 1.0, 1.0), np.array([[0, 0, 0, np.pi / 2]] * 3), 1
-    )  # cos(pi / 2): no lobes
+    # cos(pi / 2): no lobes
+    return Shape(np.eye(3), (1.0, 1.0, 1.0), np.array([[0, 0, 0, np.pi / 2]] * 3), 1)
 
 
 @pytest.mark.parametrize("spacing", [(1.0, 1.0, 1.0), (0.8, 0.8, 5.0), (2.0, 2.0, 3.0)])

@@ -51,17 +51,15 @@ def test_places_forward_and_backward_in_time(source: str, target: str) -> None:
 
 
 def test_a_lesion_comes_from_the_study_nearest_in_time_in_which_it_was_seen() -> None:
-    seen_elsewhere = (
-        PLACES[0] + STEPS["c"] + [12.0, 0, 0]
-    )  # a person put it 12 mm from where the first study says
+    # a person put it 12 mm from where the first study says
+    seen_elsewhere = PLACES[0] + STEPS["c"] + [12.0, 0, 0]
     record = EMPTY.mark("a", PLACES[0]).mark("c", seen_elsewhere, "L1")
     found = propose_places(record, "b", MAPS)
     assert found.finding("L1", "b").guess.source == "c"  # 30 days away, the first 152
     _assert_at(found, "L1", "b", PLACES[0] + STEPS["b"] + [12.0, 0, 0])
     undated = record.with_studies([replace(study, date=None) for study in STUDIES])
-    assert (
-        propose_places(undated, "b", MAPS).finding("L1", "b").guess.source == "a"
-    )  # neighbours both: the earlier
+    # neighbours both: the earlier
+    assert propose_places(undated, "b", MAPS).finding("L1", "b").guess.source == "a"
     without = {key: MAPS[key] for key in "ab"}
     assert propose_places(record, "b", without).finding("L1", "b").guess.source == "a"
 
@@ -87,9 +85,8 @@ def test_a_lesion_outside_the_patient_has_a_reason_instead_of_a_place() -> None:
         .mark("a", (500.0, 5.0, 396.0))
     )
     found, reasons = find_places(record, ["b"], maps)
-    assert [lesion.id for lesion in found.lesions if "b" in lesion.findings] == [
-        "L1"
-    ]  # on the skin
+    # on the skin
+    assert [lesion.id for lesion in found.lesions if "b" in lesion.findings] == ["L1"]
     assert set(reasons["b"]) == {"L2", "L3"}
     assert (
         reasons["b"]["L2"]

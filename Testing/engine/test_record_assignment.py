@@ -49,9 +49,8 @@ def test_pairs_that_were_distinguished_in_a_third_study_stay_apart_and_the_other
         lesion.id for lesion in assign_in_record(record, "a", "b", MAPS).put_into(record).lesions
     ] == ["L1", "L2"]
 
-    apart = record.mark("c", MIDDLE + STEPS["c"], "L2").not_visible(
-        "L4", "c"
-    )  # a person: L2 is not L4
+    # a person: L2 is not L4
+    apart = record.mark("c", MIDDLE + STEPS["c"], "L2").not_visible("L4", "c")
     told = assign_in_record(apart, "a", "b", MAPS)
     assert (told.same, told.apart) == ((("L1", "L3"),), (("L2", "L4"),))
     after = told.put_into(apart)

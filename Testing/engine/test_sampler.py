@@ -53,9 +53,8 @@ def drawn_scans(scans, recipe, steps=30):
 
 def test_crops_are_aimed_by_body_height_not_by_scan():
     # three scans of the low stretch, one of the high: the high one alone gets half of the crops
-    low = [
-        linear_scan(f"low{n}", guess=frame(shift_mm=(0, 0, 200))) for n in range(3)
-    ]  # heights 0 to 117
+    # heights 0 to 117
+    low = [linear_scan(f"low{n}", guess=frame(shift_mm=(0, 0, 200))) for n in range(3)]
     high = linear_scan("high", guess=frame(shift_mm=(0, 0, 500)))  # 300 to 417
     batch = {"crop_sizes": [[8, 8, 8]], "voxels_per_batch": 10 * 8**3}
     bands = [[0, 110, 1.0], [300, 410, 1.0]]

@@ -95,13 +95,8 @@ def test_the_command_writes_tables_points_and_a_page(anatemb, real_data, tmp_pat
     assert answer["basis"].startswith("numbered from S1")
     with (tmp_path / "levels.csv").open(newline="", encoding="utf-8") as file:
         rows = {row["place"]: row for row in csv.DictReader(file)}
-    heights = {
-        "L1": 386.0,
-        "L2": 352.0,
-        "L3": 315.0,
-        "L4": 279.0,
-        "L5": 242.0,
-    }  # S of the labels' middles, RAS mm
+    # S of the labels' middles, RAS mm
+    heights = {"L1": 386.0, "L2": 352.0, "L3": 315.0, "L4": 279.0, "L5": 242.0}
     for name, s in heights.items():
         assert abs(float(rows[f"vertebrae_{name}"]["s"]) - s) < 5
         assert rows[f"vertebrae_{name}"]["remark"] == ""
@@ -155,10 +150,8 @@ def test_no_level_is_certain_if_the_scan_shows_no_end_of_the_spine():
 
 def test_levels_of_one_point_in_two_scans_contradict_each_other():
     one, other = with_spine("T12", "L1", "L2", "L3"), with_spine("L1", "L2", "L3", "L4")
-    at_spine, in_liver = (
-        np.array([10.0, 0.0, 375.0]),
-        np.array([80.0, 0.0, 375.0]),
-    )  # in L1 and in L2
+    # in L1 and in L2
+    at_spine, in_liver = np.array([10.0, 0.0, 375.0]), np.array([80.0, 0.0, 375.0])
     assert differing_levels(one, at_spine, other, at_spine, 4.0) == ("L1", "L2")
     assert differing_levels(one, at_spine, one, at_spine, 4.0) is None
     assert differing_levels(one, in_liver, other, in_liver, 4.0) is None, (
@@ -174,10 +167,8 @@ def test_levels_of_one_point_in_two_scans_contradict_each_other():
 
 
 def test_levels_that_are_not_certain_contradict_only_if_no_possible_level_is_common():
-    one, other = (
-        with_spine("T12", "L1", "L2", "L3", chances=0.6),
-        with_spine("L1", "L2", "L3", "L4", chances=0.6),
-    )
+    one = with_spine("T12", "L1", "L2", "L3", chances=0.6)
+    other = with_spine("L1", "L2", "L3", "L4", chances=0.6)
     far = with_spine("L3", "L4", "L5", "S1", chances=0.6)
     place = np.array([0.0, 0.0, 375.0])
     assert differing_levels(one, place, other, place, 4.0) is None, "L1 or L2, and L2 or L3"

@@ -89,10 +89,8 @@ def trained(work: Path, anatemb, kept_maps) -> Path:
 
 
 def test_evaluation_learns_from_some_patients_and_tests_others(work):
-    examples, model = (
-        read_examples(work / "examples"),
-        load_model("auto", "cpu", MapCache(work / "cache")),
-    )
+    examples = read_examples(work / "examples")
+    model = load_model("auto", "cpu", MapCache(work / "cache"))
     result = evaluate_segmentation(examples, model, shots=(1, 2), tests=1, steps=20)
     assert {m.shots for m in result.measured} == {1}  # one patient is left to learn from
     assert len({m.patient for m in result.measured}) == 1
@@ -152,9 +150,8 @@ def test_the_rest_is_outlined_absent_organs_are_not_and_bad_scans_are_named(
         (row for row in rows.values() if row["look"]), key=lambda row: int(row["look"])
     )
     assert [row["look"] for row in by_look] == ["1", "2"]
-    assert float(by_look[0]["doubt"]) >= float(
-        by_look[1]["doubt"]
-    )  # says who is first; no overlap is promised
+    # says who is first; no overlap is promised
+    assert float(by_look[0]["doubt"]) >= float(by_look[1]["doubt"])
     assert not any("dice" in column.lower() for column in liver)
     for name in NAMES:
         assert rows["scan304.nii.gz", name]["status"] == "absent"
@@ -162,10 +159,8 @@ def test_the_rest_is_outlined_absent_organs_are_not_and_bad_scans_are_named(
     assert sorted(row["look"] for row in rows.values() if row["look"]) == ["1", "2"]
     assert "scan303" in (out / "outlines.html").read_text(encoding="utf-8")
     # what is done is not done again, and said again
-    written, table = (
-        (out / "scan303.seg.nrrd").stat().st_mtime_ns,
-        (out / "volumes.csv").read_text(),
-    )
+    written = (out / "scan303.seg.nrrd").stat().st_mtime_ns
+    table = (out / "volumes.csv").read_text()
     (out / "scan304.seg.nrrd").unlink()
     anatemb(
         "segment",
@@ -210,11 +205,8 @@ def test_outlines_of_a_dicom_series_are_written_as_dicom(work, trained, anatemb,
     assert check(tmp_path / "out" / "ct.seg.dcm", "Segmentation") == []
 
 
-TEXTS = {
-    "parotid_right": 3,
-    "My Lesion": 300,
-    "half": 301,
-}  # of the liver, the left kidney and a half of the liver
+# of the liver, the left kidney and a half of the liver
+TEXTS = {"parotid_right": 3, "My Lesion": 300, "half": 301}
 
 
 @pytest.fixture
@@ -372,10 +364,8 @@ def test_bad_input_is_named(work, tmp_path, anatemb, kept_maps):
 
 
 def test_outlines_may_reach_beyond_their_scan_but_not_miss_it(work, tmp_path):
-    volume, labels = (
-        Volume.read(work / "examples" / "scan302.nii.gz"),
-        work / "examples" / "scan302.seg.nrrd",
-    )
+    volume = Volume.read(work / "examples" / "scan302.nii.gz")
+    labels = work / "examples" / "scan302.seg.nrrd"
     liver = read_segments(labels).voxels == read_segments(labels).values["liver"]
     middle = int(np.flatnonzero(liver.any(axis=(1, 2))).mean())
     Volume(volume.voxels[:middle], volume.ijk_to_ras).write(tmp_path / "cut.nii.gz")

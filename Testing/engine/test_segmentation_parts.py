@@ -68,10 +68,8 @@ def test_voxels_of_one_example_correct_a_guess_that_is_off():
     guess = torch.from_numpy(np.roll(truth, 3, axis=2)).float()
     found = predict(network, example.crop, guess)
     assert found.shape[1:] == (1, 32, 32, 32)
-    before, after = (
-        dice(guess[0].numpy() > 0.5, truth[0]),
-        dice(found.mean(0)[0].numpy() > 0.5, truth[0]),
-    )
+    before = dice(guess[0].numpy() > 0.5, truth[0])
+    after = dice(found.mean(0)[0].numpy() > 0.5, truth[0])
     assert after > before + 0.1
 
 
@@ -210,10 +208,8 @@ def test_examples_have_the_names_and_labels_of_their_files(tmp_path, kind):
     example(tmp_path, "b", {"PAROTID GLAND, right": 3, "My Lesion": 300}, kind=kind)
     examples = read_examples(tmp_path)
     assert examples[0].values == {"parotid_right": 3, "My Lesion": 300, "Gland": 65535}
-    assert examples[1].values == {
-        "parotid_right": 3,
-        "My Lesion": 300,
-    }  # the spelling of the first example
+    # the spelling of the first example
+    assert examples[1].values == {"parotid_right": 3, "My Lesion": 300}
     for one in examples:
         assert [int(one.labels.mask(name).sum()) for name in one.outlined] == [64] * len(
             one.outlined

@@ -173,13 +173,8 @@ def test_a_real_scan_with_a_sacrum_is_counted_from_it_and_its_vertebrae_are_foun
     model = load_model(device="cpu")
     embedding = model.embed(Volume.read(real_data / "dev" / "ts_example.nii.gz"))
     assert "sacrum" in embedding.spine.anchors
-    middles = {
-        "L1": 386.0,
-        "L2": 352.0,
-        "L3": 315.0,
-        "L4": 279.0,
-        "L5": 242.0,
-    }  # S of the labels' middles, RAS mm
+    # S of the labels' middles, RAS mm
+    middles = {"L1": 386.0, "L2": 352.0, "L3": 315.0, "L4": 279.0, "L5": 242.0}
     found = [
         embedding.spine.names[n] for n in embedding.spine.nearest(np.array(list(middles.values())))
     ]

@@ -21,11 +21,9 @@ def test_extreme_is_the_centroid_of_the_outermost_layer():
 
 def test_an_inner_point_is_the_centroid_of_half_a_structure():
     """The centroid of half an ellipsoid lies 3/8 of a semi-axis from the middle."""
-    spacing, middle, axes = (
-        np.array((2.0, 3.0, 4.0)),
-        np.array((80.0, 90.0, 100.0)),
-        np.array((60.0, 45.0, 52.0)),
-    )
+    spacing = np.array((2.0, 3.0, 4.0))
+    middle = np.array((80.0, 90.0, 100.0))
+    axes = np.array((60.0, 45.0, 52.0))
     k, j, i = np.indices((50, 60, 80))
     inside = (((np.stack((i, j, k), axis=-1) * spacing - middle) / axes) ** 2).sum(axis=-1) <= 1
     found, _ = find_structures(

@@ -384,11 +384,8 @@ def test_a_cancelled_build_makes_nothing(listed, tmp_path):
 def test_a_build_makes_files_that_the_commands_use(data, recipe, tmp_path, capsys):
     made = tmp_path / "made"
     log = made / "build" / "round_A" / "loss.csv"
-    quick = {
-        "workers": 0,
-        "report": lambda line: None,
-        "cancelled": log.is_file,
-    }  # stopped after the first step
+    # stopped after the first step
+    quick = {"workers": 0, "report": lambda line: None, "cancelled": log.is_file}
     with pytest.raises(CancelledError, match="stopped at step 1;"):
         run_build(WeightsBuild(data, made, "open", load_recipe(recipe), 0.004, **quick))
     assert not list(made.glob("*.safetensors"))
@@ -403,11 +400,8 @@ def test_a_build_makes_files_that_the_commands_use(data, recipe, tmp_path, capsy
     assert "expected end of the build" in out.err
     weights = made / "ct-open.safetensors"
     found = read_weights(weights)
-    assert found.card["scans"] == [
-        "patient0",
-        "patient1",
-        "patient2",
-    ]  # not of closed terms, and not of dev
+    # not of closed terms, and not of dev
+    assert found.card["scans"] == ["patient0", "patient1", "patient2"]
     assert found.calibration.weights_hash == found.sha256
     assert (
         StructureLibrary.load(made / "ct-open.structures.safetensors").weights_hash == found.sha256
@@ -424,9 +418,8 @@ def test_a_build_makes_files_that_the_commands_use(data, recipe, tmp_path, capsy
         assert [int(row["step"]) for row in csv.DictReader(file)] == list(range(1, steps["A"] + 1))
 
     before = {path: path.stat().st_mtime_ns for path in made.rglob("*") if path.is_file()}
-    assert (
-        build(data, made, recipe, "--terms", "open", "--hours", 0.004) == 0
-    )  # nothing is left to do
+    # nothing is left to do
+    assert build(data, made, recipe, "--terms", "open", "--hours", 0.004) == 0
     assert {path: path.stat().st_mtime_ns for path in made.rglob("*") if path.is_file()} == before
     assert capsys.readouterr().err == ""
     assert build(data, made, recipe, "--terms", "all", "--hours", 0.004) == 2

@@ -233,9 +233,8 @@ def test_an_organ_is_found_by_its_descriptors_where_coordinates_are_off(
         label_at(target, PlaceFinder(astray, None, atlas_of_descriptors).place(name).point_ras)
         == name
     )
-    others = replace(
-        atlas_of_descriptors, weights_hash="others"
-    )  # whose descriptors mean something else
+    # whose descriptors mean something else
+    others = replace(atlas_of_descriptors, weights_hash="others")
     assert np.array_equal(PlaceFinder(astray, None, others).place(name).point_ras, bare)
 
 

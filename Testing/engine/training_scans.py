@@ -17,9 +17,8 @@ from AnatomicalEmbedding.training.recipes import OBJECTIVES, Recipe, recipe_from
 from AnatomicalEmbedding.training.scans import PreparedScan
 
 PAPERS = {**APE, **SAM, **BPR_RPR}  # by name of the recipe
-LEARNT = objectives.OBJECTIVES | {
-    of.name: of.objective for of in PAPERS.values()
-}  # by name of the objective
+# by name of the objective
+LEARNT = objectives.OBJECTIVES | {of.name: of.objective for of in PAPERS.values()}
 RULES = {**OBJECTIVES, **{of.name: of.rules for of in PAPERS.values()}}
 
 # Whole HU at every voxel (see scan_files), so that storing them as int16 rounds nothing.

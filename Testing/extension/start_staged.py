@@ -71,6 +71,5 @@ if __name__ == "__main__":
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(1)
-    os._exit(
-        0
-    )  # panels are still open, and Qt dislikes to lose its widgets to an interpreter that ends
+    # panels are still open, and Qt dislikes to lose its widgets to an interpreter that ends
+    os._exit(0)

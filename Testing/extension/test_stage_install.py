@@ -50,9 +50,8 @@ def test_the_engine_finds_its_data(started: dict) -> None:
     files = {
         path.stem for path in models.glob("*.safetensors") if not path.stem.endswith(".calibration")
     }
-    assert set(started["weights"]) == {
-        name for name in files if not name.startswith("film-")
-    }  # weights for CTs
+    # weights for CTs
+    assert set(started["weights"]) == {name for name in files if not name.startswith("film-")}
     assert started["structures"] > 0
     assert started["recipes"] == sorted(
         path.name for path in (ROOT / "Resources/Recipes").iterdir()

@@ -60,12 +60,10 @@ def _write_slice(
     dataset.ImagePositionPatient = [f"{value:.6f}" for value in first]
     dataset.Rows, dataset.Columns = plane.shape
     dataset.SamplesPerPixel, dataset.PhotometricInterpretation = 1, "MONOCHROME2"
-    dataset.BitsAllocated, dataset.BitsStored, dataset.HighBit, dataset.PixelRepresentation = (
-        16,
-        16,
-        15,
-        1,
-    )
+    dataset.BitsAllocated = 16
+    dataset.BitsStored = 16
+    dataset.HighBit = 15
+    dataset.PixelRepresentation = 1
     dataset.PixelData = (plane.astype(np.int32) + 1024).astype("<i2").tobytes()
     path = folder / f"{generate_uid().rsplit('.', 1)[1]}.dcm"
     dataset.save_as(path, enforce_file_format=True)

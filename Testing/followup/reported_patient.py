@@ -42,10 +42,8 @@ def axes_at(
 ) -> tuple[Axis, Axis]:
     """A cross of two diameters in the axial plane."""
     turn = np.radians(degrees)
-    along, across = (
-        np.array((np.cos(turn), np.sin(turn), 0)),
-        np.array((-np.sin(turn), np.cos(turn), 0)),
-    )
+    along = np.array((np.cos(turn), np.sin(turn), 0))
+    across = np.array((-np.sin(turn), np.cos(turn), 0))
     middle = np.array(point)
     return tuple(
         (tuple(map(float, middle - unit * mm / 2)), tuple(map(float, middle + unit * mm / 2)))

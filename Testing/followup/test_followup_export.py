@@ -34,9 +34,8 @@ def test_all_of_it(record, volumes, tmp_path):
     assert notes == ["L4: was not reviewed in 2024-04-02, so it is not in the report."]
     table, page, kept, report, _ = written
     assert len(list(csv.reader(table.open(encoding="utf-8-sig", newline="")))) == 1 + 6 * 2 + 1
-    assert (
-        page.read_text(encoding="utf-8").count("data:image/jpeg") == 6 + 3
-    )  # L1, L2 and L4 have a place after
+    # L1, L2 and L4 have a place after
+    assert page.read_text(encoding="utf-8").count("data:image/jpeg") == 6 + 3
     assert read_record(kept) == record
     assert len(read_any_points(report).labels) == 6
 

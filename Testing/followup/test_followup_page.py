@@ -81,10 +81,8 @@ def test_the_place_is_in_the_middle_of_its_picture(record, written):
     one, other = pictures_of(html)
     size = one.shape[0]
     mm = float(re.search(r'viewBox="(-[\d.]+)', html)[1]) * -2 / size
-    for picture, right_of in (
-        (one, 0.0),
-        (other, -5.0),
-    ):  # 5 mm to the patient's right is left in the picture
+    # 5 mm to the patient's right is left in the picture
+    for picture, right_of in (one, 0.0), (other, -5.0):
         weight = np.clip(picture - picture.min() - 60, 0, None)
         rows, columns = np.indices(picture.shape)
         middle = np.array([(weight * rows).sum(), (weight * columns).sum()]) / weight.sum()

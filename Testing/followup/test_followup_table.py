@@ -61,13 +61,8 @@ def test_nothing_unconfirmed_is_in_the_table_without_a_flag(record):
             assert row.flags == ()
 
 
-UNSEEN = (
-    "\u200b=1+1",
-    "\ufeff=1+1",
-    "\x00=1+1",
-    " \u2060\x01 @SUM(A1)",
-    "\u200e-1",
-)  # spreadsheets drop what is before
+# spreadsheets drop what is before
+UNSEEN = ("\u200b=1+1", "\ufeff=1+1", "\x00=1+1", " \u2060\x01 @SUM(A1)", "\u200e-1")
 
 
 @pytest.mark.parametrize(

@@ -92,11 +92,9 @@ def test_a_record_that_knows_scans_by_name_needs_a_date_where_names_are_alike() 
 
 
 def test_the_order_is_by_date_and_a_study_without_one_stays_behind_its_predecessor() -> None:
-    prior, current, undated = (
-        Study("p", "p", year(2024)),
-        Study("c", "c", year(2023)),
-        Study("u", "u"),
-    )
+    prior = Study("p", "p", year(2024))
+    current = Study("c", "c", year(2023))
+    undated = Study("u", "u")
     new = Study("n", "n", year(2025))
     for known, others, keys, note in (
         ((), (prior, current), "cp", ""),

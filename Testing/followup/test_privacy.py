@@ -16,13 +16,11 @@ from AnatomicalEmbedding.scan.points import PointList, write_markups
 
 pytest.importorskip("pydicom")
 
-NAME, NUMBER, BORN, ACCESSION, DOCTOR = (
-    "Quonsett^Zyxwva",
-    "QX-81-77-PT",
-    "19470613",
-    "ACC5550199",
-    "Vrrmst^Hjalmar",
-)
+NAME = "Quonsett^Zyxwva"
+NUMBER = "QX-81-77-PT"
+BORN = "19470613"
+ACCESSION = "ACC5550199"
+DOCTOR = "Vrrmst^Hjalmar"
 SECRETS = [
     text.encode() for text in ("Quonsett", "Zyxwva", NUMBER, BORN, ACCESSION, "Vrrmst", "Hjalmar")
 ]

@@ -52,9 +52,8 @@ def test_a_lesion_is_new_only_where_the_whole_visit_before_did_not_show_it() -> 
     assert all(each.new == () for each in responses(seen))
     new = patient((30, OUT, 30, OUT), (OUT, GONE, OUT, 12), studies=SCANS)
     assert [each.new for each in responses(new)] == [(), (), ("L2",), ("L2",)]
-    unseen = patient(
-        (30, OUT, 30, OUT), (OUT, None, OUT, 12), studies=SCANS
-    )  # nobody looked at the abdomen
+    # nobody looked at the abdomen
+    unseen = patient((30, OUT, 30, OUT), (OUT, None, OUT, 12), studies=SCANS)
     assert categories(unseen)[2:] == [NOT_EVALUABLE] * 2
 
 

@@ -21,10 +21,8 @@ REPORT = (
     "Mass in the upper pole of the left kidney, 3 cm. Liver is normal. No metastasis in the brain."
 )
 ORGANS = {"liver": (0.8, 0.45, 0.35), "kidney_left": (0.95, 0.85, 0.3), "spleen": (0.5, 0.55, 0.95)}
-SIZES = {
-    "liver_dome": ((31, 22), (25, 18)),
-    "kidney_left_lower_pole": ((17, 15), (19, 16)),
-}  # mm, in both studies
+# mm, in both studies
+SIZES = {"liver_dome": ((31, 22), (25, 18)), "kidney_left_lower_pole": ((17, 15), (19, 16))}
 
 
 def run_landmarks(user):

@@ -135,11 +135,9 @@ def test_a_view_of_a_film_moves_only_to_a_point_beyond_its_edge(scene):
 
 
 def test_a_film_has_one_view_in_its_own_plane_and_a_ruler_only_with_a_known_size(scene):
-    ct, film, unscaled = (
-        add_patient(0, "CT"),
-        add_film(0, "film"),
-        add_picture(np.zeros((400, 300), np.uint8), "png"),
-    )
+    ct = add_patient(0, "CT")
+    film = add_film(0, "film")
+    unscaled = add_picture(np.zeros((400, 300), np.uint8), "png")
     drr = add_film(1, "DRR")
     turned_up = slicer.util.vtkMatrixFromArray(np.diag([-2.0, 1.0, -2.0, 1.0])[[0, 2, 1, 3]])
     drr.SetIJKToRASMatrix(turned_up)
@@ -251,9 +249,8 @@ def test_scans_of_a_loaded_scene_are_scrolled_each_on_its_own(scene, tmp_path):
 
 
 def test_when_the_scene_is_closed_the_layout_from_before_comes_back(scene):
-    layout = (
-        slicer.vtkMRMLLayoutLogic()
-    )  # keeps the layout when the scene is closed, as in the application
+    # keeps the layout when the scene is closed, as in the application
+    layout = slicer.vtkMRMLLayoutLogic()
     layout.SetMRMLScene(scene)
     node = layout.GetLayoutNode()
     node.SetLayoutDescription(SideBySide.ROWS, "")

@@ -100,9 +100,8 @@ def test_stop_resume_and_finish_count_on_and_leave_weights(run, watch):
     assert (state.stage, state.settings, state.steps) == (UNFINISHED, run, curve.last)
 
     second = watch()
-    second.process.start(
-        state.settings, finishNow=True
-    )  # as in a later session: all it knows is in the folder
+    # as in a later session: all it knows is in the folder
+    second.process.start(state.settings, finishNow=True)
     assert second.result() == (FINISHED, "")
     assert second.progress == []
     assert inspectRun(run.runFolder).steps == curve.last

@@ -75,9 +75,8 @@ def matched(
 def test_scans_of_one_patient_id_are_registered(place, tmp_path):
     code, found, found_by = matched(place, place.target, tmp_path)
     assert (code, found_by) == (0, {"registration"})
-    assert (
-        np.median(np.linalg.norm(found - place.truth_ras, axis=1)) < 2.0
-    )  # half of a voxel of 4 mm
+    # half of a voxel of 4 mm
+    assert np.median(np.linalg.norm(found - place.truth_ras, axis=1)) < 2.0
 
 
 def test_the_user_can_forbid_the_correspondence(place, tmp_path):

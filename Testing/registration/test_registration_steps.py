@@ -13,13 +13,8 @@ from AnatomicalEmbedding.registration.spline import Lattice
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Volume
 
-SLAB = (
-    "index",
-    "fixed_ras",
-    "moving_ras",
-    "weight",
-    "depth_mm",
-)  # what GridMatches hold of each point
+# what GridMatches hold of each point
+SLAB = ("index", "fixed_ras", "moving_ras", "weight", "depth_mm")
 LATTICE = Lattice((-100.0, -60.0, 0.0), (24.0, 24.0, 24.0), (9, 7, 12))
 
 

@@ -65,9 +65,8 @@ def test_the_correspondence_answers_in_both_directions(scans, field, pair_cache,
     ):
         assert relation.found_by == BY_REGISTRATION
         matches = relation.points(template_points)
-        assert (
-            np.median(np.linalg.norm(matches.points_ras - truth_ras, axis=1)) < 2.0
-        )  # half of a voxel of 4 mm
+        # half of a voxel of 4 mm
+        assert np.median(np.linalg.norm(matches.points_ras - truth_ras, axis=1)) < 2.0
 
 
 def test_a_target_without_a_correspondence_is_matched_as_ever(scans, field, bent_pair):

@@ -168,9 +168,8 @@ class NodeViews(SliceViews):
         selection = self.scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
         node = self.scene.GetNodeByID(selection.GetActivePlaceNodeID())
         self._node(volume, orientation).JumpSliceByOffsetting(*place)
-        before = (
-            node.StartModify()
-        )  # a point without a place, as the one that follows the mouse before the click
+        # a point without a place, as the one that follows the mouse before the click
+        before = node.StartModify()
         index = node.AddControlPointWorld(vtk.vtkVector3d(*place))
         node.SetNthControlPointPositionWorld(index, *place, node.PositionPreview)
         node.SetNthControlPointAssociatedNodeID(index, volume.GetID())
@@ -236,9 +235,8 @@ class NodeViews(SliceViews):
         view.JumpSliceByOffsetting(*place)
         crosshair = self.scene.GetFirstNodeByClass("vtkMRMLCrosshairNode")
         to_view = np.linalg.inv(slicer.util.arrayFromVTKMatrix(view.GetXYToRAS()))
-        crosshair.SetCursorPositionXYZ(
-            (to_view @ [*place, 1.0])[:3].tolist(), view
-        )  # it finds the place by itself
+        # it finds the place by itself
+        crosshair.SetCursorPositionXYZ((to_view @ [*place, 1.0])[:3].tolist(), view)
         pause(0.1)
 
     def press(self, volume, keys: str, orientation: str = "Axial") -> None:

@@ -55,10 +55,8 @@ def keep_items(scene) -> list[str]:
 
 def _add_segments(scene, item: int, segmentation) -> None:
     """An item for each segment, below that of its node."""
-    hierarchy, attribute = (
-        hierarchy_of(scene),
-        slicer.vtkMRMLSegmentationNode.GetSegmentIDAttributeName(),
-    )
+    hierarchy = hierarchy_of(scene)
+    attribute = slicer.vtkMRMLSegmentationNode.GetSegmentIDAttributeName()
     known = {
         hierarchy.GetItemAttribute(child, attribute) for child in _items_below(hierarchy, item)
     }

@@ -32,16 +32,12 @@ class Kit:
 
     def __init__(self) -> None:
         self.core, self.scene = shared_core(), shared_core().scene
-        self.vtk_errors, self.slot_errors, self.qt_warnings = (
-            vtk_errors(),
-            SlotErrors(),
-            QtWarnings(),
-        )
-        self.dialogs, self.packaging, self.sample_data = (
-            DIALOGS,
-            packaging_double,
-            sample_data.sources,
-        )
+        self.vtk_errors = vtk_errors()
+        self.slot_errors = SlotErrors()
+        self.qt_warnings = QtWarnings()
+        self.dialogs = DIALOGS
+        self.packaging = packaging_double
+        self.sample_data = sample_data.sources
         self.selected_module = ""
         self.settings_path = Path(os.devnull)
         self.modules: dict[str, Module] = {}
@@ -155,9 +151,8 @@ class Kit:
     def reload(self, module: Module):
         """Slicer's Reload: the widget is built anew in its panel, which stays as it is: neither exit() nor enter() is
         called. Returns the widget."""
-        self.app.moduleManager().moduleAboutToBeUnloaded.emit(
-            module.name
-        )  # the old widget cleans up
+        # the old widget cleans up
+        self.app.moduleManager().moduleAboutToBeUnloaded.emit(module.name)
         for child in module.panel.children():
             if isinstance(child, QtWidgets.QWidget):
                 child.hide()

@@ -40,12 +40,10 @@ class SliceWidget:
     """One view of the window."""
 
     def __init__(self, manager, node, composite) -> None:
-        self._manager, self._node, self._composite, self._view = (
-            manager,
-            node,
-            composite,
-            SliceView(),
-        )
+        self._manager = manager
+        self._node = node
+        self._composite = composite
+        self._view = SliceView()
 
     @property
     def visible(self) -> bool:

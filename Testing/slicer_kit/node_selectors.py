@@ -108,10 +108,8 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
         return listed and not node.GetHideFromEditors()
 
     def _refresh(self, select=None) -> None:
-        before, row = (
-            self._listed,
-            self._listed.index(self._current) if self._current in self._listed else -1,
-        )
+        before = self._listed
+        row = self._listed.index(self._current) if self._current in self._listed else -1
         candidates = self._candidates()
         self._listed = [node for node in candidates if self._is_shown(node)]
         self._node_observers.clear()
@@ -119,9 +117,8 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
             self._node_observers.add(node, (vtk.vtkCommand.ModifiedEvent,), self._on_node_modified)
         chosen = next((node for node in (select, self._current) if node in self._listed), None)
         if chosen is None and self._listed:
-            if (
-                self._current is not None
-            ):  # it left the list: like QComboBox, take what is now at its place
+            # it left the list: like QComboBox, take what is now at its place
+            if self._current is not None:
                 chosen = self._listed[min(row, len(self._listed) - 1)]
             elif not before and not self.noneEnabled:
                 chosen = self._listed[0]
@@ -162,9 +159,8 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
     # -- selection
 
     def currentNode(self):
-        gone = (
-            self._current is not None and self._current.GetScene() is None
-        )  # while the scene is being closed
+        # while the scene is being closed
+        gone = self._current is not None and self._current.GetScene() is None
         return None if gone else self._current
 
     def setCurrentNode(self, node) -> None:

@@ -77,9 +77,8 @@ class _Parameter:
             self.write(node, self.default)
         if not self.is_list:
             return self._read_one(node, self.name)
-        count = int(
-            node.GetParameter(f"{self.name}.len")
-        )  # nodes that are gone are None: the list keeps its length
+        # nodes that are gone are None: the list keeps its length
+        count = int(node.GetParameter(f"{self.name}.len"))
         return _ReadList(self._read_one(node, f"{self.name}.{n}") for n in range(count))
 
     def write(self, node, value) -> None:
@@ -117,18 +116,16 @@ class _Parameter:
         )
 
     def _write_one(self, node, key: str, value) -> None:
-        node.SetParameter(
-            key, "" if self.is_node else str(value)
-        )  # that it is there says that it was set, be it None
+        # that it is there says that it was set, be it None
+        node.SetParameter(key, "" if self.is_node else str(value))
         if self.is_node:
             node.SetNodeReferenceID(key, value.GetID() if value is not None else None)
 
     def connector(self, widget) -> tuple:
         """Signal, getter and setter of a widget. RuntimeError where the original has no connector for its class."""
         if self.is_node and not self.is_list and type(widget) is slicer.qMRMLNodeComboBox:
-            widget.nodeTypes = [
-                self.kind.__name__
-            ]  # in the original too the type decides, not the .ui file
+            # in the original too the type decides, not the .ui file
+            widget.nodeTypes = [self.kind.__name__]
             return widget.currentNodeChanged, widget.currentNode, widget.setCurrentNode
         if self.kind is bool and type(widget) is qt.QCheckBox:
             return widget.stateChanged, lambda: widget.checked, widget.setChecked
@@ -167,9 +164,8 @@ class _Wrapper:
         ] = {}  # by tag: connectors by parameter, and the observer
         self._next_tag, self._updating_gui = 0, False
         me = weakref.ref(self)
-        for name in (
-            self.allParameters
-        ):  # one each: VTK calls the first observer of a node last, so its value is old
+        # one each: VTK calls the first observer of a node last, so its value is old
+        for name in self.allParameters:
             self._read(name)
             tag = parameterNode.AddObserver(
                 vtk.vtkCommand.ModifiedEvent, lambda *_event, name=name: me()._read(name)

@@ -13,9 +13,8 @@ from contextlib import contextmanager
 
 from PySide6 import QtCore, QtGui, QtWidgets
 
-_wrapped: set[type] = (
-    set()
-)  # classes that stand for C++ classes: attributes other than their properties are refused
+# classes that stand for C++ classes: attributes other than their properties are refused
+_wrapped: set[type] = set()
 # PySide6 itself keeps the signals and slots of objects that C++ made as attributes
 _SET_BY_PYSIDE = (QtCore.SignalInstance, types.BuiltinFunctionType)
 _lenient = False
@@ -116,9 +115,8 @@ def stored(name: str, kind, default, changed: str = ""):
 def _qobject_classes() -> list[type]:
     found = {}
     for module in (QtCore, QtGui, QtWidgets):
-        for value in [
-            getattr(module, name) for name in dir(module)
-        ]:  # dir() also names classes not made yet
+        # dir() also names classes not made yet
+        for value in [getattr(module, name) for name in dir(module)]:
             if isinstance(value, type) and issubclass(value, QtCore.QObject):
                 found[value] = None
     applications = (QtCore.QCoreApplication, QtGui.QGuiApplication, QtWidgets.QApplication)
@@ -172,9 +170,8 @@ def _getattribute_of(cls: type):
         def by_signature_or_pysides_own(*arguments):
             if len(arguments) < 3 and isinstance(arguments[0], str):
                 return ours[name](self, *arguments)
-            return plain(self, name)(
-                *arguments
-            )  # called by PySide6 itself, e.g. in QTimer.singleShot
+            # called by PySide6 itself, e.g. in QTimer.singleShot
+            return plain(self, name)(*arguments)
 
         return by_signature_or_pysides_own
 
@@ -270,8 +267,7 @@ def _normalized(signature: str) -> str:
 def _positional_arguments(slot, limit: int) -> int:
     """PythonQt counts the arguments of functions and methods only; any other callable gets them all."""
     function = slot.__func__ if isinstance(slot, types.MethodType) else slot
-    if (
-        not isinstance(function, types.FunctionType) or function.__code__.co_flags & 0x04
-    ):  # takes *args
+    # takes *args
+    if not isinstance(function, types.FunctionType) or function.__code__.co_flags & 0x04:
         return limit
     return function.__code__.co_argcount - isinstance(slot, types.MethodType)

@@ -16,9 +16,8 @@ def build() -> None:
     pythonqt.apply()
     module = types.ModuleType("qt", __doc__)
     for source in (QtCore, QtGui, QtWidgets):
-        for name in dir(
-            source
-        ):  # not vars(): PySide6 makes its classes when they are first asked for
+        # not vars(): PySide6 makes its classes when they are first asked for
+        for name in dir(source):
             if not name.startswith("_"):
                 setattr(module, name, getattr(source, name))
     for double in (QSettings, QUiLoader, QFileDialog, QDesktopServices):

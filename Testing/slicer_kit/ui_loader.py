@@ -46,9 +46,8 @@ class QUiLoader(QtUiTools.QUiLoader):
                 _connect(by_name, *connection)
             except ValueError as error:
                 raise ValueError(f"{path}: {error}") from None
-        root.__dict__["_slicer_kit_created"] = (
-            self._created
-        )  # the Python sides of the widgets live as long as the root
+        # the Python sides of the widgets live as long as the root
+        root.__dict__["_slicer_kit_created"] = self._created
         return root
 
     def createWidget(self, className, parent=None, name=""):

@@ -67,9 +67,8 @@ def test_the_token_becomes_a_cookie_and_leaves_the_address_and_the_log(running):
     assert (status, headers["Location"]) == (302, "/index.html")
     assert "HttpOnly" in headers["Set-Cookie"]
     assert "SameSite=Lax" in headers["Set-Cookie"]
-    assert (
-        sum(TOKEN in line for line in running.log.splitlines()) <= 1
-    )  # the address that is printed at the start
+    # the address that is printed at the start
+    assert sum(TOKEN in line for line in running.log.splitlines()) <= 1
 
 
 @pytest.mark.parametrize(

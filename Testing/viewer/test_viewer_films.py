@@ -79,9 +79,8 @@ def test_a_click_in_a_film_is_answered_in_the_other_film(films, pictures, tmp_pa
         assert answer["status"] == "uncertain"
         assert float(answer["error"].split()[1]) > 0
     end, errors = time.monotonic() + 240, np.array([np.inf])
-    while (
-        errors.mean() > 8.0
-    ):  # the first answers come from matching, the later answers from the registered films
+    # the first answers come from matching, the later answers from the registered films
+    while errors.mean() > 8.0:
         assert time.monotonic() < end, errors
         (_, first), (_, second) = sorted(exported(films, tmp_path).items())
         in_first = np.array([first[label] for label in sorted(first)])

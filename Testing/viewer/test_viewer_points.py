@@ -85,9 +85,8 @@ def test_dragging_a_point_moves_its_answer(page, tmp_path):
     start, end = page.at(view, 0.5, 0.5), page.at(view, 0.42, 0.5)
     page.page.mouse.move(start[0] - 30, start[1])
     page.page.mouse.move(*start)
-    page.wait(
-        f"window.trame.state.get('{view}_active_view_cursor') === 'pointer'"
-    )  # the point is under the mouse
+    # the point is under the mouse
+    page.wait(f"window.trame.state.get('{view}_active_view_cursor') === 'pointer'")
     page.drag(start, end)
     page.wait(f"document.querySelector('[data-point] .place').textContent !== {json.dumps(place)}")
     after = exported(page, tmp_path)
@@ -155,9 +154,8 @@ def test_the_page_answers_while_a_scene_is_written_and_slicer_opens_it_with_the_
 
     places = exported(page, tmp_path)
     voxels = short_scan.voxels.repeat(6, 0).repeat(6, 1).repeat(6, 2)
-    voxels += np.random.default_rng(3).integers(
-        -60, 60, voxels.shape, np.int16
-    )  # noise takes seconds to compress
+    # noise takes seconds to compress
+    voxels += np.random.default_rng(3).integers(-60, 60, voxels.shape, np.int16)
     Volume(voxels, short_scan.ijk_to_ras @ np.diag([1 / 6, 1 / 6, 1 / 6, 1])).write(
         tmp_path / "large.nii"
     )

@@ -25,11 +25,8 @@ _TURN = np.array(
 )
 UPRIGHT, OBLIQUE = np.diag([-1.5, -1.5, 2.5, 1.0]), np.eye(4)
 OBLIQUE[:3, :3] = _TURN @ UPRIGHT[:3, :3]
-SHAPE, GRADIENT, OUTSIDE = (
-    (7, 9, 11),
-    np.array([3.0, -5.0, 11.0]),
-    -32768,
-)  # k, j, i; HU a voxel along i, j, k
+# k, j, i; HU a voxel along i, j, k
+SHAPE, GRADIENT, OUTSIDE = (7, 9, 11), np.array([3.0, -5.0, 11.0]), -32768
 
 
 def linear_scan() -> np.ndarray:
@@ -62,9 +59,8 @@ def test_a_cut_interpolates_between_the_voxels(axes, step, flip, start):
     at = np.stack([column, row, 0 * row, 1 + 0 * row], axis=-1) @ to_ijk[:3].T
     last = np.array(SHAPE[::-1]) - 1
     beyond = np.maximum(-at, at - last).max(axis=-1)
-    values = (
-        100 + np.clip(at, 0, last) @ GRADIENT
-    )  # the outermost half voxel holds what its centre holds
+    # the outermost half voxel holds what its centre holds
+    values = 100 + np.clip(at, 0, last) @ GRADIENT
     assert cut.shape == (rows, columns)
     np.testing.assert_allclose(cut[beyond < 0.499], values[beyond < 0.499], atol=0.01)
     assert (cut[beyond > 0.501] == OUTSIDE).all()

@@ -135,16 +135,14 @@ def test_a_full_disk_is_a_sentence_and_leaves_nothing(tmp_path, target):
     try:
         with pytest.raises(VolumeError, match="free some space on the viewer's disk"):
             unzip(path, target)
-        with (
-            ThreadPoolExecutor() as apart
-        ):  # a browser of another test may have its event loop in this thread
+        # a browser of another test may have its event loop in this thread
+        with ThreadPoolExecutor() as apart:
             answer = apart.submit(asyncio.run, _post(target, bytes(100_000))).result()
         assert answer.startswith("The files could not be stored; free some space")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert [each.name for each in target.iterdir()] == [
-        "00001.nii"
-    ]  # of the zip; removed with the upload
+    # of the zip; removed with the upload
+    assert [each.name for each in target.iterdir()] == ["00001.nii"]
 
 
 async def _post(folder, content: bytes) -> str:

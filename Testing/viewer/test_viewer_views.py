@@ -11,14 +11,8 @@ pytest.importorskip(
     reason="runs in an environment with trame-slicer[standalone]; `make test` makes it",
 )
 
-SIDES = {
-    "R": -100,
-    "L": -60,
-    "A": -20,
-    "P": 20,
-    "S": 60,
-    "I": 100,
-}  # HU of the outermost fifth; 200 inside
+# HU of the outermost fifth; 200 inside
+SIDES = {"R": -100, "L": -60, "A": -20, "P": 20, "S": 60, "I": 100}
 EXPECTED = {
     "axial": {"left": "R", "right": "L", "top": "A", "bottom": "P"},
     "sagittal": {"left": "A", "right": "P", "top": "S", "bottom": "I"},
@@ -77,9 +71,8 @@ def seen_sides(page, view: str) -> dict[str, str]:
     ):
         at = middle.copy()
         at[axis] = low[axis] + share * (high - low)[axis]
-        value = (
-            np.median(grey[at[0] - 2 : at[0] + 3, at[1] - 2 : at[1] + 3]) / 255 * 400 - 160
-        )  # window 400, level 40
+        # window 400, level 40
+        value = np.median(grey[at[0] - 2 : at[0] + 3, at[1] - 2 : at[1] + 3]) / 255 * 400 - 160
         found[edge] = min(SIDES, key=lambda letter: abs(SIDES[letter] - value))
         assert abs(SIDES[found[edge]] - value) < 12
     return found
@@ -193,11 +186,8 @@ def test_the_crosshair_moves_all_views_but_the_one_under_the_mouse(page, picture
     page.page.mouse.move(*page.at("scan0coronal", 0.5, 0.25))
     page.page.wait_for_timeout(1000)
     page.watch_pictures()
-    for down in (
-        0.35,
-        0.5,
-        0.65,
-    ):  # a hand's breadth each: the matched slice is another one every time
+    # a hand's breadth each: the matched slice is another one every time
+    for down in 0.35, 0.5, 0.65:
         before = page.page.evaluate(SLICE.format(1))
         page.page.mouse.move(*page.at("scan0coronal", 0.5, down))
         page.wait(f"{SLICE.format(1)} !== {before}")
@@ -218,11 +208,9 @@ def test_a_view_states_its_slice_and_the_hu_under_the_mouse(page, scan_files, tm
     move(page, "scan0axial", 0.5, 0.5)  # all views are centred on the point
     about = page.page.locator("[data-view=scan0axial] [data-test=about]", has_text="HU")
     about.wait_for()
-    text, volume, place = (
-        about.inner_text(),
-        Volume.read(scan_files[0]),
-        exported(page, tmp_path)["prior"][label],
-    )
+    text = about.inner_text()
+    volume = Volume.read(scan_files[0])
+    place = exported(page, tmp_path)["prior"][label]
     i, j, k = np.round((np.linalg.inv(volume.ijk_to_ras) @ [*place, 1])[:3]).astype(int)
     number, count = map(int, re.match(r"(\d+) / (\d+)", text).groups())
     assert count == volume.shape[0]

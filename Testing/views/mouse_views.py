@@ -50,9 +50,8 @@ class MouseView:
         self.view.set_background_volume_id(volume.GetID())
         self.view.fit_view_to_content()
         shown = self._app.view_manager.get_current_view_ids()
-        self._app.view_manager.set_current_view_ids(
-            [*shown, self.view.get_singleton_tag()]
-        )  # others do not render
+        # others do not render
+        self._app.view_manager.set_current_view_ids([*shown, self.view.get_singleton_tag()])
         self.view.render()
 
     def pixel(self, world) -> tuple[int, int]:

@@ -74,9 +74,8 @@ def reading(application, scene, map_folder):
 def test_one_click_marks_one_lesion_and_gives_the_mouse_back(reading):
     reading.mark()
     assert reading.finding(reading.prior).state == MARKED
-    assert (
-        np.linalg.norm(np.subtract(reading.finding(reading.prior).point_ras, PLACE)) < 2.5
-    )  # a pixel is that large
+    # a pixel is that large
+    assert np.linalg.norm(np.subtract(reading.finding(reading.prior).point_ras, PLACE)) < 2.5
     assert reading.finding(reading.current).state == PROPOSED
     assert not isPlacing(reading.scene)
     assert not reading.logic.placing.active

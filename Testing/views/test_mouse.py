@@ -76,9 +76,8 @@ def test_a_click_in_the_template_answers_and_moves_the_other_view(bench, picture
     bench.place_mode()
     bench.views[0].click(patient(0).points_ras["liver_dome"])
     clicked = np.array(bench.points.GetNthControlPointPositionWorld(0))
-    assert (
-        np.linalg.norm(clicked - patient(0).points_ras["liver_dome"]) < 2.5
-    )  # a pixel is that large
+    # a pixel is that large
+    assert np.linalg.norm(clicked - patient(0).points_ras["liver_dome"]) < 2.5
     assert bench.points.GetNthControlPointAssociatedNodeID(0) == bench.volumes[0].GetID()
     assert bench.answer()[1].status == MATCHED
     assert np.linalg.norm(bench.found() - patient(1).points_ras["liver_dome"]) < 9.0

@@ -17,9 +17,8 @@ def test_the_background_gets_on_while_the_main_thread_keeps_pythons_lock(kit):
     from AnatomicalEmbeddingLib.shared.panels.Session import Session
 
     def work(progress, cancelled):
-        for _ in range(
-            _STEPS
-        ):  # as between the operations of a network: the lock is given away and wanted back
+        # as between the operations of a network: the lock is given away and wanted back
+        for _ in range(_STEPS):
             if cancelled():
                 raise CancelledError("cancelled")
             time.sleep(0)

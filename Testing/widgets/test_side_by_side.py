@@ -153,10 +153,8 @@ def test_texts_in_views_are_wrapped_and_have_a_dark_ground(kit, panel, window):
     from AnatomicalEmbeddingLib.shared.panels.ViewPanel import writeInViews
 
     kit.click(panel.ui.gridButton)
-    current, sentence = (
-        node("Current"),
-        "upper pole of the right kidney: not in this scan; it lies beyond the lower end",
-    )
+    current = node("Current")
+    sentence = "upper pole of the right kidney: not in this scan; it lies beyond the lower end"
     writeInViews(kit.scene, {current.GetID(): sentence})
     for view in views_of(kit, current):
         corners = window.sliceWidget(view.GetLayoutName()).sliceView().cornerAnnotation()

@@ -250,9 +250,8 @@ class EmbeddingNetwork(nn.Module):
         up = self.decoder[-1](_join(self.up[-1](coarse), fine))
         coordinate = None
         if self.spec.coordinates:
-            with mixed_precision(
-                x.device, torch.float32
-            ):  # float16 would round a coordinate of 800 mm to half a mm
+            # float16 would round a coordinate of 800 mm to half a mm
+            with mixed_precision(x.device, torch.float32):
                 coordinate = self.output_norm(self.coordinate(up.float()))
         if not descriptors or not self.spec.local_channels:
             return Features(coordinate)
@@ -287,9 +286,8 @@ class _LocalHead(nn.Module):
     def __init__(self, width: int, channels: int, planar: bool):
         super().__init__()
         kernel, padding = _three(planar)
-        self.layers = (
-            LOCAL_STRIDE if planar else 1
-        )  # how often the descriptors of a film are repeated along A
+        # how often the descriptors of a film are repeated along A
+        self.layers = LOCAL_STRIDE if planar else 1
         step = (LOCAL_STRIDE, STRIDE if planar else LOCAL_STRIDE, LOCAL_STRIDE)
         self.stem = nn.Sequential(
             Convolution(1, width, step, stride=step, bias=False),

@@ -70,9 +70,8 @@ def level_loss(score: torch.Tensor, height: torch.Tensor, shows_body: torch.Tens
 def _loss(network: EmbeddingNetwork, batch: CoordinateBatch, context: LossContext) -> torch.Tensor:
     with context.precision:
         coordinate = network(batch.image).coordinate
-    depth = coordinate.shape[
-        2
-    ]  # a crop's score: mean over the body cells of its middle slice (or two)
+    # a crop's score: mean over the body cells of its middle slice (or two)
+    depth = coordinate.shape[2]
     middle = slice((depth - 1) // 2, depth // 2 + 1)
     inside = batch.inside[:, middle]
     cells = inside.sum((1, 2, 3))

@@ -122,10 +122,8 @@ def train(
     network = UNet(_CLASSES).train()
     if start is not None:
         network.encoder.load_state_dict(start.encoder.state_dict())
-    slices, position = (
-        torch.cat(list(scans)),
-        torch.cat([torch.arange(len(s)) / len(s) for s in scans]),
-    )
+    slices = torch.cat(list(scans))
+    position = torch.cat([torch.arange(len(s)) / len(s) for s in scans])
 
     def loss_of(step: int) -> torch.Tensor:
         rng = np.random.default_rng([seed, step])

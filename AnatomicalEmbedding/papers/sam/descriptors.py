@@ -42,10 +42,8 @@ def sam_loss(
         generator: random numbers for the choice of negatives.
     """
     pairs = len(batch.first_cells)
-    local_maps, global_maps = (
-        features.local.unbind(),
-        features.global_.unbind(),
-    )  # once for all pairs
+    # once for all pairs
+    local_maps, global_maps = features.local.unbind(), features.global_.unbind()
     losses = []
     for pair in range(pairs):
         views = []

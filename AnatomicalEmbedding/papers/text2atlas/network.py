@@ -47,9 +47,8 @@ class TextNetwork(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.pieces = nn.EmbeddingBag(_PIECES, _WIDTH, mode="mean")
-        nn.init.normal_(
-            self.pieces.weight, std=_PIECE_STD
-        )  # small, as some pieces are never trained
+        # small, as some pieces are never trained
+        nn.init.normal_(self.pieces.weight, std=_PIECE_STD)
         self.front = nn.Parameter(torch.zeros(_WIDTH))
         self.position = nn.Parameter(0.1 * torch.randn(_LONGEST + 1, _WIDTH))
         layer = nn.TransformerEncoderLayer(

@@ -45,9 +45,8 @@ def soft_organ_distance(
         points: (b, m, n, 3), n points in each organ; a text has at most m organs.
         named: (b, m) bool, True for each organ of the text, False for an unused entry.
     """
-    distance = torch.linalg.vector_norm(
-        predicted[:, None, None] - points, dim=-1
-    )  # the gradient of the norm at 0 is 0
+    # the gradient of the norm at 0 is 0
+    distance = torch.linalg.vector_norm(predicted[:, None, None] - points, dim=-1)
     organ = (distance * torch.softmax(-distance / _POINT_TEMPERATURE, dim=-1)).sum(-1)
     weight = torch.softmax((-organ / _ORGAN_TEMPERATURE).masked_fill(~named, -torch.inf), dim=-1)
     return (organ * weight).sum(-1).mean()

@@ -181,7 +181,6 @@ def _nameDefault(selector, title: str, node) -> None:
     if selector.noneDisplay != text:
         chosen, blocked = selector.currentNode(), selector.blockSignals(True)
         selector.noneDisplay = text
-        selector.setCurrentNode(
-            chosen
-        )  # otherwise an empty selector would now choose its first node
+        # otherwise an empty selector would now choose its first node
+        selector.setCurrentNode(chosen)
         selector.blockSignals(blocked)

@@ -18,16 +18,11 @@ from .BoxNodes import BoxNode, boxesByVolume
 from .StructureNames import readable
 
 _TEXT_SIZE = 2.2  # percent of the view's size
-_EDGES = [
-    (a, a | bit) for a in range(8) for bit in (1, 2, 4) if not a & bit
-]  # edges of a box: pairs of corners 0 to 7
+# edges of a box: pairs of corners 0 to 7
+_EDGES = [(a, a | bit) for a in range(8) for bit in (1, 2, 4) if not a & bit]
 _WIDE, _HIGH = 60, 13  # width and height of a written name, pixels
-_LEFT, _RIGHT, _TOP, _BOTTOM = (
-    2,
-    60,
-    36,
-    4,
-)  # smallest distances between a name and the borders of its view, pixels
+# smallest distances between a name and the borders of its view, pixels
+_LEFT, _RIGHT, _TOP, _BOTTOM = 2, 60, 36, 4
 
 
 class BoxLabels:
@@ -50,10 +45,8 @@ class BoxLabels:
             self.clear()
             return
         for view in Views.sliceNodes(self.scene):
-            volume, xyToRas = (
-                Views.volumeIn(self.scene, view),
-                slicer.util.arrayFromVTKMatrix(view.GetXYToRAS()),
-            )
+            volume = Views.volumeIn(self.scene, view)
+            xyToRas = slicer.util.arrayFromVTKMatrix(view.GetXYToRAS())
             boxes = {} if volume is None else self._boxes.get(volume.GetID(), {})
             visible = {name: box for name, box in boxes.items() if _isShown(box)}
             transform = volume.GetParentTransformNode() if visible else None

@@ -181,9 +181,8 @@ class BoxLogic(SceneJob):
         self, volume, answers: list[tuple[FoundBox, np.ndarray]], replaceEdited: bool
     ) -> None:
         editedNames: list[str] = []
-        self.scene.StartState(
-            self.scene.BatchProcessState
-        )  # views are drawn once, not once for each box
+        # views are drawn once, not once for each box
+        self.scene.StartState(self.scene.BatchProcessState)
         try:
             boxes, colours = boxesIn(self.scene, volume), coloursIn(self.scene)
             absent: dict[str, FoundBox | None] = {}

@@ -26,11 +26,9 @@ from .StructureNames import readable
 
 WHOLE, CUT, ABSENT, UNCERTAIN = "whole", "cut", "absent", "uncertain"
 VOLUME_ROLE, STRUCTURE = "AnatomicalEmbedding.Volume", "AnatomicalEmbedding.Structure"
-_FOUND, _WRITTEN, _ABSENT = (
-    "AnatomicalEmbedding.Box",
-    "AnatomicalEmbedding.BoxWritten",
-    "AnatomicalEmbedding.Absent",
-)
+_FOUND = "AnatomicalEmbedding.Box"
+_WRITTEN = "AnatomicalEmbedding.BoxWritten"
+_ABSENT = "AnatomicalEmbedding.Absent"
 _CLASS = "vtkMRMLMarkupsROINode"
 _EDITED_MM = 1e-3
 Colour = tuple[float, float, float]
@@ -149,9 +147,8 @@ class BoxNode:
             node.SetAttribute(_FOUND, json.dumps(asdict(answer)))
             node.SetAttribute(_WRITTEN, json.dumps({"shape": _shape(node), "grid": grid}))
             node.SetNthControlPointLabel(0, readable(answer.structure))
-            node.SetNthControlPointDescription(
-                0, answer.text
-            )  # not the description of the node, which MRML overwrites
+            # not the description of the node, which MRML overwrites
+            node.SetNthControlPointDescription(0, answer.text)
 
     def follow(self, transformId: str | None) -> None:
         """Set the parent transform of the ROI to `transformId`, the new parent transform of its volume.
@@ -228,9 +225,8 @@ def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
 
 
 def _fromValues(values: dict) -> FoundBox:
-    return FoundBox(
-        **{**values, "structure": canonical_name(values["structure"])}
-    )  # older scenes have old names
+    # older scenes have old names
+    return FoundBox(**{**values, "structure": canonical_name(values["structure"])})
 
 
 def coloursIn(scene) -> dict[str, Colour]:

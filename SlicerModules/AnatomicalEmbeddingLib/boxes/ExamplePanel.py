@@ -123,26 +123,21 @@ class ExamplePanel(Listener):
         node.CreateDefaultDisplayNodes()
         node.GetDisplayNode().SetFillVisibility(False)
         self.ui.markingSelector.setCurrentNode(node)
-        self.ui.placeWidget.setPlaceModePersistency(
-            False
-        )  # otherwise Slicer starts a new box after each box
+        # otherwise Slicer starts a new box after each box
+        self.ui.placeWidget.setPlaceModePersistency(False)
         self.ui.placeWidget.setPlaceModeEnabled(True)
 
     def _onAdd(self) -> None:
-        node, volume = (
-            self.ui.markingSelector.currentNode(),
-            self.ui.exampleVolumeSelector.currentNode(),
-        )
+        node = self.ui.markingSelector.currentNode()
+        volume = self.ui.exampleVolumeSelector.currentNode()
         segmentId = self.ui.segmentSelector.currentData or ""
         self.ui.placeWidget.setPlaceModeEnabled(False)
         try:
             if segmentId == _ALL_SEGMENTS:
                 added, refused = self.examples.addSegments(node, volume)
             else:
-                added, refused = (
-                    [self.examples.add(self.ui.structureEdit.text, node, volume, segmentId)],
-                    [],
-                )
+                added = [self.examples.add(self.ui.structureEdit.text, node, volume, segmentId)]
+                refused = []
         except PointsError as error:
             self.reported.emit(str(error))
             return

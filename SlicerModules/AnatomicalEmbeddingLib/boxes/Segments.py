@@ -55,10 +55,8 @@ def extremesIn(
     box = np.stack([centres.min(axis=0), centres.max(axis=0)])
     # a voxel is at a side if its centre is within half a voxel of the outermost centre: this gives exactly one layer of
     # voxels if the grid is parallel to the box, and about one layer if the grid is oblique
-    layer, halfVoxel = (
-        np.abs(toVolume[:3, :3]).max(axis=1) / 2,
-        np.abs(toVolume[:3, :3]).sum(axis=1) / 2,
-    )
+    layer = np.abs(toVolume[:3, :3]).max(axis=1) / 2
+    halfVoxel = np.abs(toVolume[:3, :3]).sum(axis=1) / 2
     lowest, highest = centres < box[0] + layer, centres > box[1] - layer
     points = np.array(
         [centres[outer[:, axis]].mean(axis=0) for outer in (lowest, highest) for axis in range(3)]
@@ -82,11 +80,9 @@ def maskIn(volumeNode, segmentationNode, segmentId: str) -> np.ndarray | None:
     image = _labelmap(segmentationNode, segmentId)
     if image is None:
         return None
-    transform, grid, result = (
-        vtk.vtkTransform(),
-        slicer.vtkOrientedImageData(),
-        slicer.vtkOrientedImageData(),
-    )
+    transform = vtk.vtkTransform()
+    grid = slicer.vtkOrientedImageData()
+    result = slicer.vtkOrientedImageData()
     transform.SetMatrix(slicer.util.vtkMatrixFromArray(_toVolume(segmentationNode, volumeNode)))
     grid.SetDimensions(volumeNode.GetImageData().GetDimensions())
     grid.SetGeometryFromImageToWorldMatrix(slicer.util.vtkMatrixFromArray(ijkToRas(volumeNode)))
@@ -148,10 +144,8 @@ def _array(image) -> np.ndarray:
 
 def _toVolume(segmentationNode, volumeNode) -> np.ndarray:
     """Return the matrix (4, 4) between RAS mm of two nodes without their parent transforms: segmentation to volume."""
-    source, destination = (
-        segmentationNode.GetParentTransformNode(),
-        volumeNode.GetParentTransformNode(),
-    )
+    source = segmentationNode.GetParentTransformNode()
+    destination = volumeNode.GetParentTransformNode()
     if source is destination:
         return np.eye(4)
     if not all(node is None or node.IsTransformToWorldLinear() for node in (source, destination)):

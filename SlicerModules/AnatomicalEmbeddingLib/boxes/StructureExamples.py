@@ -97,9 +97,8 @@ class StructureExamples(Listener):
             if (volumeNode := node.GetNodeReference(VOLUME_ROLE)) is not None
             for segmentId, structure in _namesOn(node).items()
         ]
-        examples = [
-            example for example in examples if example.kind == BOX or example.name
-        ]  # skip removed segments
+        # skip removed segments
+        examples = [example for example in examples if example.kind == BOX or example.name]
         return sorted(examples, key=lambda example: example.structure)
 
     def of(self, structures: Sequence[str]) -> list[MarkedExample]:

@@ -19,12 +19,10 @@ class StructurePanel:
     """
 
     def __init__(self, ui) -> None:
-        self._search, self._list, self._count, self._clear = (
-            ui.searchEdit,
-            ui.structureList,
-            ui.countLabel,
-            ui.clearStructuresButton,
-        )
+        self._search = ui.searchEdit
+        self._list = ui.structureList
+        self._count = ui.countLabel
+        self._clear = ui.clearStructuresButton
         self.changed = Signal()
         self.names: list[str] = []
         self._filling = Flag()

@@ -48,12 +48,10 @@ class FollowUpLogic(Listener):
 
     def __init__(self, scene, relations: SceneRelations) -> None:
         self.scene, self.store, self._relations = scene, relations.store, relations
-        self.changed, self.reported, self.touched, self.proposed = (
-            Signal(),
-            Signal(),
-            Signal(),
-            Signal(),
-        )
+        self.changed = Signal()
+        self.reported = Signal()
+        self.touched = Signal()
+        self.proposed = Signal()
         self.patient: Patient | None = None
         self.volumes: dict[str, object] = {}
         self.placing = LesionClicks(scene)
@@ -97,9 +95,8 @@ class FollowUpLogic(Listener):
             or not volumes.keys() & self.volumes.keys()
         )
         before = self.history
-        if changed or (
-            self.node is None and not self.history.canUndo
-        ):  # a scene loaded later may have a record
+        # a scene loaded later may have a record
+        if changed or (self.node is None and not self.history.canUndo):
             node, record, problems = findRecord(self.scene, patient, volumes)
             if changed or node is not None:
                 self._release()

@@ -93,9 +93,8 @@ class LesionClicks:
         if node.GetDisplayNode() is not None:
             node.GetDisplayNode().SetVisibility(False)
         mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
-        if (
-            selection.GetActivePlaceNodeID() == node.GetID()
-        ):  # otherwise another tool uses the mouse now
+        # otherwise another tool uses the mouse now
+        if selection.GetActivePlaceNodeID() == node.GetID():
             mouse.SetPlaceModePersistence(self._before[2])
             selection.SetReferenceActivePlaceNodeClassName(self._before[0])
             selection.SetReferenceActivePlaceNodeID(self._before[1])

@@ -22,9 +22,8 @@ class LesionForm(Listener):
         self._lesion = ""
         for name, textEdit in (("name", ui.nameEdit), ("site", ui.siteEdit)):
             textEdit.connect("editingFinished()", self._writer(name, textEdit))
-            textEdit.connect(
-                "returnPressed()", textEdit.clearFocus
-            )  # so that the keys of the actions work again
+            # so that the keys of the actions work again
+            textEdit.connect("returnPressed()", textEdit.clearFocus)
         ui.targetCheckBox.connect("toggled(bool)", lambda on: self._describe(target=on))
         ui.nodalCheckBox.connect("toggled(bool)", lambda on: self._describe(nodal=on))
         ui.splitSelector.connect(

@@ -63,10 +63,8 @@ class LesionTable(Listener):
 
     def _showChoice(self) -> None:
         record = self.logic.record
-        lesions, studies = (
-            [entry.id for entry in record.lesions],
-            [entry.key for entry in record.studies],
-        )
+        lesions = [entry.id for entry in record.lesions]
+        studies = [entry.key for entry in record.studies]
         with self._filling:
             if self.choice.lesion in lesions and self.choice.study in studies:
                 self.widget.setCurrentCell(

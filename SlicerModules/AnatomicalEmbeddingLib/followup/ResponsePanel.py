@@ -14,11 +14,8 @@ from .LesionActions import LesionActions
 from .LesionTable import fitColumns
 
 _MOST_SENTENCES = 4
-_COLOURS = {
-    recist.COMPLETE: GOOD,
-    recist.PARTIAL: GOOD,
-    recist.PROGRESSIVE: FAULT,
-}  # response -> colour
+# response -> colour
+_COLOURS = {recist.COMPLETE: GOOD, recist.PARTIAL: GOOD, recist.PROGRESSIVE: FAULT}
 
 
 class ResponsePanel(Listener):
@@ -48,10 +45,8 @@ class ResponsePanel(Listener):
         for row, (name, field, form) in enumerate(rows):
             putCell(table, row, 0, name)
             for column, response in enumerate(responses, start=1):
-                value, tip = (
-                    getattr(response, field),
-                    "\n".join((*response.missing, *response.notes)),
-                )
+                value = getattr(response, field)
+                tip = "\n".join((*response.missing, *response.notes))
                 colour = _COLOURS.get(response.category) if field == "category" else None
                 putCell(
                     table,

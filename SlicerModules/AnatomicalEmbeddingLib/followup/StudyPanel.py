@@ -60,9 +60,8 @@ class StudyPanel:
             current and current.GetID(),
         )
         notes = [study.note for study in self._studies if study.note]
-        if (
-            notes and not self._isUndated
-        ):  # opened once; after that, only the user opens and closes the area
+        # opened once; after that, only the user opens and closes the area
+        if notes and not self._isUndated:
             ui.studyArea.collapsed = False
         self._isUndated = bool(notes)
         if patient is None:

@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 
     from ..shared.VolumeNodes import Snapshot
 
-_EARLIER_ENDS = (
-    ".seg.nii.gz",
-    ".labels.json",
-)  # of the outlines of examples that earlier versions wrote
+# of the outlines of examples that earlier versions wrote
+_EARLIER_ENDS = (".seg.nii.gz", ".labels.json")
 _RECORD = "outlines.json"  # JSON list with the file names of all scans; exists only in folders of this module
 
 

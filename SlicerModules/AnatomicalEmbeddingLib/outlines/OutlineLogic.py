@@ -19,10 +19,8 @@ from .OutlineFolder import OutlineFolder, fileNames
 from .OutlineNodes import labelsOf, outlinedScans, titlesAndColours
 
 _SAVED = 0.05  # fraction of the progress bar for writing the files
-_TRAINING, _SCAN = (
-    120,
-    12,
-)  # approximate seconds on two processor cores: for the training, and for each scan
+# approximate seconds on two processor cores: for the training, and for each scan
+_TRAINING, _SCAN = 120, 12
 _PROGRESS = re.compile(r"^anatemb: (\d+) % (.*)$")
 _SKIPPED = "anatemb: skipped: "
 
@@ -149,9 +147,8 @@ class OutlineLogic(SceneJob):
             self.reported.emit(str(error))
             return False
         for volume, segmentation in outlined:
-            if (
-                segmentation.GetDisplayNode() is not None
-            ):  # otherwise outlines of all scans would cover each other
+            # otherwise outlines of all scans would cover each other
+            if segmentation.GetDisplayNode() is not None:
                 Views.showOnlyIn(segmentation.GetDisplayNode(), self.scene, volume)
         examples = dict(zip(names, outlined, strict=False))
         scans = dict(zip(names[len(outlined) :], remaining, strict=True))

@@ -143,9 +143,8 @@ def addOutlines(
     node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
     node.SetReferenceImageGeometryParameterFromVolumeNode(volumeNode)
     node.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
-    for structure in sorted(
-        labels.values, key=[*looks, *labels.values].index
-    ):  # in the order of the examples
+    # in the order of the examples
+    for structure in sorted(labels.values, key=[*looks, *labels.values].index):
         mask = labels.mask(structure)
         if mask.any():
             addSegment(
@@ -166,9 +165,8 @@ def rowsIn(scene) -> list[OutlineRow]:
         volume = node.GetNodeReference(VOLUME_ROLE)
         for row in json.loads(node.GetAttribute(_ROWS)) if volume is not None else ():
             isAbsent = row["status"] == ABSENT
-            doubt = (
-                None if isAbsent else float(row.get("doubt") or "-inf")
-            )  # earlier versions saved no "doubt"
+            # earlier versions saved no "doubt"
+            doubt = None if isAbsent else float(row.get("doubt") or "-inf")
             ml = float(row["volume_ml"])
             rows.append(
                 OutlineRow(node, volume, row["structure"], row["status"], ml, doubt, row["remark"])

@@ -16,9 +16,8 @@ PRESETS = {
 }
 # attribute of a display node that `_chooseOnce` has handled
 _CHOSEN = "AnatomicalEmbedding.WindowChosen"
-_AIR_HU = (
-    -200.0
-)  # a scan without lower values shows no air around the body and does not get the default window
+# a scan without lower values shows no air around the body and does not get the default window
+_AIR_HU = -200.0
 
 
 def setWindow(volumeNodes: Sequence, window: float, level: float) -> None:

@@ -53,9 +53,8 @@ class PassingNodes:
             display = node.GetDisplayNode()
             removeNode(self.scene, node)
             if display is not None and display.GetScene() is self.scene:
-                self.scene.RemoveNode(
-                    display
-                )  # after its node, because Slicer crashes in the other order
+                # after its node, because Slicer crashes in the other order
+                self.scene.RemoveNode(display)
 
     def clear(self) -> None:
         for ownerId in list(self._nodes):

@@ -14,9 +14,8 @@ from .Signal import Listener, Signal
 from .VolumeNodes import requireCt
 
 Result = TypeVar("Result")
-Steps = Generator[
-    None, None, Result
-]  # runs on the main thread; each `yield` waits for the next poll
+# runs on the main thread; each `yield` waits for the next poll
+Steps = Generator[None, None, Result]
 
 
 class SceneJob(Listener):
@@ -73,9 +72,8 @@ class SceneJob(Listener):
         names = [jobName for jobName in self._running if name in (None, jobName)]
         for jobName in names:
             steps = self._running.pop(jobName)
-            if (
-                not steps.gi_running
-            ):  # if the generator itself called `cancel`, `_advance` closes it
+            # if the generator itself called `cancel`, `_advance` closes it
+            if not steps.gi_running:
                 steps.close()
         if names:
             self.changed.emit()
@@ -173,9 +171,8 @@ class SceneJob(Listener):
 
     def _advance(self, name: str) -> None:
         steps = self._running.get(name)
-        if (
-            steps is None or steps.gi_running
-        ):  # the generator itself handles events, and an event called `poll`
+        # the generator itself handles events, and an event called `poll`
+        if steps is None or steps.gi_running:
             return
         sentence = ""
         try:

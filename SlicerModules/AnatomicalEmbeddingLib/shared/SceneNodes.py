@@ -17,9 +17,8 @@ _HIDDEN = "AnatomicalEmbedding.Hidden"  # attribute of an item whose node is hid
 
 _PATIENT = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
 
-_KEY = os.urandom(
-    16
-)  # a new key for each run, so that a code cannot be traced back to a Patient ID
+# a new key for each run, so that a code cannot be traced back to a Patient ID
+_KEY = os.urandom(16)
 
 
 def nodesOf(scene, className: str) -> list:
@@ -28,9 +27,8 @@ def nodesOf(scene, className: str) -> list:
     `slicer.util.getNodesByClass` cannot be used: it always searches `slicer.mrmlScene`, not the given scene.
     """
     collection = scene.GetNodesByClass(className)
-    collection.UnRegister(
-        None
-    )  # releases the reference to the collection that Python does not release itself
+    # releases the reference to the collection that Python does not release itself
+    collection.UnRegister(None)
     return list(collection)
 
 
@@ -137,10 +135,8 @@ def placeUnderPatient(scene, node, patientId: str) -> None:
         patientId: DICOM Patient ID; "" changes nothing.
     """
     if patientId:
-        hierarchy, uid = (
-            _hierarchy(scene),
-            slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName(),
-        )
+        hierarchy = _hierarchy(scene)
+        uid = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
         code = blake2b(patientId.encode(), key=_KEY, digest_size=8).hexdigest()
         item = hierarchy.GetItemByUID(uid, patientId) or hierarchy.GetItemByUID(uid, code)
         if not item:
@@ -158,10 +154,8 @@ def haveOnePatient(scene, *nodes) -> bool | None:
 
 def isPatientSaid(scene, node) -> bool:
     """Return True if a user has put the node under its patient; False if the patient came from DICOM."""
-    item, uid = (
-        ancestorOf(scene, node, _PATIENT),
-        slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName(),
-    )
+    item = ancestorOf(scene, node, _PATIENT)
+    uid = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
     return bool(item) and not _hierarchy(scene).GetItemUID(item, uid)
 
 

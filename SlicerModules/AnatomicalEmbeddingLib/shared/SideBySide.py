@@ -106,9 +106,8 @@ def makeViews(scene, volumeNodes: Sequence, number: int = ROWS, wide: bool = Tru
         for orientation, colour in _orientations(number, wide, filmPlane(volume)):
             tag = viewTag(row, orientation)
             if scene.GetSingletonNode(tag, "vtkMRMLSliceNode") is None:
-                node = scene.CreateNodeByClass(
-                    "vtkMRMLSliceNode"
-                )  # includes the scene's default orientations
+                # includes the scene's default orientations
+                node = scene.CreateNodeByClass("vtkMRMLSliceNode")
                 node.UnRegister(None)
                 node.SetLayoutName(tag)
                 node.SetName(tag)
@@ -177,9 +176,8 @@ def _showIn(scene, sliceNode, row: int, volumeNode) -> None:
     if composite is not None:
         with NodeModify(composite):
             composite.SetLinkedControl(True)
-            composite.SetDoPropagateVolumeSelection(
-                False
-            )  # otherwise a scan that is loaded later fills all views
+            # otherwise a scan that is loaded later fills all views
+            composite.SetDoPropagateVolumeSelection(False)
             composite.SetBackgroundVolumeID(volumeNode.GetID())
             composite.SetForegroundVolumeID(None)
             composite.SetLabelVolumeID(None)
@@ -226,9 +224,8 @@ def _restoreRows(scene, loaded: Callable[[Callable[[], None]], object], wide: bo
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     text = None if layoutNode is None else layoutNode.GetAttribute(_ROWS)
     if text and layoutNode.GetViewArrangement() in (ROWS, AXIAL):
-        rows = [
-            (entry, "") if isinstance(entry, str) else entry for entry in json.loads(text)
-        ]  # older scenes have names
+        # older scenes have names
+        rows = [(entry, "") if isinstance(entry, str) else entry for entry in json.loads(text)]
         _describe(layoutNode, layoutNode.GetViewArrangement(), rows, wide)
         places = []
         for row in range(len(rows)):

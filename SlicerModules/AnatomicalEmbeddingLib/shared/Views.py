@@ -12,11 +12,8 @@ from slicer.util import NodeModify
 from .SceneNodes import nodesOf
 from .VolumeNodes import bodyBounds, hasPixelSize, isFilm
 
-ORIENTATIONS = (
-    ("Axial", "#F34A33"),
-    ("Sagittal", "#EDD54C"),
-    ("Coronal", "#6EB04B"),
-)  # in Slicer's colours
+# in Slicer's colours
+ORIENTATIONS = (("Axial", "#F34A33"), ("Sagittal", "#EDD54C"), ("Coronal", "#6EB04B"))
 FIRST_VIEW_GROUP = 520  # views in one group move together; each scan has its own group
 _COMPOSITE = "vtkMRMLSliceCompositeNode"
 # attributes of display nodes
@@ -73,9 +70,8 @@ def showInstead(scene, exchanges: Iterable[tuple]) -> None:
     for (
         view,
         after,
-    ) in (
-        changes
-    ):  # all views are found before a view is changed, because two volumes may be swapped
+        # all views are found before a view is changed, because two volumes may be swapped
+    ) in changes:
         compositeOf(scene, view).SetBackgroundVolumeID(after.GetID())
 
 
@@ -269,9 +265,8 @@ def takeClicksIn(scene, listNode, volumeNodes: Iterable) -> None:
 def _restrict(displayNode, scene, volumeNode) -> None:
     viewIds = [] if volumeNode is None else [node.GetID() for node in viewsOf(scene, volumeNode)]
     volumes = filter(None, (volumeIn(scene, view) for view in sliceNodes(scene)))
-    if (
-        viewIds and next(volumes) is volumeNode
-    ):  # 3-D views draw only nodes of the first slice view's volume
+    # 3-D views draw only nodes of the first slice view's volume
+    if viewIds and next(volumes) is volumeNode:
         viewIds += [node.GetID() for node in nodesOf(scene, "vtkMRMLViewNode")]
     if list(displayNode.GetViewNodeIDs()) != viewIds:
         displayNode.SetViewNodeIDs(viewIds)

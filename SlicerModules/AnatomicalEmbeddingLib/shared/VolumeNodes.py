@@ -187,9 +187,8 @@ def _engineMatrix(node) -> tuple[np.ndarray, tuple[str, ...]]:
     size = node.GetImageData().GetDimensions()[:2]
     spacing, notes = pixel_size(node.GetSpacing()[:2], size[0])
     matrix = film_matrix(size[::-1], spacing)
-    for axis, toward in enumerate(
-        (slicerMatrix[0, 0], slicerMatrix[1, 1] + slicerMatrix[2, 1])
-    ):  # positive: to the right, to the head
+    # positive: to the right, to the head
+    for axis, toward in enumerate((slicerMatrix[0, 0], slicerMatrix[1, 1] + slicerMatrix[2, 1])):
         if toward > 0:
             matrix[:3, 3] += (size[axis] - 1) * matrix[:3, axis]
             matrix[:3, axis] *= -1
@@ -261,9 +260,8 @@ def addDerived(scene, name: str, source, voxels: np.ndarray, matrix: np.ndarray,
         beside: a volume node. The new volume gets its parent transform, and its parent in the subject hierarchy.
     """
     node = scene.AddNewNodeByClass(_CLASS, freeName(scene, name))
-    node.SetNodeReferenceID(
-        SOURCE_ROLE, source.GetID()
-    )  # set first: `scans` must never include the node
+    # set first: `scans` must never include the node
+    node.SetNodeReferenceID(SOURCE_ROLE, source.GetID())
     slicer.util.updateVolumeFromArray(node, voxels)
     node.SetIJKToRASMatrix(slicer.util.vtkMatrixFromArray(matrix))
     node.SetVoxelValueQuantity(source.GetVoxelValueQuantity())

@@ -81,9 +81,8 @@ class TrainingPanel:
     def poll(self) -> None:
         """Read and show the progress of the run. Call `poll` a few times a second."""
         if self.process.running:
-            time.sleep(
-                _YIELD_SECONDS
-            )  # lets the threads run that read the trainer's output; see Session.tick
+            # lets the threads run that read the trainer's output; see Session.tick
+            time.sleep(_YIELD_SECONDS)
             self.process.poll()
             self.update()
 
@@ -148,9 +147,8 @@ class TrainingPanel:
         else:
             self._news = escape(_("Starting..."))
             self._stepped = False
-            self.ui.progressBar.setRange(
-                0, 0
-            )  # a moving bar without a value: the duration is not known yet
+            # a moving bar without a value: the duration is not known yet
+            self.ui.progressBar.setRange(0, 0)
             ModuleSettings.setValue(_LAST_SETTINGS, json.dumps(settings.toDict()))
         self.refresh()
 

@@ -11,11 +11,8 @@ from .TrainingSettings import TrainingSettings, differences
 
 NEW, FOREIGN, UNFINISHED, FINISHED = "new", "foreign", "unfinished", "finished"
 _SETTINGS = "run.json"
-_CHECKPOINT, _WEIGHTS, _PREPARED = (
-    "checkpoint.pt",
-    "weights.safetensors",
-    "prepared",
-)  # files of the trainer
+# files of the trainer
+_CHECKPOINT, _WEIGHTS, _PREPARED = "checkpoint.pt", "weights.safetensors", "prepared"
 
 
 @dataclass(frozen=True)

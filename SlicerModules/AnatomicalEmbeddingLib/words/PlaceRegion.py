@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from AnatomicalEmbedding.words import Place
 
 _FINER = 2  # voxels per cell of the place's grid, along each axis, for smooth edges
-_SHARES = (
-    (0.5, (1.0, 0.82, 0.2), 0.35),
-    (0.9, (0.3, 0.65, 1.0), 0.0),
-)  # (probability in the region, colour, opacity)
+# (probability in the region, colour, opacity)
+_SHARES = ((0.5, (1.0, 0.82, 0.2), 0.35), (0.9, (0.3, 0.65, 1.0), 0.0))
 
 
 @dataclass(frozen=True, eq=False)

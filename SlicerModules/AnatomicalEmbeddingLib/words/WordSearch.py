@@ -76,12 +76,10 @@ class WordSearch(Listener):
         self.scene, self.store = scene, store
         self.volumes: list = []
         self.sentences: list[Sentence] = []
-        self.changed, self.reported, self.reportRead, self.named = (
-            Signal(),
-            Signal(),
-            Signal(),
-            Signal(),
-        )
+        self.changed = Signal()
+        self.reported = Signal()
+        self.reportRead = Signal()
+        self.named = Signal()
         self.name, self.naming = "", False
         self.regions = RegionNodes(scene)
         self._job = SceneJob(scene, store, "search again")
@@ -225,9 +223,8 @@ class WordSearch(Listener):
         self._job.poll()
         self._startNext()
         self.regions.follow()
-        if (
-            self._wasLoaded
-        ):  # only now, because Slicer builds the subject hierarchy after the import event
+        # only now, because Slicer builds the subject hierarchy after the import event
+        if self._wasLoaded:
             self._wasLoaded = False
             dropLostItems(self.scene)
 
@@ -274,9 +271,8 @@ class WordSearch(Listener):
         try:
             place, region = yield from self._askFinder(node, lambda finder: _placeOf(finder, step))
         except AnatomicalEmbeddingError as error:
-            if (
-                self.store.map(node) is embedding
-            ):  # if not, the scan has changed and will be searched again
+            # if not, the scan has changed and will be searched again
+            if self.store.map(node) is embedding:
                 query.failed[node.GetID()] = str(error)
         else:
             world = None if place.point_ras is None else toWorld(node, [place.point_ras])[0]
@@ -290,9 +286,8 @@ class WordSearch(Listener):
         name = ""
         if node.GetScene() is self.scene and self.store.map(node) is not None:
             point = fromWorld(node, [world])[0]
-            with suppress(
-                AnatomicalEmbeddingError
-            ):  # the scan was changed or removed: the point has no name
+            # the scan was changed or removed: the point has no name
+            with suppress(AnatomicalEmbeddingError):
                 name = yield from self._askFinder(node, lambda finder: nameOf(finder, point))
         self._setName(name)
 

@@ -6,9 +6,8 @@ import sys
 from importlib.util import find_spec
 from types import ModuleType
 
-if (
-    "slicer.i18n" not in sys.modules and find_spec("slicer.i18n") is None
-):  # slicer-core has no slicer.i18n
+# slicer-core has no slicer.i18n
+if "slicer.i18n" not in sys.modules and find_spec("slicer.i18n") is None:
     _module = ModuleType("slicer.i18n")
     _module.tr = lambda text: text
     sys.modules["slicer.i18n"] = _module

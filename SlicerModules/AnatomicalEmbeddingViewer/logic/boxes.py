@@ -72,10 +72,8 @@ class Boxes:
 
     def crop(self, structures: Sequence[str], margin_mm: float) -> None:
         """Crop every scan to one box around all boxes of these structures. The box is enlarged by `margin_mm`."""
-        names, margin_mm = (
-            [str(name) for name in structures],
-            min(max(float(margin_mm), 0.0), _MARGIN_LIMIT_MM),
-        )
+        names = [str(name) for name in structures]
+        margin_mm = min(max(float(margin_mm), 0.0), _MARGIN_LIMIT_MM)
         for scan in self._session.scans:
             try:
                 self._crops += Crops.crop(self._logic, scan, names, False, margin_mm)

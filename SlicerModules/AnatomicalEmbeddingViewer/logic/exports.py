@@ -116,10 +116,8 @@ class Exports:
                 np.array([np.nan if a is None else a.probability for a in judged]),
             )
             targets.append((scan.GetName(), _volume(scan), matches))
-        template, model = (
-            _volume(logic.template),
-            self._session.store.engine.weightsPath(isFilm(logic.template)).stem,
-        )
+        template = _volume(logic.template)
+        model = self._session.store.engine.weightsPath(isFilm(logic.template)).stem
 
         def write(path: Path) -> None:
             write_report(path, template, points, targets, f"Points of {template.name}", model)

@@ -60,9 +60,8 @@ class Linking:
         answers = relations.match(scan, places, [node for node, _ in targets], "fast")
         for (node, target_view), matches in zip(targets, answers, strict=True):
             visible = slice(None) if matches.status is None else matches.status != ABSENT
-            if (
-                len(matches.points_ras[visible]) >= len(places) / 2
-            ):  # if fewer, the scan shows another part of the body
+            # if fewer, the scan shows another part of the body
+            if len(matches.points_ras[visible]) >= len(places) / 2:
                 middle = np.median(toWorld(node, matches.points_ras[visible]), axis=0)
                 target_view.get_view_node().JumpSliceByOffsetting(*middle)
 

@@ -151,15 +151,13 @@ class Painter:
             start, requested, self._requested = monotonic(), self._requested, {}
             drawn = []
             for picture in requested:
-                self._requested.pop(
-                    picture, None
-                )  # this drawing also answers requests since the round began
+                # this drawing also answers requests since the round began
+                self._requested.pop(picture, None)
                 drawn.append(_run_logged(picture.draw))
                 for _turn in range(_LOOP_TURNS):
                     await asyncio.sleep(0)
-            for send in filter(
-                None, drawn
-            ):  # sent together, so that the browser computes its layout once
+            # sent together, so that the browser computes its layout once
+            for send in filter(None, drawn):
                 _run_logged(send)
             if self._requested:
                 await asyncio.sleep(max(0.0, _PERIOD_S - (monotonic() - start)))
@@ -224,9 +222,8 @@ class PictureFactory(IViewFactory):
         )
         # Slicer prepares every slice for 3-D views too, which doubles the time to show a slice. The viewer has no 3-D.
         scan_view._logic.GetSliceModelNode().SetPolyDataConnection(None)
-        scan_view.render_window().SetMultiSamples(
-            0
-        )  # without a GPU, smooth edges take three times as long to draw
+        # without a GPU, smooth edges take three times as long to draw
+        scan_view.render_window().SetMultiSamples(0)
         cursor = f"{name}_active_view_cursor"
         self._server.state.setdefault(cursor, "default")
         picture = Picture(
@@ -284,9 +281,8 @@ class _Area(RcaViewAdapter):
 
     def on_interaction(self, origin: str, event: dict) -> None:
         size = int(event.get("w", 0)), int(event.get("h", 0))
-        if (
-            all(size) and self._current_size is not None and size != self._current_size[:2]
-        ):  # from another window
+        # from another window
+        if all(size) and self._current_size is not None and size != self._current_size[:2]:
             self.update_size(origin, {"w": size[0], "h": size[1], "p": self._current_size[2]})
         before = self._node.GetSliceOffset()
         super().on_interaction(origin, event)

@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from .session import Session
 
-Reader = Callable[
-    [Callable[[], bool]], "list[Volume]"
-]  # its argument returns True after the user has cancelled
+# its argument returns True after the user has cancelled
+Reader = Callable[[Callable[[], bool]], "list[Volume]"]
 _STATUS_TEXTS = {WAITING: "waiting", READY: "ready", FAILED: "cannot be used"}
 _NAME_LIMIT = 80  # largest number of characters in a name
 _DEMO_SPACING_MM = (2.0, 2.0, 2.5)

@@ -20,13 +20,8 @@ from AnatomicalEmbedding.scan.film import PICTURE_SUFFIXES
 if TYPE_CHECKING:
     from AnatomicalEmbedding.scan.volume import Volume
 
-_SUFFIXES = (
-    ".nii.gz",
-    ".nii",
-    ".nrrd",
-    ".mha",
-    *PICTURE_SUFFIXES,
-)  # file formats that store a whole scan in one file
+# file formats that store a whole scan in one file
+_SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha", *PICTURE_SUFFIXES)
 _BYTES_LIMIT = 2 * 2**30  # limit for the files of one upload, and for the files in one zip
 _CHUNK_BYTES = 1 << 20
 _HEADER_BYTES = 1 << 16
@@ -171,9 +166,8 @@ def unzip(archive: Path, target: Path, bytes_limit: int = _BYTES_LIMIT) -> None:
         EOFError,
         OSError,
     ) as error:
-        if (
-            isinstance(error, OSError) and error.errno is not None
-        ):  # the decompressor of bzip2 sets no errno
+        # the decompressor of bzip2 sets no errno
+        if isinstance(error, OSError) and error.errno is not None:
             raise VolumeError(f"The files of the zip {_NO_ROOM}") from error
         raise VolumeError(
             "The zip is damaged, encrypted or of an unknown kind; make a new zip of the scan's folder."

@@ -125,10 +125,8 @@ def _union(
     """The examples' boxes joined in the common body, as the box of the target's cells that lie in it."""
     asked = [(maps[case.id], case.structures[name].extremes_ras) for case in sources]
     points = [embedding.sample(move_inside(embedding, extremes)) for embedding, extremes in asked]
-    low, high = (
-        np.min([p.min(axis=0) for p in points], axis=0),
-        np.max([p.max(axis=0) for p in points], axis=0),
-    )
+    low = np.min([p.min(axis=0) for p in points], axis=0)
+    high = np.max([p.max(axis=0) for p in points], axis=0)
     cells, coordinate = target.body_cells
     inside = ((coordinate.numpy() >= low) & (coordinate.numpy() <= high)).all(axis=1)
     if not inside.any():

@@ -200,9 +200,8 @@ def _breathing(
         ).clip(0, 1)
         inside = _smoothed(content.astype(float), 4.0)
         moved[..., 2] = breath_mm * strength[:, None, None] * inside
-        moved[..., 1] = (
-            0.25 * breath_mm * strength[:, None, None] * inside
-        )  # LPS: also forwards or backwards
+        # LPS: also forwards or backwards
+        moved[..., 1] = 0.25 * breath_mm * strength[:, None, None] * inside
     image = sitk.GetImageFromArray(moved, isVector=True)
     image.CopyInformation(frame)
     return sitk.DisplacementFieldTransform(image)

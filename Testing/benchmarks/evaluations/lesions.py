@@ -31,10 +31,8 @@ SAME = "same"
 _STATES = (SAME, DISAPPEARED, NEW, OUTSIDE)
 _KEYS = ("study 1", "study 2")
 UNCHANGED, RESHAPED, GONE = "same lesion", "split or merged", "gone (its tissue)"
-_MARK_SHARE, _SIZE_SHARE = (
-    0.15,
-    0.1,
-)  # of the radius: standard deviation of a mark's place, and of its size
+# of the radius: standard deviation of a mark's place, and of its size
+_MARK_SHARE, _SIZE_SHARE = 0.15, 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,9 +138,8 @@ def evaluate_follow_ups(
     return FollowUpResult(f"{model.name}, {found_by}", error, close, group, links, states)
 
 
-_Marks = Mapping[
-    str, tuple[np.ndarray, float]
-]  # of a study: lesion -> the place that a person marks, its radius
+# of a study: lesion -> the place that a person marks, its radius
+_Marks = Mapping[str, tuple[np.ndarray, float]]
 
 
 def _relation(
@@ -212,11 +209,9 @@ def _places(
             place, radius = state.point_ras, state.radius_mm
             group = RESHAPED if name in reshaped else UNCHANGED
         else:
-            place, radius, group = (
-                patient.to_study(here.point_ras[None], one, other)[0],
-                here.radius_mm,
-                GONE,
-            )
+            place = patient.to_study(here.point_ras[None], one, other)[0]
+            radius = here.radius_mm
+            group = GONE
         guess = found.get(lesion_id)
         error = (
             np.inf if guess is None else float(np.linalg.norm(np.array(guess.point_ras) - place))

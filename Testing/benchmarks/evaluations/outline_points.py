@@ -18,27 +18,19 @@ from AnatomicalEmbedding.structures.label_names import voxels_by_label
 
 _END_MM = 4.0  # thickness of the outermost layer that is the end of a structure
 _CUT_MM = 3.0  # a structure that ends closer to the last slice is called cut, because label maps were resampled
-_PART_MM2, _PART_SHARE = (
-    25.0,
-    0.3,
-)  # least area of a branch in a slice, and least share of the largest part's area
-_STEM_MM, _BRANCHES_MM = (
-    4.0,
-    6.0,
-)  # least length of the tube above a fork, and of the two tubes below the fork
+# least area of a branch in a slice, and least share of the largest part's area
+_PART_MM2, _PART_SHARE = 25.0, 0.3
+# least length of the tube above a fork, and of the two tubes below the fork
+_STEM_MM, _BRANCHES_MM = 4.0, 6.0
 _ABOVE_FORK_MM = 40.0  # the fork of the aorta is searched up to this far above the iliac arteries
 _WINDOW_MM = 9.0  # from the underside of the aortic arch to the middle of the aortopulmonary window
 _JOINT_MM = 6.0  # the part of the femur's surface that is closer to the hip bone belongs to the femoral head
-_HEAD_MM, _HEAD_MISFIT_MM = (
-    (17.0, 32.0),
-    2.5,
-)  # usual radius of a femoral head, and largest mean error of the sphere
+# usual radius of a femoral head, and largest mean error of the sphere
+_HEAD_MM, _HEAD_MISFIT_MM = (17.0, 32.0), 2.5
 _MIDLINE_MM = 8.0  # largest distance of the sacral promontory from the midline
 _TOUCH_MM = 4.0  # an artery begins where it is closer to the aorta
-_HILUM_MM, _NEAR_MM = (
-    6.0,
-    25.0,
-)  # thickness of the hilum's area; largest distance of the spleen from vein or pancreas
+# thickness of the hilum's area; largest distance of the spleen from vein or pancreas
+_HILUM_MM, _NEAR_MM = 6.0, 25.0
 _SUPERIOR = 2  # axis of RAS mm
 # an anterior superior iliac spine points to the front, and down with this slope
 _SPINE_SLOPE = 0.18
@@ -59,9 +51,8 @@ class Outlines:
         self._last = np.array(labels.voxels.shape[::-1]) - 1
         self._kept: dict[str, np.ndarray] = {}
         self.ijk_to_ras = labels.ijk_to_ras
-        self.up = int(
-            np.abs(labels.ijk_to_ras[_SUPERIOR, :3]).argmax()
-        )  # voxel axis along the body
+        # voxel axis along the body
+        self.up = int(np.abs(labels.ijk_to_ras[_SUPERIOR, :3]).argmax())
         self.slice_mm = float(np.abs(labels.ijk_to_ras[_SUPERIOR, self.up]))
         self.pixel_mm2 = abs(float(np.linalg.det(labels.ijk_to_ras[:3, :3]))) / self.slice_mm
 

@@ -142,9 +142,8 @@ def evaluate_segmentation(
             f"segmentation: outlined scans of {len(patients)} patients are too few; at least one is learned from, and "
             "at least one tested."
         )
-    names = sorted(
-        {name for example in examples for name in example.outlined}
-    )  # files of many sources are numbered
+    # files of many sources are numbered
+    names = sorted({name for example in examples for name in example.outlined})
     examples = [
         replace(each, values={n: names.index(n) + 1 for n in each.outlined}) for each in examples
     ]  # anew

@@ -10,9 +10,8 @@ from pathlib import Path
 import qt
 
 _INTERVAL_MS = 5
-_WAITS = Path(
-    "/proc/thread-self/schedstat"
-)  # the second number: ns in which this thread waited for a processor
+# the second number: ns in which this thread waited for a processor
+_WAITS = Path("/proc/thread-self/schedstat")
 
 
 class Heartbeat:

@@ -206,10 +206,8 @@ class SliceViews:
         )
         for volume in volumes:
             for widget in self.all_of(volume):
-                corner, canvas = (
-                    widget.mapTo(window, widget.rect.bottomRight()),
-                    self._canvas(widget),
-                )
+                corner = widget.mapTo(window, widget.rect.bottomRight())
+                canvas = self._canvas(widget)
                 problem = f"a view of {volume.GetName()} of {canvas.width} x {canvas.height} ends at {corner}"
                 assert corner.x() <= size[0], problem
                 assert corner.y() <= size[1], problem

@@ -41,10 +41,8 @@ def run_after_restart(user):
         "the boxes of the scans are ticked",
     )
     user.wait(lambda: answer(panel, current, 1) is not None, 60)
-    before, after = (
-        json.loads((user.folder / "before.json").read_text()),
-        _state(user, panel, current),
-    )
+    before = json.loads((user.folder / "before.json").read_text())
+    after = _state(user, panel, current)
     places = [np.array(state.pop("places shown")) for state in (before, after)]
     assert np.abs(places[1] - places[0]).max() < 0.1, (
         f"places shown: {places[1]}, before {places[0]}"

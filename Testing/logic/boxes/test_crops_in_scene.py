@@ -91,9 +91,8 @@ def test_oblique_volumes_below_transforms_are_cropped_on_their_own_grid(bench):
         -0.5,
         np.array(volume.GetImageData().GetDimensions()) - 0.5,
     )
-    box = (
-        ends @ (to_ijk @ ijkToRas(volume))[:3, :3].T + (to_ijk @ ijkToRas(volume))[:3, 3]
-    )  # what the scan holds of it
+    # what the scan holds of it
+    box = ends @ (to_ijk @ ijkToRas(volume))[:3, :3].T + (to_ijk @ ijkToRas(volume))[:3, 3]
     assert (box >= -0.5 - 1e-6).all()
     assert (box <= np.array(crop.GetImageData().GetDimensions()) - 0.5 + 1e-6).all()
 

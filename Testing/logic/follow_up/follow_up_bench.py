@@ -99,9 +99,8 @@ class FollowUpBench:
         selection = self.scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
         node = self.scene.GetNodeByID(selection.GetActivePlaceNodeID())
         for place in places:
-            before = (
-                node.StartModify()
-            )  # the mouse sets the view's volume before the point is defined
+            # the mouse sets the view's volume before the point is defined
+            before = node.StartModify()
             index = node.AddControlPointWorld(vtk.vtkVector3d(*place))
             if volume is not None:
                 node.SetNthControlPointAssociatedNodeID(index, volume.GetID())

@@ -79,9 +79,8 @@ def test_a_lesion_is_proposed_when_its_study_was_removed(reading, scene):
     reading.logic.apply(FollowUp.forget, "L1", earlier)
     found = reading.finding(earlier, "L1")
     assert (found.state, found.guess.source) == (PROPOSED, later)
-    assert (
-        np.linalg.norm(np.subtract(found.point_ras, before)) < 6.0
-    )  # the kept query has no image to compare
+    # the kept query has no image to compare
+    assert np.linalg.norm(np.subtract(found.point_ras, before)) < 6.0
 
 
 def test_views_are_told_when_the_correspondence_moves_a_proposal(reading):

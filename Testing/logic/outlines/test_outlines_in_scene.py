@@ -173,9 +173,8 @@ def test_the_rest_is_outlined_with_the_names_and_colours_of_the_examples(
     )
     doubts = [row.doubt for row in rows if row.doubt is not None]
     assert liver.doubt in doubts
-    assert [row.doubt for row in rows[: len(doubts)]] == sorted(
-        doubts, reverse=True
-    )  # what is absent comes last
+    # what is absent comes last
+    assert [row.doubt for row in rows[: len(doubts)]] == sorted(doubts, reverse=True)
     # the same again finds its work done and adds nothing
     count = len(nodes_of_class(scene, "vtkMRMLSegmentationNode"))
     assert logic.segmentRest(examples, [*patients, air], str(tmp_path / "out"), QUICK)
@@ -191,9 +190,8 @@ def test_stopping_and_closing_the_scene_end_the_process(scene, patients, example
         end()
         assert logic.busy, "the process saves first"
         until(logic, lambda: not logic.busy, 60)
-        assert logic.said == [
-            "Stopped; press Segment to continue the run."
-        ]  # once: a closed scene needs no sentence
+        # once: a closed scene needs no sentence
+        assert logic.said == ["Stopped; press Segment to continue the run."]
 
 
 def test_nothing_to_outline_and_bad_folders_are_said(patients, examples, logic, tmp_path):

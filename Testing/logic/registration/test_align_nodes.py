@@ -10,9 +10,8 @@ from AnatomicalEmbeddingLib.alignment.AlignmentNodes import align, alignmentOf, 
 from AnatomicalEmbeddingLib.shared.VolumeNodes import toWorld
 from slicer_kit.scene import read_mrb, write_mrb
 
-LINE = np.column_stack(
-    [np.arange(60.0, 320.0, 0.5), np.full(520, 10.0), np.full(520, 100.0)]
-)  # leaves LOW..HIGH
+# leaves LOW..HIGH
+LINE = np.column_stack([np.arange(60.0, 320.0, 0.5), np.full(520, 10.0), np.full(520, 100.0)])
 POINTS = np.random.default_rng(4).uniform(LOW, HIGH, (200, 3))
 
 
@@ -53,10 +52,8 @@ def test_the_displacement_dies_away_beyond_the_fixed_scan_without_a_tear(scene, 
 
 def test_undo_puts_a_volume_back_below_what_it_lay_below(scene):
     before = add_transform(scene, turned(10, (1, 2, 3)))
-    fixed, moving = (
-        add_block("Fixed", add_transform(scene, turned(20, (30, -40, 50)), "of fixed")),
-        add_block("Moving"),
-    )
+    fixed = add_block("Fixed", add_transform(scene, turned(20, (30, -40, 50)), "of fixed"))
+    moving = add_block("Moving")
     moving.SetAndObserveTransformNodeID(before.GetID())
     first = align(scene, registration("affine"), fixed, moving)
     second = align(scene, registration(), fixed, moving)

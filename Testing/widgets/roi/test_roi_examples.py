@@ -11,9 +11,8 @@ def test_a_box_is_drawn_once_and_added(kit, panel):
     ui.structureTabs.currentIndex = 1
     kit.click(ui.newBoxButton)
     assert ui.placeWidget.placeModeEnabled
-    assert (
-        not ui.placeWidget.placeModePersistency
-    )  # in Slicer each further click would begin another box
+    # in Slicer each further click would begin another box
+    assert not ui.placeWidget.placeModePersistency
     kit.click(ui.addExampleButton)
     assert "choose a scan" in ui.statusLabel.text
     ui.exampleVolumeSelector.setCurrentNode(node("Prior"))
@@ -65,9 +64,8 @@ def test_examples_are_unticked_and_removed(kit, panel):
     assert [ui.exampleTable.item(row, 0).checkState().value for row in (0, 1)] == [2, 2]
     ui.exampleTable.item(0, 0).setCheckState(Qt.CheckState.Unchecked)
     assert list(panel._parameterNode.structures) == ["spleen"]
-    assert panel.structurePanel.chosen == [
-        "spleen"
-    ]  # the library's structure of the same name follows
+    # the library's structure of the same name follows
+    assert panel.structurePanel.chosen == ["spleen"]
     ui.exampleTable.selectRow(1)
     kit.click(ui.removeExampleButton)
     assert [row[0] for row in cells(ui.exampleTable)] == ["Liver"]

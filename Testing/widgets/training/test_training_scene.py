@@ -15,12 +15,10 @@ def test_every_control_is_kept_for_the_next_start_of_the_program(ready, module, 
     (tmp_path / "labelled").mkdir()
     ui.recipeCombo.currentIndex = 1
     ui.startCombo.currentIndex = 1
-    ui.minutesSpin.value, ui.stepsSpin.value, ui.validateSpin.value, ui.threadsSpin.value = (
-        7,
-        8,
-        9,
-        2,
-    )
+    ui.minutesSpin.value = 7
+    ui.stepsSpin.value = 8
+    ui.validateSpin.value = 9
+    ui.threadsSpin.value = 2
     ui.deviceCombo.currentIndex = 1
     ui.optionsEdit.text = "--seed 3"
     chosen = ready.panel.form.settings()

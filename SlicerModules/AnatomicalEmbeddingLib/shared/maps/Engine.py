@@ -208,6 +208,5 @@ def loadTorchLibrary() -> None:
     spec = None if "torch" in sys.modules or sys.platform != "linux" else find_spec("torch")
     if spec is not None and spec.origin is not None:
         library = Path(spec.origin).parent / "lib" / "libtorch_python.so"
-        ctypes.CDLL(None).dlopen(
-            str(library).encode(), os.RTLD_LAZY
-        )  # a call by ctypes releases Python's lock
+        # a call by ctypes releases Python's lock
+        ctypes.CDLL(None).dlopen(str(library).encode(), os.RTLD_LAZY)

@@ -51,9 +51,8 @@ class MapStore(Listener):
         self._states: dict[str, MapState] = {}
         self._waiting: list[str] = []
         self._kept: set[str] = set()  # IDs of volumes whose maps are only read from the disk
-        self._wasLoaded = bool(
-            scene.GetURL()
-        )  # True until the maps of a loaded scene have been requested
+        # True until the maps of a loaded scene have been requested
+        self._wasLoaded = bool(scene.GetURL())
         self.observe(scene, scene.NodeRemovedEvent, self._onScene)
         self.observe(scene, scene.StartCloseEvent, self._onScene)
         self.observe(scene, scene.EndImportEvent, lambda *_: setattr(self, "_wasLoaded", True))
@@ -112,9 +111,8 @@ class MapStore(Listener):
         except AnatomicalEmbeddingError as error:
             self._update(node.GetID(), status=FAILED, sentence=str(error))
             return
-        self._update(
-            node.GetID(), content=contentKey(node)
-        )  # the volume may have changed while it waited
+        # the volume may have changed while it waited
+        self._update(node.GetID(), content=contentKey(node))
         embed, onlyKept = self.engine.embed, node.GetID() in self._kept
         self._worker.submit(
             node.GetID(), lambda *progress: embed(copy.volume(), *progress, onlyKept)

@@ -37,9 +37,8 @@ class SceneRelations(Listener):
         self._waiting: list[tuple] = []  # pairs of volume nodes
         # IDs of two volumes -> their maps, and their relation, which is None while it waits or is computed
         self._computed: dict[tuple, tuple[list[EmbeddingMap], Relation | None]] = {}
-        self._failed: set[tuple] = (
-            set()
-        )  # IDs of two volumes; a relation with a refusal has not failed
+        # IDs of two volumes; a relation with a refusal has not failed
+        self._failed: set[tuple] = set()
         self.listen(store.changed, self._onMap)
         self.atEnd(self._worker.end)
 

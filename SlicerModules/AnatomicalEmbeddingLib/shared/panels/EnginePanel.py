@@ -148,8 +148,7 @@ class EnginePanel(Listener, VTKObservationMixin):
             self.initializeParameterNode()
 
     def _onParameters(self, caller=None, event=None) -> None:
-        if (
-            self.takesInput and not self._scene.IsBatchProcessing()
-        ):  # during a batch the scene may be incomplete
+        # during a batch the scene may be incomplete
+        if self.takesInput and not self._scene.IsBatchProcessing():
             with self.changingParameters:
                 self.showParameters(self._parameterNode)

@@ -25,11 +25,9 @@ class PreparationPanel(Listener):
             str(moduleResource("UI/AnatomicalEmbeddingPreparation.ui"))
         )
         ui = slicer.util.childWidgetVariables(self.widget)
-        self.progressBar, self.button, self.label = (
-            ui.progressBar,
-            ui.prepareButton,
-            ui.preparationLabel,
-        )
+        self.progressBar = ui.progressBar
+        self.button = ui.prepareButton
+        self.label = ui.preparationLabel
         self.button.connect("clicked(bool)", self._onClicked)
         parentLayout.addWidget(self.widget)
         self.listen(session.ticked, self.update)

@@ -54,9 +54,8 @@ class SetupPanel(Listener):
         self.ui.deviceSelector.setCurrentIndex(DEVICES.index(choice().device))
         self._showCache()
         ready = not self._missing() and self.session.store.engine.problem() is None
-        if (
-            ready != self._ready
-        ):  # only if `ready` changes, so that a section opened by the user stays open
+        # only if `ready` changes, so that a section opened by the user stays open
+        if ready != self._ready:
             self._ready = ready
             self.widget.collapsed = ready
         self.widget.text = _("Set-up") if ready else _("Set-up: something is missing")

@@ -20,10 +20,8 @@ from ..maps.MapStore import MapStore
 from ..Signal import Signal
 from ..VolumeNodes import filmPlane, fromWorld, holds
 
-_MOST = {
-    SideBySide.ROWS: 6,
-    SideBySide.AXIAL: 9,
-}  # largest number of scans; with more, views are too small
+# largest number of scans; with more, views are too small
+_MOST = {SideBySide.ROWS: 6, SideBySide.AXIAL: 9}
 
 _ABOVE_RULER = "\n "  # an empty line: Slicer draws the ruler at the bottom of the view
 

@@ -62,9 +62,8 @@ def showText(label, text: str) -> None:
 
 def showProgress(bar, job) -> None:
     """Show the progress of a SceneJob in a progress bar. The bar is hidden while the job is not busy."""
-    bar.setVisible(
-        job.busy
-    )  # set each time: `bar.visible` is also False while only the panel is hidden
+    # set each time: `bar.visible` is also False while only the panel is hidden
+    bar.setVisible(job.busy)
     if job.busy:
         share, step = job.progress
         bar.value = round(100 * share)

@@ -84,9 +84,8 @@ class EngineProcess:
         """
         self.requireReady()
         self._stopFile = Path(folder) / "stop"
-        self._stopFile.unlink(
-            missing_ok=True
-        )  # left by a command that was killed before it read the file
+        # left by a command that was killed before it read the file
+        self._stopFile.unlink(missing_ok=True)
         self._errors: deque[str] = deque(maxlen=_LINES_KEPT)
         self._lines: queue.Queue[tuple[str, str | None]] = queue.Queue()
         self._open = 2
