@@ -13,6 +13,7 @@ from slicer.ScriptedLoadableModule import (
     ScriptedLoadableModuleWidget,
 )
 
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbeddingLib.alignment.AlignmentLogic import AlignmentLogic
 from AnatomicalEmbeddingLib.alignment.AlignPanel import AlignPanel
 from AnatomicalEmbeddingLib.cohort.CohortHits import CohortHits
@@ -22,6 +23,8 @@ from AnatomicalEmbeddingLib.landmarks.AnswerList import isAnswers
 from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.landmarks.MatchTable import MatchTable
 from AnatomicalEmbeddingLib.landmarks.ResultsTable import writeResults
+from AnatomicalEmbeddingLib.landmarks.SetScans import openSet, saveSet
+from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 from AnatomicalEmbeddingLib.shared.panels.EnginePanel import EnginePanel
 from AnatomicalEmbeddingLib.shared.panels.PatientForm import PatientForm
 from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPanel
@@ -38,6 +41,8 @@ from AnatomicalEmbeddingLib.shared.SideBySide import AXIAL, ROWS
 from AnatomicalEmbeddingLib.shared.VolumeNodes import films, scans
 from AnatomicalEmbeddingLib.words.FindPanel import FindPanel
 from AnatomicalEmbeddingLib.words.WordSearch import WordSearch
+
+_SET_FILE = "landmarkSet"  # key of the setting: path of the last landmark set
 
 
 class AnatomicalLandmarks(ScriptedLoadableModule):
@@ -142,12 +147,17 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         ui.redoButton.connect("clicked(bool)", lambda: self.logic.redo())
         ui.againButton.connect("clicked(bool)", lambda: self.logic.matchAgain())
         ui.exportButton.connect("clicked(bool)", self.onExport)
+        ui.setFileEdit.currentPath = ModuleSettings.value(_SET_FILE, "")
+        ui.openSetButton.connect("clicked(bool)", self.onOpenSet)
+        ui.saveSetButton.connect("clicked(bool)", self.onSaveSet)
         keys = {
             "Ctrl+Shift+X": ui.crosshairCheckBox.click,  # `toggle` would also change a disabled box
             "Ctrl+Z": ui.undoButton.click,
             "Ctrl+Y": ui.redoButton.click,
             "N": lambda: self.logic.step(1),
             "P": lambda: self.logic.step(-1),
+            "Y": lambda: self.matchTable.confirm(),
+            "X": lambda: self.matchTable.reject(),
         }
         for key, slot in keys.items():
             # Qt ignores the key while the panel is hidden
@@ -206,6 +216,33 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
                 'The matches are in the table "{name}". Save it with the module Tables or Data.'
             ).format(name=node.GetName())
         )
+
+    def onOpenSet(self):
+        try:
+            nodes, sentence = openSet(
+                slicer.mrmlScene, self.session.store, self._setFile(), self.logic.template
+            )
+        except AnatomicalEmbeddingError as error:
+            self.say(str(error))
+            return
+        for node in reversed(nodes):  # each is found in the other scans; the first stays chosen
+            self._parameterNode.points = node
+        self.say(sentence)
+
+    def onSaveSet(self):
+        logic = self.logic
+        try:
+            sentence = saveSet(
+                slicer.mrmlScene, logic.store, self._setFile(), logic.template, logic.points
+            )
+        except AnatomicalEmbeddingError as error:
+            sentence = str(error)
+        self.say(sentence)
+
+    def _setFile(self):
+        path = self.ui.setFileEdit.currentPath
+        ModuleSettings.setValue(_SET_FILE, path)
+        return path
 
     def _onNodes(self, caller=None, event=None):
         # the logic removes a target whose list of answers was deleted; then its targets differ from `_targets`
@@ -273,6 +310,8 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.viewButtons.update()
         ui.gridButton.enabled = ui.axialButton.enabled = ui.crosshairCheckBox.enabled = isReady
         ui.againButton.enabled = ui.exportButton.enabled = isReady and hasPoints
+        ui.openSetButton.enabled = logic.template is not None
+        ui.saveSetButton.enabled = logic.template is not None and hasPoints
         ui.undoButton.enabled, ui.redoButton.enabled = logic.history.canUndo, logic.history.canRedo
 
 

@@ -239,6 +239,29 @@ class LandmarkSet:
         ]
         return join_matches([replace(row, evidence=None) for row in rows])
 
+    def examples_in(
+        self, embedding: EmbeddingMap, names: Iterable[str]
+    ) -> dict[str, tuple[Matches, np.ndarray]]:
+        """Find the place of a landmark in a scan by each of its examples alone.
+
+        Args:
+            embedding: the map of the scan.
+            names: names of landmarks; others than those of the set are left out.
+
+        Returns:
+            By name: the k answers, one of each example, and their weights (k,), see `combination.combine`.
+
+        Raises:
+            MapError: the map was made with other weights than the set.
+        """
+        self.check(embedding.provenance.weights_hash, embedding.provenance.model)
+        selected = set(names)
+        landmarks = [landmark for landmark in self.landmarks if landmark.name in selected]
+        answers = self._match(landmarks, embedding)
+        return {
+            landmark.name: (answers[landmark.name], landmark.weights()) for landmark in landmarks
+        }
+
     def draw(self, embedding: EmbeddingMap, matches: Matches) -> Drawing:
         """Return the landmarks and markups in a scan. Planes and boxes follow the local change of shape.
 

@@ -9,6 +9,8 @@ import vtk
 from film_nodes import add_picture
 from scans import add_patient, patient
 
+from AnatomicalEmbedding.landmarks.landmark_set import read_landmark_set
+
 
 @pytest.fixture
 def panel(kit, map_folder):
@@ -201,3 +203,32 @@ def test_a_line_has_a_row_with_its_length_in_all_scans(kit, panel):
     assert "\u00b1" in cell(panel, 2, 1)
     panel.matchTable.widget.cellDoubleClicked.emit(2, 1)  # a row without a point: nothing happens
     assert panel.logic.points is line
+
+
+def test_a_landmark_set_is_made_of_confirmed_points_and_placed_again(kit, panel, tmp_path):
+    prepare(kit, panel)
+    points = new_list(panel)
+    for name in ("liver_dome", "carina"):
+        place(points, name)
+    kit.spin(lambda: cell(panel, 1, 2) != "\u2026")
+    path = tmp_path / "two.landmarks.json"
+    panel.ui.setFileEdit.currentPath = str(path)
+    panel.matchTable.widget.setCurrentCell(0, 1)
+    kit.press(panel, "Y")
+    panel.matchTable.widget.setCurrentCell(1, 1)
+    kit.press(panel, "X")
+    assert [cell(panel, row, 1)[0] for row in range(2)] == ["\u270e", "\u270e"]
+    kit.click(panel.ui.saveSetButton)
+    assert "3 points of 2 scans" in panel.ui.statusLabel.text
+    counts = {item.name: len(item.examples) for item in read_landmark_set(path).landmarks}
+    assert counts == {"liver_dome": 2, "carina": 1}
+    slicer.mrmlScene.RemoveNode(points)
+    panel.ui.templateSelector.setCurrentNode(node("Other"))
+    kit.click(panel.ui.openSetButton)
+    assert "2 of 2 points are placed" in panel.ui.statusLabel.text
+    placed = panel.ui.pointsSelector.currentNode()
+    assert [placed.GetNthControlPointLabel(n) for n in range(2)] == ["liver_dome", "carina"]
+    kit.spin(lambda: panel.matchTable.widget.rowCount == 2)
+    panel.ui.setFileEdit.currentPath = str(tmp_path / "two.json")
+    kit.click(panel.ui.openSetButton)
+    assert "NAME.landmarks.json" in panel.ui.statusLabel.text

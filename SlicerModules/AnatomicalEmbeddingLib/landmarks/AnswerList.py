@@ -105,6 +105,11 @@ class AnswerList:
     def volumeNode(self):
         return self.node.GetNodeReference(VOLUME_ROLE)
 
+    @property
+    def source(self):
+        """The template's node whose points are answered."""
+        return self.node.GetNodeReference(SOURCE_ROLE)
+
     def follow(self) -> None:
         transformId = self.volumeNode.GetTransformNodeID()
         if self.node.GetTransformNodeID() != transformId:

@@ -26,6 +26,7 @@ from .AnswerLists import AnswerLists, Row
 from .ControlPoints import definedIds, fromNode, labelOf, makeIdsUnique, worldOf
 from .LandmarkHistory import LandmarkHistory
 from .LandmarkMatcher import LandmarkMatcher
+from .LandmarkSets import confirm
 from .ListObserver import ListObserver
 from .Measurements import Measurement, measurementIn, measurementOf
 
@@ -219,6 +220,7 @@ class LandmarkLogic(Listener):
 
     def _onMoved(self, index: int) -> None:
         pointId = self.points.GetNthControlPointID(index)
+        confirm(self.points, pointId)
         self._match(pointId)
         self._endStep(pointId)
 
@@ -315,6 +317,17 @@ class LandmarkLogic(Listener):
     def setByHand(self, pointId: str, volumeNode, pointWorld: Sequence[float]) -> None:
         """Set the user's own answer in a target. Matching does not change it. pointWorld: its place, (3,) world mm."""
         self._answerByHand(pointId, volumeNode, MOVED, fromWorld(volumeNode, [pointWorld])[0])
+
+    def confirm(self, pointId: str, volumeNode) -> None:
+        """Record that the place of a point, or of its answer in a target, is right: it is an example from now on."""
+        if volumeNode is self.template:
+            confirm(self.points, pointId)
+            self._match(pointId)
+            self._record()
+        elif pointId in (answers := self._answers.answersIn(volumeNode)):
+            place = self.answersIn(volumeNode).worldOf(answers[pointId])
+            if place is not None:
+                self.setByHand(pointId, volumeNode, place)
 
     def setNotVisible(self, pointId: str, volumeNode) -> None:
         """Record the user's decision that the scan does not show the point."""

@@ -20,6 +20,7 @@ from ..shared.VolumeNodes import fromWorld, holds, isFilm
 from .AnswerList import Answer
 from .AnswerLists import AnswerLists, Correction
 from .ControlPoints import definedIds, labelOf, worldOf
+from .LandmarkSets import LandmarkSets, isFromSet
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.matching.match import Matches
@@ -30,6 +31,7 @@ class LandmarkMatcher:
 
     def __init__(self, relations: SceneRelations, answers: AnswerLists) -> None:
         self.store, self._relations, self._answers = relations.store, relations, answers
+        self._sets = LandmarkSets(relations)
         self.outside: set[str] = set()
         self._refusals: set[str] = set()
 
@@ -94,12 +96,12 @@ class LandmarkMatcher:
         """Match points in targets and write the answers. sources: target -> result of `_sources`."""
         targets = list(sources)
         try:
-            targetMatches = self._relations.match(template, places, targets)
-            for n, pointId in enumerate(ids):
-                if pointId in corrections:
-                    targetMatches = self._withExamples(
-                        targets, targetMatches, n, corrections[pointId]
-                    )
+            targetMatches = [
+                self._withExamples(template, target, ids, matches, corrections)
+                for target, matches in zip(
+                    targets, self._relations.match(template, places, targets), strict=True
+                )
+            ]
         except AnatomicalEmbeddingError as error:
             return [str(error)]
         for target, matches in zip(targets, targetMatches, strict=True):
@@ -112,33 +114,49 @@ class LandmarkMatcher:
         return []
 
     def _withExamples(
-        self, targets: list, targetMatches: list[Matches], n: int, corrections: Sequence[Correction]
-    ) -> list[Matches]:
-        """Combine the answers to point `n` with those that the user's corrections in other targets give.
+        self,
+        template,
+        target,
+        ids: Sequence[str],
+        matches: Matches,
+        corrections: Mapping[str, Sequence[Correction]],
+    ) -> Matches:
+        """Combine the answers from the template with those from all other examples of the points.
 
-        targetMatches: the matches of all points in each target.
+        These are the user's corrections in other targets, and the landmark set of the point list, unless the template
+        shows the target's patient.
+
+        Args:
+            template: the scan of the points.
+            target: the scan of the answers.
+            ids: IDs of the N points.
+            matches: the N answers from the template.
+            corrections: by the ID of the point.
         """
         from AnatomicalEmbedding.landmarks.combination import combine
         from AnatomicalEmbedding.matching.match import join_matches
 
-        rows = [[matches[[n]]] for matches in targetMatches]
-        for correction in corrections:
-            numbers = [m for m, target in enumerate(targets) if self._isExample(correction, target)]
-            examples = [targets[m] for m in numbers]
-            answers = self._relations.match(correction.volumeNode, correction.place[None], examples)
-            for m, answer in zip(numbers, answers, strict=True):
-                rows[m].append(answer)
-        result = []
-        for matches, answers in zip(targetMatches, rows, strict=True):
-            if len(answers) > 1:
-                points = [matches[[i]] for i in range(len(matches))]
-                points[n] = combine(
-                    join_matches([replace(answer, evidence=None) for answer in answers]),
-                    np.ones(len(answers)),
-                )
-                matches = join_matches([replace(point, evidence=None) for point in points])
-            result.append(matches)
-        return result
+        points, setAnswers = self._answers.points, {}
+        if self._relations.computed(template, target) is None:
+            setAnswers = self._sets.examplesIn(points, target, ids)
+        if not setAnswers and not corrections.keys() & set(ids):
+            return matches
+        rows = []
+        for n, pointId in enumerate(ids):
+            answers, weights = [matches[[n]]], [1.0]
+            for correction in corrections.get(pointId, ()):
+                if self._isExample(correction, target):
+                    place = correction.place[None]
+                    answers += self._relations.match(correction.volumeNode, place, [target])
+                    weights.append(1.0)
+            if pointId in setAnswers:
+                setMatches, setWeights = setAnswers[pointId]
+                answers.append(setMatches)
+                weights += setWeights.tolist()
+                weights[0] = 0.0 if isFromSet(points, pointId) else 1.0
+            joined = join_matches([replace(answer, evidence=None) for answer in answers])
+            rows.append(replace(combine(joined, np.array(weights)), evidence=None))
+        return join_matches(rows)
 
     def _isExample(self, correction: Correction, target) -> bool:
         """Return True if the place of a correction can be found in a target."""
@@ -148,23 +166,26 @@ class LandmarkMatcher:
     def _sources(
         self, template, target, ids: Sequence[str], corrections: Mapping[str, Sequence[Correction]]
     ) -> dict[str, str]:
-        """Return point ID -> `madeFrom` of its answer in a target. The text begins with the user's corrections of the
-        point in other targets. It is longer if the relation of the scans was computed in the background, or if they
-        seem not to show the one patient that the user has named."""
+        """Return point ID -> `madeFrom` of its answer in a target.
+
+        The text begins with the user's corrections of the point in other targets, and its landmark set. It is longer if
+        the relation of the scans was computed in the background, or if they seem not to show the one patient that the
+        user has named.
+        """
         source = madeFrom(self.store.map(template), self.store.map(target))
         relation = self._relations.relation(template, target)
         if relation.refusal:
             source = f"{source}-doubted"
         elif relation is self._relations.computed(template, target):
             source = f"{source}-{BY_REGISTRATION}"
-        sources = {}
+        points, sources = self._answers.points, {}
         for pointId in ids:
             examples = [c for c in corrections.get(pointId, ()) if self._isExample(c, target)]
             places = (
                 f"{self.store.map(c.volumeNode).provenance.scan_hash[:12]} {np.round(c.place, 1)}+"
                 for c in examples
             )
-            sources[pointId] = "".join(places) + source
+            sources[pointId] = "".join(places) + self._sets.key(points, pointId) + source
         return sources
 
     def _noteRefusals(self, template, targets: list) -> list[str]:

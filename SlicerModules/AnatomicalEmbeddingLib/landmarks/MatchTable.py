@@ -5,6 +5,8 @@ The last row of a line, angle or curve is its length, angle or area.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import qt
 from slicer.i18n import tr as _
 
@@ -17,6 +19,7 @@ from ..shared.Signal import Flag, Listener
 from .AnswerList import MOVED, REMOVED, Answer
 from .AnswerLists import Row
 from .LandmarkLogic import LandmarkLogic
+from .LandmarkSets import isFromSet
 from .Measurements import Measurement
 
 _LOOKS = {  # sign, background
@@ -68,6 +71,22 @@ class MatchTable(Listener):
                 for c, node in enumerate(targets, start=1):
                     putCell(table, len(self._rows), c, *self._measured(node))
 
+    def confirm(self) -> None:
+        """Confirm the answer in the current cell; in the first column, the template's point."""
+        self._decide(self.logic.confirm)
+
+    def reject(self) -> None:
+        """Record that the scan of the current cell does not show the landmark of its row."""
+        if self.widget.currentColumn() > 0:
+            self._decide(self.logic.setNotVisible)
+
+    def _decide(self, decision: Callable) -> None:
+        """Call decision(pointId, volumeNode) for the current cell."""
+        row, column = self.widget.currentRow(), self.widget.currentColumn()
+        if 0 <= row < len(self._rows) and column >= 0:
+            volumes = [self.logic.template, *self.logic.targets]
+            decision(self._rows[row].pointId, volumes[column])
+
     def menuFor(self, row: int, column: int):
         menu = qt.QMenu(self.widget)
         menu.setAttribute(qt.Qt.WA_DeleteOnClose)
@@ -75,9 +94,16 @@ class MatchTable(Listener):
         node = self.logic.targets[column - 1] if column else None
         actions = {_("Show in all scans"): lambda: self.logic.jumpTo(pointId)}
         if node is None:
+            if isFromSet(self.logic.points, pointId):
+                actions[_("Confirm this place in the template")] = lambda: self.logic.confirm(
+                    pointId, self.logic.template
+                )
             actions[_("Delete this landmark")] = lambda: self.logic.deletePoint(pointId)
         else:
-            actions[_("Not visible in this scan")] = lambda: self.logic.setNotVisible(pointId, node)
+            actions[_("Confirm this answer (Y)")] = lambda: self.logic.confirm(pointId, node)
+            actions[_("Not visible in this scan (X)")] = lambda: self.logic.setNotVisible(
+                pointId, node
+            )
             actions[_("Match again and replace my own answer")] = lambda: self.logic.matchAgain(
                 [pointId], node, corrections=True
             )

@@ -20,7 +20,7 @@ from .ControlPoints import definedIds, labelOf, worldOf
 
 def measurementOf(points) -> Measurement | None:
     """Measure the template's line, angle or curve. Returns None for a point list, or if points are still missing."""
-    markup, ids = _markupOf(points), definedIds(points)
+    markup, ids = markupOf(points), definedIds(points)
     if markup is None:
         return None
     places = np.array([worldOf(points, pointId) for pointId in ids])
@@ -40,7 +40,7 @@ def measurementIn(points, answerList: AnswerList) -> Measurement | None:
     Returns:
         None for a point list, or if a point has no answer yet.
     """
-    markup, answers = _markupOf(points), answerList.answers
+    markup, answers = markupOf(points), answerList.answers
     ids = definedIds(points)
     if markup is None or any(pointId not in answers for pointId in ids):
         return None
@@ -56,12 +56,16 @@ def measurementIn(points, answerList: AnswerList) -> Measurement | None:
     return _measurement(markup, float(measure(markup, places)), margin, status)
 
 
-def _markupOf(points) -> Markup | None:
-    """Return the markup of a node with all its points; None for a point list, or if points are still missing."""
+def markupOf(points, labels: tuple[str, ...] | None = None) -> Markup | None:
+    """Return the markup of a line, angle or curve; None for a point list, or if points are still missing.
+
+    labels: names of its points; default: their labels.
+    """
     kind = points.GetMarkupType()
     if kind not in QUANTITIES:
         return None
-    labels = tuple(labelOf(points, pointId) for pointId in definedIds(points))
+    if labels is None:
+        labels = tuple(labelOf(points, pointId) for pointId in definedIds(points))
     markup = Markup(kind, points.GetName(), labels)
     try:
         check_count(markup)
