@@ -97,7 +97,8 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         ScriptedLoadableModuleWidget.setup(self)
         self.openPanel(self.resourcePath("UI/AnatomicalROI.ui"))
         ui = self.ui
-        scene, store = slicer.mrmlScene, self.session.store
+        scene = slicer.mrmlScene
+        store = self.session.store
         self.boxes = BoxLogic(scene, store)
         self.outlines = OutlineLogic(scene, pythonCommand())
         self.status = StatusLines(ui.statusLabel)
@@ -178,7 +179,9 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         If no view shows any of these scans, all views show the first crop of the first scan.
         """
         self.status.clear()
-        scene, node, firstOf = slicer.mrmlScene, self._parameterNode, {}
+        scene = slicer.mrmlScene
+        node = self._parameterNode
+        firstOf = {}
         for crop in cropAll(
             self.boxes, self._targets, self._ticked(), node.separately, node.marginMm
         ):
@@ -256,12 +259,15 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
     def _showState(self):
         self.structurePanel.setNames(self.boxes.libraryStructures())
-        ui, node, busy = self.ui, self._parameterNode, self.boxes.busy
+        ui = self.ui
+        node = self._parameterNode
+        busy = self.boxes.busy
         if node is not None:
             structures = list(map(canonical_name, node.structures))
             self.structurePanel.setChosen(structures)
             self.examplePanel.setChosen(structures)
-        scans, missing = len(self._targets), ""
+        scans = len(self._targets)
+        missing = ""
         if node is None or not scans:
             missing = _("Load a CT, or tick the scans to search.")
         elif not self._ticked():

@@ -161,7 +161,8 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         node = self._parameterNode
         before = node.prior, node.current
         with self.changingParameters:
-            node.prior, node.current = prior, current
+            node.prior = prior
+            node.current = current
         self.say("")
         self._onParameters()
         if None not in (*before, node.prior, node.current):
@@ -237,7 +238,8 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         )
 
     def _showStudies(self, patientList, patient):
-        node, logic = self._parameterNode, self.logic
+        node = self._parameterNode
+        logic = self.logic
         prior, current = (None, None) if patient is None else (node.prior, node.current)
         self._shownPatients = patientList
         logic.setPatient(patient)

@@ -460,7 +460,8 @@ def _add_lesion(
 
 
 def _somewhere(labels: tuple[str, ...], rng: np.random.Generator) -> np.ndarray:
-    low, high = np.array([-170.0, -110.0, 70.0]), np.array([170.0, 130.0, 555.0])
+    low = np.array([-170.0, -110.0, 70.0])
+    high = np.array([170.0, 130.0, 555.0])
     while True:
         places = rng.uniform(low, high, (2000, 3))
         found = np.flatnonzero(_is_in(places, labels))

@@ -47,7 +47,9 @@ class Watched:
     def __init__(self, engine: Path | None = None, **options: object) -> None:
         self.process = TrainingProcess([sys.executable], engine)
         vars(self.process).update(options)
-        self.lines, self.progress, self.results = [], [], []
+        self.lines = []
+        self.progress = []
+        self.results = []
         self.process.logged.connect(self.lines.append)
         self.process.progressed.connect(self.progress.append)
         self.process.finished.connect(

@@ -115,7 +115,8 @@ def _is_part(first: str, second: str) -> bool:
 def _check_numbers(relations: Relations) -> list[AuditFinding]:
     """Find vertebrae and ribs in the wrong order, and vertebrae whose distance does not fit their numbers, for example
     T12 directly above L2."""
-    usual, scan = relations.usual, relations.scan
+    usual = relations.usual
+    scan = relations.scan
     findings: list[AuditFinding] = []
     whole = {name: n for n, name in enumerate(relations.fit.names) if not scan.is_cut[n]}
     for series in (SPINE, *_RIBS) if relations.fit.frame.scale[2] > 0 else ():
@@ -144,7 +145,8 @@ def _check_numbers(relations: Relations) -> list[AuditFinding]:
 
 def _check_shapes(relations: Relations) -> list[AuditFinding]:
     """Find stray pieces, unusual volumes, and labels that end with a large flat slice, as if a part were missing."""
-    usual, scan = relations.usual, relations.scan
+    usual = relations.usual
+    scan = relations.scan
     findings: list[AuditFinding] = []
     is_scaled = relations.explanation is not None and relations.explanation.problem == "geometry"
     for label, row, log_volume in zip(

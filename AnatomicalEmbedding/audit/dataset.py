@@ -75,7 +75,8 @@ def list_entries(folder: Path) -> list[LabelledScan]:
 
 def _entries_of(path: Path, scans: dict[str, Source]) -> Iterator[LabelledScan]:
     """Yield the entry whose labels begin with the file `path`. scans: path, or UID of the series -> scan."""
-    folder, stem = path.parent, display_name(path).removesuffix(".seg")
+    folder = path.parent
+    stem = display_name(path).removesuffix(".seg")
 
     def scan_at(place: Path, *stems: str) -> Source | None:
         paths = (str(place / f"{name}{suffix}") for name in stems for suffix in IMAGE_SUFFIXES)

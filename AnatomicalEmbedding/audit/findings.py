@@ -111,7 +111,8 @@ class FindingCanvas:
         step = tuple(slice(None, None, 1 + n // _MOST_PIXELS) for n in layers[0].GetSize())
         layers = [layer[step] for layer in layers]
         turned = layers[0]
-        self._to_ijk, self._mm = np.linalg.inv(image_affine(turned)), np.array(turned.GetSpacing())
+        self._to_ijk = np.linalg.inv(image_affine(turned))
+        self._mm = np.array(turned.GetSpacing())
         self._layers = list(map(sitk.GetArrayFromImage, layers))
         highest = np.maximum.reduce(self._layers)
         self._hu = np.where(highest > 0, highest * 37 % 90 * 3.0 - 100, -1000)

@@ -72,7 +72,8 @@ def _shapes(image: sitk.Image) -> sitk.LabelShapeStatisticsImageFilter:
 
 
 def _measure(image: sitk.Image, value: int, text: str, box: np.ndarray) -> MeasuredLabel:
-    low, size = box[:3], box[3:]
+    low = box[:3]
+    size = box[3:]
     margin = _BORDER_MM / np.array(image.GetSpacing())
     # (lower or upper, axis)
     at_border = np.array([low <= margin, low + size >= np.array(image.GetSize()) - margin])

@@ -140,10 +140,13 @@ class Relations:
     @cached_property
     def costs(self) -> tuple[np.ndarray, np.ndarray]:
         """Costs (n, u) of each label to be each structure of the table: by place, and by place and volume."""
-        scan, usual, scale = self.scan, self.usual, self.fit.frame.scale
+        scan = self.scan
+        usual = self.usual
+        scale = self.fit.frame.scale
         # a map and mirrored labels say nothing of each other
         cost = scan.map_costs * (scale.min() > 0)
-        places, spreads = usual.places[self.fit.rows], usual.spreads[self.fit.rows]
+        places = usual.places[self.fit.rows]
+        spreads = usual.spreads[self.fit.rows]
         for n, centre in enumerate(scan.centres):
             weight = np.where(np.arange(len(cost)) == n, 0.0, scan.weight * self.fit.robust)
             if len(weight) > 1:
@@ -163,7 +166,8 @@ class Relations:
     ) -> Iterator[tuple[str, np.ndarray]]:
         """Yield the structures that should lie completely in a scan (k, j, i), with their usual places (3,) RAS mm."""
         if len(self.scan.labels) >= _FEWEST and self.explanation is None:
-            usual, frame = self.usual, self.fit.frame
+            usual = self.usual
+            frame = self.fit.frame
             radius = 1.6 * (3 / (4 * np.pi) * 1000 * np.exp(usual.volume)) ** (1 / 3)
             reach = (radius + _INSIDE * usual.spreads.max(axis=1)) * frame.scale.mean()
             places = frame.to_ras(usual.places)
@@ -186,7 +190,9 @@ def relate(
     """
     scan = _known_labels(labels, usual, embedding)
     plain = _fit_body(scan, usual, _PLAIN)
-    chosen, fit, gain = None, plain, 0.0
+    chosen = None
+    fit = plain
+    gain = 0.0
     margin = 0.0
     beside_sacrum = {*SPINE[-2:]} <= {label.name for label in scan.labels}
     for reason in _EXPLANATIONS:
@@ -200,7 +206,9 @@ def relate(
         decrease = plain.cost + plain.volume_cost - explained.cost - explained.volume_cost
         if (decrease - reason.limit[0]) / reason.limit[1] > margin:
             margin = (decrease - reason.limit[0]) / reason.limit[1]
-            chosen, fit, gain = reason, explained, decrease
+            chosen = reason
+            fit = explained
+            gain = decrease
     return Relations(scan, usual, fit, chosen, gain)
 
 
@@ -237,7 +245,8 @@ def _fit_body(scan: ScanLabels, usual: Usual, reason: Explanation) -> BodyFit:
     )
     by_map = np.minimum(scan.map_costs[np.arange(len(rows)), rows], COST_LIMIT)
     cost += _MAP_WEIGHT * float((scan.weight * by_map).sum())
-    whole, volume_cost = ~scan.is_cut, 0.0
+    whole = ~scan.is_cut
+    volume_cost = 0.0
     if whole.sum() >= _FEWEST:
         middle = np.median((scan.log_volumes - usual.volume[rows])[whole])
         square = _SIZE_SPREAD**2 + (usual.volume_spread[rows[whole]] ** 2).mean() / whole.sum()

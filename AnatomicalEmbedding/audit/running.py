@@ -100,7 +100,8 @@ def _stored_record(
     entry: LabelledScan, folder: Path, settings: list[str], model: str, device: str
 ) -> Record:
     """Return the record of an entry in `folder`. If there is none, or if a file changed, audit the entry."""
-    path, state = folder / f"{entry.name}.json", [*settings, *entry.state]
+    path = folder / f"{entry.name}.json"
+    state = [*settings, *entry.state]
     with suppress(OSError, ValueError, KeyError, TypeError):  # the record is missing or damaged
         record = parse_json(path.read_text(encoding="utf-8"))
         if record["state"] == state:
@@ -132,7 +133,9 @@ def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Re
     hashes = [_hash(labels.voxels)] if measured else []
     findings = check_overlaps(labels.overlaps(), measured)
     patient = patient_of(entry.name)
-    volume, embedding, relations = None, None, None
+    volume = None
+    embedding = None
+    relations = None
     expected: dict[str, Any] = {}
     if entry.scan is not None and model:
         try:
@@ -144,7 +147,8 @@ def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Re
             findings += check_map(embedding)
         except VolumeError as error:
             findings.append(AuditFinding("geometry", 0.97, f"the scan cannot be used: {error}"))
-    canvas, terms = FindingCanvas(labels, volume), load_terms()
+    canvas = FindingCanvas(labels, volume)
+    terms = load_terms()
     if any(label.name in load_usual().index for label in measured):
         relations = relate(measured, load_usual(), embedding)
         findings += check_labels(relations)
@@ -197,7 +201,8 @@ def _check_across(records: Sequence[Record]) -> None:
     }
     first: dict[str, str] = {}
     for record in records:
-        findings, overview = record["findings"], record["overview"]
+        findings = record["findings"]
+        overview = record["overview"]
         if twins := [first[voxels] for voxels in record["hashes"] if voxels in first]:
             findings.append(
                 AuditFinding("duplicate", 0.99, f"has the same voxels as {twins[0]}").card(overview)

@@ -51,7 +51,9 @@ def load_usual() -> Usual:
     )
     numbers = np.array([table[column] for column in table.dtype.names[1:]], np.float64)
     names = tuple(map(str, table["name"]))
-    patients, places, spreads = numbers[0], numbers[1:4].T, numbers[4:7].T
+    patients = numbers[0]
+    places = numbers[1:4].T
+    spreads = numbers[4:7].T
     volume_ml, volume_spread, gap_mm, flat = numbers[7:11]
     return Usual(names, places, spreads, np.log(volume_ml), volume_spread, gap_mm, flat, patients)
 

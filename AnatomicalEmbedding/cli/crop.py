@@ -83,7 +83,8 @@ def run(options: argparse.Namespace) -> None:
             "no structure was named; add --structures, such as --structures liver,spleen."
         )
     console.check_folder(options.output)
-    scans, model = Scans(options), console.open_model(options)
+    scans = Scans(options)
+    model = console.open_model(options)
     finder = open_finder(
         model, options.recall, options.structures, options.library, options.examples
     )
@@ -141,7 +142,8 @@ def _paste(options: argparse.Namespace) -> None:
         [p for p in sorted(source.iterdir()) if image_suffix(p)] if source.is_dir() else [source]
     )
     console.check_folder(options.output)
-    scans, written = Scans(options), []
+    scans = Scans(options)
+    written = []
     console.make_folder(options.output)
     for path, name, volume in scans.read():
         with scans.skipping():

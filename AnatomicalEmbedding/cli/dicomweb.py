@@ -65,13 +65,15 @@ def run_priors(options: argparse.Namespace) -> None:
         )
     model = console.open_model(options)
     atlas = shipped_atlas(model.weights_hash, model.path)
-    folder, rows = console.download_folder(), []
+    folder = console.download_folder()
+    rows = []
     for series in listed:
         server.download(series, folder)
     scans = Scans(options, list(dict.fromkeys(str(folder / series.study_uid) for series in listed)))
     for _, name, volume, embedding in scans.embedded(model):
         with scans.skipping():
-            source, finder = source_of(scans.sources[name]), PlaceFinder(embedding, volume, atlas)
+            source = source_of(scans.sources[name])
+            finder = PlaceFinder(embedding, volume, atlas)
             header = source.slices[0]
             for place in (place for mention in mentions for place in finder.find(mention)):
                 where: list[object] = [""] * 5

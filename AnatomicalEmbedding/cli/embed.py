@@ -19,7 +19,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     console.check_folder(options.output)
-    scans, written = Scans(options), []
+    scans = Scans(options)
+    written = []
     model = console.open_model(options)
     for path, name, _, embedding in scans.embedded(model):
         console.make_folder(options.output)

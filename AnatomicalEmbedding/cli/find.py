@@ -73,7 +73,9 @@ def run_find(options: argparse.Namespace) -> None:
     from ..words import PlaceFinder, points_of, shipped_atlas
 
     atlas = shipped_atlas(model.weights_hash, model.path)
-    rows, answers, written = [], [], []
+    rows = []
+    answers = []
+    written = []
     scans = Scans(options)
     console.make_folder(options.output)
     for path, name, volume, embedding in scans.embedded(model):

@@ -33,7 +33,10 @@ def run(options: argparse.Namespace) -> None:
     from ..words.scan_levels import VERTEBRA, SliceLevel, find_levels
 
     atlas = shipped_atlas(model.weights_hash, model.path)
-    scans, rows, answers, written = Scans(options), [], [], []
+    scans = Scans(options)
+    rows = []
+    answers = []
+    written = []
     for path, name, volume, embedding in scans.embedded(model):
         with scans.skipping():
             levels = find_levels(PlaceFinder(embedding, volume, atlas), volume)

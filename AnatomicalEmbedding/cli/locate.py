@@ -97,12 +97,15 @@ def run(options: argparse.Namespace) -> None:
 
     console.check_report(options)
     console.check_folder(options.output)
-    scans, model = Scans(options), console.open_model(options)
+    scans = Scans(options)
+    model = console.open_model(options)
     finder = open_finder(
         model, options.recall, options.structures, options.library, options.examples
     )
     console.make_folder(options.output)
-    rows, written, pages = [], [], []
+    rows = []
+    written = []
+    pages = []
     for path, name, volume, embedding in scans.embedded(model):
         with scans.skipping():
             structures = finder.find(embedding)

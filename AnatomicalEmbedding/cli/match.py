@@ -244,7 +244,8 @@ def descriptions(matches: Matches) -> tuple[str, ...]:
         if row["status"] == ABSENT:
             return "absent: not in this scan"
         doubt = f"; {level_sentence(row['levels'])}" if row["levels"] else ""
-        error, share = row["expected_error_mm"], row["probability"]
+        error = row["expected_error_mm"]
+        share = row["probability"]
         return f"{row['status']}: expected error {error:.0f} mm, {100 * share:.0f} % within 10 mm{doubt}"
 
     return tuple(described(row) for row in matches.table())
@@ -324,7 +325,8 @@ def _points_and_targets(
             )
         points = np.array([parse_point(text) for text in options.point])
         return PointList(tuple(f"P-{n + 1}" for n in range(len(points))), points), options.files
-    points_file, targets = options.files[0], options.files[1:]
+    points_file = options.files[0]
+    targets = options.files[1:]
     if not targets:
         raise PointsError(
             f"{points_file}: no target scan follows this file; give template, points file, then targets."

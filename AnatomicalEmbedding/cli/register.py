@@ -163,11 +163,13 @@ def _resample(
     from ..scan.image_files import write_image
     from ..segmentation.files import write_segments
 
-    written, outside = [folder / _MOVING], []
+    written = [folder / _MOVING]
+    outside = []
     registration.warp(moving, fixed).write(written[0])
     if labels is not None:
         labels = registration.warp_labels(labels, fixed)
-        flat, whole = folder / _LABELS, folder / _SEGMENTS
+        flat = folder / _LABELS
+        whole = folder / _SEGMENTS
         written += [flat, whole] if labels.values else [flat]
         write_image(to_image(labels.voxels, labels.ijk_to_ras), flat)
         if labels.values:

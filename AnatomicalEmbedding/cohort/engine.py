@@ -85,10 +85,15 @@ class _Run:
         self, store: Store, plan: Plan, weights_hash: str, client: Any, due: list[int],
         progress: Callable[[Counter[str], int], None],
     ) -> None:  # fmt: skip
-        self._store, self._plan, self._client, self._progress = store, plan, client, progress
+        self._store = store
+        self._plan = plan
+        self._client = client
+        self._progress = progress
         self._weights_hash = weights_hash
         # reversed: pop() removes the end
-        self._due, self._total, self._counts = due[::-1], len(due), Counter[str]()
+        self._due = due[::-1]
+        self._total = len(due)
+        self._counts = Counter[str]()
         self._rows: dict[Any, Row] = {}  # rows by the future of their task
         self._last_worker = time.monotonic()
 
@@ -159,7 +164,8 @@ class _Run:
         except Exception as error:  # the task could not be sent or started
             result = {"state": FAILED, "reason": f"{row.path}: {type(error).__name__}: {error}"}
         del self._rows[future]
-        state, reason = result.pop("state"), result.pop("reason", "")
+        state = result.pop("state")
+        reason = result.pop("reason", "")
         self._store.manifest.finish(row.id, state, reason, **result)
         self._counts[state] += 1
 

@@ -66,7 +66,8 @@ class BodyCells:
         body = torch.zeros(tuple(self.facts["body_shape"]), dtype=torch.bool)
         body[tuple(torch.from_numpy(self.index.T[::-1].astype(np.int64)))] = True
         reach = np.ceil(reach_mm / np.diag(self.cell_to_ras)[:3]).astype(int)
-        low, high = np.maximum(cell - reach, 0), np.minimum(cell + reach + 1, body.shape[::-1])
+        low = np.maximum(cell - reach, 0)
+        high = np.minimum(cell + reach + 1, body.shape[::-1])
         k, j, i = (slice(int(a), int(b)) for a, b in zip(low[::-1], high[::-1], strict=True))
         inside = ((self.index >= low) & (self.index < high)).all(axis=1)
         coordinate = torch.zeros(3, *body[k, j, i].shape)
@@ -180,7 +181,8 @@ def refresh(store: Store) -> list[_Part]:
     """Add new maps to the index and make damaged parts anew. Returns all parts. Raises MapError for a damaged map."""
     folder = store.folder / "index"
     hashes = set(store.manifest.map_files())
-    missing, parts = set(hashes), list[_Part]()
+    missing = set(hashes)
+    parts = list[_Part]()
     for path in sorted(folder.glob("[!.]*.safetensors")):
         try:
             part = _read(path)
@@ -201,7 +203,9 @@ def refresh(store: Store) -> list[_Part]:
 
 
 def _write_part(folder: Path, store: Store, hashes: Sequence[str]) -> _Part:
-    coordinates, cells, matrices = [], [], []
+    coordinates = []
+    cells = []
+    matrices = []
     for scan_hash in hashes:
         embedding = EmbeddingMap.load(store.map_path(scan_hash), descriptors=False)
         coordinates.append(

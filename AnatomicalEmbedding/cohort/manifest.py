@@ -125,7 +125,8 @@ class Manifest:
 
     def add(self, sources: Iterable[Source]) -> Counter[str]:
         """Add scans. Returns counts of "new", "changed" and "known" scans; changed scans get the state waiting."""
-        count, remaining = Counter[str](), iter(sources)
+        count = Counter[str]()
+        remaining = iter(sources)
         # a batch is listed before the manifest is locked
         while batch := list(islice(remaining, _BATCH_SCANS)):
             with self._transaction():

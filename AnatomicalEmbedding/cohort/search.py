@@ -307,7 +307,8 @@ def _of_match(row: Row, answer: Matches) -> Found:
     similarity = float(answer.score[0])
     if answer.status is None:
         return Found(row, UNCERTAIN, None, None, answer.points_ras[0], similarity)
-    status, probability = str(answer.status[0]), float(answer.probability[0])
+    status = str(answer.status[0])
+    probability = float(answer.probability[0])
     if status == ABSENT:
         return _absent(row, probability, similarity)
     return Found(

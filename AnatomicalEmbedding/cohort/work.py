@@ -102,7 +102,8 @@ def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, An
             embedding = replace(embedding, local=None)
         embedding.save(path)
         facts = make_facts(EmbeddingMap.load(path))
-    size, sha256 = path.stat().st_size, file_sha256(path)
+    size = path.stat().st_size
+    sha256 = file_sha256(path)
     return {
         "state": EMBEDDED,
         "scan_hash": scan_hash,

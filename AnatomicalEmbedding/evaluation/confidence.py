@@ -166,7 +166,8 @@ def summarise_confidence(judged: Judged, model: str) -> ConfidenceResult:
 
 def _row(name: str, judged: Judged) -> ConfidenceRow:
     present = np.isfinite(judged.errors_mm)
-    present_answers, absent_answers = judged.select(present), judged.select(~present)
+    present_answers = judged.select(present)
+    absent_answers = judged.select(~present)
 
     def mean(values: np.ndarray) -> float | None:
         return float(values.mean()) if len(values) else None
@@ -203,7 +204,8 @@ def auroc(doubt: np.ndarray, wrong: np.ndarray) -> float | None:
 
     doubt: (n,). wrong: (n,) bool. A pair with equal doubt counts half. Returns None if no or all answers are wrong.
     """
-    many, few = int((~wrong).sum()), int(wrong.sum())
+    many = int((~wrong).sum())
+    few = int(wrong.sum())
     if not many or not few:
         return None
     _, group, counts = np.unique(doubt, return_inverse=True, return_counts=True)

@@ -30,7 +30,8 @@ class EmbeddingMatcher:
     """A Matcher that uses embedding maps. Each scan is embedded once. effort: effort of matching."""
 
     def __init__(self, model: Model, effort: str = "standard") -> None:
-        self.model, self.effort = model, effort
+        self.model = model
+        self.effort = effort
         self._maps: dict[str, EmbeddingMap] = {}
 
     def prepare(self, case: Case) -> float:

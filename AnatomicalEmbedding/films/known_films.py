@@ -149,7 +149,8 @@ def film_trials(pairs: Iterable[KnownFilms], model: Model) -> Iterator[Trial]:
     for pair in pairs:
         template, *targets = map(model.embed, pair.films)
         visible = pair.films[0].contains(pair.first_ras) & template.in_body(pair.first_ras)
-        first, second = pair.first_ras[visible], pair.second_ras[visible]
+        first = pair.first_ras[visible]
+        second = pair.second_ras[visible]
         for target, is_whole in zip(targets, (True, False), strict=True):
             inside = np.array(
                 [target.in_body(second + np.array((0, 0, z))) for z in (-_NEAR_MM, 0, _NEAR_MM)]

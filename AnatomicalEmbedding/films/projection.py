@@ -196,12 +196,19 @@ def _shown(water: torch.Tensor, rng: np.random.Generator | None, pixel_mm: float
     filled = (water > 20.0).float().mean(1).numpy()
     rows = np.flatnonzero(filled > 0.5 * np.quantile(filled, 0.9))
     exposed = np.zeros(tuple(water.shape), dtype=bool)
-    first, last, start, end = rows[0], rows[-1] + 1, 0, water.shape[1]
+    first = rows[0]
+    last = rows[-1] + 1
+    start = 0
+    end = water.shape[1]
     if rng is not None:
-        height, width = last - first, end - start
+        height = last - first
+        width = end - start
         top, bottom = (int(n) for n in rng.uniform(0, 0.12, 2) * height)
         before, after = (int(n) for n in rng.uniform(0, 0.1, 2) * width)
-        first, last, start, end = first + top, last - bottom, start + before, end - after
+        first = first + top
+        last = last - bottom
+        start = start + before
+        end = end - after
     exposed[first:last, start:end] = True
     return exposed
 
@@ -242,7 +249,8 @@ def expose(
     low, high = (float(q) for q in np.quantile(grey.numpy(), (0.02, 0.98)))
     grey = (grey - low) / max(high - low, 1e-6)
     if not plain:
-        slope, middle = rng.uniform(2.0, 6.0), rng.uniform(0.35, 0.65)
+        slope = rng.uniform(2.0, 6.0)
+        middle = rng.uniform(0.35, 0.65)
         grey = torch.lerp(
             grey.clamp(-0.5, 1.5), torch.sigmoid(slope * (grey - middle)), float(rng.uniform(0, 1))
         )
@@ -255,7 +263,8 @@ def expose(
 def cut_film(film: Volume, rng: np.random.Generator) -> Volume:
     """Return the part of a film that a narrower collimator shows, at a random place, in a random margin of 0."""
     exposed = film.voxels[0] > 0
-    first, last = [], []
+    first = []
+    last = []
     for axis in (0, 1):
         places = np.flatnonzero(exposed.any(axis=1 - axis))
         length = round(len(places) * (1 - (1 - _LEAST_SHARE) * rng.random() ** 2))
@@ -301,7 +310,8 @@ def vary_film(film: Volume, rng: np.random.Generator) -> tuple[Volume, Volume]:
 def _mark(image: torch.Tensor, rng: np.random.Generator) -> None:
     """Draw a letter, a wire or a plate into an image (j, i), at a random place."""
     kind = rng.choice(["letter", "wire", "plate"])
-    level, thick = float(rng.uniform(0, 1.2)), int(rng.integers(1, 4))
+    level = float(rng.uniform(0, 1.2))
+    thick = int(rng.integers(1, 4))
     first = rng.integers(0, image.shape)
     for stroke in range(int(rng.integers(2, 5)) if kind == "letter" else 1):
         size = rng.integers(4, 12 if kind == "letter" else 50, 2) // (2 if kind == "plate" else 1)

@@ -103,7 +103,8 @@ def assign_lesions(earlier: Listed, later: Listed) -> Assignment:
 
 def _pairs(earlier: Listed, later: Listed) -> list[tuple[int, int]]:
     optimize = require("scipy.optimize", "scipy", "pairing lesions needs", "followup")
-    count, later_count = len(earlier.ids), len(later.ids)
+    count = len(earlier.ids)
+    later_count = len(later.ids)
     price = np.zeros((count + later_count, count + later_count))
     distance, expected = _distances(earlier, later)
     radii = [np.log(np.maximum(lesions.radius_mm, 1.0)) for lesions in (earlier, later)]
@@ -132,7 +133,8 @@ def _distances(earlier: Listed, later: Listed) -> tuple[np.ndarray, np.ndarray]:
     and the distance to be expected if both are the same lesion."""
     forth = np.linalg.norm(earlier.carried_ras[:, None] - later.points_ras[None], axis=2)
     backward = np.linalg.norm(later.carried_ras[None] - earlier.points_ras[:, None], axis=2)
-    earlier_error, later_error = earlier.error_mm[:, None], later.error_mm[None]
+    earlier_error = earlier.error_mm[:, None]
+    later_error = later.error_mm[None]
     # the direction with the smaller matching error has the larger weight
     weight = later_error**2 / (earlier_error**2 + later_error**2)
     distance = weight * forth + (1 - weight) * backward
@@ -164,7 +166,8 @@ def assign_in_record(
         _listed(record, earlier, later, maps, effort, unread),
         _listed(record, later, earlier, maps, effort, unread),
     )
-    united, separate = record, []
+    united = record
+    separate = []
     for pair in assignment.same:
         try:
             united = united.unite(*pair)
@@ -215,7 +218,8 @@ def _listed(
 def _is_open(lesion: Lesion, key: str, other_key: str) -> bool:
     """Return True if a person saw the lesion in the study `key`, and no person has entered for `other_key` that
     the lesion is not visible, outside or merged."""
-    finding, other_finding = lesion.findings.get(key), lesion.findings.get(other_key)
+    finding = lesion.findings.get(key)
+    other_finding = lesion.findings.get(other_key)
     return (
         finding is not None
         and finding.visible

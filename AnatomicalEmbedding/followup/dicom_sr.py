@@ -70,7 +70,8 @@ def write_sr(
             f"{study.label}: no lesion was reviewed in this study; mark or confirm lesions."
         )
     with source.writing(path) as temporary:
-        images, is_complete = list(report.images.values()), len(groups) == len(record.lesions)
+        images = list(report.images.values())
+        is_complete = len(groups) == len(record.lesions)
         make_report(hd, images, groups, _TITLE, is_complete).save_as(temporary)
     return tuple(report.left_out)
 
@@ -83,13 +84,18 @@ class _Report:
     """
 
     def __init__(self, hd: Any, record: FollowUp, study: Study, source: SourceSeries) -> None:
-        self.hd, self.record, self.study, self.source = hd, record, study, source
+        self.hd = hd
+        self.record = record
+        self.study = study
+        self.source = source
         self.images: dict[str, Dataset] = {source.slices[0].SOPInstanceUID: source.slices[0]}
         self.left_out: list[str] = []
 
     def group(self, lesion: Lesion, finding: Finding) -> Any:
         """Make the measurement group of a lesion. finding: of this lesion in the study of the report."""
-        sr, code, site = self.hd.sr, self._code, site_codes(lesion.site)
+        sr = self.hd.sr
+        code = self._code
+        site = site_codes(lesion.site)
         if lesion.site and site is None:
             self.left_out.append(
                 f"{lesion.id}: its site {lesion.site!r} has no code and is not in the report."
@@ -119,7 +125,9 @@ class _Report:
         return group
 
     def _measurements(self, lesion: Lesion, finding: Finding) -> list[Any]:
-        sr, code, size = self.hd.sr, self._code, finding.size
+        sr = self.hd.sr
+        code = self._code
+        size = finding.size
         if not (finding.visible and size.confirmed):
             if finding.visible and size.axes:
                 axes = f"its axes in {self.study.label} are not confirmed"
@@ -133,7 +141,8 @@ class _Report:
             images = [sr.SourceImageForMeasurement(image.SOPClassUID, image.SOPInstanceUID)]
             ends_lps = transform_points(LPS_FROM_RAS, np.array(axis))
             ends = [sr.CoordinatesForMeasurement3D("POLYLINE", ends_lps, self.source.frame)]
-            name, length_mm = code(codes.AXES[kind]), round(math.dist(*axis), 3)
+            name = code(codes.AXES[kind])
+            length_mm = round(math.dist(*axis), 3)
             written.append(
                 sr.Measurement(
                     name, length_mm, code(MM), referenced_images=images, referenced_coordinates=ends

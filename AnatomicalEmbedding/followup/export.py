@@ -46,7 +46,8 @@ def export(
         raise AnatomicalEmbeddingError(
             "there is no lesion in this record yet; mark a lesion, then export."
         )
-    kinds, sources = set(kinds), sources or {}
+    kinds = set(kinds)
+    sources = sources or {}
     files: list[tuple[str, str, Callable[[Path], object]]] = [
         (CSV, f"{name}.csv", lambda path: write_csv(path, record)),
         (HTML, f"{name}.html", lambda path: write_page(path, record, volumes)),

@@ -42,9 +42,11 @@ def read_lesions(path: str | Path) -> list[MarkedLesion]:
         return unmeasured
     lesions: list[MarkedLesion] = []
     for markup in parse_json(Path(path).read_text(encoding="utf-8-sig"))["markups"]:
-        name, control_points = str(markup.get("name") or ""), markup.get("controlPoints") or ()
+        name = str(markup.get("name") or "")
+        control_points = markup.get("controlPoints") or ()
         count = sum(point.get("positionStatus", "defined") == "defined" for point in control_points)
-        mine, unmeasured = unmeasured[:count], unmeasured[count:]
+        mine = unmeasured[:count]
+        unmeasured = unmeasured[count:]
         if markup.get("type") != "Line":
             lesions += mine
         elif count == 2:
@@ -73,7 +75,8 @@ def mark_lesions(
     Returns:
         The record; and sentences about lesions of the list that did not change the record.
     """
-    label, notes = record.study(study).label, []
+    label = record.study(study).label
+    notes = []
     claimed = {_seen_at(record, study, marked.point_ras) for marked in lesions}
     for marked in lesions:
         lesion_id = _seen_at(record, study, marked.point_ras) or _seen_as(
@@ -88,10 +91,12 @@ def mark_lesions(
                     f"{lesion.label}: is already marked in {label}, {distance_text}; the mark was not moved."
                 )
         elif (namesake := _namesake(record, study, marked.name)) is None:
-            lesion_id, away = record.free_id(), 0.0
+            lesion_id = record.free_id()
+            away = 0.0
             record = record.mark(study, marked.point_ras).describe(lesion_id, name=marked.name)
         else:
-            lesion_id, away = namesake.id, 0.0
+            lesion_id = namesake.id
+            away = 0.0
             finding = namesake.findings.get(study)
             if finding is not None and finding.reviewed:
                 reason = f"{namesake.label}: was reviewed as {finding.state} in {label}"

@@ -82,7 +82,8 @@ def find_places(
         row = {name: n for n, name in enumerate(np.array(names)[readable])}
         for key, name in pairs:
             if name in row:
-                n, source_finding = targets.index(key), record.finding(name, source)
+                n = targets.index(key)
+                source_finding = record.finding(name, source)
                 match = answers[n][[row[name]]]
                 doubt = doubt_of(
                     match, points[names.index(name)], maps[source], maps[key], relations[n]
@@ -233,7 +234,8 @@ def _proposal(matches: Matches, source: str, doubt: str, size: Measurement) -> F
     """Propose the place of a match. source: key of the study. doubt: from `doubt_of`. size: from `_carried`."""
     guess = Guess(UNCERTAIN, source, doubt=doubt)  # if the weights have no calibration
     if matches.status is not None:
-        error, probability = float(matches.expected_error_mm[0]), float(matches.probability[0])
+        error = float(matches.expected_error_mm[0])
+        probability = float(matches.probability[0])
         status = UNCERTAIN if doubt and matches.status[0] == MATCHED else str(matches.status[0])
         guess = Guess(status, source, error, probability, doubt if status == UNCERTAIN else "")
     place: Any = tuple(matches.points_ras[0].tolist())

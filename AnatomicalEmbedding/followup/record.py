@@ -120,7 +120,8 @@ class FollowUp:
         The lesion `other_id` is removed. If both lesions have a finding in a study, the reviewed finding is kept.
         Raises AnatomicalEmbeddingError if a person reviewed both lesions in the same study.
         """
-        united, second = self.lesion(lesion_id), self.lesion(other_id)
+        united = self.lesion(lesion_id)
+        second = self.lesion(other_id)
         if united is second:
             raise AnatomicalEmbeddingError(
                 f"{lesion_id}: cannot be joined with itself; choose another lesion."
@@ -145,7 +146,8 @@ class FollowUp:
                 findings[key] = finding
         split_from = united.split_from or second.split_from
         split_from = "" if split_from in united_ids else split_from
-        name, site = united.name or second.name, united.site or second.site
+        name = united.name or second.name
+        site = united.site or second.site
         united = replace(united, findings=findings, name=name, site=site, split_from=split_from)
         return self._with(united)._without(other_id, lesion_id)
 
@@ -156,7 +158,8 @@ class FollowUp:
         if X is non-target. `nodal` and `target` in `changes` have priority.
         """
         if changes.get("split_from"):
-            part, whole = self.lesion(lesion_id), self.lesion(str(changes["split_from"]))
+            part = self.lesion(lesion_id)
+            whole = self.lesion(str(changes["split_from"]))
             if whole is part:
                 raise AnatomicalEmbeddingError(
                     f"{lesion_id}: cannot be a part of itself; choose another lesion."

@@ -40,7 +40,8 @@ def write_page(
             file is written.
     """
     check_packages()
-    cells, count = rows(record), len(record.studies)
+    cells = rows(record)
+    count = len(record.studies)
     return fill_page(
         path,
         "followup/report_page.html.j2",

@@ -66,7 +66,8 @@ def responses(record: FollowUp) -> list[Response]:
     answers = []
     for study in record.studies:
         number = timeline.number_of(study.key)
-        notes, scans = results[number].notes, timeline.scans[number]
+        notes = results[number].notes
+        scans = timeline.scans[number]
         if len(scans) > 1:
             names = " and ".join(scan.name for scan in scans)
             notes += (f"{names}: have the same date or DICOM study, so they count as one visit.",)
@@ -76,7 +77,8 @@ def responses(record: FollowUp) -> list[Response]:
 
 def _not_judged(timeline: Timeline, number: int) -> Response:
     """Return the response at a visit before the baseline: progression if a lesion is new, otherwise not evaluable."""
-    study, news = timeline.record.studies[number], News()
+    study = timeline.record.studies[number]
+    news = News()
     missing: tuple[str, ...] = (_NO_TARGET,)
     if study in timeline.clean:
         missing = (
@@ -104,7 +106,8 @@ def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
 
 
 def _baseline(timeline: Timeline) -> Response:
-    study, sizes = timeline.record.studies[timeline.baseline], timeline.sizes(timeline.baseline)
+    study = timeline.record.studies[timeline.baseline]
+    sizes = timeline.sizes(timeline.baseline)
     notes = tuple(_choice_notes(sizes, timeline.counting(timeline.baseline)))
     if timeline.baseline > timeline.start:
         reason = f"this is the baseline, because not all targets were measured in {timeline.first.label}."
@@ -117,8 +120,10 @@ def _baseline(timeline: Timeline) -> Response:
 
 
 def _judged(timeline: Timeline, number: int, before: list[Response]) -> Response:
-    sizes, news = timeline.sizes(number), timeline.news(number)
-    base_mm, total = before[0].sum_mm, sizes.total
+    sizes = timeline.sizes(number)
+    news = timeline.news(number)
+    base_mm = before[0].sum_mm
+    total = sizes.total
     nadir_mm = min(response.sum_mm for response in before if response.sum_mm is not None)
     has_grown = sizes.at_least >= max(_GROWN * nadir_mm, nadir_mm + _GROWN_MM) - _ROUNDING_MM
     returned = sizes.present if any(response.category == COMPLETE for response in before) else ()
@@ -152,7 +157,8 @@ def _percent(total: float | None, base: float) -> float | None:
 
 def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
     """Yield (id, remark) of each lesion seen up to this visit that may still exist and is not in the sum of sizes."""
-    record, study = timeline.record, timeline.record.studies[number]
+    record = timeline.record
+    study = timeline.record.studies[number]
     keys = {study_item.key for study_item in record.studies[: number + 1]}
     visible_lesions = [
         study_item

@@ -155,7 +155,8 @@ def _candidates(
 
 def _contradict(first: Study, second: Study) -> bool:
     """Return whether two studies have different dates, different DICOM study UIDs, or different voxel hashes."""
-    dates, uids = {first.date, second.date} - {None}, {first.study_uid, second.study_uid} - {""}
+    dates = {first.date, second.date} - {None}
+    uids = {first.study_uid, second.study_uid} - {""}
     return (
         len(dates) > 1
         or len(uids) > 1

@@ -102,7 +102,10 @@ def write_csv(path: str | Path, record: FollowUp) -> None:
 
 
 def _cells(row: Row) -> dict[str, object]:
-    lesion, finding, guess, size = row.lesion, row.finding, row.guess, row.size
+    lesion = row.lesion
+    finding = row.finding
+    guess = row.guess
+    size = row.size
     place = (
         (None, None, None) if finding is None or finding.point_ras is None else finding.point_ras
     )

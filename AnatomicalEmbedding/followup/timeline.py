@@ -135,7 +135,8 @@ class Timeline:
         standing = dict.fromkeys(
             self.record.stands_for(lesion.id, study.key) for lesion in self.counting(number)
         )
-        sizes, missing = [], []
+        sizes = []
+        missing = []
         for lesion in map(self.record.lesion, standing):
             finding = lesion.findings.get(study.key)
             size = diameter_mm(lesion, finding)
@@ -150,8 +151,11 @@ class Timeline:
 
         A lesion is unclear, not new, if nobody reviewed its place at the start, or if it is a lymph node without size.
         """
-        first, study = self.first, self.record.studies[number]
-        new, unclear, notes = [], [], []
+        first = self.first
+        study = self.record.studies[number]
+        new = []
+        unclear = []
+        notes = []
         for lesion in self.record.lesions:
             wholes = _wholes(self.record, lesion)
             before = [

@@ -68,7 +68,8 @@ def list_requirements() -> list[Requirement]:
 
 def numpy_is_too_new() -> bool:
     """Whether the installed PyTorch was compiled for numpy 1, but numpy 2 is installed."""
-    torch, numpy = release_of("torch"), release_of("numpy")
+    torch = release_of("torch")
+    numpy = release_of("numpy")
     return bool(torch and numpy) and torch < OLDEST_TORCH_FOR_NUMPY_2 and numpy >= (2,)
 
 

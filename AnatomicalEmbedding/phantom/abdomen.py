@@ -34,7 +34,9 @@ def draw_abdomen(canvas: Canvas, female: bool) -> None:
 
 
 def _draw_kidney(canvas: Canvas, side: str) -> None:
-    center, axis, label = KIDNEY[side], kidney_axis(side), f"kidney_{side}"
+    center = KIDNEY[side]
+    axis = kidney_axis(side)
+    label = f"kidney_{side}"
     medial = np.array([-1.0 if side == "right" else 1.0, 0.45, 0.0]) / np.hypot(1, 0.45)
     axes = axes_along(axis, roll=0.3)
     canvas.paint(Ellipsoid(center, KIDNEY_RADII, axes), "kidney_cortex", label)
@@ -84,7 +86,8 @@ def _draw_liver(canvas: Canvas) -> None:
 
 def _draw_stomach(canvas: Canvas) -> None:
     draw_part(canvas, "stomach")
-    low, high = np.array([-100, 50, 220]), np.array([40, 120, 380])
+    low = np.array([-100, 50, 220])
+    high = np.array([40, 120, 380])
     canvas.paint(
         Piece(low, high, lambda x, y, z: y > 51 + 0.03 * (x + 60)),
         "gut_gas",

@@ -16,7 +16,8 @@ class Canvas:
     """
 
     def __init__(self, low: ArrayLike, high: ArrayLike, step: float) -> None:
-        self.low, self.step = np.asarray(low, float), step
+        self.low = np.asarray(low, float)
+        self.step = step
         count = np.floor((np.asarray(high, float) - self.low) / step).astype(int) + 1
         self.label = np.zeros(count[::-1], np.uint8)
         self.tissue = np.zeros(count[::-1], np.uint8)

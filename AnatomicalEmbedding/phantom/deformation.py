@@ -100,7 +100,8 @@ class Bumps:
         """
         cell = 28.0
         reach = self.reach_mm[:, None]
-        low, high = (self.center - reach).min(axis=0), (self.center + reach).max(axis=0)
+        low = (self.center - reach).min(axis=0)
+        high = (self.center + reach).max(axis=0)
         axes = [np.arange(a, b + cell, cell) for a, b in zip(low, high, strict=True)]
         middles = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
         corner = cell * np.sqrt(3) / 2
@@ -201,11 +202,13 @@ class Filling:
     def invert(self, points: np.ndarray) -> np.ndarray:
         away = points - _BLADDER_NECK
         goal = np.linalg.norm(away, axis=1)
-        low, high = np.zeros_like(goal), np.maximum(goal, self.reach_mm)
+        low = np.zeros_like(goal)
+        high = np.maximum(goal, self.reach_mm)
         for _ in range(50):  # bisection: exact to 1e-13 mm
             middle = (low + high) / 2
             over = middle * self._factor(middle) > goal
-            low, high = np.where(over, low, middle), np.where(over, middle, high)
+            low = np.where(over, low, middle)
+            high = np.where(over, middle, high)
         inside = goal < self.reach_mm
         factor = np.where(inside, low, goal) / np.maximum(goal, 1e-9)
         return np.where(inside[:, None], _BLADDER_NECK + away * factor[:, None], points)

@@ -84,7 +84,8 @@ def _shape(row: _Row, flip: _Flip) -> list[Ellipsoid | Tube]:
         flip([_numbers(point) for point in points.split(";")])
         for points in row["points"].split("|")
     ]
-    radii, detail = _numbers(row["radii"]), _numbers(row["detail"])
+    radii = _numbers(row["radii"])
+    detail = _numbers(row["detail"])
     if row["shape"] == "sheet":
         return [*sheet(curves[0], curves[1], radii[0])]
     if row["shape"] == "ellipsoid":

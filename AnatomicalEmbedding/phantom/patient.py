@@ -115,8 +115,10 @@ def grid_about(
     """
     bottom, top = deformation.from_body(np.array([[0, 0, low], [0, 0, high]]))[:, 2]
     outline = deformation.from_body(_body_points(low, high))
-    low_x, high_x = outline[:, 0].min() - _MARGIN_MM[0], outline[:, 0].max() + _MARGIN_MM[0]
-    front, rear = outline[:, 1].max() + _MARGIN_MM[1], outline[:, 1].min() - _MARGIN_MM[2]
+    low_x = outline[:, 0].min() - _MARGIN_MM[0]
+    high_x = outline[:, 0].max() + _MARGIN_MM[0]
+    front = outline[:, 1].max() + _MARGIN_MM[1]
+    rear = outline[:, 1].min() - _MARGIN_MM[2]
     size = np.array([top - bottom, front - rear, high_x - low_x])
     k, j, i = np.maximum(np.rint(size / np.array(spacing)[::-1]), 2).astype(int).tolist()
     first = np.array([high_x - spacing[0] / 2, front - spacing[1] / 2, bottom + spacing[2] / 2])

@@ -44,8 +44,10 @@ def _cylinder(name: str, rx: float, ry: float, half: float, up: float = 0.0) -> 
     reach = np.array([rx, ry, half]) + 0.6 * half
 
     def inside(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-        dy, dz = y - np.float32(center[1]), z - np.float32(center[2])
-        ahead, along = axes[1, 1] * dy + axes[1, 2] * dz, axes[2, 1] * dy + axes[2, 2] * dz
+        dy = y - np.float32(center[1])
+        dz = z - np.float32(center[2])
+        ahead = axes[1, 1] * dy + axes[1, 2] * dz
+        along = axes[2, 1] * dy + axes[2, 2] * dz
         waist = 1 - 0.1 * (1 - np.square(along / half))
         return (np.square(x / rx) + np.square(ahead / ry) < np.square(waist)) & (
             np.abs(along) < half
@@ -63,12 +65,14 @@ def _draw_spine(canvas: Canvas) -> None:
         disc = 0.27 * below
         half = (below - disc) / 2
         label = f"vertebrae_{name}"
-        lumbar, neck = name[0] == "L", name[0] == "C"
+        lumbar = name[0] == "L"
+        neck = name[0] == "C"
         canal = 11.0 if lumbar else 10.0
         canal_y = -ry - canal  # centre of the canal
         reach, droop, wing = _PROCESSES[name[0]]
         spinous = [(0, canal_y - canal, 0), (0, canal_y - canal - reach, droop)]
-        turns, wide = np.linspace(-2.3, 2.3, 15), canal + 2
+        turns = np.linspace(-2.3, 2.3, 15)
+        wide = canal + 2
         arch = [_frame_point(name, wide * np.sin(a), canal_y - wide * np.cos(a), 0) for a in turns]
         parts: list[Tube] = [
             curve(arch, 3.8, squash=(1, 1, 0.42 * below / 4.5)),
@@ -132,7 +136,8 @@ def rib_point(number: int, way: float, side: int, outward: float = 4.5) -> np.nd
         z += (way - _BONY) * (rise if number > 2 else 0)
     half, middle, front, rear = (float(v) for v in CAVITY.section(np.array(z)))
     angle = np.pi * (0.075 + 0.90 * way)
-    u, v = np.sin(angle), -np.cos(angle)
+    u = np.sin(angle)
+    v = -np.cos(angle)
     depth = front if v > 0 else rear
     grow = 1 / np.sqrt((1 + np.sqrt(max(1 - CAVITY.squareness * np.sin(2 * angle) ** 2, 0))) / 2)
     return np.array([side * (half + outward) * u * grow, middle + (depth + outward) * v * grow, z])

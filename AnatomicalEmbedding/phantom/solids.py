@@ -119,7 +119,8 @@ class Spline:
     """
 
     def __init__(self, knots: ArrayLike, values: ArrayLike, flat: bool = True) -> None:
-        self.knots, self.values = np.asarray(knots, float), np.asarray(values, float)
+        self.knots = np.asarray(knots, float)
+        self.values = np.asarray(values, float)
         self._slopes = np.gradient(self.values, self.knots, axis=0)
         if flat:
             self._slopes[[0, -1]] = 0
@@ -132,7 +133,8 @@ class Spline:
         h = self.knots[i + 1] - self.knots[i]
         t = (positions - self.knots[i]) / h
         if self.values.ndim > 1:
-            t, h = t[..., None], h[..., None]
+            t = t[..., None]
+            h = h[..., None]
         remainder = 1 - t
         lower = self.values[i] + t * (2 * self.values[i] + h * self._slopes[i])
         upper = self.values[i + 1] + remainder * (2 * self.values[i + 1] - h * self._slopes[i + 1])
@@ -223,7 +225,8 @@ def sheet(first: ArrayLike, second: ArrayLike, radius: float) -> list[Tube]:
         first, second: (n, 3) mm, points of the curves.
         radius: half of the thickness of the plate, mm.
     """
-    a, b = np.asarray(first, float), np.asarray(second, float)
+    a = np.asarray(first, float)
+    b = np.asarray(second, float)
     span = np.linalg.norm(a - b, axis=1).max()
     count = max(int(np.ceil(span / (radius * 1.2))), 1)
     return [curve(a + (b - a) * t, radius, step=8.0) for t in np.linspace(0, 1, count + 1)]
@@ -239,7 +242,8 @@ def axes_along(direction: ArrayLike, roll: float = 0.0) -> np.ndarray:
     first = reference - third * (third @ reference)
     first /= np.linalg.norm(first)
     second = np.cross(third, first)
-    c, s = np.cos(roll), np.sin(roll)
+    c = np.cos(roll)
+    s = np.sin(roll)
     return np.stack([c * first + s * second, c * second - s * first, third])
 
 
@@ -270,7 +274,8 @@ def branching(
         rng: random numbers.
         taper: radius of a branch, divided by the radius of the vessel from which it branches.
     """
-    begin, along = np.asarray(start, float), np.asarray(step, float)
+    begin = np.asarray(start, float)
+    along = np.asarray(step, float)
     end = begin + along
     segments = [Tube(np.stack([begin, end]), np.array([radius, radius * 0.85]))]
     if depth:

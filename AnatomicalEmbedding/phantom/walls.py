@@ -22,7 +22,8 @@ def draw_walls(canvas: Canvas) -> None:
 
 
 def _draw_outline(canvas: Canvas) -> None:
-    low, high = BODY.low, BODY.high
+    low = BODY.low
+    high = BODY.high
     low[2] = -78
     _, (_, _, z) = canvas.region(low, high)
     rows = z.ravel()
@@ -38,10 +39,12 @@ def _draw_outline(canvas: Canvas) -> None:
     canvas.paint(wall, "muscle", "muscle")
     canvas.paint([thigh.grown(-20) for thigh in _THIGHS], "muscle", "muscle")
     canvas.paint([solid.grown(-6) for solid in _HEAD], "muscle", "muscle")
-    low, high = np.array([-14, -140, -100]), np.array([14, -76, 62])
+    low = np.array([-14, -140, -100])
+    high = np.array([14, -76, 62])
     cleft = Piece(low, high, lambda x, y, z: np.abs(x) < 3 + np.maximum(-86 - y, 0) * 0.35)
     canvas.paint(cleft, "fat", "subcutaneous_fat", over=("muscle",))
-    low, high = np.array([-6, -148, -130]), np.array([6, -90, 20])
+    low = np.array([-6, -148, -130])
+    high = np.array([6, -90, 20])
     canvas.paint(
         Piece(low, high, lambda x, y, z: np.abs(x) < np.maximum(-98 - y, 0) * 0.3),
         "air",
@@ -50,7 +53,8 @@ def _draw_outline(canvas: Canvas) -> None:
 
 
 def _draw_cavities(canvas: Canvas) -> None:
-    low, high = CAVITY.low, CAVITY.high
+    low = CAVITY.low
+    high = CAVITY.high
     _, (x, y, z) = canvas.region(low, high)
     inside = CAVITY.inside(x, y, z)
     dome = diaphragm_z(x, y).astype(np.float32)
@@ -77,9 +81,11 @@ def _draw_cavities(canvas: Canvas) -> None:
         rear_y = _spine_rows(z) - 22
         return np.abs(x) < 20 + np.maximum(rear_y - y, 0) * 0.55 - 40 * (y > rear_y)
 
-    low, high = np.array([-60, -110, 260]), np.array([60, 20, 566])
+    low = np.array([-60, -110, 260])
+    high = np.array([60, 20, 566])
     canvas.paint(Piece(low, high, is_spine), "visceral_fat", "visceral_fat", over=("lung",))
-    low, high = np.array([-60, -110, 200]), np.array([60, -20, 566])
+    low = np.array([-60, -110, 200])
+    high = np.array([60, -20, 566])
     canvas.paint(Piece(low, high, is_gutter), "muscle", "muscle", over=("lung", "visceral_fat"))
 
 
@@ -105,7 +111,8 @@ def _draw_septa(canvas: Canvas) -> None:
     coarse = rng.standard_normal((42, 16, 22)).astype(np.float32)
     nk, nj, ni = canvas.label.shape
     fine = _stretch(_stretch(_stretch(coarse, 0, nk), 1, nj), 2, ni)
-    low, high = np.array([-232, -148, -130]), np.array([232, 172, 640])
+    low = np.array([-232, -148, -130])
+    high = np.array([232, 172, 640])
     cut, _ = canvas.region(low, high)
     canvas.paint(
         Piece(low, high, lambda *_: np.abs(fine[cut]) < 0.035), "fat", None, over=("muscle",)

@@ -252,7 +252,8 @@ class Correspondence:
 def _read(key: str, entry: list[Any], tensors: dict[str, torch.Tensor]) -> Direction:
     """Read and check one direction. entry: as `Correspondence.save` writes it."""
     scan_hash, shape, origin, spacing = entry
-    matrices, values = tensors[f"{key}.matrices"], tensors[f"{key}.values"]
+    matrices = tensors[f"{key}.matrices"]
+    values = tensors[f"{key}.values"]
     check_size(matrices, (2, 4, 4), torch.float64)
     check_matrices(torch.eye(4, dtype=torch.float64)[None], matrices[:1])
     check_size(values, (3 + len(STORED), None, None, None), torch.float16)

@@ -253,7 +253,8 @@ def _compare(
 
     Raises AnatomicalEmbeddingError if the target shows no place of the template.
     """
-    template_shown, lattice = template.body, template.lattice(every)
+    template_shown = template.body
+    lattice = template.lattice(every)
     rows, columns = template_shown.shape
     step_mm = lattice.spacing_mm[0]
 
@@ -284,7 +285,8 @@ def _compare(
         raise AnatomicalEmbeddingError(
             "the films have no places in common; choose films of one part of the body."
         )
-    score, shift_mm = score[usable], (torch.tensor(shifts) - reach) * step_mm
+    score = score[usable]
+    shift_mm = (torch.tensor(shifts) - reach) * step_mm
     best = (score - _PRIOR_WEIGHT * (shift_mm / _PRIOR_MM).square().sum(1)).argmax(1)
     shift_mm = shift_mm[best] + peak_offsets(score, best, (2 * reach + 1,) * 2) * step_mm
 

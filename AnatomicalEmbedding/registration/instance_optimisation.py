@@ -65,7 +65,8 @@ def slopes(features: Features) -> torch.Tensor:
     values = features.values
     result = torch.zeros(3, *values.shape, device=values.device)
     for axis, spacing in enumerate(features.lattice.spacing_mm):
-        dim, count = 3 - axis, values.shape[3 - axis]
+        dim = 3 - axis
+        count = values.shape[3 - axis]
         if count > 2:
             step = values.narrow(dim, 2, count - 2) - values.narrow(dim, 0, count - 2)
             result[axis].narrow(dim, 1, count - 2).copy_(step / (2 * spacing))
@@ -75,7 +76,8 @@ def slopes(features: Features) -> torch.Tensor:
 def windowed(values: torch.Tensor) -> torch.Tensor:
     """Compute the mean over a cube around each voxel. Voxels outside the grid do not count."""
     for axis in range(3):
-        size, pad = [1, 1, 1], [0, 0, 0]
+        size = [1, 1, 1]
+        pad = [0, 0, 0]
         size[axis], pad[axis] = 2 * _REACH + 1, _REACH
         values = F.avg_pool3d(values, size, 1, pad, count_include_pad=False)
     return values
@@ -154,7 +156,8 @@ class Comparison:
     ) -> None:
         """every: compare only every n-th point of the fixed scan, along each axis."""
         device = fixed.values.device
-        self.fixed, self.moving_lattice = fixed.every(every), moving.lattice
+        self.fixed = fixed.every(every)
+        self.moving_lattice = moving.lattice
         self.moving = torch.cat([moving.values, slopes(moving).flatten(0, 1)])[None]
         self.start = self.fixed.lattice.through(affine).to(device)
         turned = torch.from_numpy(np.linalg.inv(affine[:3, :3]).T).float().to(device)
@@ -183,7 +186,8 @@ class Comparison:
         if not informed.any():
             return field, 0.0
         scale = float(matrix[[0, 3, 5]].sum(0)[informed].mean()) / 3
-        smooth, damping = smoothness * scale, _DAMPING * scale
+        smooth = smoothness * scale
+        damping = _DAMPING * scale
         diagonal = (
             blocks.squared().gather(matrix[[0, 3, 5]]) + ROUGHNESS_DIAGONAL * smooth + damping
         )
@@ -203,7 +207,8 @@ class Comparison:
     def terms(self, displacement: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Return the gradient (3, k, j, i) and Gauss-Newton matrix (6, k, j, i) of the image difference at each point.
         The matrix is symmetric; its 6 entries are in the order of _PAIRS."""
-        lattice, channels = self.moving_lattice, len(self.fixed.values)
+        lattice = self.moving_lattice
+        channels = len(self.fixed.values)
         origin, spacing, size = (
             torch.tensor(values, dtype=torch.float32, device=displacement.device).view(3, 1, 1, 1)
             for values in (lattice.origin_ras, lattice.spacing_mm, lattice.size)

@@ -42,7 +42,8 @@ def fit_field(
     """
     shape = matches.lattice.shape
     i, j, k = torch.from_numpy(matches.index.T)
-    displacement, trust = torch.zeros(3, *shape), torch.zeros(3, *shape)
+    displacement = torch.zeros(3, *shape)
+    trust = torch.zeros(3, *shape)
     offset_mm = matches.moving_ras - transform_points(affine, matches.fixed_ras)
     displacement[:, k, j, i] = torch.from_numpy(offset_mm.T).float()
     trust[:, k, j, i] = torch.from_numpy(matches.weight / matches.weight.mean()).float()
@@ -51,7 +52,8 @@ def fit_field(
     )
     field = SplineField.over(low, high, knot_mm)
     basis = field.basis(matches.lattice)
-    weight, knots = trust, field.coefficients
+    weight = trust
+    knots = field.coefficients
     for _ in range(rounds):
         diagonal = basis.squared().gather(weight) + smooth * ROUGHNESS_DIAGONAL
 
@@ -127,7 +129,8 @@ def spine_distance_mm(
     """
     if fixed.spine is None or moving.spine is None:
         return math.nan
-    moved, course = registration.transform_points(fixed.spine.course), moving.spine.course
+    moved = registration.transform_points(fixed.spine.course)
+    course = moving.spine.course
     moved = moved[(moved[:, 2] >= course[0, 2]) & (moved[:, 2] <= course[-1, 2])]
     if not len(moved):
         return math.nan

@@ -200,7 +200,8 @@ class SplineField:
             places = self.low[axis] + knot_mm * fine.intervals[axis] * torch.linspace(
                 0, 1, count, dtype=torch.float64
             )
-            coarse, fine_weights = self._weights(places, axis), fine._weights(places, axis)
+            coarse = self._weights(places, axis)
+            fine_weights = fine._weights(places, axis)
             change = torch.linalg.lstsq(fine_weights, coarse).solution
             moved = torch.movedim(
                 torch.tensordot(moved, change, dims=([3 - axis], [1])), 3, 3 - axis
@@ -261,15 +262,18 @@ def conjugate_gradients(
 
     product: multiplies x by a symmetric positive matrix. diagonal: diagonal of this matrix, exact or approximate.
     """
-    x, residual = torch.zeros_like(target), target
+    x = torch.zeros_like(target)
+    residual = target
     scaled = residual / diagonal
-    direction, size = scaled, (residual * scaled).sum()
+    direction = scaled
+    size = (residual * scaled).sum()
     for _ in range(rounds):
         if size <= 0:
             break
         moved = product(direction)
         step = size / (direction * moved).sum().clamp_min(1e-30)
-        x, residual = x + step * direction, residual - step * moved
+        x = x + step * direction
+        residual = residual - step * moved
         scaled = residual / diagonal
         size, last = (residual * scaled).sum(), size
         direction = scaled + size / last * direction

@@ -133,7 +133,8 @@ def slice_hu(
     middle = transform_points(volume.ras_to_ijk, np.asarray(point_ras, dtype=np.float64)[None])[0]
     right, down = np.array([plane.right, plane.down]) @ volume.ras_to_ijk[:3, :3].T
     # The index along each voxel axis is computed separately. Making an array of points (n * n, 3) would be slower.
-    along_rows, along_columns = np.multiply.outer(right, offsets), np.multiply.outer(down, offsets)
+    along_rows = np.multiply.outer(right, offsets)
+    along_columns = np.multiply.outer(down, offsets)
     ijk = middle[:, None, None] + along_rows[:, None] + along_columns[..., None]
     inside = in_grid(np.moveaxis(ijk, 0, -1), volume.shape)
     if not inside.any():

@@ -51,7 +51,8 @@ def write_box_report(
 
 
 def _box_card(volume: Volume, structure: StructureBox) -> dict[str, Any]:
-    located, box = structure.located, structure.box_ras
+    located = structure.located
+    box = structure.box_ras
     card = {
         "name": structure.name,
         "status": structure.status,

@@ -18,7 +18,8 @@ OUTWARD = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
 
 def intersection_over_union(first: np.ndarray, second: np.ndarray) -> float:
     """Return the intersection over union of two boxes (2, 3): 1 if they are equal, 0 if they do not overlap."""
-    low, high = np.maximum(first[0], second[0]), np.minimum(first[1], second[1])
+    low = np.maximum(first[0], second[0])
+    high = np.minimum(first[1], second[1])
     shared = _volume(np.stack([low, high]))
     return float(shared / (_volume(first) + _volume(second) - shared)) if shared > 0 else 0.0
 

@@ -168,7 +168,8 @@ def check_axis_order(voxels: np.ndarray, ijk_to_ras: np.ndarray, where: str) -> 
     def tissue_share(axis: int) -> float:
         return max(float(np.mean(voxels.take(face, axis=axis) > _AIR_HU)) for face in (0, -1))
 
-    ends, sides = tissue_share(2 - along), tissue_share(along)
+    ends = tissue_share(2 - along)
+    sides = tissue_share(along)
     if sides > _LEAST_CUT and sides > _TIMES_CUT * ends:
         raise VolumeError(
             f"{where}: the first and last slices show air, and the body touches the sides, as if the voxels were in "
@@ -192,7 +193,8 @@ def check_hounsfield(voxels: np.ndarray, where: str) -> None:
             f"{where}: all voxels are {sample[0]:g}, so the image is empty; export the scan again."
         )
     p1, p50, p99 = np.percentile(inside, (1, 50, 99))
-    low, high = float(inside.min()), float(inside.max())
+    low = float(inside.min())
+    high = float(inside.max())
     summary = f"values {low:g} to {high:g}, percentiles 1/50/99 = {p1:.4g}/{p50:.4g}/{p99:.4g}"
     integral = inside.dtype.kind == "i" or bool(np.all(inside == np.rint(inside)))
     if integral and low >= 0 and high <= 255 and np.unique(inside).size <= _MAX_LABELS:

@@ -77,7 +77,8 @@ def crop_resampled(
             f"spacing {spacing_mm}: is not a voxel size; give three sizes in mm, such as 1,1,2."
         )
     size = np.floor((box_ras[1] - box_ras[0]) / spacing + 1e-6)
-    where, voxels = volume.name or "the scan", math.prod(size.tolist())
+    where = volume.name or "the scan"
+    voxels = math.prod(size.tolist())
     if voxels > _MOST_VOXELS:
         raise VolumeError(
             f"{where}: the crop would have {voxels:.2g} voxels of {spacing_mm} mm, more than {_MOST_VOXELS:.0e}; "

@@ -81,7 +81,8 @@ def arrange_slices(
         )
     if duplicates:
         notes.append(f"{duplicates} slices at the position of another slice were left out")
-    order, distance = order[first_of_position], distance[first_of_position]
+    order = order[first_of_position]
+    distance = distance[first_of_position]
     if len(order) < MIN_SLICES:
         raise VolumeError(
             f"{where}: only {len(order)} slices form a stack; give a CT of at least {MIN_SLICES} slices."
@@ -120,7 +121,8 @@ def fill_gaps(voxels: np.ndarray, stack: SliceStack) -> np.ndarray:
 
 def _axes(orientation_lps: np.ndarray, where: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Convert Image Orientation (6 rounded numbers) to perpendicular unit vectors (3,): row, column and normal."""
-    row, column = orientation_lps[:3], orientation_lps[3:]
+    row = orientation_lps[:3]
+    column = orientation_lps[3:]
     lengths = np.linalg.norm(row), np.linalg.norm(column)
     if min(lengths) < 0.9 or max(lengths) > 1.1 or abs(row @ column) > 0.01:
         raise VolumeError(

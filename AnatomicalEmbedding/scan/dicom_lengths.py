@@ -33,24 +33,30 @@ def lengths_fit(path: Path) -> bool:
 def _fits(data: mmap.mmap) -> bool:
     end = len(data)
     offset = 132 if data[128:132] == b"DICM" else 0
-    order, syntax = "<", b""
+    order = "<"
+    syntax = b""
     implicit = offset == 0 and not data[4:6].isalpha()
-    in_meta, in_pixels = offset > 0, False
+    in_meta = offset > 0
+    in_pixels = False
     while offset + 12 <= end:
         tag = struct.unpack_from(f"{order}HH", data, offset)
         if in_meta and tag[0] != 2:
             in_meta = False
             if syntax == _DEFLATED:
                 return True
-            implicit, order = syntax == _IMPLICIT, ">" if syntax == _BIG_ENDIAN else "<"
+            implicit = syntax == _IMPLICIT
+            order = ">" if syntax == _BIG_ENDIAN else "<"
             continue
         kind = bytes(data[offset + 4 : offset + 6])
         if tag[0] == _DELIMITERS or implicit:
-            header, length = 8, struct.unpack_from(f"{order}I", data, offset + 4)[0]
+            header = 8
+            length = struct.unpack_from(f"{order}I", data, offset + 4)[0]
         elif kind in _LONG:
-            header, length = 12, struct.unpack_from(f"{order}I", data, offset + 8)[0]
+            header = 12
+            length = struct.unpack_from(f"{order}I", data, offset + 8)[0]
         elif kind in _SHORT:
-            header, length = 8, struct.unpack_from(f"{order}H", data, offset + 6)[0]
+            header = 8
+            length = struct.unpack_from(f"{order}H", data, offset + 6)[0]
         else:
             # zero bytes after the pixels are allowed as padding
             return in_pixels and not data[offset:].strip(b"\0")

@@ -91,11 +91,13 @@ def _are_phases(positions: Sequence[Hashable], values: Sequence[Hashable]) -> bo
 
 def _runs(positions: Sequence[Hashable], order: Sequence[int]) -> list[int]:
     """Return the number of each slice's phase, from 1: a phase ends before a slice that repeats a position of it."""
-    numbers, number = [0] * len(positions), 1
+    numbers = [0] * len(positions)
+    number = 1
     phase_positions: set[Hashable] = set()
     for index in order:
         if positions[index] in phase_positions:
-            number, phase_positions = number + 1, set()
+            number = number + 1
+            phase_positions = set()
         phase_positions.add(positions[index])
         numbers[index] = number
     return numbers

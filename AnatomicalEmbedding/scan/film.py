@@ -174,7 +174,8 @@ def check_film_size(shape: tuple[int, int, int], pixel_mm: tuple[float, ...], wh
             f"{where}: has {shape[2]} x {shape[1]} pixels; give a film of at least {_FEWEST_PIXELS} x {_FEWEST_PIXELS}."
         )
     check_spacing(np.array(pixel_mm), where)
-    across, down = shape[2] * pixel_mm[0], shape[1] * pixel_mm[1]
+    across = shape[2] * pixel_mm[0]
+    down = shape[1] * pixel_mm[1]
     if min(across, down) < MIN_EXTENT_MM or max(across, down) > _LONGEST_MM:
         raise VolumeError(
             f"{where}: a film of {across:.0f} x {down:.0f} mm is impossible; state --film-width-mm."

@@ -124,7 +124,8 @@ def resample_upright(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> tuple[np.nda
     corners = np.array(list(product(*((0, n - 1) for n in voxels.shape[::-1]))))
     # Without the tolerance of 1e-6, a rounding error could add an empty layer of voxels.
     ijk = transform_points(np.linalg.inv(upright) @ ijk_to_ras, corners)
-    low, high = np.floor(ijk.min(axis=0) + 1e-6), np.ceil(ijk.max(axis=0) - 1e-6)
+    low = np.floor(ijk.min(axis=0) + 1e-6)
+    high = np.ceil(ijk.max(axis=0) - 1e-6)
     upright[:3, 3] = transform_points(upright, low[None])[0]
 
     return resample(voxels, ijk_to_ras, upright, (high - low + 1).astype(int)), upright

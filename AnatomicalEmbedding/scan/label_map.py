@@ -41,9 +41,11 @@ class LabelMap:
             shape: (k, j, i).
             ijk_to_ras: (4, 4).
         """
-        voxels, covered = np.zeros(shape, np.uint16), list[np.ndarray]()
+        voxels = np.zeros(shape, np.uint16)
+        covered = list[np.ndarray]()
         values: dict[str, int] = {}
-        sizes, moved = [0], set[int]()
+        sizes = [0]
+        moved = set[int]()
 
         def keep(whole: np.ndarray, label: int) -> None:
             layer = next((layer for layer in covered if not layer[whole].any()), None)

@@ -119,7 +119,8 @@ def read_markups(path: Path) -> list[dict[str, Any]]:
 def frame_of(entry: dict[str, Any], path: Path) -> np.ndarray:
     """Return the (4, 4) matrix from a markup's frame to RAS. Raises PointsError if the frame is not LPS or RAS mm."""
     # Slicer's defaults
-    system, units = entry.get("coordinateSystem", "LPS"), entry.get("coordinateUnits", "mm")
+    system = entry.get("coordinateSystem", "LPS")
+    units = entry.get("coordinateUnits", "mm")
     if system not in ("LPS", "RAS"):
         raise PointsError(
             f"{path}: has the unknown coordinate system {system!r}; save the file in LPS or RAS."

@@ -75,7 +75,8 @@ def _read_fields(stream: BufferedIOBase, path: Path) -> dict[str, tuple]:
             name: struct.unpack_from(order + code, header, start)
             for name, (start, code) in _LAYOUT.items()
         }
-        dim, offset = fields["dim"], fields["vox_offset"][0]
+        dim = fields["dim"]
+        offset = fields["vox_offset"][0]
         # "n+1" means that header and voxels are in one file; other values are refused.
         is_nifti = length == _HEADER_BYTES and fields["magic"][0] == b"n+1"
         if is_nifti and 1 <= dim[0] <= 7 and min(dim[1 : dim[0] + 1]) > 0 and 0 <= offset < 1e9:
@@ -88,12 +89,14 @@ def _read_fields(stream: BufferedIOBase, path: Path) -> dict[str, tuple]:
 def _check_data(stream: BufferedIOBase, fields: dict[str, tuple], path: Path) -> None:
     """Raise VolumeError if voxels are missing, NaN or infinite. Reading all voxels also verifies gzip's checksum."""
     shape = fields["dim"][1 : fields["dim"][0] + 1]
-    bits, start = fields["bitpix"][0], int(fields["vox_offset"][0])
+    bits = fields["bitpix"][0]
+    start = int(fields["vox_offset"][0])
     needed = start + math.prod(shape) * bits // 8
     check_claimed(shape, max(bits // 8, 1), path.stat().st_size, str(path))
     code = _FLOAT_CODES.get(fields["datatype"][0])
     stream.seek(start)
-    length, bad = start, 0
+    length = start
+    bad = 0
     # stops after `needed` bytes: gigabytes may follow
     while length <= needed and (chunk := stream.read(_CHUNK)):
         if code:

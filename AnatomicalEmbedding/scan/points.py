@@ -229,13 +229,15 @@ def _read_csv(path: Path, film_to_ras: np.ndarray | None) -> list[_Row]:
         names = reader.fieldnames = [str(name).strip().lower() for name in reader.fieldnames or ()]
         # Point tables that Slicer exports have the columns l,p,s and `defined`.
         system = "LPS" if {"l", "p"} <= set(names) else "RAS"
-        columns, to_ras = tuple(system.lower()), _TO_RAS[system]
+        columns = tuple(system.lower())
+        to_ras = _TO_RAS[system]
         if {"x", "y"} <= set(names) and not {"r", "a"} <= set(names) and system == "RAS":
             if film_to_ras is None:
                 raise PointsError(
                     f"{path}: has pixels x,y, but the template is no film; give the columns label,r,a,s."
                 )
-            columns, to_ras = ("x", "y"), film_to_ras
+            columns = ("x", "y")
+            to_ras = film_to_ras
         missing = [column for column in ("label", *columns) if column not in names]
         if missing and ";" in "".join(names):
             raise PointsError(

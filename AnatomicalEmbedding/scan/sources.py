@@ -262,7 +262,8 @@ def _source(
             state = file.stat()
         except OSError:  # a broken link; reading it will report the error
             continue
-        size, changed = size + state.st_size, max(changed, state.st_mtime_ns)
+        size = size + state.st_size
+        changed = max(changed, state.st_mtime_ns)
     return Source(
         str(path),
         series,

@@ -201,7 +201,8 @@ def prepare(
     ranges: dict[str, list[np.ndarray]] = {}
     for n, example in enumerate(examples):
         step(n / len(examples) / 2, example.id)
-        volume, labels = Volume.read(example.path), example.labels
+        volume = Volume.read(example.path)
+        labels = example.labels
         maps[example.id] = embedding = model.embed(volume)
         size = np.linalg.norm(labels.ijk_to_ras[:3, :3], axis=0)
         for name in example.outlined:
@@ -244,9 +245,12 @@ def prepare(
 def _cut_to_groups(
     example: OutlinedScan, embedding: EmbeddingMap, groups: Sequence[Group]
 ) -> PreparedExample:
-    volume, labels = Volume.read(example.path), example.labels
+    volume = Volume.read(example.path)
+    labels = example.labels
     millilitres = abs(np.linalg.det(labels.ijk_to_ras[:3, :3])) / 1000
-    crops, volumes, contrast = {}, {}, {}
+    crops = {}
+    volumes = {}
+    contrast = {}
     for number, group in enumerate(groups):
         outlined = [name for name in group.names if name in example.outlined]
         box = region(group, outlined, embedding) if outlined else None

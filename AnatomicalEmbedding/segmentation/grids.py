@@ -57,7 +57,8 @@ class Group:
     @classmethod
     def from_dict(cls, values: dict) -> Self:
         low, high = (np.array(values[key], dtype=np.float64) for key in ("low", "high"))
-        names, spacing_mm = tuple(values["names"]), float(values["spacing_mm"])
+        names = tuple(values["names"])
+        spacing_mm = float(values["spacing_mm"])
         whole = low.shape == high.shape == (len(names), 3) and bool(np.isfinite([low, high]).all())
         if (
             not whole
@@ -180,7 +181,8 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: GroupCrop) -> torc
     empty = torch.zeros(crop.shape, dtype=torch.float16)
     if not len(points):
         return empty
-    low, high = np.maximum(points.min(axis=0) - 2, 0), points.max(axis=0) + 3
+    low = np.maximum(points.min(axis=0) - 2, 0)
+    high = points.max(axis=0) + 3
     part = mask[tuple(slice(a, b) for a, b in zip(low, high, strict=True))]
     to_ras = ijk_to_ras.copy()
     to_ras[:3, 3] = transform_points(ijk_to_ras, low[None, ::-1])[0]
@@ -191,7 +193,8 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: GroupCrop) -> torc
     start = np.rint((np.asarray(grid.origin_ras) - crop.origin_ras) / crop.spacing_mm).astype(int)[
         ::-1
     ]
-    in_crop, in_mask = [], []
+    in_crop = []
+    in_mask = []
     for first, size, whole in zip(start, share.shape, crop.shape, strict=True):
         in_crop.append(slice(max(first, 0), max(min(first + size, whole), 0)))
         in_mask.append(slice(max(-first, 0), max(min(whole - first, size), 0)))

@@ -174,7 +174,8 @@ def clean(
         middle = (
             crop.coordinate[:, number == part].mean(1).double().numpy() * UNIT_MM + group.centre
         )
-        low, high = group.low[row] - MARGIN_MM, group.high[row] + MARGIN_MM
+        low = group.low[row] - MARGIN_MM
+        high = group.high[row] + MARGIN_MM
         keep[part] = bool(((middle >= low) & (middle <= high)).all())
     if not keep.any():
         return probability, "it was found only in other parts of the body"

@@ -88,7 +88,9 @@ class PatchSampler:
         )[0]
         size = torch.tensor(example.crop.shape[::-1])
         outside = ((where < -0.5) | (where > size - 0.5)).any(-1)
-        hu, coordinate, labels = values[0], values[1:4], values[4:]
+        hu = values[0]
+        coordinate = values[1:4]
+        labels = values[4:]
         hu = self._vary_grey(torch.where(outside, torch.tensor(AIR_HU), hu))
         labels = torch.where(outside, torch.tensor(0.0), labels)
         features = self._features(example.crop, where)
@@ -102,7 +104,8 @@ class PatchSampler:
         """Return a random first guess (s, k, j, i) for a patch of example n: labels that registration carried to the
         example, its own labels with a random deformation, or zeros. where: positions of the patch's voxels in the
         example."""
-        example, rng = self._examples[n], self._rng
+        example = self._examples[n]
+        rng = self._rng
         if rng.random() < _NO_GUESS:
             return torch.zeros(len(example.labels), *self._size)
         halved = _halved(where)
@@ -129,8 +132,10 @@ class PatchSampler:
     def _centre(self, n: int) -> np.ndarray:
         """Return the middle (3,) i, j, k of a random patch in example number `n`. Many patches lie near a structure."""
         structures = [places for places in self._places[n] if len(places)]
-        shape, size = np.array(self._examples[n].crop.shape), np.array(self._size)
-        low, high = np.minimum(size / 2, shape / 2), np.maximum(shape - size / 2, shape / 2)
+        shape = np.array(self._examples[n].crop.shape)
+        size = np.array(self._size)
+        low = np.minimum(size / 2, shape / 2)
+        high = np.maximum(shape - size / 2, shape / 2)
         if structures and self._rng.random() < _ON_STRUCTURE:
             places = structures[self._rng.integers(len(structures))]
             centre = places[self._rng.integers(len(places))] + self._rng.normal(0, size / 8)

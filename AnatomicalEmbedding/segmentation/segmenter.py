@@ -121,11 +121,13 @@ def train_segmenter(
             return load_segmenter(folder, model.device)
     groups, prepared = prepare(examples, model, lambda share, text: step(0.0, f"preparing {text}"))
     write_text(folder / _RECORD, json.dumps({"identity": identity, "steps": steps}, indent=1))
-    local, networks = prepared[0].embedding.local, []
+    local = prepared[0].embedding.local
+    networks = []
     for n, group in enumerate(groups):
 
         def report(progress: Progress, before: int = n * steps) -> None:
-            done, total = before + progress.step, steps * len(groups)
+            done = before + progress.step
+            total = steps * len(groups)
             to_go = progress.seconds_per_step * (total - done) / 60
             step(done / total, f"step {done}, loss {progress.loss:.3f}, {to_go:.0f} min to go")
 
@@ -143,7 +145,9 @@ def train_segmenter(
         networks.append(loop.averaged.eval())
     names = [name for group in groups for name in group.names]
     pairs = [pair for example in prepared for pair in example.overlaps]
-    volumes, shares, overlaps = {}, {}, {}
+    volumes = {}
+    shares = {}
+    overlaps = {}
     for name in names:
         with_name = [example for example in prepared if name in example.volumes_ml]
         volumes[name] = tuple(round(example.volumes_ml[name], 3) for example in with_name)
@@ -292,7 +296,8 @@ def _choose_examples(
     def gain(example: PreparedExample) -> float:
         return sum(1 / (1 + 4 * count[name]) for name in example.volumes_ml)
 
-    remaining, chosen = list(prepared), list[PreparedExample]()
+    remaining = list(prepared)
+    chosen = list[PreparedExample]()
     while remaining and (len(chosen) < CARRIED or not all(count.values())):
         best = max(remaining, key=gain)
         remaining.remove(best)

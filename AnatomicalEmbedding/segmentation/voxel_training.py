@@ -69,8 +69,10 @@ def voxel_loss(logits: torch.Tensor, labels: torch.Tensor, outlined: torch.Tenso
     weight = outlined.float()
     losses = F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
     entropy = (losses * weight).sum() / weight.sum().clamp(min=1)
-    share, labels = logits.sigmoid() * weight, labels * weight
-    overlap, total = (share * labels).sum(0), (share + labels).sum(0)
+    share = logits.sigmoid() * weight
+    labels = labels * weight
+    overlap = (share * labels).sum(0)
+    total = (share + labels).sum(0)
     present = labels.sum(0) > 1
     dice = 1 - (2 * overlap + 1) / (total + 1)
     return entropy * 5 + (dice * present).sum() / present.sum().clamp(min=1)
@@ -87,7 +89,9 @@ def _draw_rows(
     largest = [max(e.crop.shape[axis] for e in examples) for axis in range(3)]
     k, j, i = (min(_PATCH, -(-n // 2) * 2) for n in largest)
     sampler = PatchSampler(examples, (k, j, i), rng)
-    rows, labels, outlined = [], [], []
+    rows = []
+    labels = []
+    outlined = []
     for _ in range(patches):
         if cancelled():
             raise CancelledError(

@@ -61,7 +61,8 @@ class VoxelNet(nn.Module):
         super().__init__()
         if not 1 <= structures <= _MOST_CHANNELS or not 0 <= descriptors <= _MOST_CHANNELS:
             raise ValueError("a network cannot be of these sizes")
-        self.structures, self.descriptors = structures, descriptors
+        self.structures = structures
+        self.descriptors = descriptors
         around = len(_NEAR) + 2 * len(_FAR) + len(_BLOCKS) * (len(WINDOWS) + structures)
         channels = INPUTS + structures + around + descriptors
         self.scale = nn.BatchNorm1d(channels)
@@ -131,7 +132,8 @@ def pool_axes(
         options: further arguments of `pool`.
     """
     for axis in range(3):
-        window, half = [1, 1, 1], [0, 0, 0]
+        window = [1, 1, 1]
+        half = [0, 0, 0]
         window[axis], half[axis] = size, size // 2
         x = pool(x, window, 1, half, **options)
     return x

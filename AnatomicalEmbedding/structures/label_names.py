@@ -152,7 +152,8 @@ def find_structures(
     Reasons: the name is in LEFT_OUT_WORDS or LEFT_OUT_NAMES, the structure has fewer than MIN_VOXELS voxels, or the
     border of the scan cuts the structure, so its true centre and extremes are not known.
     """
-    points, left_out = {}, {}
+    points = {}
+    left_out = {}
     layers = [labels] if isinstance(labels, np.ndarray) else labels
     voxels_of = {label: ijk for layer in layers for label, ijk in voxels_by_label(layer).items()}
     last = np.array(layers[0].shape[::-1]) - 1

@@ -310,7 +310,8 @@ def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pa
     extremes of structures.
     templates: additional cases, used as templates only.
     """
-    cases, templates = list(cases), list(templates)
+    cases = list(cases)
+    templates = list(templates)
     refuse_twins([case.id for case in (*cases, *templates)])
     pairs = []
     for template, target in [*permutations(cases, 2), *product(templates, cases)]:

@@ -57,7 +57,8 @@ class StructureLibrary:
 
     def save(self, path: str | Path) -> None:
         """Write one complete file, or no file. Raises WeightsError if the file cannot be written."""
-        tensors, index = {}, {}
+        tensors = {}
+        index = {}
         all_examples = [example for examples in self.examples.values() for example in examples]
         organs = sorted({organ.name for example in all_examples for organ in example.organs})
         for number, (name, examples) in enumerate(sorted(self.examples.items())):

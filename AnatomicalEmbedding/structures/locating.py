@@ -122,7 +122,8 @@ def make_example(
         raise PointsError(
             f"{name}: the box has no volume; give its lowest and its highest corner in RAS mm."
         )
-    middle, half = box_ras.mean(axis=0), (box_ras[1] - box_ras[0]) / 2
+    middle = box_ras.mean(axis=0)
+    half = (box_ras[1] - box_ras[0]) / 2
     if extremes_ras is None:
         extremes_ras = middle + np.concatenate([-np.eye(3), np.eye(3)]) * half
     signs = np.array(list(product((-1.0, 1.0), repeat=3)))
@@ -178,7 +179,8 @@ def locate(
     places = np.split(answers.points_ras, ends)
     trusts = np.split(_trust(answers), ends)
     guesses = list(map(_sides, all_examples, places, trusts))
-    located, first = {}, 0
+    located = {}
+    first = 0
     for name, examples in structures.items():
         rows = slice(first, first + len(examples))
         located[name] = _combined(name, examples, guesses[rows], trusts[rows], target)
@@ -204,13 +206,15 @@ def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarra
     places: (p, 3) RAS mm, answers in the target to the p points of `example`. trust: (p, 2), weight and expected error
     (mm) of each answer.
     """
-    points, middle = example.points_ras, example.points_ras.mean(axis=0)
+    points = example.points_ras
+    middle = example.points_ras.mean(axis=0)
     weight = trust[:, 0] if (trust[:, 0] > 0).sum() >= _FEWEST_POINTS else 1 / trust[:, 1] ** 2
     weight = weight / weight.sum()
     moved = places - points
     design = np.column_stack([points - middle, np.ones(len(points))])
     damping = np.diag([_SLOPE_MM**2] * 3 + [0.0])
-    fit, robust = np.zeros((4, 3)), weight
+    fit = np.zeros((4, 3))
+    robust = weight
     for _ in range(_ROUNDS):
         normal = design.T @ (design * robust[:, None]) + damping * robust.sum()
         fit = np.linalg.solve(normal, design.T @ (moved * robust[:, None]))

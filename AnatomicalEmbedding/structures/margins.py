@@ -122,7 +122,8 @@ class Margins:
         """Return new margins with scales learned from a user's examples. boxes: result of `locate_examples`."""
         if not boxes:
             return self
-        off, names = _errors(boxes), np.array([box.located.name for box in boxes])
+        off = _errors(boxes)
+        names = np.array([box.located.name for box in boxes])
         structure_scales = {
             str(name): _shrunk(off[names == name], self.scales[_COMMON])
             for name in np.unique(names)

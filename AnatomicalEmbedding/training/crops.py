@@ -48,7 +48,8 @@ class Warp:
         """
         x, y, depth = nodes_ijk
         depth = _advancing(depth)
-        first, last = int(np.floor(depth.min())), int(np.ceil(depth.max()))
+        first = int(np.floor(depth.min()))
+        last = int(np.ceil(depth.max()))
         slices = np.arange(first, last + 1, dtype=np.float64)
         in_plane = np.empty((2, len(slices), *depth.shape[1:]))
         for column in np.ndindex(depth.shape[1:]):
@@ -88,7 +89,8 @@ class Warp:
             plane, dtype=torch.int32, device=hu.device
         )
         index = index.flatten()
-        before, after = flat.index_select(0, index), flat.index_select(0, index + plane)
+        before = flat.index_select(0, index)
+        after = flat.index_select(0, index + plane)
         between = depth.sub_(whole).flatten()
         return torch.lerp(before, after, between).add_(AIR_HU).view(self.shape)
 

@@ -110,9 +110,11 @@ def frame_from_map(embedding: EmbeddingMap) -> FrameGuess:
 def _robust_line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     """Fit y = scale * x + shift with little influence of outliers, by Huber's weights. Returns scale and shift."""
     weight = np.ones_like(x)
-    scale, shift = 1.0, 0.0
+    scale = 1.0
+    shift = 0.0
     for _ in range(5):
-        mean_x, mean_y = np.average(x, weights=weight), np.average(y, weights=weight)
+        mean_x = np.average(x, weights=weight)
+        mean_y = np.average(y, weights=weight)
         spread = weight * (x - mean_x)
         scale = float((spread @ (y - mean_y) + _LINE_PRIOR) / (spread @ (x - mean_x) + _LINE_PRIOR))
         shift = float(mean_y - scale * mean_x)

@@ -149,11 +149,13 @@ def _shared(
     points, truth = (
         [np.array([case.landmarks[n] for n in names]).reshape(-1, 3)] for case in (template, target)
     )
-    sides, kinds = [_side_of_cut(truth[0], cut)], [np.full(len(names), LANDMARK)]
+    sides = [_side_of_cut(truth[0], cut)]
+    kinds = [np.full(len(names), LANDMARK)]
     for name in (
         () if one_patient else sorted(template.structures.keys() & target.structures.keys())
     ):
-        template_points, target_points = template.structures[name], target.structures[name]
+        template_points = template.structures[name]
+        target_points = target.structures[name]
         heights = [shape[_TOP, 2] - shape[_BOTTOM, 2] for shape in (template_points, target_points)]
         side = _side_of_cut(target_points[: len(KINDS)], cut)
         # structures that the cut divides are left out, because their centre and extremes would change
@@ -200,7 +202,8 @@ def bent_trials(
         rng = np.random.default_rng(number)
         copy = warp_scan(volume, number)
         try:
-            template, whole = embed(volume), embed(copy.volume)
+            template = embed(volume)
+            whole = embed(copy.volume)
         except VolumeError as error:
             skip(str(error))
             continue
@@ -212,7 +215,8 @@ def bent_trials(
         truth = truth[copy.volume.contains(truth)]
         points = copy.to_original(truth)
         in_field = volume.contains(points)
-        points, truth = points[in_field], truth[in_field]
+        points = points[in_field]
+        truth = truth[in_field]
         low, high = copy.volume.bounds_ras[:, 2]
         share = rng.uniform(*_BENT_SHARE)
         start = low + rng.uniform(0.0, 1.0 - share) * (high - low)
@@ -239,7 +243,8 @@ def phantom_trials(seeds: Iterable[int], embed: Embed, groups: Collection[str]) 
         embed: makes the maps.
         groups: the groups of points that are tried, of `label_names.GROUPS`.
     """
-    seeds, rng = list(seeds), np.random.default_rng(0)
+    seeds = list(seeds)
+    rng = np.random.default_rng(0)
     first_views = template_views = phantom_views(seeds[0]) if seeds else {}
     for seed in [*seeds[1:], None][: len(seeds)]:
         target_views = first_views if seed is None else phantom_views(seed)

@@ -164,7 +164,8 @@ def fit_frame(points: Points, mean: Points) -> FrameGuess:
     weight = weight[:, None] / weight.sum()
     source = np.concatenate(list(points.values()))
     target = np.concatenate([mean[name] for name in points])
-    centre, goal = (weight * source).sum(0), (weight * target).sum(0)
+    centre = (weight * source).sum(0)
+    goal = (weight * target).sum(0)
     away = source - centre
     covariance = (weight * away * (target - goal)).sum(0)
     scale = (covariance + _FRAME_PRIOR_MM2) / ((weight * away**2).sum(0) + _FRAME_PRIOR_MM2)
@@ -229,7 +230,8 @@ def _body_map(points: Points, mean: Points, frame: FrameGuess, count: Mapping[st
 def _spine_and_wall(heights: np.ndarray) -> np.ndarray:
     """Return points on the spine and the skin of the average body, as body coordinates (n, 3), mm. The points lie
     between the lowest and the highest of `heights`, mm, and slightly beyond."""
-    low, high = heights.min() - _WALL_EVERY_MM, heights.max() + _WALL_EVERY_MM
+    low = heights.min() - _WALL_EVERY_MM
+    high = heights.max() + _WALL_EVERY_MM
     spine = []
     for z in VERTEBRA_Z.values():
         if low < z < high:

@@ -101,7 +101,10 @@ class TrainingLoop:
         identity: str = "",
         modules: Mapping[str, tuple[nn.Module, float]] | None = None,
     ):
-        self.network, self.spec, self.steps, self.identity = network, spec, steps, identity
+        self.network = network
+        self.spec = spec
+        self.steps = steps
+        self.identity = identity
         modules = dict(modules or {})
         self._parts = {
             "network": network,
@@ -116,7 +119,9 @@ class TrainingLoop:
             groups, spec.learning_rate, weight_decay=spec.weight_decay, eps=spec.epsilon
         )
         self.averaged = copy.deepcopy(network).requires_grad_(False)
-        self.step, self.minutes, self.mean_loss = 0, 0.0, float("nan")
+        self.step = 0
+        self.minutes = 0.0
+        self.mean_loss = float("nan")
         self.extra: dict[str, Any] = {}
 
     def rate(self) -> float:
@@ -180,7 +185,8 @@ class TrainingLoop:
         Raises AnatomicalEmbeddingError if the loss is not a number or the disk is full.
         """
         begun = saved = time.monotonic()
-        before, first = self.minutes, self.step
+        before = self.minutes
+        first = self.step
         with nullcontext() if folder is None else StepLog(folder, self.step) as log:
             while self.step < self.steps and (
                 self.step == 0 or minutes is None or self.minutes < minutes

@@ -219,7 +219,8 @@ def _in_frame(
 ) -> torch.Tensor:
     """Return the loss of the coordinates in `features`, plus a penalty on large corrections. Before the comparison,
     `frames` corrects the true body coordinates of each scan."""
-    unit, spec = recipe.network.unit_mm, recipe.loss
+    unit = recipe.network.unit_mm
+    spec = recipe.loss
     target = frames(batch.body_mm / unit, batch.scan)
     loss = coordinate_loss(features.coordinate, target, batch.inside, spec.beta_mm / unit)
     return loss + spec.frame_prior * frames.prior(batch.scan)

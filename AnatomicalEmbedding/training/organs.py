@@ -64,10 +64,12 @@ def organ_loss(
     truth = share[labelled]
     entropy = -(truth * log_probability[labelled]).sum(0) - (1 - truth.sum(0)) * elsewhere
     loss = (entropy * body).sum() / body.sum().clamp_min(1)
-    predicted, truth = log_probability[labelled].exp() * body, truth * body
+    predicted = log_probability[labelled].exp() * body
+    truth = truth * body
     present = truth.sum((1, 2, 3)) > _PRESENT_CELLS
     if present.any():
-        predicted, truth = predicted[present].flatten(1), truth[present].flatten(1)
+        predicted = predicted[present].flatten(1)
+        truth = truth[present].flatten(1)
         overlap = (2 * (predicted * truth).sum(1) + 1) / (predicted.sum(1) + truth.sum(1) + 1)
         loss = loss + (1 - overlap).mean()
     return loss
@@ -124,7 +126,8 @@ def with_organ_knowledge(
             if (place := _place(cells, number)) is not None:
                 places[number - 1].append(place)
         scan_contact, scan_count = _neighbours(cells)
-        contact, count = contact + scan_contact, count + scan_count
+        contact = contact + scan_contact
+        count = count + scan_count
     mean = contact / count.clamp_min(1)
     network.organs.places.copy_(usual_places(places, organs))
     if network.spec.organ_channels:

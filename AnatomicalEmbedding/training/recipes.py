@@ -203,7 +203,8 @@ def recipe_from_dict(
             raise AnatomicalEmbeddingError(
                 f"{source}: [{section}] has a wrong entry ({error}); correct it."
             ) from None
-    name, objective = values.get("name", Path(source).stem), values.get("objective", "")
+    name = values.get("name", Path(source).stem)
+    objective = values.get("objective", "")
     if not isinstance(name, str) or not isinstance(objective, str):
         raise AnatomicalEmbeddingError(
             f"{source}: name or objective is not a text in quotes; write both in quotes."

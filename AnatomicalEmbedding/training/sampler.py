@@ -62,7 +62,8 @@ class BatchSampler(Dataset):
         chances = shares * present if (shares * present).any() else present
         self.shares = chances / chances.sum()
         self.rows = [np.flatnonzero(scan.body.flatten(1).any(1).cpu().numpy()) for scan in scans]
-        self.spacing, self.planar = np.array(recipe.network.spacing_mm), recipe.network.planar
+        self.spacing = np.array(recipe.network.spacing_mm)
+        self.planar = recipe.network.planar
         low, high = np.array([b[:2] for b in recipe.batch.height_bands if b[2] > 0]).T
         reached = ((self.ranges[:, :1] <= high) & (low <= self.ranges[:, 1:])).any(axis=1)
         for origin in set(self.origin):
@@ -322,7 +323,8 @@ def counterpart(
         position = torch.from_numpy(voxel.astype(np.float32)).to(searched.hu.device)
         return body_coordinates(searched, position.view(1, 1, 1, 3)).view(3).double().cpu().numpy()
 
-    goal_mm, spacing = body_at(scan, voxel_ijk), np.diag(target.grid_to_ras)[:3]
+    goal_mm = body_at(scan, voxel_ijk)
+    spacing = np.diag(target.grid_to_ras)[:3]
     place = np.array(target.hu.shape[::-1]) / 2
     for _ in range(_ROUNDS):
         place = place + (goal_mm - body_at(target, place)) / (spacing * target.frame.scale)

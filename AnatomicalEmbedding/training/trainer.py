@@ -102,7 +102,8 @@ def train(
     if place.type != "cpu" and sum(scan.nbytes for scan in scans) < _RESIDENT_SHARE * memory_budget(
         place
     ):
-        scans, workers = [scan.to(place) for scan in scans], 0
+        scans = [scan.to(place) for scan in scans]
+        workers = 0
     loader = DataLoader(
         objective.sampler(scans, recipe, seed),
         batch_size=None,

@@ -98,7 +98,8 @@ class WeightsBuild:
         """Report that a stage begins, and add its duration to times.json when it ends or fails."""
         self._stage = stage
         self.report_progress(0.0, "begins", always=True)
-        start_s, core_start_s = time.monotonic(), _core_seconds()
+        start_s = time.monotonic()
+        core_start_s = _core_seconds()
         try:
             yield
         finally:

@@ -125,7 +125,8 @@ def _prepare_scans(build: WeightsBuild, result: Path, name: str) -> None:
 def _train_round(build: WeightsBuild, result: Path, name: str) -> None:
     folder = build.work / f"round_{name}"
     scans = training_set(build, name)
-    recipe, before = build.recipe, build.weights_before(name)
+    recipe = build.recipe
+    before = build.weights_before(name)
     if before is not None:
         optimiser = replace(recipe.optimiser, frozen_statistics=True, learning_rate=_LATER_RATE)
         recipe = replace(recipe, optimiser=optimiser)
@@ -249,7 +250,8 @@ def _build_atlas(build: WeightsBuild, result: Path) -> None:
 
 def _write_card(build: WeightsBuild, result: Path) -> None:
     """Measure the weights on DATA/dev and on synthetic patients; write the model card as text and as JSON."""
-    dev, weights = build.data / HELD_OUT, build.result(".safetensors")
+    dev = build.data / HELD_OUT
+    weights = build.result(".safetensors")
     has_truth = any(dev.glob("*.labels.json")) or any(dev.glob("*.landmarks.json"))
     errors = Validation(dev if has_truth else None, build.device)(_network(weights))
     core_hours = sum(

@@ -19,7 +19,8 @@ _DRAWING_SEED = 77
 @lru_cache(maxsize=1)
 def training_images(build: WeightsBuild) -> list[Path]:
     """Make label images and phantoms, if they are missing. Returns their files."""
-    spacing, numbers = build.recipe.network.spacing_mm, build.plan.numbers
+    spacing = build.recipe.network.spacing_mm
+    numbers = build.plan.numbers
     images = build.work / "images"
 
     def report(line: str) -> None:

@@ -120,7 +120,8 @@ def montage(path: Path, tile: int = 190, columns: int = 6) -> None:
     for number, (name, change) in enumerate(INPUTS.items()):
         voxels, affine, _ = change(phantom.voxels, phantom.ijk_to_ras)
         volume = Volume(np.asarray(voxels, np.float32), affine)
-        middle, across = volume.bounds_ras.mean(axis=0), (np.arange(tile) - tile / 2) * step
+        middle = volume.bounds_ras.mean(axis=0)
+        across = (np.arange(tile) - tile / 2) * step
         x, z = np.meshgrid(middle[0] - across, middle[2] - across)
         plane = np.stack([x, np.full_like(x, middle[1]), z], axis=-1).reshape(-1, 3)
         low, high = (

@@ -311,7 +311,10 @@ def plant(
         if sum(each.name in load_usual().index for each in body.labels) >= _TRUNK
     ]
     model = _model() if with_scans else None
-    false, scores, clean, wrong = defaultdict(list), defaultdict(list), 0, 0
+    false = defaultdict(list)
+    scores = defaultdict(list)
+    clean = 0
+    wrong = 0
     # score on the page (negative), scan, names the planted error, was not there before
     pages: list[tuple[float, str, bool, bool]] = []
     for fold in range(folds):
@@ -330,7 +333,8 @@ def plant(
             for problem in {each.problem for each in before}:
                 false[problem].append(max(each.score for each in before if each.problem == problem))
             page = [(*on_page(each, name), False, False) for each in before]
-            rng, cards = random.Random(f"{seed} {name}"), []
+            rng = random.Random(f"{seed} {name}")
+            cards = []
             for kind, planter in (PLANTERS | (WITH_SCAN if model is not None else {})).items():
                 shown = embedding
                 if model is not None and kind in _CHANGE_SCAN:
@@ -376,7 +380,8 @@ def plant(
 
 def changed(volume: Volume, kind: str) -> Volume:
     """Mirror a scan along R or S, or scale its voxels, as `mirror` and `halve` change the labels."""
-    change, back = np.eye(4), np.eye(4)
+    change = np.eye(4)
+    back = np.eye(4)
     if kind in _SCALED:
         return replace(volume, ijk_to_ras=np.diag([*_SCALED[kind], 1.0]) @ volume.ijk_to_ras)
     change[_MIRRORED[kind], _MIRRORED[kind]] = -1
@@ -398,7 +403,8 @@ def _model() -> Model:
 
 def plant_pieces(bodies: dict[str, Body], seed: int, tested: str) -> None:
     """Plant one ball of 1 to 20 ml in each label map, in background voxels, and measure the labels again."""
-    usual, rows = load_usual(), []
+    usual = load_usual()
+    rows = []
     for name, body in sorted(bodies.items()):
         if not name.startswith(tuple(tested.split(","))):
             continue
@@ -406,7 +412,9 @@ def plant_pieces(bodies: dict[str, Body], seed: int, tested: str) -> None:
         known = [each for each in body.labels if each.name in usual.index and not each.is_cut]
         if not known:
             continue
-        labels, one, size_ml = read_labels(body.entry), rng.choice(known), rng.choice(_PIECES_ML)
+        labels = read_labels(body.entry)
+        one = rng.choice(known)
+        size_ml = rng.choice(_PIECES_ML)
         voxels, away = _with_ball(labels.voxels.copy(), labels.ijk_to_ras, one, size_ml, rng)
         measured = measure_labels(replace(labels, voxels=voxels))
         found = check_labels(relate(measured, usual))

@@ -131,7 +131,8 @@ def run_once(work: Path, workers: int = 2) -> dict:
     subprocess.run(
         [*_ANATEMB, "add", str(store), str(work / "data")], check=True, stdout=subprocess.DEVNULL
     )
-    start, start_utc = time.perf_counter(), time.time()
+    start = time.perf_counter()
+    start_utc = time.time()
     run = Watched([*_ANATEMB, "run", str(store), "--workers", str(workers)])
     run.process.wait()
     seconds = time.perf_counter() - start
@@ -201,7 +202,8 @@ def time_find(work: Path, name: str) -> dict:
         search = Search(store)
         template = search.map_of(row)
         points = template.body_bounds_ras.mean(axis=0)[None]
-        query, words = read_query(template, points), one_mention("left adrenal gland")
+        query = read_query(template, points)
+        words = one_mention("left adrenal gland")
         times = {}
         for refined in (0, 50):
             for kind, ask in (
@@ -209,7 +211,8 @@ def time_find(work: Path, name: str) -> dict:
                 ("words", lambda n: search.words(words, n)),
             ):
                 for _ in range(2):
-                    start, used = time.perf_counter(), time.process_time()
+                    start = time.perf_counter()
+                    used = time.process_time()
                     found = ask(refined)
                     taken = time.perf_counter() - start, time.process_time() - used
                 times[f"warm_{kind}_{refined}"] = f"{taken[0]:.2f} ({taken[1]:.2f})"
@@ -232,11 +235,13 @@ def time_find(work: Path, name: str) -> dict:
                 "--refine",
                 str(refined),
             ]
-            start, before = time.perf_counter(), os.times()
+            start = time.perf_counter()
+            before = os.times()
             subprocess.run(
                 command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )
-            seconds, after = time.perf_counter() - start, os.times()
+            seconds = time.perf_counter() - start
+            after = os.times()
             used = sum(after[2:4]) - sum(before[2:4])
             times[f"new_process_{kind}_{refined}"] = f"{seconds:.2f} ({used:.2f})"
     return {"maps": len(found), "seconds": times, "load": os.getloadavg()[0]}
@@ -244,7 +249,8 @@ def time_find(work: Path, name: str) -> dict:
 
 def measure_loss(work: Path, real: Path) -> dict:
     """Answers by maps from files and by maps in memory, in pairs of dev scans; and lung landmarks of one patient."""
-    model, rng = load_model(), np.random.default_rng(0)
+    model = load_model()
+    rng = np.random.default_rng(0)
     names = (
         "ts_example",
         "ircad_p01",
@@ -255,7 +261,8 @@ def measure_loss(work: Path, real: Path) -> dict:
     )
     paths = [path for name in names for path in real.glob(f"dev/{name}.nii.gz")]
     maps = {path.name: model.embed(Volume.read(path)) for path in paths}
-    small, moved = {}, []
+    small = {}
+    moved = []
     for name, embedding in maps.items():
         path = work / "loss" / f"{name}.map.safetensors"
         embedding.save(path)
@@ -278,7 +285,8 @@ def measure_loss(work: Path, real: Path) -> dict:
     if len(lists) == 2:
         every = [json.loads(path.read_text())["points"] for path in lists]
         a, b = (np.array([each[name] for name in every[0] if name in every[1]]) for each in every)
-        one, other = "elastix_lung_baseline.nii.gz", "elastix_lung_followup.nii.gz"
+        one = "elastix_lung_baseline.nii.gz"
+        other = "elastix_lung_followup.nii.gz"
         for kind, held in (("memory", maps), ("file", small)):
             error = np.linalg.norm(match(held[one], a, held[other]).points_ras - b, axis=1)
             result[f"lung_median_error_mm_{kind}"] = round(float(np.median(error)), 3)

@@ -202,7 +202,8 @@ def main() -> None:
     data = Jsrt(options.data / "xray/jsrt170.npz")
     template = model.embed(data.film(data.templates[0]))
     points = np.nan_to_num(data.landmarks(data.templates[0]))
-    refused, silent = dict[str, list[bool]](), dict[str, list[bool]]()
+    refused = dict[str, list[bool]]()
+    silent = dict[str, list[bool]]()
     sources = {
         "jsrt": lambda: jsrt_kinds(data),
         "projections": lambda: projected_kinds(options.data),

@@ -48,11 +48,13 @@ class Jsrt:
 
     def __init__(self, path: Path) -> None:
         data = np.load(path)
-        self.images, self.points = data["images"], data["landmarks"] / 4
+        self.images = data["images"]
+        self.points = data["landmarks"] / 4
         self.group = np.repeat(np.arange(len(data["counts"])), data["counts"])
         self.names = [str(name) for name in data["groups"]]
         order = np.random.default_rng(SEED).permutation(len(self.images))
-        self.tests, self.templates = order[:FILMS], order[FILMS : FILMS + TEMPLATES]
+        self.tests = order[:FILMS]
+        self.templates = order[FILMS : FILMS + TEMPLATES]
         self.matrix = film_matrix(self.images.shape[1:], (PIXEL_MM, PIXEL_MM))
 
     def film(self, number: int) -> Volume:
@@ -87,7 +89,8 @@ def embedding_finder(
 
     embed: film -> what `find` needs. find: (of template, RAS mm of points (n, 3), of target) -> RAS mm (n, 3).
     """
-    maps, seconds = {}, {"embed": [], "match": []}
+    maps = {}
+    seconds = {"embed": [], "match": []}
 
     def embedded(number: int):
         if number not in maps:
@@ -98,7 +101,8 @@ def embedding_finder(
 
     def found(template: int, target: int) -> np.ndarray:
         points = data.landmarks(template)
-        one, other = embedded(template), embedded(target)
+        one = embedded(template)
+        other = embedded(target)
         start = time.process_time()
         places = find(one, np.nan_to_num(points), other)
         seconds["match"].append(time.process_time() - start)
@@ -226,7 +230,9 @@ def measure_projections(options: argparse.Namespace) -> None:
         "| scan | CT point to film, mm: mean | median | film place to line, mm: mean | median | collimated: absent |"
     )
     print("|---|---|---|---|---|---|")
-    total, beyond_mm, absent = list[np.ndarray](), list[np.ndarray](), list[np.ndarray]()
+    total = list[np.ndarray]()
+    beyond_mm = list[np.ndarray]()
+    absent = list[np.ndarray]()
     for name, read in cts:
         volume = read()
         projected = ProjectedCT.of(volume)
@@ -259,7 +265,8 @@ def measure_projections(options: argparse.Namespace) -> None:
     every = np.concatenate(total, axis=1)
     numbers = (every[0].mean(), np.median(every[0]), every[1].mean(), np.median(every[1]))
     print("| all | " + " | ".join(f"{value:.1f}" for value in numbers) + " | |")
-    outside, said = np.concatenate(beyond_mm), np.concatenate(absent)
+    outside = np.concatenate(beyond_mm)
+    said = np.concatenate(absent)
     for low, high in ((0, 10), (10, 25), (25, np.inf)):
         rows = (outside >= low) & (outside < high)
         print(
@@ -271,7 +278,8 @@ def distance_outside(film: EmbeddingMap, places_ras: np.ndarray) -> np.ndarray:
     """Return the distances (n,) mm of places (n, 3) from the rectangle around the body in a film."""
     k, j, i = np.nonzero(film.body.numpy())
     cells = transform_points(film.cell_to_ras, np.column_stack([i, j, k]))[:, [0, 2]]
-    low, high = cells.min(axis=0) - film.cell_mm[0] / 2, cells.max(axis=0) + film.cell_mm[0] / 2
+    low = cells.min(axis=0) - film.cell_mm[0] / 2
+    high = cells.max(axis=0) + film.cell_mm[0] / 2
     places = places_ras[:, [0, 2]]
     return np.linalg.norm(np.maximum(np.maximum(low - places, places - high), 0), axis=1)
 

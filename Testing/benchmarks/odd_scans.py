@@ -37,7 +37,8 @@ def body_middle(voxels: np.ndarray, affine: np.ndarray) -> np.ndarray:
 
 def _metal(voxels: np.ndarray, affine: np.ndarray) -> np.ndarray:
     """Two steel balls 80 mm apart: fans of bright and dark streaks, and a dark band between them."""
-    places, middle = _places(voxels, affine), body_middle(voxels, affine)
+    places = _places(voxels, affine)
+    middle = body_middle(voxels, affine)
     streaks = np.zeros_like(voxels)
     in_slices = np.abs(places[..., 2] - middle[2]) < 18
     for side in (-40, 40):
@@ -53,7 +54,8 @@ def _metal(voxels: np.ndarray, affine: np.ndarray) -> np.ndarray:
 
 def _lung_filled(voxels: np.ndarray, affine: np.ndarray) -> np.ndarray:
     """The right lung is fluid."""
-    places, middle = _places(voxels, affine), body_middle(voxels, affine)
+    places = _places(voxels, affine)
+    middle = body_middle(voxels, affine)
     inside = np.abs(places - middle)[..., :2].max(axis=-1) < 170
     lung = (voxels > -960) & (voxels < -400) & inside & (places[..., 0] > middle[0])
     return np.where(lung, np.random.default_rng(0).normal(20, 15, voxels.shape), voxels)
@@ -65,7 +67,8 @@ def _arms_down(voxels: np.ndarray, affine: np.ndarray) -> tuple[np.ndarray, np.n
     wide = np.pad(voxels, ((0, 0), (0, 0), (pad, pad)), constant_values=AIR).astype(np.float32)
     moved = affine.copy()
     moved[:3, 3] -= pad * affine[:3, 0]
-    places, middle = _places(wide, moved), body_middle(voxels, affine)
+    places = _places(wide, moved)
+    middle = body_middle(voxels, affine)
     reach = (
         np.percentile(np.abs(_places(voxels, affine)[voxels > -200][:, 0] - middle[0]), 99.5) + 45
     )

@@ -120,7 +120,8 @@ def commands(dev: Path, inputs: Path, out: Path) -> Iterator[tuple[str, list]]:
         scan("mirp_LUNG1-001"),
     ]
     lungs = [scan(SAME_PATIENT[0]), inputs / "lung.csv", scan(SAME_PATIENT[1])]
-    film, other_film = inputs / "film0.png", inputs / "film1.png"
+    film = inputs / "film0.png"
+    other_film = inputs / "film1.png"
     width = ("--film-width-mm", "358")
     point = "--point=" + (inputs / "ircad_p17.csv").read_text().splitlines()[1].partition(",")[2]
     yield written("match", "match", *trunk)

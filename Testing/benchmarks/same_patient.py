@@ -74,7 +74,8 @@ class Scans:
     """Reads and embeds the scans of a folder."""
 
     def __init__(self, folder: Path, model: Model) -> None:
-        self._folder, self.model = folder, model
+        self._folder = folder
+        self.model = model
 
     def path(self, name: str, ending: str = ".nii.gz") -> Path:
         """Return the file of a scan, in dev, train or kbp."""
@@ -122,7 +123,8 @@ def stranger_pairs() -> list[tuple[str, str]]:
     rng = np.random.default_rng(_PAIR_SEED)
     found: list[tuple[str, str]] = []
     for count, listed in REGIONS:
-        names, drawn = listed.split(), set()
+        names = listed.split()
+        drawn = set()
         while len(drawn) < count:
             one, other = (names[n] for n in rng.choice(len(names), 2, replace=False))
             if _patient(one) != _patient(other):
@@ -222,9 +224,12 @@ def outcomes(scans: Scans, known: KnownPair, seed: int) -> dict[str, np.ndarray]
         print(error, flush=True)
         return None
     points = _points(known, scans.model.embed(known.copy), rng)
-    truth, kinds = known.to_original(points), known.kinds(points)
+    truth = known.to_original(points)
+    kinds = known.kinds(points)
     kept = known.original.contains(truth) & (kinds != "")
-    points, truth, kinds = points[kept], truth[kept], kinds[kept]
+    points = points[kept]
+    truth = truth[kept]
+    kinds = kinds[kept]
     parts = []
     for one, ask, there in ((found, points, truth), (found.inverse(), truth, points)):
         places, evidence = one.read(ask)
@@ -258,7 +263,8 @@ def _points(known: KnownPair, embedding: EmbeddingMap, rng: np.random.Generator)
 
 def calibrate(scans: Scans) -> Iterator[str]:
     """Learn the calibration from one copy of each training scan, and write it."""
-    parts, used = [], []
+    parts = []
+    used = []
     for number, name in enumerate(scans.training()):
         part = outcomes(scans, make_pair(scans.read(name), _TRAINING_SEED + number), number)
         if part is not None:
@@ -296,7 +302,8 @@ def _summary(errors: np.ndarray) -> str:
 
 def _figures(part: dict[str, np.ndarray]) -> str:
     same = ~part["changed"]
-    error, matched = part["error"][same], part["matched"]
+    error = part["error"][same]
+    matched = part["matched"]
     wrong = error > 5
     ranks = auroc(part["expected"][same], wrong) if 0 < wrong.sum() < len(wrong) else None
     ece = calibration_error(part["probability"][same], error < 10)

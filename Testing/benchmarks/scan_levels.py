@@ -32,7 +32,8 @@ def patients(count: int) -> Iterator[tuple[str, Volume, dict[str, float]]]:
     """Yield a name, the scan, and the true S, mm, of each vertebra."""
     for number in range(count):
         phantom = make_phantom(_SEED + number, _SPACING, _RANGE)
-        volume, step = phantom.volume, phantom.volume.ijk_to_ras[2, 2]
+        volume = phantom.volume
+        step = phantom.volume.ijk_to_ras[2, 2]
         heights = {name: float(phantom.points_ras[f"vertebrae_{name}"][2]) for name in VERTEBRAE[2:-1]
                    if f"vertebrae_{name}" in phantom.points_ras}  # fmt: skip
         yield "5 lumbar vertebrae", volume, heights
@@ -78,13 +79,15 @@ def main() -> None:
     for name, volume, heights in scans:
         embedding = model.embed(volume)
         for level, s in heights.items():
-            spine, text = embedding.spine, level_text(embedding.spine, s)
+            spine = embedding.spine
+            text = level_text(embedding.spine, s)
             found = None if spine is None else spine.names[int(spine.nearest(np.array([s]))[0])]
             off = _NO_LEVEL if found is None else VERTEBRAE.index(found) - VERTEBRAE.index(level)
             rows.setdefault(name, []).append((off, bool(text) and " or " not in text))
     print("| scans | vertebrae | exact | within one | stated certain | certain and wrong |")
     for name, of in rows.items():
-        off, certain = np.array([each[0] for each in of]), np.array([each[1] for each in of])
+        off = np.array([each[0] for each in of])
+        certain = np.array([each[1] for each in of])
         shares = (off == 0), (np.abs(off) <= 1), certain, certain & (off != 0)
         print(
             f"| {name} | {len(of)} | " + " | ".join(f"{each.mean():.0%}" for each in shares) + " |"

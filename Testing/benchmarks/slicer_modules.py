@@ -58,7 +58,8 @@ def _clicks(kit, folder: str) -> list[float]:
     panel.session.store.request(panel.crosshair.volumes)
     kit.spin(lambda: not panel.session.store.busy, 600)
     points = panel.ui.pointsSelector.addNode()
-    rng, known = np.random.default_rng(0), list(patients[0].points_ras.values())
+    rng = np.random.default_rng(0)
+    known = list(patients[0].points_ras.values())
     taken = []
     for n in range(CLICKS):
         point = known[n % len(known)] + rng.normal(0, 3, 3)
@@ -89,7 +90,9 @@ def _one_patient(kit, folder: str) -> None:
     volumes = [add_patient(0), *(add_bent_copy(f"copy {seed}", seed) for seed in (5, 6, 7))]
     put_under_one_patient(slicer.mrmlScene, *volumes)
     panel = kit.open("AnatomicalLandmarks")
-    crosshair, store, relations = panel.crosshair, panel.session.store, panel.session.relations
+    crosshair = panel.crosshair
+    store = panel.session.store
+    relations = panel.session.relations
     store.request(crosshair.volumes)
     finish(store, 600)
     known = list(patient(0).points_ras.values())

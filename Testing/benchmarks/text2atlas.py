@@ -112,7 +112,8 @@ def misspelt(example: NamedSentence, rng: np.random.Generator) -> NamedSentence:
 
 
 def _slip(word: str, rng: np.random.Generator) -> str:
-    at, letter = int(rng.integers(1, len(word) - 1)), chr(rng.integers(ord("a"), ord("z") + 1))
+    at = int(rng.integers(1, len(word) - 1))
+    letter = chr(rng.integers(ord("a"), ord("z") + 1))
     swapped = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
     changes = (
         word[:at] + letter + word[at + 1 :],
@@ -215,7 +216,8 @@ def main() -> None:
         print("| model | IOR % | within 10 mm % | NVD mm | NVD-O mm |\n|---|---|---|---|---|")
         for name, of in placers.items():
             scores = np.array([list(vars(score(place, examples, organs)).values()) for place in of])
-            mean, spread = scores.mean(axis=0), np.ptp(scores[:, 0]) / 2
+            mean = scores.mean(axis=0)
+            spread = np.ptp(scores[:, 0]) / 2
             of_seeds = f" ± {spread:.1f}" if len(of) > 1 else ""
             print(
                 f"| {name} | {mean[0]:.1f}{of_seeds} | {mean[1]:.1f} | {mean[2]:.1f} | {mean[3]:.1f} |",

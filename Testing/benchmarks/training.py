@@ -72,7 +72,8 @@ class _Times:
     """Seconds of a step: on the clock, and of all cores together."""
 
     def __init__(self, wall: float, cores: float):
-        self.wall, self.cores = wall, cores
+        self.wall = wall
+        self.cores = cores
 
 
 def _scans(spacing_mm: tuple[float, float, float]) -> list[PreparedScan]:

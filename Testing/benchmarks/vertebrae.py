@@ -37,7 +37,8 @@ Middles = dict[str, np.ndarray]
 
 def read_middles(labels: LabelMap) -> tuple[Middles, Middles]:
     """The middles (3,), RAS mm, of the bodies of the vertebrae that no end of the scan cuts, and of all vertebrae."""
-    whole, every = {}, {}
+    whole = {}
+    every = {}
     for label, value in labels.values.items():
         name = whole_name(label).removeprefix("vertebrae_")
         index = np.argwhere(labels.voxels == value)[:, ::-1]
@@ -73,7 +74,9 @@ def main() -> None:
     library = shipped_library(model.weights_hash)
     maps: dict[str, EmbeddingMap] = {}
     truth: dict[str, tuple[Middles, Middles]] = {}
-    counted, right, boxes = 0, 0, {True: [0, 0], False: [0, 0]}
+    counted = 0
+    right = 0
+    boxes = {True: [0, 0], False: [0, 0]}
     for case in (each for folder in options.folders for each in load_cases(folder) if each.labels):
         whole, every = read_middles(case.label_map)
         if len(whole) < _FEWEST:
@@ -87,7 +90,8 @@ def main() -> None:
             for name, at in whole.items()
             if spine.names[spine.nearest(at[2:])[0]] != name
         ]
-        counted, right = counted + len(whole), right + len(whole) - len(wrong)
+        counted = counted + len(whole)
+        right = right + len(whole) - len(wrong)
         print(
             f"{case.id}: {len(whole)} vertebrae, {seconds * 1000:.0f} ms, from {spine.anchors}; wrong: {wrong}"
         )

@@ -148,11 +148,13 @@ def _measure_crosshair(page: Page, what: str) -> None:
     page.page.mouse.move(*at[0])
     page.page.wait_for_timeout(500)
     page.page.evaluate(_COUNT_UPDATES, _UNDER_MOUSE)
-    start, spent = time.monotonic(), page.running.cpu_seconds()
+    start = time.monotonic()
+    spent = page.running.cpu_seconds()
     for place in at:
         page.page.mouse.move(*place)
         page.page.wait_for_timeout(12)
-    seconds, spent = time.monotonic() - start, page.running.cpu_seconds() - spent
+    seconds = time.monotonic() - start
+    spent = page.running.cpu_seconds() - spent
     updates = page.page.evaluate("() => window.updates")
     print(
         f"crosshair, {what}: {updates / seconds:.1f} updates of all scans a second, "

@@ -128,7 +128,8 @@ def score_phrases(phrases: Path, ontology: Path) -> str:
     meaning = {
         name: {place for mention in parse(name) for place in mention.places} for name in rows
     }
-    some, every = [], []
+    some = []
+    every = []
     for phrase in json.loads(phrases.read_text("utf-8")):
         found = {place for mention in parse(phrase["text"]) for place in mention.places}
         wholes = {whole for place in found for whole in terms.ancestors(place)}

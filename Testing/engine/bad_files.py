@@ -61,7 +61,8 @@ def _not_a_number() -> np.ndarray:
 
 def _magnetic_resonance() -> np.ndarray:
     rng = np.random.default_rng(0)
-    tissue, background = rng.normal(700, 250, CT.shape).clip(0), np.abs(rng.normal(0, 12, CT.shape))
+    tissue = rng.normal(700, 250, CT.shape).clip(0)
+    background = np.abs(rng.normal(0, 12, CT.shape))
     return np.where(CT > 0, tissue, background).astype(np.int16)
 
 

@@ -33,7 +33,8 @@ def write_torsos(folder: Path, seeds: range) -> dict[str, Phantom]:
 def write_parts(folder: Path, count: int) -> list[Path]:
     """Scans of equal size and different content: one torso with other noise."""
     folder.mkdir(parents=True, exist_ok=True)
-    volume, paths = torso(0).volume, []
+    volume = torso(0).volume
+    paths = []
     rng = np.random.default_rng(0)
     for number in range(count):
         voxels = (volume.voxels + rng.normal(0, 8, volume.shape)).astype(np.int16)

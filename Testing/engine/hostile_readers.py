@@ -324,7 +324,8 @@ def _use_library(folder: Path) -> object:
 
 
 def _atlas(folder: Path) -> None:
-    share, weights = np.zeros((4, 5, 6), np.uint8), np.linspace(-1, 1, 41, dtype=np.float32)
+    share = np.zeros((4, 5, 6), np.uint8)
+    weights = np.linspace(-1, 1, 41, dtype=np.float32)
     share[1:3, 1:4, 1:5] = 200
     found = {
         n: Occupancy((30, 20, 40 + k), share, 3, weights) for k, n in enumerate(("liver", "spleen"))
@@ -354,7 +355,8 @@ def _segmenter(folder: Path) -> None:
     from AnatomicalEmbedding.segmentation.voxels import VoxelNet
 
     group = Group(("liver", "spleen"), 3.0, np.zeros((2, 3)), np.full((2, 3), 50.0))
-    volumes, shares = {"liver": (1.0, 2.0)}, {"liver": 0.5}
+    volumes = {"liver": (1.0, 2.0)}
+    shares = {"liver": 0.5}
     values = {"liver": 3, "spleen": 300}
     networks = (VoxelNet(2, 4),)
     save_segmenter(

@@ -106,7 +106,8 @@ KINDS: dict[str, Callable[[random.Random], str]] = {
 
 def hostile_texts(count: int, seed: int = 0) -> Iterator[tuple[str, str]]:
     """(kind, text), each kind in turn; the same for the same seed."""
-    draw, kinds = random.Random(seed), list(KINDS)
+    draw = random.Random(seed)
+    kinds = list(KINDS)
     for number in range(count):
         kind = kinds[number % len(kinds)]
         yield kind, KINDS[kind](draw)

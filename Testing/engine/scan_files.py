@@ -92,7 +92,8 @@ def write_linear_series(
         dataset.ImagePositionPatient = [f"{v:.6f}" for v in position]
         dataset.ImageOrientationPatient = [f"{v:.8f}" for v in (*row, *column)]
         dataset.PixelSpacing = list(pixel_spacing)
-        dataset.RescaleSlope, dataset.RescaleIntercept = slope, intercept
+        dataset.RescaleSlope = slope
+        dataset.RescaleIntercept = intercept
         for keyword, value in tags.items():
             setattr(dataset, keyword, value)
         if compress:
@@ -112,10 +113,13 @@ def _dataset(stored: np.ndarray, modality: object) -> FileDataset:
     dataset = FileDataset("", pydicom.Dataset(), file_meta=meta, preamble=b"\0" * 128)
     dataset.SOPClassUID = meta.MediaStorageSOPClassUID
     dataset.SOPInstanceUID = meta.MediaStorageSOPInstanceUID
-    dataset.Modality, dataset.ImageType = "CT", ["ORIGINAL", "PRIMARY", "AXIAL"]
-    dataset.PatientID, dataset.StudyInstanceUID = "test", "1.2.3"
+    dataset.Modality = "CT"
+    dataset.ImageType = ["ORIGINAL", "PRIMARY", "AXIAL"]
+    dataset.PatientID = "test"
+    dataset.StudyInstanceUID = "1.2.3"
     dataset.Rows, dataset.Columns = stored.shape
-    dataset.SamplesPerPixel, dataset.PhotometricInterpretation = 1, "MONOCHROME2"
+    dataset.SamplesPerPixel = 1
+    dataset.PhotometricInterpretation = "MONOCHROME2"
     dataset.BitsAllocated = 16
     dataset.BitsStored = 16
     dataset.HighBit = 15

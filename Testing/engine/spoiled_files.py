@@ -176,7 +176,8 @@ def json_file(data: bytes, draw: Random) -> bytes:
 def safetensors(data: bytes, draw: Random) -> bytes:
     """Change the header's JSON, the JSON within its metadata, or the values of a tensor."""
     size = struct.unpack("<Q", data[:8])[0]
-    header, body = json.loads(data[8 : 8 + size]), data[8 + size :]
+    header = json.loads(data[8 : 8 + size])
+    body = data[8 + size :]
     kind = draw.choice(("metadata", "metadata", "header", "values"))
     if kind == "metadata":
         about = header.get("__metadata__") or {"": "{}"}
@@ -285,7 +286,8 @@ def dicom(data: bytes, draw: Random) -> bytes:
     length = struct.unpack(form, data[start - struct.calcsize(form) : start])[0]
     if length > len(data) - start:  # of undefined length
         return damaged(data, draw)
-    value, rest = data[start : start + length], data[start + length :]
+    value = data[start : start + length]
+    rest = data[start + length :]
     kind = draw.choice(("value", "value", "value", "length", "type", "lose", "double"))
     if kind == "lose":
         return data[:at] + rest

@@ -66,7 +66,8 @@ def test_field_follows_the_map_not_its_faults(noise_mm, lost, within):
 
 def test_frame_is_the_line_of_the_map_and_settled():
     scan = linear_scan()
-    scale, shift = np.array([1.1, 0.9, 1.05]), np.array([4.0, -8.0, 260.0])
+    scale = np.array([1.1, 0.9, 1.05])
+    shift = np.array([4.0, -8.0, 260.0])
     aligned = align_scan(scan, map_of(scan, lambda ras: ras * scale + shift))
     np.testing.assert_allclose(aligned.frame.scale, scale, atol=1e-3)
     np.testing.assert_allclose(aligned.frame.shift_mm, shift, atol=0.1)

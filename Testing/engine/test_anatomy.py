@@ -97,7 +97,8 @@ def test_no_spelling_means_two_structures():
 
 
 def test_what_ships_has_these_names_whatever_its_files_say():
-    library, atlas = shipped_library(HASH), shipped_atlas(HASH)
+    library = shipped_library(HASH)
+    atlas = shipped_atlas(HASH)
     in_boxes = {
         *library.examples,
         *(organ.name for of in library.examples.values() for e in of for organ in e.organs),

@@ -59,7 +59,8 @@ def test_cut_leaves_one_side_unscanned():
             # whole planes across this axis
             if empty.any() and torch.equal(line.any(1), line.all(1)):
                 planes = torch.nonzero(line.all(1)).flatten().tolist()
-                first, last = planes[0], planes[-1]
+                first = planes[0]
+                last = planes[-1]
                 assert planes == list(range(first, last + 1))
                 assert first == 0 or last == empty.shape[axis] - 1
                 assert len(planes) <= 0.4 * empty.shape[axis]

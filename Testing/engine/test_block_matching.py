@@ -32,7 +32,9 @@ def noisy(embedding, share, seed=0):
 
 @pytest.mark.parametrize("moved", [(0.0, 0.0, 0.0), (1.7, 0.9, -2.6), (7.0, -5.0, 9.0)])
 def test_displacements_are_found_between_the_cells(moved):
-    template, target, points = described(), described(moved=moved), inner_points(80)
+    template = described()
+    target = described(moved=moved)
+    points = inner_points(80)
     found = match(template, points, target).points_ras - points - np.array(moved)
     assert np.linalg.norm(found, axis=1).max() < 1.0  # local cells are 4 x 4 x 6 mm
     assert np.abs(found.mean(axis=0)).max() < 0.15

@@ -151,13 +151,15 @@ print("done")
 
 def test_two_programs_share_a_cache_at_once(tmp_path, maps, one_size):
     """Both put, use and remove the same maps: each answer is whole or absent, and no half-written file stays."""
-    folder, limit = tmp_path / "cache", int(2.5 * one_size)
+    folder = tmp_path / "cache"
+    limit = int(2.5 * one_size)
     command = [sys.executable, "-c", _OTHER, str(folder), str(limit)]
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])
     }
     other = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-    cache, answers = MapCache(folder, limit), 0
+    cache = MapCache(folder, limit)
+    answers = 0
     assert other.stdout.readline() == "ready\n"
     for number in count():
         if other.poll() is not None:

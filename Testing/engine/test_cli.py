@@ -208,7 +208,8 @@ class TestRefused:
         assert skipped.startswith(str(bad))
 
     def test_a_point_outside_the_template_is_named(self, anatemb, place, tmp_path):
-        given, out = tmp_path / "p.mrk.json", tmp_path / "out"
+        given = tmp_path / "p.mrk.json"
+        out = tmp_path / "out"
         write_markups(
             given, PointList(("inside", "far away"), [place.points_ras[0], (900, -12.3, 4)])
         )

@@ -125,7 +125,8 @@ def test_a_whole_lung_and_its_lobes_as_masks_are_all_measured(tmp_path):
     folder.mkdir(parents=True)
     lung = np.zeros((20, 20, 20), np.uint8)
     lung[4:16, 4:16, 4:16] = 1
-    upper, lower = lung.copy(), lung.copy()
+    upper = lung.copy()
+    lower = lung.copy()
     upper[:10], lower[10:] = 0, 0
     masks = {"lung_left": lung, "lung_lower_lobe_left": lower, "lung_upper_lobe_left": upper}
     for name, mask in masks.items():

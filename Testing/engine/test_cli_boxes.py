@@ -68,7 +68,8 @@ def test_margins_of_a_structure_need_scans_of_two_sources(place, model, tmp_path
     from AnatomicalEmbedding.cli import main
     from AnatomicalEmbedding.structures.library import StructureLibrary
 
-    data, path = tmp_path / "data", tmp_path / "own.structures.safetensors"
+    data = tmp_path / "data"
+    path = tmp_path / "own.structures.safetensors"
     data.mkdir()
     for name, own in zip(SHIFTS, ("west_1", "west_2", "west_3", last), strict=True):
         for suffix in (".nii.gz", ".seg.nii.gz", ".labels.json"):
@@ -164,7 +165,8 @@ def test_crops_lie_on_the_source_voxels(anatemb, place, library, model, tmp_path
     rows = list(csv.DictReader((tmp_path / "crops.csv").open()))
     assert sorted(row["structures"] for row in rows) == ["kidney_left"] * 2 + ["liver"] * 2
     for row in rows:
-        whole, crop = sitk.ReadImage(row["scan"]), sitk.ReadImage(row["crop"])
+        whole = sitk.ReadImage(row["scan"])
+        crop = sitk.ReadImage(row["crop"])
         first = np.round(whole.TransformPhysicalPointToContinuousIndex(crop.GetOrigin()), 3)
         np.testing.assert_array_equal(first, np.round(first))
         i, j, k = first.astype(int)

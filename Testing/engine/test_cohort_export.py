@@ -60,7 +60,8 @@ def test_export(anatemb, torsos, folder, tmp_path):
     scans = {Path(row["scan"]).name: row for row in _table(tmp_path / "scans.csv")}
     assert scans["empty.nii.gz"]["state"] == "unusable"
     assert {name for name, row in scans.items() if row["odd"]} == {"upside_down.nii.gz"}
-    low, high = float(scans["torso_0.nii.gz"]["low_mm"]), float(scans["torso_0.nii.gz"]["high_mm"])
+    low = float(scans["torso_0.nii.gz"]["low_mm"])
+    high = float(scans["torso_0.nii.gz"]["high_mm"])
     np.testing.assert_allclose([low, high], [190.0, 330.0], atol=20)
 
     boxes = {row["scan"]: row for row in _table(tmp_path / "boxes.csv")}

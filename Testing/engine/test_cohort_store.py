@@ -164,7 +164,8 @@ def test_a_store_of_the_first_format_is_embedded_again(store, weights, tmp_path)
     write_parts(tmp_path / "in", 2)
     store.add([tmp_path / "in"])
     embed_waiting(store, weights)
-    before, folder = checksums(store), store.folder
+    before = checksums(store)
+    folder = store.folder
     store.close()
     (folder / "maps").rename(folder / "shards")
     with sqlite3.connect(folder / "cohort.sqlite") as database:

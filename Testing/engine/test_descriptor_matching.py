@@ -17,7 +17,8 @@ from AnatomicalEmbedding.papers.sam.matching import DescribedScan, find_points
 def test_descriptors_mend_coordinates_that_are_off():
     moved = np.array([3.0, -5.0, 4.0])
     off = np.array([9.0, -7.0, 8.0])  # the target's coordinates err by 14 mm
-    template, target = described(), described(lambda p: p + off, moved)
+    template = described()
+    target = described(lambda p: p + off, moved)
     points = inner_points()
     plain = replace(target, local=None).provenance
     coordinates_alone = match(
@@ -65,7 +66,8 @@ def test_air_is_never_an_answer():
 
 
 def test_many_points_are_answered_as_one_by_one():
-    template, target = described(), described(moved=(2.0, 1.0, 0.0))
+    template = described()
+    target = described(moved=(2.0, 1.0, 0.0))
     points = inner_points(300)
     together = match(template, points, target).points_ras
     alone = np.concatenate([match(template, p[None], target).points_ras for p in points[::60]])

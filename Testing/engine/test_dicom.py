@@ -73,7 +73,8 @@ def test_other_planes(tmp_path, orientation, normal):
 @pytest.mark.parametrize("tilt", [-12.0, 20.0])
 def test_gantry_tilt_is_resampled_upright(tmp_path, tilt):
     """The table moves along z while slices lie tilted about x: a sheared grid."""
-    c, s = np.cos(np.radians(tilt)), np.sin(np.radians(tilt))
+    c = np.cos(np.radians(tilt))
+    s = np.sin(np.radians(tilt))
     write_linear_series(tmp_path, stack_positions(ORIGIN, STEP, range(30)), (1, 0, 0, 0, c, s))
     volume = Volume.read(tmp_path)
     assert volume.notes == (

@@ -39,19 +39,27 @@ def write_structure_set(path: Path, rois: dict[str, list[np.ndarray]], series: s
     document.SOPClassUID = RTStructureSetStorage
     document.SOPInstanceUID = generate_uid()
     document.Modality = "RTSTRUCT"
-    document.StructureSetROISequence, document.ROIContourSequence = [], []
+    document.StructureSetROISequence = []
+    document.ROIContourSequence = []
     if series:
-        frame, study, outlined = Dataset(), Dataset(), Dataset()
+        frame = Dataset()
+        study = Dataset()
+        outlined = Dataset()
         outlined.SeriesInstanceUID = series
-        study.RTReferencedSeriesSequence, frame.RTReferencedStudySequence = [outlined], [study]
+        study.RTReferencedSeriesSequence = [outlined]
+        frame.RTReferencedStudySequence = [study]
         document.ReferencedFrameOfReferenceSequence = [frame]
     for number, (name, contours) in enumerate(rois.items(), start=7):
-        title, outline = Dataset(), Dataset()
-        title.ROINumber, title.ROIName = number, name
-        outline.ReferencedROINumber, outline.ContourSequence = number, []
+        title = Dataset()
+        outline = Dataset()
+        title.ROINumber = number
+        title.ROIName = name
+        outline.ReferencedROINumber = number
+        outline.ContourSequence = []
         for contour in contours:
             item = Dataset()
-            item.ContourGeometricType, item.NumberOfContourPoints = "CLOSED_PLANAR", len(contour)
+            item.ContourGeometricType = "CLOSED_PLANAR"
+            item.NumberOfContourPoints = len(contour)
             item.ContourData = [f"{value:.3f}" for value in (contour * (-1, -1, 1)).ravel()]
             outline.ContourSequence.append(item)
         document.StructureSetROISequence.append(title)
@@ -100,7 +108,8 @@ def seg(scan, phantom_pair, tmp_path_factory) -> Path:
 
 def test_a_segmentation_has_the_labels_that_were_written(seg, scan, phantom_pair):
     read = read_dicom_labels(seg, scan.shape, scan.ijk_to_ras)
-    labels, values = read.voxels, read.values
+    labels = read.voxels
+    values = read.values
     assert values == {"liver": 1, "kidney_left": 2, "Herd": 3}
     assert np.array_equal(labels, masks_of(phantom_pair[1]))
 
@@ -149,7 +158,8 @@ def test_contours_are_filled_and_inner_contours_are_holes(scan, tmp_path):
         {"Leber": ring, "Kidney_L": [circle(middle, 20.2, levels[0])], "empty": []},
     )
     read = read_dicom_labels(tmp_path / "rt.dcm", scan.shape, scan.ijk_to_ras)
-    labels, values = read.voxels, read.values
+    labels = read.voxels
+    values = read.values
     assert values == {"Leber": 1, "kidney_left": 2}
     at = centres(scan)
     apart = np.linalg.norm((at - middle)[..., :2], axis=-1)

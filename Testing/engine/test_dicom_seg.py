@@ -70,7 +70,8 @@ def ct(phantom_pair, tmp_path_factory):
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_highdicom_reads_the_same_voxels_at_the_same_places(phantom_pair, tmp_path, turned):
-    volume, labels = phantom_pair[1].volume, masks_of(phantom_pair[1])
+    volume = phantom_pair[1].volume
+    labels = masks_of(phantom_pair[1])
     if turned:
         volume = tilted(volume)
     write_ct_series(tmp_path / "ct", volume, SliceThickness=None)
@@ -156,7 +157,8 @@ def test_localizers_copies_and_private_attributes_are_left_out(phantom_pair, tmp
         tmp_path / "ct", volume, PatientComments="private", OperatorsName="Some^One"
     )
     scout = pydicom.dcmread(files[0])
-    scout.ImageType, scout.SOPInstanceUID = ["ORIGINAL", "PRIMARY", "LOCALIZER"], "1.2.3"
+    scout.ImageType = ["ORIGINAL", "PRIMARY", "LOCALIZER"]
+    scout.SOPInstanceUID = "1.2.3"
     scout.ImageOrientationPatient = [0, 1, 0, 0, 0, -1]
     scout.save_as(tmp_path / "ct" / "scout.dcm")
     (tmp_path / "ct" / "copy.dcm").write_bytes(files[1].read_bytes())

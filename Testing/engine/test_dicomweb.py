@@ -178,7 +178,8 @@ def test_priors_are_listed_with_the_slice_that_shows_the_place(anatemb, orthanc,
 
 def test_a_download_continues_after_the_server_was_stopped(orthanc, studies, tmp_path, monkeypatch):
     (series,) = Server(orthanc.url).series_of_study("1.2.826.1.1", "CT")
-    server, count = Server(orthanc.url), len(list(studies["prior"].iterdir()))
+    server = Server(orthanc.url)
+    count = len(list(studies["prior"].iterdir()))
     retrieve = server._client.retrieve_instance
     asked = []
 
@@ -231,7 +232,8 @@ def test_a_server_that_stops_between_two_files_leaves_the_others_named(
 ):
     files = sorted(studies["prior"].iterdir())[:3]
     server = Server(orthanc.url)
-    send, sent = server._client.store_instances, []
+    send = server._client.store_instances
+    sent = []
 
     def stop_before_second(documents: list) -> object:
         sent.append(documents)
@@ -297,7 +299,8 @@ def test_a_full_disk_keeps_the_complete_files(anatemb, orthanc, cache, monkeypat
     """The disk is full from the sixth file on."""
     from pydicom import Dataset
 
-    save, saved = Dataset.save_as, []
+    save = Dataset.save_as
+    saved = []
 
     def full(dataset: Dataset, path: Path, *words: object, **named: object) -> None:
         saved.append(path)

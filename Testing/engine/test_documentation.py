@@ -56,7 +56,8 @@ def mentions_of(page: Path) -> Iterator[list[str]]:
 
 def parser_of(words: list[str]) -> argparse.ArgumentParser | None:
     """The parser of the command that these words begin with, or None."""
-    parser, found = build_parser(), None
+    parser = build_parser()
+    found = None
     for word in words:
         inner = [
             action for action in parser._actions if isinstance(action, argparse._SubParsersAction)

@@ -105,7 +105,8 @@ def test_points_without_an_answer_are_counted_not_averaged(cases):
     "directions", [PLAIN, FLIPPED, OBLIQUE], ids=["plain", "flipped", "oblique"]
 )
 def test_centre_and_extremes_are_the_patients_whatever_the_header(directions):
-    centre, axes = np.array(ORGANS["liver"][0]), np.array(ORGANS["liver"][1])
+    centre = np.array(ORGANS["liver"][0])
+    axes = np.array(ORGANS["liver"][1])
     affine, ras = grid(directions, centre + np.array((7.0, -9.0, 4.0)))
     found, _ = find_structures(inside(ras, centre, axes).astype(np.uint8), affine, {1: "liver"})
     points = dict(zip(KINDS, found["liver"], strict=True))

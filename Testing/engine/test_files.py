@@ -34,7 +34,8 @@ def test_the_hash_is_that_of_the_bytes(tmp_path):
 
 
 def test_what_was_read_of_a_file_follows_every_change_and_is_read_once_for_each(tmp_path):
-    path, times_read = tmp_path / "weights.safetensors", 0
+    path = tmp_path / "weights.safetensors"
+    times_read = 0
 
     @once_a_change
     def content(path):

@@ -80,9 +80,14 @@ def save_dicom(path: Path, values: np.ndarray, **tags: object) -> Path:
     data.SeriesInstanceUID = generate_uid()
     data.StudyInstanceUID = generate_uid()
     data.PatientID = "P1"
-    data.Modality, data.SamplesPerPixel, data.PhotometricInterpretation = "CR", 1, "MONOCHROME2"
+    data.Modality = "CR"
+    data.SamplesPerPixel = 1
+    data.PhotometricInterpretation = "MONOCHROME2"
     data.Rows, data.Columns = values.shape
-    data.BitsAllocated, data.BitsStored, data.HighBit, data.PixelRepresentation = 16, 12, 11, 0
+    data.BitsAllocated = 16
+    data.BitsStored = 12
+    data.HighBit = 11
+    data.PixelRepresentation = 0
     data.PixelData = values.astype(np.uint16).tobytes()
     for name, value in tags.items():
         setattr(data, name, value)
@@ -194,7 +199,8 @@ def test_weights_for_films_refuse_a_ct(phantom_pair):
 
 def ball_ct(centre_ras: np.ndarray) -> Volume:
     """A torso of water, elliptic, with a ball of bone."""
-    shape, spacing = (100, 80, 100), 3.0
+    shape = (100, 80, 100)
+    spacing = 3.0
     matrix = np.diag([spacing, spacing, spacing, 1.0])
     matrix[:3, 3] = -150.0, -120.0, -150.0
     k, j, i = np.indices(shape)
@@ -402,7 +408,8 @@ def test_a_moved_film_shows_the_same_places(model, chest, places):
 
 def test_edges_show_where_a_bent_film_shows_each_place(model, chest):
     """A film is bent by a known displacement of up to 8 mm. Its edges show the displacement to a pixel."""
-    film, pixel_mm = chest.film, 1.5
+    film = chest.film
+    pixel_mm = 1.5
     row, column = np.indices(film.shape[1:], dtype=np.float64)
     bend_px = 8.0 / pixel_mm * np.sin(2 * np.pi * (row + column) / 100)
     source = torch.from_numpy(np.stack([column - bend_px, row - bend_px], axis=-1) + 0.5)
@@ -435,7 +442,8 @@ def test_points_below_a_cut_film_are_absent(model, chest):
         np.column_stack([across.ravel(), np.full(across.size, middle[1]), along.ravel()])
     )
     border = transform_points(film.ijk_to_ras, np.array([[0, rows, 0]]))[0, 2]
-    below, above = places[:, 2] < border - 5, places[:, 2] > border + 5
+    below = places[:, 2] < border - 5
+    above = places[:, 2] > border + 5
     found = FilmPair(model.embed(film), model.embed(cut)).points(places)
     check_probabilities(found)
     absent = found.status == ABSENT

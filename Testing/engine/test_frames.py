@@ -81,7 +81,8 @@ def test_guess_of_a_phantom_is_right_to_a_few_centimetres(number, phantom_pair):
 @pytest.mark.parametrize("noise_mm", [0.0, 15.0])
 def test_frame_is_read_from_a_map(noise_mm):
     """Coordinates 0.9 * ras + shift, a tenth of the cells nonsense."""
-    scale, shift = np.array([0.9, 1.1, 1.05]), np.array([12.0, -40.0, 300.0])
+    scale = np.array([0.9, 1.1, 1.05])
+    shift = np.array([12.0, -40.0, 300.0])
     made = analytic_map(lambda ras: ras * scale + shift, noise=noise_mm)
     wrong = torch.rand(made.body.shape, generator=torch.Generator().manual_seed(1)) < 0.1
     made.coordinate[:, wrong] += 150

@@ -67,7 +67,8 @@ def _run_cases(
     expected = reader.use(scratch / "good")
     shutil.rmtree(scratch / "good")
     for number in cases:
-        draw, files = Random(f"{reader.name} {number}"), dict(good)
+        draw = Random(f"{reader.name} {number}")
+        files = dict(good)
         name = draw.choice(sorted(files))
         way = draw.choice(reader.ways)
         files[name] = way(files[name], draw)
@@ -99,7 +100,8 @@ def escapes(reader: Reader, cases: range, scratch: Path) -> list[str]:
     )
     child.start()
     sending.close()
-    found, case = [], "before the first case"
+    found = []
+    case = "before the first case"
     try:
         while True:
             case = receiving.recv()

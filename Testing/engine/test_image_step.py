@@ -80,7 +80,8 @@ def test_lung_landmarks_of_one_patient_lie_nearer_by_the_image(real_data) -> Non
     points, truth = (np.array([case.landmarks[name] for name in names]) for case in cases)
     model = load_model()
     one, two = (model.embed(Volume.read(case.path)) for case in cases)
-    by_image, without = match(one, points, two), match(one, points, replace(two, image=None))
+    by_image = match(one, points, two)
+    without = match(one, points, replace(two, image=None))
     error, before = (
         np.linalg.norm(found.points_ras - truth, axis=1) for found in (by_image, without)
     )

@@ -42,7 +42,8 @@ def reordered(
     volume: Volume, order: tuple[int, int, int], flips: tuple[bool, bool, bool]
 ) -> Volume:
     """The same scan stored with array axes in another order and some of them reversed."""
-    voxels, affine = volume.voxels, volume.ijk_to_ras.copy()
+    voxels = volume.voxels
+    affine = volume.ijk_to_ras.copy()
     for axis, flip in enumerate(flips):
         if flip:
             voxels = np.flip(voxels, axis)

@@ -168,7 +168,8 @@ def test_the_wheel_of_an_installed_package_installs_the_same_files(tmp_path):
 @pytest.mark.parametrize("extras", [[], ["made"]])
 def test_a_bundle_holds_what_pip_needs_and_the_hashes_of_all(extras, tmp_path, monkeypatch):
     """The program and its packages are made up; pip, the copied weights and the hashes are real."""
-    source, folder = tmp_path / "wheels", tmp_path / "bundle"
+    source = tmp_path / "wheels"
+    folder = tmp_path / "bundle"
     source.mkdir()
     folder.mkdir()
     write_wheel(source, "needed")
@@ -217,7 +218,8 @@ def test_a_package_that_pip_does_not_find_is_named(tmp_path, monkeypatch):
 
 def write_wheel(folder: Path, name: str, *needs: str) -> Path:
     """A wheel of version 1.0 without code."""
-    path, info = folder / f"{name}-1.0-py3-none-any.whl", f"{name}-1.0.dist-info"
+    path = folder / f"{name}-1.0-py3-none-any.whl"
+    info = f"{name}-1.0.dist-info"
     lines = ["Metadata-Version: 2.1", f"Name: {name}", "Version: 1.0", "Provides-Extra: made"]
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(

@@ -39,7 +39,8 @@ def test_a_bent_scan_shows_what_the_original_shows_there(torso):
     points = np.random.default_rng(0).uniform(low + 10, high - 10, (4000, 3))
     there = copy.to_original(points)
     seen = torso.contains(there)
-    one, other = copy.volume.sample(points[seen]), torso.sample(there[seen])
+    one = copy.volume.sample(points[seen])
+    other = torso.sample(there[seen])
     assert np.corrcoef(one, other)[0, 1] > 0.97
     moved = np.linalg.norm(there - points, axis=1)
     assert 5 < np.median(moved) < 60
@@ -115,7 +116,8 @@ def test_clicked_points_are_centres_inner_points_and_named_landmarks(tmp_path, e
     shift = np.array((8.0, 6.0, 10.0))
     marks = {"carina": (3.0, 4.0, 410.0), "F-1": (-30.0, 10.0, 440.0)}
     moved = {name: (np.array(point) + shift).tolist() for name, point in marks.items()}
-    whole, part = (40.0, 10.0, 345.0), (12.0, 12.0, 7.0)
+    whole = (40.0, 10.0, 345.0)
+    part = (12.0, 12.0, 7.0)
     write_case(
         tmp_path, "anna", organs=ORGANS | {"spleen": (whole, (12.0, 12.0, 12.0))}, landmarks=marks
     )

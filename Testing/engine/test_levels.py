@@ -34,8 +34,12 @@ def lumbar(real_data):
 
 
 def test_near_the_spine_is_within_four_centimetres_of_bone():
-    body, spinous, muscle = (0, -5, 205), (0, -60, 200), (45, -45, 205)
-    kidney, aorta_far_ahead, bowel = (75, -10, 240), (0, 70, 205), (0, 100, 190)
+    body = (0, -5, 205)
+    spinous = (0, -60, 200)
+    muscle = (45, -45, 205)
+    kidney = (75, -10, 240)
+    aorta_far_ahead = (0, 70, 205)
+    bowel = (0, 100, 190)
     inside = near_spine(
         np.array([body, spinous, muscle, kidney, aorta_far_ahead, bowel], dtype=float)
     )

@@ -50,7 +50,8 @@ class TestOneExample:
             [(1, 0, 0), (0, np.cos(angle), -np.sin(angle)), (0, np.sin(angle), np.cos(angle))]
         )
         straight = analytic_map(itself)
-        scan_to_ras, size = np.eye(4), np.array((96, 80, 64))
+        scan_to_ras = np.eye(4)
+        size = np.array((96, 80, 64))
         scan_to_ras[:3, :3] = turn * (1.6, 1.4, 2.0)
         scan_to_ras[:3, 3] = BOX.mean(axis=0) - scan_to_ras[:3, :3] @ ((size - 1) / 2)
         oblique = replace(

@@ -13,10 +13,12 @@ def numbers(*shape, seed=0):
 
 
 def test_coordinate_loss_is_the_mean_over_crops_of_the_mean_over_their_cells():
-    predicted, target = 2 * numbers(3, 3, 2, 3, 4), numbers(3, 3, 2, 3, 4, seed=1)
+    predicted = 2 * numbers(3, 3, 2, 3, 4)
+    target = numbers(3, 3, 2, 3, 4, seed=1)
     inside = numbers(3, 2, 3, 4, seed=2) > 0.3
     inside[1] = False  # a crop without body cells has no error
-    beta, crops = 0.5, []
+    beta = 0.5
+    crops = []
     for b in range(3):
         cells = []
         for k, j, i in np.ndindex(2, 3, 4):
@@ -41,7 +43,8 @@ def guessed():
 
 def test_corrections_start_at_the_guess_and_never_move_an_exact_frame(guessed):
     corrections = FrameCorrections(guessed, unit_mm=100.0)
-    target, scan = numbers(2, 3, 2, 2, 2).float(), torch.tensor([0, 1])
+    target = numbers(2, 3, 2, 2, 2).float()
+    scan = torch.tensor([0, 1])
     torch.testing.assert_close(corrections(target, scan), target)
     with torch.no_grad():
         corrections.shift.fill_(2.0)

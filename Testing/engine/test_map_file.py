@@ -50,7 +50,8 @@ def folder(tmp_path_factory) -> Path:
 @settings(max_examples=25, deadline=None)
 @given(body=arrays.arrays(bool, _SHAPE), seed=st.integers(0, 99))
 def test_a_file_gives_the_map_back_where_matching_reads_it(folder, body, seed):
-    made, path = described(body, seed), folder / "deeper" / "map.safetensors"
+    made = described(body, seed)
+    path = folder / "deeper" / "map.safetensors"
     made.save(path)
     found = EmbeddingMap.load(path)
     for name in ("scan_shape", "provenance", "notes", "faults"):
@@ -101,7 +102,8 @@ def test_answers_stay_within_a_twentieth_of_a_millimetre(maps, tmp_path, effort)
         embedding.save(tmp_path / f"{number}.safetensors")
         kept.append(EmbeddingMap.load(tmp_path / f"{number}.safetensors"))
         assert (tmp_path / f"{number}.safetensors").stat().st_size < 0.7 * embedding.local.nbytes
-    one, other = match(maps[0], points, maps[1], effort), match(kept[0], points, kept[1], effort)
+    one = match(maps[0], points, maps[1], effort)
+    other = match(kept[0], points, kept[1], effort)
     moved = np.linalg.norm(one.points_ras - other.points_ras, axis=1)
     assert np.quantile(moved, 0.9) < 0.05
     assert one.status is None or (one.status == other.status).mean() > 0.95

@@ -71,7 +71,8 @@ def test_own_examples_change_the_margins_of_their_structure_alone():
 
 def test_the_stated_recall_holds_for_real_and_for_synthetic_scans():
     """Two kinds of errors: one is not made up for by the other."""
-    hard, easy = boxes(300, 11, off=(3.0,) * 6), boxes(300, 12, off=(0.5,) * 6, real=False)
+    hard = boxes(300, 11, off=(3.0,) * 6)
+    easy = boxes(300, 12, off=(0.5,) * 6, real=False)
     margins = learn_margins([*hard, *easy], False)
     assert recall(margins, boxes(300, 13, off=(3.0,) * 6), 0.9) >= 0.88
     assert recall(margins, boxes(300, 14, off=(0.5,) * 6, real=False), 0.9) >= 0.97
@@ -92,7 +93,8 @@ def test_too_few_boxes_cannot_promise_much():
 def test_a_recall_that_no_enlarged_box_reaches_needs_the_whole_scan():
     """The paper's figure is the ratio of scan and box; boxes beside their structure never reach its recall."""
     scan = np.array([[-500.0] * 3, [500.0] * 3])
-    inside, beside = TRUTH + [[10.0], [-10.0]], TRUTH + 400
+    inside = TRUTH + [[10.0], [-10.0]]
+    beside = TRUTH + 400
     known = [
         KnownBox("p", Located("liver", box, np.ones(6), 1.0, (), scan_ras=scan), TRUTH, VOXELS)
         for box in (inside, beside)

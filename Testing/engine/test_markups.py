@@ -69,7 +69,8 @@ def test_curves_follow_slicers_spline():
 
 def test_errors_grow_with_those_of_the_points_and_angles_are_worse_between_short_arms():
     arms = np.array([[1.0, 0, 0], [0, 0, 0], [0, 0, 1.0]])
-    angle, errors_mm = markup(ANGLE, 3), np.full(3, 5.0)
+    angle = markup(ANGLE, 3)
+    errors_mm = np.full(3, 5.0)
     margins = [
         measurement_error(angle, arms * length, errors_mm) for length in (200.0, 100.0, 50.0)
     ]

@@ -115,11 +115,13 @@ class TestEdges:
 
     def test_a_target_that_lacks_part_of_the_body(self):
         """What is in the target's field of view is found; what is beyond comes out at its border, with a low score."""
-        template, target = analytic_map(itself), analytic_map(itself, (8, 20, 24))
+        template = analytic_map(itself)
+        target = analytic_map(itself, (8, 20, 24))
         cut = LOW[2] + 8 * 12.0
         points = inside(margin_mm=10)
         matches = match(template, points, target)
-        present, absent = points[:, 2] < cut - 4, points[:, 2] > cut + 40
+        present = points[:, 2] < cut - 4
+        absent = points[:, 2] > cut + 40
         assert errors(matches.points_ras[present], points[present]).max() < 2.0
         assert target.contains(matches.points_ras).all()
         at_border = matches.points_ras[absent]

@@ -31,7 +31,8 @@ def test_the_training_network_stays_on_its_device():
 
 def test_the_organ_head_stays_on_its_device():
     head = small_network(**HEADS, organs=("liver", "spleen")).to(META).organs
-    fine, coarse = on_meta(1, 4, *CELLS), on_meta(1, 4, *(n // 2 for n in CELLS))
+    fine = on_meta(1, 4, *CELLS)
+    coarse = on_meta(1, 4, *(n // 2 for n in CELLS))
     local = on_meta(1, 8, *(2 * n for n in CELLS))
     found = head(on_meta(1, *SHAPE[1:]), on_meta(1, 3, *CELLS), fine, coarse, local)
     assert (found.device, found.shape) == (META, (1, 2, *CELLS))

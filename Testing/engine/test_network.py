@@ -27,7 +27,9 @@ def ready(spec=SPEC, seed=0):
 
 @pytest.mark.parametrize("axis", [2, 3, 4])
 def test_shift_by_the_lattice_shifts_the_output_exactly(axis):
-    network, shift, long = ready(), ready().lattice, 640
+    network = ready()
+    shift = ready().lattice
+    long = 640
     shape = [32, 32, 32]
     shape[axis - 2] = long + shift
     x = torch.rand(1, 1, *shape, generator=torch.Generator().manual_seed(1))
@@ -37,7 +39,8 @@ def test_shift_by_the_lattice_shifts_the_output_exactly(axis):
     cells = shift // 4
     length = long // 4 - 2 * rim - cells
     assert length > 20
-    inner, same = one.narrow(axis, rim + cells, length), other.narrow(axis, rim, length)
+    inner = one.narrow(axis, rim + cells, length)
+    same = other.narrow(axis, rim, length)
     torch.testing.assert_close(inner, same, rtol=0, atol=1e-5)
     assert inner.std(dim=axis).mean() > 1e-3  # there is something to shift
     # a shift off the lattice does not: why grids are anchored to it
@@ -134,8 +137,11 @@ def test_folded_normalisation_changes_nothing(monkeypatch):
 def test_organs_read_all_eight_cells_within_a_cell():
     """The layer over all inputs in parts equals one over their concatenation, cells of stride 2 as channels."""
     network = small_network(local_channels=6, organs=("liver", "spleen"))
-    head, draw = network.organs, torch.Generator().manual_seed(0)
-    k, j, i = 4, 6, 8
+    head = network.organs
+    draw = torch.Generator().manual_seed(0)
+    k = 4
+    j = 6
+    i = 8
     image, coordinate, fine, coarse, local = (
         torch.rand(1, channels, k * times // 2, j * times // 2, i * times // 2, generator=draw)
         for channels, times in ((1, 4), (3, 2), (4, 2), (4, 1), (6, 4))

@@ -21,7 +21,8 @@ def shares_of(low, high, shape=(14, 12, 11)):
     """(k, j, i) how much of each cell lies in a box (RAS mm)."""
     parts = []
     for axis in range(3):
-        step, first = CELL_TO_RAS[axis, axis], CELL_TO_RAS[axis, 3]
+        step = CELL_TO_RAS[axis, axis]
+        first = CELL_TO_RAS[axis, 3]
         begins = first + step * (np.arange(shape[2 - axis]) - 0.5)
         parts.append(
             np.clip(np.minimum(begins + step, high[axis]) - np.maximum(begins, low[axis]), 0, None)

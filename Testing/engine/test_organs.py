@@ -52,7 +52,8 @@ def place(centre, radius: float) -> list[float]:
 def displaced():
     """A body in which one ball-shaped organ of radius 0.4 lies 0.5 too low: coordinate, organ, its usual place."""
     coordinate = body_coordinate()
-    usual, found = (1.8, 1.8, 2.0), (1.8, 1.8, 1.5)
+    usual = (1.8, 1.8, 2.0)
+    found = (1.8, 1.8, 1.5)
     return coordinate, ball(coordinate, found, 0.4)[None], torch.tensor([place(usual, 0.4)])
 
 

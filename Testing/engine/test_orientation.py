@@ -55,7 +55,8 @@ def test_turning_mirrors_the_scan_within_its_outlines(axis, order):
 @torch.no_grad()
 def test_of_a_mirror_image_the_network_says_the_opposite():
     torch.manual_seed(3)
-    network, x = MirrorNetwork(members=2).eval(), torch.rand(1, 3, 8, 12, 16)
+    network = MirrorNetwork(members=2).eval()
+    x = torch.rand(1, 3, 8, 12, 16)
     for n, axis in enumerate(AXES):
         torch.testing.assert_close(network(x.flip(axis))[0, n], -network(x)[0, n])
 

@@ -92,7 +92,8 @@ def _ball() -> Shape:
 def test_a_ball_has_its_volume_its_place_and_its_number(
     spacing: tuple[float, float, float],
 ) -> None:
-    grid, middle = _grid(spacing), np.array([1.3, -2.7, 0.9])
+    grid = _grid(spacing)
+    middle = np.array([1.3, -2.7, 0.9])
     voxels = np.full(grid.shape, -850.0, np.float32)
     draw_lesion(voxels, grid, "lung nodule", "portal", [(middle, RADIUS)], _ball())
     hu = KINDS["lung nodule"][3][PHASES.index("portal")]

@@ -95,7 +95,8 @@ def test_a_lesion_outside_the_patient_has_a_reason_instead_of_a_place() -> None:
 
 
 def test_axes_keep_their_lengths_and_go_along_unconfirmed() -> None:
-    one, other = PLACES[0] - [8, 0, 0], PLACES[0] + [8, 2, 0]
+    one = PLACES[0] - [8, 0, 0]
+    other = PLACES[0] + [8, 2, 0]
     record = _marked().measure("L1", "a", (one, other), None)
     size = propose_places(record, "b", MAPS).finding("L1", "b").size
     np.testing.assert_allclose(size.long_axis, np.array([one, other]) + STEPS["b"], atol=0.05)
@@ -115,7 +116,9 @@ class Grown:
 
     def points(self, points_ras: np.ndarray) -> Matches:
         count = len(points_ras)
-        status, error, share = np.full(count, "matched"), np.full(count, 2.0), np.full(count, 0.9)
+        status = np.full(count, "matched")
+        error = np.full(count, 2.0)
+        share = np.full(count, 0.9)
         return Matches(self.carry(points_ras), np.ones(count), status, error, share, share, share)
 
 

@@ -39,7 +39,8 @@ def trained_a_little() -> EmbeddingNetwork:
 
 class TestRoundTrip:
     def test_the_same_outputs_from_half_the_bytes(self, tmp_path):
-        network, path = trained_a_little(), tmp_path / "w.safetensors"
+        network = trained_a_little()
+        path = tmp_path / "w.safetensors"
         write_weights(network, path, "mine", {"recipe": {"steps": 3}})
         back = read_weights(path)
         assert back.name == "mine"

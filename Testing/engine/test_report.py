@@ -198,7 +198,8 @@ def test_page_stands_alone_and_escapes_names(page):
 
 def test_a_place_is_drawn_with_its_region_around_it(tmp_path):
     """The region is a ball of 16 mm about the place: yellow or blue pixels surround the cross, and no others exist."""
-    middle, step = ORIGIN + SPACING * (SIZE - 1) / 2, np.full(3, 4.0)
+    middle = ORIGIN + SPACING * (SIZE - 1) / 2
+    step = np.full(3, 4.0)
     shape = (30, 30, 30)
     grid = Grid(middle - step * 14.5, step, shape, np.ones(shape, dtype=bool))
     k, j, i = np.indices(shape)

@@ -149,9 +149,11 @@ def test_no_level_is_certain_if_the_scan_shows_no_end_of_the_spine():
 
 
 def test_levels_of_one_point_in_two_scans_contradict_each_other():
-    one, other = with_spine("T12", "L1", "L2", "L3"), with_spine("L1", "L2", "L3", "L4")
+    one = with_spine("T12", "L1", "L2", "L3")
+    other = with_spine("L1", "L2", "L3", "L4")
     # in L1 and in L2
-    at_spine, in_liver = np.array([10.0, 0.0, 375.0]), np.array([80.0, 0.0, 375.0])
+    at_spine = np.array([10.0, 0.0, 375.0])
+    in_liver = np.array([80.0, 0.0, 375.0])
     assert differing_levels(one, at_spine, other, at_spine, 4.0) == ("L1", "L2")
     assert differing_levels(one, at_spine, one, at_spine, 4.0) is None
     assert differing_levels(one, in_liver, other, in_liver, 4.0) is None, (

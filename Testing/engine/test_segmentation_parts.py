@@ -105,7 +105,8 @@ def test_doubt_rises_with_uncertainty_and_with_unsteadiness():
 
 def test_carried_labels_are_kept_where_the_network_leaves_next_to_nothing_of_them():
     labels = ball((24, 24, 24), (12, 12, 12), 6)[None]
-    crop, guess = crop_with(labels).crop, torch.from_numpy(labels[0]).float()
+    crop = crop_with(labels).crop
+    guess = torch.from_numpy(labels[0]).float()
     group = Group(("liver",), 3.0, np.full((1, 3), -50.0), np.full((1, 3), 50.0))
     small = torch.from_numpy(ball((24, 24, 24), (12, 12, 12), 3)).float()
     half = torch.from_numpy(ball((24, 24, 24), (12, 12, 12), 5)).float()

@@ -30,7 +30,8 @@ def test_any_slabs_give_the_whole_volume_result(size, slab_cells):
         whole = network(x[None])
         slabs = run_in_slabs(network, x, slab_cells, CPU, lambda share: None)
     for name in ("coordinate", "local", "organs"):
-        part, expected = getattr(slabs, name), getattr(whole, name)
+        part = getattr(slabs, name)
+        expected = getattr(whole, name)
         step = torch.finfo(
             part.dtype
         ).eps  # local descriptors are half floats, and may be rounded to the next one
@@ -44,7 +45,8 @@ class TestBudget:
     @staticmethod
     def model(budget_bytes: int | None = None) -> tuple[Model, list[int]]:
         """A model, and how many voxels each run of its finest level saw."""
-        network, voxels = small_network(), []
+        network = small_network()
+        voxels = []
         network.stem.register_forward_pre_hook(
             lambda module, inputs: voxels.append(inputs[0].numel())
         )

@@ -35,7 +35,8 @@ def organs() -> Organs:
 
 @pytest.fixture(scope="module")
 def drawn() -> list:
-    maker, rng = SentenceMaker(shipped_organs()), np.random.default_rng(0)
+    maker = SentenceMaker(shipped_organs())
+    rng = np.random.default_rng(0)
     return [maker.draw(rng) for _ in range(400)]
 
 

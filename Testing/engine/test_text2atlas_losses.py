@@ -72,7 +72,8 @@ places = arrays(np.float64, (2, 3), elements=coordinates)
 @settings(max_examples=60, deadline=None)
 @given(places, clouds)
 def test_organs_that_are_not_named_do_not_count(predicted, points):
-    predicted, points = torch.from_numpy(predicted), torch.from_numpy(points)
+    predicted = torch.from_numpy(predicted)
+    points = torch.from_numpy(points)
     named = torch.tensor([[True, True, False]] * 2)
     alone = soft_organ_distance(predicted, points[:, :2], named[:, :2])
     assert float(soft_organ_distance(predicted, points, named)) == pytest.approx(

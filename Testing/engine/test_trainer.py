@@ -72,7 +72,8 @@ def test_resumed_run_ends_with_the_same_weights_as_an_uninterrupted_one(objectiv
     )
     assert whole.steps == halves.steps == STEPS
     assert same(whole.network.state_dict(), halves.network.state_dict())
-    one, other = checkpoint(tmp_path / "whole"), checkpoint(tmp_path / "halves")
+    one = checkpoint(tmp_path / "whole")
+    other = checkpoint(tmp_path / "halves")
     assert same(one["network"], other["network"])
     assert same(one["frames"], other["frames"])
     assert one["mean_loss"] == other["mean_loss"]
@@ -128,7 +129,8 @@ def test_patients_validated_on_are_not_trained_on(tmp_path):
 
 def test_best_validated_weights_are_the_runs(scans, tmp_path):
     """The second of three judgements is the best one; a resumed run remembers it."""
-    seen, errors = [], iter([9.0, 2.0, 5.0])
+    seen = []
+    errors = iter([9.0, 2.0, 5.0])
 
     def validate(network):
         assert not network.training
@@ -176,7 +178,8 @@ def test_descriptors_are_added_to_finished_weights(scans, tmp_path):
     plain = train(scans, tiny_recipe(), tmp_path / "plain", 3, workers=0)
     recipe = tiny_recipe("hybrid", optimiser={"descriptors_only": True})
     run = train(scans, recipe, tmp_path / "both", 3, workers=0, start_from=plain.network)
-    before, after = plain.network.state_dict(), run.network.state_dict()
+    before = plain.network.state_dict()
+    after = run.network.state_dict()
     assert all(torch.equal(after[name], before[name]) for name in before)
     torch.manual_seed(0)
     untrained = EmbeddingNetwork(recipe.network).state_dict()
@@ -192,7 +195,8 @@ def test_frozen_statistics_stay_and_everything_else_learns(scans, tmp_path):
         train(scans, recipe, tmp_path / "new", 1, workers=0)
     plain = train(scans, tiny_recipe(), tmp_path / "plain", 3, workers=0)
     run = train(scans, recipe, tmp_path / "frozen", 3, workers=0, start_from=plain.network)
-    before, after = plain.network.state_dict(), run.network.state_dict()
+    before = plain.network.state_dict()
+    after = run.network.state_dict()
     for name in before:
         assert torch.equal(after[name], before[name]) == (
             "running" in name or "num_batches" in name

@@ -15,7 +15,8 @@ AFFINE = {"spacing_scale": [0.7, 1.3], "axis_scale": [0.9, 1.1], "rotation_rad":
 
 
 def crops(changes, seed):
-    scan, rng = linear_scan(), np.random.default_rng(seed)
+    scan = linear_scan()
+    rng = np.random.default_rng(seed)
     middle = (np.array(scan.hu.shape[::-1]) - 1) / 2
     spec = AugmentationSpec(**changes)
     return scan, [

@@ -27,7 +27,8 @@ def rotation(angles_deg: tuple[float, float, float]) -> np.ndarray:
     matrix = np.eye(3)
     for axis, angle in enumerate(np.radians(angles_deg)):
         turn = np.eye(3)
-        a, b = (axis + 1) % 3, (axis + 2) % 3
+        a = (axis + 1) % 3
+        b = (axis + 2) % 3
         turn[a, a] = turn[b, b] = np.cos(angle)
         turn[a, b], turn[b, a] = -np.sin(angle), np.sin(angle)
         matrix = turn @ matrix

@@ -307,7 +307,8 @@ def data(tmp_path_factory):
     patients = [
         make_phantom(seed, (4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in range(81, 89)
     ]
-    rows, readings = [], {}
+    rows = []
+    readings = {}
     for number, phantom in enumerate(patients[:6]):
         name = f"patient{number}"
         group = "dev" if number >= 4 else "train"
@@ -425,7 +426,8 @@ def test_a_build_makes_files_that_the_commands_use(data, recipe, tmp_path, capsy
     assert build(data, made, recipe, "--terms", "all", "--hours", 0.004) == 2
     assert "another plan" in capsys.readouterr().err
 
-    scan, used = data / "train" / "patient0.nii.gz", ["--model", str(weights), "--no-cache"]
+    scan = data / "train" / "patient0.nii.gz"
+    used = ["--model", str(weights), "--no-cache"]
     assert main(["locate", str(scan), "-o", str(tmp_path / "boxes"), "--no-report", *used]) == 0
     assert (
         main(["find", "liver", str(scan), "-o", str(tmp_path / "places"), "--no-report", *used])

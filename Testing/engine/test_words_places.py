@@ -121,7 +121,8 @@ def test_a_mans_pelvis_is_not_said_to_show_a_uterus(real_data):
         pytest.skip("this pelvis of a man is not among the real CTs here")
     volume = Volume.read(path)
     finder = PlaceFinder(load_model("auto", "cpu").embed(volume), volume)
-    prostate, uterus = finder.place("prostate"), finder.place("uterus")
+    prostate = finder.place("prostate")
+    uterus = finder.place("uterus")
     assert uterus.status not in (INSIDE, PARTLY)
     assert prostate.probability + uterus.probability <= 1
     assert finder.place("urinary_bladder").status == INSIDE

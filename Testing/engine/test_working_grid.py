@@ -22,7 +22,8 @@ def linear_volume(shape=(24, 26, 28), ijk_to_ras=None, shift=(13.0, -71.0, 40.0)
 
 def rotation(degrees, axis):
     a, b = [n for n in range(3) if n != axis]
-    turn, angle = np.eye(3), np.radians(degrees)
+    turn = np.eye(3)
+    angle = np.radians(degrees)
     turn[a, a] = turn[b, b] = np.cos(angle)
     turn[b, a], turn[a, b] = np.sin(angle), -np.sin(angle)
     return turn

@@ -14,7 +14,8 @@ class Refuser(MetaPathFinder):
     """Notes which forbidden packages are asked for, and refuses them."""
 
     def __init__(self, forbidden: set[str]) -> None:
-        self.forbidden, self.asked = forbidden, []
+        self.forbidden = forbidden
+        self.asked = []
 
     def find_spec(self, fullname: str, path=None, target=None):
         name = fullname.split(".")[0]

@@ -78,7 +78,8 @@ def test_the_wheel_is_small_and_holds_every_module(wheel):
 
 @pytest.mark.long
 def test_the_demo_runs_from_the_wheel_alone(wheel, tmp_path):
-    site, work = tmp_path / "site", tmp_path / "work"
+    site = tmp_path / "site"
+    work = tmp_path / "work"
     work.mkdir()
     run(work, "-m", "pip", "install", "--quiet", "--no-deps", "--target", site, wheel)
     alone = {"PYTHONPATH": str(site), "ANATEMB_CACHE": str(work / "cache")}

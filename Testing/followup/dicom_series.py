@@ -15,7 +15,8 @@ def write_ct_series(folder: Path, volume: Volume, **tags: object) -> list[Path]:
     """One file a slice, named at random. tags: DICOM keywords for every slice; None leaves an attribute out."""
     folder.mkdir(parents=True, exist_ok=True)
     axes = volume.ijk_to_ras[:3, :3] * [[-1], [-1], [1]]
-    row, column = axes[:, 0] / volume.spacing[0], axes[:, 1] / volume.spacing[1]
+    row = axes[:, 0] / volume.spacing[0]
+    column = axes[:, 1] / volume.spacing[1]
     everywhere = {
         "SOPClassUID": CTImageStorage,
         "Modality": "CT",
@@ -53,13 +54,15 @@ def _write_slice(
     meta.MediaStorageSOPInstanceUID = generate_uid()
     meta.TransferSyntaxUID = ExplicitVRLittleEndian
     dataset = FileDataset("", {}, file_meta=meta, preamble=b"\0" * 128)
-    dataset.SOPInstanceUID, dataset.InstanceNumber = meta.MediaStorageSOPInstanceUID, k + 1
+    dataset.SOPInstanceUID = meta.MediaStorageSOPInstanceUID
+    dataset.InstanceNumber = k + 1
     for keyword, value in everywhere.items():
         if value is not None:
             setattr(dataset, keyword, value)
     dataset.ImagePositionPatient = [f"{value:.6f}" for value in first]
     dataset.Rows, dataset.Columns = plane.shape
-    dataset.SamplesPerPixel, dataset.PhotometricInterpretation = 1, "MONOCHROME2"
+    dataset.SamplesPerPixel = 1
+    dataset.PhotometricInterpretation = "MONOCHROME2"
     dataset.BitsAllocated = 16
     dataset.BitsStored = 16
     dataset.HighBit = 15

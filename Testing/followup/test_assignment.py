@@ -42,7 +42,8 @@ def _listed(
     points = start + np.array([[place, 0.0, 0.0] for place, _ in lesions]).reshape(-1, 3)
     gone = np.isin(np.arange(len(lesions)), absent)
     carried = points + step + [off, 0, 0]
-    names, radii = [f"{letter}{n}" for n in range(len(lesions))], np.array([r for _, r in lesions])
+    names = [f"{letter}{n}" for n in range(len(lesions))]
+    radii = np.array([r for _, r in lesions])
     return Listed(names, points, radii, carried, np.full(len(lesions), error_mm), gone)
 
 
@@ -81,7 +82,8 @@ _lesions = st.lists(
 def test_turned_about_the_answer_is_the_same(first, second, off) -> None:
     one = _listed("e", first, np.zeros(3), SHIFT, 4.0, (), off)
     other = _listed("l", second, SHIFT, -SHIFT, 4.0, (), -off)
-    forth, back = assign_lesions(one, other), assign_lesions(other, one)
+    forth = assign_lesions(one, other)
+    back = assign_lesions(other, one)
     # of equally cheap answers either may be given: the price is the same
     assert len(forth.same) == len(back.same)
     related = {each for pair in forth.same for each in pair}

@@ -144,7 +144,8 @@ def test_two_that_are_one_lesion_are_united(empty: FollowUp) -> None:
 def test_united_lesions_leave_no_name_of_the_one_that_is_gone(record: FollowUp) -> None:
     if len(record.lesions) < 2:
         return
-    one, other = record.lesions[0].id, record.lesions[1].id
+    one = record.lesions[0].id
+    other = record.lesions[1].id
     try:
         united = record.unite(one, other)
     except AnatomicalEmbeddingError:

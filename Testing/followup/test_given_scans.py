@@ -55,7 +55,8 @@ def test_a_name_that_the_record_has_gets_a_number() -> None:
 
 
 def test_a_date_of_the_record_stays_unless_a_person_gives_another_now() -> None:
-    known, by_header = (content("ct", 1, year(2024)),), content("ct", 1, year(1900))
+    known = (content("ct", 1, year(2024)),)
+    by_header = content("ct", 1, year(1900))
     studies, notes = given(known, ("ct.nii", by_header))
     assert tuple(studies) == known
     assert (

@@ -83,7 +83,8 @@ def test_a_list_given_again_leaves_what_was_moved(empty: FollowUp, names: tuple[
 
 def test_a_line_of_what_is_marked_already_is_its_axis(empty: FollowUp) -> None:
     line = (-10.0, 0.0, 0.0), (10.0, 0.0, 0.0)
-    points, lines = in_list(("dome", FIRST)), [MarkedLesion("dome", FIRST, line)]
+    points = in_list(("dome", FIRST))
+    lines = [MarkedLesion("dome", FIRST, line)]
     for record, marks in ((marked(empty, "a", points), lines), (empty, [*points, *lines])):
         done, done_notes = mark_lesions(record, "a", marks)
         assert (len(done.lesions), done_notes) == (1, [])

@@ -70,7 +70,8 @@ def test_every_finding_that_a_person_reviewed_is_in_it(record, series, tmp_path,
     reviewed = [lesion for lesion in record.lesions if lesion.findings[key].reviewed]
     assert list(groups) == [lesion.tracking_uid for lesion in reviewed]
     for lesion in reviewed:
-        finding, items = lesion.findings[key], groups[lesion.tracking_uid]
+        finding = lesion.findings[key]
+        items = groups[lesion.tracking_uid]
         assert named(items, IDENTIFIER)[0].TextValue == lesion.label
         codes = [named(items, name)[0].ConceptCodeSequence[0].CodeValue for name in (STATE, ROLE)]
         assert codes == [STATE_CODES[finding.state][0], ROLE_CODES[lesion.target, lesion.nodal][0]]

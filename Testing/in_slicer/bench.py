@@ -40,7 +40,8 @@ def run_one_patient(user):
         f"{time.perf_counter() - started:.0f} s"
     )
     user.tick(panel.ui.crosshairCheckBox)
-    view, middle = user.views.nodes(scans[0])[0], _middle(scans[0])
+    view = user.views.nodes(scans[0])[0]
+    middle = _middle(scans[0])
     manager = slicer.app.layoutManager()
     manager.pauseRender()  # else a view draws at once where 16 ms have passed since it was asked to
     started = time.perf_counter()
@@ -61,7 +62,8 @@ def run_scenes(user):
     panel = user.open("AnatomicalLandmarks")
     after = []
     for _ in range(SCENES):
-        prior, current = add_patient(0, "Prior"), add_patient(1, "Current")
+        prior = add_patient(0, "Prior")
+        current = add_patient(1, "Current")
         pause(0.3)
         if panel.preparation.button.enabled:
             user.prepare(panel)
@@ -109,7 +111,8 @@ def _measure(user, count):
 
 def _clicks(panel, scans):
     """Milliseconds from the event of a placed point until all answers are drawn."""
-    points, times = new_list(panel), []
+    points = new_list(panel)
+    times = []
     for n in range(CLICKS):
         started = time.perf_counter()
         _place(panel, points, scans[0], _middle(scans[0]) + [3.0 * n, -2.0 * n, 4.0 * n])

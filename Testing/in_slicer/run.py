@@ -88,7 +88,10 @@ def run_scenario(scenario: Scenario, place: Place) -> Result:
     folder = place.output / scenario.name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    started, outcome, reason, figures = time.monotonic(), PASSED, "", {}
+    started = time.monotonic()
+    outcome = PASSED
+    reason = ""
+    figures = {}
     if scenario.from_package and place.package is None:
         return Result(
             scenario.name, SKIPPED, "there is no package; make test-slicer makes one.", 0.0, {}

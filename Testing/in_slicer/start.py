@@ -38,7 +38,8 @@ class Run:
     """One function of a scenario, in this process."""
 
     def __init__(self, path: Path, function: str, folder: Path) -> None:
-        self.folder, self.function = folder, function
+        self.folder = folder
+        self.function = function
         spec = importlib.util.spec_from_file_location(f"in_slicer_{path.stem}", path)
         self.scenario = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(self.scenario)
@@ -47,18 +48,22 @@ class Run:
 
     def go(self) -> None:
         """Run it, write down what came of it, and end Slicer."""
-        outcome, reason = "passed", ""
+        outcome = "passed"
+        reason = ""
         try:
             self._run()
         except CannotRunError as error:
-            outcome, reason = "skipped", str(error)
+            outcome = "skipped"
+            reason = str(error)
         except BaseException:  # whatever it was, it belongs into the result
-            outcome, reason = "failed", traceback.format_exc()
+            outcome = "failed"
+            reason = traceback.format_exc()
         self.user.dialogs.stop()
         self.user.picture(f"{self.function}-{outcome}")
         found = self._complaints()
         if outcome == "passed" and found:
-            outcome, reason = "failed", "\n\n".join(found)
+            outcome = "failed"
+            reason = "\n\n".join(found)
         result = {"outcome": outcome, "reason": reason, "figures": self.user.figures}
         (self.folder / f"{self.function}.json").write_text(
             json.dumps(result, indent=1), encoding="utf-8"

@@ -102,7 +102,8 @@ def _coronal(patient: Phantom, size: tuple[int, int]) -> Image.Image:
     picture, scale, left, top = _fitted(patient.volume.voxels[::-1, row, :], size)
     draw = ImageDraw.Draw(picture)
     for i, _j, k in indices.values():
-        x, y = left + (i + 0.5) * scale, top + (len(patient.volume.voxels) - k - 0.5) * scale
+        x = left + (i + 0.5) * scale
+        y = top + (len(patient.volume.voxels) - k - 0.5) * scale
         draw.ellipse([x - 3, y - 3, x + 3, y + 3], fill=_DOT, outline="black")
     return picture
 
@@ -118,7 +119,8 @@ def _fitted(slice_hu: np.ndarray, size: tuple[int, int]) -> tuple[Image.Image, f
     scale = min(size[0] / slice_hu.shape[1], size[1] / slice_hu.shape[0])
     inner = (round(slice_hu.shape[1] * scale), round(slice_hu.shape[0] * scale))
     picture = Image.new("RGB", size)
-    left, top = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
+    left = (size[0] - inner[0]) // 2
+    top = (size[1] - inner[1]) // 2
     picture.paste(
         Image.fromarray(grey.astype(np.uint8)).resize(inner, Image.Resampling.LANCZOS), (left, top)
     )

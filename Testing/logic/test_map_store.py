@@ -24,7 +24,9 @@ class SlowEngine(Engine):
 
     def __init__(self, choice: Choice | None = None) -> None:
         super().__init__(choice)
-        self.started, self.go, self.ended = threading.Event(), threading.Event(), threading.Event()
+        self.started = threading.Event()
+        self.go = threading.Event()
+        self.ended = threading.Event()
 
     def problem(self) -> str | None:
         return None
@@ -100,7 +102,8 @@ def test_after_a_scene_is_loaded_its_maps_are_read_from_the_disk_and_no_others_a
 
 
 def test_a_map_that_the_user_asks_for_while_the_disk_is_searched_is_made(scene, store):
-    first, second = add_unknown(1), add_unknown(2)
+    first = add_unknown(1)
+    second = add_unknown(2)
     store.request([first, second], onlyKept=True)  # the first is being read, the second waits
     store.request([first, second])
     finish(store)
@@ -157,7 +160,8 @@ def test_deleting_a_volume_stops_its_work(scene, slow):
 
 
 def test_other_weights_in_mid_computation_leave_no_stale_map(scene, slow):
-    node, old = add_patient(0), slow.engine
+    node = add_patient(0)
+    old = slow.engine
     slow.request([node])
     assert old.started.wait(5)
     slow.choose(Choice(weights="other"))
@@ -190,7 +194,8 @@ def test_a_gpu_that_runs_out_of_memory_gives_way_to_the_cpu(scene, map_folder, m
 
     store = make_store(scene, map_folder)
     model = store.engine.load()
-    real, devices = type(model).embed, []
+    real = type(model).embed
+    devices = []
 
     def embed(self, volume, progress, cancelled, only_kept=False):
         devices.append(self.device.type)

@@ -15,7 +15,8 @@ class Bench:
     """A job without maps, and the order of events."""
 
     def __init__(self, scene) -> None:
-        self.job, self.said = SceneJob(scene, remedy="try it again"), []
+        self.job = SceneJob(scene, remedy="try it again")
+        self.said = []
         self.job.reported.connect(self.said.append)
         self.go = threading.Event()
 

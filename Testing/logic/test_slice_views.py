@@ -19,7 +19,8 @@ from slicer_kit.scene import read_mrb, write_mrb
 def views(scene):
     """Two views of one scan, one of another."""
     slicer.vtkMRMLSliceNode.AddDefaultSliceOrientationPresets(scene)
-    first, second = add_patient(0, "First"), add_patient(1, "Second")
+    first = add_patient(0, "First")
+    second = add_patient(1, "Second")
     made = (
         add_view(scene, "Aax", first),
         add_view(scene, "Acor", first, "Coronal"),
@@ -75,7 +76,8 @@ def test_a_scan_is_seen_whole_and_in_the_middle_wherever_it_was_moved(scene, vie
     Views.fit(scene, first)
     bounds = [0.0] * 6
     first.GetRASBounds(bounds)
-    low, high = np.array(bounds[::2]), np.array(bounds[1::2])
+    low = np.array(bounds[::2])
+    high = np.array(bounds[1::2])
     for view, axes in ((axial, (0, 1)), (coronal, (0, 2))):
         assert np.allclose(centre(view), (low + high) / 2)
         shown = np.array(view.GetFieldOfView()[:2])
@@ -126,7 +128,8 @@ def test_a_view_of_a_film_moves_only_to_a_point_beyond_its_edge(scene):
     view = add_view(scene, "Film", film)
     view.SetDimensions(300, 300, 1)
     Views.fit(scene, film)
-    before, edge = centre(view), places_in(film, 0)[1]
+    before = centre(view)
+    edge = places_in(film, 0)[1]
     Views.jump(scene, film, edge)
     assert np.allclose(centre(view)[:2], before[:2])
     view.SetFieldOfView(20, 20, 1)
@@ -314,8 +317,11 @@ def test_the_other_scan_follows_the_mouse_to_the_same_anatomy(scene, views, cros
 
 
 def test_half_of_the_time_between_two_updates_is_left_for_drawing(scene, views, crosshair):
-    axial, carina = views[2][0], patient(0).points_ras["carina"]
-    seen, clock, seconds = [], crosshair._clock, [0.0]
+    axial = views[2][0]
+    carina = patient(0).points_ras["carina"]
+    seen = []
+    clock = crosshair._clock
+    seconds = [0.0]
 
     def work(_volume, world) -> None:
         seen.append(world[0])

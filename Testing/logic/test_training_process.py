@@ -93,7 +93,8 @@ def test_a_deaf_trainer_is_killed_after_the_grace_with_all_it_started(watch):
 def test_the_trainer_saves_and_ends_when_the_application_dies(tmp_path):
     """Another process starts the run and is killed: nobody is left to ask or to read."""
     body = FOREVER.replace("return 2", '(folder / "saved").write_text(str(n))\nreturn 2')
-    engine, run = fake_engine(tmp_path / "engine", body), settings(tmp_path)
+    engine = fake_engine(tmp_path / "engine", body)
+    run = settings(tmp_path)
     code = f"""
 import sys, time
 sys.path[:0] = {[p for p in sys.path if p]!r}

@@ -18,7 +18,8 @@ def worker():
 
 
 def events_of(worker: Worker, seconds: float = 5.0) -> list:
-    found, end = [], time.monotonic() + seconds
+    found = []
+    end = time.monotonic() + seconds
     while worker.busy and time.monotonic() < end:
         found += worker.poll()
         time.sleep(0.002)
@@ -26,7 +27,8 @@ def events_of(worker: Worker, seconds: float = 5.0) -> list:
 
 
 def test_a_cancelled_job_is_reported_and_its_result_never_arrives(worker):
-    started, told = threading.Event(), threading.Event()
+    started = threading.Event()
+    told = threading.Event()
 
     def work(progress, cancelled):
         started.set()
@@ -66,7 +68,8 @@ def test_a_failure_becomes_a_sentence_and_the_next_job_runs(worker, error, kind,
 
 
 def test_several_threads_are_waited_for_together():
-    go, begun = threading.Event(), [threading.Event() for _ in range(3)]
+    go = threading.Event()
+    begun = [threading.Event() for _ in range(3)]
     workers = [Worker() for _ in begun]
     for worker, started in zip(workers, begun, strict=True):
         worker.submit(

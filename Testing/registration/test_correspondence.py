@@ -110,7 +110,8 @@ def test_the_stated_error_of_a_treated_lesion_holds_the_way_its_centre_moved(
     for n in order:
         if all(np.linalg.norm(points[n] - points[other]) > 60 for other in chosen):
             chosen.append(n)
-    centres, before = points[chosen[:8]], truth[chosen[:8]]
+    centres = points[chosen[:8]]
+    before = truth[chosen[:8]]
     assert len(centres) >= 5
     way = rng.normal(size=centres.shape)
     left = centres + way / np.linalg.norm(way, axis=1)[:, None] * LESION_MM / 2

@@ -132,7 +132,9 @@ def test_matrices_before_and_after_the_displacements_are_applied(scan, series, t
         step = item[f"{name}DeformationMatrixRegistrationSequence"][0]
         step.FrameOfReferenceTransformationMatrix = matrix.ravel().tolist()
     written.save_as(tmp_path / "reg.dcm")
-    x, y, z = 10.0, 20.0, float(scan.bounds_ras.mean(axis=0)[2])
+    x = 10.0
+    y = 20.0
+    z = float(scan.bounds_ras.mean(axis=0)[2])
     moved = read_registration(tmp_path / "reg.dcm").TransformPoint((x, y, z))
     assert moved == pytest.approx((2 * x + 1, y + 2, (z + 3) / 2), abs=1e-3)
 

@@ -125,7 +125,8 @@ def test_a_user_who_calls_two_people_one_patient_gets_uncertain_matches(stranger
         one.map.body_index.numpy()[::17] @ one.map.cell_to_ras[:3, :3].T
         + one.map.cell_to_ras[:3, 3]
     )
-    doubted, plain = relation.points(points), MapRelation(one.map, other.map).points(points)
+    doubted = relation.points(points)
+    plain = MapRelation(one.map, other.map).points(points)
     np.testing.assert_allclose(doubted.points_ras, plain.points_ras, atol=1e-3)
     was_matched = plain.status == MATCHED
     assert was_matched.any()

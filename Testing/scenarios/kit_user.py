@@ -28,7 +28,8 @@ _AT_START = 999  # layout: three views that show what is chosen last, as after a
 class KitUser(User):
     def __init__(self, kit, folder: Path, pictures: Path) -> None:
         self.kit = kit
-        self.folder, self.pictures = folder, pictures
+        self.folder = folder
+        self.pictures = pictures
         self.views = NodeViews(kit)
         self.dialogs = SimpleNamespace(unexpected=[])
         self.figures: dict[str, str] = {}
@@ -195,7 +196,8 @@ class NodeViews(SliceViews):
         """Drag the handle of a box's side, which moves that side alone."""
         view = self._node(volume).GetID()
         for box in slicer.util.getNodesByClass("vtkMRMLMarkupsROINode"):
-            middle, size = np.array(box.GetCenterWorld()), np.zeros(3)
+            middle = np.array(box.GetCenterWorld())
+            size = np.zeros(3)
             box.GetSizeWorld(size)
             for axis, sign in ((axis, sign) for axis in range(3) for sign in (-1, 1)):
                 handle = middle + sign * size / 2 * np.eye(3)[axis]
@@ -211,7 +213,8 @@ class NodeViews(SliceViews):
 
     def _nearest(self, volume, place):
         """The point that is drawn at a place in the views of a scan."""
-        view, found = self._node(volume).GetID(), []
+        view = self._node(volume).GetID()
+        found = []
         for n in range(self.scene.GetNumberOfNodesByClass("vtkMRMLMarkupsNode")):
             node = self.scene.GetNthNodeByClass(n, "vtkMRMLMarkupsNode")
             display = node.GetDisplayNode()
@@ -231,7 +234,8 @@ class NodeViews(SliceViews):
         return self.scene.GetNthNodeByClass(n, "vtkMRMLMarkupsNode"), index
 
     def hover(self, volume, place, orientation: str = "Axial") -> None:
-        view, self._mouse_at = self._node(volume, orientation), place
+        view = self._node(volume, orientation)
+        self._mouse_at = place
         view.JumpSliceByOffsetting(*place)
         crosshair = self.scene.GetFirstNodeByClass("vtkMRMLCrosshairNode")
         to_view = np.linalg.inv(slicer.util.arrayFromVTKMatrix(view.GetXYToRAS()))

@@ -80,4 +80,5 @@ def patch_util(process_events: Callable[[], None]) -> None:
             {logging.WARNING: "warning", logging.ERROR: "error"}.get(level, "info"), text
         )
 
-    slicer.util._messageDisplay, slicer.util.delayDisplay = message_display, delay_display
+    slicer.util._messageDisplay = message_display
+    slicer.util.delayDisplay = delay_display

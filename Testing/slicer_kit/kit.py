@@ -31,7 +31,8 @@ class Kit:
     """One per process, made by `slicer_kit.install()`."""
 
     def __init__(self) -> None:
-        self.core, self.scene = shared_core(), shared_core().scene
+        self.core = shared_core()
+        self.scene = shared_core().scene
         self.vtk_errors = vtk_errors()
         self.slot_errors = SlotErrors()
         self.qt_warnings = QtWarnings()
@@ -247,7 +248,8 @@ class Kit:
         return self.app._layout_manager
 
     def _close_window(self) -> None:
-        window, self.app._layout_manager = self.app._layout_manager, None
+        window = self.app._layout_manager
+        self.app._layout_manager = None
         if window is not None:
             window.close()
 

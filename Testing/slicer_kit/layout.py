@@ -18,7 +18,9 @@ class SliceView:
     """What a slice widget draws on: corner texts. rendered: how often a picture was drawn or asked for."""
 
     def __init__(self) -> None:
-        self._corners, self.rendered, self._paused = vtk.vtkCornerAnnotation(), 0, 0
+        self._corners = vtk.vtkCornerAnnotation()
+        self.rendered = 0
+        self._paused = 0
 
     def cornerAnnotation(self):
         return self._corners
@@ -68,7 +70,9 @@ class LayoutManager:
     """
 
     def __init__(self, scene, width: int) -> None:
-        self._scene, self.width, self.height = scene, width, 1080
+        self._scene = scene
+        self.width = width
+        self.height = 1080
         self._widgets: dict[str, SliceWidget] = {}
         self._put_in: set[str] = set()
         self.node = slicer.vtkMRMLLayoutNode()

@@ -8,7 +8,8 @@ class Module:
     """A loaded scripted module, as `slicer.modules.<name>` shows it."""
 
     def __init__(self, name: str, path: Path, build) -> None:
-        self.name, self.path = name, str(path)
+        self.name = name
+        self.path = str(path)
         self._build = build
         self.python = None  # the imported module file
         self.instance = None  # its ScriptedLoadableModule
@@ -31,4 +32,6 @@ class ModuleHeader:
     )  # fmt: skip
 
     def __init__(self, name: str, path: str) -> None:
-        self.name, self.path, self.icon = name, path, None
+        self.name = name
+        self.path = path
+        self.icon = None

@@ -25,7 +25,8 @@ class WithinRange:
     """Annotation of a number: its bounds, which the widget takes over."""
 
     def __init__(self, minimum, maximum) -> None:
-        self.minimum, self.maximum = minimum, maximum
+        self.minimum = minimum
+        self.maximum = maximum
 
 
 class _ReadList(tuple):
@@ -53,7 +54,8 @@ class _Parameter:
         kind, *annotations = (
             typing.get_args(hint) if typing.get_origin(hint) is typing.Annotated else (hint,)
         )
-        self.name, self.is_list = name, typing.get_origin(kind) is list
+        self.name = name
+        self.is_list = typing.get_origin(kind) is list
         self.kind = typing.get_args(kind)[0] if self.is_list else kind
         self.is_node = isinstance(self.kind, type) and issubclass(self.kind, slicer.vtkMRMLNode)
         if not self.is_node and self.kind not in _DEFAULTS:
@@ -134,7 +136,8 @@ class _Parameter:
                 f"Unable to create a GUI connector from {self.kind} to {type(widget).__name__} {widget.objectName!r}: "
                 "remove its SlicerParameterName and connect it by hand, or give a number its bounds"
             )
-        widget.minimum, widget.maximum = self.limits.minimum, self.limits.maximum
+        widget.minimum = self.limits.minimum
+        widget.maximum = self.limits.maximum
         return widget.valueChanged, lambda: widget.value, widget.setValue
 
 
@@ -158,11 +161,13 @@ class _Wrapper:
     """Methods given to every wrapper class."""
 
     def __init__(self, parameterNode) -> None:
-        self.parameterNode, self._values = parameterNode, {}
+        self.parameterNode = parameterNode
+        self._values = {}
         self._guis: dict[
             int, tuple[dict, int]
         ] = {}  # by tag: connectors by parameter, and the observer
-        self._next_tag, self._updating_gui = 0, False
+        self._next_tag = 0
+        self._updating_gui = False
         me = weakref.ref(self)
         # one each: VTK calls the first observer of a node last, so its value is old
         for name in self.allParameters:
@@ -195,7 +200,8 @@ class _Wrapper:
         observer = self.parameterNode.AddObserver(
             vtk.vtkCommand.ModifiedEvent, lambda *_event: self._update_gui()
         )
-        tag, self._next_tag = self._next_tag, self._next_tag + 1
+        tag = self._next_tag
+        self._next_tag = self._next_tag + 1
         self._guis[tag] = {name: (*connectors[name], slots[name]) for name in connectors}, observer
         return tag
 

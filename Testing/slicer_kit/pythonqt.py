@@ -161,7 +161,8 @@ def _as_property(cls: type, name: str) -> property:
 
 def _getattribute_of(cls: type):
     """`__getattribute__` for a PySide6 class that looks connect and disconnect up in C++ before any class attribute."""
-    plain, ours = cls.__getattribute__, {"connect": connect, "disconnect": disconnect}
+    plain = cls.__getattribute__
+    ours = {"connect": connect, "disconnect": disconnect}
 
     def getattribute(self, name):
         if name not in ours:

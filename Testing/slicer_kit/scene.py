@@ -80,7 +80,8 @@ def shared_core() -> SlicerCore:
     with silent_vtk():
         core = SlicerCore()
     errors.clear()
-    slicer.mrmlScene, slicer.modules = core.scene, SimpleNamespace()
+    slicer.mrmlScene = core.scene
+    slicer.modules = SimpleNamespace()
     for name, logic in core.logics.items():
         setattr(slicer.modules, name.lower(), CoreModule(logic))
     slicer.i18n = sys.modules["slicer.i18n"] = i18n

@@ -45,7 +45,8 @@ class ScriptedLoadableModuleWidget:
     def __init__(self, parent=None) -> None:
         super().__init__()
         self.moduleName = type(self).__name__.removesuffix("Widget")
-        self.parent, self.layout = parent, parent.layout()
+        self.parent = parent
+        self.layout = parent.layout()
         slicer.app.moduleManager().connect(
             "moduleAboutToBeUnloaded(QString)", self._onModuleAboutToBeUnloaded
         )

@@ -66,7 +66,8 @@ def _widget_class(class_name: str) -> type | None:
 
 def _check_widgets(tree: ET.ElementTree, path: str) -> None:
     for element in tree.iter("widget"):
-        name, class_name = element.get("name"), element.get("class")
+        name = element.get("name")
+        class_name = element.get("class")
         cls = _widget_class(class_name)
         for prop in element.findall("property"):
             if prop.get("stdset") == "0" or (
@@ -87,7 +88,8 @@ def _as_number(cls: type, prop: ET.Element) -> None:
         numbers = [
             getattr(cls, each.strip().rpartition("::")[2]) for each in (value.text or "").split("|")
         ]
-        value.tag, value.text = "number", str(functools.reduce(operator.or_, numbers))
+        value.tag = "number"
+        value.text = str(functools.reduce(operator.or_, numbers))
 
 
 def _take_connections(tree: ET.ElementTree) -> list[tuple[str, str, str, str]]:

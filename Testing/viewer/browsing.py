@@ -42,7 +42,8 @@ class Running:
     """The program while it runs. url: what it printed, with the token. program: the folder that it is imported from."""
 
     def __init__(self, folder: Path, *arguments: str, program: Path = ROOT) -> None:
-        self.folder, self._log = folder, folder / "log.txt"
+        self.folder = folder
+        self._log = folder / "log.txt"
         self.temporary = folder / "tmp"
         self.temporary.mkdir(exist_ok=True)
         environment = os.environ | {
@@ -124,7 +125,8 @@ class Page:
     def __init__(
         self, browser, running: Running, size: tuple[int, int] = (1400, 860), density: float = 1.0
     ) -> None:
-        self.running, self.faults = running, []
+        self.running = running
+        self.faults = []
         viewport = {"width": size[0], "height": size[1]}
         self.page = browser.new_page(
             viewport=viewport, device_scale_factor=density, accept_downloads=True
@@ -309,7 +311,8 @@ class Page:
 
     def picture(self, view: str) -> np.ndarray:
         """(rows, columns, 3) of the middle of a view, RGB, once it no longer changes."""
-        box, before = self.page.locator(f"[data-view={view}]").bounding_box(), None
+        box = self.page.locator(f"[data-view={view}]").bounding_box()
+        before = None
         clip = {
             "x": box["x"] + 40,
             "y": box["y"] + 50,
@@ -356,7 +359,8 @@ def read_bundle(path: Path, folder: Path):
         each.SetMRMLApplicationLogic(logic)
         each.SetMRMLScene(scene)
         scene.logics.append(each)
-    cache, io_manager = slicer.vtkCacheManager(), slicer.vtkDataIOManager()
+    cache = slicer.vtkCacheManager()
+    io_manager = slicer.vtkDataIOManager()
     cache.SetRemoteCacheDirectory(str(folder))  # without it the bundle is read as an empty scene
     scene.SetCacheManager(cache)
     io_manager.SetCacheManager(cache)

@@ -35,7 +35,8 @@ def test_a_box_is_found_and_drawn_and_its_crop_holds_the_scans_own_voxels(
         page.page.locator("[data-test=crop-download]").first.click()
     path = tmp_path / waiting.value.suggested_filename
     waiting.value.save_as(path)
-    crop, scan = Volume.read(path), Volume.read(scan_files[0])
+    crop = Volume.read(path)
+    scan = Volume.read(scan_files[0])
     assert np.prod(crop.shape) < np.prod(scan.shape)
     corner = np.linalg.inv(scan.ijk_to_ras) @ crop.ijk_to_ras[:, 3]
     i, j, k = np.round(corner[:3]).astype(int)

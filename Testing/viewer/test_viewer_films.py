@@ -78,7 +78,8 @@ def test_a_click_in_a_film_is_answered_in_the_other_film(films, pictures, tmp_pa
         (answer,) = point["answers"]
         assert answer["status"] == "uncertain"
         assert float(answer["error"].split()[1]) > 0
-    end, errors = time.monotonic() + 240, np.array([np.inf])
+    end = time.monotonic() + 240
+    errors = np.array([np.inf])
     # the first answers come from matching, the later answers from the registered films
     while errors.mean() > 8.0:
         assert time.monotonic() < end, errors

@@ -79,10 +79,12 @@ def test_a_click_in_another_scan_is_an_answer_by_hand(page):
 def test_dragging_a_point_moves_its_answer(page, tmp_path):
     page.add_point("scan0axial", 0.6, 0.56)  # away from the point before it, which is in the middle
     page.place_mode(False)
-    label, place = page.points()[0]["label"], page.points()[0]["place"]
+    label = page.points()[0]["label"]
+    place = page.points()[0]["place"]
     before = exported(page, tmp_path)
     view = "scan0coronal"  # the click has centred all views on the point
-    start, end = page.at(view, 0.5, 0.5), page.at(view, 0.42, 0.5)
+    start = page.at(view, 0.5, 0.5)
+    end = page.at(view, 0.42, 0.5)
     page.page.mouse.move(start[0] - 30, start[1])
     page.page.mouse.move(*start)
     # the point is under the mouse
@@ -97,7 +99,8 @@ def test_dragging_a_point_moves_its_answer(page, tmp_path):
 
 
 def test_rename_delete_undo_and_redo(page):
-    present, count = "!!document.querySelector(\"[data-point='Lesion A']\")", len(page.points())
+    present = "!!document.querySelector(\"[data-point='Lesion A']\")"
+    count = len(page.points())
     page.page.locator("[data-point] input").first.fill("Lesion A")
     page.page.keyboard.press("Enter")
     page.wait(present)
@@ -172,7 +175,9 @@ def test_the_page_answers_while_a_scene_is_written_and_slicer_opens_it_with_the_
         assert writing.is_visible()  # the server has answered before it has written all
     writing.wait_for(state="detached")
     waiting.value.save_as(tmp_path / "scene.mrb")
-    scene, found, volumes = read_bundle(tmp_path / "scene.mrb", tmp_path), {}, {}
+    scene = read_bundle(tmp_path / "scene.mrb", tmp_path)
+    found = {}
+    volumes = {}
     for n in range(scene.GetNumberOfNodesByClass("vtkMRMLMarkupsFiducialNode")):
         node = scene.GetNthNodeByClass(n, "vtkMRMLMarkupsFiducialNode")
         for k in range(node.GetNumberOfControlPoints()):

@@ -53,7 +53,8 @@ def pixels_to_voxels(steps: dict[int, tuple[int, float]], start) -> np.ndarray:
 )
 def test_a_cut_interpolates_between_the_voxels(axes, step, flip, start):
     to_ijk = pixels_to_voxels({way: (axes[way], step[way] * flip[way]) for way in (0, 1)}, start)
-    rows, columns = 13, 17
+    rows = 13
+    columns = 17
     cut = cut_upright(linear_scan(), to_ijk, rows, columns)
     row, column = np.indices((rows, columns))
     at = np.stack([column, row, 0 * row, 1 + 0 * row], axis=-1) @ to_ijk[:3].T
@@ -135,7 +136,8 @@ class CountedRequests(NoScheduleRendering):
 
 
 def test_a_change_of_the_scan_requests_a_picture_and_drawing_does_not(app):
-    view, requests = view_of(app, UPRIGHT, textured()), CountedRequests()
+    view = view_of(app, UPRIGHT, textured())
+    requests = CountedRequests()
     view.set_scheduled_render(requests)
     volume = app.scene.GetNodeByID(view.get_background_volume_id())
     for change in (
@@ -144,7 +146,8 @@ def test_a_change_of_the_scan_requests_a_picture_and_drawing_does_not(app):
         lambda: slicer.util.updateVolumeFromArray(volume, textured() // 2),
         lambda: view._logic.GetSliceCompositeNode().SetBackgroundVolumeID(None),
     ):
-        before, requests.count = view.pixels(), 0
+        before = view.pixels()
+        requests.count = 0
         assert (view.pixels() == before).all()
         assert requests.count == 0
         change()

@@ -25,12 +25,15 @@ def marked_cube(directions: np.ndarray):
     """A cube with its sides marked; directions: (3, 3) of i, j and k in RAS."""
     from AnatomicalEmbedding import Volume
 
-    cells, mm, matrix = 40, 5.0, np.eye(4)
+    cells = 40
+    mm = 5.0
+    matrix = np.eye(4)
     matrix[:3, :3] = directions * mm
     matrix[:3, 3] = -matrix[:3, :3] @ np.full(3, (cells - 1) / 2)
     k, j, i = np.indices((cells,) * 3)
     ras = np.stack([i, j, k], -1) @ matrix[:3, :3].T + matrix[:3, 3]
-    axis, outside = np.abs(ras).argmax(-1), np.abs(ras).max(-1) > 0.6 * cells * mm / 2
+    axis = np.abs(ras).argmax(-1)
+    outside = np.abs(ras).max(-1) > 0.6 * cells * mm / 2
     positive = np.take_along_axis(ras, axis[..., None], -1)[..., 0] > 0
     values = np.array([[SIDES[letter] for letter in pair] for pair in ("LR", "PA", "IS")])
     return Volume(
@@ -40,7 +43,8 @@ def marked_cube(directions: np.ndarray):
 
 def written_letters(page, view: str) -> dict[str, str]:
     """The letter that is seen in the middle of each edge of a view."""
-    cell, found = page.page.locator(f"[data-view={view}]"), {}
+    cell = page.page.locator(f"[data-view={view}]")
+    found = {}
     box = cell.bounding_box()
     for letter in cell.locator(".edge").all():
         at = letter.bounding_box()
@@ -61,8 +65,10 @@ def seen_sides(page, view: str) -> dict[str, str]:
     rows, columns = (
         np.flatnonzero(filled.sum(axis) > filled.sum(axis).max() / 2) for axis in (1, 0)
     )
-    low, high = np.array([rows.min(), columns.min()]), np.array([rows.max(), columns.max()])
-    middle, found = (low + high) // 2, {}
+    low = np.array([rows.min(), columns.min()])
+    high = np.array([rows.max(), columns.max()])
+    middle = (low + high) // 2
+    found = {}
     for edge, axis, share in (
         ("left", 1, 0.1),
         ("right", 1, 0.9),
@@ -112,7 +118,8 @@ def test_drags_move_and_zoom_the_picture_and_fit_undoes_both(page):
     page.press("fit")
     before = page.picture(view)
     x, y = page.at(view, 0.5, 0.5)
-    right, down = 60, -35
+    right = 60
+    down = -35
     page.drag((x, y), (x + right, y + down), "middle")
     moved = page.picture(view)
     shown = np.abs(before - moved).mean()
@@ -124,7 +131,8 @@ def test_drags_move_and_zoom_the_picture_and_fit_undoes_both(page):
     rows, columns = before.shape[:2]
     differences = []
     for factor in np.geomspace(1.1, 3, 40):
-        height, width = rows / factor, columns / factor
+        height = rows / factor
+        width = columns / factor
         box = (
             (columns - width) / 2,
             (rows - height) / 2,

@@ -39,7 +39,8 @@ def wheel(tmp_path_factory) -> Path:
 
 @pytest.mark.long
 def test_the_demo_opens_from_the_wheel(wheel, browser, tmp_path):
-    site, run = tmp_path / "site", tmp_path / "run"
+    site = tmp_path / "site"
+    run = tmp_path / "run"
     run.mkdir()
     installed = pip("install", "--no-deps", "--no-compile", "--target", str(site), str(wheel))
     assert installed.returncode == 0, installed.stderr

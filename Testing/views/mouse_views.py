@@ -31,7 +31,8 @@ class MouseView:
 
     def __init__(self, app: SlicerApp, tag: str, volume, orientation: str = "Axial") -> None:
         properties = ViewProps(orientation=orientation, label=tag, color="#5D8CAE")
-        self._app, self.tag = app, tag
+        self._app = app
+        self.tag = tag
         self.view = app.view_manager.create_view(
             ViewLayoutDefinition(tag, ViewType.SLICE_VIEW, properties)
         )
@@ -78,7 +79,8 @@ class MouseView:
 
     def drag(self, start, end) -> None:
         """Take what is drawn at one place to another of the same slice."""
-        first, last = self.pixel(start), self.pixel(end)
+        first = self.pixel(start)
+        last = self.pixel(end)
         mouse = self.view.interactor()
         self._at(*first, enter=True)
         mouse.LeftButtonPressEvent()

@@ -22,7 +22,8 @@ class Bench:
     """A prior and a current scan, each in a view of its own, and the landmarks' logic."""
 
     def __init__(self, application, folder, parent=None) -> None:
-        self.app, self.scene = application, application.scene
+        self.app = application
+        self.scene = application.scene
         self.volumes = [add_patient(0, "Prior"), add_patient(1, "Current", parent)]
         for volume in self.volumes:
             volume.CreateDefaultDisplayNodes()

@@ -25,7 +25,8 @@ class Bench:
     """Two scans of one grid in a view each, and landmarks of the first that are answered in the second."""
 
     def __init__(self, application, folder) -> None:
-        self.app, self.scene = application, application.scene
+        self.app = application
+        self.scene = application.scene
         self.volumes = [add_patient(0, "Prior"), add_patient(0, "Current")]
         for volume in self.volumes:
             volume.CreateDefaultDisplayNodes()

@@ -23,7 +23,9 @@ def test_the_background_gets_on_while_the_main_thread_keeps_pythons_lock(kit):
                 raise CancelledError("cancelled")
             time.sleep(0)
 
-    session, panel, hold = Session(kit.scene, qt.QTimer()), object(), ctypes.PyDLL(None).usleep
+    session = Session(kit.scene, qt.QTimer())
+    panel = object()
+    hold = ctypes.PyDLL(None).usleep
     session.attach(panel)
     try:
         session.store._worker.submit("job", work)

@@ -46,7 +46,8 @@ def test_suggestions_complete_the_last_words(kit, panel):
 
 
 def hierarchy_names(scene) -> list[str]:
-    items, hierarchy = vtk.vtkIdList(), hierarchy_of(scene)
+    items = vtk.vtkIdList()
+    hierarchy = hierarchy_of(scene)
     hierarchy.GetItemChildren(hierarchy.GetSceneItemID(), items, True)
     return [hierarchy.GetItemName(items.GetId(n)) for n in range(items.GetNumberOfIds())]
 

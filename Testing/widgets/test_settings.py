@@ -82,8 +82,10 @@ def test_what_cannot_be_used_counts_as_not_stored(settings, key, stored):
 
 
 def test_the_last_panel_to_go_ends_the_work_and_frees_memory(kit, session):
-    current, volumes = session(HeldEngine), [add_ct("CT-1"), add_ct("CT-2")]
-    store, engine = current.store, type(current.store.engine)
+    current = session(HeldEngine)
+    volumes = [add_ct("CT-1"), add_ct("CT-2")]
+    store = current.store
+    engine = type(current.store.engine)
     store.request(volumes)
     kit.spin(lambda: store.state(volumes[0]).share > 0)
     assert workers() == ["AnatomicalEmbedding"]
@@ -114,7 +116,8 @@ def test_the_real_engine_s_model_is_given_back(kit, settings):
 
 
 def test_other_weights_drop_maps_and_another_device_keeps_them(kit, session, settings):
-    current, volume = session(), add_ct("CT-1")
+    current = session()
+    volume = add_ct("CT-1")
     current.store.request([volume])
     kit.spin(lambda: current.store.map(volume) is not None)
     settings.setValue("device", "cpu")

@@ -35,7 +35,8 @@ class PairSampler(BatchSampler):
 
     def __getitem__(self, step: int) -> PairBatch:
         rng = self.rng(step)
-        batch, spec = self.recipe.batch, self.recipe.augmentation
+        batch = self.recipe.batch
+        spec = self.recipe.augmentation
         i, j, k = batch.crop_sizes[0]
         size = i, j, k
         index, _ = self.aim(rng)

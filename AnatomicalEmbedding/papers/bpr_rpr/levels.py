@@ -59,7 +59,8 @@ def level_loss(score: torch.Tensor, height: torch.Tensor, shows_body: torch.Tens
         1
     )
     pairs = shows_body[:, :, None] & shows_body[:, None] & upper
-    rise, true_rise = score[:, None] - score[:, :, None], height[:, None] - height[:, :, None]
+    rise = score[:, None] - score[:, :, None]
+    true_rise = height[:, None] - height[:, :, None]
     order = (torch.sigmoid(rise) - torch.sigmoid(true_rise)).square() * pairs
     bend = score.diff(n=2, dim=1)
     triples = shows_body[:, 2:] & shows_body[:, 1:-1] & shows_body[:, :-2]

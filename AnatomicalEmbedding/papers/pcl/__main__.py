@@ -95,7 +95,8 @@ def read_scan(path: Path) -> torch.Tensor:
 
 def move(x: torch.Tensor, rng: np.random.Generator) -> torch.Tensor:
     """Turn, scale and shift each slice of a batch (b, c, j, i) at random."""
-    angle, size = rng.normal(0, 0.35, len(x)), np.exp(rng.normal(0, 0.15, len(x)))
+    angle = rng.normal(0, 0.35, len(x))
+    size = np.exp(rng.normal(0, 0.15, len(x)))
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]) * size
     affine = np.concatenate([turn.transpose(2, 0, 1), rng.normal(0, 0.08, (len(x), 2, 1))], 2)
     grid = F.affine_grid(torch.from_numpy(affine).float(), x.shape, align_corners=False)

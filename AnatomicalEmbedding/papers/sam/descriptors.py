@@ -43,7 +43,8 @@ def sam_loss(
     """
     pairs = len(batch.first_cells)
     # once for all pairs
-    local_maps, global_maps = features.local.unbind(), features.global_.unbind()
+    local_maps = features.local.unbind()
+    global_maps = features.global_.unbind()
     losses = []
     for pair in range(pairs):
         views = []
@@ -111,7 +112,9 @@ def _local_loss(
     cells = sum(len(view.local_mm) for view in views)
     compared = min(cells, _MOST_COMPARED)
     chosen_cells = torch.randperm(cells, generator=generator)[:compared].to(anchor.device)
-    similarity, hardness, close = [], [], []
+    similarity = []
+    hardness = []
+    close = []
     for number, view in enumerate(views):
         view_cells = chosen_cells[chosen_cells // len(views[0].local_mm) == number] - number * len(
             views[0].local_mm

@@ -78,7 +78,8 @@ def find_points(
     ).float()[None]
     local = F.normalize(read_linear(template.local[None], cells)[0], dim=1)
     coarse = F.normalize(read_linear(template.global_[None], global_cells(cells))[0], dim=1)
-    shape, rows = target.body.shape, max(1, _CHUNK_SIMILARITIES // target.body.numel())
+    shape = target.body.shape
+    rows = max(1, _CHUNK_SIMILARITIES // target.body.numel())
     places = []
     for local_part, coarse_part in zip(local.split(rows), coarse.split(rows), strict=True):
         similarity = torch.einsum("ng,gkji->nkji", coarse_part, target.global_)

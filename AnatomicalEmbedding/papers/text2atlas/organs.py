@@ -24,7 +24,9 @@ class Organs:
     """
 
     def __init__(self, names: Sequence[str], cells: Sequence[np.ndarray], best: np.ndarray) -> None:
-        self.names, self.cells, self.best = tuple(names), tuple(cells), best
+        self.names = tuple(names)
+        self.cells = tuple(cells)
+        self.best = best
         self.index = {name: n for n, name in enumerate(self.names)}
         middle = np.array([points.mean(axis=0) for points in self.cells])
         distance = np.linalg.norm(middle[:, None] - middle[None], axis=-1)
@@ -76,7 +78,9 @@ class Organs:
 def shipped_organs() -> Organs:
     """Return the places of the shipped atlas, and the places that only a rule in `anatomy.terms` describes."""
     fields = frame_fields(shipped_atlas(""))
-    names, cells, best = [], [], []
+    names = []
+    cells = []
+    best = []
     for name in load_terms().by_name:
         field = fields.field(name)
         if field.total <= 0:

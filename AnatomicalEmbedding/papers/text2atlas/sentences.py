@@ -95,7 +95,8 @@ class SentenceMaker:
     def __init__(
         self, organs: Organs, families: dict[str, tuple[str, ...]] = FAMILIES, around: int = 4
     ) -> None:
-        self._organs, self._around = organs, around
+        self._organs = organs
+        self._around = around
         self._templates = [template for family in families.values() for template in family]
         self._plain = np.array(sorted(plain_words()))
         self._adjectival = [name for name in organs.names if load_terms()[name].adjectives]
@@ -105,7 +106,10 @@ class SentenceMaker:
         places = self._adjectival if "{adjective}" in template else self._organs.names
         place = places[rng.integers(len(places))]
         near_places = self._organs.near(place)
-        text, organs, spans, after = "", [], [], 0
+        text = ""
+        organs = []
+        spans = []
+        after = 0
         for slot in _SLOT.finditer(template):
             text += template[after : slot.start()]
             after = slot.end()
@@ -129,7 +133,8 @@ class SentenceMaker:
                         if name in self._organs.index and name not in organs
                     ]
                 text += words
-        lead, tail = self._common(rng), f" {self._common(rng)}".rstrip()
+        lead = self._common(rng)
+        tail = f" {self._common(rng)}".rstrip()
         moved = tuple((start + len(lead), end + len(lead)) for start, end in spans)
         return NamedSentence(lead + text + template[after:] + tail, tuple(organs), moved)
 

@@ -25,9 +25,12 @@ class AlignPanel(Listener):
     """
 
     def __init__(self, ui, logic: AlignmentLogic, session: Session) -> None:
-        self.ui, self.logic, self._session = ui, logic, session
+        self.ui = ui
+        self.logic = logic
+        self._session = session
         self.kindChosen = Signal()
-        self._template, self._targets = None, []
+        self._template = None
+        self._targets = []
         self._error = ""
         ui.alignKindComboBox.connect("currentIndexChanged(int)", self._onKind)
         ui.alignButton.connect("clicked(bool)", self.onAlign)
@@ -49,7 +52,8 @@ class AlignPanel(Listener):
             targets: volume nodes; the first is the moving one.
         """
         self.ui.alignKindComboBox.currentIndex = KINDS.index(kind if kind in KINDS else DEFORMABLE)
-        self._template, self._targets = template, list(targets)
+        self._template = template
+        self._targets = list(targets)
         _nameDefault(self.ui.alignFixedSelector, _("Template"), template)
         _nameDefault(self.ui.alignMovingSelector, _("First other scan"), self._otherScan)
         self.update()
@@ -57,7 +61,8 @@ class AlignPanel(Listener):
     def clear(self) -> None:
         """Cancel the alignment and stop using the scans. Call this when the scene closes."""
         self.logic.cancel()
-        self._template, self._targets = None, []
+        self._template = None
+        self._targets = []
         self._error = ""
 
     @property
@@ -91,7 +96,9 @@ class AlignPanel(Listener):
 
     def onShow(self) -> None:
         """Show the moving volume over the fixed volume; if the views already show this, hide the moving volume."""
-        scene, fixed, moving = self._session.scene, self.fixed, self.moving
+        scene = self._session.scene
+        fixed = self.fixed
+        moving = self.moving
         if areLaidOver(scene, fixed, moving):
             takeAway(scene, fixed, moving)
         else:
@@ -129,8 +136,12 @@ class AlignPanel(Listener):
         self._error = sentence
 
     def update(self) -> None:
-        ui, busy, fixed, moving = self.ui, self.logic.busy, self.fixed, self.moving
-        problem, alignment = self.logic.problem(fixed, moving), alignmentOf(moving)
+        ui = self.ui
+        busy = self.logic.busy
+        fixed = self.fixed
+        moving = self.moving
+        problem = self.logic.problem(fixed, moving)
+        alignment = alignmentOf(moving)
         names = {
             "fixed": fixed.GetName() if fixed else "",
             "moving": moving.GetName() if moving else "",
@@ -179,7 +190,8 @@ def _nameDefault(selector, title: str, node) -> None:
     """Set the text of a selector without a chosen scan: `title`, then the name of the default scan `node`."""
     text = title if node is None else _("{title} ({name})").format(title=title, name=node.GetName())
     if selector.noneDisplay != text:
-        chosen, blocked = selector.currentNode(), selector.blockSignals(True)
+        chosen = selector.currentNode()
+        blocked = selector.blockSignals(True)
         selector.noneDisplay = text
         # otherwise an empty selector would now choose its first node
         selector.setCurrentNode(chosen)

@@ -53,7 +53,8 @@ class AlignmentLogic(SceneJob):
         return True
 
     def _align(self, fixedNode, movingNode, kind: str, resample: bool) -> Steps[None]:
-        volumes, engine = (fixedNode, movingNode), self.store.engine
+        volumes = (fixedNode, movingNode)
+        engine = self.store.engine
         begun = self.store.request(volumes)
         try:
             maps = yield from self.maps(volumes, (0.0, _PREPARING))

@@ -32,7 +32,8 @@ class BoxLabels:
         self.scene = scene
         self._lists = PassingNodes(scene)
         self._drawn: dict[str, tuple] = {}
-        self._version, self._boxes = None, {}
+        self._version = None
+        self._boxes = {}
 
     def follow(self, version: object) -> None:
         """Update the names in each view that has changed or whose boxes have changed. Call this a few times a second.
@@ -40,7 +41,8 @@ class BoxLabels:
         version: any value that changes when the boxes change.
         """
         if version != self._version:
-            self._version, self._boxes = version, boxesByVolume(self.scene)
+            self._version = version
+            self._boxes = boxesByVolume(self.scene)
         if not self._boxes:
             self.clear()
             return

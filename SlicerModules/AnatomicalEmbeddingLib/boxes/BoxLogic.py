@@ -63,9 +63,11 @@ class BoxLogic(SceneJob):
         self.libraryPath = ""
         self.examples = StructureExamples(scene)
         self.examples.changed.connect(self.changed.emit)
-        self._parents, self._ownViews = self._transforms(), Views.OwnViews(scene)
+        self._parents = self._transforms()
+        self._ownViews = Views.OwnViews(scene)
         self._labels = BoxLabels(scene)
-        self._drawn, self._dirty = self._drawnNow(), False
+        self._drawn = self._drawnNow()
+        self._dirty = False
         self.atEnd(self.examples.close, self._labels.clear)
 
     def libraryStructures(self) -> list[str]:
@@ -184,10 +186,12 @@ class BoxLogic(SceneJob):
         # views are drawn once, not once for each box
         self.scene.StartState(self.scene.BatchProcessState)
         try:
-            boxes, colours = boxesIn(self.scene, volume), coloursIn(self.scene)
+            boxes = boxesIn(self.scene, volume)
+            colours = coloursIn(self.scene)
             absent: dict[str, FoundBox | None] = {}
             for answer, box in answers:
-                name, old = answer.structure, boxes.get(answer.structure)
+                name = answer.structure
+                old = boxes.get(answer.structure)
                 if old is not None and old.edited and not replaceEdited:
                     editedNames.append(readable(name))
                 elif answer.status == ABSENT:
@@ -214,10 +218,12 @@ class BoxLogic(SceneJob):
 
     def table(self, volumeNodes: Sequence) -> dict[str, dict[str, Cell]]:
         """Return the table {structure: {volume ID: cell}} of the structures searched for or marked in these volumes."""
-        drawn, examples = boxesByVolume(self.scene), self.examples.all()
+        drawn = boxesByVolume(self.scene)
+        examples = self.examples.all()
         rows: dict[str, dict[str, Cell]] = {}
         for volume in volumeNodes:
-            boxes, source = drawn.get(volume.GetID(), {}), self._source(volume)
+            boxes = drawn.get(volume.GetID(), {})
+            source = self._source(volume)
             cells = {
                 name: Cell(absent, outdated=_isOutdated(absent, source))
                 for name, absent in absentIn(volume).items()
@@ -283,7 +289,8 @@ class BoxLogic(SceneJob):
 
     def _followTransforms(self) -> None:
         """Give each box the new parent transform of its volume, if the box had the volume's old parent transform."""
-        before, now = self._parents, self._transforms()
+        before = self._parents
+        now = self._transforms()
         self._parents = now
         if now == before:
             return
@@ -309,7 +316,8 @@ class BoxLogic(SceneJob):
         if not self.busy:  # else all names would be written again for each few boxes of a search
             self._labels.follow(now)
         if now != self._drawn:
-            self._drawn, self._dirty = now, True
+            self._drawn = now
+            self._dirty = True
         elif self._dirty:
             self._dirty = False
             self.changed.emit()

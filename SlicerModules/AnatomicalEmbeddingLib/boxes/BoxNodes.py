@@ -137,7 +137,9 @@ class BoxNode:
 
     def write(self, box: np.ndarray, answer: FoundBox) -> None:
         """Set the ROI to a box (2, 3) in the volume's own RAS mm, and store the answer of the search on the node."""
-        node, volume, matrix = self.node, self.volumeNode, np.eye(4)
+        node = self.node
+        volume = self.volumeNode
+        matrix = np.eye(4)
         matrix[:3, 3] = box.mean(axis=0)
         grid = np.round(ijkToRas(volume), 6).ravel().tolist()
         with NodeModify(node):
@@ -192,7 +194,8 @@ def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
     """Return all found boxes, by volume ID and structure name. ROIs without a volume or a size are left out."""
     boxes: dict[str, dict[str, BoxNode]] = {}
     for node in nodesOf(scene, _CLASS):
-        structure, volume = node.GetAttribute(STRUCTURE), node.GetNodeReference(VOLUME_ROLE)
+        structure = node.GetAttribute(STRUCTURE)
+        volume = node.GetNodeReference(VOLUME_ROLE)
         if structure and volume is not None and isDrawn(node):
             # keep the first ROI of a structure: a later ROI of the same structure is a copy that the user made
             boxes.setdefault(volume.GetID(), {}).setdefault(

@@ -25,7 +25,8 @@ class BoxTable(Listener):
     """
 
     def __init__(self, tableWidget, logic: BoxLogic) -> None:
-        self.widget, self.logic = tableWidget, logic
+        self.widget = tableWidget
+        self.logic = logic
         self.reported = Signal()
         self._volumes: list = []
         self.structures: list[str] = []
@@ -57,7 +58,8 @@ class BoxTable(Listener):
     def _onDoubleClick(self, row: int, column: int) -> None:
         if row >= len(self.structures) or not 0 < column <= len(self._volumes):
             return
-        volume, structure = self._volumes[column - 1], self.structures[row]
+        volume = self._volumes[column - 1]
+        structure = self.structures[row]
         try:
             if not self.logic.jumpTo(volume, structure):
                 text = _("{scan}: has no box of {structure}; press Find boxes.")
@@ -95,5 +97,6 @@ def _shown(cell: Cell | None) -> tuple[str, str, str | None]:
         UNCERTAIN: ("?", _("perhaps cut"), DOUBTFUL),
     }.get(cell.answer.status, ("\u2713", _("whole"), GOOD))
     if cell.outdated:
-        word, colour = _("{status}, outdated").format(status=word), DOUBTFUL
+        word = _("{status}, outdated").format(status=word)
+        colour = DOUBTFUL
     return f"{sign} {word}", tip, colour

@@ -16,7 +16,8 @@ class CoverageTable:
     """Shows the rows that `CoverageLogic.row` makes for the chosen volumes."""
 
     def __init__(self, tableWidget, logic: CoverageLogic) -> None:
-        self.widget, self.logic = tableWidget, logic
+        self.widget = tableWidget
+        self.logic = logic
         self._volumes: list = []
         setColumns(tableWidget, [_("Scan"), _("Shows"), _("Orientation")])
         tableWidget.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)

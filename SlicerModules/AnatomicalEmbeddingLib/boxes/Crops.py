@@ -34,7 +34,8 @@ def cropAll(
         volumeNodes: the volumes.
         structures, separately, marginMm: as in `crop`.
     """
-    crops, failed = [], 0
+    crops = []
+    failed = 0
     for volume in volumeNodes:
         try:
             crops += crop(boxes, volume, structures, separately, marginMm)
@@ -74,7 +75,8 @@ def crop(
         return [
             _cut(volumeNode, list(boxByName), enclosing(list(boxByName.values())), "crop", marginMm)
         ]
-    crops, errors = [], []
+    crops = []
+    errors = []
     for name, box in boxByName.items():
         try:
             crops.append(_cut(volumeNode, [name], box, readable(name), marginMm))
@@ -90,7 +92,8 @@ def crop(
 def _cut(volume, structures: list[str], box: np.ndarray, suffix: str, marginMm: float):
     from AnatomicalEmbedding.scan.cropping import voxel_block
 
-    voxels, matrix = slicer.util.arrayFromVolume(volume), ijkToRas(volume)
+    voxels = slicer.util.arrayFromVolume(volume)
+    matrix = ijkToRas(volume)
     box = grown(box, np.full(6, marginMm - _ROUNDING_MM))
     block = voxel_block(matrix, voxels.shape, box, volume.GetName())
     matrix[:3, 3] += matrix[:3, :3] @ [part.start for part in reversed(block)]

@@ -27,8 +27,10 @@ class ExamplePanel(Listener):
     """
 
     def __init__(self, ui, examples: StructureExamples) -> None:
-        self.ui, self.examples = ui, examples
-        self.reported, self.changed = Signal(), Signal()
+        self.ui = ui
+        self.examples = examples
+        self.reported = Signal()
+        self.changed = Signal()
         self._rows: list[MarkedExample] = []
         self._chosen: set[str] = set()
         self._filling = Flag()

@@ -57,7 +57,8 @@ def extremesIn(
     # voxels if the grid is parallel to the box, and about one layer if the grid is oblique
     layer = np.abs(toVolume[:3, :3]).max(axis=1) / 2
     halfVoxel = np.abs(toVolume[:3, :3]).sum(axis=1) / 2
-    lowest, highest = centres < box[0] + layer, centres > box[1] - layer
+    lowest = centres < box[0] + layer
+    highest = centres > box[1] - layer
     points = np.array(
         [centres[outer[:, axis]].mean(axis=0) for outer in (lowest, highest) for axis in range(3)]
     )

@@ -66,7 +66,8 @@ class MarkedExample:
                 )
             box, extremes = boxAndExtremes
         elif isDrawn(self.node):
-            box, extremes = boxIn(self.volumeNode, self.node), None
+            box = boxIn(self.volumeNode, self.node)
+            extremes = None
         else:
             raise PointsError(
                 f"{self.name}: this box is not drawn yet; draw the box around the structure."
@@ -141,7 +142,8 @@ class StructureExamples(Listener):
 
         Returns the examples, and an error message for each segment that could not be added.
         """
-        added, refused = [], []
+        added = []
+        refused = []
         for segmentId in segmentIds(node):
             try:
                 added.append(self.add(segmentName(node, segmentId), node, volumeNode, segmentId))

@@ -147,7 +147,8 @@ class Finder:
                 name: examples for name, examples in finder.examples.items() if name not in without
             }
             for name, result in replace(finder, examples=searched).find(embedding).items():
-                located, box = result.located, result.box_ras
+                located = result.located
+                box = result.box_ras
                 ungrown = np.ptp(located.in_scan(located.box_ras), axis=0).prod()
                 times = (
                     0.0

@@ -36,7 +36,8 @@ class StructurePanel:
         names = list(names)
         if names == self.names:
             return
-        chosen, self.names = self.chosen, names
+        chosen = self.chosen
+        self.names = names
         with self._filling:
             self._list.clear()
             for name in names:
@@ -83,7 +84,8 @@ class StructurePanel:
         self.changed.emit()
 
     def _showCount(self) -> None:
-        chosen, count = self.chosen, len(self.names)
+        chosen = self.chosen
+        count = len(self.names)
         if not count:
             text = _("There is no structure library for these weights.")
         elif not chosen:

@@ -26,7 +26,9 @@ class CohortPanel(Listener):
     """Shows the section Cohort. ui: has cohortButton, cohortTable and cohortLabel."""
 
     def __init__(self, ui, hits: CohortHits, session: Session) -> None:
-        self.ui, self.hits, self._session = ui, hits, session
+        self.ui = ui
+        self.hits = hits
+        self._session = session
         self._sentence = ""  # the last message
         self._listed: list[CohortPlace] = []
         table = ui.cohortTable
@@ -40,7 +42,8 @@ class CohortPanel(Listener):
         self.update()
 
     def update(self) -> None:
-        hits, table = self.hits, self.ui.cohortTable
+        hits = self.hits
+        table = self.ui.cohortTable
         if self._listed != hits.places[:_MOST]:
             self._listed = hits.places[:_MOST]
             table.setRowCount(len(self._listed))

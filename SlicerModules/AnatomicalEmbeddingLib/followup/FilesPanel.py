@@ -32,7 +32,10 @@ class ImportPanel(Listener):
     """Shows the import menu when the user presses `ui.importButton`. say(text): shows the result of an import."""
 
     def __init__(self, ui, choice: LesionActions, say: Callable[[str], None]) -> None:
-        self.ui, self.logic, self.choice, self._say = ui, choice.logic, choice, say
+        self.ui = ui
+        self.logic = choice.logic
+        self.choice = choice
+        self._say = say
         self._menu = qt.QMenu(ui.importButton)
         ui.importButton.connect("clicked(bool)", self._onClicked)
         self.listen(self.logic.changed, self.update)
@@ -44,7 +47,8 @@ class ImportPanel(Listener):
 
     def menu(self):
         """Fill and return the menu. Its first entry imports a record, each other entry the points of one list."""
-        logic, study = self.logic, self.choice.study
+        logic = self.logic
+        study = self.choice.study
         study = study if study in logic.volumes else self.choice.usual
         self._menu.clear()
         self._add(_("Record (.followup.json)..."), self._importRecord)
@@ -88,7 +92,8 @@ class ExportPanel(Listener):
     """Exports files. ui: has exportButton, exportLabel, exportedLabel, and a check box for each kind of file."""
 
     def __init__(self, ui, logic: FollowUpLogic) -> None:
-        self.ui, self.logic = ui, logic
+        self.ui = ui
+        self.logic = logic
         self._boxes = {
             "csv": ui.csvBox,
             "html": ui.reportBox,
@@ -105,7 +110,8 @@ class ExportPanel(Listener):
 
     def update(self) -> None:
         """Enable the box for structured reports if they can be written. Show the number of unreviewed proposals."""
-        ui, record = self.ui, self.logic.record
+        ui = self.ui
+        record = self.logic.record
         patient = "" if self.logic.patient is None else self.logic.patient.key
         if patient != self._patient:
             self._patient = patient
@@ -143,7 +149,8 @@ class ExportPanel(Listener):
         if not folder:
             return
         ModuleSettings.setValue(_FOLDER, folder)
-        kinds, notes = self._kinds(), []
+        kinds = self._kinds()
+        notes = []
         missing = {kind: names for kind in kinds if (names := missingForReport(kind))}
         try:
             if missing:

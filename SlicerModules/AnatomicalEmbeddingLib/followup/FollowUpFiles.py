@@ -63,7 +63,8 @@ def importPoints(logic: FollowUpLogic, listNode, study: str) -> list[str]:
         study: key of the study for points that were placed in no volume of the patient.
     """
     marked: dict[str, list[MarkedLesion]] = {key: [] for key in logic.volumes}
-    leftOut, notes = [], []
+    leftOut = []
+    notes = []
     for key, label, place in _points(logic, listNode, study):
         volume = logic.volumes[key]
         if holds(volume, [place])[0]:

@@ -47,7 +47,9 @@ class FollowUpLogic(Listener):
     """
 
     def __init__(self, scene, relations: SceneRelations) -> None:
-        self.scene, self.store, self._relations = scene, relations.store, relations
+        self.scene = scene
+        self.store = relations.store
+        self._relations = relations
         self.changed = Signal()
         self.reported = Signal()
         self.touched = Signal()
@@ -100,10 +102,12 @@ class FollowUpLogic(Listener):
             node, record, problems = findRecord(self.scene, patient, volumes)
             if changed or node is not None:
                 self._release()
-                self.node, self.history = node, UndoStack(record)
+                self.node = node
+                self.history = UndoStack(record)
                 for problem in problems:
                     self.reported.emit(problem)
-        self.patient, self.volumes = patient, volumes
+        self.patient = patient
+        self.volumes = volumes
         self._shown = {
             study: node for study, node in self._shown.items() if volumes.get(study) is node
         }
@@ -366,7 +370,10 @@ class FollowUpLogic(Listener):
         self.mirror.stop()
         self._asked = {}
         self.history = UndoStack(FollowUp())
-        self.patient, self.node, self.volumes, self._shown = None, None, {}, {}
+        self.patient = None
+        self.node = None
+        self.volumes = {}
+        self._shown = {}
 
 
 def _placed(record: FollowUp) -> set[tuple[str, str, Point | None]]:
@@ -411,7 +418,8 @@ def _question(
         relation = relations.get((key, study))
         return ("", "") if relation is None else (relation.found_by, relation.refusal)
 
-    question, order = {}, tuple((entry.key, entry.date) for entry in record.studies)
+    question = {}
+    order = tuple((entry.key, entry.date) for entry in record.studies)
     weights = maps[study].provenance.weights_hash
     for lesion in record.lesions:
         finding = lesion.findings.get(study)

@@ -52,7 +52,8 @@ class LesionActions(Listener):
     def choose(self, lesion: str, study: str = "") -> None:
         """Choose a lesion and a study. If `study` is "", the default study `usual` is chosen."""
         before = self.lesion, self.study
-        self.lesion, self.study = lesion, study or self.usual
+        self.lesion = lesion
+        self.study = study or self.usual
         if (self.lesion, self.study) != before:
             self.changed.emit()
 
@@ -84,7 +85,8 @@ class LesionActions(Listener):
 
     def run(self, action: str) -> None:
         """Run an action on the chosen lesion. The action MERGE cannot be run here: it needs a second lesion."""
-        logic, chosen = self.logic, (self.lesion, self.study)
+        logic = self.logic
+        chosen = (self.lesion, self.study)
         steps: dict[str, Callable[[], object]] = {
             NEW: lambda: logic.placeLesion(),
             CONFIRM: lambda: logic.apply(FollowUp.confirm, *chosen),

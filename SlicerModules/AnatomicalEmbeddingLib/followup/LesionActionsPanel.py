@@ -20,7 +20,10 @@ class LesionActionsPanel(Listener):
     """
 
     def __init__(self, ui, choice: LesionActions, keyParent, say: Callable[[str], None]) -> None:
-        self.ui, self.logic, self.choice, self._say = ui, choice.logic, choice, say
+        self.ui = ui
+        self.logic = choice.logic
+        self.choice = choice
+        self._say = say
         logic = self.logic
         self._buttons = {name: getattr(ui, f"{name}Button") for name in KEYS}
         self._tips = {name: button.toolTip for name, button in self._buttons.items()}
@@ -69,9 +72,11 @@ class LesionActionsPanel(Listener):
             reason = self.choice.whyNot(name)
             button.enabled = not reason
             button.toolTip = reason or self._tips[name]
-        ui, history = self.ui, self.logic.history
+        ui = self.ui
+        history = self.logic.history
         self._escape.setEnabled(self._keysEnabled and self.logic.placing.active)
-        ui.undoButton.enabled, ui.redoButton.enabled = history.canUndo, history.canRedo
+        ui.undoButton.enabled = history.canUndo
+        ui.redoButton.enabled = history.canRedo
 
     def run(self, name: str) -> None:
         """Run an action. If it is not possible now, show the reason."""
@@ -86,7 +91,9 @@ class LesionActionsPanel(Listener):
 
     def mergeMenu(self):
         """Fill and return the menu of the lesions into which the chosen lesion can merge."""
-        lesion, study, menu = self.choice.lesion, self.choice.study, self._mergeMenu
+        lesion = self.choice.lesion
+        study = self.choice.study
+        menu = self._mergeMenu
         menu.clear()
         for partner in self.choice.mergeChoices():
             entry = menu.addAction(self.logic.record.lesion(partner).label)

@@ -26,7 +26,8 @@ class LesionClicks:
 
     def __init__(self, scene) -> None:
         self.scene = scene
-        self.changed, self.completed = Signal(), Signal()
+        self.changed = Signal()
+        self.completed = Signal()
         self.lesion: str | None = None
         self.kind = self.label = ""
         self._node = None
@@ -64,7 +65,10 @@ class LesionClicks:
         node.SetControlPointLabelFormat(label)
         self.scene.AddNode(node)
         node.CreateDefaultDisplayNodes()
-        self._node, self.lesion, self.kind, self.label = node, lesion, kind, label
+        self._node = node
+        self.lesion = lesion
+        self.kind = kind
+        self.label = label
         volumes = {
             id: volume
             for _, id in Views.backgrounds(self.scene)
@@ -86,7 +90,9 @@ class LesionClicks:
         """Stop waiting, and give the mouse back to the views. An axis with only one end is discarded."""
         if self._node is None:
             return
-        node, self._node, self.label = self._node, None, ""
+        node = self._node
+        self._node = None
+        self.label = ""
         for tag in self._tags:
             node.RemoveObserver(tag)
         self._used.append(node)
@@ -106,7 +112,8 @@ class LesionClicks:
 
         A node is not removed right after the last click, because the clicked view still uses the node at that moment.
         """
-        used, self._used = self._used, []
+        used = self._used
+        self._used = []
         for node in used:
             if node.GetScene() is self.scene:
                 Views.takeClicksIn(self.scene, node, ())
@@ -127,7 +134,9 @@ class LesionClicks:
                 Views.takeClicksIn(self.scene, self._node, [over])
 
     def _onPlaced(self, caller, event: str) -> None:
-        node, lesion, kind = self._node, self.lesion, self.kind
+        node = self._node
+        lesion = self.lesion
+        kind = self.kind
         defined = definedIds(node)
         if len(defined) < (2 if kind else 1):
             return

@@ -17,7 +17,9 @@ class LesionForm(Listener):
     """Shows and changes the chosen lesion. ui: has the widgets of the form, for example nameEdit and siteEdit."""
 
     def __init__(self, ui, choice: LesionActions) -> None:
-        self.ui, self.logic, self.choice = ui, choice.logic, choice
+        self.ui = ui
+        self.logic = choice.logic
+        self.choice = choice
         self._filling = Flag()
         self._lesion = ""
         for name, textEdit in (("name", ui.nameEdit), ("site", ui.siteEdit)):
@@ -35,7 +37,8 @@ class LesionForm(Listener):
 
     def update(self) -> None:
         """Fill the form with the values of the chosen lesion. Texts that the user is typing do not change."""
-        ui, record = self.ui, self.logic.record
+        ui = self.ui
+        record = self.logic.record
         lesion = next(
             (candidate for candidate in record.lesions if candidate.id == self.choice.lesion), None
         )

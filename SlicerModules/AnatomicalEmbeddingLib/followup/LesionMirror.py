@@ -25,12 +25,17 @@ class LesionMirror:
 
     def __init__(self, scene) -> None:
         self.scene = scene
-        self.placed, self.measured, self.reported = Signal(), Signal(), Signal()
-        self._record, self._volumes, self._shown = FollowUp(), {}, {}
+        self.placed = Signal()
+        self.measured = Signal()
+        self.reported = Signal()
+        self._record = FollowUp()
+        self._volumes = {}
+        self._shown = {}
         self._points: dict[str, LesionPoints] = {}
         self._lines: list[AxisLine] = []
         self._observers: dict[str, ListObserver] = {}  # node ID -> observer
-        self._writing, self._edited = Flag(), False
+        self._writing = Flag()
+        self._edited = False
         self._ownViews = Views.OwnViews(scene)
 
     def show(
@@ -44,7 +49,9 @@ class LesionMirror:
             visible: the volumes that views show, study key -> node. The axes of lesions are drawn only in these
                 volumes.
         """
-        self._record, self._volumes, self._shown = record, dict(volumes), dict(visible)
+        self._record = record
+        self._volumes = dict(volumes)
+        self._shown = dict(visible)
         if self._inHand():
             self._edited = True
             return
@@ -86,8 +93,12 @@ class LesionMirror:
         """Stop observing the nodes. The nodes remain in the scene."""
         for observer in self._observers.values():
             observer.stop()
-        self._record, self._volumes, self._shown = FollowUp(), {}, {}
-        self._points, self._lines, self._observers = {}, [], {}
+        self._record = FollowUp()
+        self._volumes = {}
+        self._shown = {}
+        self._points = {}
+        self._lines = []
+        self._observers = {}
         self._edited = False
 
     def _report(self) -> None:

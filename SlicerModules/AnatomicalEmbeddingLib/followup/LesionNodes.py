@@ -37,7 +37,8 @@ class LesionPoints:
     """The point list `node` with the lesions of one study. volumeNode: the volume of the study."""
 
     def __init__(self, node, volumeNode) -> None:
-        self.node, self.volumeNode = node, volumeNode
+        self.node = node
+        self.volumeNode = volumeNode
 
     @classmethod
     def of(cls, scene, volumeNode) -> LesionPoints:
@@ -165,7 +166,8 @@ class AxisLine:
             self.node.RemoveAllControlPoints()
             for end in axis:
                 self.node.AddControlPoint(vtk.vtkVector3d(*end))
-        display, colour = self.node.GetDisplayNode(), GREEN if confirmed else AMBER
+        display = self.node.GetDisplayNode()
+        colour = GREEN if confirmed else AMBER
         display.SetColor(*colour)
         display.SetSelectedColor(*colour)
         display.SetPointLabelsVisibility(False)  # the lesion's point has a label with the lengths

@@ -26,7 +26,8 @@ class LesionTable(Listener):
     """Shows the record in the QTableWidget `table`. The current cell is the cell of the chosen lesion and study."""
 
     def __init__(self, table, choice: LesionActions) -> None:
-        self.logic, self.choice = choice.logic, choice
+        self.logic = choice.logic
+        self.choice = choice
         self.roles: dict[str, str] = {}
         self._filling = Flag()
         self.widget = table
@@ -44,7 +45,8 @@ class LesionTable(Listener):
         self.update()
 
     def update(self) -> None:
-        record, table = self.logic.record, self.widget
+        record = self.logic.record
+        table = self.widget
         with self._filling:
             setColumns(table, [_("Lesion"), *(self._header(study) for study in record.studies)])
             table.setRowCount(len(record.lesions))
@@ -148,7 +150,8 @@ def _signAndColour(finding: Finding, status: str) -> tuple[str, str | None]:
 
 
 def _tip(record: FollowUp, finding: Finding, status: str) -> str:
-    guess, sentences = finding.guess, []
+    guess = finding.guess
+    sentences = []
     if not finding.reviewed:
         sentences.append(_("No person has reviewed this place."))
         if guess is not None:

@@ -31,7 +31,8 @@ class Pairing(Listener):
         self.logic = logic
         self.changed = Signal()
         self.offer: Assignment | None = None
-        self.changes, self.notes = [], []
+        self.changes = []
+        self.notes = []
         self._studies = ("", "")
         self.listen(logic.changed, self.update)
         self.listen(logic.store.changed, lambda _volumeId: self.update())

@@ -22,7 +22,9 @@ class PairingPanel(Pairing):
 
     def __init__(self, ui, logic: FollowUpLogic, say: Callable[[str], None]) -> None:
         super().__init__(logic)
-        self.ui, self._say, self._tip = ui, say, ui.pairButton.toolTip
+        self.ui = ui
+        self._say = say
+        self._tip = ui.pairButton.toolTip
         ui.pairButton.connect("clicked(bool)", self._onPair)
         ui.agreeButton.connect("clicked(bool)", lambda: self.agree())
         ui.cancelPairButton.connect("clicked(bool)", lambda: self.cancel())
@@ -30,7 +32,8 @@ class PairingPanel(Pairing):
         self._show()
 
     def _show(self) -> None:
-        ui, offer = self.ui, self.offer
+        ui = self.ui
+        offer = self.offer
         ui.pairArea.visible = offer is not None
         if offer is not None:
             changes = self.changes or [_("The two studies have no lesion in common.")]

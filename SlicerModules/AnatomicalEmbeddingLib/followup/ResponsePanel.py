@@ -25,7 +25,9 @@ class ResponsePanel(Listener):
     """
 
     def __init__(self, ui, choice: LesionActions) -> None:
-        self.ui, self.logic, self.choice = ui, choice.logic, choice
+        self.ui = ui
+        self.logic = choice.logic
+        self.choice = choice
         self.listen(self.logic.changed, self.update)
         self.listen(choice.changed, self.update)
         self.update()

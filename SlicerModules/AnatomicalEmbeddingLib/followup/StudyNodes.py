@@ -132,7 +132,9 @@ def findRecord(
         The node, its record, and a sentence for each follow-up node that cannot be read. If no node is found, the node
         is None and the record is empty.
     """
-    most, best, problems = 0, (None, FollowUp()), []
+    most = 0
+    best = (None, FollowUp())
+    problems = []
     for node in nodesOf(scene, _RECORD_CLASS):
         owner = node.GetAttribute(_RECORD_ATTRIBUTE)
         if owner is None:
@@ -149,7 +151,8 @@ def findRecord(
         }
         shared = 10**6 if patient.uid and owner == patient.uid else len(studies.intersection(keys))
         if shared > most:
-            most, best = shared, (node, record)
+            most = shared
+            best = (node, record)
     return *best, problems
 
 

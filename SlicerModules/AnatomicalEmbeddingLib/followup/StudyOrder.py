@@ -105,7 +105,8 @@ def studyOf(scene, volumeNode) -> Study:
     userDate = date_of(volumeNode.GetAttribute(DATE_ATTRIBUTE) or "")
     if userDate is not None:
         return Study(volumeNode, volumeNode.GetName(), userDate, True, "")
-    name, storedDate = volumeNode.GetName(), date_of(_storedDate(scene, volumeNode))
+    name = volumeNode.GetName()
+    storedDate = date_of(_storedDate(scene, volumeNode))
     note = f"{name}: has no study date and is sorted last; enter the date as YYYY-MM-DD."
     return Study(volumeNode, name, storedDate, False, note if storedDate is None else "")
 

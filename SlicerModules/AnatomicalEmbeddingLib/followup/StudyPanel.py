@@ -26,8 +26,11 @@ class StudyPanel:
     """
 
     def __init__(self, ui, scene, say: Callable[[str], None]) -> None:
-        self.ui, self.scene, self._say = ui, scene, say
-        self.chosen, self.dated = Signal(), Signal()
+        self.ui = ui
+        self.scene = scene
+        self._say = say
+        self.chosen = Signal()
+        self.dated = Signal()
         self._prior = self._current = None
         self._studies: Sequence[Study] = ()
         self._isUndated = False
@@ -46,7 +49,9 @@ class StudyPanel:
             patient: the chosen patient, or None.
             prior, current: the chosen volume nodes, or None.
         """
-        ui, self._prior, self._current = self.ui, prior, current
+        ui = self.ui
+        self._prior = prior
+        self._current = current
         self._studies = patient.studies if patient is not None else ()
         names = [
             (entry.key, entry.name or _("(no patient in the subject hierarchy)"))

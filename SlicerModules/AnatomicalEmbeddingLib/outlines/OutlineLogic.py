@@ -44,7 +44,8 @@ class OutlineProcess(EngineProcess):
             AnatomicalEmbeddingError: the process cannot be started.
             OSError: the folder cannot be used.
         """
-        self.progress, self.problem = (0.0, "starting"), ""
+        self.progress = (0.0, "starting")
+        self.problem = ""
         self.skipped: list[str] = []
         environment = {"ANATEMB_CACHE": choice.cacheFolder} if choice.cacheFolder else {}
         cache = ["--no-cache"] if choice.cacheFolder is None else []
@@ -165,7 +166,8 @@ class OutlineLogic(SceneJob):
         try:
             with folder.namingErrors():
                 yield from self._save(folder, examples, scans)
-                count, waiting = len(scans), dict(scans)
+                count = len(scans)
+                waiting = dict(scans)
                 trained = _SAVED + (1 - _SAVED) * _TRAINING / (_TRAINING + count * _SCAN)
                 run = folder.run()
                 self.process.start(

@@ -30,7 +30,9 @@ class OutlinePanel(Listener):
     """
 
     def __init__(self, ui, logic: OutlineLogic, choice: Callable[[], Choice]) -> None:
-        self.ui, self.logic, self._choice = ui, logic, choice
+        self.ui = ui
+        self.logic = logic
+        self._choice = choice
         self.changed = Signal()
         self._volumes: list = []
         self._rows: list[OutlineNodes.OutlineRow] = []
@@ -118,7 +120,10 @@ class OutlinePanel(Listener):
         showProgress(self.ui.outlineProgressBar, self.logic)
 
     def _showButton(self) -> None:
-        button, busy, text, missing = self.ui.outlineButton, self.logic.busy, _("Segment"), ""
+        button = self.ui.outlineButton
+        busy = self.logic.busy
+        text = _("Segment")
+        missing = ""
         try:
             count = len(self.logic.examplesAndRest(self.examples, self._volumes)[1])
             text = (

@@ -59,7 +59,8 @@ class CtWindows:
             if self._last.get(node.GetID(), _windowOf(node)) != _windowOf(node)
         ]
         if changed:
-            patient, window = patientItem(self._scene, changed[-1]), _windowOf(changed[-1])
+            patient = patientItem(self._scene, changed[-1])
+            window = _windowOf(changed[-1])
             sameWindow = [
                 node
                 for node in volumes

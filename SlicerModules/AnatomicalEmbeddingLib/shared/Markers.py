@@ -66,7 +66,8 @@ class Markers(PassingNodes):
 
     def __init__(self, scene, name: str, colour: Sequence[float]) -> None:
         super().__init__(scene)
-        self._name, self._colour = name, colour
+        self._name = name
+        self._colour = colour
 
     def put(self, volumeNode, world: Sequence[float]) -> None:
         """Move the mark of a scan to a point and show the mark. world: (3,) world mm."""

@@ -43,8 +43,11 @@ class SceneJob(Listener):
             store: the store that makes maps; None if the generators need no maps.
             remedy: advice for the user after a scan was changed or removed. The error message ends with this advice.
         """
-        self.scene, self.store, self.remedy = scene, store, remedy
-        self.changed, self.reported = Signal(), Signal()
+        self.scene = scene
+        self.store = store
+        self.remedy = remedy
+        self.changed = Signal()
+        self.reported = Signal()
         self.progress: tuple[float, str] = (0.0, "")
         self._worker = Worker()
         self._running: dict[str, Steps[None]] = {}
@@ -108,7 +111,8 @@ class SceneJob(Listener):
         Raises:
             AnatomicalEmbeddingError: the work failed, a volume was removed, or its map has changed.
         """
-        key, maps = object(), self._mapsOf(volumes)
+        key = object()
+        maps = self._mapsOf(volumes)
         self.showProgress(0.0, title, part)
         self._worker.submit(key, work)
         try:

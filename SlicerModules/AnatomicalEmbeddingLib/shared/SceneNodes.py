@@ -59,7 +59,8 @@ def dropLostItems(scene) -> None:
 
     Also removes the items of such nodes' segments, which Slicer may have moved to the top of the hierarchy.
     """
-    hierarchy, children = _hierarchy(scene), vtk.vtkIdList()
+    hierarchy = _hierarchy(scene)
+    children = vtk.vtkIdList()
     hierarchy.GetItemChildren(hierarchy.GetSceneItemID(), children)
     ofSegment = slicer.vtkMRMLSegmentationNode.GetSegmentIDAttributeName()
     for item in (children.GetId(n) for n in range(children.GetNumberOfIds())):
@@ -90,7 +91,9 @@ def placeInFolder(scene, node, volumeNode, folderName: str) -> None:
         volumeNode: the volume.
         folderName: name of the folder.
     """
-    hierarchy, parent, children = _hierarchy(scene), _parentOf(scene, volumeNode), vtk.vtkIdList()
+    hierarchy = _hierarchy(scene)
+    parent = _parentOf(scene, volumeNode)
+    children = vtk.vtkIdList()
     hierarchy.GetItemChildren(parent, children)
     items = [children.GetId(n) for n in range(children.GetNumberOfIds())]
     named = (item for item in items if hierarchy.GetItemName(item) == folderName)
@@ -169,7 +172,8 @@ def setOnePatient(scene, nodes: Iterable, isOne: bool) -> None:
         nodes: the nodes.
         isOne: True for one patient, False for a patient for each node.
     """
-    hierarchy, uid = _hierarchy(scene), slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
+    hierarchy = _hierarchy(scene)
+    uid = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
     before = {node: ancestorOf(scene, node, _PATIENT) for node in nodes}
     fixed = [item for item in before.values() if item and hierarchy.GetItemUID(item, uid)]
     movable = [node for node, item in before.items() if item not in fixed]

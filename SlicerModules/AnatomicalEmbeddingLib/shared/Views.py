@@ -123,7 +123,8 @@ def pointInSlices(sliceNodes: Iterable) -> np.ndarray | None:
     point = None
     for node in sliceNodes:
         matrix = slicer.util.arrayFromVTKMatrix(node.GetSliceToRAS())
-        normal, middle = matrix[:3, 2], matrix[:3, 3]
+        normal = matrix[:3, 2]
+        middle = matrix[:3, 3]
         if point is None:
             point = middle
         else:

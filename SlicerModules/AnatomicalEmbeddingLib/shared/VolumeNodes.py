@@ -269,7 +269,8 @@ def addDerived(scene, name: str, source, voxels: np.ndarray, matrix: np.ndarray,
     node.SetAndObserveTransformNodeID(beside.GetTransformNodeID())
     placeNextTo(scene, node, beside)
     node.CreateDefaultDisplayNodes()
-    looks, display = source.GetDisplayNode(), node.GetDisplayNode()
+    looks = source.GetDisplayNode()
+    display = node.GetDisplayNode()
     if looks is not None and display is not None:
         display.SetAndObserveColorNodeID(looks.GetColorNodeID())
         display.SetInterpolate(looks.GetInterpolate())

@@ -26,7 +26,8 @@ class TrainingCurves:
         """Draw the running mean of the loss at each step. Returns the chart node; None if the curve has no step yet."""
         every = -(-len(curve.steps) // _MOST_POINTS) or 1
         # counted from the end, so that the last step is always drawn
-        steps, means = curve.steps[::-1][::every][::-1], curve.means[::-1][::every][::-1]
+        steps = curve.steps[::-1][::every][::-1]
+        means = curve.means[::-1][::every][::-1]
         return self._show("Training loss", {"step": steps, "loss": means})
 
     def showValidation(self, validations: Sequence[Mapping[str, float]]):

@@ -39,10 +39,13 @@ class TrainingPanel:
     """
 
     def __init__(self, ui, process: TrainingProcess, curves: TrainingCurves) -> None:
-        self.ui, self.process, self.curves = ui, process, curves
+        self.ui = ui
+        self.process = process
+        self.curves = curves
         self.form = TrainingForm(ui)
         self._run = RunState(Path())
-        self._losses, self._validations = LossCurve(), []
+        self._losses = LossCurve()
+        self._validations = []
         self._news = ""  # rich text about the last event; empty after the user's next action
         self._stepped = False  # True if the current run has finished a step
         self._inPlots = False
@@ -71,10 +74,8 @@ class TrainingPanel:
         self._run = inspectRun(self.form.settings().runFolder)
         self._missingPackages = Engine.missingPackages()
         if not self.process.running:
-            self._losses, self._validations = (
-                LossCurve.read(self._run.folder),
-                readValidations(self._run.folder),
-            )
+            self._losses = LossCurve.read(self._run.folder)
+            self._validations = readValidations(self._run.folder)
         self._showCurves()
         self.update()
 
@@ -87,10 +88,12 @@ class TrainingPanel:
             self.update()
 
     def update(self) -> None:
-        running, run = self.process.running, self._run
+        running = self.process.running
+        run = self._run
         problem = "" if running else self._problem()
         self.form.setEnabled(not running)
-        ui, isBegun = self.ui, run.stage in (UNFINISHED, FINISHED)
+        ui = self.ui
+        isBegun = run.stage in (UNFINISHED, FINISHED)
         ui.startButton.text = _("Resume") if isBegun and not running else _("Start")
         ui.startButton.enabled = not running and not problem
         ui.stopButton.text = _("End at once") if self.process.stopping else _("Stop")
@@ -231,7 +234,8 @@ class TrainingPanel:
         self.ui.progressBar.value = round(_BAR * share)
 
     def _showResult(self) -> None:
-        ui, weights = self.ui, self._run.weights
+        ui = self.ui
+        weights = self._run.weights
         ui.weightsEdit.text = "" if weights is None or self.process.running else str(weights)
         ui.useButton.enabled = bool(ui.weightsEdit.text)
         ui.openButton.enabled = bool(self.form.settings().runFolder) and self._run.folder.is_dir()

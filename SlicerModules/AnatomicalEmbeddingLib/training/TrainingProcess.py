@@ -54,7 +54,8 @@ class TrainingProcess(EngineProcess):
             self._hasWeights = False
             self.begin(self._budget.arguments(), settings.runFolder)
         except OSError as error:
-            folder, reason = settings.runFolder, (error.strerror or "unknown reason").lower()
+            folder = settings.runFolder
+            reason = (error.strerror or "unknown reason").lower()
             raise AnatomicalEmbeddingError(
                 f"{folder}: cannot be used ({reason}); choose another folder."
             ) from None
@@ -80,7 +81,8 @@ class TrainingProcess(EngineProcess):
 
     def _newSignals(self) -> None:
         super()._newSignals()
-        self.progressed, self.finished = Signal(), Signal()
+        self.progressed = Signal()
+        self.finished = Signal()
 
     def _progress(
         self, step: int, steps: int, loss: float, seconds_per_step: float

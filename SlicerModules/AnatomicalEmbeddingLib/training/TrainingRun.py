@@ -39,7 +39,8 @@ def inspectRun(folder: str | Path) -> RunState:
     if settings is None:
         hasFiles = any(not entry.name.startswith(".") for entry in path.iterdir())
         return RunState(path, FOREIGN if hasFiles else NEW)
-    checkpoint, weights = path / _CHECKPOINT, path / _WEIGHTS
+    checkpoint = path / _CHECKPOINT
+    weights = path / _WEIGHTS
     if not checkpoint.is_file():
         # scans are prepared for one recipe only, so a run with prepared scans cannot get other settings
         return RunState(path, UNFINISHED if (path / _PREPARED).is_dir() else NEW, settings)

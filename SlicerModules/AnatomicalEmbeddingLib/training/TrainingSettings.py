@@ -96,7 +96,8 @@ class TrainingSettings:
 
 def settingsProblem(settings: TrainingSettings) -> str | None:
     """Return the problem and its remedy for the first setting that prevents a start; None if there is no problem."""
-    validation, run = settings.validationFolder, settings.runFolder
+    validation = settings.validationFolder
+    run = settings.runFolder
     scans = [Path(folder).resolve() for folder in settings.scanFolders]
     if not scans:
         return "Add a folder of CT scans to train on."
@@ -122,5 +123,6 @@ def settingsProblem(settings: TrainingSettings) -> str | None:
 
 def differences(settings: TrainingSettings, begun: TrainingSettings) -> list[str]:
     """Return the names of settings that must not change in a run, but differ from its first settings, `begun`."""
-    old, new = begun.toDict(), settings.toDict()
+    old = begun.toDict()
+    new = settings.toDict()
     return [_WORDS[name] for name in new if name in _WORDS and new[name] != old[name]]

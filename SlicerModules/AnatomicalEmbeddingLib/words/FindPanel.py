@@ -20,7 +20,9 @@ class FindPanel(Listener):
     """The widgets of the section "Find by words". ui: the form with these widgets, such as findEdit."""
 
     def __init__(self, ui, search: WordSearch, session: Session) -> None:
-        self.ui, self.search, self._session = ui, search, session
+        self.ui = ui
+        self.search = search
+        self._session = session
         self._sentence = ""  # the last message
         self._offers = qt.QStringListModel()
         self.completer = qt.QCompleter()
@@ -49,7 +51,8 @@ class FindPanel(Listener):
         self._showSentence("")
 
     def update(self) -> None:
-        ui, search = self.ui, self.search
+        ui = self.ui
+        search = self.search
         ready = bool(search.volumes)
         ui.findEdit.enabled = ui.reportButton.enabled = ui.reportFileButton.enabled = ready
         ui.keepButton.visible = any(search.found(node) for node in search.volumes)

@@ -73,21 +73,24 @@ class WordSearch(Listener):
     """
 
     def __init__(self, scene, store: MapStore, clock: Callable[[], float] = time.monotonic) -> None:
-        self.scene, self.store = scene, store
+        self.scene = scene
+        self.store = store
         self.volumes: list = []
         self.sentences: list[Sentence] = []
         self.changed = Signal()
         self.reported = Signal()
         self.reportRead = Signal()
         self.named = Signal()
-        self.name, self.naming = "", False
+        self.name = ""
+        self.naming = False
         self.regions = RegionNodes(scene)
         self._job = SceneJob(scene, store, "search again")
         self._job.reported.connect(self.reported.emit)
         self._query = _Query()  # a query without words means that there is no search
         self._searched: dict[str, _Searched] = {}  # by volume ID
         self._typed = False
-        self._clock, self._moved = clock, 0.0
+        self._clock = clock
+        self._moved = 0.0
         self._point: tuple | None = None  # (volume node, world point) that waits for its name
         # True if a scene was loaded and `dropLostItems` has not been called for it yet
         self._wasLoaded = True
@@ -143,7 +146,8 @@ class WordSearch(Listener):
 
     def clear(self) -> None:
         """Stop the search, and remove its answers and drawn regions."""
-        query, self._query = self._query, _Query()
+        query = self._query
+        self._query = _Query()
         self._job.cancel(_WORDS)
         self._job.cancel(_PLACE)
         self.regions.clear()
@@ -163,7 +167,8 @@ class WordSearch(Listener):
     def nameAt(self, volumeNode, pointWorld: Sequence[float]) -> None:
         """If no other call comes within 0.12 s, find the name of the structure at a point."""
         self._job.cancel(_NAME)
-        self._point, self._moved = (volumeNode, tuple(pointWorld)), self._clock()
+        self._point = (volumeNode, tuple(pointWorld))
+        self._moved = self._clock()
         self._setName("", naming=True)
 
     # -- answers -----------------------------------------------------------------------------------------------------
@@ -204,7 +209,8 @@ class WordSearch(Listener):
         }
 
     def _answerText(self, node) -> str:
-        query, state = self._query, self.store.state(node)
+        query = self._query
+        state = self.store.state(node)
         answer = query.answers.get(node.GetID())
         if answer is not None:
             return answer.text
@@ -267,7 +273,8 @@ class WordSearch(Listener):
         self.changed.emit()
 
     def _findPlace(self, query: _Query, node) -> Steps[None]:
-        step, embedding = query.step, self.store.map(node)
+        step = query.step
+        embedding = self.store.map(node)
         try:
             place, region = yield from self._askFinder(node, lambda finder: _placeOf(finder, step))
         except AnatomicalEmbeddingError as error:
@@ -321,7 +328,8 @@ class WordSearch(Listener):
         return (yield from self._job.inBackground(run, [node]))
 
     def _searchedOf(self, node) -> _Searched:
-        searched, embedding = self._searched.get(node.GetID()), self.store.map(node)
+        searched = self._searched.get(node.GetID())
+        embedding = self.store.map(node)
         if searched is None or searched.embedding is not embedding:
             searched = self._searched[node.GetID()] = _Searched(embedding)
         return searched
@@ -344,7 +352,9 @@ class WordSearch(Listener):
         self.changed.emit()
 
     def _forgetAll(self) -> None:
-        self.volumes, self._point, self.sentences = [], None, []
+        self.volumes = []
+        self._point = None
+        self.sentences = []
         self._searched.clear()
         self._typed = False
         self.clear()

@@ -37,7 +37,8 @@ class Exports:
     """
 
     def __init__(self, session: Session, landmarks: Landmarks) -> None:
-        self._session, self._logic = session, landmarks.logic
+        self._session = session
+        self._logic = landmarks.logic
         self._exporting = False
 
     def publish(self, state) -> None:
@@ -48,7 +49,8 @@ class Exports:
         from AnatomicalEmbedding.scan.points import PointList, write_markups
 
         self._check_points()
-        packed, folder = io.BytesIO(), self._session.folder
+        packed = io.BytesIO()
+        folder = self._session.folder
         with (
             tempfile.TemporaryDirectory(dir=folder) as work,
             zipfile.ZipFile(packed, "w") as archive,

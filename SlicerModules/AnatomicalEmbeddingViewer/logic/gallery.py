@@ -36,11 +36,13 @@ class Gallery:
         from AnatomicalEmbedding.cohort.store import Store
 
         self.name = folder.absolute().name
-        self._session, self._scans = session, scans
+        self._session = session
+        self._scans = scans
         self._search = Search(Store(folder))
         records = self._search.index.scans.values()
         self._rows = {row.id: (row, facts, "; ".join(facts["faults"])) for row, facts in records}
-        self._searching, self._cutting = Lock(), Semaphore(_THREAD_LIMIT)
+        self._searching = Lock()
+        self._cutting = Semaphore(_THREAD_LIMIT)
         self._volume = lru_cache(_SCAN_LIMIT)(lambda row: row.source.read())
 
     def scans(self) -> dict:
@@ -86,13 +88,16 @@ class Gallery:
 
         row = self._row(row_id)
         with self._cutting:
-            facts, axes = self._rows[row.id][1], PLANES.get(plane, PLANES["axial"])
+            facts = self._rows[row.id][1]
+            axes = PLANES.get(plane, PLANES["axial"])
             return encode_jpeg(thumbnail(self._volume(row), np.array(point_ras), facts, axes))
 
     def open(self, row_id: int, point_ras: list[float]) -> None:
         """Start to read a scan into the session. When the scan is read, its views move to `point_ras`, RAS mm."""
         row = self._row(row_id)
-        session, before, name = self._session, len(self._session.scans), self._search.names[row.id]
+        session = self._session
+        before = len(self._session.scans)
+        name = self._search.names[row.id]
 
         def jump() -> None:
             if len(session.scans) > before:

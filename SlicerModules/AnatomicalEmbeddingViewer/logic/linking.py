@@ -25,18 +25,21 @@ class Linking:
     """
 
     def __init__(self, session: Session, views: Views) -> None:
-        self._session, self._views = session, views
+        self._session = session
+        self._views = views
         self._linked = True
         self._scrolled: str | None = None
         views.scrolled.connect(self._on_scrolled)
 
     def toggle(self) -> None:
-        self._linked, self._scrolled = not self._linked, None
+        self._linked = not self._linked
+        self._scrolled = None
 
     def poll(self) -> None:
         """Move the views of the other scans, as soon as the view that the user has scrolled is drawn."""
         if self._scrolled is not None and not self._views.painter.busy:
-            tag, self._scrolled = self._scrolled, None
+            tag = self._scrolled
+            self._scrolled = None
             self._move_others(tag)
 
     def publish(self, state) -> None:
@@ -89,7 +92,8 @@ class Crosshair(AnatomicalCrosshair):
 
     def __init__(self, session: Session, views: Views) -> None:
         super().__init__(session.scene, session.relations)
-        self._session, self._views = session, views
+        self._session = session
+        self._views = views
         views.painter.idle.connect(self.poll)
         session.scans_changed.connect(self._follow_scans)
         session.on_close(self.close)

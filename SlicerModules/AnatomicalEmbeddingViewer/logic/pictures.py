@@ -57,7 +57,8 @@ class ScanView(SliceView):
 
     def pixels(self) -> np.ndarray:
         """Draw the current picture: (rows, columns, 3) uint8, the top row first."""
-        window, pixel_data = self.render_window(), vtk.vtkUnsignedCharArray()
+        window = self.render_window()
+        pixel_data = vtk.vtkUnsignedCharArray()
         window.Render()
         columns, rows = window.GetSize()
         window.GetRGBACharPixelData(0, 0, columns - 1, rows - 1, 0, pixel_data)
@@ -66,7 +67,8 @@ class ScanView(SliceView):
         volume = None if layer is None else layer.GetVolumeNode()
         if volume is None or volume.GetImageData() is None:
             return np.ascontiguousarray(marks[::-1, :, :3])
-        reslice, display = layer.GetReslice(), volume.GetDisplayNode()
+        reslice = layer.GetReslice()
+        display = volume.GetDisplayNode()
         hu = None
         if reslice.GetResliceTransform().IsA("vtkLinearTransform"):
             xy_to_ijk = slicer.util.arrayFromVTKMatrix(reslice.GetResliceTransform().GetMatrix())
@@ -97,7 +99,8 @@ def cut_upright(
     Returns:
         (rows, columns) float32 HU; _OUTSIDE_HU outside the scan. None if the slice is not parallel to the scan's axes.
     """
-    steps, start = xy_to_ijk[:3, :2], xy_to_ijk[:3, 3]
+    steps = xy_to_ijk[:3, :2]
+    start = xy_to_ijk[:3, 3]
     moving = np.abs(steps) > _TOLERANCE
     if not (moving.sum(axis=0) == 1).all() or moving.sum(axis=1).max() > 1:
         return None
@@ -107,7 +110,8 @@ def cut_upright(
     outside = []
     steps_along = 0.0, steps[row_axis, 1], steps[column_axis, 0]
     for axis, step, number in zip(order, steps_along, (1, rows, columns), strict=True):
-        positions, last = start[axis] + step * np.arange(number), len(picture) - 1
+        positions = start[axis] + step * np.arange(number)
+        last = len(picture) - 1
         within = np.clip(positions, 0, last)
         low = within.astype(np.intp)
         first = picture[low].astype(np.float32)
@@ -173,7 +177,8 @@ class Picture(ScheduledRenderStrategy):
     def __init__(self, painter: Painter, view: ScanView, window: RcaWindow) -> None:
         super().__init__()
         self.rca = window
-        self._painter, self._view = painter, view
+        self._painter = painter
+        self._view = view
         self._last: np.ndarray | None = None
         self._push: Callable[[bytes, dict], None] = lambda _content, _meta: None
 
@@ -210,7 +215,9 @@ class PictureFactory(IViewFactory):
 
     def __init__(self, server, painter: Painter, scrolled: Callable[[str], object]) -> None:
         super().__init__()
-        self._server, self._painter, self._scrolled = server, painter, scrolled
+        self._server = server
+        self._painter = painter
+        self._scrolled = scrolled
 
     def can_create_view(self, view: ViewLayoutDefinition) -> bool:
         return view.view_type == ViewType.SLICE_VIEW
@@ -270,7 +277,8 @@ class _Area(RcaViewAdapter):
         super().__init__(
             picture.rca, view.name, scheduler=picture, do_schedule_render_on_interaction=False
         )
-        self._node, self._scrolled = view.get_view_node(), scrolled
+        self._node = view.get_view_node()
+        self._scrolled = scrolled
         self._usual_scale = self._node.GetScreenScaleFactor()
 
     def update_size(self, origin: str, size: dict) -> None:

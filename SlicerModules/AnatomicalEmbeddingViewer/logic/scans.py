@@ -39,7 +39,8 @@ class Scans:
     """
 
     def __init__(self, session: Session, report: Callable[[str], None]) -> None:
-        self._session, self._report = session, report
+        self._session = session
+        self._report = report
         self._worker = Worker()
         self._jobs: dict[
             int, tuple[str, Callable[[], object]]
@@ -90,7 +91,8 @@ class Scans:
 
     def remove(self, scan_id: str) -> None:
         """Remove a scan. The other features remove the points, boxes and views of the scan."""
-        session, node = self._session, self._session.scan(scan_id)
+        session = self._session
+        node = self._session.scan(scan_id)
         if node is None:
             return
         session.scan_leaves.emit(node)
@@ -109,7 +111,8 @@ class Scans:
             self._session.scans_changed.emit()
 
     def rename(self, scan_id: str, name: str) -> None:
-        node, name = self._session.scan(scan_id), " ".join(name.split())[:_NAME_LIMIT]
+        node = self._session.scan(scan_id)
+        name = " ".join(name.split())[:_NAME_LIMIT]
         if node is not None and name and name != node.GetName():
             node.SetName(SceneNodes.freeName(self._session.scene, name))
             self._session.scans_changed.emit()

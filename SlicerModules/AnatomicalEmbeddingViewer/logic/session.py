@@ -51,7 +51,8 @@ class Session:
         self.scene = slicer.mrmlScene = self.app.scene  # slicer.util uses slicer.mrmlScene
         self.store = MapStore(self.scene, ThreadedEngine(choice))
         self.relations = SceneRelations(self.scene, self.store)
-        self.scans_changed, self.scan_leaves = Signal(), Signal()
+        self.scans_changed = Signal()
+        self.scan_leaves = Signal()
         self.scans: list = []
         self.template = None
         self.sentences: list[str] = []

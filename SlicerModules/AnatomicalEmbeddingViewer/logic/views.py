@@ -60,7 +60,9 @@ class Views:
     def __init__(self, session: Session, server) -> None:
         self._session = session
         self._rows: list[_Row] = []
-        self._mode, self._orientation, self._window = "auto", "Axial", "Soft tissue"
+        self._mode = "auto"
+        self._orientation = "Axial"
+        self._window = "Soft tissue"
         self._enlarged: str | None = None
         self.painter = Painter()
         self.scrolled = Signal()
@@ -98,7 +100,8 @@ class Views:
         self._activate()
 
     def _add_row(self) -> _Row:
-        number, views = len(self._rows), {}
+        number = len(self._rows)
+        views = {}
         for orientation, colour in ORIENTATIONS:
             properties = ViewProps(
                 orientation=orientation, color=colour, group=FIRST_VIEW_GROUP + number
@@ -138,10 +141,12 @@ class Views:
     def _on_resized(self, row: _Row, orientation: str) -> None:
         """Fit the scan into a view whose size has changed, but not if the user has zoomed in this view."""
         view = row.views[orientation]
-        size, fit = view.render_window().GetSize(), row.fits.get(orientation)
+        size = view.render_window().GetSize()
+        fit = row.fits.get(orientation)
         if row.scan is None or fit is None or fit[0] == size:
             return
-        now, fitted = view.get_view_node().GetFieldOfView(), fit[1]
+        now = view.get_view_node().GetFieldOfView()
+        fitted = fit[1]
         if any(abs(n - f) < 0.01 * f for n, f in zip(now, fitted, strict=False)):
             offset = view.get_slice_value()
             self._fit(row, orientation)
@@ -152,13 +157,15 @@ class Views:
     def set_mode(self, mode: str) -> None:
         """Set the layout: "rows" of three views for each scan, or a "grid" with one view for each scan."""
         if mode in ("rows", "grid"):
-            self._mode, self._enlarged = mode, None
+            self._mode = mode
+            self._enlarged = None
             self._activate()
 
     def set_orientation(self, orientation: str) -> None:
         """Set the orientation of the views in the grid."""
         if orientation in dict(ORIENTATIONS):
-            self._orientation, self._enlarged = orientation, None
+            self._orientation = orientation
+            self._enlarged = None
             self._activate()
 
     def enlarge(self, tag: str) -> None:
@@ -222,7 +229,8 @@ class Views:
         return self._mode == "grid" or (self._mode == "auto" and suits)
 
     def publish(self, state) -> None:
-        views, rows = self._by_tag(), self._shown_rows()
+        views = self._by_tag()
+        rows = self._shown_rows()
         for cell in (cell for row in rows for cell in row["cells"]):
             cell["edges"] = _edge_letters(views[cell["tag"]])
         state.rows = rows
@@ -245,7 +253,8 @@ class Views:
 
     def _pointer(self, tags: list[str]) -> dict:
         """Return the tag of the view under the mouse and the HU at the mouse; {} if no voxel is under the mouse."""
-        xyz, ras = [0.0] * 3, [0.0] * 3
+        xyz = [0.0] * 3
+        ras = [0.0] * 3
         node = self._cursor.GetCursorPositionXYZ(xyz)
         if (
             node is None
@@ -324,7 +333,8 @@ def _slice_of(view) -> dict:
 def _edge_letters(view) -> dict[str, str]:
     """Return the letter R, L, A, P, S or I of the direction at each edge of a view: "left", "right", "top", "bottom" ->
     letter. For an oblique slice, the letter of the nearest direction is returned."""
-    edges, matrix = {}, slice_to_ras(view.get_view_node())
+    edges = {}
+    matrix = slice_to_ras(view.get_view_node())
     for column, (start, end) in enumerate((("left", "right"), ("bottom", "top"))):
         axis = np.abs(matrix[:3, column]).argmax()
         letters = _POSITIVE[axis], _NEGATIVE[axis]

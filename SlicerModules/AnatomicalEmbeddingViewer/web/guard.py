@@ -39,7 +39,8 @@ class Guard:
     """
 
     def __init__(self, host: str, token: str = "", page: str = "/index.html") -> None:
-        self._host, self._page = host, page
+        self._host = host
+        self._page = page
         self.token = token or secrets.token_urlsafe(24)
 
     def url(self, port: int) -> str:

@@ -92,7 +92,8 @@ def read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) ->
 def _read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) -> list[Volume]:
     from AnatomicalEmbedding.scan.volume import is_film_file
 
-    images, dicom = [], folder / "dicom"
+    images = []
+    dicom = folder / "dicom"
     dicom.mkdir()
     for number, name in enumerate(names, 1):
         path = folder / numbered_name(number, name)

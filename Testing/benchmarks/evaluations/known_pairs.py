@@ -67,7 +67,8 @@ def make_pair(volume: Volume, seed: int, lesions: bool = True) -> KnownPair:
     """Make a later copy of a scan. lesions: False for a copy without lesions and fluid."""
     rng = np.random.default_rng([seed, 19])
     grid, body = patient_on_grid(volume, (_GRID_MM,) * 3, 1, 1)
-    hu, spots = grid.hu.numpy(), np.argwhere(body)
+    hu = grid.hu.numpy()
+    spots = np.argwhere(body)
     lungs = _opened((hu < _LUNG_HU) & body)
     breath = float(rng.uniform(-18, 18)) if rng.random() < 0.8 else 0.0
     frame = _image(hu, grid.grid_to_ras)
@@ -75,12 +76,14 @@ def make_pair(volume: Volume, seed: int, lesions: bool = True) -> KnownPair:
         [*_turned_and_bent(volume, rng), _breathing(frame, body, lungs, breath, rng)], volume
     )
     balls = _balls(spots, grid.grid_to_ras, rng) if lesions else ()
-    original, later = volume.to_sitk(), _other_look(volume, lungs, frame, transform, breath, rng)
+    original = volume.to_sitk()
+    later = _other_look(volume, lungs, frame, transform, breath, rng)
     fluid = None
     if lesions and lungs.sum() * _GRID_MM**3 > 4e5 and rng.random() < 0.4:
         later, fluid = _with_fluid(later, frame, lungs, transform, rng)
     for ball in balls:
-        value, texture = float(rng.uniform(-10, 130)), float(rng.uniform(0, 25))
+        value = float(rng.uniform(-10, 130))
+        texture = float(rng.uniform(0, 25))
         original = _with_ball(
             original, _through(transform, ball.centre[None])[0], ball.before_mm, value, texture, rng
         )
@@ -193,7 +196,8 @@ def _breathing(
         content = _filled(lungs) | (distance < -_WALL_MM)
         content &= ~_spine(sitk.GetArrayFromImage(frame), body)
         layers = np.flatnonzero(lungs.any(axis=(1, 2)))
-        base, top = layers[0], layers[-1]
+        base = layers[0]
+        top = layers[-1]
         z = np.arange(len(body))
         strength = np.where(
             z >= base, (top - z) / max(top - base, 1), 1 - (base - z) * _GRID_MM / 250
@@ -210,7 +214,9 @@ def _breathing(
 def _spine(hu: np.ndarray, body: np.ndarray) -> np.ndarray:
     """Find the spine: the back third of the body, within 35 mm of the middle."""
     _, j, i = np.nonzero(body)
-    middle, back, front = np.median(i), np.percentile(j, 3), np.percentile(j, 97)
+    middle = np.median(i)
+    back = np.percentile(j, 3)
+    front = np.percentile(j, 97)
     _, rows, columns = np.indices(hu.shape)
     return (np.abs(columns - middle) * _GRID_MM < 35) & (rows < back + 0.45 * (front - back))
 
@@ -292,7 +298,8 @@ def _with_ball(
     at = np.array(
         image.TransformPhysicalPointToContinuousIndex((LPS_FROM_RAS[:3, :3] @ centre_ras).tolist())
     )
-    spacing, size = np.array(image.GetSpacing()), np.array(image.GetSize())
+    spacing = np.array(image.GetSpacing())
+    size = np.array(image.GetSize())
     low = np.maximum(np.floor(at - (radius_mm + 3) / spacing), 0).astype(int)
     high = np.minimum(np.ceil(at + (radius_mm + 3) / spacing), size - 1).astype(int) + 1
     if (high <= low).any():

@@ -202,11 +202,13 @@ def _places(
     reshaped = _reshaped(_true_links(patient))
     rows = []
     for lesion_id, name in names.items():
-        state, here = lesions[name].states[other], lesions[name].states[one]
+        state = lesions[name].states[other]
+        here = lesions[name].states[one]
         if state.state == truth.OUTSIDE:
             continue
         if state.state == truth.VISIBLE:
-            place, radius = state.point_ras, state.radius_mm
+            place = state.point_ras
+            radius = state.radius_mm
             group = RESHAPED if name in reshaped else UNCHANGED
         else:
             place = patient.to_study(here.point_ras[None], one, other)[0]

@@ -47,7 +47,8 @@ class Outlines:
     """The structures of one label map: for each name, (n, 3) voxels i, j, k of its largest part; n may be 0."""
 
     def __init__(self, labels: LabelMap) -> None:
-        self._values, self._voxels = labels.values, voxels_by_label(labels.voxels)
+        self._values = labels.values
+        self._voxels = voxels_by_label(labels.voxels)
         self._last = np.array(labels.voxels.shape[::-1]) - 1
         self._kept: dict[str, np.ndarray] = {}
         self.ijk_to_ras = labels.ijk_to_ras
@@ -93,10 +94,12 @@ class Outlines:
 
     def near(self, name: str, other: str) -> tuple[np.ndarray, np.ndarray]:
         """Return the voxels of a structure, (n, 3) RAS mm, and their distances (n,), mm, from the structure `other`."""
-        ijk, to = self.ijk(name), self.ijk(other)
+        ijk = self.ijk(name)
+        to = self.ijk(other)
         if len(ijk) < _LEAST_VOXELS or len(to) < _LEAST_VOXELS:
             return np.empty((0, 3)), np.empty(0)
-        low, high = np.minimum(ijk.min(0), to.min(0)), np.maximum(ijk.max(0), to.max(0))
+        low = np.minimum(ijk.min(0), to.min(0))
+        high = np.maximum(ijk.max(0), to.max(0))
         image = sitk.GetImageFromArray(_filled(to - low, high - low + 1))
         image.SetSpacing(np.linalg.norm(self.ijk_to_ras[:3, :3], axis=0).tolist())
         far = sitk.GetArrayFromImage(
@@ -111,7 +114,8 @@ class Outlines:
         """Find where a tube divides into two branches, from top to bottom. Returns (3,) RAS mm between the branches."""
         if not len(ijk):
             return None
-        low, size = ijk.min(0), np.ptp(ijk, axis=0) + 1
+        low = ijk.min(0)
+        size = np.ptp(ijk, axis=0) + 1
         slices = np.moveaxis(_filled(ijk - low, size), 2 - self.up, 0)
         step = -1 if self.ijk_to_ras[_SUPERIOR, self.up] > 0 else 1
         parts = [(number, self._parts(slices[number])) for number in range(len(slices))[::step]]
@@ -183,7 +187,8 @@ def _femoral_head(of: Outlines, side: str) -> np.ndarray | None:
     middle = surface.mean(axis=0)
     design = np.column_stack([2 * (surface - middle), np.ones(len(surface))])
     fit = np.linalg.lstsq(design, np.square(surface - middle).sum(axis=1), rcond=None)[0]
-    centre, radius = fit[:3], np.sqrt(fit[3] + fit[:3] @ fit[:3])
+    centre = fit[:3]
+    radius = np.sqrt(fit[3] + fit[:3] @ fit[:3])
     misfit = np.abs(np.linalg.norm(surface - middle - centre, axis=1) - radius).mean()
     usual = _HEAD_MM[0] <= radius <= _HEAD_MM[1] and misfit <= _HEAD_MISFIT_MM
     return middle + centre if usual else None
@@ -191,7 +196,8 @@ def _femoral_head(of: Outlines, side: str) -> np.ndarray | None:
 
 def _pelvis_axes(of: Outlines) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the axes of the pelvis, (3, 3) unit rows to the right, front and top, and its middle (3,)."""
-    left, right = of.ras("hip_left"), of.ras("hip_right")
+    left = of.ras("hip_left")
+    right = of.ras("hip_right")
     if min(len(left), len(right)) < _LEAST_VOXELS:
         return None
     across = right.mean(axis=0) - left.mean(axis=0)
@@ -205,7 +211,8 @@ def _pelvis_axes(of: Outlines) -> tuple[np.ndarray, np.ndarray] | None:
 
 def _iliac_spine(of: Outlines, side: str) -> np.ndarray | None:
     """Find the front end of the upper half of the hip bone."""
-    found, ijk = _pelvis_axes(of), of.ijk(f"hip_{side}")
+    found = _pelvis_axes(of)
+    ijk = of.ijk(f"hip_{side}")
     if found is None or of.cut(ijk, 1):
         return None
     places = of.to_ras(ijk)
@@ -218,7 +225,8 @@ def _iliac_spine(of: Outlines, side: str) -> np.ndarray | None:
 
 def _promontory(of: Outlines) -> np.ndarray | None:
     """Find the front end of the sacrum's upper half, in the plane midway between the hip bones."""
-    found, ijk = _pelvis_axes(of), of.ijk("sacrum")
+    found = _pelvis_axes(of)
+    ijk = of.ijk("sacrum")
     if found is None or len(ijk) < _LEAST_VOXELS or of.cut(ijk, 1):
         return None
     (across, ahead, up), middle = found
@@ -252,13 +260,15 @@ def _splenic_hilum(of: Outlines) -> np.ndarray | None:
 
 def _retrocrural(of: Outlines, outward: float) -> np.ndarray | None:
     """Find the point next to the aorta, in front of the body of T12. outward: 1 for the right side, -1 for the left."""
-    spine, aorta = of.ras("vertebrae_T12"), of.ras("aorta")
+    spine = of.ras("vertebrae_T12")
+    aorta = of.ras("aorta")
     if min(len(spine), len(aorta)) < _LEAST_VOXELS:
         return None
     level = aorta[np.abs(aorta[:, _SUPERIOR] - spine[:, _SUPERIOR].mean()) < _END_MM]
     if not len(level):
         return None
-    middle, half = level.mean(axis=0), np.ptp(level[:, 0]) / 2
+    middle = level.mean(axis=0)
+    half = np.ptp(level[:, 0]) / 2
     return middle + np.array([outward * (half + 2.0), -0.6 * half, 0.0])
 
 

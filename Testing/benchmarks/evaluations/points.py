@@ -76,7 +76,8 @@ def _section(way: str, heading: str, results: Sequence[PointResult]) -> Section:
         of = [r for r in results if r.way == way and name in (r.name, "all")]
         error = np.array([np.nan if r.error_mm is None else r.error_mm for r in of])
         surely = np.array([r.status == _SURE[way] for r in of], dtype=bool)
-        every, surest = summarise(error), summarise(error[surely])
+        every = summarise(error)
+        surest = summarise(error[surely])
         said = [r.stated for r in of if r.stated is not None]
         rows.append(
             (

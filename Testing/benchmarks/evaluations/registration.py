@@ -32,7 +32,9 @@ class RegistrationMatcher:
     def __init__(
         self, maps: EmbeddingMatcher, kind: str, device: torch.device | str = "cpu"
     ) -> None:
-        self._maps, self._kind, self._device = maps, kind, device
+        self._maps = maps
+        self._kind = kind
+        self._device = device
 
     def prepare(self, case: Case) -> float:
         """Embed the scan unless it has been; return the seconds it took."""
@@ -48,7 +50,8 @@ class PairMatcher:
     """Carries points by the correspondence of one patient's scans. No answer (NaN) where the scans are refused."""
 
     def __init__(self, maps: EmbeddingMatcher) -> None:
-        self._maps, self.prepare = maps, maps.prepare
+        self._maps = maps
+        self.prepare = maps.prepare
 
     def __call__(self, template: Case, points_ras: np.ndarray, target: Case) -> np.ndarray:
         try:
@@ -230,7 +233,8 @@ def _dice(
     structure: str, fixed: Case, moving: Case, points: np.ndarray, answers: np.ndarray
 ) -> float:
     """Overlap of the fixed structure and the moving one carried over, over the lattice."""
-    own, other = fixed.label_map, moving.label_map
+    own = fixed.label_map
+    other = moving.label_map
     here = own.at(points) == own.values[structure]
     carried = other.at(answers) == other.values[structure]
     return float(2 * (here & carried).sum() / max(here.sum() + carried.sum(), 1))

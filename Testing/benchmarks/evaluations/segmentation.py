@@ -72,7 +72,8 @@ class SegmentationResult(Tables):
             "volume error %",
             "scans",
         )
-        rows, by_structure = [], []
+        rows = []
+        by_structure = []
         names = sorted({m.structure for m in self.measured})
         for method in (OURS, CARRIED):
             for shots in sorted({m.shots for m in self.measured}):
@@ -135,7 +136,8 @@ def evaluate_segmentation(
     patients = sorted({patient_of(example.id) for example in examples})
     order = np.random.default_rng(seed).permutation(patients).tolist()
     learnt = max(len(order) - (len(order) // 2 if tests is None else tests), 0)
-    pool, test = order[:learnt], order[learnt:]
+    pool = order[:learnt]
+    test = order[learnt:]
     shots = [m for m in shots if m <= len(pool)]
     if not shots or not test:
         raise PointsError(
@@ -188,7 +190,8 @@ def measure(
     for one in found.outlines:
         if one.name not in example.outlined:
             continue
-        own, true = found.labels.mask(one.name), labels.mask(one.name)
+        own = found.labels.mask(one.name)
+        true = labels.mask(one.name)
         doubt = float("nan") if one.doubt is None else one.doubt
         rows.append(
             Measured(
@@ -213,7 +216,8 @@ def hd95(one: np.ndarray, other: np.ndarray, spacing_mm: np.ndarray) -> float:
     if not one.any() or not other.any():
         return float("nan")
     places = np.argwhere(one | other)
-    low, high = np.maximum(places.min(axis=0) - 1, 0), places.max(axis=0) + 2
+    low = np.maximum(places.min(axis=0) - 1, 0)
+    high = places.max(axis=0) + 2
     block = tuple(slice(a, b) for a, b in zip(low, high, strict=True))
     borders = [_border(mask[block]) for mask in (one, other)]
     apart = [_distance(borders[n], spacing_mm)[borders[1 - n]] for n in (0, 1)]

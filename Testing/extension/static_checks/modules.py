@@ -28,7 +28,8 @@ def class_order(source: Source) -> list[str]:
     classes = [
         node for node in source.tree.body if isinstance(node, ast.ClassDef) and node.name in bases
     ]
-    names, parameters = [node.name for node in classes], source.module_name + "ParameterNode"
+    names = [node.name for node in classes]
+    parameters = source.module_name + "ParameterNode"
     wanted = [name for name in bases if name != parameters or name in names]
     if names != wanted:
         return [f"{source.name}:1: must define the classes {', '.join(wanted)}, in this order"]

@@ -175,5 +175,6 @@ def _mouse(widget, kind, x: float, y: float, button, held) -> None:
 def _places(widget, x: float, y: float) -> tuple:
     """A pixel of a widget in the widget, in its window and on the screen."""
     point = qt.QPoint(round(x), round(y))
-    window, on_screen = widget.mapTo(widget.window(), point), widget.mapToGlobal(point)
+    window = widget.mapTo(widget.window(), point)
+    on_screen = widget.mapToGlobal(point)
     return tuple(qt.QPointF(each.x(), each.y()) for each in (point, window, on_screen))

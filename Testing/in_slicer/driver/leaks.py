@@ -32,7 +32,8 @@ _SCAN_FILE = re.compile(r"\.(nii|nii\.gz|nrrd|dcm|npz|safetensors|mrb)$")
 def measure() -> Counter:
     """How many there are now, by name."""
     gc.collect()
-    scene, found = slicer.mrmlScene, Counter()
+    scene = slicer.mrmlScene
+    found = Counter()
     views = slicer.util.getNodesByClass("vtkMRMLSliceNode")
     of_views = tuple(f"{view.GetLayoutName()} {part}" for view in views for part in _OF_A_VIEW)
     for n in range(scene.GetNumberOfNodes()):

@@ -25,7 +25,8 @@ class User:
     """folder: of the scenario's own files, kept from run to run. pictures: folder for what the screen shows."""
 
     def __init__(self, folder: Path, pictures: Path) -> None:
-        self.folder, self.pictures = folder, pictures
+        self.folder = folder
+        self.pictures = pictures
         self.views = SliceViews()
         self.dialogs = DialogGuard(self.picture)
         self._pictures = 0

@@ -74,7 +74,9 @@ class SliceViews:
 
     def add_one(self) -> None:
         """Slicer makes one more slice view, and shows it alone, as for a layout of another module."""
-        scene, tag, number = slicer.mrmlScene, "Another", 998
+        scene = slicer.mrmlScene
+        tag = "Another"
+        number = 998
         node = scene.CreateNodeByClass("vtkMRMLSliceNode")
         node.UnRegister(None)
         node.SetLayoutName(tag)
@@ -122,7 +124,9 @@ class SliceViews:
     def wave(self, volume, seconds: float, orientation: str = "Axial") -> int:
         """Move the mouse about the middle of a view as fast as it goes; returns how often it was moved."""
         canvas = self._canvas(self.of(volume, orientation))
-        x, y, moves = canvas.width // 2, canvas.height // 2, 0
+        x = canvas.width // 2
+        y = canvas.height // 2
+        moves = 0
         events.enter(canvas, x, y)
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -226,7 +230,8 @@ class SliceViews:
         return self._canvas(widget), self._pixel(widget, place)
 
     def _is_in(self, widget, place: Sequence[float], within_mm: float) -> bool:
-        node, canvas = widget.mrmlSliceNode(), self._canvas(widget)
+        node = widget.mrmlSliceNode()
+        canvas = self._canvas(widget)
         to_slice = np.linalg.inv(slicer.util.arrayFromVTKMatrix(node.GetSliceToRAS()))
         x, y = self._pixel(widget, place)
         return (

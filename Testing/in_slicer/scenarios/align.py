@@ -11,7 +11,8 @@ AWAY_MM = (900.0, -500.0, 700.0)
 
 
 def run(user):
-    fixed, moving = add_patient(0, "Fixed"), add_patient(1, "Moving")
+    fixed = add_patient(0, "Fixed")
+    moving = add_patient(1, "Moving")
     matrix = slicer.util.arrayFromVTKMatrix(_ijk_to_ras(moving))
     matrix[:3, 3] += AWAY_MM
     moving.SetIJKToRASMatrix(slicer.util.vtkMatrixFromArray(matrix))

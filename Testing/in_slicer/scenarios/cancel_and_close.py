@@ -11,7 +11,8 @@ def run(user):
     keep_no_maps()
     panel = user.open("AnatomicalLandmarks")
     for round_ in range(2):
-        prior, current = add_patient(0, "Prior"), add_patient(1, "Current")
+        prior = add_patient(0, "Prior")
+        current = add_patient(1, "Current")
         user.wait(lambda: panel.ui.gridButton.enabled, 10, "both scans are listed")
         user.click(panel.ui.gridButton)
         button = panel.preparation.button

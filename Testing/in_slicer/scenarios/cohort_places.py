@@ -35,7 +35,8 @@ def run(user):
     for row in (0, 1):
         user.click_cell(rows, row, 0, twice=True)
         user.wait(lambda row=row: _volume(row) is not None, 60, "the scan is loaded")
-        volume, place = _volume(row), patient(row).points_ras[PLACE]
+        volume = _volume(row)
+        place = patient(row).points_ras[PLACE]
         user.wait(
             lambda volume=volume, place=place: user.views.shows(volume, place),
             10,

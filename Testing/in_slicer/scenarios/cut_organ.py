@@ -27,7 +27,8 @@ def run(user):
     user.click(ui.findButton)
     user.wait(lambda: not panel.boxes.busy, 120)
     pause(0.5)
-    boxes, absent = boxesIn(slicer.mrmlScene, scan), absentIn(scan)
+    boxes = boxesIn(slicer.mrmlScene, scan)
+    absent = absentIn(scan)
     for kidney in kidneys:
         assert kidney in absent or boxes[kidney].found.status == "cut", f"{kidney} is called whole"
     assert "Turned: head and feet are swapped" in panel.preparation.label.text

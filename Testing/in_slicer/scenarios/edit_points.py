@@ -5,11 +5,13 @@ from driver.scans import add_patient, patient
 
 
 def run(user):
-    prior, current = add_patient(0, "Prior"), add_patient(1, "Current")
+    prior = add_patient(0, "Prior")
+    current = add_patient(1, "Current")
     panel = user.open("AnatomicalLandmarks")
     user.prepare(panel)
     user.click(panel.ui.gridButton)
-    points, table = new_list(panel), panel.matchTable.widget
+    points = new_list(panel)
+    table = panel.matchTable.widget
     for name in ("carina", "heart_apex"):
         place_point(user, panel, prior, patient(0).points_ras[name])
     user.wait(lambda: answer(panel, current, 1) is not None)

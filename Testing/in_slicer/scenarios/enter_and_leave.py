@@ -26,7 +26,8 @@ def run(user):
     # a check box of one module changes nothing in another
     add_patient(0, "Prior")
     add_patient(1, "Current")
-    roi, landmarks = user.open("AnatomicalROI"), user.open("AnatomicalLandmarks")
+    roi = user.open("AnatomicalROI")
+    landmarks = user.open("AnatomicalLandmarks")
     user.tick(landmarks.ui.allTargetsCheckBox, False)
     user.open("AnatomicalROI")
     assert roi.ui.allTargetsCheckBox.checked

@@ -35,7 +35,8 @@ def run_after_restart(user):
     user.wait(lambda: len(panel.logic.record.lesions) == len(NAMES), 10)
     pause(1.0)
     user.picture("after")
-    before, after = json.loads((user.folder / "before.json").read_text()), _state(panel)
+    before = json.loads((user.folder / "before.json").read_text())
+    after = _state(panel)
     for what, value in before.items():
         assert after[what] == value, f"{what}: {after[what]}, before {value}"
     assert panel.ui.exportButton.enabled, "Export is grey"

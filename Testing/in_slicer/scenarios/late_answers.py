@@ -6,7 +6,8 @@ from driver.scans import add_patient, keep_no_maps, patient
 
 def run(user):
     keep_no_maps()
-    prior, current = add_patient(0, "Prior"), add_patient(1, "Current")
+    prior = add_patient(0, "Prior")
+    current = add_patient(1, "Current")
     panel = user.open("AnatomicalLandmarks")
     user.click(panel.ui.gridButton)
     user.views.assert_none_is_black([prior, current])

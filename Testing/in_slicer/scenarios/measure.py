@@ -8,7 +8,8 @@ NAMES = ("carina", "heart_apex", "liver_dome")
 
 
 def run(user):
-    prior, current = add_patient(0, "Prior"), add_patient(1, "Current")
+    prior = add_patient(0, "Prior")
+    current = add_patient(1, "Current")
     panel = user.open("AnatomicalLandmarks")
     user.prepare(panel)
     user.click(panel.ui.gridButton)

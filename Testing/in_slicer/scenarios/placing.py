@@ -11,7 +11,8 @@ def run(user):
     panel = user.open("AnatomicalLandmarks")
     user.prepare(panel)
     user.click(panel.ui.gridButton)
-    points, place = new_list(panel), patient(0).points_ras["carina"]
+    points = new_list(panel)
+    place = patient(0).points_ras["carina"]
     for shift in (0, 20):
         place_point(user, panel, prior, place + [shift, 0, 0])
     user.start_placing(panel.ui.placeWidget)

@@ -6,7 +6,8 @@ from driver.waiting import pause
 
 
 def run(user):
-    prior, current = add_patient(0, "Prior"), add_patient(1, "Current")
+    prior = add_patient(0, "Prior")
+    current = add_patient(1, "Current")
     panel = user.open("AnatomicalLandmarks")
     user.prepare(panel)
     user.click(panel.ui.gridButton)  # the first time in this Slicer that these views are made

@@ -9,9 +9,12 @@ CLOSE_MM = 10.0
 def run(user):
     # 1. Load two CTs, or Sample Data, AnatomicalEmbedding, Phantom pair.
     user.load_sample("Phantom pair")
-    prior, current = user.node("PhantomA"), user.node("PhantomB")
-    known, truth = user.node("Phantom A landmarks"), user.node("Phantom B truth")
-    start, goal = place_of(known, "carina"), place_of(truth, "carina")
+    prior = user.node("PhantomA")
+    current = user.node("PhantomB")
+    known = user.node("Phantom A landmarks")
+    truth = user.node("Phantom B truth")
+    start = place_of(known, "carina")
+    goal = place_of(truth, "carina")
     for each in (known, truth):  # the answers are not to be read off
         each.GetDisplayNode().SetVisibility(False)
 

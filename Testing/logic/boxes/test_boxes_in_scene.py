@@ -43,7 +43,8 @@ def test_boxes_of_the_library_hold_the_structures(bench):
 def test_the_answer_is_on_the_node_and_that_of_an_absent_structure_on_the_volume(bench, volume):
     bench.find([volume], ["kidney_left", "aorta", "brain"], 0.9)
     boxes = bench.boxes(volume)
-    node, found = boxes["kidney_left"].node, boxes["kidney_left"].found
+    node = boxes["kidney_left"].node
+    found = boxes["kidney_left"].found
     assert node.GetName() == "kidney left in CT-1"
     assert node.GetAttribute("AnatomicalEmbedding.Structure") == "kidney_left"
     assert node.GetNodeReference("AnatomicalEmbedding.Volume") is volume
@@ -67,7 +68,8 @@ def test_boxes_are_exact_under_a_parent_transform(bench, volume):
     moved = add_patient(0, "Moved", add_transform(bench.scene, matrix))
     bench.find([volume, moved], ORGANS)
     for name in ORGANS:
-        plain, other = bench.boxes(volume)[name], bench.boxes(moved)[name]
+        plain = bench.boxes(volume)[name]
+        other = bench.boxes(moved)[name]
         assert other.node.GetParentTransformNode() is moved.GetParentTransformNode()
         np.testing.assert_allclose(other.box, plain.box, atol=1e-4)
         world = corners(plain.box) @ matrix[:3, :3].T + matrix[:3, 3]
@@ -77,7 +79,8 @@ def test_boxes_are_exact_under_a_parent_transform(bench, volume):
 def test_boxes_follow_a_volume_that_is_moved_and_stay_when_that_is_hardened(bench, volume):
     bench.find([volume], ["liver"])
     box = bench.boxes(volume)["liver"]
-    before, matrix = box.box, turned(20.0, (30.0, 0.0, 10.0))
+    before = box.box
+    matrix = turned(20.0, (30.0, 0.0, 10.0))
     volume.SetAndObserveTransformNodeID(add_transform(bench.scene, matrix).GetID())
     bench.step()
     np.testing.assert_allclose(box.box, before, atol=1e-6)

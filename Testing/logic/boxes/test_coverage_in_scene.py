@@ -27,7 +27,8 @@ def test_the_part_of_the_body_is_stated_in_words(logic):
     volume = add_patient(0)
     assert logic.row(volume).holds == "not prepared yet"
     prepare(logic, volume)
-    row, found = logic.row(volume), find_coverage(logic.store.map(volume))
+    row = logic.row(volume)
+    found = find_coverage(logic.store.map(volume))
     assert (row.name, row.holds, row.isKnown, row.faults) == ("CT-1", found.text, True, ())
     assert (found.low_mm, found.high_mm) == pytest.approx((150.0, 480.0), abs=25.0)
     bad = slicer.util.addVolumeFromArray(

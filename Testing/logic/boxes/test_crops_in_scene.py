@@ -38,7 +38,8 @@ def block_of(volume, crop) -> np.ndarray:
 
 
 def assert_exact(volume, crop) -> None:
-    mine, voxels = slicer.util.arrayFromVolume(crop), block_of(volume, crop)
+    mine = slicer.util.arrayFromVolume(crop)
+    voxels = block_of(volume, crop)
     assert mine.dtype == slicer.util.arrayFromVolume(volume).dtype
     np.testing.assert_array_equal(mine, voxels)
     assert crop.GetTransformNodeID() == volume.GetTransformNodeID()

@@ -27,7 +27,8 @@ def examples(scene):
 
 def test_each_kind_of_marking_is_read_exactly_wherever_volume_and_marking_lie(scene, examples):
     """The volume lies below a transform, the markings lie in the world; truth: the engine's own examples."""
-    matrix, known = turned(50.0, (40.0, 0.0, 10.0)), truth(0)[LIVER]
+    matrix = turned(50.0, (40.0, 0.0, 10.0))
+    known = truth(0)[LIVER]
     volume = add_patient(0, parent=add_transform(scene, matrix))
     roi = add_roi(scene, known.box_ras)
     middle = np.eye(4)
@@ -62,7 +63,8 @@ def mark(bench, number: int, structure: str = LIVER, grow: float = 0.0):
 
 
 def test_an_example_takes_the_place_of_the_librarys_and_its_own_scan_is_not_searched(bench):
-    source, target = mark(bench, 0), add_patient(1)
+    source = mark(bench, 0)
+    target = add_patient(1)
     bench.find([source, target], [LIVER, "spleen"])
     assert {name: box.found.byOwn for name, box in bench.boxes(target).items()} == {
         LIVER: True,
@@ -116,7 +118,8 @@ def test_examples_are_renamed_moved_and_removed_and_go_with_their_segment_or_vol
 ):
     heard = []
     examples.changed.connect(lambda: heard.append(len(examples.all())))
-    volume, other = add_patient(0), add_patient(0, "Later")
+    volume = add_patient(0)
+    other = add_patient(0, "Later")
     roi = add_roi(scene, truth(0)[LIVER].box_ras)
     examples.add("lever", roi, other)
     examples.add(LIVER, roi, volume)
@@ -146,7 +149,8 @@ def refused(examples, *arguments) -> str:
 
 
 def test_wrong_examples_are_refused_in_a_sentence(scene, examples):
-    volume, box = add_patient(0), truth(0)[LIVER].box_ras
+    volume = add_patient(0)
+    box = truth(0)[LIVER].box_ras
     far = add_roi(scene, box + 3000.0, "Far box")
     assert refused(examples, LIVER, far, volume) == (
         "Far box: lies outside CT-1; choose the scan in which you drew Far box."

@@ -13,7 +13,8 @@ def test_states_are_reported_by_label_colour_and_description(bench, pair):
     prior, current = pair
     bench.logic.mark(prior, (1.0, 2.0, 3.0))
     bench.propose(current, prior)
-    marked, proposed = bench.list_in(prior), bench.list_in(current)
+    marked = bench.list_in(prior)
+    proposed = bench.list_in(current)
     assert bench.labels(prior) == ["L1"]
     assert marked.GetNthControlPointSelected(0)
     assert bench.labels(current) == ["L1 proposed"]

@@ -90,7 +90,8 @@ def test_a_folder_of_others_is_refused_and_one_of_ours_keeps_what_has_not_change
         (tmp_path / "mine" / name).write_text("")
         with pytest.raises(AnatomicalEmbeddingError, match="holds other files"):
             OutlineFolder(tmp_path / "mine").prepare(["a"])
-    folder, liver = OutlineFolder(tmp_path / "new"), mask_of(0, "liver").astype(np.uint8)
+    folder = OutlineFolder(tmp_path / "new")
+    liver = mask_of(0, "liver").astype(np.uint8)
     labels = LabelMap(liver, patient(0).volume.ijk_to_ras, {"Liver": 1})
 
     def write():

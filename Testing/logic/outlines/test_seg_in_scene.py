@@ -23,7 +23,8 @@ pytest.importorskip("highdicom")
 
 def segments_of(path: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Voxels (k, j, i) and IJK to RAS matrix of each segment of a SEG."""
-    document, voxels = pydicom.dcmread(path), sitk.GetArrayFromImage(sitk.ReadImage(path))
+    document = pydicom.dcmread(path)
+    voxels = sitk.GetArrayFromImage(sitk.ReadImage(path))
     shared = document.SharedFunctionalGroupsSequence[0]
     row, column = np.array(
         shared.PlaneOrientationSequence[0].ImageOrientationPatient, dtype=float
@@ -54,7 +55,8 @@ def segments_of(path: Path) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_each_segment_covers_the_same_voxels_of_the_ct(scene, phantom_pair, tmp_path, turned):
-    volume, labels = phantom_pair[1].volume, masks_of(phantom_pair[1])
+    volume = phantom_pair[1].volume
+    labels = masks_of(phantom_pair[1])
     if turned:
         volume = tilted(volume)
     write_ct_series(tmp_path / "ct", volume)

@@ -74,7 +74,8 @@ def test_transform_files_of_the_engine_and_of_the_scene_hold_the_same_map(scene,
     storage = scene.AddNewNodeByClass("vtkMRMLTransformStorageNode")
     storage.SetFileName(str(tmp_path / "saved.h5"))
     assert storage.WriteData(align(scene, found, *volumes))
-    read, flip = sitk.ReadTransform(str(tmp_path / "saved.h5")), np.array([-1.0, -1.0, 1.0])
+    read = sitk.ReadTransform(str(tmp_path / "saved.h5"))
+    flip = np.array([-1.0, -1.0, 1.0])
     assert (
         np.abs(
             np.array([read.TransformPoint(p) for p in (POINTS * flip).tolist()]) * flip - moved
@@ -92,7 +93,8 @@ def test_transform_files_of_the_engine_and_of_the_scene_hold_the_same_map(scene,
 @pytest.mark.parametrize("kind", ["affine", "deformable"])
 def test_an_mrb_keeps_the_alignment_and_its_undo(scene, tmp_path, kind):
     before = add_transform(scene, turned(10, (1, 2, 3)), "Before")
-    fixed, moving = add_block("Fixed"), add_block("Moving", before)
+    fixed = add_block("Fixed")
+    moving = add_block("Moving", before)
     found = registration(kind)
     node = align(scene, found, fixed, moving)
     beyond = through(node.GetTransformFromParent(), LINE)

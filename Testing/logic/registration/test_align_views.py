@@ -16,7 +16,8 @@ def volumes(scene):
 def test_the_views_of_the_fixed_volume_show_the_moving_one_half_transparent(scene, volumes):
     fixed, moving = volumes
     assert not layOver(scene, fixed, moving), "there are no views"
-    own, other = add_view(scene, "Own", fixed), add_view(scene, "Other", moving)
+    own = add_view(scene, "Own", fixed)
+    other = add_view(scene, "Other", moving)
     assert layOver(scene, fixed, moving)
     assert areLaidOver(scene, fixed, moving)
     assert compositeOf(scene, own).GetForegroundVolumeID() == moving.GetID()

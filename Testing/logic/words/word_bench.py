@@ -9,7 +9,8 @@ class WordBench:
     """A search with its store. reported: its sentences."""
 
     def __init__(self, scene, store) -> None:
-        self.scene, self.store = scene, store
+        self.scene = scene
+        self.store = store
         self.search = WordSearch(scene, store)
         self.reported: list[str] = []
         self.search.reported.connect(self.reported.append)

@@ -9,8 +9,11 @@ class Reader:
     """keys: of the patient's studies, in order."""
 
     def __init__(self, kit, panel) -> None:
-        self.kit, self.panel, self.ui = kit, panel, panel.ui
-        self.logic, self.choice = panel.logic, panel.choice
+        self.kit = kit
+        self.panel = panel
+        self.ui = panel.ui
+        self.logic = panel.logic
+        self.choice = panel.choice
 
     @property
     def keys(self):

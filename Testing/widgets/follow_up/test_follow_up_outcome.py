@@ -39,7 +39,8 @@ def test_a_missing_package_is_installed_on_agreement_or_reported(prepared, tmp_p
     from AnatomicalEmbeddingLib.followup import FilesPanel
     from AnatomicalEmbeddingLib.shared.panels.PackageSetup import InstallError
 
-    missing, asked = {"html": ["jinja2"]}, []
+    missing = {"html": ["jinja2"]}
+    asked = []
 
     def refuse(names):
         asked.append(names)
@@ -81,7 +82,8 @@ def test_a_study_that_is_gone_stays_in_the_table_with_what_was_entered(kit, prep
 
 
 def test_everything_is_there_again_after_saving(prepared, tmp_path):
-    kit, panel = prepared.kit, prepared.panel
+    kit = prepared.kit
+    panel = prepared.panel
     prepared.go("L1", 1)
     prepared.press("C")
     before = [column(prepared.table, n) for n in range(4)]

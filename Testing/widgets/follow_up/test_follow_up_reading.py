@@ -147,7 +147,8 @@ def test_ctrl_z_and_ctrl_y_undo_and_redo(prepared):
 
 
 def test_an_uncertain_cell_says_why(prepared):
-    record, key = prepared.logic.record, prepared.keys[2]
+    record = prepared.logic.record
+    key = prepared.keys[2]
     found = record.finding("L1", key)
     doubt = "L2 or L3: the level of the spine is not certain"
     guess = Guess("uncertain", found.guess.source, 3.7, 0.7, doubt)

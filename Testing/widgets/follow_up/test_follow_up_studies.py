@@ -61,7 +61,8 @@ def test_the_panel_leaves_room_for_the_views_on_a_small_screen(panel):
 
 
 def test_the_pair_follows_dates_that_turn_it_round(kit, module):
-    newer, older = add_patient(0, "newer"), add_patient(1, "older")
+    newer = add_patient(0, "newer")
+    older = add_patient(1, "older")
     panel = kit.open(module)
     table = panel.ui.studyTable
     assert (panel._parameterNode.prior, panel._parameterNode.current) == (newer, older)

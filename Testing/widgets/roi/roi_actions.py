@@ -30,7 +30,8 @@ def find(kit, panel, *titles):
 
 def cells(table):
     """Texts of a table, row by row."""
-    rows, columns = range(table.rowCount), range(table.columnCount)
+    rows = range(table.rowCount)
+    columns = range(table.columnCount)
     return [
         [table.item(row, column).text() if table.item(row, column) else "" for column in columns]
         for row in rows

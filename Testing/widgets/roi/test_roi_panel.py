@@ -64,7 +64,8 @@ def test_the_library_is_listed_searched_and_ticked(panel):
 
 def test_a_library_of_ones_own_takes_the_place_of_the_shipped_one(panel, tmp_path):
     tick(panel, "Liver")
-    edit, own = panel.ui.libraryFileEdit, str(tmp_path / "mine.structures.safetensors")
+    edit = panel.ui.libraryFileEdit
+    own = str(tmp_path / "mine.structures.safetensors")
     edit.currentPath = own
     assert panel._parameterNode.libraryFile == own
     assert panel.ui.countLabel.text == "There is no structure library for these weights."

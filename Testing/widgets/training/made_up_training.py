@@ -14,14 +14,17 @@ class MadeUpProcess:
     """Does what a test says, with the signals and properties of TrainingProcess."""
 
     def __init__(self, *_arguments):
-        self.logged, self.progressed, self.finished = Signal(), Signal(), Signal()
+        self.logged = Signal()
+        self.progressed = Signal()
+        self.finished = Signal()
         self.running = self.stopping = self.closed = self.killed = False
         self.starts = []
 
     def start(self, settings, finishNow=False):  # noqa: N803 - as the original
         rememberRun(settings)
         self.starts.append((settings, finishNow))
-        self.running, self.stopping = True, False
+        self.running = True
+        self.stopping = False
 
     def stop(self):
         self.stopping = True
@@ -44,8 +47,12 @@ class Panel:
     """The opened module, its parts by short names, and what a run would leave on disk."""
 
     def __init__(self, kit, module, widget):
-        self.kit, self.module, self.widget = kit, module, widget
-        self.ui, self.process, self.panel = widget.ui, widget.logic.process, widget.panel
+        self.kit = kit
+        self.module = module
+        self.widget = widget
+        self.ui = widget.ui
+        self.process = widget.logic.process
+        self.panel = widget.panel
 
     @property
     def status(self):

@@ -113,7 +113,8 @@ class MapStore(Listener):
             return
         # the volume may have changed while it waited
         self._update(node.GetID(), content=contentKey(node))
-        embed, onlyKept = self.engine.embed, node.GetID() in self._kept
+        embed = self.engine.embed
+        onlyKept = node.GetID() in self._kept
         self._worker.submit(
             node.GetID(), lambda *progress: embed(copy.volume(), *progress, onlyKept)
         )

@@ -31,7 +31,8 @@ class SceneRelations(Listener):
     """
 
     def __init__(self, scene, store: MapStore) -> None:
-        self.scene, self.store = scene, store
+        self.scene = scene
+        self.store = store
         self.changed = Signal()
         self._worker = Worker()
         self._waiting: list[tuple] = []  # pairs of volume nodes
@@ -191,7 +192,8 @@ class SceneRelations(Listener):
             self._start(*self._waiting.pop(0))
 
     def _start(self, *nodes) -> None:
-        maps, engine = [self.store.map(node) for node in nodes], self.store.engine
+        maps = [self.store.map(node) for node in nodes]
+        engine = self.store.engine
         if None in maps:  # voxels have changed while the pair waited
             self._forget(nodes[0].GetID())
             return

@@ -47,7 +47,9 @@ class Event:
 
 class _Job:
     def __init__(self, key: Hashable, work: Work) -> None:
-        self.key, self.work, self.cancelled = key, work, threading.Event()
+        self.key = key
+        self.work = work
+        self.cancelled = threading.Event()
 
 
 class Worker:
@@ -103,7 +105,8 @@ class Worker:
     def end(self) -> None:
         """Cancel all jobs and ask the thread to end. `waitForEnded` waits for the end of the thread."""
         self.cancel()
-        thread, self._thread = self._thread, None
+        thread = self._thread
+        self._thread = None
         if thread is not None:
             _ending[:] = [*(worker for worker in _ending if worker.is_alive()), thread]
             self._jobs.put(None)

@@ -93,7 +93,8 @@ class EnginePanel(Listener, VTKObservationMixin):
 
         getParameterNode(): returns the parameter node of the scene; creates it if needed.
         """
-        self._scene, self._getParameterNode = scene, getParameterNode
+        self._scene = scene
+        self._getParameterNode = getParameterNode
         self.addObserver(scene, scene.StartCloseEvent, self.onSceneStartClose)
         self.addObserver(scene, scene.EndCloseEvent, self.onSceneEndClose)
         self.addObserver(scene, scene.EndImportEvent, self._onImported)
@@ -110,7 +111,8 @@ class EnginePanel(Listener, VTKObservationMixin):
             self.removeObserver(
                 self._parameterNode.parameterNode, vtk.vtkCommand.ModifiedEvent, self._onParameters
             )
-        self._parameterNode, self._isStale = parameterNode, False
+        self._parameterNode = parameterNode
+        self._isStale = False
         if parameterNode is not None:
             self._guiTag = parameterNode.connectGui(self.ui)
             # The node is observed, not its wrapper, because an observed object is kept alive. The wrapper returns old

@@ -23,7 +23,8 @@ changed = Signal()  # changed(key): emitted when the value of a setting has chan
 
 def choice() -> Choice:
     """Return the stored choice for the engine. If the stored size limit is 0 MB, no maps are kept on disk."""
-    device, usual = value(DEVICE, "auto"), Choice().cacheLimitMb
+    device = value(DEVICE, "auto")
+    usual = Choice().cacheLimitMb
     limit = value(CACHE_LIMIT, usual)
     limit = limit if 0 <= limit <= _LARGEST_CACHE_MB else usual
     return Choice(

@@ -19,7 +19,9 @@ class PatientForm(Listener):
     """
 
     def __init__(self, checkBox, session: Session, volumes: Callable[[], Sequence]) -> None:
-        self._box, self._session, self._volumes = checkBox, session, volumes
+        self._box = checkBox
+        self._session = session
+        self._volumes = volumes
         self._box.connect("clicked(bool)", self._onClicked)
         self.listen(session.ticked, self.update)
 

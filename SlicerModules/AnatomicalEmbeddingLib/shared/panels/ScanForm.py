@@ -15,8 +15,11 @@ class ScanForm:
     """
 
     def __init__(self, scene, selector, films: bool = False) -> None:
-        self._scene, self._selector, self._withFilms = scene, selector, films
-        self._offered, self._chosen = [], []
+        self._scene = scene
+        self._selector = selector
+        self._withFilms = films
+        self._offered = []
+        self._chosen = []
 
     @property
     def isCurrent(self) -> bool:
@@ -49,7 +52,8 @@ class ScanForm:
         return ctVolumes(self._scene) + (films(self._scene) if self._withFilms else [])
 
     def clear(self) -> None:
-        self._offered, self._chosen = [], []
+        self._offered = []
+        self._chosen = []
 
     def write(self, parameterNode) -> None:
         isKnown = self._offered == self._present()  # if not, Slicer changed the ticks, not the user

@@ -31,7 +31,8 @@ class Session:
     def __init__(self, scene, timer, engineClass: type[Engine] = Engine) -> None:
         """timer: a QTimer that only this session uses."""
         self.scene = scene
-        self.ticked, self.chosen = Signal(), Signal()
+        self.ticked = Signal()
+        self.chosen = Signal()
         self._engineClass = engineClass
         self._store: MapStore | None = None
         self._relations: SceneRelations | None = None
@@ -106,10 +107,12 @@ class Session:
         self._timer.stop()
         ModuleSettings.changed.disconnect(self._onSettings)
         if self._relations is not None:
-            relations, self._relations = self._relations, None
+            relations = self._relations
+            self._relations = None
             relations.close()
         if self._store is not None:
-            store, self._store = self._store, None
+            store = self._store
+            self._store = None
             store.close()
 
     def _onSettings(self, key: str) -> None:

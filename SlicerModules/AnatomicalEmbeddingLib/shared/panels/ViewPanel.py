@@ -47,7 +47,10 @@ class ViewPanel:
         volumes: Callable[[], Sequence],
         placeOf: Callable = lambda _node: None,
     ) -> None:
-        self.scene, self._store, self._volumes, self._placeOf = store.scene, store, volumes, placeOf
+        self.scene = store.scene
+        self._store = store
+        self._volumes = volumes
+        self._placeOf = placeOf
         self.laidOut = Signal()
         self._windows = CtWindows(store.scene)
         self.widget = slicer.util.loadUI(str(moduleResource("UI/AnatomicalEmbeddingWindows.ui")))
@@ -82,7 +85,8 @@ class ViewPanel:
         self._layOut(list(self._volumes()), number)
 
     def _layOut(self, volumes: list, number: int) -> None:
-        wide, sentences = _isWindowWide(), []
+        wide = _isWindowWide()
+        sentences = []
         if number == SideBySide.ROWS and len(volumes) > _FEW and not wide:
             number = SideBySide.AXIAL
             sentences.append(_("Each scan has one view, because the window is narrow."))
@@ -148,7 +152,8 @@ def _processEvents() -> None:
 
 def _viewsByVolume(scene) -> dict[object, list]:
     """Return the slice nodes of each volume that a view visibly shows: of all its views, then of the visible views."""
-    manager, views = slicer.app.layoutManager(), {}
+    manager = slicer.app.layoutManager()
+    views = {}
     for widget in [] if manager is None else map(manager.sliceWidget, manager.sliceViewNames()):
         volume = Views.volumeIn(scene, widget.mrmlSliceNode()) if widget.visible else None
         if volume is not None:

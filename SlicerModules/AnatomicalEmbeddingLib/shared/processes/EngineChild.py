@@ -45,7 +45,8 @@ class _Output:
 
 def main() -> int:
     stopFile = Path(sys.argv.pop(1))
-    sys.stdout, sys.stderr = _Output(sys.stdout), _Output(sys.stderr)
+    sys.stdout = _Output(sys.stdout)
+    sys.stderr = _Output(sys.stderr)
     threading.Thread(target=_watch, args=(stopFile,), daemon=True).start()
     try:
         from AnatomicalEmbedding.cli.main import main as run

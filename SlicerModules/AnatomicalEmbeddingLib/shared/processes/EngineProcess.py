@@ -131,11 +131,13 @@ class EngineProcess:
             return
         for _ in range(self._lines.qsize()):
             self._deliver(*self._lines.get())
-        now, child = time.monotonic(), self._child
+        now = time.monotonic()
+        child = self._child
         if child.poll() is not None:
             self._ended = self._ended or now
             if self._open == 0:
-                stopped, self._child = self.stopping, None
+                stopped = self.stopping
+                self._child = None
                 child.stdout.close()
                 child.stderr.close()
                 self._stopFile.unlink(missing_ok=True)
