@@ -5,8 +5,6 @@ functions also accept the map of a scan, `model.embed(scan)`. If several calls u
 the map. A function that gets a scan without its map embeds the scan, by default with the shipped weights.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -40,9 +38,15 @@ Scan = Any  # whatever `Volume.of` accepts
 
 
 def match(
-    template: EmbeddingMap | Scan, points: np.ndarray | PointList, target: EmbeddingMap | Scan,
-    effort: str = "standard", *, same_patient: bool | None = None, frame: str = "RAS", model: Model | None = None,
-) -> Matches:  # fmt: skip
+    template: EmbeddingMap | Scan,
+    points: np.ndarray | PointList,
+    target: EmbeddingMap | Scan,
+    effort: str = "standard",
+    *,
+    same_patient: bool | None = None,
+    frame: str = "RAS",
+    model: Model | None = None,
+) -> Matches:
     """Find points of one scan in another scan. Returns the matches. Arguments: as in `match_all`, for one target."""
     return match_all(
         template, points, [target], effort, same_patient=same_patient, frame=frame, model=model
@@ -50,9 +54,15 @@ def match(
 
 
 def match_all(
-    template: EmbeddingMap | Scan, points: np.ndarray | PointList, targets: Sequence[EmbeddingMap | Scan],
-    effort: str = "standard", *, same_patient: bool | None = None, frame: str = "RAS", model: Model | None = None,
-) -> list[Matches]:  # fmt: skip
+    template: EmbeddingMap | Scan,
+    points: np.ndarray | PointList,
+    targets: Sequence[EmbeddingMap | Scan],
+    effort: str = "standard",
+    *,
+    same_patient: bool | None = None,
+    frame: str = "RAS",
+    model: Model | None = None,
+) -> list[Matches]:
     """Find points of one scan in several other scans, as `anatemb match` does.
 
     Args:
@@ -93,10 +103,14 @@ def match_all(
 
 
 def locate(
-    scan: EmbeddingMap | Scan, structures: Sequence[str] | None = None, *, recall: float = RECALL,
-    examples: Mapping[str, Sequence[Example]] | str | Path | None = None, library: str | Path | None = None,
+    scan: EmbeddingMap | Scan,
+    structures: Sequence[str] | None = None,
+    *,
+    recall: float = RECALL,
+    examples: Mapping[str, Sequence[Example]] | str | Path | None = None,
+    library: str | Path | None = None,
     model: Model | None = None,
-) -> dict[str, StructureBox]:  # fmt: skip
+) -> dict[str, StructureBox]:
     """Find boxes of structures in a scan, as `anatemb locate` does.
 
     Args:
@@ -136,9 +150,14 @@ def locate(
 
 
 def crop(
-    scan: Scan, structures: Sequence[str], *, recall: float = RECALL, margin_mm: float = 0.0,
-    spacing_mm: tuple[float, float, float] | None = None, model: Model | None = None,
-) -> Volume:  # fmt: skip
+    scan: Scan,
+    structures: Sequence[str],
+    *,
+    recall: float = RECALL,
+    margin_mm: float = 0.0,
+    spacing_mm: tuple[float, float, float] | None = None,
+    model: Model | None = None,
+) -> Volume:
     """Return a scan cropped to the box around structures, as `anatemb crop` does.
 
     Args:
@@ -195,9 +214,13 @@ def find(
 
 
 def register(
-    fixed: Scan, moving: Scan, kind: str = DEFORMABLE, *,
-    maps: tuple[EmbeddingMap, EmbeddingMap] | None = None, model: Model | None = None,
-) -> Registration:  # fmt: skip
+    fixed: Scan,
+    moving: Scan,
+    kind: str = DEFORMABLE,
+    *,
+    maps: tuple[EmbeddingMap, EmbeddingMap] | None = None,
+    model: Model | None = None,
+) -> Registration:
     """Align two scans. Returns a Registration: where every point of the fixed scan lies in the moving scan.
 
     Args:

@@ -1,7 +1,5 @@
 """Put boxes of synthetic patients into a scene, for the tests of boxes and crops. Their labels give the truth."""
 
-from __future__ import annotations
-
 import time
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Films of one synthetic patient, taken with two beams, as Slicer loads films. The true places are known exactly."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 

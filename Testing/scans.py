@@ -1,7 +1,5 @@
 """Add synthetic patients, whose points are known, to a scene as volume nodes. Uses the shipped weights."""
 
-from __future__ import annotations
-
 import time
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Shared by the tests of training: a stand-in for the trainer, which obeys the test, and functions that wait."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Make the nodes of slice views, without views, as the layout of 3D Slicer makes them."""
 
-from __future__ import annotations
-
 import slicer
 
 

@@ -1,7 +1,5 @@
 """Codes of structures and tissues (SNOMED CT, UBERON, FMA), from the column `code` of `Resources/Terms/*.csv`."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from .names import LEFT, RIGHT, SIDES, spelling_key

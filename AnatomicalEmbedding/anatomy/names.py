@@ -1,7 +1,5 @@
 """Convert any spelling of a structure to its canonical name, and suggest similar names for an unknown name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Read the structures and places of the body from `Resources/Terms/*.csv`; each row is one structure or place."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Finds the labelled scans of a data set, and reads their labels. docs/audit.md lists the layouts of data sets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache

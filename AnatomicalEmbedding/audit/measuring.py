@@ -1,7 +1,5 @@
 """Measures the labels of one label map: place, volume, pieces, and whether the border of the map cuts a label."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

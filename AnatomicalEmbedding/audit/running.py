@@ -1,7 +1,5 @@
 """Audits the scans of a data set one after another or on Dask workers; a stopped audit continues in its folder."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """anatemb audit: rank the labels of a data set that are probably wrong."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections import Counter

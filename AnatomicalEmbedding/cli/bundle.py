@@ -1,7 +1,5 @@
 """anatemb bundle: make a folder that installs the program on a computer without network."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from pathlib import Path

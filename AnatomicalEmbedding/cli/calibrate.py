@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from ..errors import AnatomicalEmbeddingError
-from .console import at_least, complete, open_model, progress_bar, say
+from .console import add_count, complete, open_model, progress_bar, say
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -26,13 +26,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         metavar="FILE",
         help="file to write (default: next to the weights file)",
     )
-    add(
-        "--phantoms",
-        type=at_least(0),
-        default=10,
-        metavar="N",
-        help="number of synthetic patients (default: 10)",
-    )
+    add_count(parser, "--phantoms", 10, "number of synthetic patients", least=0)
     add(
         "--atlas",
         type=Path,

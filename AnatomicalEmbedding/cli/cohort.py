@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import AnatomicalEmbeddingError
 from ..scan.points import parse_point
 from . import console
-from .console import at_least, print_json, progress_lines, say, warn
+from .console import print_json, progress_lines, say, warn
 from .locate import BOX_COLUMNS, box_row, open_finder
 
 if TYPE_CHECKING:
@@ -27,9 +27,21 @@ if TYPE_CHECKING:
 
 COLUMNS = ("scan", "status", "probability", "expected_error_mm", "r", "a", "s")
 _SCAN_COLUMNS = (
-    "scan", "state", "reason", "holds", "low_mm", "high_mm", "voxels_i", "voxels_j", "voxels_k", "spacing_i",
-    "spacing_j", "spacing_k", "misfit_mm", "odd",
-)  # fmt: skip
+    "scan",
+    "state",
+    "reason",
+    "holds",
+    "low_mm",
+    "high_mm",
+    "voxels_i",
+    "voxels_j",
+    "voxels_k",
+    "spacing_i",
+    "spacing_j",
+    "spacing_k",
+    "misfit_mm",
+    "odd",
+)
 _SHOWN_SCANS = 20  # at most this many failed scans are listed with the reason; --json lists all
 _SHOWN_PLACES = 10  # at most this many places are listed; places.csv has all
 
@@ -48,11 +60,13 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 def _add_run(steps: argparse._SubParsersAction) -> None:
     add = add_step(
-        steps, "run", run_run,
+        steps,
+        "run",
+        run_run,
         "Adds the scans in DIR to a cohort, and embeds all scans of the cohort that have no map yet. Without DIR, no "
         "scans are added. Image files and DICOM series are found in DIR and its subfolders. Scans are not copied. "
         "STORE is created if it does not exist. If a scan cannot be used, the reason is recorded.",
-    )  # fmt: skip
+    )
     add("folders", nargs="*", type=Path, metavar="DIR", help="folders or files to add")
     add(
         "--no-descriptors",
@@ -79,28 +93,28 @@ def _add_others(steps: argparse._SubParsersAction) -> None:
 
 def _add_results(steps: argparse._SubParsersAction) -> None:
     find = add_step(
-        steps, "find", run_find,
+        steps,
+        "find",
+        run_find,
         "Finds one place in all scans. Give the place in words, or as a point or box in an example scan. Writes "
-        "places.csv; scans with the highest probability come first. Points are in RAS mm of their scan.", "output",
-    )  # fmt: skip
+        "places.csv; scans with the highest probability come first. Points are in RAS mm of their scan.",
+        "output",
+    )
     export = add_step(
-        steps, "export", run_export,
+        steps,
+        "export",
+        run_export,
         "Writes tables of a cohort: scans.csv; boxes.csv if --structures is given; places.csv and gallery.html (a page "
         "with pictures) if a place is given.",
         "output",
-    )  # fmt: skip
-    for add in (find, export):
+    )
+    for step, add in (("find", find), ("export", export)):
         add("words", nargs="?", metavar="WORDS", help='name of one place, such as "left adrenal"')
         add("--like", metavar="SCAN", help="example scan: a scan of the cohort, or any other CT")
         add("--point", metavar="R,A,S", help="the place in the example scan, RAS mm")
         add("--box", metavar="R,A,S,R,A,S", help="two corners of a box in the example scan, RAS mm")
-        add(
-            "--refine",
-            type=at_least(0),
-            default=50,
-            metavar="N",
-            help="best answers to make more exact (default: 50)",
-        )
+        best = "best answers to make more exact"
+        console.add_count(steps.choices[step], "--refine", 50, best, least=0)
     export(
         "--structures",
         metavar="A,B,...",

@@ -6,6 +6,7 @@ import argparse
 import csv
 import json
 import math
+import os
 import signal
 import sys
 import time
@@ -95,11 +96,41 @@ def add_computing(parser: argparse._ActionsContainer) -> None:
     add("--no-cache", action="store_true", help="do not read or write maps in the cache on disk")
 
 
+def add_count(
+    parser: argparse._ActionsContainer, name: str, default: int, help_text: str, least: int = 1
+) -> None:
+    """Add an option for a whole number.
+
+    Args:
+        parser: the parser.
+        name: the option, such as "--steps".
+        default: the default, which the help states.
+        help_text: the help, without the default.
+        least: smallest number that is allowed.
+    """
+    help_text = f"{help_text} (default: {default})"
+    parser.add_argument(name, type=at_least(least), default=default, metavar="N", help=help_text)
+
+
+def add_training(parser: argparse._ActionsContainer) -> None:
+    """Add the options of training runs: seed, device, threads, and processes that prepare batches."""
+    add = parser.add_argument
+    add("--seed", type=at_least(0), default=0, help="random seed (default: 0)")
+    add("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
+    help_text = "CPU threads of the network (default: all cores)"
+    add("--threads", type=at_least(1), metavar="N", help=help_text)
+    add_count(parser, "--workers", 1, "processes that prepare batches", least=0)
+
+
+def add_jobs(parser: argparse._ActionsContainer) -> None:
+    """Add the option for the number of scans that are prepared at a time."""
+    add_count(parser, "--jobs", min(os.cpu_count() or 1, 8), "scans prepared at a time")
+
+
 def add_workers(parser: argparse._ActionsContainer, default: int) -> None:
     """Add the options of runs on many scans: weights, device, workers. default: of --workers."""
     add = parser.add_argument
-    help_text = f"worker processes; 0: by cores and memory (default: {default})"
-    add("--workers", type=at_least(0), default=default, metavar="N", help=help_text)
+    add_count(parser, "--workers", default, "worker processes; 0: by cores and memory", least=0)
     help_text = "worker's memory (default: free memory / workers)"
     add("--memory-mb", dest="memory_bytes", type=megabytes, default=0, metavar="MB", help=help_text)
     add(

@@ -1,7 +1,5 @@
 """anatemb priors: find a place in the CTs of a patient on a DICOMweb server. anatemb store: send files to a server."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """anatemb doctor: check the installation, measure its speed, and print the line that installs what is missing."""
 
-from __future__ import annotations
-
 import argparse
 import platform
 import time

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import AnatomicalEmbeddingError
 from ..files import write_text
-from .console import at_least, complete, open_model, progress_bar, say, warn
+from .console import add_count, complete, open_model, progress_bar, say, warn
 
 if TYPE_CHECKING:
     from ..evaluation.protocol import Matcher
@@ -54,13 +54,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     boxes.add_argument(
         "--templates", type=Path, metavar="DIR", help="more labelled scans, used for examples only"
     )
-    boxes.add_argument(
-        "--shots",
-        type=at_least(1),
-        default=5,
-        metavar="N",
-        help="examples per structure (default: 5)",
-    )
+    add_count(boxes, "--shots", 5, "examples per structure")
     boxes.add_argument(
         "--library", action="store_true", help="use the shipped library instead of examples"
     )

@@ -1,7 +1,5 @@
 """anatemb levels: the level of every vertebra, disc, rib and slice of scans."""
 
-from __future__ import annotations
-
 import argparse
 
 from . import console

@@ -44,13 +44,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         metavar="A,B,...",
         help="structures to learn (default: all outlined structures)",
     )
-    add(
-        "--steps",
-        type=console.at_least(1),
-        default=600,
-        metavar="N",
-        help="training steps (default: 600)",
-    )
+    console.add_count(train, "--steps", 600, "training steps")
     add("--seed", type=console.at_least(0), default=0, help="random seed (default: 0)")
     console.complete(train, run_train, "output")
 

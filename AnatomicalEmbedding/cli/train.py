@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .console import at_least, check_folder, complete, not_negative, say, stop_on_signals
+from .console import (
+    add_count,
+    add_jobs,
+    add_training,
+    check_folder,
+    complete,
+    not_negative,
+    say,
+    stop_on_signals,
+)
 
 if TYPE_CHECKING:
     from ..training.objectives import Objective
@@ -54,13 +62,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("-o", "--output", type=Path, required=True, metavar="DIR", help="folder of the run")
     add_preparation(parser)
-    add(
-        "--steps",
-        type=at_least(1),
-        default=3000,
-        metavar="N",
-        help="optimiser steps (default: 3000)",
-    )
+    add_count(parser, "--steps", 3000, "optimiser steps")
     add(
         "--minutes",
         type=not_negative,
@@ -73,33 +75,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="labelled scans of other patients, to choose the best weights",
     )
-    add(
-        "--validate-every",
-        type=at_least(0),
-        default=500,
-        metavar="N",
-        help="steps between two validations; 0 for no validation (default: 500)",
-    )
-    add(
-        "--phantoms",
-        type=at_least(0),
-        default=12,
-        metavar="N",
-        help="synthetic patients to add (default: 12)",
-    )
+    validation = "steps between two validations; 0 for no validation"
+    add_count(parser, "--validate-every", 500, validation, least=0)
+    add_count(parser, "--phantoms", 12, "synthetic patients to add", least=0)
     add(
         "--label-maps",
         type=Path,
         metavar="DIR",
         help="label maps without images; synthetic images are made from them",
     )
-    add(
-        "--label-images",
-        type=at_least(1),
-        default=1,
-        metavar="N",
-        help="images per label map (default: 1)",
-    )
+    add_count(parser, "--label-images", 1, "images per label map")
     add(
         "--exclude",
         action="append",
@@ -109,21 +94,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--name", metavar="NAME", help="name of the weights (default: name of the recipe)")
     add("--start-from", metavar="NAME|FILE", help="weights with which training starts")
-    add("--seed", type=at_least(0), default=0, help="random seed (default: 0)")
-    add("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
-    add(
-        "--threads",
-        type=at_least(1),
-        metavar="N",
-        help="CPU threads of the network (default: all cores)",
-    )
-    add(
-        "--workers",
-        type=at_least(0),
-        default=1,
-        metavar="N",
-        help="processes that prepare batches (default: 1)",
-    )
+    add_training(parser)
 
 
 def add_preparation(parser: argparse.ArgumentParser) -> None:
@@ -142,13 +113,7 @@ def add_preparation(parser: argparse.ArgumentParser) -> None:
         metavar="NAME|FILE",
         help="weights whose smoothed maps give the scans their body coordinates",
     )
-    add(
-        "--jobs",
-        type=at_least(1),
-        default=min(os.cpu_count() or 1, 8),
-        metavar="N",
-        help="scans prepared at a time",
-    )
+    add_jobs(parser)
     add(
         "--set",
         action="append",
@@ -162,13 +127,7 @@ def add_preparation(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="for films: CT of the body whose coordinates all films get",
     )
-    add(
-        "--films",
-        type=at_least(1),
-        default=8,
-        metavar="N",
-        help="for films: projections of each CT (default: 8)",
-    )
+    add_count(parser, "--films", 8, "for films: projections of each CT")
 
 
 def run(options: argparse.Namespace) -> None:

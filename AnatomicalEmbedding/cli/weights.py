@@ -1,14 +1,12 @@
 """anatemb weights: make weights and all files that belong to them from a folder of data, with one command."""
 
-from __future__ import annotations
-
 import argparse
-import os
 import sys
 from pathlib import Path
 
 from .console import (
-    at_least,
+    add_jobs,
+    add_training,
     check_folder,
     complete,
     number,
@@ -53,29 +51,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         metavar="NAME|FILE",
         help="recipe of the network (default: joint)",
     )
-    add("--seed", type=at_least(0), default=0, help="random seed (default: 0)")
-    add("--device", default="auto", help="auto, cpu, cuda or mps (default: auto)")
-    add(
-        "--threads",
-        type=at_least(1),
-        metavar="N",
-        help="CPU threads of the network (default: all cores)",
-    )
-    add(
-        "--workers",
-        type=at_least(0),
-        default=1,
-        metavar="N",
-        help="processes that prepare batches (default: 1)",
-    )
-    jobs = min(os.cpu_count() or 1, 8)
-    add(
-        "--jobs",
-        type=at_least(1),
-        default=jobs,
-        metavar="N",
-        help=f"scans prepared at a time (default: {jobs})",
-    )
+    add_training(parser)
+    add_jobs(parser)
     complete(parser, run, model=False)
 
 

@@ -4,8 +4,6 @@ Only the parent process writes the manifest, which lists the scans and their sta
 worker, the scheduler or the parent process ends too early, the same command continues the run.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import socket
@@ -82,9 +80,14 @@ def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, st
 
 class _Run:
     def __init__(
-        self, store: Store, plan: Plan, weights_hash: str, client: Any, due: list[int],
+        self,
+        store: Store,
+        plan: Plan,
+        weights_hash: str,
+        client: Any,
+        due: list[int],
         progress: Callable[[Counter[str], int], None],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._store = store
         self._plan = plan
         self._client = client
@@ -140,9 +143,16 @@ class _Run:
         labelled = any(worker.get("resources", {}).get(GPU) for worker in workers.values())
         # without priorities, Dask may run later tasks first
         future = self._client.submit(
-            embed_scan, str(self._store.folder), row, plan, self._weights_hash,
-            pure=False, retries=0, priority=-row.id, resources={GPU: 1} if labelled else None,
-        )  # fmt: skip
+            embed_scan,
+            str(self._store.folder),
+            row,
+            plan,
+            self._weights_hash,
+            pure=False,
+            retries=0,
+            priority=-row.id,
+            resources={GPU: 1} if labelled else None,
+        )
         self._rows[future] = row
 
     def _record(self, future: Any) -> None:
@@ -202,9 +212,13 @@ def open_client(plan: Plan, total: int) -> Iterator[Any]:
     with dask.config.set(settings):
         workers, memory, gpus = _plan_local(plan, total)
         cluster = LocalCluster(
-            n_workers=workers, threads_per_worker=1, memory_limit=memory,
-            dashboard_address="127.0.0.1:0", silence_logs="CRITICAL", resources={GPU: 1} if gpus else None,
-        )  # fmt: skip
+            n_workers=workers,
+            threads_per_worker=1,
+            memory_limit=memory,
+            dashboard_address="127.0.0.1:0",
+            silence_logs="CRITICAL",
+            resources={GPU: 1} if gpus else None,
+        )
         with cluster, Client(cluster) as client:
             yield client
 

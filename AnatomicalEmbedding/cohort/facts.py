@@ -1,7 +1,5 @@
 """Facts about a scan, computed from the scan's map. They are stored in the manifest, and checked when read."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

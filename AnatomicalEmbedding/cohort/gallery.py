@@ -1,7 +1,5 @@
 """A page with pictures of one place in many scans, all in the same orientation and scale relative to the body."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path

@@ -76,12 +76,19 @@ class BodyCells:
         cell_to_ras[:3, 3] += cell_to_ras[:3, :3] @ low
         facts = self.facts
         return EmbeddingMap(
-            coordinate, body[k, j, i], cell_to_ras, self.scan_to_ras, tuple(facts["scan_shape"]),
-            Provenance(facts["model"], facts["weights_hash"], "", facts["scan_hash"]), tuple(facts["notes"]),
+            coordinate,
+            body[k, j, i],
+            cell_to_ras,
+            self.scan_to_ras,
+            tuple(facts["scan_shape"]),
+            Provenance(facts["model"], facts["weights_hash"], "", facts["scan_hash"]),
+            tuple(facts["notes"]),
             local=None if file is None else read_descriptors(file, body, (k, j, i)),
-            calibration=find_calibration(facts["weights_hash"]), organ_boxes=boxes_from_json(facts["organ_boxes"]),
-            faults=tuple(facts["faults"]), spine=spine_from_json(facts["spine"]),
-        )  # fmt: skip
+            calibration=find_calibration(facts["weights_hash"]),
+            organ_boxes=boxes_from_json(facts["organ_boxes"]),
+            faults=tuple(facts["faults"]),
+            spine=spine_from_json(facts["spine"]),
+        )
 
 
 @dataclass(frozen=True, eq=False)

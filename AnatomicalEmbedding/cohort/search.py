@@ -5,8 +5,6 @@ near the place, the place is absent in this scan. The other scans are matched wi
 are then refined, that is, matched again with descriptors.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

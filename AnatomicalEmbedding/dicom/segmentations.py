@@ -1,7 +1,5 @@
 """Write segmentations as DICOM Segmentation objects (SEG), one segment for each structure."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -241,14 +241,17 @@ class Model:
                 step((done + share) / len(scales))
 
             if scale == 1.0:
-                features = self._run(x, True, step_of_scale)
+                features = self._run(x, step_of_scale)
                 coordinates.append(features.coordinate)
             else:
-                part = self._run(_resized(x, scale, self.network.size_step), False, step_of_scale)
+                resized = _resized(x, scale, self.network.size_step)
+                part = self._run(resized, step_of_scale, descriptors=False)
                 coordinates.append(_resampled(part.coordinate, x.shape, scale, self.network.stride))
         return features._replace(coordinate=sum(coordinates) / len(scales))
 
-    def _run(self, x: torch.Tensor, descriptors: bool, step: Callable[[float], None]) -> Features:
+    def _run(
+        self, x: torch.Tensor, step: Callable[[float], None], descriptors: bool = True
+    ) -> Features:
         """Run the network on `x` (1, k, j, i); in slabs along k if the whole `x` needs too much memory."""
         network = self.network
         voxels = x[0].numel()

@@ -6,8 +6,6 @@ from a file gives slightly other answers than the original map: 98 of 100 answer
 bits for each value of a descriptor, only 82 of 100 answers differed by less than 0.05 mm (see RESULTS.md).
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Reads from a map what the package `spine` needs: coordinates, boxes of organs, and the part of the body."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..scan.geometry import bounds_of

@@ -4,8 +4,6 @@ Two scans of different patients share the centre and six extreme points of every
 both scans (Goncharov et al., MICCAI 2024, section 3). Two scans of one patient share the named landmarks.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 

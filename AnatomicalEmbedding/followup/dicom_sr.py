@@ -109,9 +109,16 @@ class _Report:
             ),
         ]
         group = make_group(
-            self.hd, lesion.label, lesion.tracking_uid, codes.LESION, site, place, image,
-            measurements=self._measurements(lesion, finding), qualitative_evaluations=evaluations,
-        )  # fmt: skip
+            self.hd,
+            lesion.label,
+            lesion.tracking_uid,
+            codes.LESION,
+            site,
+            place,
+            image,
+            measurements=self._measurements(lesion, finding),
+            qualitative_evaluations=evaluations,
+        )
         below = sr.RelationshipTypeValues.CONTAINS
         for name, lesion_id in (
             (codes.MERGED_WITH, finding.into),

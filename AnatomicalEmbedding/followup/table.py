@@ -32,11 +32,32 @@ INCOMPLETE = "INCOMPLETE"  # a person must still make entries, which may change 
 SUM_LABEL = "TARGETS, RECIST 1.1"
 
 COLUMNS = (
-    "lesion", "name", "site", "target", "nodal", "tracking_uid", "study", "date", "series_uid", "status", "reviewed",
-    "flags", "R_mm", "A_mm", "S_mm", "long_axis_mm", "short_axis_mm", "expected_error_mm",
-    "probability_within_10_mm", "doubt", "merged_with", "split_from", "sum_mm", "percent_from_baseline",
+    "lesion",
+    "name",
+    "site",
+    "target",
+    "nodal",
+    "tracking_uid",
+    "study",
+    "date",
+    "series_uid",
+    "status",
+    "reviewed",
+    "flags",
+    "R_mm",
+    "A_mm",
+    "S_mm",
+    "long_axis_mm",
+    "short_axis_mm",
+    "expected_error_mm",
+    "probability_within_10_mm",
+    "doubt",
+    "merged_with",
+    "split_from",
+    "sum_mm",
+    "percent_from_baseline",
     "percent_from_nadir",
-)  # fmt: skip
+)
 # Text that a spreadsheet runs as a formula, even if blanks precede the text or its characters are full-width.
 _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠]|[\t\r\n]")
 

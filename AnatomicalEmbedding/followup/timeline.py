@@ -3,8 +3,6 @@
 The scans of one day, such as thorax and abdomen, form one visit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

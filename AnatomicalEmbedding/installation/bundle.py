@@ -1,7 +1,5 @@
 """Makes a folder from which pip installs the program on a computer without network."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Compares the installed Python packages with the packages that the program needs. Imports none of them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version

@@ -1,7 +1,5 @@
 """Combines the answers of several examples of one landmark in a scan."""
 
-from __future__ import annotations
-
 from math import erf, log, sqrt
 
 import numpy as np

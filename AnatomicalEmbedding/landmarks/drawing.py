@@ -1,7 +1,5 @@
 """The points and markups that are drawn in one scan; reads and writes them as Slicer's markups files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

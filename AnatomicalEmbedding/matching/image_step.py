@@ -6,8 +6,6 @@ correlation in a Gaussian window. The answer moves to the best displacement only
 higher than at all displacements that are some mm away. In uniform tissue the answer does not move.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

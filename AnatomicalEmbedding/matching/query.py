@@ -1,7 +1,5 @@
 """A query: all values of a template at given points that are needed to find the points in other scans."""
 
-from __future__ import annotations
-
 import base64
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@
 A place that the user describes in words is inside the scan, partly in the scan, outside the scan, or uncertain.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 MATCHED, UNCERTAIN, ABSENT = "matched", "uncertain", "absent"

@@ -4,8 +4,6 @@ At each place, the evidence says whether the two images show the same tissue. A 
 expected error. Measures of the agreement as a whole decide together whether the scans show one patient.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Self

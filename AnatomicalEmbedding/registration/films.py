@@ -7,8 +7,6 @@ displacement is fitted to the matches. `matching.blocks` compares descriptors in
 here, the target is first moved onto the template, so that one shift of the whole film moves all places.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product

@@ -1,7 +1,5 @@
 """Registers two scans: matching, fit of a transform, and refinement by comparing the images."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,9 +25,16 @@ _STEPS = 40
 
 
 def fit_field(
-    matches: GridMatches, affine: np.ndarray, low: np.ndarray, high: np.ndarray, smooth: float = _SMOOTH,
-    knee_mm: float = _KNEE_MM, rounds: int = _ROUNDS, steps: int = _STEPS, knot_mm: float = KNOT_MM,
-) -> SplineField:  # fmt: skip
+    matches: GridMatches,
+    affine: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    smooth: float = _SMOOTH,
+    knee_mm: float = _KNEE_MM,
+    rounds: int = _ROUNDS,
+    steps: int = _STEPS,
+    knot_mm: float = KNOT_MM,
+) -> SplineField:
     """Fit a displacement field that corrects `affine` at the matches.
 
     Args:

@@ -3,8 +3,6 @@
 A correspondence is kept next to the maps in the cache, and so is a refusal. What is kept contains no names of scans.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial

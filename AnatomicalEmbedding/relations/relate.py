@@ -1,7 +1,5 @@
 """Chooses how the points of one scan are found in another scan."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The page of landmarks and measurements in many scans: a row for each scan."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

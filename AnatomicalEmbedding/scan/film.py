@@ -4,8 +4,6 @@ A film lies in the plane of R and S, in mm of the detector, which lies behind th
 larger than they are. The centre of the film is at (0, 0, 0) RAS mm. Grey values increase with the attenuation.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -3,8 +3,6 @@
 Each scan also gets a short name that no other scan has.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -66,7 +64,7 @@ def list_sources(roots: Sequence[Path], unreadable: Callable[[str], None]) -> It
             raise AnatomicalEmbeddingError(f"{root}: no such file or folder; check the path.")
     for root in roots:
         if root.is_file():
-            yield _source(root, "", (root,), True)
+            yield _source(root, "", (root,))
         else:
             for folder, names in _walk(root, unreadable):
                 yield from _in_folder(
@@ -100,7 +98,7 @@ def find_scans(
         for scan in scans:
             if scan not in usable:
                 report(f"left out: {scan.label}: {scan.unfit}.")
-        for scan in usable or [Source(str(path), "", (), True, 0, 0)]:
+        for scan in usable or [Source(str(path), "", (), alone=True, size=0, changed_ns=0)]:
             sources.setdefault(Path(scan.label).resolve(), scan)
     if unknown := set(series) - {scan.series for scan in sources.values()}:
         raise AnatomicalEmbeddingError(
@@ -230,7 +228,7 @@ def _in_folder(folder: Path, names: list[str]) -> Iterator[Source]:
     for name in names:
         path = folder / name
         if image_suffix(path):
-            yield _source(path, "", (path,), True)
+            yield _source(path, "", (path,))
         elif _is_slice(path):
             slices.append(path)
     if not slices:
@@ -239,11 +237,11 @@ def _in_folder(folder: Path, names: list[str]) -> Iterator[Source]:
     alone = len(series) == 1
     if not alone:
         for path in damaged:
-            yield _source(path, "", (path,), True)
+            yield _source(path, "", (path,))
     for uid, (files, unfit) in series.items():
         # damaged slices are included, so that reading fails
         whole = sorted([*files, *damaged]) if alone else files
-        yield _source(folder, uid, tuple(whole), alone, unfit)
+        yield _source(folder, uid, tuple(whole), unfit, alone)
 
 
 def _is_slice(path: Path) -> bool:
@@ -254,7 +252,7 @@ def _is_slice(path: Path) -> bool:
 
 
 def _source(
-    path: Path, series: str, files: tuple[Path, ...], alone: bool, unfit: str = ""
+    path: Path, series: str, files: tuple[Path, ...], unfit: str = "", alone: bool = True
 ) -> Source:
     size = changed = 0
     for file in files:

@@ -1,7 +1,5 @@
 """The spine of the average body, in mm of the body frame."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..anatomy.names import VERTEBRAE

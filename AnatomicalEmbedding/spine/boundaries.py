@@ -4,8 +4,6 @@ Each boundary has a cost at each place. The distance of two neighbouring boundar
 them, costs the more the farther it is from the usual height of this vertebra.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -3,8 +3,6 @@
 The course is then moved to the front or back, into the middle of the bone of the vertebral bodies.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ end at most three vertebrae away. A **world height** is the S coordinate of a pl
 in contrast, is a height in the average body.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

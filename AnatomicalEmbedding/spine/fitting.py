@@ -6,8 +6,6 @@ scan, to coordinates, discs, ribs and the ends of the spine. A boundary fits wel
 coordinate, if its distance to the next boundary is the usual height of a vertebra, and if it lies on a disc.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is said about a level: the vertebra, the chance that it is right, and the two candidates."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -3,8 +3,6 @@
 A disc is darker than the end plates above and below the disc. Ribs are dense bone beside the spine.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

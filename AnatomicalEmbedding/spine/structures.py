@@ -1,7 +1,5 @@
 """The structures that have a level in their names: vertebrae, discs and ribs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ fits all vertebrae of a scan in their order. `Spine` contains the result. Each v
 this vertebra has in the average body, as far as its level is certain.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property

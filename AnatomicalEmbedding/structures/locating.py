@@ -6,8 +6,6 @@ function is fitted robustly to all answers, and moves the six sides into the tar
 median over the examples. If the network finds a similar organ, the box of this organ is also used (`organ_evidence`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product

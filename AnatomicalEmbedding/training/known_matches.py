@@ -221,7 +221,8 @@ def bent_trials(
         share = rng.uniform(*_BENT_SHARE)
         start = low + rng.uniform(0.0, 1.0 - share) * (high - low)
         cut = (start, start + share * (high - low))
-        yield Trial(template, points, whole, truth, True, (LANDMARK,) * len(points))
+        landmarks = (LANDMARK,) * len(points)
+        yield Trial(template, points, whole, truth, whole=True, groups=landmarks)
         if not _upright(copy.volume):
             continue
         side = _side_of_cut(truth, cut)
@@ -232,7 +233,8 @@ def bent_trials(
         except VolumeError as error:
             skip(str(error))
             continue
-        yield Trial(template, points[clear], part, cut_truth, False, (LANDMARK,) * int(clear.sum()))
+        landmarks = (LANDMARK,) * int(clear.sum())
+        yield Trial(template, points[clear], part, cut_truth, whole=False, groups=landmarks)
 
 
 def phantom_trials(seeds: Iterable[int], embed: Embed, groups: Collection[str]) -> Iterator[Trial]:

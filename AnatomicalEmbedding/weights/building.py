@@ -5,8 +5,6 @@ synthetic patients, and the scans for which the heights of standard levels were 
 scans body coordinates for the next round.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

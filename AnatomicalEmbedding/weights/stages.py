@@ -3,8 +3,6 @@
 Each stage writes one result. A stage whose result exists is skipped, so a stopped build continues in its folder.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Callable

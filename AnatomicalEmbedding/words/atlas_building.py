@@ -5,8 +5,6 @@ is made first (`training/label_images.py`). For each structure, all synthetic pa
 real patients together 0.9. If fewer than three real patients show the structure, all patients have equal weights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path

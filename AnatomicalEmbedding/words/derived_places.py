@@ -16,8 +16,6 @@ A blob is a Gaussian with the standard deviation SD.
     union NAME ...              all the places together
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import erf, exp, pi, sqrt
 

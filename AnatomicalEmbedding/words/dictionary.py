@@ -1,7 +1,5 @@
 """The dictionary of phrases that name places, and completions of typed words. Words such as "of" are ignored."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -88,7 +86,7 @@ class Dictionary:
         terms = self.terms.by_name
         names = dict.fromkeys(name.replace("{s}", side) for side in SIDES)
         return tuple(
-            Entry(term_name, terms[term_name].side, False)
+            Entry(term_name, terms[term_name].side, demanded=False)
             for term_name in names
             if term_name in terms
         )

@@ -2,8 +2,6 @@
 that holds the values above 0.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property, reduce
 

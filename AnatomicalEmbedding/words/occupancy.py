@@ -10,8 +10,6 @@ The first chance of a cell comes from the atlas. Then three steps correct it:
   the chance of this structure is p = o / (1 + sum of all o).
 """
 
-from __future__ import annotations
-
 import numpy as np
 import SimpleITK as sitk
 import torch

@@ -10,8 +10,6 @@
    part of the region. A place that is named twice in a row is kept once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Find where a named place is in one scan, and name the places at a point of the scan."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Compute the fraction of a place that lies in a scan: cells of the body frame are mapped into the scan."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 import numpy as np

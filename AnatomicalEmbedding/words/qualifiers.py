@@ -5,8 +5,6 @@ between the denial and the name, the place itself is denied ("no gallbladder", "
 Otherwise, a finding in the place is denied ("no hydronephrosis of the right kidney").
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache

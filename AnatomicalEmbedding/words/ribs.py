@@ -6,8 +6,6 @@ through connected bone. Some pieces of bone reach no vertebra, for example if th
 These pieces are numbered by their body coordinates, corrected by the mean error of the numbered ribs' coordinates.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Split text into sentences and words. Words are in lower case without accents; "T12" and "4R" are one word each."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Change scans in known ways, to unusual anatomy or wrong headers, for which models may give wrong answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

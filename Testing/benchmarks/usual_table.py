@@ -1,7 +1,5 @@
 """Measures the table of usual places and volumes, `Resources/Structures/usual.csv`, in the labels of many patients."""
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Mapping, Sequence

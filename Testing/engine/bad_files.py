@@ -1,7 +1,5 @@
 """Files that are not CT volumes, one of each kind, each with the words of the message that refuses the file."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 from collections.abc import Callable

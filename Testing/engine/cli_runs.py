@@ -1,7 +1,5 @@
 """Shared by the tests of the commands: the result of a command, and a folder with scans, points and weights."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

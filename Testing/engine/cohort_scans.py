@@ -1,7 +1,5 @@
 """Shared by the tests of cohorts: files with parts of synthetic patients, and a run without Dask."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 

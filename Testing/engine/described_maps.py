@@ -1,7 +1,5 @@
 """Maps whose descriptors are a known function of the place: similar at near places, different at far places."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Maps of three scans of one body, each shifted by a known vector, and a follow-up record of these scans."""
 
-from __future__ import annotations
-
 from datetime import date
 
 import numpy as np

@@ -4,8 +4,6 @@ If a reader accepts a file, the result must also be usable: maps are matched, we
 errors, records are written as tables. Otherwise a damaged file would cause an unclear error later.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

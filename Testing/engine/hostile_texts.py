@@ -1,7 +1,5 @@
 """Texts that could break a reader: empty, very long, in other scripts, or program code."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """Label maps of a body whose structures are balls at their usual places, for tests of the audit."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

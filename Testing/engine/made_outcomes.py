@@ -1,7 +1,5 @@
 """Made-up results of matching, whose probabilities are known."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from AnatomicalEmbedding.matching.confidence import EVIDENCE

@@ -1,7 +1,5 @@
 """Small CT-like scans whose HU are a known function of the RAS position, and DICOM series of these scans."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

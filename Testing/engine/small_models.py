@@ -1,7 +1,5 @@
 """Maps whose coordinates are a known function of the place, and small networks, for the tests of the engine."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Damage good files: each function takes the bytes of a file and a random generator, and returns other bytes."""
 
-from __future__ import annotations
-
 import copy
 import gzip
 import io

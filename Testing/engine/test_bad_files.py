@@ -1,7 +1,5 @@
 """Test that the reader and the command refuse each kind of bad file in one line that names the file."""
 
-from __future__ import annotations
-
 import pytest
 from bad_files import SAYS
 from cli_runs import assert_refused

@@ -1,7 +1,5 @@
 """Test boxes and their files: the files are in LPS, the program uses RAS."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

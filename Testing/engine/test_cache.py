@@ -1,7 +1,5 @@
 """Test the cache of maps: maps are found by content, the oldest are removed, and its errors stop no command."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

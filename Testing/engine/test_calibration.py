@@ -1,7 +1,5 @@
 """Test the forests of a calibration: what they learn, that files keep them exactly, and which files are refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Test the command `anatemb match`: the files that it writes, what it prints, and what it refuses."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Test the commands structures, locate and crop, with a library and with examples of the user."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

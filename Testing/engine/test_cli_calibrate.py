@@ -1,7 +1,5 @@
 """Test the commands calibrate and evaluate confidence, with untrained weights on labelled bodies."""
 
-from __future__ import annotations
-
 import csv
 import json
 

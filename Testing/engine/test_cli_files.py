@@ -1,7 +1,5 @@
 """Test files of all commands: inputs are not changed, a full disk is reported, no file is left half-written."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -1,7 +1,5 @@
 """Test the command `anatemb followup`, called as a user calls it."""
 
-from __future__ import annotations
-
 import csv
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test the command register: the files that it writes, and what it refuses before it starts."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Test the smaller commands, such as info, embed and cache, called as a user calls them."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Test the exports of a cohort: crops, pictures, and tables of scans, boxes and places; and faults of scans."""
 
-from __future__ import annotations
-
 import csv
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Test the search for places in all scans of a cohort, against the known places of synthetic patients."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test cohort runs with Dask: the maps are the same for any number of workers, and after workers were killed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

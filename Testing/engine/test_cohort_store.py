@@ -1,7 +1,5 @@
 """Test the store of a cohort: what it records about good and bad scans."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test the evidence of matches on maps with known coordinates, and the figures that measure the confidence."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from small_models import analytic_map

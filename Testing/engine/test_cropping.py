@@ -1,7 +1,5 @@
 """Test that the voxels of a crop lie exactly on the voxels of its source, for all kinds of headers."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import SimpleITK as sitk

@@ -1,7 +1,5 @@
 """Test the fine step of matching, on maps whose descriptors are a known function of the place."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Test DICOM series: each place has the right HU, for any file names, slice order or gantry tilt."""
 
-from __future__ import annotations
-
 import numpy as np
 import pydicom
 import pytest

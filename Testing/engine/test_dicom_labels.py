@@ -1,7 +1,5 @@
 """Test outlines in DICOM SEG and RTSTRUCT as labels, on grids that differ from the grid of the outlines."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Test segmentations as DICOM SEG: other programs read the same voxels, and a DICOM checker accepts them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Test points as DICOM structured reports: the same mm come back, with codes, errors and the nearest slices."""
 
-from __future__ import annotations
-
 import csv
 import json
 

@@ -1,7 +1,5 @@
 """Test maps: values at points, and points outside the map."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

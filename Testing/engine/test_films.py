@@ -1,7 +1,5 @@
 """Test films: readers, the working grid, the planar network, projections, and commands."""
 
-from __future__ import annotations
-
 import csv
 import json
 from contextlib import suppress

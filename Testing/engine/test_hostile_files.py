@@ -4,8 +4,6 @@ The test has one case for each entry of READERS. Each reader runs in a child pro
 that end the process, run without end, or need more than 4 GB. ANATEMB_CASES=5000 tests 5000 files for each reader.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import shutil

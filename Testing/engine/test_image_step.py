@@ -1,7 +1,5 @@
 """Test the last step of matching, which compares images, on images with a known displacement."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Test embedding: the coordinate of each cell, progress, cancelling, the cache, memory and devices."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import permutations, product
 from pathlib import Path

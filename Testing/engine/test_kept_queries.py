@@ -1,7 +1,5 @@
 """Test that a record keeps the query of each lesion, so that the lesion is found when its scan is not at hand."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

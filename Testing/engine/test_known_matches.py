@@ -1,7 +1,5 @@
 """Test that the stated truth of matches with known truth is right."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Test landmark sets on synthetic patients, whose landmarks are known exactly."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """Test points derived from outlines, on solids with known points and on real pelves with points set by persons."""
 
-from __future__ import annotations
-
 import json
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Test the architecture: allowed imports between packages, no Slicer in the engine, torch loaded only if needed."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

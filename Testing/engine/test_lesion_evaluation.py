@@ -1,7 +1,5 @@
 """Test the evaluation of lesion follow-up: exact maps must get the best figures, other maps lower figures."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Test the transfer of boxes between maps whose coordinates are known functions of the place."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

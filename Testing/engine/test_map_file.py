@@ -1,7 +1,5 @@
 """Test map files: they are small, exact and written completely; files of other kinds are refused."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test margins: boxes of new structures have the recall that was stated."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Test lines, angles, curves, planes and boxes: what they measure, their error, and their files."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Test matching on maps whose coordinates are a known function: the answer must be its inverse, exactly."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

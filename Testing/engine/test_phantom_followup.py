@@ -1,7 +1,5 @@
 """Test synthetic follow-ups: the voxels agree with the stated history of the lesions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from synthetic_follow_up import (

@@ -1,7 +1,5 @@
 """Test that the rows of the tables of the canonical body are drawn as docs/architecture.md explains."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

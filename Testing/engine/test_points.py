@@ -1,7 +1,5 @@
 """Test point lists: every file format keeps the RAS position, and a bad list is refused in one line."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

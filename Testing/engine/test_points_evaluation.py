@@ -1,7 +1,5 @@
 """Test the evaluation of points derived from outlines, with the shipped weights on synthetic patients."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Test proposed places of lesions in other studies, on maps whose answers are known exactly."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

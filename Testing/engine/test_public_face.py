@@ -1,7 +1,5 @@
 """Test the public names of the package: they accept scans of other programs and return tables in mm."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Test pairs of lesions that were marked separately in two studies, and the record after a person accepts."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from followed_scans import EMPTY, MIDDLE, STEPS, moved_map

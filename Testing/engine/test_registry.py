@@ -1,7 +1,5 @@
 """Test weights files: reading returns what was written, and any other file is refused in one sentence."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import asdict

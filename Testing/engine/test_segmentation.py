@@ -1,7 +1,5 @@
 """Test segmentation from a few examples on synthetic patients, with the command and the shipped weights."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Test the steps of segmentation from a few examples, on known shapes and known files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

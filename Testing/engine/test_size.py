@@ -3,8 +3,6 @@
 The limits fall when code becomes simpler. Only an issue of the project may raise them.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import tokenize

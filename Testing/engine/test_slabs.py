@@ -1,7 +1,5 @@
 """Test slabs: the result equals that of the whole volume, and the memory limit is kept."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import example, given, settings

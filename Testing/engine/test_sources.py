@@ -1,7 +1,5 @@
 """Test which scans are found in folders, and which names distinguish them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test the text network: its organs, sentences, training that is stopped and continued, and the command."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Test the losses of the text network: values and gradients equal those of the formulas in the papers."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

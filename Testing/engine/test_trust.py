@@ -1,7 +1,5 @@
 """Test that the engine uses no internet connection and never runs code that is stored in pickle files."""
 
-from __future__ import annotations
-
 import ast
 import pickle
 from pathlib import Path

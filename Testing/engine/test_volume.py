@@ -1,7 +1,5 @@
 """Test volumes: for any file format, axis order or header, the same RAS position has the same HU."""
 
-from __future__ import annotations
-
 import struct
 from itertools import permutations, product
 from pathlib import Path

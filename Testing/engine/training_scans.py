@@ -1,7 +1,5 @@
 """Small prepared scans whose HU and body coordinates are known functions of the RAS position; a small recipe."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

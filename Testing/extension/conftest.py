@@ -1,7 +1,5 @@
 """Fixtures of the packaging tests."""
 
-from __future__ import annotations
-
 import pytest
 from stage_install import ROOT, Staged, find_cmake, stage
 from static_checks import Extension

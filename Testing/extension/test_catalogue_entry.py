@@ -1,7 +1,5 @@
 """Test the entry for Slicer's extensions index (Resources/Packaging): its fields agree with CMakeLists.txt."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """Test icons: the extension and each module have one, drawn as .svg and rendered as .png."""
 
-from __future__ import annotations
-
 from stage_install import ROOT
 from static_checks import Extension
 from static_checks.modules import icon_problems

@@ -1,7 +1,5 @@
 """Test the package: the files that CMake stages, the same bytes each time, and the layout that Slicer needs."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Test that the staged extension works from its single folder, without the repository."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Test that exactly the files of the extension are staged, each with the module that needs the file."""
 
-from __future__ import annotations
-
 from stage_install import ROOT, Staged
 
 MODULES = ROOT / "SlicerModules"

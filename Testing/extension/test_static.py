@@ -1,7 +1,5 @@
 """Test the sources of the extension with the checks of `static_checks`."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

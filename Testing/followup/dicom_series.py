@@ -1,7 +1,5 @@
 """Write the CT of a synthetic patient as a DICOM series, with the attributes that a scanner writes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Make a follow-up record from a table of lesion sizes: one row for each lesion, one column for each study."""
 
-from __future__ import annotations
-
 from datetime import date
 
 from AnatomicalEmbedding.followup.lesions import PROPOSED, Finding, Guess, Measurement, Study

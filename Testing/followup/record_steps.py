@@ -1,7 +1,5 @@
 """Random follow-ups: actions of persons and of the software, in any order."""
 
-from __future__ import annotations
-
 from datetime import date, timedelta
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Check DICOM objects with the program dciodvfy."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

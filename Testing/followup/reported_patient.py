@@ -1,7 +1,5 @@
 """A patient with structured reports: findings of every kind, at known places."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import date
 

@@ -1,7 +1,5 @@
 """Test scans of a command: each becomes a study of the record, or a new study with a name of its own."""
 
-from __future__ import annotations
-
 from datetime import date
 
 import pytest

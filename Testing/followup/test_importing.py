@@ -1,7 +1,5 @@
 """Test taking a record of an earlier session over into a follow-up without lesions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date
 

@@ -1,7 +1,5 @@
 """Test lists of marked lesions: known lesions are recognised, and entries of a person are never replaced."""
 
-from __future__ import annotations
-
 import pytest
 
 from AnatomicalEmbedding.followup.lesion_lists import MarkedLesion, is_automatic, mark_lesions

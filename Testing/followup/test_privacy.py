@@ -3,8 +3,6 @@
 The exception are DICOM objects: the standard asks for the patient and the study of the source images in them.
 """
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Measure how much the modules add to the start time of 3D Slicer, and write the table of all figures."""
 
-from __future__ import annotations
-
 import platform
 import statistics
 import time

@@ -1,7 +1,5 @@
 """Start 3D Slicer with its own folders and settings, and end it after a time limit."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """Test DICOM registrations: SimpleITK applies the transform that was read to the same mm, and a checker accepts it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Fixtures for scenarios: the import path, and the application of the test kit."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Panels are real widgets and get real events. Slice views exist only as nodes, wi
 that a view of 3D Slicer would have placed. Dialogs are not shown; they are answered at once.
 """
 
-from __future__ import annotations
-
 import json
 from contextlib import contextmanager
 from pathlib import Path

@@ -12,8 +12,6 @@ The doubles are never more lenient than the originals, and sometimes stricter: a
 exist raises an error, where the original does nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache

@@ -1,7 +1,5 @@
 """Fixtures of the viewer's tests: the running `anatemb view`, and a browser (`make test` makes the environment)."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

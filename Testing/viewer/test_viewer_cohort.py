@@ -1,7 +1,5 @@
 """Test the gallery of a cohort: one place in all scans, sorting, filters, and opening a scan at the place."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

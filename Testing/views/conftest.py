@@ -1,7 +1,5 @@
 """Fixtures of the view tests: real slice views, drawn without a screen, in a separate environment (`make test`)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Slice views with a mouse: views of trame-slicer, drawn without a screen, that get the events of an interactor."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

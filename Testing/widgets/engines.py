@@ -1,8 +1,6 @@
 # ruff: noqa: N802 - the names are those of the engine
 """Doubles of the engine with known results, for panels that only show results; and small scans for these doubles."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import ClassVar

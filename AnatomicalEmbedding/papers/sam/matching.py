@@ -1,7 +1,5 @@
 """Match points by descriptors alone (Yan 2022, III-D): find the body cell of highest global + local similarity."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -229,7 +229,8 @@ class BoxLogic(SceneJob):
                 for name, absent in absentIn(volume).items()
             }
             for name, box in boxes.items():
-                cells[name] = Cell(box.found, True, box.edited, _isOutdated(box.found, source))
+                outdated = _isOutdated(box.found, source)
+                cells[name] = Cell(box.found, boxed=True, edited=box.edited, outdated=outdated)
             cells |= {
                 example.structure: Cell(marked=True)
                 for example in examples

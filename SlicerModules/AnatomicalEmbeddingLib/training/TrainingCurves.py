@@ -54,8 +54,9 @@ class TrainingCurves:
                 nodes["chart"] = chart  # a view may show it
         if not columns["step"]:
             return nodes.get("chart")
+        values = np.stack(list(columns.values()), axis=1)
         chart = slicer.util.plot(
-            np.stack(list(columns.values()), axis=1), 0, list(columns), title, False, nodes
+            values, xColumnIndex=0, columnNames=list(columns), title=title, show=False, nodes=nodes
         )
         chart.SetXAxisTitle("Step")
         return chart

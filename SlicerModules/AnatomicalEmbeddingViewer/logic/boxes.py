@@ -76,7 +76,7 @@ class Boxes:
         margin_mm = min(max(float(margin_mm), 0.0), _MARGIN_LIMIT_MM)
         for scan in self._session.scans:
             try:
-                self._crops += Crops.crop(self._logic, scan, names, False, margin_mm)
+                self._crops += Crops.crop(self._logic, scan, names, marginMm=margin_mm)
             except AnatomicalEmbeddingError as error:
                 self._session.report(str(error))
         self._changed = True

@@ -41,7 +41,11 @@ def add_routes(
     async def upload(request: web.Request) -> web.Response:
         folder, names = await receive(request, session.folder)
         title = names[0] if len(names) == 1 else f"{len(names)} files"
-        scans.read(title, partial(read_files, folder, names), lambda: shutil.rmtree(folder, True))
+        scans.read(
+            title,
+            partial(read_files, folder, names),
+            partial(shutil.rmtree, folder, ignore_errors=True),
+        )
         return web.Response(text="read in the background")
 
     def download(name: str, make: Callable) -> Handler:

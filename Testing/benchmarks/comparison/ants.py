@@ -1,7 +1,5 @@
 """Registration with ANTs SyN, for comparison (Avants et al., Medical Image Analysis 2008). Needs antspyx."""
 
-from __future__ import annotations
-
 from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory

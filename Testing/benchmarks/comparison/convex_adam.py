@@ -3,8 +3,6 @@
 Needs the optional package convexAdam.
 """
 
-from __future__ import annotations
-
 import io
 import warnings
 from collections.abc import Callable

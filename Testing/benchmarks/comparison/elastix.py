@@ -1,7 +1,5 @@
 """Registration with elastix, for comparison (Klein et al., IEEE TMI 2010). Needs the optional package itk-elastix."""
 
-from __future__ import annotations
-
 from importlib import metadata
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Other methods that need no training: aligning the middles of two bodies, and the registration programs."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from importlib import metadata

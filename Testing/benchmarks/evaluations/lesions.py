@@ -4,8 +4,6 @@ The evaluation uses the same functions as the product. Lesions are marked in a r
 `find_places` proposes their places in the other studies, and `assign_in_record` pairs the lesions.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ Each derivation reads some structures by name (`anatomy.names`) and returns one 
 missing or has an unusual shape, or if the end on which the point lies is cut off by the border of the label map.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Measure points computed from label maps, such as the carina: found by matching to other patients, and by words."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass

@@ -3,8 +3,6 @@
 The seed decides once which patients are used for the test: half of all patients, or as many as the caller asks for.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 import time

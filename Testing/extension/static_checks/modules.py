@@ -1,7 +1,5 @@
 """Check the form of the module files: names, classes, header and icons."""
 
-from __future__ import annotations
-
 import ast
 import struct
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Check imports, code at file scope, what logic files use, and Qt names that Qt 5 or Qt 6 does not have."""
 
-from __future__ import annotations
-
 import ast
 import sys
 

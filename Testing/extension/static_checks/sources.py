@@ -1,7 +1,5 @@
 """Find and parse the source files of the extension."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Answer dialogs: a file dialog gets the path that the scenario set; any other dialog is reported as a fault."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

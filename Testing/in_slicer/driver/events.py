@@ -1,7 +1,5 @@
 """Mouse and key events, sent through Qt to real widgets. The code works with PythonQt on Qt 5 and on Qt 6."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import qt

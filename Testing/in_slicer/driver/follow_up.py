@@ -1,7 +1,5 @@
 """Actions of a person in Lesion Follow-up, and the texts and values that the module then shows."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

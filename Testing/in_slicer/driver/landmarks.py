@@ -1,7 +1,5 @@
 """Read what Anatomical Landmarks shows: answers, their places, and the lists of points."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

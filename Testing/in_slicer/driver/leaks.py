@@ -1,7 +1,5 @@
 """Count objects that must not become more with use: nodes, observers, timers, threads, open files."""
 
-from __future__ import annotations
-
 import gc
 import re
 import sys

@@ -1,7 +1,5 @@
 """Read Slicer's log: messages about this extension, and all critical messages."""
 
-from __future__ import annotations
-
 import re
 
 OURS = (

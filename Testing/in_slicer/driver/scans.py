@@ -1,7 +1,5 @@
 """Add synthetic patients to the scene, as volumes or as imported DICOM series."""
 
-from __future__ import annotations
-
 import sys
 from functools import cache
 from pathlib import Path

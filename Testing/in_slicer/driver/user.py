@@ -1,7 +1,5 @@
 """Acts as a person at 3D Slicer: opens modules, presses buttons, answers dialogs, reads the views."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Use the slice views of the main window: click and drag at places of a scan, and read what the views show."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 

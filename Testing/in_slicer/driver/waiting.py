@@ -1,7 +1,5 @@
 """Wait inside 3D Slicer until a condition is true or the time is over. Events and threads continue meanwhile."""
 
-from __future__ import annotations
-
 import inspect
 import time
 from collections.abc import Callable

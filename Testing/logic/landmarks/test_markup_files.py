@@ -1,7 +1,5 @@
 """Test that Slicer opens the markups that `anatemb landmarks run` writes, measures the same, and saves what is read."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

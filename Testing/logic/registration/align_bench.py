@@ -1,7 +1,5 @@
 """A synthetic patient, the same patient deformed by a known transform, and the logic that aligns the two scans."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, field
 from functools import cache
