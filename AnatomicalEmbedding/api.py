@@ -47,7 +47,15 @@ def match(
     frame: str = "RAS",
     model: Model | None = None,
 ) -> Matches:
-    """Find points of one scan in another scan. Returns the matches. Arguments: as in `match_all`, for one target."""
+    """Find points of one scan in another scan.
+
+    Args:
+        template, points, effort, same_patient, frame, model: as in `match_all`.
+        target: the scan in which the points are found, or its map.
+
+    Returns:
+        The matches.
+    """
     return match_all(
         template, points, [target], effort, same_patient=same_patient, frame=frame, model=model
     )[0]

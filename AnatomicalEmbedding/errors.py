@@ -60,9 +60,14 @@ def did_you_mean(name: str, known_names: Iterable[str]) -> str:
 def require(module: str, package: str, purpose: str, extra: str = "") -> ModuleType:
     """Import a module of a package that may be missing.
 
-    purpose: words of the error message, such as "pairing lesions needs". extra: the optional dependency group of
-    AnatomicalEmbedding that installs the package; "" if no group does. If the package is missing, raises
-    AnatomicalEmbeddingError "{package} is not installed, but {purpose} this package; run: pip install ...".
+    Args:
+        module: the module.
+        package: the package, as pip names it.
+        purpose: words of the error message, such as "pairing lesions needs".
+        extra: the optional dependency group of AnatomicalEmbedding that installs the package; "" if no group does.
+
+    Raises:
+        AnatomicalEmbeddingError: "{package} is not installed, but {purpose} this package; run: pip install ...".
     """
     requirement = f'"AnatomicalEmbedding[{extra}]"' if extra else package
     try:

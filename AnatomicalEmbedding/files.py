@@ -40,7 +40,13 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 def write_text(
     path: str | Path, text: str, error: type[AnatomicalEmbeddingError] = AnatomicalEmbeddingError
 ) -> None:
-    """Write a UTF-8 file, complete or not at all. Raises `error` if the file cannot be written."""
+    """Write a UTF-8 file, complete or not at all.
+
+    Args:
+        path: the file.
+        text: its content.
+        error: type of the error that is raised if the file cannot be written.
+    """
     try:
         with atomic_path(path) as temporary:
             temporary.write_bytes(text.encode("utf-8"))

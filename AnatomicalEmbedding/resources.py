@@ -72,7 +72,13 @@ def missing_weights(name: str) -> str:
 
 
 def companions(folder: str, suffix: str, weights: Path | None = None) -> list[Path]:
-    """List files that may belong to weights: first NAME + suffix next to the weights file, then Resources/`folder`."""
+    """List files that may belong to weights: first NAME + suffix next to the weights file, then those in Resources.
+
+    Args:
+        folder: folder inside Resources.
+        suffix: end of the file names.
+        weights: the weights file, or None.
+    """
     beside = [] if weights is None else [weights.with_name(weights.stem + suffix)]
     return [*filter(Path.is_file, beside), *sorted(resource(folder).glob("*" + suffix))]
 

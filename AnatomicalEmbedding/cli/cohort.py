@@ -131,7 +131,12 @@ def add_step(
 ) -> Callable[..., argparse.Action]:
     """Add a subcommand of `anatemb cohort`. Returns the method `add_argument` of the subcommand's parser.
 
-    help_text: text of the help; its first sentence is also the short help. shared: names of options to add ("output").
+    Args:
+        steps: the subcommands.
+        name: name of the subcommand.
+        run: runs it.
+        help_text: text of the help; its first sentence is also the short help.
+        shared: names of options to add, such as "output".
     """
     parser = steps.add_parser(
         name, help=help_text[0].lower() + help_text[1:].partition(".")[0], description=help_text
@@ -326,7 +331,13 @@ def check_place(options: argparse.Namespace) -> Mention | None:
 
 
 def find(search: Search, mention: Mention | None, options: argparse.Namespace) -> list[Found]:
-    """Search all scans of a store for a place: `mention`, or the point or box that the options give."""
+    """Search all scans of a store for a place.
+
+    Args:
+        search: the search in the store.
+        mention: the place in words, or None.
+        options: options of the command; without a mention, they give a point or a box.
+    """
     from ..structures.locating import make_example
 
     with console.progress_bar("searching", options.json) as progress:

@@ -195,7 +195,16 @@ def write_answers(
     model_name: str,
     report: bool = True,
 ) -> list[Path]:
-    """Write matches.csv, report.html and, for each target, a .mrk.json file into `folder`. Returns the paths."""
+    """Write matches.csv, report.html and, for each target, a .mrk.json file. Returns the paths.
+
+    Args:
+        folder: the output folder.
+        template: the scan of the points.
+        points: the points.
+        answers: the matches in each target.
+        model_name: name of the weights, for the report.
+        report: whether to write the report.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / f"{answer.name}.mrk.json" for answer in answers]
     for path, answer in zip(written, answers, strict=True):
@@ -303,7 +312,16 @@ def _report_template(
 def present_points(
     points: PointList, matches: Matches, uids: list[str]
 ) -> tuple[PointList, list[float | None], list[str]]:
-    """Return the points that the target shows, with their expected errors in mm and their tracking UIDs."""
+    """Keep the points that the target shows.
+
+    Args:
+        points: N points.
+        matches: their matches.
+        uids: tracking UID of each point; [] without.
+
+    Returns:
+        The points in the target, their expected errors in mm, and their tracking UIDs.
+    """
     present = [n for n, row in enumerate(matches.table()) if row["status"] != ABSENT]
     matches = matches[present]
     points = PointList(

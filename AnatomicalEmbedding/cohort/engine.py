@@ -32,11 +32,22 @@ _CONNECT_S = 10.0
 
 
 def run(store: Store, plan: Plan, progress: Callable[[Counter[str], int], None]) -> dict[str, int]:
-    """Embed all waiting and failed scans of a store. Returns how many scans ended in each state.
+    """Embed all waiting and failed scans of a store. Finished scans are kept.
 
-    progress: called at least every second with the number of scans that ended in each state, and the number of scans to
-    embed. Raises AnatomicalEmbeddingError if Dask is missing, if another run uses the store, if the store was embedded
-    with other weights, if the scheduler does not answer, or if no worker is left. Finished scans are kept.
+    Args:
+        store: the store.
+        plan: weights and computing resources.
+        progress: called at least every second with the number of scans that ended in each state, and the number of
+            scans
+            to embed.
+
+    Returns:
+        How many scans ended in each state.
+
+    Raises:
+        AnatomicalEmbeddingError: Dask is missing, another run uses the store, the store was embedded with other
+            weights,
+            the scheduler does not answer, or no worker is left.
     """
     require("distributed", "Dask distributed", "cohorts are embedded with", "cohort")
     with store.locked():
@@ -51,10 +62,20 @@ def run(store: Store, plan: Plan, progress: Callable[[Counter[str], int], None])
 
 
 def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, str, bool]:
-    """Return the name or file of the weights for a run, their SHA-256, and whether the maps keep descriptors.
+    """Choose the weights of a run. The values of the first run hold for all later runs of a store.
 
-    The values of the first run hold for all later runs of a store. Raises AnatomicalEmbeddingError if the store was
-    embedded with other weights, or if the coordinates of the weights are not in mm of the common body frame.
+    Args:
+        store: the store.
+        model: name or file of the weights that the user chose.
+        descriptors: whether the user wants maps with descriptors.
+
+    Returns:
+        The name or file of the weights, their SHA-256, and whether the maps keep descriptors.
+
+    Raises:
+        AnatomicalEmbeddingError: the store was embedded with other weights, or the coordinates of the weights are not
+            in
+            mm of the common body frame.
     """
     from ..embedding.models.registry import find_weights
 

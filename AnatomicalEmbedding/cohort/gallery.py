@@ -24,9 +24,13 @@ _MOST_PICTURES = 300
 def thumbnail(
     volume: Volume, point_ras: np.ndarray, facts: dict[str, Any], plane: Plane = AXIAL
 ) -> np.ndarray:
-    """Return a picture (129, 129) uint8 around a point (3,) RAS mm, along the axes of the body frame.
+    """Return a picture (129, 129) uint8 around a point, along the axes of the body frame.
 
-    facts: facts of the scan, see `facts.make_facts`.
+    Args:
+        volume: the scan.
+        point_ras: (3,) RAS mm.
+        facts: facts of the scan, see `facts.make_facts`.
+        plane: plane of the picture.
     """
     to_ras = np.linalg.pinv(np.asarray(facts["frame"])[:3])
     steps = np.linspace(-_ACROSS_MM / 2, _ACROSS_MM / 2, _PIXELS)
@@ -50,10 +54,19 @@ def write_gallery(
     facts: dict[int, dict[str, Any]],
     progress: Callable[[float], None],
 ) -> Path:
-    """Write one HTML page with the places in `answers`, in their order. The first 300 places have a picture.
+    """Write one HTML page with places, in their order. The first 300 places have a picture. Returns the path.
 
-    facts: facts of each scan, by row id. A scan that can no longer be read is shown without a picture.
-    Raises AnatomicalEmbeddingError when pillow or jinja2 is not installed, or the page cannot be written.
+    A scan that can no longer be read is shown without a picture.
+
+    Args:
+        path: the page.
+        title: its title.
+        answers: the places.
+        facts: facts of each scan, by row id.
+        progress: called with the share of the work that is done, 0 to 1.
+
+    Raises:
+        AnatomicalEmbeddingError: pillow or jinja2 is not installed, or the page cannot be written.
     """
     style = load_page("reports/page_style.css.j2").render()
     cards = []

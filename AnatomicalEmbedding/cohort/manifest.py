@@ -155,9 +155,15 @@ class Manifest:
         return "changed"
 
     def finish(self, row_id: int, state: str, reason: str = "", **values: Any) -> None:
-        """Record the result of one scan. values: scan_hash; after embedding, also facts, sha256 and size of the map.
+        """Record the result of one scan.
 
         If several scans have the same content, the scan added first is embedded, and the other scans are duplicates.
+
+        Args:
+            row_id: id of the scan's row.
+            state: how it ended.
+            reason: why it was not embedded; else "".
+            values: scan_hash; after embedding, also facts, sha256 and size of the map.
         """
         with self._transaction():
             finished = datetime.now(UTC).isoformat(timespec="seconds")

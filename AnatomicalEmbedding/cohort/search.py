@@ -113,8 +113,15 @@ class Search:
     ) -> list[Found]:
         """Search every scan for the point of a query. Scans with the highest probability come first.
 
-        refined: how many answers to match with descriptors. All other answers come from coordinates alone and have no
-        probability. step: called with the fraction done, 0 to 1. Raises MapError if the query comes from other weights.
+        Args:
+            query: the point.
+            refined: how many answers to match with descriptors. All other answers come from coordinates alone and have
+                no
+                probability.
+            step: called with the share of the work that is done, 0 to 1.
+
+        Raises:
+            MapError: the query comes from other weights.
         """
         if query.weights_hash != self.store.manifest.weights_hash:
             raise MapError(
@@ -146,7 +153,12 @@ class Search:
         The Patient IDs are read from the DICOM files, since the store contains none. If a scan cannot be read, has
         changed, or does not show the patient of the example, its answer stays.
 
-        results: of `point` for the point (3,) RAS mm of the example. refined: how many answers may be replaced.
+        Args:
+            results: of `point` for the point of the example.
+            example: the example scan.
+            point_ras: (3,) RAS mm of the example.
+            cache: where registrations are kept.
+            refined: how many answers may be replaced.
         """
         answers = list(results)
         example_hash = example.map.provenance.scan_hash
@@ -184,7 +196,10 @@ class Search:
     ) -> list[Found]:
         """Search every scan for the box of an example. Scans with the highest probability come first.
 
-        refined: number of scans in which the whole box is located; in other scans, only the centre of the box is found.
+        Args:
+            example: the example.
+            refined: in how many scans the whole box is located; in others, only the centre of the box is found.
+            step: called with the share of the work that is done, 0 to 1.
         """
         query = example.query
         centre = Query(
@@ -201,15 +216,20 @@ class Search:
     def words(
         self, mention: Mention, refined: int = _REFINED, step: Step = lambda share: None
     ) -> list[Found]:
-        """Search every scan for the place that `mention` (parsed words) names first.
+        """Search every scan for a place in words. The scans that most probably show the place come first.
 
-        Returns one answer, a point, for each scan. The scans that most probably show the place come first. The expected
-        error of an answer is not calibrated: it is the probability that the point lies outside the place, times the
-        mean distance from the point to the region that the place probably fills.
+        Returns one answer, a point, for each scan. The expected error of an answer is not calibrated: it is the
+        probability that the point lies outside the place, times the mean distance from the point to the region that the
+        place probably fills.
 
-        refined: how many scans to read and to search with `PlaceFinder`. In all other scans, and in scans that can no
-        longer be read, the answer is the cell nearest to the middle of the place, with status "uncertain". If no
-        cell lies near the place, the status is "absent".
+        Args:
+            mention: the parsed words; the first place that they name is searched for.
+            refined: how many scans to read and to search with `PlaceFinder`. In all other scans, and in scans that can
+                no
+                longer be read, the answer is the cell nearest to the middle of the place, with status "uncertain". If
+                    no
+                cell lies near the place, the status is "absent".
+            step: called with the share of the work that is done, 0 to 1.
         """
         atlas = shipped_atlas(self.store.manifest.weights_hash)
         points, middle = _points_in_frame(mention.places[0], mention, atlas)

@@ -48,8 +48,16 @@ class Plan:
 def embed_scan(store: str, row: Row, plan: Plan, weights_hash: str) -> dict[str, Any]:
     """Embed one scan and write its map into the folder of the store.
 
-    The worker may be any machine that can open the files of the scan and of the store. Returns the arguments of
-    `Manifest.finish`, which include "state". After an error, returns only "state" and "reason".
+    The worker may be any machine that can open the files of the scan and of the store.
+
+    Args:
+        store: folder of the store.
+        row: the scan.
+        plan: weights and computing resources.
+        weights_hash: SHA-256 of the weights.
+
+    Returns:
+        The arguments of `Manifest.finish`, which include "state"; after an error, only "state" and "reason".
     """
     try:
         return _embed(Path(store), row, plan, weights_hash)

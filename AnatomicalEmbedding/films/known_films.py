@@ -54,7 +54,13 @@ class Patient:
     def counterparts(
         self, points_ras: np.ndarray, partner: Patient, rng: np.random.Generator
     ) -> np.ndarray:
-        """Return the places (n, 3) of points in the other patient, RAS mm; NaN for points without counterpart."""
+        """Return the places (n, 3) of points in the other patient, RAS mm; NaN for points without counterpart.
+
+        Args:
+            points_ras: (n, 3) RAS mm.
+            partner: the other patient.
+            rng: random numbers.
+        """
         if self is partner:
             return points_ras
         candidates = partner.points(_CANDIDATES, rng)
@@ -130,7 +136,12 @@ class KnownFilms:
 
 
 def project_pair(patient: Patient, partner: Patient, seed: Sequence[int]) -> KnownFilms:
-    """Make films of two patients, or two films of one patient, and random points that both patients have."""
+    """Make films of two patients, or two films of one patient, and random points that both patients have.
+
+    Args:
+        patient, partner: the patients.
+        seed: seed of the random numbers.
+    """
     rng = np.random.default_rng(seed)
     beams = random_beam(patient.tissue, rng), random_beam(partner.tissue, rng)
     first, second = (

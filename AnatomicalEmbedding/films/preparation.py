@@ -128,7 +128,15 @@ def prepare_films(
 def prepare_phantom_films(
     patients: int, count: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]
 ) -> list[Path]:
-    """Make and prepare `count` films of each of `patients` synthetic patients."""
+    """Make and prepare films of synthetic patients. Returns their files.
+
+    Args:
+        patients: number of patients.
+        count: number of films of each patient.
+        spacing_mm: size of the pixels.
+        destination: folder of the files.
+        report: called with a sentence about the progress.
+    """
     destination.mkdir(parents=True, exist_ok=True)
     paths: list[Path] = []
     for seed in range(PHANTOM_SEED, PHANTOM_SEED + patients):
@@ -148,7 +156,15 @@ def save_films(
     spacing_mm: Spacing,
     origin: str = "scan",
 ) -> None:
-    """Project a CT, differently for each file, and save the prepared films."""
+    """Project a CT, differently for each file, and save the prepared films.
+
+    Args:
+        volume: the CT.
+        to_body: converts RAS mm to body coordinates.
+        files: the files.
+        spacing_mm: size of the pixels.
+        origin: what the CT is, see `scans.ORIGINS`.
+    """
     tissue = Tissue.of(volume)
     body = body_grid(tissue, to_body)
     for number, file in enumerate(files):
@@ -174,10 +190,17 @@ def body_grid(tissue: Tissue, to_body: ToBody) -> tuple[torch.Tensor, np.ndarray
 def ray_means(
     tissue: Tissue, body: tuple[torch.Tensor, np.ndarray], beam: Beam, film_ras: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Average the body coordinates along the rays of film places (n, 3).
+    """Average the body coordinates along the rays of film places.
 
-    Returns (n, 3) mm, of which A is the film's own A, and (n,) mm of water along each ray. Rays without tissue get the
-    coordinates of an affine function that is fitted to the other rays.
+    Args:
+        tissue: the tissue of the CT.
+        body: body coordinates on a grid, and the grid's matrix (4, 4) to RAS mm.
+        beam: the rays.
+        film_ras: (n, 3) places of the film.
+
+    Returns:
+        (n, 3) mm, of which A is the film's own A, and (n,) mm of water along each ray. Rays without tissue get the
+        coordinates of an affine function that is fitted to the other rays.
     """
     depths, step = tissue.depths(beam)
     places = beam.at_depth(film_ras, depths[:, None])

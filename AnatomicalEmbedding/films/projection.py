@@ -128,7 +128,13 @@ class Tissue:
 def read_volume(
     values: torch.Tensor, grid_to_ras: np.ndarray, places_ras: np.ndarray
 ) -> torch.Tensor:
-    """Interpolate values (1, c, k, j, i) at places (d, n, 3) RAS mm; 0 outside. Returns (c, d, n)."""
+    """Interpolate values at places; 0 outside. Returns (c, d, n).
+
+    Args:
+        values: (1, c, k, j, i).
+        grid_to_ras: (4, 4), from i, j, k to RAS mm.
+        places_ras: (d, n, 3) RAS mm.
+    """
     size = np.array(values.shape[:1:-1])
     index = transform_points(np.linalg.inv(grid_to_ras), places_ras.reshape(-1, 3)).reshape(
         places_ras.shape
@@ -220,9 +226,13 @@ def expose(
     pixel_mm: float,
     plain: bool = False,
 ) -> np.ndarray:
-    """Turn path lengths (j, i), mm of water and of bone, into the grey values of a film, 1 to 4095.
+    """Turn path lengths into the grey values of a film, 1 to 4095.
 
-    plain: without noise, with mean scatter and a mean processing curve.
+    Args:
+        water, bone: (j, i) mm of water and of bone along each ray.
+        rng: random numbers.
+        pixel_mm: size of the pixels.
+        plain: without noise, with mean scatter and a mean processing curve.
     """
     thin, thick = _ATTENUATION
     share = float(_ENERGIES[0] if plain else rng.uniform(0.2, 0.7))

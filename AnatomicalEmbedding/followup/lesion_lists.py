@@ -72,6 +72,11 @@ def mark_lesions(
        merged in this study.
     3. A new lesion is added.
 
+    Args:
+        record: the record.
+        study: key of the study.
+        lesions: the list.
+
     Returns:
         The record; and sentences about lesions of the list that did not change the record.
     """

@@ -95,7 +95,13 @@ class FollowUp:
         return replace(self, studies=studies)
 
     def mark(self, study: str, point_ras: Point, lesion_id: str | None = None) -> FollowUp:
-        """Mark a lesion at a place, RAS mm, in a study. lesion_id: a lesion of the record; None for a new lesion."""
+        """Mark a lesion at a place in a study.
+
+        Args:
+            study: key of the study.
+            point_ras: (3,) RAS mm.
+            lesion_id: a lesion of the record; None for a new lesion.
+        """
         if lesion_id is None:
             lesion_id = self.free_id()
             self = replace(self, lesions=(*self.lesions, Lesion(lesion_id)))
@@ -190,12 +196,24 @@ class FollowUp:
         return self
 
     def offer_size(self, lesion_id: str, study: str, size: Measurement) -> FollowUp:
-        """Enter axes that were copied from another study as not confirmed. The place does not change."""
+        """Enter axes that were copied from another study as not confirmed. The place does not change.
+
+        Args:
+            lesion_id: the lesion.
+            study: key of the study.
+            size: the axes.
+        """
         finding = self._known(lesion_id, study)
         return self._set(lesion_id, study, replace(finding, size=replace(size, confirmed=False)))
 
     def keep_query(self, lesion_id: str, study: str, query: str) -> FollowUp:
-        """Store the query of a lesion's place in a study; see `Finding.query`."""
+        """Store the query of a lesion's place in a study.
+
+        Args:
+            lesion_id: the lesion.
+            study: key of the study.
+            query: see `Finding.query`.
+        """
         return self._set(lesion_id, study, replace(self._known(lesion_id, study), query=query))
 
     def forget(self, lesion_id: str, study: str) -> FollowUp:
@@ -216,7 +234,13 @@ class FollowUp:
         return self._set(lesion_id, study, replace(finding, state=CONFIRMED))
 
     def move(self, lesion_id: str, study: str, point_ras: Point) -> FollowUp:
-        """Move a lesion to another place in a study. point_ras: RAS mm. Unconfirmed axes move with the lesion."""
+        """Move a lesion to another place in a study. Unconfirmed axes move with the lesion.
+
+        Args:
+            lesion_id: the lesion.
+            study: key of the study.
+            point_ras: (3,) RAS mm.
+        """
         finding = self._known(lesion_id, study)
         state = MARKED if finding.state == MARKED or finding.guess is None else MOVED
         return self._set(lesion_id, study, _placed(finding, state, _point(point_ras)))
@@ -230,7 +254,13 @@ class FollowUp:
         return self._gone(lesion_id, study, OUTSIDE)
 
     def merge(self, lesion_id: str, study: str, target_id: str) -> FollowUp:
-        """Record that the lesion has merged into `target_id`. In this study, only `target_id` is measured."""
+        """Record that a lesion has merged into another lesion. In this study, only the other lesion is measured.
+
+        Args:
+            lesion_id: the lesion.
+            study: key of the study.
+            target_id: the lesion into which it has merged.
+        """
         self.lesion(target_id)
         if target_id == lesion_id:
             raise AnatomicalEmbeddingError(
@@ -250,9 +280,15 @@ class FollowUp:
     def measure(
         self, lesion_id: str, study: str, long_axis: Axis | None, short_axis: Axis | None
     ) -> FollowUp:
-        """Set the axes that a person drew or corrected (two ends each, RAS mm), and confirm the place.
+        """Set the axes that a person drew or corrected, and confirm the place.
 
-        Raises AnatomicalEmbeddingError if an axis is shorter than 0.1 mm, or if the lesion has no place in the study.
+        Args:
+            lesion_id: the lesion.
+            study: key of the study.
+            long_axis, short_axis: two ends each, RAS mm; None without the axis.
+
+        Raises:
+            AnatomicalEmbeddingError: an axis is shorter than 0.1 mm, or the lesion has no place in the study.
         """
         finding = self._known(lesion_id, study)
         if finding.state not in WITH_PLACE:

@@ -13,7 +13,13 @@ DISAPPEARED = "disappeared"  # not visible, but seen in an earlier visit
 
 
 def status_of(record: FollowUp, lesion_id: str, study: str) -> str:
-    """Return the status, such as "new", "uncertain" or "confirmed"; "" if the lesion has no finding in the study."""
+    """Return the status, such as "new", "uncertain" or "confirmed"; "" if the lesion has no finding in the study.
+
+    Args:
+        record: the record.
+        lesion_id: the lesion.
+        study: key of the study.
+    """
     finding = record.finding(lesion_id, study)
     if finding is None:
         return ""

@@ -270,7 +270,13 @@ def is_normal(lesion: Lesion, size_mm: float | None) -> bool:
 
 
 def why_unknown(lesion: Lesion, finding: Finding | None, study: Study) -> str:
-    """Return a sentence that says why the diameter of a lesion in a study is unknown, and what to do."""
+    """Return a sentence that says why the diameter of a lesion in a study is unknown, and what to do.
+
+    Args:
+        lesion: the lesion.
+        finding: its finding in the study, or None.
+        study: the study.
+    """
     axis = "short axis" if lesion.nodal else "long axis"
     if finding is None:
         return f"not assessed in {study.label}; mark the lesion in this study."

@@ -106,7 +106,12 @@ class Picture:
 
 
 def evidence_at_nodes(fixed: Picture, moving: Picture, nodes: Places) -> torch.Tensor:
-    """Compute the evidence of the answers at the nodes of the fixed scan, (len(STORED), k, j, i)."""
+    """Compute the evidence of the answers at the nodes of the fixed scan, (len(STORED), k, j, i).
+
+    Args:
+        fixed, moving: the two scans.
+        nodes: the places of the fixed scan's nodes in the moving scan.
+    """
     places = F.interpolate(
         nodes.places[None], scale_factor=_POOLED, mode="trilinear", align_corners=False
     )[0]

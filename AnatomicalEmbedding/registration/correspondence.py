@@ -88,7 +88,14 @@ class Direction:
     def of(
         cls, embedding: EmbeddingMap, affine: np.ndarray, nodes: Places, evidence: torch.Tensor
     ) -> Self:
-        """Make the answers of a scan from its map, and from the answers and the evidence at its nodes."""
+        """Make the answers of a scan from the answers at its nodes.
+
+        Args:
+            embedding: map of the scan.
+            affine: (4, 4) RAS mm, from the scan to the other scan.
+            nodes: the answers at the nodes.
+            evidence: (len(STORED), k, j, i), their evidence.
+        """
         scan_hash = embedding.provenance.scan_hash
         moved = nodes.places - nodes.lattice.through(affine)
         values = torch.cat([moved, evidence]).half()
@@ -306,9 +313,14 @@ def register_both_ways(
     progress: Callable[[float, str], None] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> tuple[Correspondence, dict[str, float]]:
-    """Register two scans, whether they show one patient or not. Arguments and errors: as in `pair`.
+    """Register two scans, whether they show one patient or not. Errors: as in `pair`.
 
-    Returns the correspondence, and what `agreement.measure` measured.
+    Args:
+        volumes, maps: of the template and the target.
+        progress, cancelled: as in `pair`.
+
+    Returns:
+        The correspondence, and what `agreement.measure` measured.
     """
 
     def step(share: float, text: str) -> None:

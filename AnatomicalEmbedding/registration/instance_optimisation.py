@@ -45,9 +45,14 @@ class Features:
 
 
 def image_features(volume: Volume, embedding: EmbeddingMap, spacing_mm: float) -> Features:
-    """Normalise HU at points `spacing_mm` apart, by the local mean and local standard deviation (Cachier 2000).
+    """Normalise HU by the local mean and local standard deviation (Cachier 2000).
 
     This removes the effects of contrast medium and dose, and of breathing on the density of the lung.
+
+    Args:
+        volume: the scan.
+        embedding: its map.
+        spacing_mm: distance of the points at which HU are read.
     """
     grid = resample(volume, (spacing_mm,) * 3, lattice=1, step=1)
     lattice = Lattice.of(grid)
@@ -112,9 +117,15 @@ def refine(
 ) -> SplineField:
     """Improve a displacement field, which is added after the affine transform, by comparing the images.
 
-    affine: (4, 4) RAS mm fixed -> moving. volumes, maps: of the fixed scan, then of the moving scan. step: called with
-    the share of the work that is done, 0 to 1; an exception raised in `step` stops the computation. levels: distance
-    of the compared points, and of the knots, mm, from coarse to fine. rounds: largest number of steps at a level.
+    Args:
+        field: the field.
+        affine: (4, 4) RAS mm fixed -> moving.
+        volumes, maps: of the fixed scan, then of the moving scan.
+        device: where to compute.
+        step: called with the share of the work that is done, 0 to 1; an exception raised in `step` stops the
+            computation.
+        levels: distance of the compared points, and of the knots, mm, from coarse to fine.
+        rounds: largest number of steps at a level.
     """
     start = field
     for level, (spacing_mm, knot_mm) in enumerate(levels):
@@ -174,7 +185,10 @@ class Comparison:
     ) -> tuple[SplineField, float]:
         """Do one Gauss-Newton step. Returns the new field, and the mean length of the change, mm.
 
-        start: the field before the first step. smoothness: weight of the penalty for a rough displacement.
+        Args:
+            field: the field before the step.
+            start: the field before the first step.
+            smoothness: weight of the penalty for a rough displacement.
         """
         device = self.start.device
         knots = field.coefficients.to(device)

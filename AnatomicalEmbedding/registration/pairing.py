@@ -68,7 +68,13 @@ class Places:
 
 
 def read_at(values: torch.Tensor, lattice: Lattice, places: torch.Tensor) -> torch.Tensor:
-    """Interpolate values (c, k, j, i), at the points of a lattice, at places (3, ...) RAS mm. Returns (c, ...)."""
+    """Interpolate values at places. Returns (c, ...).
+
+    Args:
+        values: (c, k, j, i), at the points of the lattice.
+        lattice: the lattice.
+        places: (3, ...) RAS mm.
+    """
     origin, spacing = (
         torch.tensor(numbers).view(3, 1) for numbers in (lattice.origin_ras, lattice.spacing_mm)
     )
@@ -83,7 +89,17 @@ def join_directions(
     threads: Executor,
     step: Callable[[float, str], None],
 ) -> list[Places]:
-    """Refine the coarse transforms of both directions. Returns the answers of each direction, at points 4 mm apart."""
+    """Refine the coarse transforms of both directions.
+
+    Args:
+        coarse: the transforms, from the first scan to the second and back.
+        volumes, maps: of the two scans.
+        threads: run both directions at a time.
+        step: called with the share of the work that is done, 0 to 1, and the stage.
+
+    Returns:
+        The answers of each direction, at points 4 mm apart.
+    """
 
     def refined(
         start: Coarse, scans: tuple[Volume, Volume], pair: tuple[EmbeddingMap, EmbeddingMap]

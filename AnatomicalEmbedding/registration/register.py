@@ -131,6 +131,10 @@ def spine_distance_mm(
     """Return how far the spines lie apart in the axial plane, mm, in nine tenths of the common height; NaN without it.
 
     The courses of the spines are found in each scan alone, so they judge a fit to matches from outside.
+
+    Args:
+        registration: from the fixed to the moving scan.
+        fixed, moving: maps of the scans.
     """
     if fixed.spine is None or moving.spine is None:
         return math.nan

@@ -35,7 +35,12 @@ class Lattice:
 
     @classmethod
     def within(cls, low: np.ndarray, high: np.ndarray, spacing_mm: float) -> Lattice:
-        """Make a lattice, centred in a box. Along each axis, it has floor(length / `spacing_mm`) points, at least 1."""
+        """Make a lattice, centred in a box. Along each axis, it has floor(length / `spacing_mm`) points, at least 1.
+
+        Args:
+            low, high: (3,) RAS mm, corners of the box.
+            spacing_mm: distance of neighbouring points.
+        """
         size = np.maximum(np.floor((high - low) / spacing_mm), 1).astype(int)
         first = (low + high - (size - 1) * spacing_mm) / 2
         return cls(tuple(first.tolist()), (spacing_mm,) * 3, tuple(size.tolist()))
@@ -141,7 +146,12 @@ class SplineField:
 
     @classmethod
     def over(cls, low: np.ndarray, high: np.ndarray, knot_mm: float) -> SplineField:
-        """Make a field without displacement over the box low..high, with knots `knot_mm` apart."""
+        """Make a field without displacement over a box.
+
+        Args:
+            low, high: (3,) RAS mm, corners of the box.
+            knot_mm: distance of the knots.
+        """
         knots = [int(n) + DEGREE for n in np.maximum(np.ceil((high - low) / knot_mm - 1e-6), 1)]
         x, y, z = (float(coordinate) for coordinate in low)
         return cls((x, y, z), float(knot_mm), torch.zeros(3, *reversed(knots)))
@@ -169,9 +179,12 @@ class SplineField:
     def determinants(
         self, lattice: Lattice, where: torch.Tensor, affine: np.ndarray
     ) -> torch.Tensor:
-        """Compute the Jacobian determinants (n,) of an affine transform (4, 4) plus this field.
+        """Compute the Jacobian determinants (n,) of an affine transform plus this field.
 
-        where: (k, j, i) bool, the points of the lattice at which to compute them.
+        Args:
+            lattice: the lattice.
+            where: (k, j, i) bool, the points of the lattice at which to compute them.
+            affine: (4, 4).
         """
         linear = torch.from_numpy(affine[:3, :3]).float()
         return torch.linalg.det(self.slopes(lattice)[..., where].permute(2, 0, 1) + linear)
@@ -258,9 +271,13 @@ def conjugate_gradients(
     diagonal: torch.Tensor,
     rounds: int,
 ) -> torch.Tensor:
-    """Solve product(x) = wanted for x, in at most `rounds` steps, starting at zero.
+    """Solve product(x) = target for x, starting at zero.
 
-    product: multiplies x by a symmetric positive matrix. diagonal: diagonal of this matrix, exact or approximate.
+    Args:
+        product: multiplies x by a symmetric positive matrix.
+        target: the right side of the equation.
+        diagonal: diagonal of this matrix, exact or approximate.
+        rounds: largest number of steps.
     """
     x = torch.zeros_like(target)
     residual = target
