@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -70,97 +70,148 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     console.complete(parser, run, "output", "report", "effort", series=True)
 
 
+class _PatientScans(NamedTuple):
+    """The scans of the command. Dictionaries are by study key, PRIOR first. notes: sentences about the scans."""
+
+    studies: list[Study]
+    volumes: dict[str, Volume]
+    paths: dict[str, Path]
+    notes: list[str]
+
+    @property
+    def slices(self) -> dict[str, Path]:
+        """The folder of the slices of each DICOM study."""
+        folders = {key: path if path.is_dir() else path.parent for key, path in self.paths.items()}
+        return {study.key: folders[study.key] for study in self.studies if study.series_uid}
+
+
 def run(options: argparse.Namespace) -> None:
-    from ..followup.export import CSV, HTML, RECORD, SR, export
     from ..followup.lesion_lists import mark_lesions, read_lesions
     from ..followup.proposing import find_places
-    from ..followup.record_file import SUFFIX, read_record, to_json
-    from ..followup.study_inputs import in_order, recognize
+    from ..followup.record_file import read_record
+    from ..followup.study_inputs import in_order
     from ..relations.one_patient import MappedScan
     from ..relations.relate import relate
-    from ..scan.volume import Volume
 
-    paths = [options.prior, *options.current]
-    dates = _dates(options.date, len(paths))
-    console.refuse_overwriting([options.lesions], [options.output / f"{_NAME}.csv"])
-    kept_path = options.output / f"{_NAME}{SUFFIX}"
-    if kept_path.exists() and (
-        options.record is None or options.record.resolve() != kept_path.resolve()
-    ):
-        raise AnatomicalEmbeddingError(
-            f"{kept_path}: this record would be overwritten; to continue the record, add --record {kept_path}; to "
-            "start a new record, choose another output folder."
-        )
+    _refuse_overwriting(options)
     lesions = read_lesions(options.lesions)
     record = read_record(options.record) if options.record is not None else FollowUp()
     console.check_report(options)
-    chosen = [console.chosen_series(path, options.series) for path in paths]
-    scans = [
-        console.noted(Volume.read(path, uid), str(path))
-        for path, uid in zip(paths, chosen, strict=True)
-    ]
-    scan_studies = list(map(_describe, paths, chosen, scans, dates))
-    studies, notes = recognize(
-        record.studies, scan_studies, list(map(str, paths)), by_hand=bool(options.date)
-    )
-    ordered, undated = in_order(record.studies, studies)
-    prior, *current_keys = (study.key for study in studies)
-    volumes = dict(zip((prior, *current_keys), scans, strict=True))
-    path_texts = dict(zip((prior, *current_keys), map(str, paths), strict=True))
-    names = [f"lesion {number + 1}" for number in range(len(lesions))]
-    console.check_inside(
-        volumes[prior], options.prior, names, np.array([lesion.point_ras for lesion in lesions])
-    )
+    scans = _read_scans(options, record)
+    prior, *current = scans.volumes
+    names = [f"lesion {number}" for number in range(1, len(lesions) + 1)]
+    points_ras = np.array([lesion.point_ras for lesion in lesions])
+    console.check_inside(scans.volumes[prior], options.prior, names, points_ras)
+    ordered, undated = in_order(record.studies, scans.studies)
     marked, left_out = mark_lesions(record.with_studies(ordered), prior, lesions)
     console.make_folder(options.output)
-    patients = tuple(dict.fromkeys(scan.patient_id for scan in scans if scan.patient_id))
-    if len(patients) > 1:  # only a warning, because anonymising may have changed the Patient IDs
-        ids = ", ".join(patients)
-        notes = [f"WARNING: the scans have {len(patients)} different Patient IDs ({ids}).", *notes]
-    notes += [*undated, *left_out]
+    notes = [*scans.notes, *undated, *left_out]
     for line in notes:
         console.say(line, options.json)
     model = console.open_model(options)
-    maps = {key: console.embed(model, volume, options.json) for key, volume in volumes.items()}
-    refused: dict[str, None] = {}
+    maps = {
+        key: console.embed(model, volume, options.json) for key, volume in scans.volumes.items()
+    }
+    refusals: dict[str, None] = {}
 
     def relation_of(source: str, target: str) -> Relation:
-        pair = (MappedScan(volumes[key], maps[key]) for key in (source, target))
+        pair = (MappedScan(scans.volumes[key], maps[key]) for key in (source, target))
         relation = relate(*pair, same_patient=True, effort=options.effort, cache=model.cache)
         if relation.refusal:
-            scan_names = f"{path_texts[source]} and {path_texts[target]}"
-            refused[f"{scan_names}: {relation.refusal} Lesions are matched, and uncertain."] = None
+            pair_text = f"{scans.paths[source]} and {scans.paths[target]}"
+            refusals[f"{pair_text}: {relation.refusal} Lesions are matched, and uncertain."] = None
         return relation
 
-    record, missing = find_places(marked, current_keys, maps, options.effort, relation_of)
-    notes += refused
-    kinds = {CSV, RECORD, *([] if options.no_report else [HTML]), *([SR] if options.dicom else [])}
-    folders = [path if path.is_dir() else path.parent for path in paths]
-    slices = {
-        study.key: folder
-        for study, folder in zip(studies, folders, strict=True)
-        if study.series_uid
-    }
-    written, not_written = export(record, options.output, volumes, slices, _NAME, kinds)
-    if options.dicom:
-        written += _write_proposals(record, slices, options.output)
+    record, missing = find_places(marked, current, maps, options.effort, relation_of)
+    written, not_written = _write(record, scans, options)
     console.store(options, written)
-    reasons = [why for of_study in missing.values() for why in of_study.values()]
+    reasons = [reason for reasons in missing.values() for reason in reasons.values()]
     if options.json:
-        notes += not_written
-        files = [str(path) for path in written]
-        console.print_json(
-            {"record": to_json(record), "without_a_place": reasons, "notes": notes, "files": files}
-        )
+        _print_json(record, reasons, [*notes, *refusals, *not_written], written)
         return
     _print_cells(record)
-    for line in (*refused, *reasons, *not_written):
+    for line in (*refusals, *reasons, *not_written):
         console.say(line)
     console.say(
         f"{len(record.unreviewed())} places are proposals. A proposal counts only after a person confirms it."
     )
-    for path in written:
-        console.say(f"wrote {path}")
+    console.say_written(written)
+
+
+def _refuse_overwriting(options: argparse.Namespace) -> None:
+    """Raise AnatomicalEmbeddingError if the results would overwrite the list of lesions, or another record."""
+    from ..followup.record_file import SUFFIX
+
+    console.refuse_overwriting([options.lesions], [options.output / f"{_NAME}.csv"])
+    path = options.output / f"{_NAME}{SUFFIX}"
+    is_continued = options.record is not None and options.record.resolve() == path.resolve()
+    if path.exists() and not is_continued:
+        raise AnatomicalEmbeddingError(
+            f"{path}: this record would be overwritten; to continue the record, add --record {path}; to "
+            "start a new record, choose another output folder."
+        )
+
+
+def _read_scans(options: argparse.Namespace, record: FollowUp) -> _PatientScans:
+    """Read the scans of the command, and recognise the studies that the record has already."""
+    from ..followup.study_inputs import recognize
+    from ..scan.volume import Volume
+
+    paths = [options.prior, *options.current]
+    dates = _dates(options.date, len(paths))
+    series = [console.chosen_series(path, options.series) for path in paths]
+    volumes = [
+        console.noted(Volume.read(path, uid), str(path))
+        for path, uid in zip(paths, series, strict=True)
+    ]
+    described = list(map(_describe, paths, series, volumes, dates))
+    path_texts = list(map(str, paths))
+    studies, notes = recognize(record.studies, described, path_texts, by_hand=bool(options.date))
+    patient_ids = dict.fromkeys(volume.patient_id for volume in volumes if volume.patient_id)
+    if len(patient_ids) > 1:  # only a warning, because anonymising may have changed the Patient IDs
+        ids = ", ".join(patient_ids)
+        warning = f"WARNING: the scans have {len(patient_ids)} different Patient IDs ({ids})."
+        notes = [warning, *notes]
+    keys = [study.key for study in studies]
+    return _PatientScans(
+        studies,
+        dict(zip(keys, volumes, strict=True)),
+        dict(zip(keys, paths, strict=True)),
+        list(notes),
+    )
+
+
+def _write(
+    record: FollowUp, scans: _PatientScans, options: argparse.Namespace
+) -> tuple[list[Path], list[str]]:
+    """Write the results. Returns their paths, and sentences about what could not be written."""
+    from ..followup.export import CSV, HTML, RECORD, SR, export
+
+    kinds = {CSV, RECORD}
+    if not options.no_report:
+        kinds.add(HTML)
+    if options.dicom:
+        kinds.add(SR)
+    written, not_written = export(record, options.output, scans.volumes, scans.slices, _NAME, kinds)
+    if options.dicom:
+        written += _write_proposals(record, scans.slices, options.output)
+    return written, not_written
+
+
+def _print_json(
+    record: FollowUp, reasons: Sequence[str], notes: Sequence[str], written: Sequence[Path]
+) -> None:
+    """Print the results as JSON. reasons: why lesions have no place."""
+    from ..followup.record_file import to_json
+
+    console.print_json(
+        {
+            "record": to_json(record),
+            "without_a_place": reasons,
+            "notes": notes,
+            "files": list(map(str, written)),
+        }
+    )
 
 
 def _dates(texts: Sequence[str], count: int) -> list[date | None]:
