@@ -14,6 +14,7 @@ from .render import ScanGrid, render
 from .tissues import LABEL_ID, PHASES, hu_table
 
 BODY_RANGE_MM = (-115.0, 828.0)  # lowest and highest body height that a scan can show
+_EVERY = 7  # voxels; the outline of the body is smooth
 _PHASE_ODDS = (0.3, 0.18, 0.38, 0.14)
 _MARGIN_MM = (12.0, 12.0, 40.0)  # air at the sides, in front, and behind (room for the couch)
 # lowest and highest body height that a scan shows, mm; None: the whole body
@@ -125,17 +126,17 @@ def grid_about(
     return ScanGrid(first, spacing, (k, j, i))
 
 
-def _body_points(low: float, high: float, every: int = 7) -> np.ndarray:
+def _body_points(low: float, high: float) -> np.ndarray:
     """Return the positions (N, 3), mm, of voxels of the canonical body between the heights `low` and `high`, mm. Of
-    `every` voxels along an axis, one is returned."""
+    _EVERY voxels along an axis, one is returned."""
     anatomy = canonical_anatomy()
     k0, k1 = (
         int(np.clip((z - anatomy.low[2]) / anatomy.step, 0, len(anatomy.label) - 1))
         for z in (low, high)
     )
-    rows = np.unique(np.append(np.arange(k0, k1, every), k1))
-    k, j, i = np.nonzero(anatomy.label[rows][:, ::every, ::every])
-    points = np.stack([i * every, j * every, rows[k]], axis=1) * anatomy.step + anatomy.low
+    rows = np.unique(np.append(np.arange(k0, k1, _EVERY), k1))
+    k, j, i = np.nonzero(anatomy.label[rows][:, ::_EVERY, ::_EVERY])
+    points = np.stack([i * _EVERY, j * _EVERY, rows[k]], axis=1) * anatomy.step + anatomy.low
     return points if len(points) else np.array([[0.0, 0.0, low], [0.0, 0.0, high]])
 
 

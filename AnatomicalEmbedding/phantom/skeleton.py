@@ -13,6 +13,7 @@ _RIB_END = (0.93, 0.95, 0.95, 0.95, 0.94, 0.92, 0.90, 0.84, 0.77, 0.68, 0.46, 0.
 _RIB_FALL = (30, 52, 68, 82, 96, 106, 112, 108, 100, 88, 58, 40)
 # Length of the spinous process, its droop, and the reach of the transverse processes, mm, by region of the spine.
 _PROCESSES = {"C": (9, -3, 22), "T": (13, -16, 31), "L": (24, -4, 42)}
+_RIB_OUTWARD_MM = 4.5  # distance of a rib's middle line from the body cavity
 _BONY = 0.76  # beyond this fraction of the way from spine to sternum, a rib is cartilage
 
 
@@ -116,14 +117,13 @@ def _draw_cord(canvas: Canvas) -> None:
         )
 
 
-def rib_point(number: int, way: float, side: int, outward: float = 4.5) -> np.ndarray:
+def rib_point(number: int, way: float, side: int) -> np.ndarray:
     """Return a point (3,), mm, on a rib's middle line.
 
     Args:
         number: 1 to 12.
         way: 0 at the spine to 1 at the sternum.
         side: 1 on the right, -1 on the left.
-        outward: distance of the line from the body cavity, mm.
     """
     start = VERTEBRA_Z[f"T{number}"] + 7
     z = (
@@ -140,7 +140,13 @@ def rib_point(number: int, way: float, side: int, outward: float = 4.5) -> np.nd
     v = -np.cos(angle)
     depth = front if v > 0 else rear
     grow = 1 / np.sqrt((1 + np.sqrt(max(1 - CAVITY.squareness * np.sin(2 * angle) ** 2, 0))) / 2)
-    return np.array([side * (half + outward) * u * grow, middle + (depth + outward) * v * grow, z])
+    return np.array(
+        [
+            side * (half + _RIB_OUTWARD_MM) * u * grow,
+            middle + (depth + _RIB_OUTWARD_MM) * v * grow,
+            z,
+        ]
+    )
 
 
 def _draw_thorax(canvas: Canvas) -> None:

@@ -76,15 +76,12 @@ def try_matching(trial: Trial, effort: str, find: Find = match) -> Outcomes:
     return Outcomes(matches.evidence, trial.errors_mm(matches))
 
 
-def grow_forest(
-    sources: Mapping[str, Outcomes], weights: Mapping[str, float], seed: int = 0
-) -> Forest:
+def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float]) -> Forest:
     """Fit a forest to the matches of all sources.
 
     Args:
         sources: name of the source -> its matches.
         weights: name of the source -> total weight of all its matches.
-        seed: random seed.
 
     Raises AnatomicalEmbeddingError if there are too few matches, or if scikit-learn is not installed.
     """
@@ -103,7 +100,7 @@ def grow_forest(
         _TREES,
         min_samples_leaf=min(_LEAF, len(share) // _LEAVES),
         max_features=_FEATURE_SHARE,
-        random_state=seed,
+        random_state=0,
         n_jobs=-1,
     )
     forest.fit(every.evidence, _targets(every.errors_mm), sample_weight=share * len(share))

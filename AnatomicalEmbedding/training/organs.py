@@ -191,7 +191,7 @@ def _neighbours(cells: LabelledCells) -> tuple[torch.Tensor, torch.Tensor]:
     return contact, present[:, None] * present
 
 
-def organ_codes(contact: torch.Tensor, channels: int, seed: int = 0) -> torch.Tensor:
+def organ_codes(contact: torch.Tensor, channels: int) -> torch.Tensor:
     """Compute unit vectors (1 + n, channels) as codes of organs. Codes of neighbours differ as much as possible.
 
     With one channel per organ, descriptors would be long and matching slow. Matching compares places a few centimetres
@@ -201,14 +201,13 @@ def organ_codes(contact: torch.Tensor, channels: int, seed: int = 0) -> torch.Te
         contact: symmetric (1 + n, 1 + n), larger for organs that lie nearer to each other, as returned by
             `_neighbours`. Row 0 stands for all other tissue.
         channels: length of a code.
-        seed: random seed.
     """
     weight = contact + _LEAST_WEIGHT
     weight[0] = weight[0].clamp_min(_ELSEWHERE_WEIGHT)
     weight[:, 0] = weight[0]
     weight.fill_diagonal_(0)
     codes = torch.randn(
-        len(contact), channels, generator=torch.Generator().manual_seed(seed)
+        len(contact), channels, generator=torch.Generator().manual_seed(0)
     ).requires_grad_()
     optimiser = torch.optim.Adam([codes], _RATE)
     for _ in range(_STEPS):

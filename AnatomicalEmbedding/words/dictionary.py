@@ -14,6 +14,7 @@ _SHORTEST, _LONGEST = 5, 24  # letters; spelling is corrected only in words of 5
 _ALIKE = 0.85  # least ratio of difflib: allows one mistake in 7 letters, or two in 14
 _USUAL_ENDINGS = ("ed", "ing", "ly", "oma", "itis", "osis")  # of words that seldom name places
 TYPED_LENGTH = 200  # characters; in a longer text no spelling mistakes are corrected
+_MOST_COMPLETIONS = 8  # a list of this length fits below the text field
 _COMPLETED_WORDS = 6  # only the last six words of a text are completed
 _SHOWN = 60  # characters of the text that a message shows
 BOTH = frozenset(("both", "bilateral"))
@@ -158,7 +159,7 @@ def suggestions(beginning: str, most: int = 8) -> list[str]:
     return sorted(ranks, key=lambda title: (ranks[title], title))[:most]
 
 
-def completions(typed: str, most: int = 8) -> list[str]:
+def completions(typed: str) -> list[str]:
     """Complete the last words of a text to places: "mass in the left adr" -> "mass in the left adrenal gland".
 
     The last words of the text are completed if the name of a place begins with them; as many words as possible are
@@ -168,7 +169,7 @@ def completions(typed: str, most: int = 8) -> list[str]:
         return []
     starts = [match.start() for match in re.finditer(r"[^\s,;]+", typed)]
     for start in starts[-_COMPLETED_WORDS:]:
-        titles = suggestions(typed[start:], most) if len(typed) - start > 1 else []
+        titles = suggestions(typed[start:], _MOST_COMPLETIONS) if len(typed) - start > 1 else []
         if titles:
             return [typed[:start] + title for title in titles]
     return []

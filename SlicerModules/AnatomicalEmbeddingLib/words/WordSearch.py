@@ -72,7 +72,7 @@ class WordSearch(Listener):
     prepared as soon as the user types the first letters, so that the first answer comes quickly.
     """
 
-    def __init__(self, scene, store: MapStore, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, scene, store: MapStore) -> None:
         self.scene = scene
         self.store = store
         self.volumes: list = []
@@ -89,7 +89,6 @@ class WordSearch(Listener):
         self._query = _Query()  # a query without words means that there is no search
         self._searched: dict[str, _Searched] = {}  # by volume ID
         self._typed = False
-        self._clock = clock
         self._moved = 0.0
         self._point: tuple | None = None  # (volume node, world point) that waits for its name
         # True if a scene was loaded and `dropLostItems` has not been called for it yet
@@ -168,7 +167,7 @@ class WordSearch(Listener):
         """If no other call comes within 0.12 s, find the name of the structure at a point."""
         self._job.cancel(_NAME)
         self._point = (volumeNode, tuple(pointWorld))
-        self._moved = self._clock()
+        self._moved = time.monotonic()
         self._setName("", naming=True)
 
     # -- answers -----------------------------------------------------------------------------------------------------
@@ -246,7 +245,7 @@ class WordSearch(Listener):
                     self._job.start(self._findPlace(query, node), _PLACE)
                     return
         if self._point is not None:
-            if self._clock() - self._moved >= _REST_SECONDS:
+            if time.monotonic() - self._moved >= _REST_SECONDS:
                 (node, world), self._point = self._point, None
                 self._job.start(self._findName(node, world), _NAME)
         elif self._typed and not self.store.busy:
