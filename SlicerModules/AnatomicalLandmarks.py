@@ -98,7 +98,8 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
         uiWidget = self.openPanel(self.resourcePath("UI/AnatomicalLandmarks.ui"))
-        scene, store = slicer.mrmlScene, self.session.store
+        scene = slicer.mrmlScene
+        store = self.session.store
         self.logic = self.closing(LandmarkLogic(scene, self.session.relations))
         self.crosshair = self.closing(AnatomicalCrosshair(scene, self.session.relations))
         self.words = self.closing(WordSearch(scene, store))
@@ -281,7 +282,8 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self._parameterNode.alignKind = kind
 
     def showParameters(self, node):
-        template, points = _ifHere(node.template), _ifHere(node.points)
+        template = _ifHere(node.template)
+        points = _ifHere(node.points)
         if points is not self.logic.points:
             self.say("")  # removes messages about the previous point list
             writeInViews(slicer.mrmlScene, {})
@@ -303,7 +305,8 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._showButtons()
 
     def _showButtons(self):
-        ui, logic = self.ui, self.logic
+        ui = self.ui
+        logic = self.logic
         isReady = logic.template is not None and bool(logic.targets)
         hasPoints = logic.points is not None and logic.points.GetNumberOfControlPoints() > 0
         ui.placeWidget.setEnabled(logic.template is not None and logic.points is not None)
@@ -312,7 +315,8 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         ui.againButton.enabled = ui.exportButton.enabled = isReady and hasPoints
         ui.openSetButton.enabled = logic.template is not None
         ui.saveSetButton.enabled = logic.template is not None and hasPoints
-        ui.undoButton.enabled, ui.redoButton.enabled = logic.history.canUndo, logic.history.canRedo
+        ui.undoButton.enabled = logic.history.canUndo
+        ui.redoButton.enabled = logic.history.canRedo
 
 
 def _ifHere(node):
