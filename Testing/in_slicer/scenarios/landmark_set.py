@@ -57,7 +57,8 @@ def run(user):
     assert examples["Line: 1"] == 1, examples
 
     # with the fifth scan as the template, the set places its points there
-    slicer.mrmlScene.RemoveNode(points)
+    for node in slicer.util.getNodesByClass("vtkMRMLMarkupsNode"):
+        slicer.mrmlScene.RemoveNode(node)
     panel.ui.templateSelector.setCurrentNode(scans[4])
     user.click(panel.ui.openSetButton)
     assert "points are placed" in panel.ui.statusLabel.text, panel.ui.statusLabel.text
@@ -66,6 +67,7 @@ def run(user):
     user.figures["error of the set in the fifth scan, mm"] = f"{np.mean(errors):.1f}"
     assert np.mean(errors) < 10, errors
     user.wait(lambda: answer(panel, scans[0], 0) is not None, 20, "the set is found in all scans")
+    panel.ui.scansSection.collapsed = True
     user.picture("placed")
 
     user.save_scene("set.mrb")
