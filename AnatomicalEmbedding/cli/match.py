@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..errors import PointsError
+from ..landmarks.drawing import Drawing, read_drawing, write_drawing
+from ..landmarks.markups import Markup
 from ..matching.status import ABSENT
 from ..registration import BY_MATCH
 from ..scan.geometry import transform_points
 from ..scan.markups import write_file
-from ..scan.points import PointList, parse_point, write_markups
+from ..scan.points import PointList, parse_point
 from ..spine.levels import level_sentence
 from . import console
 from .scans import Scans
@@ -116,7 +118,8 @@ def run(options: argparse.Namespace) -> None:
         if of_film
         else None
     )
-    points, targets = _points_and_targets(options, None if film is None else film.ijk_to_ras)
+    drawing, targets = _drawing_and_targets(options, None if film is None else film.ijk_to_ras)
+    points = drawing.points
     template_series = console.series_in(options.template) if options.series else set()
     scans = Scans(options, targets, [uid for uid in options.series if uid not in template_series])
     inputs = [] if options.point else [Path(options.files[0])]
@@ -157,6 +160,7 @@ def run(options: argparse.Namespace) -> None:
         answers,
         model.name,
         report=not options.no_report,
+        markups=[markup for markup in drawing.markups if markup.labels[0] not in drawing.edges_ras],
     )
     written += reports
     rows = csv_rows(points, answers)
@@ -194,6 +198,7 @@ def write_answers(
     answers: list[Answer],
     model_name: str,
     report: bool = True,
+    markups: Sequence[Markup] = (),
 ) -> list[Path]:
     """Write matches.csv, report.html and, for each target, a .mrk.json file. Returns the paths.
 
@@ -204,11 +209,12 @@ def write_answers(
         answers: the matches in each target.
         model_name: name of the weights, for the report.
         report: whether to write the report.
+        markups: markups through the points.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / f"{answer.name}.mrk.json" for answer in answers]
     for path, answer in zip(written, answers, strict=True):
-        write_matches(path, answer.name, points.labels, answer.matches)
+        write_matches(path, answer.name, points.labels, answer.matches, markups)
     for answer in (answer for answer in answers if len(answer.lines)):
         written.append(folder / f"{answer.name}.lines.mrk.json")
         write_file(written[-1], answer.lines)
@@ -230,18 +236,21 @@ def write_answers(
     return written
 
 
-def write_matches(path: Path, name: str, labels: Sequence[str], matches: Matches) -> None:
-    """Write the answers in one scan as a list of points that opens in Slicer; absent points are missing.
+def write_matches(
+    path: Path, name: str, labels: Sequence[str], matches: Matches, markups: Sequence[Markup] = ()
+) -> None:
+    """Write the answers in one scan as points and markups that open in Slicer; absent points are missing.
 
     Args:
         path: the file NAME.mrk.json.
         name: name of the scan.
         labels: N labels of the points.
         matches: N answers.
+        markups: markups through the points.
     """
-    absent = None if matches.status is None else (matches.status == ABSENT).tolist()
-    answer_points = PointList(tuple(labels), matches.points_ras, descriptions(matches))
-    write_markups(path, answer_points, name, absent)
+    absent = [row["status"] == ABSENT for row in matches.table()]
+    points = PointList(tuple(labels), matches.points_ras, descriptions(matches))
+    write_drawing(path, name, Drawing(points, tuple(markups)), absent)
 
 
 def descriptions(matches: Matches) -> tuple[str, ...]:
@@ -331,10 +340,11 @@ def present_points(
     return points, errors_mm, [uids[n] for n in present if uids]
 
 
-def _points_and_targets(
+def _drawing_and_targets(
     options: argparse.Namespace, film_to_ras: np.ndarray | None
-) -> tuple[PointList, list[str]]:
+) -> tuple[Drawing, list[str]]:
     from ..dicom.sr import read_any_points
+    from ..scan.image_files import display_name
 
     if options.point:
         if Path(options.files[0]).suffix.lower() in (".json", ".csv"):
@@ -342,11 +352,14 @@ def _points_and_targets(
                 f"{options.files[0]}: this file and --point both give points; give only one of them."
             )
         points = np.array([parse_point(text) for text in options.point])
-        return PointList(tuple(f"P-{n + 1}" for n in range(len(points))), points), options.files
+        labels = tuple(f"P-{n + 1}" for n in range(len(points)))
+        return Drawing(PointList(labels, points)), options.files
     points_file = options.files[0]
     targets = options.files[1:]
     if not targets:
         raise PointsError(
             f"{points_file}: no target scan follows this file; give template, points file, then targets."
         )
-    return read_any_points(points_file, film_to_ras), targets
+    if points_file.lower().endswith(".json"):
+        return read_drawing([Path(points_file)], display_name(options.template)), targets
+    return Drawing(read_any_points(points_file, film_to_ras)), targets

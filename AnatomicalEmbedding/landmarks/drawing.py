@@ -59,8 +59,7 @@ def read_drawing(paths: Sequence[Path], scan: str) -> Drawing:
     Raises:
         PointsError: a file is missing or damaged, a markup is not complete, two have one name, or there is no point.
     """
-    labels: list[str] = []
-    points: list[np.ndarray] = []
+    points: list[tuple[str, np.ndarray, str]] = []
     markups: dict[str, Markup] = {}
     edges_ras = {}
     for path in paths:
@@ -70,34 +69,34 @@ def read_drawing(paths: Sequence[Path], scan: str) -> Drawing:
             kind = entry.get("type")
             rows = entry_points(entry, path)
             if kind not in KINDS:
-                labels += [label for label, _, _ in rows]
-                points += [place for _, place, _ in rows]
+                points += rows
                 continue
-            name = str(entry.get("name") or path.name.removesuffix(".mrk.json"))
+            name = str(entry.get("name") or path.name.removesuffix(".json").removesuffix(".mrk"))
             name = kind if name == scan else name.removeprefix(f"{scan}.")
             if name in markups:
                 raise PointsError(f"{path}: two markups are called {name!r}; rename one of them.")
-            places = [place for _, place, _ in rows]
             if kind == ROI or (kind == PLANE and len(rows) == 1):
                 centre, edges = _frame(entry, path, name)
-                places, names = [centre], [f"{name}: {CENTRE}"]
-                edges_ras[names[0]] = edges
+                rows = [(f"{name}: {CENTRE}", centre, "")]
+                edges_ras[rows[0][0]] = edges
             else:
-                names = [f"{name}: {number}" for number in range(1, len(rows) + 1)]
-            labels += names
-            points += places
-            markups[name] = Markup(kind, name, tuple(names))
+                rows = [(f"{name}: {n}", *row[1:]) for n, row in enumerate(rows, start=1)]
+            points += rows
+            markups[name] = Markup(kind, name, tuple(row[0] for row in rows))
             try:
                 check_count(markups[name])
             except ValueError as error:
                 raise PointsError(
                     f"{path}: {error}; place the others, or delete this markup."
                 ) from error
-    if not labels:
+    if not points:
         raise PointsError(
             f"{paths[0]}: contains no point with a position; place at least one point."
         )
-    return Drawing(PointList(tuple(labels), np.array(points)), tuple(markups.values()), edges_ras)
+    labels, places, descriptions = zip(*points, strict=True)
+    described = descriptions if any(descriptions) else ()
+    point_list = PointList(labels, np.array(places), described)
+    return Drawing(point_list, tuple(markups.values()), edges_ras)
 
 
 def _frame(entry: dict[str, Any], path: Path, name: str) -> tuple[np.ndarray, np.ndarray]:

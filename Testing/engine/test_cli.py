@@ -12,6 +12,8 @@ from scan_files import stack_positions, write_linear_series
 from small_models import small_network
 
 from AnatomicalEmbedding.embedding.models.registry import write_weights
+from AnatomicalEmbedding.landmarks.drawing import Drawing, read_drawing, write_drawing
+from AnatomicalEmbedding.landmarks.markups import Markup
 from AnatomicalEmbedding.matching.match import match
 from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
 
@@ -214,6 +216,25 @@ class TestRefused:
         outcome = anatemb("match", place.template, given, place.target, "-o", out, *place.model)
         assert_refused(outcome, place.template, "'far away'", "(900.0, -12.3, 4.0)")
         assert not out.exists()
+
+    def test_lines_and_angles_of_the_template_appear_in_the_target(
+        self, anatemb, place, expected, tmp_path
+    ):
+        given, out = tmp_path / "drawn.mrk.json", tmp_path / "out"
+        labels = ("axis: 1", "axis: 2", *place.labels[2:])
+        line = Markup("Line", "axis", labels[:2])
+        drawing = Drawing(PointList(labels, place.points_ras), (line,))
+        write_drawing(given, "drawn", drawing, [False] * len(labels))
+        words = ("match", place.template, given, place.target, "-o", out, *place.model)
+        assert anatemb(*words, "--no-report").code == 0
+        answers = read_drawing([out / "target.mrk.json"], "target")
+        assert answers.markups == (
+            Markup("Line", "drawn.axis", ("drawn.axis: 1", "drawn.axis: 2")),
+        )
+        places = dict(zip(answers.points.labels, answers.points.points_ras, strict=True))
+        line_ras = [places[label] for label in answers.markups[0].labels]
+        np.testing.assert_allclose(line_ras, expected[:2], atol=0.01)
+        assert {row["label"] for row in rows_of(out / "matches.csv")} == set(places)
 
     def test_points_without_a_target(self, anatemb, place, tmp_path):
         words = ("match", place.template, place.points, "-o", tmp_path / "out", *place.model)
