@@ -1,6 +1,5 @@
 """Put boxes of synthetic patients into a scene, for the tests of boxes and crops. Their labels give the truth."""
 
-import time
 from functools import cache
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import numpy as np
 import slicer
 import slicer.util
 import vtk
+from polling import poll_until
 from scans import make_store, patient
 
 from AnatomicalEmbedding.scan.geometry import transform_points
@@ -109,13 +109,12 @@ class BoxBench:
 
     def finish(self, seconds: float = 120.0) -> None:
         """Poll until the search has ended."""
-        end = time.monotonic() + seconds
-        while self.logic.busy:
-            assert time.monotonic() < end, (
-                f"the search did not end: {self.logic.progress}, {self.reported}"
-            )
-            self.step()
-            time.sleep(0.005)
+        poll_until(
+            lambda: not self.logic.busy,
+            self.step,
+            seconds=seconds,
+            problem=lambda: f"the search did not end: {self.logic.progress}, {self.reported}",
+        )
 
     def find(self, volumes, structures, recall: float = 0.99, **more: object) -> None:
         assert self.logic.find(volumes, structures, recall, **more), self.reported

@@ -1,12 +1,12 @@
 """Add synthetic patients, whose points are known, to a scene as volume nodes. Uses the shipped weights."""
 
-import time
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import slicer.util
 import vtk
+from polling import poll_until
 
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
 from AnatomicalEmbedding.training.warped_scans import WarpedScan, warp_scan
@@ -88,18 +88,14 @@ def make_store(scene, folder: Path, **choice: object) -> MapStore:
 
 def finish(store: MapStore, seconds: float = 60.0) -> None:
     """Poll until all maps are made."""
-    end = time.monotonic() + seconds
-    while store.busy:
-        assert time.monotonic() < end, "the store did not finish"
-        store.poll()
-        time.sleep(0.005)
+    poll_until(lambda: not store.busy, store.poll, seconds=seconds)
 
 
 def relate(relations: SceneRelations, seconds: float = 60.0) -> None:
     """Poll until all maps are made and all relations are computed."""
-    end = time.monotonic() + seconds
-    while relations.store.busy or relations.busy:
-        assert time.monotonic() < end, "the relations were not computed"
-        relations.store.poll()
-        relations.poll()
-        time.sleep(0.005)
+    poll_until(
+        lambda: not (relations.store.busy or relations.busy),
+        relations.store.poll,
+        relations.poll,
+        seconds=seconds,
+    )

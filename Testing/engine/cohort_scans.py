@@ -1,5 +1,6 @@
 """Shared by the tests of cohorts: files with parts of synthetic patients, and a run without Dask."""
 
+import csv
 from functools import cache
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from AnatomicalEmbedding.cohort.engine import choose_weights
 from AnatomicalEmbedding.cohort.store import Store
 from AnatomicalEmbedding.cohort.work import Plan, embed_scan
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
+from AnatomicalEmbedding.scan.geometry import transform_points
 
 TORSO_MM = (190.0, 330.0)
 
@@ -50,6 +52,33 @@ def embed_waiting(
         plan = Plan(name, "cpu", memory_bytes=memory_bytes, descriptors=kept)
         found = embed_scan(str(store.folder), row, plan, weights_hash)
         store.manifest.finish(row.id, found.pop("state"), found.pop("reason", ""), **found)
+
+
+def make_store(scans: Path, folder: Path) -> Path:
+    """A cohort with the maps of all scans in a folder. Returns its folder."""
+    with Store(folder, create=True) as store:
+        store.add([scans])
+        embed_waiting(store, "auto")
+    return folder
+
+
+def voxels_ras(phantom: Phantom, structure: str) -> np.ndarray:
+    """(n, 3) RAS mm of the voxels of a structure."""
+    number = next(number for number, name in phantom.label_names.items() if name == structure)
+    ijk = np.argwhere(phantom.labels == number)[:, ::-1]
+    return transform_points(phantom.volume.ijk_to_ras, ijk)
+
+
+def true_box(phantom: Phantom, structure: str) -> np.ndarray:
+    """(2, 3) RAS mm, the box of the centres of a structure's voxels."""
+    voxels = voxels_ras(phantom, structure)
+    return np.stack([voxels.min(axis=0), voxels.max(axis=0)])
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """The rows of a .csv file."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def states(store: Store) -> dict[str, str]:

@@ -1,16 +1,14 @@
 """Test the exports of a cohort: crops, pictures, and tables of scans, boxes and places; and faults of scans."""
 
-import csv
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cohort_scans import embed_waiting, torso, write_torsos
+from cohort_scans import make_store, rows_of, torso, true_box, write_torsos
 
 from AnatomicalEmbedding.cli.locate import BOX_COLUMNS
-from AnatomicalEmbedding.cohort.store import Store
 
 _ORGAN = "kidney_left"
 
@@ -28,24 +26,7 @@ def torsos(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def folder(torsos, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cohort") / "store"
-    with Store(folder, create=True) as store:
-        store.add([torsos[0]])
-        embed_waiting(store, "auto")
-    return folder
-
-
-def _table(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
-def _true_box(phantom) -> np.ndarray:
-    number = next(number for number, name in phantom.label_names.items() if name == _ORGAN)
-    k, j, i = np.nonzero(phantom.labels == number)
-    to_ras = phantom.volume.ijk_to_ras
-    voxels = np.stack([i, j, k], axis=1) @ to_ras[:3, :3].T + to_ras[:3, 3]
-    return np.stack([voxels.min(axis=0), voxels.max(axis=0)])
+    return make_store(torsos[0], tmp_path_factory.mktemp("cohort") / "store")
 
 
 def test_export(anatemb, torsos, folder, tmp_path):
@@ -55,21 +36,21 @@ def test_export(anatemb, torsos, folder, tmp_path):
     assert outcome.code == 0
     names = {Path(path).name for path in json.loads(outcome.out)["files"]}
     assert names == {path.name for path in tmp_path.iterdir()}
-    scans = {Path(row["scan"]).name: row for row in _table(tmp_path / "scans.csv")}
+    scans = {Path(row["scan"]).name: row for row in rows_of(tmp_path / "scans.csv")}
     assert scans["empty.nii.gz"]["state"] == "unusable"
     assert {name for name, row in scans.items() if row["odd"]} == {"upside_down.nii.gz"}
     low = float(scans["torso_0.nii.gz"]["low_mm"])
     high = float(scans["torso_0.nii.gz"]["high_mm"])
     np.testing.assert_allclose([low, high], [190.0, 330.0], atol=20)
 
-    boxes = {row["scan"]: row for row in _table(tmp_path / "boxes.csv")}
+    boxes = {row["scan"]: row for row in rows_of(tmp_path / "boxes.csv")}
     assert all(tuple(row) == BOX_COLUMNS for row in boxes.values())  # as of `anatemb locate`
     for path, phantom in torsos[1].items():
         sides = np.array([float(boxes[path][column]) for column in BOX_COLUMNS[3:9]]).reshape(2, 3)
         assert boxes[path]["structure"] == _ORGAN
-        assert np.linalg.norm(sides.mean(axis=0) - _true_box(phantom).mean(axis=0)) < 15
+        assert np.linalg.norm(sides.mean(axis=0) - true_box(phantom, _ORGAN).mean(axis=0)) < 15
 
     page = (tmp_path / "gallery.html").read_text()
     assert page.count("data:image/jpeg;base64,") == sum(
-        row["r"] != "" for row in _table(tmp_path / "places.csv")
+        row["r"] != "" for row in rows_of(tmp_path / "places.csv")
     )

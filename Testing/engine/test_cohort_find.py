@@ -1,13 +1,20 @@
 """Test the search for places in all scans of a cohort, against the known places of synthetic patients."""
 
-import csv
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cli_runs import assert_refused
-from cohort_scans import embed_waiting, torso, write_torsos
+from cohort_scans import (
+    embed_waiting,
+    make_store,
+    rows_of,
+    torso,
+    true_box,
+    voxels_ras,
+    write_torsos,
+)
 
 from AnatomicalEmbedding.cohort.search import Search, one_mention
 from AnatomicalEmbedding.cohort.store import Store
@@ -28,20 +35,11 @@ def torsos(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def folder(torsos, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("cohort") / "store"
-    with Store(folder, create=True) as store:
-        store.add([_folder_of(torsos)])
-        embed_waiting(store, "auto")
-    return folder
+    return make_store(_folder_of(torsos), tmp_path_factory.mktemp("cohort") / "store")
 
 
 def _folder_of(torsos):
     return Path(next(iter(torsos))).parent
-
-
-def _places(path):
-    with (path / "places.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def test_like_a_point_of_a_scan(anatemb, torsos, folder, tmp_path):
@@ -54,7 +52,7 @@ def test_like_a_point_of_a_scan(anatemb, torsos, folder, tmp_path):
             "cohort", "find", folder, "--like", first, "--point", point, "-o", tmp_path
         )
         assert outcome.code == 0
-        rows = _places(tmp_path)
+        rows = rows_of(tmp_path / "places.csv")
         assert list(rows[0]) == [
             "scan",
             "status",
@@ -78,15 +76,6 @@ def test_like_a_point_of_a_scan(anatemb, torsos, folder, tmp_path):
         assert chances == sorted(chances, reverse=True)
     assert np.median(errors) < 6
     assert max(errors) < 40
-
-
-def _distance_mm(phantom, structure, place):
-    """From a place to the nearest voxel of a structure."""
-    number = next(number for number, name in phantom.label_names.items() if name == structure)
-    k, j, i = np.nonzero(phantom.labels == number)
-    to_ras = phantom.volume.ijk_to_ras
-    voxels = np.stack([i, j, k], axis=1) @ to_ras[:3, :3].T + to_ras[:3, 3]
-    return np.linalg.norm(voxels - place, axis=1).min()
 
 
 @pytest.mark.parametrize("words", ["left kidney", "L2", "T10", "left adrenal"])
@@ -124,26 +113,19 @@ def test_a_scan_that_has_gone_is_found_by_its_coordinates_alone(torsos, tmp_path
         gone.unlink()
         (found,) = Search(store).words(one_mention("left kidney"))
     assert (found.status, found.probability, found.text) == ("uncertain", None, "uncertain")
-    assert _distance_mm(torsos[str(path)], "kidney_left", found.point_ras) < _CLOSE_MM
+    away = voxels_ras(torsos[str(path)], "kidney_left") - found.point_ras
+    assert np.linalg.norm(away, axis=1).min() < _CLOSE_MM
 
 
 def test_like_a_box(anatemb, torsos, folder, tmp_path):
     first, other, *_ = torsos
-    boxes = {path: _box_of(torsos[path], "kidney_left") for path in (first, other)}
+    boxes = {path: true_box(torsos[path], "kidney_left") for path in (first, other)}
     corners = ",".join(f"{x:.1f}" for x in boxes[first].ravel())
     outcome = anatemb("cohort", "find", folder, "--like", first, "--box", corners, "-o", tmp_path)
     assert outcome.code == 0
-    row = next(row for row in _places(tmp_path) if row["scan"] == other)
+    row = next(row for row in rows_of(tmp_path / "places.csv") if row["scan"] == other)
     middle = [float(row[axis]) for axis in "ras"]
     assert np.linalg.norm(boxes[other].mean(axis=0) - middle) < _CLOSE_MM
-
-
-def _box_of(phantom, structure):
-    number = next(number for number, name in phantom.label_names.items() if name == structure)
-    k, j, i = np.nonzero(phantom.labels == number)
-    to_ras = phantom.volume.ijk_to_ras
-    voxels = np.stack([i, j, k], axis=1) @ to_ras[:3, :3].T + to_ras[:3, 3]
-    return np.stack([voxels.min(axis=0), voxels.max(axis=0)])
 
 
 def test_like_a_scan_that_is_not_in_the_cohort(anatemb, torsos, folder, tmp_path):
@@ -163,7 +145,7 @@ def test_like_a_scan_that_is_not_in_the_cohort(anatemb, torsos, folder, tmp_path
         tmp_path,
     )
     assert outcome.code == 0
-    assert len(_places(tmp_path)) == 4
+    assert len(rows_of(tmp_path / "places.csv")) == 4
 
 
 @pytest.mark.parametrize(

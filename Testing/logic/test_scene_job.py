@@ -1,11 +1,11 @@
 """Test SceneJob: generators on the main thread that wait for background work, and how they end."""
 
 import threading
-import time
 
 import numpy as np
 import pytest
 import slicer.util
+from polling import poll_until
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbeddingLib.shared.SceneJob import SceneJob
@@ -25,11 +25,7 @@ class Bench:
         return threading.current_thread().name
 
     def finish(self) -> None:
-        end = time.monotonic() + 20
-        while self.job.busy:
-            assert time.monotonic() < end
-            self.job.poll()
-            time.sleep(0.002)
+        poll_until(lambda: not self.job.busy, self.job.poll)
 
     def steps(self, name: str, *volumes):
         try:

@@ -2,10 +2,10 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from polling import poll_until
 from training_runs import Watched, fake_engine, group_is_empty, settings
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
@@ -114,7 +114,7 @@ time.sleep(600)
     group = int(application.stdout.readline())
     application.kill()
     application.communicate()
-    wait_for(lambda: group_is_empty(group))
+    poll_until(lambda: group_is_empty(group))
     assert int((tmp_path / "run" / "saved").read_text()) >= 3
 
 
@@ -157,10 +157,3 @@ def test_a_python_that_is_not_there_is_named(tmp_path, command):
 )
 def test_reasons_of_failures(lines, says):
     assert says in stopReason(1, lines)
-
-
-def wait_for(condition, seconds=60.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)

@@ -1,6 +1,7 @@
 """Fixtures of the widget tests: module widgets on the test kit."""
 
 import pytest
+from scans import add_patient
 
 
 @pytest.fixture
@@ -17,6 +18,22 @@ def kit(tmp_path):
 
         # on a busy machine, a step of a pair may outlast the wait of a closing panel, and run on in the next test
         assert waitForEnded(60.0)
+
+
+@pytest.fixture
+def open_module(kit, map_folder):
+    """Open a module on scans of synthetic patients, whose maps are kept from test to test."""
+
+    def opened(module: str, *names: str):
+        from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
+
+        ModuleSettings.setValue("cacheFolder", str(map_folder))
+        ModuleSettings.setValue("device", "cpu")
+        for number, name in enumerate(names):
+            add_patient(number, name)
+        return kit.open(kit.load_module(module))
+
+    return opened
 
 
 @pytest.hookimpl(wrapper=True)

@@ -3,21 +3,14 @@
 import pytest
 import slicer
 import vtk
-from scans import add_patient
 
 from slicer_kit.hierarchy import hierarchy_of
 
 
 @pytest.fixture
-def panel(kit, map_folder, kept_finders):
-    """The module on two scans, its maps kept from test to test."""
-    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
-
-    ModuleSettings.setValue("cacheFolder", str(map_folder))
-    ModuleSettings.setValue("device", "cpu")
-    for number, name in enumerate(("Prior", "Current")):
-        add_patient(number, name)
-    return kit.open(kit.load_module("AnatomicalLandmarks"))
+def panel(open_module, kept_finders):
+    """The module on two scans."""
+    return open_module("AnatomicalLandmarks", "Prior", "Current")
 
 
 def enter(panel, text):

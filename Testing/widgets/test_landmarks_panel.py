@@ -13,15 +13,9 @@ from AnatomicalEmbedding.landmarks.landmark_set import read_landmark_set
 
 
 @pytest.fixture
-def panel(kit, map_folder):
-    """The module on three scans, its maps kept from test to test."""
-    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
-
-    ModuleSettings.setValue("cacheFolder", str(map_folder))
-    ModuleSettings.setValue("device", "cpu")
-    for number, name in enumerate(("Prior", "Current", "Other")):
-        add_patient(number, name)
-    return kit.open(kit.load_module("AnatomicalLandmarks"))
+def panel(open_module):
+    """The module on three scans."""
+    return open_module("AnatomicalLandmarks", "Prior", "Current", "Other")
 
 
 def node(name):

@@ -1,10 +1,9 @@
 """Test the table of places that `anatemb cohort find` writes, and scans loaded at these places."""
 
-import time
-
 import numpy as np
 import pytest
 import slicer.util
+from polling import poll_until
 from scans import patient
 from view_nodes import add_view
 
@@ -43,10 +42,7 @@ def hits(scene):
 
 
 def settle(hits):
-    end = time.monotonic() + 30
-    while hits.loading is not None and time.monotonic() < end:
-        hits.poll()
-        time.sleep(0.01)
+    poll_until(lambda: hits.loading is None, hits.poll)
 
 
 def middle(view) -> np.ndarray:

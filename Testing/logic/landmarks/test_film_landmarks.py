@@ -1,12 +1,11 @@
 """Test films as Slicer loads them: which nodes are films, pixels and world, and landmarks against known truth."""
 
-import time
-
 import numpy as np
 import pytest
 import slicer
 import slicer.util
 from film_nodes import add_film, add_picture, filmed, places_in
+from polling import poll_until
 from scans import add_patient, finish, relate
 
 from AnatomicalEmbedding.errors import VolumeError
@@ -166,11 +165,11 @@ def test_words_refuse_a_film_in_one_sentence(bench, scene):
     search = WordSearch(scene, bench.store)
     search.volumes = [film]
     search.find("carina")
-    end = time.monotonic() + 60
-    while bench.store.state(film).status != READY or search.busy:
-        assert time.monotonic() < end
-        bench.store.poll()
-        search.poll()
+    poll_until(
+        lambda: bench.store.state(film).status == READY and not search.busy,
+        bench.store.poll,
+        search.poll,
+    )
     sentence = "Film: is a film, in which only landmarks can be found; choose a CT."
     assert search.answers() == [("Film", sentence)]
     search.close()

@@ -7,6 +7,7 @@ import pytest
 import slicer
 import slicer.util
 from box_bench import add_segmentation, add_turned
+from polling import poll_until
 from scans import add_patient, add_transform, patient, turned
 from training_runs import fake_engine
 
@@ -38,11 +39,9 @@ def mask_of(number, structure):
 
 
 def until(logic, condition, seconds=400.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"{logic.progress}, {logic.said}"
-        logic.poll()
-        time.sleep(0.01)
+    poll_until(
+        condition, logic.poll, seconds=seconds, problem=lambda: f"{logic.progress}, {logic.said}"
+    )
 
 
 def dice(one, other):

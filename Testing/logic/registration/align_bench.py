@@ -1,12 +1,12 @@
 """A synthetic patient, the same patient deformed by a known transform, and the logic that aligns the two scans."""
 
-import time
 from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
 import slicer.util
 import torch
+from polling import poll_until
 from scans import make_store
 
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
@@ -65,12 +65,13 @@ class AlignBench:
         self.logic.reported.connect(self.reported.append)
 
     def poll_until(self, reached, seconds: float = 120.0) -> None:
-        end = time.monotonic() + seconds
-        while not reached():
-            assert time.monotonic() < end, f"not reached; reported: {self.reported}"
-            self.store.poll()
-            self.logic.poll()
-            time.sleep(0.005)
+        poll_until(
+            reached,
+            self.store.poll,
+            self.logic.poll,
+            seconds=seconds,
+            problem=lambda: f"not reached; reported: {self.reported}",
+        )
 
     def run(self, fixed, moving, kind: str = "deformable", **options: object):
         """Align to the end; the transform node that the moving volume lies below then."""

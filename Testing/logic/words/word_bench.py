@@ -1,6 +1,6 @@
 """A search for the places of words in a scene, used as by a user."""
 
-import time
+from polling import poll_until
 
 from AnatomicalEmbeddingLib.words.WordSearch import WordSearch
 
@@ -17,12 +17,12 @@ class WordBench:
 
     def settle(self, seconds: float = 60.0) -> None:
         """Poll until all scans are embedded and everything that was asked is answered."""
-        end = time.monotonic() + seconds
-        while self.store.busy or self.search.busy:
-            assert time.monotonic() < end, "the search did not finish"
-            self.store.poll()
-            self.search.poll()
-            time.sleep(0.005)
+        poll_until(
+            lambda: not (self.store.busy or self.search.busy),
+            self.store.poll,
+            self.search.poll,
+            seconds=seconds,
+        )
 
     def find(self, text: str) -> None:
         self.search.find(text)
