@@ -114,8 +114,9 @@ class FindingCanvas:
         self._to_ijk = np.linalg.inv(image_affine(turned))
         self._mm = np.array(turned.GetSpacing())
         self._layers = list(map(sitk.GetArrayFromImage, layers))
-        highest = np.maximum.reduce(self._layers)
-        self._hu = np.where(highest > 0, highest * 37 % 90 * 3.0 - 100, -1000)
+        labelled = np.maximum.reduce(self._layers)
+        # without a scan, neighbouring labels get grey values that differ: 37 and 90 have no common divisor
+        self._hu = np.where(labelled > 0, labelled * 37 % 90 * 3.0 - 100, -1000)
         if volume is not None:
             scan = sitk.Resample(
                 volume.to_sitk(), turned, sitk.Transform(), sitk.sitkLinear, -1000.0

@@ -1,9 +1,18 @@
 """anatemb levels: the level of every vertebra, disc, rib and slice of scans."""
 
+from __future__ import annotations
+
 import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from . import console
 from .scans import Scans
+
+if TYPE_CHECKING:
+    from ..scan.volume import Volume
+    from ..words import Place
+    from ..words.scan_levels import ScanLevels
 
 COLUMNS = ("scan", "place", "slice", "r", "a", "s", "probability", "remark")
 
@@ -25,9 +34,7 @@ def run(options: argparse.Namespace) -> None:
     console.check_report(options)
     console.check_folder(options.output)
     model = console.open_model(options)
-    from ..reports.scan_pages import write_places_report
-    from ..scan.markups import write_file
-    from ..words import PlaceFinder, points_of, shipped_atlas
+    from ..words import PlaceFinder, shipped_atlas
     from ..words.scan_levels import VERTEBRA, SliceLevel, find_levels
 
     atlas = shipped_atlas(model.weights_hash, model.path)
@@ -39,27 +46,41 @@ def run(options: argparse.Namespace) -> None:
         with scans.skipping():
             levels = find_levels(PlaceFinder(embedding, volume, atlas), volume)
             console.say(f"{name}: {levels.basis}.", options.json)
-            scan_rows = []
-            for k, place in levels.places:
-                point = place.point_ras.round(1).tolist()
-                scan_rows.append((path, place.name, k, *point, place.probability, place.doubt))
+            scan_rows = [_row(path, k, place) for k, place in levels.places]
             rows += scan_rows
             places = console.as_records(COLUMNS, scan_rows)
             slices = console.as_records(SliceLevel._fields, levels.slices)
             answers.append(
                 {"scan": str(path), "basis": levels.basis, "places": places, "slices": slices}
             )
-            marks, table = (
-                options.output / f"{name}.{end}" for end in ("levels.mrk.json", "slices.csv")
-            )
-            write_file(marks, levels.markups())
-            console.write_table(table, SliceLevel._fields, levels.slices)
-            written += [marks, table, *scans.write_points_report(name, points_of(levels.named("")))]
-            if not options.no_report:
-                page = options.output / f"{name}.levels.html"
-                written.append(write_places_report(page, volume, name, levels.named(VERTEBRA)))
+            written += _write(scans, name, volume, levels, options)
     written += scans.write_table("levels", COLUMNS, rows)
-    table_rows = [
-        (scans.names[str(row[0])], *row[1:]) for row in rows if row[1].startswith(VERTEBRA)
-    ]
+    vertebrae = [row for row in rows if row[1].startswith(VERTEBRA)]
+    table_rows = [(scans.names[str(path)], *columns) for path, *columns in vertebrae]
     scans.finish({"scans": answers}, (COLUMNS, table_rows) if table_rows else None, written)
+
+
+def _row(path: str, number: int, place: Place) -> tuple[Any, ...]:
+    """Return a row of levels.csv. number: of the slice that shows the place, from 0."""
+    point_ras = place.point_ras.round(1).tolist()
+    return (path, place.name, number, *point_ras, place.probability, place.doubt)
+
+
+def _write(
+    scans: Scans, name: str, volume: Volume, levels: ScanLevels, options: argparse.Namespace
+) -> list[Path]:
+    """Write the levels of one scan. Returns the paths of the files."""
+    from ..reports.scan_pages import write_places_report
+    from ..scan.markups import write_file
+    from ..words import points_of
+    from ..words.scan_levels import VERTEBRA, SliceLevel
+
+    marks = options.output / f"{name}.levels.mrk.json"
+    write_file(marks, levels.markups())
+    table = options.output / f"{name}.slices.csv"
+    console.write_table(table, SliceLevel._fields, levels.slices)
+    written = [marks, table, *scans.write_points_report(name, points_of(levels.named("")))]
+    if not options.no_report:
+        page = options.output / f"{name}.levels.html"
+        written.append(write_places_report(page, volume, name, levels.named(VERTEBRA)))
+    return written

@@ -204,15 +204,15 @@ def _listed(
     for lesion, is_readable in zip(lesions, on_body, strict=True):
         if not is_readable:
             unread[lesion.id] = outside_patient(lesion.id, label)
-    names = [lesion.id for lesion, ok in zip(lesions, on_body, strict=True) if ok]
-    absent = np.zeros(len(names), bool) if matches.status is None else matches.status == ABSENT
-    error = (
-        np.full(len(names), np.nan)
-        if matches.expected_error_mm is None
-        else matches.expected_error_mm
-    )
-    error = np.maximum(np.nan_to_num(error, nan=_UNCALIBRATED_ERROR_MM), _LEAST_ERROR_MM)
-    return Listed(names, points[on_body], radii[on_body], matches.points_ras, error, absent)
+    names = [lesion.id for lesion, is_readable in zip(lesions, on_body, strict=True) if is_readable]
+    absent = np.zeros(len(names), bool)
+    error_mm = np.full(len(names), _UNCALIBRATED_ERROR_MM)
+    if matches.status is not None:
+        absent = matches.status == ABSENT
+    if matches.expected_error_mm is not None:
+        error_mm = np.nan_to_num(matches.expected_error_mm, nan=_UNCALIBRATED_ERROR_MM)
+    error_mm = np.maximum(error_mm, _LEAST_ERROR_MM)
+    return Listed(names, points[on_body], radii[on_body], matches.points_ras, error_mm, absent)
 
 
 def _is_open(lesion: Lesion, key: str, other_key: str) -> bool:

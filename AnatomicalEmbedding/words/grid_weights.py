@@ -143,9 +143,11 @@ class Grid:
         index = index[((index >= 0) & (index < SHAPE)).all(axis=1)]
         flat = np.ravel_multi_index(index.T, SHAPE)
         cells, begin = self._by_place
-        count = begin[flat + 1] - begin[flat]
-        last = count.cumsum()
-        return cells[np.arange(count.sum()) + np.repeat(begin[flat] - (last - count), count)]
+        counts = begin[flat + 1] - begin[flat]
+        # the grid cells of one frame cell lie side by side in `cells`; these pieces are joined
+        starts = counts.cumsum() - counts  # of the pieces in the result
+        offsets = np.repeat(begin[flat] - starts, counts)  # from a place in the result to `cells`
+        return cells[np.arange(counts.sum()) + offsets]
 
     def field_of(self, cells: np.ndarray, values: np.ndarray) -> Field:
         """Make a field from values (n,) at flat indices `cells` (n,). The field's box holds all values above 0."""

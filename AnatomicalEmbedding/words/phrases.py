@@ -304,16 +304,9 @@ def _organ_of(
 
     In "kidney in the pelvis", the pelvis is no part of the kidney. In "neck of the aneurysm", the place has no name.
     """
-    if words[position + 1 : position + 2] == ["of"] and words[position + 2 : position + 3] != [
-        "patient"
-    ]:
-        after = next((name for name in names if name.first > position), None)
-        is_near = (
-            after is not None
-            and after.first - position <= _NEAR
-            and _CLAUSE_ENDS.isdisjoint(words[position : after.first])
-        )
-        return after if is_near else None, True
+    follows_of = words[position + 1 : position + 2] == ["of"]
+    if follows_of and words[position + 2 : position + 3] != ["patient"]:
+        return _next_in_clause(words, position, names), True
     organ = next((name for name in reversed(names) if name.last < position), None)
     between = [] if organ is None else words[organ.last + 1 : position]
     if organ is None or len(between) > _PART_REACH or not _NOT_BEFORE_A_PART.isdisjoint(between):
@@ -328,6 +321,15 @@ def _organ_of(
     if is_subject and {"in", "within"} & set(between):
         return None, False
     return organ, organ.is_adjective and not between and not organ.is_region
+
+
+def _next_in_clause(words: Sequence[str], position: int, names: Sequence[Name]) -> Name | None:
+    """Return the name that follows word `position` in the same clause and near it; None without."""
+    following = next((name for name in names if name.first > position), None)
+    if following is None or following.first - position > _NEAR:
+        return None
+    between = words[position : following.first]
+    return following if _CLAUSE_ENDS.isdisjoint(between) else None
 
 
 def _longest(words: Sequence[str], start: int) -> Name | None:
@@ -387,20 +389,19 @@ def _owner(words: Sequence[str], position: int, names: Sequence[Name]) -> Name |
     """Return the name to which word number `position`, a side such as "left", belongs: the name that contains the word,
     or else the next name if it is near, or else the former name if it is near, or else the next name at any
     distance."""
-    before = after = None
-    for name in names:
-        if position in name.tokens:
-            return name
-        before = name if name.last < position else before
-        after = name if name.first > position and after is None else after
-    following = [] if after is None else words[position + 1 : after.first]
-    if (
-        after is not None
-        and len(following) <= _SIDE_REACH
-        and (_BREAKS | _AFTER_A_SIDE).isdisjoint(following)
-    ):
-        return after
-    return before if before is not None and position - before.last <= 2 * _SIDE_REACH else after
+    containing = next((name for name in names if position in name.tokens), None)
+    if containing is not None:
+        return containing
+    before = next((name for name in reversed(names) if name.last < position), None)
+    after = next((name for name in names if name.first > position), None)
+    if after is not None:
+        between = words[position + 1 : after.first]
+        ends_reach = _BREAKS | _AFTER_A_SIDE
+        if len(between) <= _SIDE_REACH and ends_reach.isdisjoint(between):
+            return after
+    if before is not None and position - before.last <= 2 * _SIDE_REACH:
+        return before
+    return after
 
 
 def _shared_side(words: Sequence[str], last: Name, name: Name) -> str:
