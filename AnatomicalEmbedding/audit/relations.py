@@ -168,8 +168,9 @@ class Relations:
         if len(self.scan.labels) >= _FEWEST and self.explanation is None:
             usual = self.usual
             frame = self.fit.frame
-            radius = 1.6 * (3 / (4 * np.pi) * 1000 * np.exp(usual.volume)) ** (1 / 3)
-            reach = (radius + _INSIDE * usual.spreads.max(axis=1)) * frame.scale.mean()
+            # organs are longer than balls of their volume
+            ball_mm = (3 / (4 * np.pi) * 1000 * np.exp(usual.volume)) ** (1 / 3)
+            reach = (1.6 * ball_mm + _INSIDE * usual.spreads.max(axis=1)) * frame.scale.mean()
             places = frame.to_ras(usual.places)
             away = mm_to_sides(
                 transform_points(np.linalg.inv(ijk_to_ras), places), ijk_to_ras, shape

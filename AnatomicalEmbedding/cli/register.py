@@ -8,7 +8,7 @@ import math
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import VolumeError
 from ..files import write_text
@@ -23,11 +23,18 @@ if TYPE_CHECKING:
     from ..scan.label_map import LabelMap
     from ..scan.volume import Volume
 
-_TRANSFORM, _INITIAL, _FACTS = "transform.h5", "initial_transform.h5", "registration.json"
-_MOVING = "moving_on_fixed.nii.gz"
-_FIELD, _REPORT, _DICOM = "displacement.nii.gz", "report.html", "registration.dcm"
-_LABELS, _SEGMENTS = "labels_on_fixed.nii.gz", "labels_on_fixed.seg.nrrd"
-_POINTS = "points_in_moving.mrk.json"
+_RESULTS = (
+    _TRANSFORM := "transform.h5",
+    _INITIAL := "initial_transform.h5",
+    _FACTS := "registration.json",
+    _MOVING := "moving_on_fixed.nii.gz",
+    _FIELD := "displacement.nii.gz",
+    _REPORT := "report.html",
+    _DICOM := "registration.dcm",
+    _LABELS := "labels_on_fixed.nii.gz",
+    _SEGMENTS := "labels_on_fixed.seg.nrrd",
+    _POINTS := "points_in_moving.mrk.json",
+)
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:
@@ -67,93 +74,104 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     console.complete(parser, run, "output", "report", "dicom", series=True)
 
 
+class _Inputs(NamedTuple):
+    """The two scans; points of the fixed scan and labels of the moving scan, or None."""
+
+    fixed: Volume
+    moving: Volume
+    points: PointList | None
+    labels: LabelMap | None
+
+
 def run(options: argparse.Namespace) -> None:
     from ..dicom.source import source_at
-    from ..dicom.sr import read_any_points
-    from ..scan.sources import distinct_names
 
-    names = (
-        _TRANSFORM,
-        _INITIAL,
-        _FACTS,
-        _MOVING,
-        _FIELD,
-        _REPORT,
-        _DICOM,
-        _LABELS,
-        _SEGMENTS,
-        _POINTS,
-    )
-    results = [options.output / name for name in names]
-    console.refuse_overwriting(
-        [options.fixed, options.moving, options.points, options.labels, options.transform], results
-    )
-    points = read_any_points(options.points) if options.points else None
-    scans = (options.fixed, options.moving)
-    fixed, moving = (
-        replace(console.read_scan(path, options.series), name=name)
-        for path, name in zip(scans, distinct_names(scans), strict=True)
-    )
-    labels = _read_labels(options.labels, moving) if options.labels else None
-    if points is not None:
-        console.check_inside(fixed, options.fixed, points.labels, points.points_ras)
+    inputs = _read_inputs(options)
     if options.transform is not None:
         from ..registration.transform import Registration
 
         registration = Registration.read(options.transform)
         console.make_folder(options.output)
-        _print(options, {}, *_resample(options.output, registration, fixed, moving, points, labels))
+        _print(options, {}, *_resample(options.output, registration, inputs))
         return
-    series = [
-        source_at(path, console.chosen_series(path, options.series))
-        for path in scans
-        if options.dicom
-    ]
+    series = []
+    if options.dicom:
+        for path in (options.fixed, options.moving):
+            series.append(source_at(path, console.chosen_series(path, options.series)))
     console.check_report(options)
     console.make_folder(options.output)
+    registration, facts = _register(inputs, options)
+    written, beyond = _resample(options.output, registration, inputs)
+    facts["points_outside_moving"] = beyond
+    written = [*_write(registration, facts, inputs.fixed, options), *written]
+    if not options.no_report:
+        from ..reports.scan_pages import write_registration_report
+
+        page = options.output / _REPORT
+        facts_in_words = _in_words(facts)
+        written.append(
+            write_registration_report(
+                page, inputs.fixed, inputs.moving, registration, facts_in_words
+            )
+        )
+    if series:
+        written.append(options.output / _DICOM)
+        _write_dicom(registration, inputs.fixed, series, written[-1])
+    console.store(options, written)
+    _print(options, facts, written, beyond)
+
+
+def _read_inputs(options: argparse.Namespace) -> _Inputs:
+    """Read the inputs. Raises AnatomicalEmbeddingError if one is wrong, or would be overwritten."""
+    from ..dicom.sr import read_any_points
+    from ..scan.sources import distinct_names
+
+    results = [options.output / name for name in _RESULTS]
+    files = [options.fixed, options.moving, options.points, options.labels, options.transform]
+    console.refuse_overwriting(files, results)
+    points = read_any_points(options.points) if options.points else None
+    paths = (options.fixed, options.moving)
+    fixed, moving = (
+        replace(console.read_scan(path, options.series), name=name)
+        for path, name in zip(paths, distinct_names(paths), strict=True)
+    )
+    labels = _read_labels(options.labels, moving) if options.labels else None
+    if points is not None:
+        console.check_inside(fixed, options.fixed, points.labels, points.points_ras)
+    return _Inputs(fixed, moving, points, labels)
+
+
+def _register(inputs: _Inputs, options: argparse.Namespace) -> tuple[Registration, dict[str, Any]]:
+    """Register the scans. Returns the registration, and the facts for registration.json."""
     model = console.open_model(options)
-    maps = [console.embed(model, volume, options.json) for volume in (fixed, moving)]
+    scans = (inputs.fixed, inputs.moving)
+    fixed_map, moving_map = (console.embed(model, volume, options.json) for volume in scans)
     from ..registration.register import register
 
     start = time.perf_counter()
     with console.progress_bar("registration", options.json) as progress:
         registration = register(
-            (maps[0], maps[1]), (fixed, moving), options.kind, model.device, progress
+            (fixed_map, moving_map), scans, options.kind, model.device, progress
         )
-    facts = _facts(registration, maps[0], time.perf_counter() - start)
-    folder = options.output
-    written = [folder / _TRANSFORM, folder / _INITIAL, folder / _FACTS]
+    return registration, _facts(registration, fixed_map, time.perf_counter() - start)
+
+
+def _write(
+    registration: Registration, facts: dict[str, Any], fixed: Volume, options: argparse.Namespace
+) -> list[Path]:
+    """Write the transform, the facts and, with --field, the displacement. Returns the paths."""
+    written = [options.output / name for name in (_TRANSFORM, _INITIAL, _FACTS)]
     registration.write(written[0])
     registration.write(written[1], as_initial=True)
-    resampled, beyond = _resample(folder, registration, fixed, moving, points, labels)
-    written += resampled
-    facts["points_outside_moving"] = beyond
-    write_text(folder / _FACTS, json.dumps(facts, indent=1) + "\n")
+    write_text(written[2], json.dumps(facts, indent=1) + "\n")
     if options.field:
-        written.append(folder / _FIELD)
+        written.append(options.output / _FIELD)
         registration.write_field(written[-1], fixed)
-    if not options.no_report:
-        from ..reports.scan_pages import write_registration_report
-
-        written.append(
-            write_registration_report(
-                folder / _REPORT, fixed, moving, registration, _in_words(facts)
-            )
-        )
-    if series:
-        written.append(folder / _DICOM)
-        _write_dicom(registration, fixed, series, written[-1])
-    console.store(options, written)
-    _print(options, facts, written, beyond)
+    return written
 
 
 def _resample(
-    folder: Path,
-    registration: Registration,
-    fixed: Volume,
-    moving: Volume,
-    points: PointList | None,
-    labels: LabelMap | None,
+    folder: Path, registration: Registration, inputs: _Inputs
 ) -> tuple[list[Path], list[str]]:
     """Write the moving scan and its labels on the grid of the fixed scan, and the points in the moving scan.
 
@@ -165,19 +183,21 @@ def _resample(
 
     written = [folder / _MOVING]
     outside = []
-    registration.warp(moving, fixed).write(written[0])
-    if labels is not None:
-        labels = registration.warp_labels(labels, fixed)
+    registration.warp(inputs.moving, inputs.fixed).write(written[0])
+    if inputs.labels is not None:
+        labels = registration.warp_labels(inputs.labels, inputs.fixed)
         flat = folder / _LABELS
-        whole = folder / _SEGMENTS
-        written += [flat, whole] if labels.values else [flat]
+        written.append(flat)
         write_image(to_image(labels.voxels, labels.ijk_to_ras), flat)
         if labels.values:
+            whole = folder / _SEGMENTS
+            written.append(whole)
             write_segments(whole, labels)
             console.report_overlaps(labels, flat, whole)
+    points = inputs.points
     if points is not None:
         carried = PointList(points.labels, registration.transform_points(points.points_ras))
-        beyond = (~moving.contains(carried.points_ras)).tolist()
+        beyond = (~inputs.moving.contains(carried.points_ras)).tolist()
         outside = [label for label, gone in zip(points.labels, beyond, strict=True) if gone]
         written.append(folder / _POINTS)
         write_markups(written[-1], carried, missing=beyond)
