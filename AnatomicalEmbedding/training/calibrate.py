@@ -76,6 +76,14 @@ def try_matching(trial: Trial, effort: str, find: Find = match) -> Outcomes:
     return Outcomes(matches.evidence, trial.errors_mm(matches))
 
 
+def _refuse_too_few(count: int) -> None:
+    """Raise AnatomicalEmbeddingError if a forest cannot be learned from this number of matches."""
+    if count < _FEWEST:
+        raise AnatomicalEmbeddingError(
+            f"calibration needs at least {_FEWEST} matches with known truth, but there are {count}; add scans."
+        )
+
+
 def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float]) -> Forest:
     """Fit a forest to the matches of all sources.
 
@@ -87,11 +95,7 @@ def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float]) -
     """
     used = {name: matches for name, matches in sources.items() if len(matches.errors_mm)}
     every = Outcomes.joined(used.values())
-    if len(every.errors_mm) < _FEWEST:
-        raise AnatomicalEmbeddingError(
-            f"calibration needs at least {_FEWEST} matches with known truth, but there are {len(every.errors_mm)};"
-            " add scans."
-        )
+    _refuse_too_few(len(every.errors_mm))
     counts = {name: len(matches.errors_mm) for name, matches in used.items()}
     share = np.concatenate(
         [np.full(count, weights[name] / count) for name, count in counts.items()]
@@ -221,7 +225,7 @@ def learn(
                 parts.append(try_matching(trial, effort, find))
     progress(0.99, "fitting the random forests")
     if not tried:
-        grow_forest({}, WEIGHTS)  # raises
+        _refuse_too_few(0)
     forests: dict[str, Forest] = {}
     counts: dict[str, int] = {}
     for effort, sources in tried.items():
