@@ -71,7 +71,8 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "(`anatemb cohort run`); then the maps of its scans are used, and the report has no pictures. All coordinates "
         "are RAS mm. A scan that cannot be used is reported and skipped.",
     )
-    run.add_argument("set", type=Path, metavar="SET", help="file NAME.landmarks.json")
+    set_help = "file NAME.landmarks.json, or a set that is shipped: pelvis, trunk"
+    run.add_argument("set", type=Path, metavar="SET", help=set_help)
     run.add_argument("scans", nargs="+", metavar="SCAN", help=console.SCANS_HELP)
     console.complete(run, run_run, "output", "report", "dicom", series=True)
 
@@ -82,7 +83,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         "that is farthest from the others. An example that contradicts the others has no say in answers. Scans are "
         "named by the start of their hash, because a set holds no names.",
     )
-    check.add_argument("set", type=Path, metavar="SET", help="file NAME.landmarks.json")
+    check.add_argument("set", type=Path, metavar="SET", help=set_help)
     console.complete(check, run_check, model=False)
 
 
@@ -108,12 +109,8 @@ def _drawing_paths(scan: Path) -> list[Path]:
 
 
 def run_make(options: argparse.Namespace) -> None:
-    from ..landmarks.landmark_set import SUFFIX, LandmarkSet
+    from ..landmarks.landmark_set import LandmarkSet
 
-    if not options.output.name.endswith(SUFFIX):
-        raise AnatomicalEmbeddingError(
-            f"{options.output}: a landmark set is a file; call it NAME{SUFFIX}."
-        )
     _extend(options, LandmarkSet(terms=options.terms), options.output)
 
 
@@ -125,8 +122,12 @@ def run_add(options: argparse.Namespace) -> None:
 
 def _extend(options: argparse.Namespace, landmark_set: LandmarkSet, path: Path) -> None:
     """Add the marked scans of a command to a landmark set, and write the set."""
-    from ..landmarks.landmark_set import make_landmark_set
+    from ..landmarks.landmark_set import SUFFIX, make_landmark_set
 
+    if not path.name.endswith(SUFFIX):
+        raise AnatomicalEmbeddingError(
+            f"{path}: a landmark set of your own is a file; call it NAME{SUFFIX}."
+        )
     model = _open_model(options, landmark_set)
     scans = Scans(options)
     for source in scans.sources.values():

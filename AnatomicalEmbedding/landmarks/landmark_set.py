@@ -25,6 +25,7 @@ from ..files import parse_json, write_text
 from ..matching.local_affine import coordinate_slopes
 from ..matching.match import Matches, join_matches, match_query
 from ..matching.query import join_queries, query_from_text, query_to_text, read_query
+from ..resources import resource
 from ..scan.points import PointList
 from .combination import combine, median_error_mm
 from .drawing import Drawing
@@ -317,10 +318,13 @@ class LandmarkSet:
 
 
 def read_landmark_set(path: str | Path) -> LandmarkSet:
-    """Read a file that `LandmarkSet.write` wrote.
+    """Read a file that `LandmarkSet.write` wrote, or a set that is shipped, by its name: "pelvis" or "trunk".
 
     Raises PointsError if the file is missing or damaged, is no landmark set, or was written by a newer version.
     """
+    shipped = resource(f"Landmarks/{path}{SUFFIX}")
+    if shipped.is_file() and not Path(path).exists():
+        path = shipped
     try:
         document = parse_json(Path(path).read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:

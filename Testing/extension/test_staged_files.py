@@ -24,6 +24,7 @@ def test_what_is_staged_is_what_is_there(staged: Staged) -> None:
             f"Resources/{name}"
             for name in (
                 "Atlas",
+                "Landmarks",
                 "Icons",
                 "Models",
                 "Orientation",
