@@ -181,8 +181,8 @@ def run_run(options: argparse.Namespace) -> None:
         written.append(options.output / f"{name}.mrk.json")
         write_drawing(written[-1], name, replace(drawing, points=points), absent)
         quantities = [quantity for value in values for quantity in _quantity(value)]
-        shown = present_points(points, matches, [])
-        written += scans.write_points_report(name, *shown, quantities)
+        present = present_points(points, matches, [])
+        written += scans.write_points_report(name, *present, quantities)
         if not options.no_report:
             picture = volume if len(pictured) < _PICTURED else None
             pictured.append(scan_row(name, labels, matches, values, picture))
