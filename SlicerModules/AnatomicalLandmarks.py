@@ -14,6 +14,7 @@ from slicer.ScriptedLoadableModule import (
 )
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
+from AnatomicalEmbedding.resources import resource
 from AnatomicalEmbeddingLib.alignment.AlignmentLogic import AlignmentLogic
 from AnatomicalEmbeddingLib.alignment.AlignPanel import AlignPanel
 from AnatomicalEmbeddingLib.cohort.CohortHits import CohortHits
@@ -148,7 +149,8 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         ui.redoButton.connect("clicked(bool)", lambda: self.logic.redo())
         ui.againButton.connect("clicked(bool)", lambda: self.logic.matchAgain())
         ui.exportButton.connect("clicked(bool)", self.onExport)
-        ui.setFileEdit.currentPath = ModuleSettings.value(_SET_FILE, "")
+        shipped = str(resource("Landmarks/trunk.landmarks.json"))
+        ui.setFileEdit.currentPath = ModuleSettings.value(_SET_FILE, "") or shipped
         ui.openSetButton.connect("clicked(bool)", self.onOpenSet)
         ui.saveSetButton.connect("clicked(bool)", self.onSaveSet)
         keys = {

@@ -12,6 +12,7 @@ import vtk
 from AnatomicalEmbedding.errors import PointsError
 from AnatomicalEmbedding.landmarks.markups import QUANTITIES
 from AnatomicalEmbedding.matching.status import ABSENT, MATCHED
+from AnatomicalEmbedding.resources import resource
 
 from ..shared.Colours import errorText
 from ..shared.maps.MapStore import MapStore
@@ -110,6 +111,10 @@ def saveSet(scene, store: MapStore, path: str, template, points) -> str:
     )
 
     _check(path, template)
+    if Path(path).parent == resource("Landmarks"):
+        raise PointsError(
+            f"{Path(path).name} came with this extension and is not changed; type the path of a file of your own."
+        )
     answerLists = [AnswerList(node) for node in nodesOf(scene, _CLASS) if isAnswers(node)]
     answerLists = [answers for answers in answerLists if answers.source and answers.volumeNode]
     sources = _sourcesOf(template, points, answerLists)

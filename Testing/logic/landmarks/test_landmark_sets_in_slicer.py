@@ -10,6 +10,7 @@ from scans import add_patient, patient
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.landmarks.landmark_set import read_landmark_set
+from AnatomicalEmbedding.resources import resource
 from AnatomicalEmbeddingLib.landmarks.LandmarkSets import isFromSet
 from AnatomicalEmbeddingLib.landmarks.SetScans import openSet, saveSet
 
@@ -131,3 +132,23 @@ def test_faults_are_one_sentence(bench, scans, set_file, tmp_path):
     set_file.write_text(json.dumps(document))
     bench.logic.matchAgain()
     assert "other weights" in bench.reported[-1]
+
+
+def test_a_shipped_set_is_placed_and_never_changed(bench, scans):
+    path = resource("Landmarks/trunk.landmarks.json")
+    before = path.read_bytes()
+    nodes, sentence = open_set(bench, path)
+    assert nodes
+    assert "points are placed" in sentence
+    points = bench.logic.points
+    carina = next(
+        n
+        for n in range(points.GetNumberOfControlPoints())
+        if points.GetNthControlPointLabel(n) == "carina"
+    )
+    place = np.array(points.GetNthControlPointPositionWorld(carina))
+    assert np.linalg.norm(place - patient(0).points_ras["carina"]) < 20
+    bench.logic.confirm(points.GetNthControlPointID(carina), scans[0])
+    with pytest.raises(AnatomicalEmbeddingError, match="came with this extension"):
+        save(bench, path)
+    assert path.read_bytes() == before
