@@ -65,7 +65,10 @@ class AnatomicalCrosshair(Listener):
     def follow(self, volumeNode, pointWorld: Sequence[float], sliceNode=None) -> None:
         """Show the anatomical place of a point of one scan in all other scans.
 
-        pointWorld: (3,) world mm. sliceNode: the view that contains the mouse and must not move, or None.
+        Args:
+            volumeNode: the scan of the point.
+            pointWorld: (3,) world mm.
+            sliceNode: the view that contains the mouse and must not move, or None.
         """
         self.moved.emit(volumeNode, pointWorld)
         targets = [node for node in self.volumes if node is not volumeNode]

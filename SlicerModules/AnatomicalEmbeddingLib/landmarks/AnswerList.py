@@ -76,6 +76,13 @@ class AnswerList:
 
     @classmethod
     def find(cls, scene, sourceNode, volumeNode) -> AnswerList | None:
+        """Return the list of answers in a scan; None if there is none yet.
+
+        Args:
+            scene: the scene.
+            sourceNode: the template's points, line, angle or curve.
+            volumeNode: the scan.
+        """
         for node in nodesOf(scene, _CLASS):
             if (
                 node.GetNodeReference(VOLUME_ROLE) is volumeNode
@@ -86,6 +93,13 @@ class AnswerList:
 
     @classmethod
     def create(cls, scene, sourceNode, volumeNode) -> AnswerList:
+        """Create an empty list of answers.
+
+        Args:
+            scene: the scene.
+            sourceNode: the template's points, line, angle or curve; the list is a node of the same kind.
+            volumeNode: the scan of the answers.
+        """
         name = scene.GenerateUniqueName(f"{sourceNode.GetName()} in {volumeNode.GetName()}")
         with keepingPlaceNode(scene):
             node = scene.AddNewNodeByClass(sourceNode.GetClassName(), name)

@@ -90,7 +90,14 @@ class AnswerLists:
     def write(
         self, target, ids: Sequence[str], places: np.ndarray, answers: Sequence[Answer]
     ) -> None:
-        """Write n answers in one target. ids: IDs of the template points. places: (n, 3) in the target's own RAS mm."""
+        """Write n answers in one target.
+
+        Args:
+            target: the scan of the answers.
+            ids: IDs of the n template points.
+            places: (n, 3) in the target's own RAS mm.
+            answers: the n answers.
+        """
         answerList = self._listFor(target)
         stored = answerList.answers
         with NodeModify(answerList.node):
@@ -105,8 +112,11 @@ class AnswerLists:
     ) -> None:
         """Write the user's own answer to a point in a target.
 
-        status: MOVED if the user placed the answer, REMOVED if the target does not show the point. position: (3,) of
-        the answer, in the target's own RAS mm; None to keep the stored position.
+        Args:
+            pointId: ID of the template point.
+            target: the scan of the answer.
+            status: MOVED if the user placed the answer, REMOVED if the target does not show the point.
+            position: (3,) of the answer, in the target's own RAS mm; None to keep the stored position.
         """
         answerList = self._listFor(target)
         answers = answerList.answers
@@ -154,9 +164,12 @@ class AnswerLists:
             answerList.keep(answers)
 
     def forget(self, ids: Iterable[str], volumeNode=None, corrections: bool = False) -> None:
-        """Remove the answers to the points `ids`. volumeNode: one target; None for all targets.
+        """Remove the answers to points.
 
-        corrections: True to also remove the user's own answers.
+        Args:
+            ids: IDs of the template points.
+            volumeNode: one target; None for all targets.
+            corrections: True to also remove the user's own answers.
         """
         for answerList in self.lists.values():
             if volumeNode is None or answerList.volumeNode is volumeNode:

@@ -27,9 +27,12 @@ class LandmarkHistory(UndoStack[_State | None]):
         self._scene = scene
 
     def record(self, source, answerLists: Iterable[AnswerList], isStep: bool) -> None:
-        """Store the current state of the lists. source: the template's point list.
+        """Store the current state of the lists.
 
-        isStep: True to add an undo step; False if only new answers have arrived.
+        Args:
+            source: the template's points, line, angle or curve.
+            answerLists: the answers in the targets.
+            isStep: True to add an undo step; False if only new answers have arrived.
         """
         lists = {source.GetID(): (_copy(source), None)}
         lists |= {

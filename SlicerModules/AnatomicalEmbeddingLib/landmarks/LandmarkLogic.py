@@ -315,7 +315,13 @@ class LandmarkLogic(Listener):
     # -- corrections by the user -------------------------------------------------------------------------------------
 
     def setByHand(self, pointId: str, volumeNode, pointWorld: Sequence[float]) -> None:
-        """Set the user's own answer in a target. Matching does not change it. pointWorld: its place, (3,) world mm."""
+        """Set the user's own answer in a target. Matching does not change it.
+
+        Args:
+            pointId: ID of the template point.
+            volumeNode: the target.
+            pointWorld: place of the answer, (3,) world mm.
+        """
         self._answerByHand(pointId, volumeNode, MOVED, fromWorld(volumeNode, [pointWorld])[0])
 
     def confirm(self, pointId: str, volumeNode) -> None:
@@ -349,9 +355,12 @@ class LandmarkLogic(Listener):
     def matchAgain(
         self, pointIds: Iterable[str] | None = None, volumeNode=None, corrections: bool = False
     ) -> None:
-        """Match points again. pointIds: None for all points. volumeNode: one target; None for all targets.
+        """Match points again.
 
-        corrections: True to also replace the user's own answers.
+        Args:
+            pointIds: IDs of template points; None for all points.
+            volumeNode: one target; None for all targets.
+            corrections: True to also replace the user's own answers.
         """
         if self.points is None:
             return

@@ -219,8 +219,14 @@ def madeFrom(templateMap, targetMap) -> str:
 
 
 def judgement(matches, n: int, source: str, doubt: str) -> Answer:
-    """Return match number `n` as an answer without a control point (pointId ""). source: result of `madeFrom`. doubt:
-    what speaks against the match; such a match is at most uncertain."""
+    """Return one match as an answer without a control point (pointId "").
+
+    Args:
+        matches: the matches.
+        n: number of the match.
+        source: result of `madeFrom`.
+        doubt: what speaks against the match; such a match is at most uncertain.
+    """
     if matches.status is None:
         return Answer("", UNCERTAIN, madeFrom=source)
     status, error, chance = (

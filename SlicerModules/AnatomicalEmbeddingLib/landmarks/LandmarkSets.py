@@ -99,7 +99,13 @@ def isFromSet(points, pointId: str) -> bool:
 
 
 def markFromSet(points, index: int, text: str) -> None:
-    """Note that a point was placed by its set. text: status and error for the user."""
+    """Note that a point was placed by its set.
+
+    Args:
+        points: the point list, line, angle or curve.
+        index: index of the point.
+        text: status and error for the user.
+    """
     points.SetNthControlPointDescription(index, _PLACED + text)
 
 

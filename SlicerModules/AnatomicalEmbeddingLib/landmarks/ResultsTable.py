@@ -76,7 +76,14 @@ def _measurementRows(logic: LandmarkLogic) -> Iterator[tuple[str, ...]]:
 
 
 def rowOf(label: str, volumeNode, place, answer: Answer | None = None) -> tuple[str, ...]:
-    """Return the texts of a row, in order of COLUMNS. place: (3,) world mm or None. answer: None for the template."""
+    """Return the texts of a row, in order of COLUMNS.
+
+    Args:
+        label: label of the point.
+        volumeNode: the scan.
+        place: (3,) world mm, or None.
+        answer: None for the template.
+    """
     where = ("", "", "") if place is None else tuple(f"{value:.3f}" for value in place)
     status, worth = "template", ("", "", "")
     if answer is not None:
