@@ -292,7 +292,7 @@ def _mapped(scan: EmbeddingMap | Scan, model: Model | None) -> EmbeddingMap | Re
     return (
         scan
         if isinstance(scan, EmbeddingMap)
-        else map_scan(Volume.of(scan), model.embed, model.for_films)
+        else map_scan(Volume.of(scan, check=model.check_scan), model.embed, model.for_films)
     )
 
 

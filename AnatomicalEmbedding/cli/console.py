@@ -149,11 +149,16 @@ def add_film_width(parser: argparse._ActionsContainer) -> None:
     parser.add_argument("--film-width-mm", type=not_negative, metavar="MM", help=help_text)
 
 
-def read_scan(path: str | Path, series: Sequence[str]) -> Volume:
-    """Read a scan and print its notes on stderr. From a DICOM folder, read the series whose UID is in `series`."""
+def read_scan(
+    path: str | Path, series: Sequence[str], check: Callable[[Volume], None] | None = None
+) -> Volume:
+    """Read a scan and print its notes on stderr. From a DICOM folder, read the series whose UID is in `series`.
+
+    check: which scans the weights accept, as in `Volume.read`.
+    """
     from ..scan.volume import Volume
 
-    return noted(Volume.read(path, chosen_series(path, series)), str(path))
+    return noted(Volume.read(path, chosen_series(path, series), check=check), str(path))
 
 
 def chosen_series(path: str | Path, series: Sequence[str]) -> str | None:

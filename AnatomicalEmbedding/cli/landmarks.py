@@ -176,7 +176,7 @@ def run_run(options: argparse.Namespace) -> None:
         values = measurements(landmark_set.markups, labels, matches)
         measured += [_measurement_row(path, value) for value in values]
         drawing = landmark_set.draw(embedding, matches)
-        points = replace(drawing.points, descriptions=descriptions(matches))
+        points = replace(drawing.points, descriptions=descriptions(matches, embedding.unit_mm))
         absent = [row["status"] == ABSENT for row in matches.table()]
         written.append(options.output / f"{name}.mrk.json")
         write_drawing(written[-1], name, replace(drawing, points=points), absent)

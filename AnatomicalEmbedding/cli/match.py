@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import PointsError
 from ..landmarks.drawing import Drawing, read_drawing, write_drawing
 from ..landmarks.markups import Markup
-from ..matching.status import ABSENT
+from ..matching.status import ABSENT, MATCHED_MM, decimals
 from ..registration import BY_MATCH
 from ..scan.geometry import transform_points
 from ..scan.markups import write_file
@@ -127,17 +127,18 @@ def run(options: argparse.Namespace) -> None:
     console.refuse_overwriting(inputs, [options.output / name for name in (*results, _TABLE_NAME)])
     # two files of one name in two folders
     name, *_ = distinct_names([options.template, *scans.names])
-    template = replace(film or console.read_scan(options.template, options.series), name=name)
-    console.check_inside(template, options.template, points.labels, points.points_ras)
     console.check_report(options)
     console.check_folder(options.output)
     films = of_film or any(is_film_file(source.path) for source in scans.sources.values())
     model = console.open_model(options, films=films)
+    scan = film or console.read_scan(options.template, options.series, model.check_scan)
+    template = replace(scan, name=name)
+    console.check_inside(template, options.template, points.labels, points.points_ras)
     mapped = _map_scan(template, model, options)
     choice = {"same_patient": options.same_patient, "effort": options.effort, "cache": model.cache}
     answers: list[Answer] = []
     reports, uids = _report_template(options, points)
-    for path, name, volume in scans.read():
+    for path, name, volume in scans.read(model.check_scan):
         with scans.skipping():
             target = _map_scan(volume, model, options)
             relation = relate(mapped, target, **choice)
@@ -161,11 +162,20 @@ def run(options: argparse.Namespace) -> None:
         model.name,
         report=not options.no_report,
         markups=[markup for markup in drawing.markups if markup.labels[0] not in drawing.edges_ras],
+        unit_mm=mapped.map.unit_mm,
     )
     written += reports
     rows = csv_rows(points, answers)
+    digits = decimals(mapped.map.unit_mm)
     table = [
-        [row[0], scans.names[row[1]], *row[2:6], row[6] and f"{row[6]:.0f}", row[9]] for row in rows
+        [
+            row[0],
+            scans.names[row[1]],
+            *row[2:6],
+            row[6] and f"{row[6]:.{digits}f}",
+            row[9],
+        ]
+        for row in rows
     ]
     header = ["label", "target", "R mm", "A mm", "S mm", "status", "error mm", "levels"]
     scans.finish({"matches": console.as_records(_columns(answers), rows)}, (header, table), written)
@@ -199,6 +209,7 @@ def write_answers(
     model_name: str,
     report: bool = True,
     markups: Sequence[Markup] = (),
+    unit_mm: float = 1.0,
 ) -> list[Path]:
     """Write matches.csv, report.html and, for each target, a .mrk.json file. Returns the paths.
 
@@ -210,11 +221,12 @@ def write_answers(
         model_name: name of the weights, for the report.
         report: whether to write the report.
         markups: markups through the points.
+        unit_mm: unit of the maps.
     """
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / f"{answer.name}.mrk.json" for answer in answers]
     for path, answer in zip(written, answers, strict=True):
-        write_matches(path, answer.name, points.labels, answer.matches, markups)
+        write_matches(path, answer.name, points.labels, answer.matches, markups, unit_mm)
     for answer in (answer for answer in answers if len(answer.lines)):
         written.append(folder / f"{answer.name}.lines.mrk.json")
         write_file(written[-1], answer.lines)
@@ -231,13 +243,20 @@ def write_answers(
         plural = "s" if len(pictured) > 1 else ""
         title = f"Points of {template.name or 'the template'} in {len(pictured)} scan{plural}"
         written.append(
-            write_report(folder / "report.html", template, points, pictured, title, model_name)
+            write_report(
+                folder / "report.html", template, points, pictured, title, model_name, unit_mm
+            )
         )
     return written
 
 
 def write_matches(
-    path: Path, name: str, labels: Sequence[str], matches: Matches, markups: Sequence[Markup] = ()
+    path: Path,
+    name: str,
+    labels: Sequence[str],
+    matches: Matches,
+    markups: Sequence[Markup] = (),
+    unit_mm: float = 1.0,
 ) -> None:
     """Write the answers in one scan as points and markups that open in Slicer; absent points are missing.
 
@@ -247,14 +266,18 @@ def write_matches(
         labels: N labels of the points.
         matches: N answers.
         markups: markups through the points.
+        unit_mm: unit of the maps.
     """
     absent = [row["status"] == ABSENT for row in matches.table()]
-    points = PointList(tuple(labels), matches.points_ras, descriptions(matches))
+    points = PointList(tuple(labels), matches.points_ras, descriptions(matches, unit_mm))
     write_drawing(path, name, Drawing(points, tuple(markups)), absent)
 
 
-def descriptions(matches: Matches) -> tuple[str, ...]:
-    """Return a sentence about each match, to be stored with its point; () if the weights have no calibration."""
+def descriptions(matches: Matches, unit_mm: float = 1.0) -> tuple[str, ...]:
+    """Return a sentence about each match, to be stored with its point; () if the weights have no calibration.
+
+    unit_mm: unit of the maps.
+    """
     if matches.status is None:
         return ()
 
@@ -264,7 +287,8 @@ def descriptions(matches: Matches) -> tuple[str, ...]:
         doubt = f"; {level_sentence(row['levels'])}" if row["levels"] else ""
         error = row["expected_error_mm"]
         share = row["probability"]
-        return f"{row['status']}: expected error {error:.0f} mm, {100 * share:.0f} % within 10 mm{doubt}"
+        within = f"{100 * share:.0f} % within {MATCHED_MM * unit_mm:.2g} mm{doubt}"
+        return f"{row['status']}: expected error {error:.{decimals(unit_mm)}f} mm, {within}"
 
     return tuple(described(row) for row in matches.table())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -56,12 +56,17 @@ class Scans:
         """Files and folders of the scans. Results must not overwrite them."""
         return [Path(source.path) for source in self.sources.values()]
 
-    def read(self) -> Iterator[tuple[str, str, Volume]]:
-        """Yield the path (as tables print it), the name and the volume of each scan that can be read."""
+    def read(
+        self, check: Callable[[Volume], None] | None = None
+    ) -> Iterator[tuple[str, str, Volume]]:
+        """Yield the path (as tables print it), the name and the volume of each scan that can be read.
+
+        check: which scans the weights accept, as in `Volume.read`.
+        """
         for name, source in self.sources.items():
             with self.skipping():
                 self._find_series(source)
-                volume = source.read()
+                volume = source.read(check)
                 if volume.is_film:
                     volume = volume.with_width(getattr(self._options, "film_width_mm", None))
                 volume = console.noted(replace(volume, name=name), source.label)
@@ -113,7 +118,7 @@ class Scans:
 
     def embedded(self, model: Model) -> Iterator[tuple[str, str, Volume, EmbeddingMap]]:
         """Yield the path, the name, the volume and the map of each scan that can be read and embedded."""
-        for path, name, volume in self.read():
+        for path, name, volume in self.read(model.check_scan):
             with self.skipping():
                 yield path, name, volume, console.embed(model, volume, self._options.json)
 

@@ -16,6 +16,7 @@ from .console import (
     check_folder,
     complete,
     not_negative,
+    progress_bar,
     say,
     stop_on_signals,
 )
@@ -38,6 +39,11 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     )
     add_options(parser)
     add_recipe(parser)
+    add = parser.add_argument
+    kind = "ct for CTs of adults; any for scans of one other kind, such as skulls: no recipe and no labels are needed"
+    add("--kind", choices=("ct", "any"), default="ct", help=f"{kind} (default: ct)")
+    modality = "with --kind any: how grey values are read; ct for Hounsfield units"
+    add("--modality", choices=("any", "ct"), default="any", help=f"{modality} (default: any)")
     complete(parser, run, model=False)
 
 
@@ -131,9 +137,36 @@ def add_preparation(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
+    if options.kind == "any":
+        run_own_kind(options)
+        return
     from ..training.recipes import load_recipe
 
     train_recipe(options, load_recipe(options.recipe, overrides(options.set)))
+
+
+def run_own_kind(options: argparse.Namespace) -> None:
+    """Train weights on scans of one kind that are no CTs of adults."""
+    import torch
+
+    from ..training.own_kind import train_own_kind
+
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    check_folder(options.output)
+    with progress_bar("training", options.json) as progress:
+        path = train_own_kind(
+            options.data,
+            options.output,
+            options.modality,
+            options.name or options.output.name,
+            _report,
+            progress,
+        )
+    if options.json:
+        print(json.dumps({"weights": str(path)}))
+    else:
+        say(f"wrote {path}")
 
 
 def train_recipe(

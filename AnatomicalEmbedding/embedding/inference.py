@@ -14,13 +14,14 @@ import torch.nn.functional as F
 from ..errors import CancelledError, MemoryLimitError, VolumeError, WeightsError
 from ..resources import weights_file
 from ..scan.geometry import transform_points
-from ..scan.volume import Volume, check_voxels
+from ..scan.volume import Volume, check_any, check_ct, check_voxels
 from .body import no_patient
 from .cache import MapCache
 from .calibration import Calibration
 from .device import choose_device, is_out_of_memory, memory_budget, mixed_precision
 from .film_check import check_film
 from .film_grid import film_grey_values, scan_on_grid
+from .frames.frame import Frame
 from .grid_reading import in_rows
 from .map import EmbeddingMap, Provenance
 from .models.convolution import fold_norms
@@ -59,11 +60,11 @@ def load_model(name: str = "auto", device: str = "auto", cache: MapCache | None 
         raise WeightsError(
             f"{weights.name}: these weights give no coordinates for a map; choose other weights."
         )
-    network = fold_norms(weights.network)
     on = choose_device(device)
     path = weights_file(name)
-    return Model(
-        network,
+    of_frame = isinstance(weights.network, Frame)
+    return (FrameModel if of_frame else Model)(
+        weights.network if of_frame else fold_norms(weights.network),
         weights.name,
         weights.sha256,
         on,
@@ -105,6 +106,10 @@ class Model:
         """Whether the weights embed films, not CTs."""
         return self.network.spec.planar
 
+    def check_scan(self, volume: Volume) -> None:
+        """Raise VolumeError if a scan that was read is neither a CT nor a film."""
+        check_ct(volume)
+
     def embed(
         self,
         scan: Volume | str | Path,
@@ -124,7 +129,7 @@ class Model:
             VolumeError: the voxels are not a CT, or show no body.
             MemoryLimitError: the memory budget is too small even for computing the scan slab by slab.
         """
-        volume = Volume.of(scan)
+        volume = Volume.of(scan, check=self.check_scan)
 
         def step(share: float, text: str) -> None:
             if cancelled is not None and cancelled():
@@ -290,6 +295,22 @@ class Model:
             budget = int(fixed + (min(budget, need) - fixed) / 2)
             if self.device.type == "cuda":
                 torch.cuda.empty_cache()
+
+
+class FrameModel(Model):
+    """Weights of the kind "any": a frame, with which scans of one kind are aligned. It takes the place of a network."""
+
+    network: Frame
+
+    def check_scan(self, volume: Volume) -> None:
+        """Raise VolumeError if a scan has too few voxels, or only one value."""
+        check_any(volume)
+
+    def _compute(
+        self, volume: Volume, provenance: Provenance, step: ProgressCallback
+    ) -> EmbeddingMap:
+        self.check_scan(volume)
+        return self.network.map_of(volume, provenance, step)
 
 
 def run_in_slabs(

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 
 from ..errors import MapError, PointsError
+from ..fields.spline import Lattice
 from ..scan.geometry import in_grid, transform_points
 from ..spine.vertebrae import Spine
 from .calibration import Calibration, find_calibration
@@ -43,6 +44,7 @@ class EmbeddingMap:
         faults: signs that the scan is stored wrongly, such as "left and right are swapped"; usually empty.
         image: uint8, the scan as grey values 0 to 255 (`working_grid.grey_values_of`), with `voxels_per_cell` voxels
             along each axis of a cell; or None.
+        unit_mm: length that is to objects of this kind what 1 mm is to a body; 1 for CTs.
         spine: the vertebrae of the scan, by which `coordinate` is corrected; None if the scan shows no spine.
     """
 
@@ -59,6 +61,7 @@ class EmbeddingMap:
     faults: tuple[str, ...] = ()
     image: torch.Tensor | None = None
     spine: Spine | None = None
+    unit_mm: float = 1.0
 
     @property
     def is_film(self) -> bool:
@@ -192,6 +195,21 @@ class EmbeddingMap:
         i, j, k = cells[inside].T
         inside[inside] = self.body.numpy()[k, j, i]
         return inside
+
+    def body_on(self, lattice: Lattice) -> torch.Tensor:
+        """Return (k, j, i) bool: does each point of a lattice lie in a body cell? To save memory, no list of points is
+        made."""
+        body = self.body
+        for axis in range(3):
+            ends = np.zeros((lattice.size[axis], 3))
+            ends[:, axis] = lattice.axis(axis)
+            cell = torch.from_numpy(
+                transform_points(self.ras_to_cell, ends)[:, axis].round()
+            ).long()
+            inside = (cell >= 0) & (cell < body.shape[2 - axis])
+            body = body.index_select(2 - axis, cell.clamp(0, body.shape[2 - axis] - 1))
+            body = body & inside.reshape([-1 if dim == 2 - axis else 1 for dim in range(3)])
+        return body
 
     def sample(self, points_ras: np.ndarray) -> np.ndarray:
         """Read body coordinates (N, 3) at points (N, 3) RAS mm, interpolated linearly between body cells.

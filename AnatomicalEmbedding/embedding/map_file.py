@@ -39,7 +39,7 @@ _DESCRIPTOR_STEPS = 2047  # steps from 0 to a descriptor's largest value
 _LARGEST_COORDINATE = 1e6  # in mm, or in the unit of weights from the recipe of a paper
 _LARGEST_POSITION_MM = 1e6  # largest entry of a matrix
 _LARGEST_SCAN_VOXELS = 100_000  # along an axis
-_SMALLEST_STEP_MM, _LARGEST_STEP_MM = 0.01, 1000.0  # size of voxels and cells
+_SMALLEST_STEP_MM, _LARGEST_STEP_MM = 1e-4, 1000.0  # size of voxels and cells
 _SMALLEST_DETERMINANT = 0.1  # of a matrix whose axes are scaled to length 1
 
 CellBox = tuple[slice, slice, slice]  # k, j, i
@@ -82,6 +82,7 @@ def write_map_file(path: str | Path, fields: Mapping[str, Any]) -> None:
         "faults": list(fields["faults"]),
         "organ_boxes": boxes_to_json(fields["organ_boxes"]),
         "spine": spine_to_json(fields["spine"]),
+        "unit_mm": fields["unit_mm"],
     }
     tensors["coordinate"], metadata["coordinate_range"] = _encode_coordinates(
         fields["coordinate"][:, body].T
@@ -176,7 +177,14 @@ def _read_fields(file: Any, metadata: dict[str, Any], body: torch.Tensor) -> dic
         "faults": tuple(map(str, metadata["faults"])),
         "organ_boxes": boxes_from_json(metadata["organ_boxes"]),
         "spine": spine_from_json(metadata["spine"]),
+        "unit_mm": _unit(metadata.get("unit_mm", 1.0)),  # files of earlier versions have none
     }
+
+
+def _unit(unit_mm: float) -> float:
+    if not 0 < float(unit_mm) < _LARGEST_STEP_MM:
+        raise ValueError("a map cannot have this unit")
+    return float(unit_mm)
 
 
 def _read_image(file: Any, body: torch.Tensor) -> torch.Tensor | None:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from ..fields.spline import Lattice
 from ..scan.geometry import mask_box
 from ..scan.volume import Volume
 
@@ -46,6 +47,13 @@ class WorkingGrid:
         matrix = np.diag([*self.spacing_mm, 1.0])
         matrix[:3, 3] = self.origin_ras
         return matrix
+
+    @property
+    def lattice(self) -> Lattice:
+        """The lattice of the voxel centres."""
+        x, y, z = (float(coordinate) for coordinate in self.origin_ras)
+        k, j, i = self.hu.shape
+        return Lattice((x, y, z), self.spacing_mm, (i, j, k))
 
 
 def grey_values_of(hu: torch.Tensor) -> torch.Tensor:

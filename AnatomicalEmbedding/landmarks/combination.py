@@ -15,7 +15,9 @@ _LEAST_MM = 1.0  # smallest expected error of one answer: no answer outweighs al
 _HIGHEST = 0.99  # highest probability that is stated
 
 
-def combine(matches: Matches, weights: np.ndarray, error_factor: float = 1.0) -> Matches:
+def combine(
+    matches: Matches, weights: np.ndarray, error_factor: float = 1.0, unit_mm: float = 1.0
+) -> Matches:
     """Combine the answers of k examples of one landmark in one scan.
 
     Answers are averaged with weights 1 / expected error squared.
@@ -24,6 +26,7 @@ def combine(matches: Matches, weights: np.ndarray, error_factor: float = 1.0) ->
         matches: k answers, one of each example.
         weights: (k,) 0 for examples that have no say, else 1. At least one is 1.
         error_factor: true errors of this landmark relative to the stated ones, see `landmark_set.Landmark`.
+        unit_mm: unit of the maps.
 
     Returns:
         One answer, without evidence. Without a calibration, it has only a place and a score.
@@ -35,7 +38,7 @@ def combine(matches: Matches, weights: np.ndarray, error_factor: float = 1.0) ->
     errors_mm = (
         np.ones(count)
         if matches.expected_error_mm is None
-        else np.maximum(matches.expected_error_mm, _LEAST_MM)
+        else np.maximum(matches.expected_error_mm, _LEAST_MM * unit_mm)
     )
     share = errors_mm**-2.0
     share /= share.sum()
@@ -56,10 +59,10 @@ def combine(matches: Matches, weights: np.ndarray, error_factor: float = 1.0) ->
     return Matches(
         place[None],
         np.array([score]),
-        at_most_uncertain(decide(np.array([present]), expected_mm), is_doubtful),
+        at_most_uncertain(decide(np.array([present]), expected_mm / unit_mm), is_doubtful),
         expected_mm,
-        np.array([present * _share_within(10.0, median_mm)]),
-        np.array([present * _share_within(20.0, median_mm)]),
+        np.array([present * _share_within(10.0 * unit_mm, median_mm)]),
+        np.array([present * _share_within(20.0 * unit_mm, median_mm)]),
         np.array([present]),
         levels=np.array([matches.levels[doubtful][0] if is_doubtful[0] else ""]),
     )

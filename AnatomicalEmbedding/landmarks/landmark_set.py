@@ -4,8 +4,8 @@ An example is one marked point of one scan: its place, and the query by which it
 picture of the patient, no name, and not who marked it. The format:
 
 {"format": "anatomical-embedding landmark set", "version": 1, "model": name of the weights, "weights_hash", "terms",
- "landmarks": [{"name", "examples": [{"scan", "point_ras", "query", "errors_mm": {scan: mm}, "left_out_mm", "edges"}]}],
- "markups": [{"kind", "name", "labels": names of landmarks}]}
+ "landmarks": [{"name", "unit_mm", "examples": [{"scan", "point_ras", "query", "errors_mm": {scan: mm}, "left_out_mm",
+ "edges"}]}], "markups": [{"kind", "name", "labels": names of landmarks}]}
 """
 
 from __future__ import annotations
@@ -64,10 +64,11 @@ class LandmarkExample:
 
 @dataclass(frozen=True)
 class Landmark:
-    """A named point, known by its examples."""
+    """A named point, known by its examples. unit_mm: unit of the maps of its scans, see `EmbeddingMap`."""
 
     name: str
     examples: tuple[LandmarkExample, ...]
+    unit_mm: float = 1.0
 
     def deviations_mm(self) -> np.ndarray:
         """Return how far each example is from the others, (k,) mm; NaN where it is not known.
@@ -92,7 +93,8 @@ class Landmark:
         measured = deviations[np.isfinite(deviations)]
         if len(measured) < _FEWEST:
             return np.ones(len(self.examples))
-        limit = max(_CONTRADICTS * np.sort(measured)[(len(measured) - 1) // 2], _CONTRADICTS_MM)
+        median = np.sort(measured)[(len(measured) - 1) // 2]
+        limit = max(_CONTRADICTS * median, _CONTRADICTS_MM * self.unit_mm)
         return np.where(deviations > limit, 0.0, 1.0)
 
     @property
@@ -104,7 +106,7 @@ class Landmark:
             for e, weight in zip(self.examples, weights, strict=True)
             if weight and e.left_out_mm
         ]
-        ratios = [np.log(max(error, 0.5) / stated) for error, stated in pairs]
+        ratios = [np.log(max(error, 0.5 * self.unit_mm) / stated) for error, stated in pairs]
         factor = np.exp(sum(ratios) / (len(ratios) + _PRIOR_EXAMPLES))
         return float(np.clip(factor, 1 / _HIGHEST_FACTOR, _HIGHEST_FACTOR))
 
@@ -172,7 +174,7 @@ class LandmarkSet:
                 replace(e, errors_mm={s: mm for s, mm in e.errors_mm.items() if s != scan})
                 for e in earlier
             )
-            landmarks[label] = Landmark(label, (*examples, example))
+            landmarks[label] = Landmark(label, (*examples, example), embedding.unit_mm)
         markups = {markup.name: markup for markup in self.markups}
         for markup in drawing.markups:
             if markups.setdefault(markup.name, markup) != markup:
@@ -210,14 +212,17 @@ class LandmarkSet:
             (scan_example,) = (example for example in landmark.examples if example.scan == scan)
             errors = np.linalg.norm(matches.points_ras - scan_example.point_ras, axis=1)
             examples = {
-                e.scan: replace(e, errors_mm={**e.errors_mm, scan: round(float(mm), 2)})
+                e.scan: replace(
+                    e, errors_mm={**e.errors_mm, scan: _rounded(float(mm), landmark.unit_mm)}
+                )
                 for e, mm in zip(remaining.examples, errors, strict=True)
             }
-            combined = combine(matches, remaining.weights())
+            combined = combine(matches, remaining.weights(), unit_mm=remaining.unit_mm)
             left_out: tuple[float, ...] = ()
             if combined.expected_error_mm is not None:
                 error = float(np.linalg.norm(combined.points_ras[0] - scan_example.point_ras))
-                left_out = round(error, 2), round(median_error_mm(combined), 2)
+                errors_mm = error, median_error_mm(combined)
+                left_out = tuple(_rounded(mm, landmark.unit_mm) for mm in errors_mm)
             examples[scan] = replace(scan_example, left_out_mm=left_out)
             measured[landmark.name] = replace(
                 landmark, examples=tuple(examples[e.scan] for e in landmark.examples)
@@ -235,7 +240,12 @@ class LandmarkSet:
         self.check(embedding.provenance.weights_hash, embedding.provenance.model)
         answers = self._match(self.landmarks, embedding)
         rows = [
-            combine(answers[landmark.name], landmark.weights(), landmark.error_factor)
+            combine(
+                answers[landmark.name],
+                landmark.weights(),
+                landmark.error_factor,
+                landmark.unit_mm,
+            )
             for landmark in self.landmarks
         ]
         return join_matches([replace(row, evidence=None) for row in rows])
@@ -353,6 +363,11 @@ def read_landmark_set(path: str | Path) -> LandmarkSet:
     return LandmarkSet(weights_hash, model, landmarks, terms, markups)
 
 
+def _rounded(error_mm: float, unit_mm: float) -> float:
+    """Round an error to hundredths of the unit, because objects may be smaller than 1 mm."""
+    return round(error_mm / unit_mm, 2) * unit_mm
+
+
 def _read_landmark(document: dict[str, Any]) -> Landmark:
     examples = []
     for entry in document["examples"]:
@@ -366,7 +381,8 @@ def _read_landmark(document: dict[str, Any]) -> Landmark:
         examples.append(LandmarkExample(scan, (r, a, s), query, errors_mm, left_out_mm, edges))
     if not examples:
         raise ValueError(f"landmark {document['name']!r} has no example")
-    return Landmark(str(document["name"]), tuple(examples))
+    # files of earlier versions have no unit
+    return Landmark(str(document["name"]), tuple(examples), float(document.get("unit_mm", 1.0)))
 
 
 def _read_markup(document: dict[str, Any], landmarks: Sequence[Landmark]) -> Markup:

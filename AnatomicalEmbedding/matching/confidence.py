@@ -84,13 +84,14 @@ def _coordinate_and_edges(target: EmbeddingMap, cells: torch.Tensor) -> torch.Te
     coordinate = mixed[:, :3] / mixed[:, 3:].clamp_min(1e-6)
     voxel = transform_points(target.cell_to_scan, cells.numpy())
     axes = target.scan_to_ras[:3, :3]
-    distance_mm = np.minimum(mm_to_sides(voxel, target.scan_to_ras, target.scan_shape), _FAR_MM)
+    sides_mm = mm_to_sides(voxel, target.scan_to_ras, target.scan_shape)
+    distance_mm = np.minimum(sides_mm, _FAR_MM * target.unit_mm)
     ends = np.stack([distance_mm.min(axis=1), distance_mm[:, np.abs(axes[2]).argmax()]], axis=1)
     return torch.cat([coordinate.double(), torch.from_numpy(ends)], dim=1)
 
 
 def judge(
-    evidence: np.ndarray, calibration: Calibration | None, effort: str
+    evidence: np.ndarray, calibration: Calibration | None, effort: str, unit_mm: float = 1.0
 ) -> dict[str, np.ndarray]:
     """Estimate the reliability of n matches from their evidence.
 
@@ -101,6 +102,7 @@ def judge(
         evidence: (n, len(EVIDENCE)).
         calibration: of the weights, or None.
         effort: effort of the matches.
+        unit_mm: unit of the maps; the limits of the status and the errors of the calibration are in this unit.
     """
     if calibration is None or calibration.evidence != EVIDENCE or effort not in calibration.forests:
         return {}
@@ -112,7 +114,7 @@ def judge(
     return {
         "status": decide(present, expected),
         "present": stated,
-        "expected_error_mm": expected,
+        "expected_error_mm": expected * unit_mm,
         "probability": within,
         "probability_20": within_20,
     }

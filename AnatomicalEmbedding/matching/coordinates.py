@@ -85,7 +85,8 @@ def _step(
     damped = square + ridge[:, None, None] * torch.eye(3, dtype=torch.double)
     difference = query - fit.value
     move = torch.linalg.solve(damped, (fit.slope.transpose(1, 2) @ difference[..., None]))[..., 0]
-    move = move * (_MAX_MOVE_MM / move.norm(dim=1, keepdim=True).clamp_min(_MAX_MOVE_MM))
+    farthest_mm = _MAX_MOVE_MM * rows.maps[0].unit_mm
+    move = move * (farthest_mm / move.norm(dim=1, keepdim=True).clamp_min(farthest_mm))
     place = rows.apply(into_body, start + move / cell_mm)
     residual = difference - (fit.slope @ ((place - start) * cell_mm)[..., None])[..., 0]
     return place, residual.norm(dim=1), torch.linalg.det(fit.slope)

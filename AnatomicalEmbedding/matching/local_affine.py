@@ -54,6 +54,7 @@ def fit_around(rows: TargetRows, cells: torch.Tensor, radius_mm: float = _RADIUS
         radius_mm: cells within this distance of a place take part.
     """
     cell_mm = torch.from_numpy(rows.maps[0].cell_mm.copy())
+    radius_mm *= rows.maps[0].unit_mm
     cells = cells.double()
     sigma_mm = radius_mm * _SIGMA_MM / _RADIUS_MM
     around = cells.round().long()[:, None] + box_offsets(reach_of(radius_mm, rows.maps[0].cell_mm))

@@ -227,7 +227,7 @@ def _answers(
     )
     columns = {"points_ras": places, "score": score.clamp(0, 1).double().numpy(), "evidence": table}
     columns["levels"] = _levels(query, places, columns["score"], table[:, PLACE], rows, effort)
-    columns |= judge(table, calibration, effort)
+    columns |= judge(table, calibration, effort, targets[0].unit_mm)
     if "status" in columns:
         columns["status"] = at_most_uncertain(columns["status"], columns["levels"] != "")
     split = {name: np.split(values, len(targets)) for name, values in columns.items()}

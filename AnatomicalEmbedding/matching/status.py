@@ -1,11 +1,15 @@
 """The rules for the status of an answer. All parts of the program use these rules and show the status unchanged.
 
-* matched: the scan shows the point, and the expected error is at most 10 mm.
-* uncertain: the scan may not show the point, the expected error is above 10 mm, or the level of the spine is uncertain.
+* matched: the scan shows the point, and the expected error is at most 10 mm (10 units, for scans of another kind).
+* uncertain: the scan may not show the point, the expected error is larger, or the level of the spine is uncertain.
 * absent: the scan does not show the point.
 
 A place that the user describes in words is inside the scan, partly in the scan, outside the scan, or uncertain.
 """
+
+from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -36,6 +40,11 @@ def decide(present: np.ndarray | float, expected_mm: np.ndarray | float) -> np.n
     return np.where(
         np.asarray(present) < _PERHAPS_SHOWN, ABSENT, np.where(sure, MATCHED, UNCERTAIN)
     )
+
+
+def decimals(unit_mm: float) -> int:
+    """Return how many digits after the point an error in mm is printed with. unit_mm: unit of the maps; 1 for CTs."""
+    return max(0, math.ceil(-math.log10(unit_mm)))
 
 
 def at_most_uncertain(status: np.ndarray, doubtful: np.ndarray) -> np.ndarray:

@@ -13,10 +13,10 @@ import SimpleITK as sitk
 
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
+from ..fields.spline import Lattice
 from ..matching.match import SAME_TISSUE, Matches, match
 from ..scan.geometry import transform_points
 from . import AFFINE, RIGID
-from .spline import Lattice
 
 # spacings of the grid; the first one that gives enough points is used
 _STEPS_MM = (24.0, 16.0, 12.0)

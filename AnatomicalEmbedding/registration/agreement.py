@@ -14,11 +14,12 @@ import torch.nn.functional as F
 from ..embedding.map import EmbeddingMap
 from ..embedding.working_grid import crop, resample
 from ..errors import NotSamePatientError
+from ..fields.comparison import windowed
+from ..fields.spline import Lattice
 from ..scan.volume import Volume
 from .affine import GridMatches
-from .instance_optimisation import HU, windowed
+from .instance_optimisation import HU
 from .pairing import Places, read_at
-from .spline import Lattice
 
 _SPACING_MM = 3.0  # of the compared images
 _POOLED = 2  # points of the compared images, along each axis, for one node
@@ -97,12 +98,10 @@ class Picture:
     def of(cls, volume: Volume, embedding: EmbeddingMap) -> Self:
         """Resample a scan."""
         grid = resample(volume, (_SPACING_MM,) * 3, lattice=1, step=_POOLED)
-        grid, _ = crop(
-            grid, Lattice.of(grid).in_body(embedding).numpy(), lattice=_POOLED, step=_POOLED
-        )
-        points = Lattice.of(grid)
+        grid, _ = crop(grid, embedding.body_on(grid.lattice).numpy(), lattice=_POOLED, step=_POOLED)
+        points = grid.lattice
         nodes = points.pooled(_POOLED)
-        return cls(grid.hu.clamp(*HU), points, nodes, nodes.in_body(embedding))
+        return cls(grid.hu.clamp(*HU), points, nodes, embedding.body_on(nodes))
 
 
 def evidence_at_nodes(fixed: Picture, moving: Picture, nodes: Places) -> torch.Tensor:

@@ -29,6 +29,7 @@ from ..embedding.tensor_files import (
     write_tensor_file,
 )
 from ..errors import CancelledError, MapError, PointsError
+from ..fields.spline import Lattice
 from ..matching.match import Matches
 from ..matching.status import ABSENT, UNCERTAIN, decide
 from ..resources import resource
@@ -46,7 +47,6 @@ from .agreement import (
     measure,
 )
 from .pairing import STEPS_MM, Coarse, Places, join_directions
-from .spline import Lattice
 
 _METADATA_KEY = "anatomical_embedding_correspondence"
 FORMAT_VERSION = 3

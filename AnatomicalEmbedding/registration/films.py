@@ -20,13 +20,13 @@ from ..embedding.coverage import cell_points, robust_affine
 from ..embedding.grid_reading import peak_offsets
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
+from ..fields.spline import Lattice, SplineField
 from ..matching.match import Matches, match_all
 from ..matching.status import ABSENT, at_most_uncertain
 from ..scan.geometry import bounds_of, transform_points
 from . import BY_MATCH
 from .affine import GridMatches, fit_affine
 from .register import KNOT_MM, fit_field
-from .spline import Lattice, SplineField
 
 _REACH = (4, 3, 3)  # largest shift along R and S in each round that compares descriptors, in cells
 # standard deviation of the Gaussian that averages similarities

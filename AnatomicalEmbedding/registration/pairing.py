@@ -17,11 +17,12 @@ import torch
 
 from ..embedding.grid_reading import read_linear
 from ..embedding.map import EmbeddingMap
+from ..fields.comparison import WHERE, Comparison, Features, windowed
+from ..fields.spline import Lattice, SplineField
 from ..scan.volume import Volume
 from .affine import GridMatches, fit_affine
-from .instance_optimisation import WHERE, Comparison, Features, image_features, refine, windowed
+from .instance_optimisation import image_features, refine
 from .register import fit_field
-from .spline import Lattice, SplineField
 
 # of the grid of matches; few matches suffice, as the images follow
 STEPS_MM = (48.0, 36.0, 24.0, 16.0, 12.0)

@@ -9,12 +9,12 @@ import torch
 
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
+from ..fields.spline import ROUGHNESS_DIAGONAL, SplineField, conjugate_gradients, roughness
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume
 from . import AFFINE, DEFORMABLE, KINDS, RIGID
 from .affine import GridMatches, fit_affine, match_grid
 from .instance_optimisation import refine
-from .spline import ROUGHNESS_DIAGONAL, SplineField, conjugate_gradients, roughness
 from .transform import Registration
 
 KNOT_MM = 24.0

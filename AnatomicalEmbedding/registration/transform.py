@@ -13,12 +13,12 @@ import torch
 from ..dicom.registrations import read_registration
 from ..embedding.map import EmbeddingMap, as_points
 from ..errors import VolumeError
+from ..fields.spline import DEGREE, Lattice, SplineField
 from ..files import atomic_path
 from ..scan.geometry import LPS_FROM_RAS, OUTSIDE_HU, to_image, transform_points
 from ..scan.image_files import write_image
 from ..scan.label_map import LabelMap
 from ..scan.volume import Volume
-from .spline import DEGREE, Lattice, SplineField
 
 TRANSFORM_SUFFIXES = (".h5", ".hdf5", ".tfm", ".txt")
 _GRID_MM = 3.0
@@ -132,7 +132,7 @@ class Registration:
         if self.field is not None:
             low, high = fixed.body_bounds_ras
             lattice = Lattice.within(low, high, _JACOBIAN_MM)
-            determinant = self.field.determinants(lattice, lattice.in_body(fixed), self.affine)
+            determinant = self.field.determinants(lattice, fixed.body_on(lattice), self.affine)
         low, high = np.quantile(determinant.numpy(), (0.01, 0.99))
         return Folding(
             float((determinant <= 0).float().mean()),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..matching.status import MATCHED_MM, decimals
 from ..scan.points import PointList
 from ..scan.volume import Volume
 from ..spine.levels import level_sentence
@@ -31,6 +32,7 @@ def write_report(
     targets: Sequence[tuple[str, Volume, Matches]],
     title: str,
     model: str = "",
+    unit_mm: float = 1.0,
 ) -> Path:
     """Write one self-contained HTML page, without scripts, other files or network access. Returns the path.
 
@@ -41,11 +43,12 @@ def write_report(
         targets: (name, scan, matches of the N points) for each target.
         title: title of the page.
         model: name of the model, shown at the top of the page.
+        unit_mm: unit of the maps, which scales the pictures; 1 for CTs.
 
     Raises:
         AnatomicalEmbeddingError: pillow or jinja2 is not installed.
     """
-    rows = [_row(number, template, points, targets) for number in range(len(points))]
+    rows = [_row(number, template, points, targets, unit_mm) for number in range(len(points))]
     scans = [_facts("Template", template.name, template)]
     scans += [_facts("Target", name, volume) for name, volume, _ in targets]
     answers = [answer for row in rows for answer in row["answers"]]
@@ -59,24 +62,35 @@ def write_report(
         scans=scans,
         rows=rows,
         stated=stated,
-        crop_mm=CROP_MM,
+        crop_mm=f"{CROP_MM * unit_mm:.4g}",
         pixels=pictures.pixels_across(),
         half=pictures.pixels_across() * pictures.PIXEL_MM / 2,
-        scale_bar_mm=_SCALE_BAR_MM,
+        scale_bar_mm=float(f"{_SCALE_BAR_MM * unit_mm:.0e}"),
+        unit_mm=unit_mm,
+        digits=decimals(unit_mm),
+        within_mm=MATCHED_MM * unit_mm,
     )
 
 
 def _row(
-    number: int, template: Volume, points: PointList, targets: Sequence[tuple[str, Volume, Matches]]
+    number: int,
+    template: Volume,
+    points: PointList,
+    targets: Sequence[tuple[str, Volume, Matches]],
+    unit_mm: float,
 ) -> dict[str, Any]:
     point = points.points_ras[number]
-    window = pictures.choose_window(template, point)
+    is_ct = unit_mm == 1.0
+    window = pictures.choose_window(template, point, is_ct)
     answers = [
         _answer(
             name,
             volume,
             matches[[number]],
-            pictures.choose_window(volume, point) if volume.is_film else window,
+            window
+            if is_ct and not volume.is_film
+            else pictures.choose_window(volume, point, is_ct),
+            unit_mm,
         )
         for name, volume, matches in targets
     ]
@@ -95,13 +109,15 @@ def _row(
         "description": description,
         "point_ras": tuple(point),
         "window": window,
-        "crops": _crops(template, point, window),
+        "crops": _crops(template, point, window, unit_mm),
         "answers": answers,
         "worst": worst,
     }
 
 
-def _answer(name: str, volume: Volume, match: Matches, window: Window) -> dict[str, Any]:
+def _answer(
+    name: str, volume: Volume, match: Matches, window: Window, unit_mm: float
+) -> dict[str, Any]:
     """Return the values of one answer for the page. An answer without a position in the target gets no pictures.
 
     name, volume: name and scan of the target. match: the match of one point.
@@ -114,7 +130,7 @@ def _answer(name: str, volume: Volume, match: Matches, window: Window) -> dict[s
         "point_ras": tuple(point) if is_found else None,
         "status": "" if match.status is None else str(match.status[0]),
         "outside": is_found and not volume.contains(point[None])[0],
-        "crops": _crops(volume, point, window) if is_found else [],
+        "crops": _crops(volume, point, window, unit_mm) if is_found else [],
         "doubt": "" if match.levels is None else level_sentence(str(match.levels[0])),
     }
 
@@ -123,9 +139,15 @@ def _number(values: np.ndarray | None) -> float | None:
     return None if values is None or not np.isfinite(values[0]) else float(values[0])
 
 
-def _crops(volume: Volume, point: np.ndarray, window: Window) -> list[dict[str, Any]]:
+def _crops(
+    volume: Volume, point: np.ndarray, window: Window, unit_mm: float
+) -> list[dict[str, Any]]:
     planes = (CORONAL,) if volume.is_film else PLANES
-    greys = [window.to_grey(pictures.slice_hu(volume, point, plane)) for plane in planes]
+    crop_mm, pixel_mm = pictures.CROP_MM * unit_mm, pictures.PIXEL_MM * unit_mm
+    greys = [
+        window.to_grey(pictures.slice_hu(volume, point, plane, crop_mm, pixel_mm))
+        for plane in planes
+    ]
     return [
         {"plane": plane, "source": pictures.data_uri(grey)}
         for plane, grey in zip(planes, greys, strict=True)

@@ -67,14 +67,15 @@ LUNG = Window("lung", -600.0, 1500.0)
 BONE = Window("bone", 400.0, 1800.0)
 
 
-def choose_window(volume: Volume, point_ras: np.ndarray) -> Window:
+def choose_window(volume: Volume, point_ras: np.ndarray, is_ct: bool = True) -> Window:
     """Choose the display window for the tissue around a point (3,) RAS mm: lung, bone, or else soft tissue.
 
-    A film has its own window, from its darkest to its brightest grey values.
+    A film, and a scan that is no CT, have their own windows, from the darkest to the brightest grey values.
     """
-    if volume.is_film:
-        black, white = np.quantile(volume.voxels, (0.01, 0.99))
-        return Window("film", float(black + white) / 2, max(float(white - black), 1.0))
+    if volume.is_film or not is_ct:
+        black, white = np.quantile(volume.voxels, (0.01, 0.99 if volume.is_film else 0.999))
+        name = "film" if volume.is_film else "all values"
+        return Window(name, float(black + white) / 2, max(float(white - black), 1e-6))
     steps = np.arange(-_NEIGHBOURHOOD_MM, _NEIGHBOURHOOD_MM + 1e-6, 3.0)
     offsets = np.stack(np.meshgrid(steps, steps, steps, indexing="ij"), axis=-1).reshape(-1, 3)
     offsets = offsets[np.linalg.norm(offsets, axis=1) <= _NEIGHBOURHOOD_MM]

@@ -15,6 +15,7 @@ from .geometry import slice_axis
 MIN_SLICES = 16
 MIN_EXTENT_MM = 60.0
 MIN_SPACING_MM = 0.1
+SMALLEST_SPACING_MM = 1e-4  # of a scan of any kind, such as a micro-CT
 MAX_SPACING_MM = 12.0
 # A cosine between two voxel axes up to this limit counts as a rounding error of the header: 0.05 mm over 500 mm.
 MAX_SHEAR = 1e-4
@@ -98,7 +99,7 @@ def as_affine(ijk_to_ras: np.ndarray, where: str) -> np.ndarray:
         raise VolumeError(
             f"{where}: the position or orientation in the header is not a number; export the scan again."
         )
-    check_spacing(np.linalg.norm(affine[:3, :3], axis=0), where)
+    check_spacing(np.linalg.norm(affine[:3, :3], axis=0), where, SMALLEST_SPACING_MM)
     cosine, first, second = worst_shear(affine)
     if cosine > MAX_SHEAR:
         angle = np.degrees(np.arccos(min(cosine, 1.0)))
@@ -109,13 +110,13 @@ def as_affine(ijk_to_ras: np.ndarray, where: str) -> np.ndarray:
     return affine
 
 
-def check_spacing(spacing: np.ndarray, where: str) -> None:
-    """Raise VolumeError unless the three voxel sizes are finite and between 0.1 and 12 mm."""
+def check_spacing(spacing: np.ndarray, where: str, smallest_mm: float = MIN_SPACING_MM) -> None:
+    """Raise VolumeError unless the three voxel sizes are finite and between `smallest_mm` and 12 mm."""
     spacing = np.asarray(spacing, dtype=np.float64)
-    if not np.all(np.isfinite(spacing) & (spacing >= MIN_SPACING_MM) & (spacing <= MAX_SPACING_MM)):
+    if not np.all(np.isfinite(spacing) & (spacing >= smallest_mm) & (spacing <= MAX_SPACING_MM)):
         sizes = " x ".join(f"{s:.4g}" for s in spacing)
         raise VolumeError(
-            f"{where}: the voxel spacing is {sizes} mm, outside {MIN_SPACING_MM:g} to {MAX_SPACING_MM:g} mm;"
+            f"{where}: the voxel spacing is {sizes} mm, outside {smallest_mm:g} to {MAX_SPACING_MM:g} mm;"
             " export the scan again with the right spacing."
         )
 

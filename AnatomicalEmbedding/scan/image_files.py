@@ -15,7 +15,7 @@ import SimpleITK as sitk
 
 from ..errors import VolumeError
 from ..files import atomic_path
-from .checks import check_claimed, check_spacing
+from .checks import SMALLEST_SPACING_MM, check_claimed, check_spacing
 from .geometry import image_affine, transform_points
 from .nifti_header import NiftiGeometry, check_nifti
 from .text_headers import check_text_header
@@ -118,7 +118,7 @@ def _select_volume(reader: sitk.ImageFileReader, path: Path) -> None:
     check_claimed(
         size, bytes_a_voxel, None if path.suffix in _HEADERS else path.stat().st_size, str(path)
     )
-    check_spacing(np.array(reader.GetSpacing()[:3]), str(path))
+    check_spacing(np.array(reader.GetSpacing()[:3]), str(path), SMALLEST_SPACING_MM)
     if len(size) > 3:
         reader.SetExtractSize([*size[:3], *(0 for _ in size[3:])])
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import VolumeError
-from .checks import MAX_SHEAR, check_claimed, check_spacing, worst_shear
+from .checks import MAX_SHEAR, SMALLEST_SPACING_MM, check_claimed, check_spacing, worst_shear
 
 _CHUNK = 1 << 20
 # If the file has a qform too, a slight shear of the sform is allowed: SimpleITK uses the qform. 0.5 mm over 500 mm.
@@ -117,7 +117,7 @@ def _check_data(stream: BufferedIOBase, fields: dict[str, tuple], path: Path) ->
 def _geometry(fields: dict[str, tuple], path: Path) -> NiftiGeometry:
     spacing = np.array(fields["pixdim"][1:4])
     if fields["dim"][0] >= 3:
-        check_spacing(spacing, str(path))
+        check_spacing(spacing, str(path), SMALLEST_SPACING_MM)
     qform_code, sform_code = fields["codes"]
     if sform_code <= 0:
         return None, qform_code > 0

@@ -5,7 +5,7 @@ Reads NIfTI, NRRD, MetaImage and DICOM, and films also as PNG and TIFF; writes N
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -21,6 +21,7 @@ from .checks import (
     MAX_SHEAR,
     PADDING_BELOW_HU,
     PADDING_HU,
+    SMALLEST_SPACING_MM,
     as_affine,
     as_hu_array,
     check_axis_order,
@@ -42,6 +43,7 @@ from .geometry import (
 )
 from .image_files import display_name, read_image, write_image
 
+LEAST_VOXELS = 16  # along each axis, of a scan of any kind
 _MAX_TILT_DEG = 45.0  # a larger tilt means a damaged header
 
 
@@ -83,6 +85,7 @@ class Volume:
         *,
         frame: str = "RAS",
         name: str = "",
+        check: Callable[[Volume], None] | None = None,
     ) -> Volume:
         """Convert any kind of scan to a Volume, with the same checks as `read`.
 
@@ -94,6 +97,7 @@ class Volume:
             spacing: (3,) mm along i, j, k, instead of `affine`: i then runs to the left, j to the back, k upwards.
             frame: frame of `affine`, "RAS" or "LPS".
             name: display name in messages and reports.
+            check: as in `read`.
 
         Raises:
             TypeError: `source` is not a scan, or an array has neither `affine` nor `spacing`.
@@ -102,10 +106,10 @@ class Volume:
         if isinstance(source, Volume):
             return source
         if isinstance(source, str | Path):
-            return cls.read(source)
+            return cls.read(source, check=check)
         if isinstance(source, sitk.Image):
             volume = cls.from_sitk(source, name)
-            check_ct(volume)
+            (check or check_ct)(volume)
             return volume
         own_affine = getattr(source, "affine", None)
         voxels = (
@@ -121,7 +125,7 @@ class Volume:
         if voxels.ndim == 4 and 1 in (voxels.shape[0], voxels.shape[-1]):
             voxels = voxels[0] if voxels.shape[0] == 1 else voxels[..., 0]
         if own_affine is not None:
-            return cls.from_array(voxels.T, np.asarray(own_affine), name)
+            return cls.from_array(voxels.T, np.asarray(own_affine), name, check)
         if affine is None and spacing is None:
             raise TypeError(
                 "the array has no geometry; give affine (4x4, voxel to mm) or spacing (i, j, k in mm)."
@@ -132,11 +136,15 @@ class Volume:
         matrix = (
             np.diag([*spacing, 1.0]) if affine is None else np.asarray(affine, dtype=np.float64)
         )
-        return cls.from_array(voxels, RAS_FROM_LPS @ matrix if is_lps else matrix, name)
+        return cls.from_array(voxels, RAS_FROM_LPS @ matrix if is_lps else matrix, name, check)
 
     @classmethod
     def read(
-        cls, path: str | Path, series: str | None = None, files: Sequence[Path] = ()
+        cls,
+        path: str | Path,
+        series: str | None = None,
+        files: Sequence[Path] = (),
+        check: Callable[[Volume], None] | None = None,
     ) -> Volume:
         """Read a CT: .nii, .nii.gz, .nrrd, .nhdr, .mha, .mhd, a DICOM folder, or the series of one DICOM file.
 
@@ -144,6 +152,7 @@ class Volume:
             path: the file or folder.
             series: DICOM SeriesInstanceUID, needed when a folder holds several CT volumes (see `dicom.list_series`).
             files: the DICOM slices to read, if they are known; `path` is then used in messages only.
+            check: raises VolumeError for a scan that cannot be used, such as `check_any`; None for `check_ct`.
 
         Raises VolumeError when the file is missing, damaged or not a CT volume in Hounsfield units.
         """
@@ -168,7 +177,7 @@ class Volume:
             raise VolumeError(
                 f"{path}: cannot be read ({error.strerror}); check its permissions."
             ) from error
-        check_ct(volume)
+        (check or check_ct)(volume)
         return volume
 
     def write(self, path: str | Path) -> None:
@@ -179,7 +188,13 @@ class Volume:
         write_image(self.to_sitk(), path)
 
     @classmethod
-    def from_array(cls, voxels: np.ndarray, ijk_to_ras: np.ndarray, name: str = "") -> Volume:
+    def from_array(
+        cls,
+        voxels: np.ndarray,
+        ijk_to_ras: np.ndarray,
+        name: str = "",
+        check: Callable[[Volume], None] | None = None,
+    ) -> Volume:
         """Make a Volume from voxels (k,j,i) that another program has read.
 
         As in `read`, padding is set to -1024 HU, and a sheared grid is resampled to perpendicular axes.
@@ -188,11 +203,12 @@ class Volume:
             voxels: (k, j, i) HU.
             ijk_to_ras: (4, 4).
             name: display name in messages and reports.
+            check: as in `read`.
 
         Raises VolumeError when the voxels are not a CT volume in Hounsfield units.
         """
         volume = _from_arrays(name, "", voxels, np.asarray(ijk_to_ras, dtype=np.float64))
-        check_ct(volume)
+        (check or check_ct)(volume)
         return volume
 
     @classmethod
@@ -302,8 +318,24 @@ def check_ct(volume: Volume) -> None:
     if volume.is_film:
         check_film_size(volume.shape, volume.spacing[:2], volume.path or volume.name or "film")
         return
-    check_extent(volume.shape, volume.ijk_to_ras, volume.path or volume.name or "volume")
+    where = volume.path or volume.name or "volume"
+    check_spacing(np.array(volume.spacing), where)
+    check_extent(volume.shape, volume.ijk_to_ras, where)
     check_voxels(volume)
+
+
+def check_any(volume: Volume) -> None:
+    """Raise VolumeError unless a volume of any kind, with values of any unit, shows more than one value."""
+    where = volume.path or volume.name or "volume"
+    if volume.is_film or min(volume.shape) < LEAST_VOXELS:
+        size = " x ".join(map(str, volume.shape[::-1]))
+        raise VolumeError(
+            f"{where}: has {size} voxels; give a 3-D scan with at least {LEAST_VOXELS} voxels along each axis."
+        )
+    if volume.voxels.min() == volume.voxels.max():
+        raise VolumeError(
+            f"{where}: all voxels are equal, so the image is empty; export the scan again."
+        )
 
 
 def check_voxels(volume: Volume) -> None:
@@ -334,7 +366,7 @@ def _from_arrays(
     if voxels.min() < PADDING_BELOW_HU:
         notes = (*notes, f"padding of {voxels.min():g} HU was set to {PADDING_HU} HU")
         voxels = np.where(voxels < PADDING_BELOW_HU, voxels.dtype.type(PADDING_HU), voxels)
-    check_spacing(np.linalg.norm(ijk_to_ras[:3, :3], axis=0), where)
+    check_spacing(np.linalg.norm(ijk_to_ras[:3, :3], axis=0), where, SMALLEST_SPACING_MM)
     tilt = np.degrees(np.arcsin(min(worst_shear(ijk_to_ras)[0], 1.0)))
     if tilt > _MAX_TILT_DEG:
         raise VolumeError(

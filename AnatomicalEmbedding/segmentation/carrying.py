@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from ..embedding.grid_reading import sample_positions
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
+from ..fields.spline import Lattice
 from ..registration import AFFINE
 from ..registration.affine import fit_affine, match_grid
 from ..registration.register import fit_field
-from ..registration.spline import Lattice
 from ..scan.geometry import bounds_of
 from .grids import GroupCrop
 

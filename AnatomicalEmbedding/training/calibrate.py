@@ -23,8 +23,9 @@ from ..structures.labelled_scans import load_case, refuse_twins
 from .known_matches import CLICKED, Trial, bent_trials, labelled_trials, phantom_trials
 
 LABELLED, BENT, PHANTOMS = "pairs of labelled scans", "bent scans", "synthetic patients"
+REGISTERED = "pairs of scans, registered directly"  # for scans of any kind, which have no labels
 # Total weight of all matches of each source. Synthetic patients have a low weight, because matching is easier in them.
-WEIGHTS = {LABELLED: 1.0, BENT: 1.0, PHANTOMS: 0.1}
+WEIGHTS = {LABELLED: 1.0, REGISTERED: 1.0, BENT: 1.0, PHANTOMS: 0.1}
 
 # seed of the first synthetic patient for calibrations; training uses other seeds
 PHANTOM_SEED = 70_000
@@ -39,7 +40,8 @@ _FEWEST = 200
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """Results of n matches. evidence: (n, values). errors_mm: (n,), infinite if the target lacks the point."""
+    """Results of n matches. evidence: (n, values). errors_mm: (n,), in the unit of the maps; infinite if the target
+    lacks the point."""
 
     evidence: np.ndarray
     errors_mm: np.ndarray
@@ -73,7 +75,7 @@ def try_matching(trial: Trial, effort: str, find: Find = match) -> Outcomes:
         raise AnatomicalEmbeddingError(
             f"{trial.template.provenance.model}: these weights give no body coordinates; choose other weights."
         )
-    return Outcomes(matches.evidence, trial.errors_mm(matches))
+    return Outcomes(matches.evidence, trial.errors_mm(matches) / trial.template.unit_mm)
 
 
 def _refuse_too_few(count: int) -> None:

@@ -16,9 +16,10 @@ PACKAGE = Path(AnatomicalEmbedding.__file__).parent
 
 # Folders and files of the engine, lowest first; each may import from those above it in this list and from itself.
 LAYERS = (
-    "errors", "files", "resources", "installation", "anatomy", "scan", "dicom", "phantom", "spine", "embedding",
-    "matching", "structures", "training", "registration", "films", "relations", "landmarks", "segmentation", "words",
-    "weights", "reports", "cohort", "audit", "followup", "evaluation", "api", "cli", "papers", "__main__",
+    "errors", "files", "resources", "installation", "anatomy", "scan", "dicom", "phantom", "spine", "fields",
+    "embedding", "matching", "structures", "training", "registration", "films", "relations", "landmarks",
+    "segmentation", "words", "weights", "reports", "cohort", "audit", "followup", "evaluation", "api", "cli", "papers",
+    "__main__",
 )  # fmt: skip
 MOST_FILES_AT_THE_ROOT = 6
 NOT_IN_THE_ENGINE = {

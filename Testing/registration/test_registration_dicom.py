@@ -18,7 +18,7 @@ from AnatomicalEmbedding.dicom.registrations import (
 )
 from AnatomicalEmbedding.dicom.source import read_source
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
-from AnatomicalEmbedding.registration.spline import SplineField
+from AnatomicalEmbedding.fields.spline import SplineField
 from AnatomicalEmbedding.registration.transform import Registration, coarse_grid
 from AnatomicalEmbedding.scan.geometry import rotations
 from AnatomicalEmbedding.scan.volume import Volume

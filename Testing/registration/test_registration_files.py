@@ -6,7 +6,7 @@ import SimpleITK as sitk
 import torch
 
 from AnatomicalEmbedding.errors import VolumeError
-from AnatomicalEmbedding.registration.spline import SplineField
+from AnatomicalEmbedding.fields.spline import SplineField
 from AnatomicalEmbedding.registration.transform import Registration
 from AnatomicalEmbedding.scan.geometry import LPS_FROM_RAS, transform_points
 from AnatomicalEmbedding.scan.label_map import LabelMap

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
+from AnatomicalEmbedding.fields.spline import Lattice
 from AnatomicalEmbedding.phantom import map_points
 from AnatomicalEmbedding.registration.affine import AFFINE, RIGID, GridMatches, fit_affine
 from AnatomicalEmbedding.registration.register import KINDS, fit_field, register, spine_distance_mm
-from AnatomicalEmbedding.registration.spline import Lattice
 from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.volume import Volume
 
@@ -39,7 +39,7 @@ def test_the_body_of_a_lattice_is_that_of_its_points(bent_pair):
     lattice = Lattice.within(low - 25, high + 40, 17.0)  # reaches beyond the scan on all sides
     expected = embedding.in_body(lattice.points_ras()).reshape(lattice.shape)
     assert 0 < expected.mean() < 1
-    np.testing.assert_array_equal(lattice.in_body(embedding).numpy(), expected)
+    np.testing.assert_array_equal(embedding.body_on(lattice).numpy(), expected)
 
 
 def test_a_rigid_map_is_found_among_outliers():

@@ -1,8 +1,11 @@
 """Reads and writes weights. When weights are read, their hash is checked."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -10,6 +13,7 @@ from ...errors import WeightsError
 from ...files import file_sha256, parse_json
 from ...resources import missing_weights, weights_file
 from ..calibration import Calibration, calibration_file, find_calibration
+from ..frames.frame import Frame, FrameSpec
 from ..tensor_files import DAMAGED, made_for, read_tensor_file, write_tensor_file
 from .network import EmbeddingNetwork, NetworkSpec
 
@@ -18,7 +22,7 @@ _METADATA_KEY = "anatomical_embedding_model"
 
 @dataclass(frozen=True)
 class Weights:
-    """A network with its trained weights.
+    """A network with its trained weights, or a frame.
 
     Args:
         sha256: SHA-256 of the weights file.
@@ -62,13 +66,13 @@ def read_weights(path: Path) -> Weights:
     try:
         metadata, state = read_tensor_file(path, _METADATA_KEY)
         name = str(metadata["name"])
-        spec = NetworkSpec.from_dict(metadata["network"])
+        make = _maker(metadata["network"])
     except DAMAGED:
         raise WeightsError(
             f"{path}: is damaged, has a newer format, or does not contain weights; download the file again."
         ) from None
     try:
-        network = made_for(lambda: EmbeddingNetwork(spec), state)
+        network = made_for(make, state)
         network.load_state_dict(
             {n: t.float() if t.is_floating_point() else t for n, t in state.items()}
         )
@@ -77,6 +81,13 @@ def read_weights(path: Path) -> Weights:
             f"{path}: the tensors do not fit the network; download the file again."
         ) from None
     return Weights(network.eval(), name, sha256, metadata, _calibration(path, sha256))
+
+
+def _maker(spec: dict[str, Any]) -> Callable[[], EmbeddingNetwork | Frame]:
+    """Return a function that makes the network, or the frame, of a spec in a file."""
+    if "modality" in spec:
+        return partial(Frame, FrameSpec.from_dict(spec))
+    return partial(EmbeddingNetwork, NetworkSpec.from_dict(spec))
 
 
 def _calibration(weights: Path, sha256: str) -> Calibration | None:
@@ -90,11 +101,11 @@ def _calibration(weights: Path, sha256: str) -> Calibration | None:
     )
 
 
-def write_weights(network: EmbeddingNetwork, path: Path, name: str, card: dict) -> str:
+def write_weights(network: EmbeddingNetwork | Frame, path: Path, name: str, card: dict) -> str:
     """Write weights in float16. Returns the SHA-256 of the file.
 
     Args:
-        network: the network with its weights.
+        network: the network with its weights, or a frame.
         path: the file.
         name: name of the weights.
         card: content of the model card, as JSON values: recipe, data, steps, figures.

@@ -23,7 +23,7 @@ from ..shared.SceneNodes import freeName, nodesOf
 from ..shared.Views import compositeOf, sliceNodes, viewsOf
 
 if TYPE_CHECKING:
-    from AnatomicalEmbedding.registration.spline import SplineField
+    from AnatomicalEmbedding.fields.spline import SplineField
     from AnatomicalEmbedding.registration.transform import Registration
 
 FIXED_ROLE, MOVING_ROLE = "AnatomicalEmbedding.FixedVolume", "AnatomicalEmbedding.MovingVolume"

@@ -9,7 +9,7 @@ of R and S. So points of films are converted by their pixels: `toEngine`, `fromE
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING
@@ -132,12 +132,15 @@ class Snapshot:
     name: str
     notes: tuple[str, ...] = ()
 
-    def volume(self) -> Volume:
-        """Return the CT or film for the engine. Raises VolumeError, with the node's name, if it cannot be used."""
+    def volume(self, check: Callable[[Volume], None] | None = None) -> Volume:
+        """Return the scan for the engine. Raises VolumeError, with the node's name, if it cannot be used.
+
+        check: as in `Volume.read`; default: the scan must be a CT or a film.
+        """
         from AnatomicalEmbedding.scan.volume import Volume
 
         voxels = self.voxels if self.voxels.ndim == 3 else without_colours(self.voxels, self.name)
-        volume = Volume.from_array(voxels, self.ijkToRas, self.name)
+        volume = Volume.from_array(voxels, self.ijkToRas, self.name, check)
         return replace(volume, notes=(*volume.notes, *self.notes))
 
 

@@ -18,9 +18,9 @@ from AnatomicalEmbedding.embedding.working_grid import resample
 from AnatomicalEmbedding.errors import NotSamePatientError, PointsError
 from AnatomicalEmbedding.evaluation.protocol import EmbeddingMatcher, Matcher
 from AnatomicalEmbedding.evaluation.results import Section, Tables
+from AnatomicalEmbedding.fields.spline import Lattice
 from AnatomicalEmbedding.registration.correspondence import pair
 from AnatomicalEmbedding.registration.register import register
-from AnatomicalEmbedding.registration.spline import Lattice
 from AnatomicalEmbedding.structures.labelled_scans import Case, refuse_twins
 
 LATTICE_MM = 3.0
@@ -199,7 +199,7 @@ def _shared(fixed: Case, moving: Case) -> tuple[list[str], list[str]]:
 def _lattice_points(fixed: Case) -> tuple[np.ndarray, Lattice, np.ndarray]:
     """Points (n, 3) of a lattice over a scan that lie in its body; that lattice; which of it, (k, j, i)."""
     grid = resample(fixed.volume, (LATTICE_MM,) * 3, lattice=1, step=1)
-    lattice = Lattice.of(grid)
+    lattice = grid.lattice
     body = body_mask(grid.hu.numpy(), grid.spacing_mm)
     points = lattice.points_ras()[body.ravel()]
     inside = fixed.volume.contains(points)

@@ -9,8 +9,8 @@ import torch
 from polling import poll_until
 from scans import make_store
 
+from AnatomicalEmbedding.fields.spline import SplineField
 from AnatomicalEmbedding.phantom import Phantom, make_phantom
-from AnatomicalEmbedding.registration.spline import SplineField
 from AnatomicalEmbedding.registration.transform import Registration
 from AnatomicalEmbedding.training.warped_scans import WarpedScan, warp_scan
 from AnatomicalEmbeddingLib.alignment.AlignmentLogic import AlignmentLogic

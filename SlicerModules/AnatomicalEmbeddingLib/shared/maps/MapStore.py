@@ -115,9 +115,12 @@ class MapStore(Listener):
         self._update(node.GetID(), content=contentKey(node))
         embed = self.engine.embed
         onlyKept = node.GetID() in self._kept
-        self._worker.submit(
-            node.GetID(), lambda *progress: embed(copy.volume(), *progress, onlyKept)
-        )
+
+        def compute(*progress) -> EmbeddingMap:
+            # the engine knows which kind of scan its weights embed, and checks it
+            return embed(copy.volume(check=lambda volume: None), *progress, onlyKept)
+
+        self._worker.submit(node.GetID(), compute)
 
     def cancel(self, volumeNodes: Iterable | None = None) -> None:
         """Stop embedding these volumes, or all volumes if `volumeNodes` is None. Finished maps stay."""

@@ -13,10 +13,6 @@ from itertools import product
 import numpy as np
 import torch
 
-from ..embedding.map import EmbeddingMap
-from ..embedding.working_grid import WorkingGrid
-from ..scan.geometry import transform_points
-
 
 @dataclass(frozen=True)
 class Lattice:
@@ -25,13 +21,6 @@ class Lattice:
     origin_ras: tuple[float, float, float]
     spacing_mm: tuple[float, float, float]
     size: tuple[int, int, int]
-
-    @classmethod
-    def of(cls, grid: WorkingGrid) -> Lattice:
-        """Make the lattice of the voxel centres of a working grid."""
-        k, j, i = grid.hu.shape
-        x, y, z = (float(coordinate) for coordinate in grid.origin_ras)
-        return cls((x, y, z), grid.spacing_mm, (i, j, k))
 
     @classmethod
     def within(cls, low: np.ndarray, high: np.ndarray, spacing_mm: float) -> Lattice:
@@ -59,24 +48,6 @@ class Lattice:
         """Return all points, (n, 3) RAS mm, i fastest."""
         k, j, i = np.meshgrid(*(self.axis(a).numpy() for a in (2, 1, 0)), indexing="ij")
         return np.column_stack([i.ravel(), j.ravel(), k.ravel()])
-
-    def in_body(self, embedding: EmbeddingMap) -> torch.Tensor:
-        """Return (k, j, i) bool: does each point lie in a body cell? To save memory, no list of points is made."""
-        inside_body = embedding.body
-        for axis in range(3):
-            ends = np.zeros((self.size[axis], 3))
-            ends[:, axis] = self.axis(axis)
-            cell = torch.from_numpy(
-                transform_points(embedding.ras_to_cell, ends)[:, axis].round()
-            ).long()
-            inside = (cell >= 0) & (cell < inside_body.shape[2 - axis])
-            inside_body = inside_body.index_select(
-                2 - axis, cell.clamp(0, inside_body.shape[2 - axis] - 1)
-            )
-            inside_body = inside_body & inside.reshape(
-                [-1 if dim == 2 - axis else 1 for dim in range(3)]
-            )
-        return inside_body
 
     def through(self, affine: np.ndarray) -> torch.Tensor:
         """Return the transformed points, (3, k, j, i) float32. affine: (4, 4), from RAS mm to RAS mm."""

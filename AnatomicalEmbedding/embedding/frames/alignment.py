@@ -1,0 +1,310 @@
+"""Aligns a scan with another scan of its kind, or with a frame: rotation, affine transform, smooth displacement.
+
+Positions and rotations need not be alike. All rotations are tried on small images, each at its best shift. The best
+ones are improved as similarity transforms, and the one after which the images are most alike is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ...fields.comparison import WHERE, Comparison, Features, windowed
+from ...fields.spline import Lattice, SplineField
+from ...scan.geometry import transform_points
+from ..working_grid import WorkingGrid
+from .grey_image import NOISE, GreyImage, read_grey, spread_rotations
+
+UNITS = 200.0  # an object's radius in the unit of its kind
+# All lengths are in this unit, and chosen on 18 mouse skulls. Levels: spacing of points, and of knots.
+_LEVELS = ((12.0, 48.0), (6.0, 24.0))
+_AFFINE_LEVELS = (12.0, 7.0)
+_SEARCH, _SIMILARITY = 30.0, 20.0
+_ROTATIONS, _BATCH = 720, 60
+_SIDE = 16  # points along each axis of the small images
+_CANDIDATES, _APART = 8, np.cos(np.radians(20.0))
+_ROUNDS, _AFFINE_ROUNDS = 6, 15
+_SMOOTH = 0.6
+_RIDGE = 1e-6
+_LEAST_SHOWN = 0.4  # least share of the object of the fixed image that a scan shows
+_STILL = 0.02  # a fit ends when it moves the points by less than this share of their spacing
+_INVERSE_ROUNDS, _PARTS_A_KNOT = (
+    8,
+    4,
+)  # the inverse reads the field from a lattice, which is quicker
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """A transform from the frame, or from another scan, to a scan.
+
+    Args:
+        affine: (4, 4) RAS mm.
+        field: displacement, mm, added after the affine transform; None for an affine alignment.
+        likeness: correlation of both images, -1 to 1, in and near the object of the frame.
+    """
+
+    affine: np.ndarray
+    field: SplineField | None
+    likeness: float
+
+    def to_scan(self, points: np.ndarray) -> np.ndarray:
+        """Transform points (n, 3) of the frame to the scan."""
+        moved = transform_points(self.affine, points)
+        return moved if self.field is None else moved + self.field.at(points)
+
+    def to_frame(self, points_ras: np.ndarray) -> np.ndarray:
+        """Transform points (n, 3) of the scan to the frame: the inverse of `to_scan`, by fixed-point iteration."""
+        inverse = np.linalg.inv(self.affine)
+        first = points = transform_points(inverse, points_ras)
+        if self._displacement is not None:
+            values, lattice = self._displacement
+            for _ in range(_INVERSE_ROUNDS):
+                moved = [read_grey(part, lattice, torch.from_numpy(points.T)) for part in values]
+                points = first - torch.stack(moved).double().numpy().T
+        return points
+
+    @cached_property
+    def _displacement(self) -> tuple[torch.Tensor, Lattice] | None:
+        """The field on a fine lattice, in mm of the frame: (3, k, j, i), and the lattice."""
+        if self.field is None:
+            return None
+        low = np.array(self.field.low)
+        high = low + self.field.knot_mm * np.array(self.field.intervals)
+        lattice = Lattice.within(low, high, self.field.knot_mm / _PARTS_A_KNOT)
+        turned = torch.from_numpy(np.linalg.inv(self.affine[:3, :3])).float()
+        return torch.tensordot(turned, self.field.on(lattice), dims=1), lattice
+
+    def on(self, lattice: Lattice) -> torch.Tensor:
+        """Transform the points of a lattice in the frame to the scan: (3, k, j, i) RAS mm."""
+        moved = lattice.through(self.affine)
+        return moved if self.field is None else moved + self.field.on(lattice)
+
+
+def align(
+    fixed: GreyImage,
+    moving: GreyImage,
+    radius_mm: float,
+    start: np.ndarray | None = None,
+    step: Callable[[float], None] = lambda share: None,
+) -> Alignment:
+    """Align a scan with a frame or with another scan.
+
+    Args:
+        fixed: image of the frame.
+        moving: image of the scan.
+        radius_mm: radius of the objects of this kind, from which all distances follow.
+        start: (4, 4) RAS mm of the frame -> scan, nearly right; None to search over all rotations.
+        step: called with the share of the work that is done; may raise an error to stop.
+    """
+    unit = radius_mm / UNITS
+    finest_mm = max(fixed.voxel_mm, moving.voxel_mm)
+    affine = _search(fixed, moving, unit, step) if start is None else start
+    for spacing in _AFFINE_LEVELS:
+        spacing_mm = max(spacing * unit, finest_mm)
+        affine = fit_affine(fixed.features(spacing_mm), moving.features(spacing_mm), affine)
+    step(0.5)
+    low, high = fixed.volume.bounds_ras
+    field: SplineField | None = None
+    for spacing, knot in _LEVELS:
+        spacing_mm, knot_mm = max(spacing * unit, finest_mm), knot * unit
+        field = SplineField.over(low, high, knot_mm) if field is None else field.refined(knot_mm)
+        comparison = Comparison(fixed.features(spacing_mm), moving.features(spacing_mm), affine)
+        no_change = SplineField(field.low, field.knot_mm, torch.zeros_like(field.coefficients))
+        for number in range(_ROUNDS):
+            field, moved_mm = comparison.improved(field, no_change, _SMOOTH)
+            step(0.5 + 0.25 * (spacing == _LEVELS[-1][0]) + 0.25 * number / _ROUNDS)
+            if moved_mm < _STILL * spacing_mm:
+                break
+    return Alignment(affine, field, _likeness(fixed, moving, affine, field, spacing_mm))
+
+
+def _likeness(
+    fixed: GreyImage,
+    moving: GreyImage,
+    affine: np.ndarray,
+    field: SplineField | None,
+    spacing_mm: float,
+) -> float:
+    """Return the correlation of two images at points `spacing_mm` apart, in and near the object of the fixed image.
+
+    Points of parts that the scan lacks do not count, unless it lacks most of the object: then the likeness is 0.
+    """
+    still, scan = (image.on_grid(spacing_mm) for image in (fixed, moving))
+    lattice, weight = fixed.features(spacing_mm).lattice, fixed.features(spacing_mm).weight
+    points = lattice.through(np.eye(4))[:, weight > 0]
+    if not points.shape[1]:
+        return 0.0
+    places = Alignment(affine, field, 0.0).on(lattice)[:, weight > 0]
+    values = read_grey(still.hu, still.lattice, points)
+    scan_features = moving.features(spacing_mm)
+    shown = read_grey(scan_features.weight, scan_features.lattice, places) > 0.5
+    if float(shown.float().mean()) < _LEAST_SHOWN:
+        return 0.0
+    pair = torch.stack([values, read_grey(scan.hu, scan.lattice, places)])[:, shown]
+    return float(torch.nan_to_num(torch.corrcoef(pair))[0, 1])
+
+
+def _search(
+    fixed: GreyImage, moving: GreyImage, unit: float, step: Callable[[float], None]
+) -> np.ndarray:
+    """Search over all rotations. Returns the best similarity transform, (4, 4) RAS mm fixed -> moving."""
+    candidates = rotation_candidates(fixed, moving, _SEARCH * unit, lambda share: step(0.3 * share))
+    spacing_mm = _SIMILARITY * unit
+    levels = (fixed.features(spacing_mm), moving.features(spacing_mm))
+    fits = [fit_affine(*levels, start, similarity=True) for start in candidates]
+    return max(fits, key=lambda fit: _likeness(fixed, moving, fit, None, spacing_mm))
+
+
+def rotation_candidates(
+    fixed: GreyImage,
+    moving: GreyImage,
+    spacing_mm: float,
+    step: Callable[[float], None] = lambda share: None,
+) -> list[np.ndarray]:
+    """Return the rotations, each with its best shift, after which two small images correlate best: (4, 4) each.
+
+    Args:
+        fixed, moving: the images.
+        spacing_mm: distance of the points of the small images.
+        step: called with the share of the work that is done.
+    """
+    middles = fixed.centre_ras, moving.centre_ras
+    first = -spacing_mm * (_SIDE - 1) / 2
+    cube = Lattice((first,) * 3, (spacing_mm,) * 3, (_SIDE,) * 3).through(np.eye(4)).flatten(1)
+    grids = [image.on_grid(spacing_mm) for image in (fixed, moving)]
+    # twice the side, so that a shift does not wrap around
+    padded = (2 * _SIDE,) * 3
+    still = _standardised(_small(grids[0], cube[None] + _column(middles[0])))
+    spectrum = torch.fft.rfftn(still, padded).conj()
+    rotations = spread_rotations(_ROTATIONS)
+    scores, shifts = [], []
+    for number in range(0, _ROTATIONS, _BATCH):
+        batch = torch.from_numpy(rotations[number : number + _BATCH]).float()
+        turned = _standardised(_small(grids[1], batch @ cube + _column(middles[1])))
+        correlation = torch.fft.irfftn(
+            torch.fft.rfftn(turned, padded, dim=(1, 2, 3)) * spectrum, padded, dim=(1, 2, 3)
+        )
+        best, place = correlation.flatten(1).max(dim=1)
+        scores.append(best)
+        shifts.append(place)
+        step(number / _ROTATIONS)
+    place = np.stack(np.unravel_index(torch.cat(shifts).numpy(), padded)[::-1], axis=1)
+    shift_mm = np.where(place >= _SIDE, place - 2 * _SIDE, place) * spacing_mm
+    chosen: list[int] = []
+    for index in torch.cat(scores).argsort(descending=True).tolist():
+        cosines = [(np.trace(rotations[index] @ rotations[n].T) - 1) / 2 for n in chosen]
+        if max(cosines, default=-1.0) < _APART:
+            chosen.append(index)
+        if len(chosen) == _CANDIDATES:
+            break
+    starts = []
+    for index in chosen:
+        start = np.eye(4)
+        start[:3, :3] = rotations[index]
+        start[:3, 3] = middles[1] + rotations[index] @ (shift_mm[index] - middles[0])
+        starts.append(start)
+    return starts
+
+
+def _column(point: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(point).float().view(3, 1)
+
+
+def _small(grid: WorkingGrid, places: torch.Tensor) -> torch.Tensor:
+    """Read small images (n, _SIDE, _SIDE, _SIDE) at places (n, 3, m) RAS mm."""
+    values = read_grey(grid.hu, grid.lattice, places.transpose(0, 1))
+    return values.view(-1, _SIDE, _SIDE, _SIDE)
+
+
+def _standardised(images: torch.Tensor) -> torch.Tensor:
+    """Subtract the mean of each image (n, k, j, i), and scale it to length 1."""
+    images = images - images.mean(dim=(1, 2, 3), keepdim=True)
+    return F.normalize(images.flatten(1), dim=1).view(images.shape)
+
+
+def fit_affine(
+    fixed: Features, moving: Features, affine: np.ndarray, similarity: bool = False
+) -> np.ndarray:
+    """Improve an affine transform, (4, 4) RAS mm fixed -> moving, by Gauss-Newton steps on image features.
+
+    Args:
+        fixed, moving: the features.
+        affine: the start.
+        similarity: True to keep one scale for all axes, and no shear.
+    """
+    no_displacement = torch.zeros(3, *fixed.lattice.shape)
+    points = fixed.lattice.through(np.eye(4))
+    for _ in range(_AFFINE_ROUNDS):
+        force, matrix = Comparison(fixed, moving, affine).terms(no_displacement)
+        informed = matrix[0] > 0
+        if not informed.any():
+            break
+        places = points[:, informed].double()
+        middle = places.mean(dim=1, keepdim=True)
+        design = torch.cat([places - middle, torch.ones_like(places[:1])])
+        square = torch.einsum(
+            "abn,cn,dn->acbd", matrix[:, informed].double()[WHERE], design, design
+        ).reshape(12, 12)
+        slope = (force[:, informed].double() @ design.T).reshape(12)
+        centre = middle[:, 0].numpy()
+        basis = torch.from_numpy(_similarities(affine[:3, :3])) if similarity else torch.eye(12)
+        basis = basis.double()
+        square = basis @ square @ basis.T
+        ridge = _RIDGE * square.diagonal().mean() * torch.eye(len(square))
+        change = -(torch.linalg.solve(square + ridge, basis @ slope) @ basis).reshape(3, 4).numpy()
+        place = transform_points(affine, centre[None])[0] + change[:, 3]
+        linear = affine[:3, :3] + change[:, :3]
+        if similarity:
+            turn, stretch, across = np.linalg.svd(linear)
+            linear = turn @ across * stretch.mean()
+        affine = np.eye(4)
+        affine[:3, :3], affine[:3, 3] = linear, place - linear @ centre
+        moved = torch.from_numpy(change) @ design
+        if float(moved.norm(dim=0).mean()) < _STILL * fixed.lattice.spacing_mm[0]:
+            break
+    return affine
+
+
+def _similarities(linear: np.ndarray) -> np.ndarray:
+    """Return the small changes (7, 12) of a 3 x 4 matrix that keep it a similarity: 3 rotations, scale, 3 shifts."""
+    changes: list[np.ndarray] = []
+    for first, second in ((1, 2), (2, 0), (0, 1)):
+        turn = np.zeros((3, 3))
+        turn[first, second], turn[second, first] = -1, 1
+        changes.append(np.column_stack([turn @ linear, np.zeros(3)]))
+    changes.append(np.column_stack([linear, np.zeros(3)]))
+    changes += [np.column_stack([np.zeros((3, 3)), axis]) for axis in np.eye(3)]
+    return np.stack([change.ravel() for change in changes])
+
+
+def local_likeness(fixed: GreyImage, moving: GreyImage, alignment: Alignment) -> torch.Tensor:
+    """Return the correlation of two aligned images in a window around each point of the fixed image's own grid.
+
+    Args:
+        fixed, moving: the images.
+        alignment: of the two.
+    """
+    still, scan = (image.on_grid(fixed.voxel_mm) for image in (fixed, moving))
+    first = still.hu
+    second = read_grey(scan.hu, scan.lattice, alignment.on(still.lattice))
+    products = (first, second, first * first, second * second, first * second)
+    means = windowed(windowed(torch.stack(products)[None]))[0]
+    spread = [(means[n + 2] - means[n].square()).clamp_min(0) + NOISE**2 for n in (0, 1)]
+    return (means[4] - means[0] * means[1] + NOISE**2) / (spread[0] * spread[1]).sqrt()
+
+
+def mean_image(
+    images: Sequence[GreyImage], alignments: Sequence[Alignment], lattice: Lattice
+) -> torch.Tensor:
+    """Average aligned images at the points of a lattice in the frame: (k, j, i), 0 to 1."""
+    total = torch.zeros(lattice.shape)
+    for image, alignment in zip(images, alignments, strict=True):
+        grid = image.on_grid(lattice.spacing_mm[0])
+        total += read_grey(grid.hu, grid.lattice, alignment.on(lattice))
+    return total / len(images)

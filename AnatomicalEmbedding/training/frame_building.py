@@ -1,0 +1,177 @@
+"""Builds a frame from scans of one kind: aligns them with one of them, averages them, and aligns them with the mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ..embedding.frames.alignment import UNITS, Alignment, align, mean_image
+from ..embedding.frames.frame import Frame, FrameSpec
+from ..embedding.frames.grey_image import GreyImage, read_grey
+from ..errors import AnatomicalEmbeddingError
+from ..fields.spline import Lattice
+from ..scan.geometry import mask_box
+
+FEWEST = 8  # scans
+_SPACING = 4.0  # of the mean image, in the unit of the kind
+_MARGIN = 3  # voxels of the mean image around the object
+_ROUNDS = 2  # of averaging and aligning
+_SIZES = (0.6, 1.7)  # smallest and largest radius of an object, relative to the median
+_TEMPLATES = 3  # scans that are tried as the first template
+_LEAST_LIKENESS = 0.5  # with less, two scans of one kind were never rightly aligned
+_LEAST_SHARE = 0.7  # least share of the scans that must be alike
+_LOWER = 0.75  # a scan is still of the kind if its likeness is this share of the median likeness
+
+
+@dataclass(frozen=True, eq=False)
+class FrameBuild:
+    """A frame, the scans that it was built from, and why others were left out.
+
+    frame: the frame. images, alignments: of each scan. left_out: a sentence for each scan that was not used.
+    """
+
+    frame: Frame
+    images: tuple[GreyImage, ...]
+    alignments: tuple[Alignment, ...]
+    left_out: tuple[str, ...]
+
+
+Progress = Callable[[float, str], None]
+
+
+def build_frame(
+    images: Sequence[GreyImage], modality: str, progress: Progress = lambda share, text: None
+) -> FrameBuild:
+    """Build a frame.
+
+    Args:
+        images: at least `FEWEST` scans.
+        modality: one of `grey_image.MODALITIES`.
+        progress: called with the share of the work that is done, and the name of the step; may raise to stop.
+
+    Raises:
+        AnatomicalEmbeddingError: too few scans, or the scans have no common object.
+    """
+    if len(images) < FEWEST:
+        raise AnatomicalEmbeddingError(
+            f"only {len(images)} scans can be used, but a frame needs at least {FEWEST}; add scans of the same kind."
+        )
+    radius_mm = float(np.median([image.radius_mm for image in images]))
+    template, firsts = _first_template(images, radius_mm, progress)
+    alike = [n for n, first in enumerate(firsts) if first.likeness >= _LEAST_LIKENESS]
+    left_out = tuple(
+        f"{images[n].name}: is not like {template.name}, to which all scans were aligned (likeness "
+        f"{first.likeness:.2f})"
+        for n, first in enumerate(firsts)
+        if n not in alike
+    )
+    chosen = [images[n] for n in alike]
+    alignments = [firsts[n] for n in alike]
+    voxel_mm = float(np.median([image.voxel_mm for image in images]))
+    lattice = _lattice(template, max(_SPACING * radius_mm / UNITS, voxel_mm))
+    frame = None
+    for number in range(_ROUNDS):
+        frame = _averaged(chosen, alignments, lattice, radius_mm, modality)
+        steps = enumerate(zip(chosen, alignments, strict=True))
+        alignments = []
+        for n, (image, earlier) in steps:
+            progress(0.4 + 0.3 * (number + n / len(chosen)), "aligning with the mean image")
+            alignments.append(align(frame.grey_image, image, radius_mm, earlier.affine))
+    frame = _averaged(chosen, alignments, lattice, radius_mm, modality, is_final=True)
+    return FrameBuild(frame, tuple(chosen), tuple(alignments), left_out)
+
+
+def without(build: FrameBuild, numbers: Collection[int]) -> Frame:
+    """Return the mean of the aligned scans of a build, without the scans with these numbers."""
+    chosen = [n for n in range(len(build.images)) if n not in numbers]
+    spec = build.frame.spec
+    images = [build.images[n] for n in chosen]
+    alignments = [build.alignments[n] for n in chosen]
+    return _averaged(images, alignments, spec.lattice, spec.radius_mm, spec.modality, is_final=True)
+
+
+def _first_template(
+    images: Sequence[GreyImage], radius_mm: float, progress: Progress
+) -> tuple[GreyImage, list[Alignment]]:
+    """Choose the template of the first alignments. Returns it, and the alignment of every scan with it.
+
+    A scan that few others are like is a bad template, so up to `_TEMPLATES` scans of the most usual size are tried.
+    """
+    order = np.argsort([abs(np.log(max(image.radius_mm, 1e-9) / radius_mm)) for image in images])
+    best: tuple[int, GreyImage, list[Alignment]] | None = None
+    for template in (images[n] for n in order[:_TEMPLATES]):
+        alignments = []
+        for n, image in enumerate(images):
+            progress(0.4 * n / len(images), f"aligning with {template.name}")
+            if not _SIZES[0] < image.radius_mm / radius_mm < _SIZES[1]:
+                alignments.append(Alignment(np.eye(4), None, 0.0))
+            elif image is template:
+                alignments.append(Alignment(np.eye(4), None, 1.0))
+            else:
+                alignments.append(align(template, image, radius_mm))
+        alike = sum(alignment.likeness >= _LEAST_LIKENESS for alignment in alignments)
+        if best is None or alike > best[0]:
+            best = alike, template, alignments
+        if alike >= max(_LEAST_SHARE * len(images), FEWEST):
+            return template, alignments
+    raise AnatomicalEmbeddingError(
+        f"only {best[0]} of {len(images)} scans are like {best[1].name}, the scan that most others are like; a frame "
+        "needs one kind of object in all scans: give each kind a folder of its own."
+    )
+
+
+def _lattice(template: GreyImage, spacing_mm: float) -> Lattice:
+    """Return the lattice of the frame: around the object of the template."""
+    grid = template.on_grid(spacing_mm)
+    mask = F.max_pool3d(
+        (grid.hu > template.threshold / 2).float()[None], 2 * _MARGIN + 1, 1, _MARGIN
+    )
+    box = mask_box(mask[0].numpy() > 0)
+    first = np.array([part.start for part in reversed(box)])
+    x, y, z = (float(value) for value in grid.origin_ras + first * spacing_mm)
+    i, j, k = (part.stop - part.start for part in reversed(box))
+    return Lattice((x, y, z), (spacing_mm,) * 3, (i, j, k))
+
+
+def _averaged(
+    images: Sequence[GreyImage],
+    alignments: Sequence[Alignment],
+    lattice: Lattice,
+    radius_mm: float,
+    modality: str,
+    is_final: bool = False,
+) -> Frame:
+    """Average aligned scans. The frame gets their mean shape; if `is_final`, it keeps the shape of their alignments."""
+    places = lattice.through(np.eye(4))
+    if not is_final:
+        offsets = [
+            torch.tensordot(
+                torch.from_numpy(np.linalg.inv(alignment.affine[:3, :3])).float(),
+                alignment.field.on(lattice),
+                dims=1,
+            )
+            for alignment in alignments
+            if alignment.field is not None
+        ]
+        places = places - torch.stack(offsets).mean(dim=0)
+    image = mean_image(images, alignments, lattice)
+    covered = torch.zeros(lattice.shape)
+    for scan, alignment in zip(images, alignments, strict=True):
+        grid = scan.on_grid(lattice.spacing_mm[0])
+        mask = F.max_pool3d((grid.hu > scan.threshold / 2).float()[None], 3, 1, 1)[0]
+        covered += read_grey(mask, grid.lattice, alignment.on(lattice))
+    occupancy = covered / len(images)
+    likeness = float(np.median([alignment.likeness for alignment in alignments]))
+    spec = FrameSpec(
+        modality,
+        lattice.origin_ras,
+        lattice.spacing_mm[0],
+        lattice.size,
+        radius_mm,
+        _LOWER * likeness,
+    )
+    return Frame(spec, *(read_grey(values, lattice, places) for values in (image, occupancy)))

@@ -1,0 +1,182 @@
+"""Test weights of the kind "any": frames of scans of one kind, the alignment with them, and what is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import SimpleITK as sitk
+from specimens import LOBES, make_specimen
+
+from AnatomicalEmbedding import load_model
+from AnatomicalEmbedding.cli.main import main
+from AnatomicalEmbedding.embedding.frames.alignment import align, rotation_candidates
+from AnatomicalEmbedding.embedding.frames.grey_image import ANY, GreyImage, spread_rotations
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
+from AnatomicalEmbedding.landmarks.landmark_set import read_landmark_set
+from AnatomicalEmbedding.matching.match import match
+from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
+from AnatomicalEmbedding.scan.volume import Volume, check_any
+from AnatomicalEmbedding.training.frame_building import build_frame
+from AnatomicalEmbedding.training.own_kind import described, read_images, train_own_kind
+
+RADIUS_MM = 3.2
+NAMES = tuple(f"lobe {n}" for n in range(len(LOBES)))
+
+
+def errors_mm(points: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(points - truth, axis=1)
+
+
+def test_rotations_are_spread_evenly():
+    rotations = spread_rotations(720)
+    products = rotations @ rotations.transpose(0, 2, 1)
+    np.testing.assert_allclose(products, np.broadcast_to(np.eye(3), products.shape), atol=1e-9)
+    np.testing.assert_allclose(np.linalg.det(rotations), 1.0)
+    # no rotation is farther than 30 degrees from one of them
+    tested = spread_rotations(97)
+    cosine = (np.einsum("nij,mij->nm", tested, rotations).max(axis=1) - 1) / 2
+    assert np.degrees(np.arccos(cosine)).max() < 30
+
+
+def test_the_true_rotation_is_among_the_candidates():
+    specimens = [make_specimen(seed) for seed in (0, 1)]
+    images = [GreyImage(specimen.volume) for specimen in specimens]
+    starts = rotation_candidates(*images, spacing_mm=0.15 * RADIUS_MM)
+    fixed, moving = (specimen.landmarks for specimen in specimens)
+    errors = [errors_mm(fixed @ start[:3, :3].T + start[:3, 3], moving).mean() for start in starts]
+    assert min(errors) < 0.3 * RADIUS_MM
+
+
+@pytest.mark.parametrize("seeds", [(0, 1), (2, 3)])
+def test_scans_in_any_rotation_are_aligned(seeds):
+    specimens = [make_specimen(seed) for seed in seeds]
+    first, second = (GreyImage(specimen.volume) for specimen in specimens)
+    alignment = align(first, second, RADIUS_MM)
+    errors = errors_mm(alignment.to_scan(specimens[0].landmarks), specimens[1].landmarks)
+    assert errors.max() < 0.2
+    assert alignment.likeness > 0.95
+    # the inverse leads back
+    points = specimens[1].landmarks
+    assert errors_mm(alignment.to_scan(alignment.to_frame(points)), points).max() < 0.01
+
+
+def test_grey_values_do_not_depend_on_scale_and_offset_of_the_voxels():
+    volume = make_specimen(0).volume
+    changed = replace(volume, voxels=3.5 * volume.voxels - 700)
+    first, second = GreyImage(volume), GreyImage(changed)
+    np.testing.assert_allclose(first.on_grid(0.3).hu, second.on_grid(0.3).hu, atol=1e-3)
+    assert first.radius_mm == pytest.approx(second.radius_mm, rel=1e-3)
+
+
+def write_family(folder: Path, seeds: range) -> None:
+    folder.mkdir(exist_ok=True)
+    for seed in seeds:
+        make_specimen(seed).volume.write(folder / f"specimen{seed}.nii.gz")
+
+
+def test_the_folder_is_described_and_copies_are_left_out(tmp_path):
+    write_family(tmp_path / "scans", range(8))
+    make_specimen(3).volume.write(tmp_path / "scans" / "copy.nii.gz")
+    sitk.WriteImage(sitk.Image(64, 64, sitk.sitkUInt8), str(tmp_path / "scans" / "flat.nii.gz"))
+    sentences: list[str] = []
+    images = read_images([tmp_path / "scans"], tmp_path / "run", ANY, sentences.append)
+    assert len(images) == 8
+    assert any("same voxels" in sentence for sentence in sentences)
+    assert any("flat.nii.gz" in sentence for sentence in sentences)
+    assert "8 scans with 60 to 60 voxels a side, voxels of 0.2 to 0.2 mm" in described(images)
+
+
+def test_too_few_scans_are_refused(tmp_path, capsys):
+    write_family(tmp_path / "scans", range(3))
+    status = main(["train", str(tmp_path / "scans"), "-o", str(tmp_path / "run"), "--kind", "any"])
+    assert status == 2
+    assert "only 3 different scans" in capsys.readouterr().err
+
+
+def noise_image(seed: int) -> GreyImage:
+    """A scan without any object that other scans show."""
+    rng = np.random.default_rng(seed)
+    coarse = sitk.GetImageFromArray(rng.normal(size=(8, 8, 8)).astype(np.float32))
+    smooth = sitk.GetArrayFromImage(sitk.Expand(coarse, [5, 5, 5], sitk.sitkBSpline))
+    return GreyImage(Volume(smooth, np.diag([0.3, 0.3, 0.3, 1.0]), f"noise{seed}"))
+
+
+def test_scans_without_a_common_object_are_refused():
+    images = [noise_image(seed) for seed in range(8)]
+    with pytest.raises(AnatomicalEmbeddingError, match="one kind of object"):
+        build_frame(images, ANY)
+
+
+def test_volumes_that_no_weights_can_embed_are_refused():
+    matrix = np.diag([0.2, 0.2, 0.2, 1.0])
+    with pytest.raises(VolumeError, match="all voxels are equal"):
+        check_any(Volume(np.zeros((20, 20, 20), np.float32), matrix))
+    with pytest.raises(VolumeError, match="at least 16 voxels"):
+        check_any(Volume(np.ones((4, 20, 20), np.float32), matrix))
+
+
+def test_ct_weights_refuse_a_specimen():
+    with pytest.raises(VolumeError):
+        load_model().embed(make_specimen(0).volume)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    """The folder of a run on ten specimens."""
+    folder = tmp_path_factory.mktemp("own_kind")
+    write_family(folder / "scans", range(10))
+    train_own_kind([folder / "scans"], folder / "run", ANY, "shapes")
+    return folder
+
+
+@pytest.mark.long
+def test_from_a_folder_to_landmarks(trained, tmp_path):
+    weights = str(trained / "run" / "weights.safetensors")
+    model = load_model(weights)
+    specimens = [make_specimen(seed) for seed in (100, 101, 102)]
+    maps = [model.embed(specimen.volume) for specimen in specimens]
+    matches = match(maps[0], specimens[0].landmarks, maps[1])
+    errors = errors_mm(matches.points_ras, specimens[1].landmarks)
+    assert errors.mean() < 0.1  # half a voxel
+    assert (matches.status == "matched").mean() > 0.8
+    assert matches.expected_error_mm.mean() < 0.3
+
+    # a lobe that is broken off is absent, the others are not
+    broken = model.embed(make_specimen(101, missing=5).volume)
+    matches = match(maps[0], specimens[0].landmarks, broken)
+    assert matches.present[5] < 0.5
+    assert (np.delete(matches.status, 5) != "absent").mean() > 0.8
+
+    # the commands give the same answers, and landmark sets work
+    for specimen in specimens:
+        specimen.volume.write(tmp_path / f"{specimen.volume.name}.nii.gz")
+        points = PointList(NAMES, specimen.landmarks)
+        write_markups(tmp_path / f"{specimen.volume.name}.mrk.json", points, "points")
+    paths = [str(tmp_path / f"specimen{seed}.nii.gz") for seed in (100, 101, 102)]
+    points_file = str(tmp_path / "specimen100.mrk.json")
+    output = tmp_path / "matches"
+    command = ["match", paths[0], points_file, paths[1], "-o", str(output), "--model", weights]
+    assert main(command) == 0
+    answers = read_points(output / "specimen101.mrk.json")
+    assert errors_mm(answers.points_ras, specimens[1].landmarks[: len(answers)]).mean() < 0.1
+    page = (output / "report.html").read_text(encoding="utf-8")
+    assert "HU" not in page.split("<main>")[1].split("<footer>")[0]
+    set_file = tmp_path / "lobes.landmarks.json"
+    command = ["landmarks", "make", *paths[:2], "-o", str(set_file), "--model", weights]
+    assert main(command) == 0
+    answers = read_landmark_set(set_file).find(maps[2])
+    assert errors_mm(answers.points_ras, specimens[2].landmarks).mean() < 0.1
+
+
+@pytest.mark.long
+def test_scans_of_another_kind_are_refused(trained):
+    model = load_model(str(trained / "run" / "weights.safetensors"))
+    with pytest.raises(VolumeError, match=r"not like the scans|has a radius"):
+        model.embed(noise_image(50).volume)
+    large = make_specimen(100).volume
+    large = replace(large, ijk_to_ras=large.ijk_to_ras * np.array([5, 5, 5, 1])[:, None])
+    with pytest.raises(VolumeError, match="radius"):
+        model.embed(large)
