@@ -10,14 +10,13 @@ import torch
 import torch.nn.functional as F
 
 from ..embedding.frames.alignment import UNITS, Alignment, align, mean_image
-from ..embedding.frames.frame import Frame, FrameSpec
+from ..embedding.frames.frame import SPACING, Frame, FrameSpec
 from ..embedding.frames.grey_image import GreyImage, read_grey
 from ..errors import AnatomicalEmbeddingError
 from ..fields.spline import Lattice
 from ..scan.geometry import mask_box
 
 FEWEST = 8  # scans
-_SPACING = 4.0  # of the mean image, in the unit of the kind
 _MARGIN = 3  # voxels of the mean image around the object
 _ROUNDS = 2  # of averaging and aligning
 _SIZES = (0.6, 1.7)  # smallest and largest radius of an object, relative to the median
@@ -72,7 +71,7 @@ def build_frame(
     chosen = [images[n] for n in alike]
     alignments = [firsts[n] for n in alike]
     voxel_mm = float(np.median([image.voxel_mm for image in images]))
-    lattice = _lattice(template, max(_SPACING * radius_mm / UNITS, voxel_mm))
+    lattice = _lattice(template, max(SPACING * radius_mm / UNITS, voxel_mm))
     frame = None
     for number in range(_ROUNDS):
         frame = _averaged(chosen, alignments, lattice, radius_mm, modality)

@@ -17,9 +17,10 @@ from ...scan.geometry import transform_points
 from ...scan.volume import Volume
 from ..map import EmbeddingMap, Provenance
 from ..tensor_files import check_fields
-from .alignment import UNITS, Alignment, align, local_likeness
+from .alignment import Alignment, align, local_likeness
 from .grey_image import MODALITIES, GreyImage, read_grey
 
+SPACING = 4.0  # of the mean image, in the unit of the kind, but at least a voxel of the scans
 CELL = 8.0  # size of a map's cells in the unit of the kind, as in maps of CTs
 _PARTS = 2  # voxels of a map's image along each axis of a cell
 _COMMON = 0.25  # share of the scans that must show an object at a place of the frame, so that the place counts
@@ -104,8 +105,8 @@ class Frame(torch.nn.Module):
 
     @property
     def unit_mm(self) -> float:
-        """Length that is to objects of this kind what 1 mm is to a body."""
-        return self.spec.radius_mm / UNITS
+        """Length that is to objects of this kind what 1 mm is to a body; coarse voxels make it larger."""
+        return self.spec.spacing_mm / SPACING
 
     @cached_property
     def grey_image(self) -> GreyImage:
