@@ -184,9 +184,9 @@ class qMRMLNodeComboBox(QtWidgets.QWidget):
             next((node for node in self._listed if node.GetID() == identifier), None)
         )
 
-    def addNode(self):
-        """What "Create new ..." does before its own signal."""
-        kind = self.nodeTypes[0]
+    def addNode(self, kind: str = ""):
+        """What "Create new ..." does before its own signal. kind: one of `nodeTypes`; default: the first."""
+        kind = kind or self.nodeTypes[0]
         base = self.baseName or self._scene.GetTypeDisplayNameByClassName(kind)
         node = self._scene.AddNewNodeByClass(kind, self._scene.GenerateUniqueName(base))
         self.setCurrentNode(node)
