@@ -253,5 +253,4 @@ def read_any_points(path: str | Path, film_to_ras: np.ndarray | None = None) -> 
         raise PointsError(
             f"{path}: contains no point with 3-D coordinates; give a report with SCOORD3D (TID 1500)."
         )
-    labels, places, descriptions = zip(*rows, strict=True)
-    return PointList(labels, np.array(places), descriptions if any(descriptions) else ())
+    return PointList.of_rows(rows)

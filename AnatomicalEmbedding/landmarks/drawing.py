@@ -93,10 +93,7 @@ def read_drawing(paths: Sequence[Path], scan: str) -> Drawing:
         raise PointsError(
             f"{paths[0]}: contains no point with a position; place at least one point."
         )
-    labels, places, descriptions = zip(*points, strict=True)
-    described = descriptions if any(descriptions) else ()
-    point_list = PointList(labels, np.array(places), described)
-    return Drawing(point_list, tuple(markups.values()), edges_ras)
+    return Drawing(PointList.of_rows(points), tuple(markups.values()), edges_ras)
 
 
 def _frame(entry: dict[str, Any], path: Path, name: str) -> tuple[np.ndarray, np.ndarray]:

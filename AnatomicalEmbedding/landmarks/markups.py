@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -146,15 +146,32 @@ def measurements(
             continue
         points = matches[[numbers[label] for label in markup.labels]]
         statuses = [] if points.status is None else points.status.tolist()
-        status = next((s for s in (ABSENT, UNCERTAIN, MATCHED) if s in statuses), "")
-        value = margin = None
-        if status != ABSENT:
-            value = float(measure(markup, points.points_ras))
-            if points.expected_error_mm is not None:
-                margin = measurement_error(markup, points.points_ras, points.expected_error_mm)
-        quantity, unit = QUANTITIES[markup.kind]
-        results.append(Measurement(markup.name, markup.kind, quantity, unit, value, margin, status))
+        result = measurement_of(markup, points.points_ras, points.expected_error_mm, statuses)
+        results.append(result)
     return results
+
+
+def measurement_of(
+    markup: Markup,
+    points_ras: np.ndarray,
+    error_mm: np.ndarray | None,
+    statuses: Collection[str],
+) -> Measurement:
+    """Measure a markup by its control points. An absent point leaves no value.
+
+    Args:
+        markup: as for `measure`.
+        points_ras: (n, 3) control points, RAS mm.
+        error_mm: (n,) expected error of each point; None if it is not known.
+        statuses: of the points; empty without a calibration.
+    """
+    status = next((s for s in (ABSENT, UNCERTAIN, MATCHED) if s in statuses), "")
+    value = margin = None
+    if status != ABSENT:
+        value = float(measure(markup, points_ras))
+        margin = None if error_mm is None else measurement_error(markup, points_ras, error_mm)
+    quantity, unit = QUANTITIES[markup.kind]
+    return Measurement(markup.name, markup.kind, quantity, unit, value, margin, status)
 
 
 def _spline(count: int, is_closed: bool) -> np.ndarray:

@@ -5,15 +5,17 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..errors import PointsError
 from ..files import write_text
 from .geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
 from .markups import control_point, frame_of, markup, read_markups, read_text, write_file
 
+_Row = tuple[str, np.ndarray, str]  # label, position (3,) RAS mm, description
 _TO_RAS = {"RAS": np.eye(4), "LPS": RAS_FROM_LPS}
 
 
@@ -47,6 +49,12 @@ class PointList:
             raise PointsError(
                 "a point has a coordinate that is NaN or infinite; give x, y, z in RAS mm."
             )
+
+    @classmethod
+    def of_rows(cls, rows: Sequence[tuple[str, ArrayLike, str]]) -> Self:
+        """Make a list of rows: label, position (3,) RAS mm, description. If all descriptions are empty, it has none."""
+        labels, points, descriptions = zip(*rows, strict=True)
+        return cls(labels, np.array(points), descriptions if any(descriptions) else ())
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -130,8 +138,7 @@ def read_points(path: str | Path, film_to_ras: np.ndarray | None = None) -> Poin
         rows = _read_csv(path, film_to_ras)
     if not rows:
         raise PointsError(f"{path}: contains no point with a position; place at least one point.")
-    labels, points, descriptions = zip(*rows, strict=True)
-    return PointList(labels, np.array(points), descriptions if any(descriptions) else ())
+    return PointList.of_rows(rows)
 
 
 def parse_point(text: str, count: int = 3) -> np.ndarray:
@@ -183,9 +190,6 @@ def point_markup(
         for number, (label, position, description, gone) in enumerate(rows, start=1)
     ]
     return markup("Fiducial", name, control_points)
-
-
-_Row = tuple[str, np.ndarray, str]  # label, position (3,) RAS mm, description
 
 
 def entry_points(markup: dict[str, Any], path: Path) -> list[_Row]:

@@ -9,13 +9,14 @@ from AnatomicalEmbedding.landmarks.markups import (
     Markup,
     Measurement,
     check_count,
-    measure,
-    measurement_error,
+    measurement_of,
 )
-from AnatomicalEmbedding.matching.status import ABSENT, MATCHED, UNCERTAIN
+from AnatomicalEmbedding.matching.status import ABSENT, MATCHED
 
-from .AnswerList import REMOVED, Answer, AnswerList
+from .AnswerList import MOVED, REMOVED, AnswerList
 from .ControlPoints import definedIds, labelOf, worldOf
+
+_STATUS = {MOVED: MATCHED, REMOVED: ABSENT}  # what the user's own answers are for a measurement
 
 
 def measurementOf(points) -> Measurement | None:
@@ -24,7 +25,7 @@ def measurementOf(points) -> Measurement | None:
     if markup is None:
         return None
     places = np.array([worldOf(points, pointId) for pointId in ids])
-    return _measurement(markup, float(measure(markup, places)), 0.0, "")
+    return measurement_of(markup, places, None, ())
 
 
 def measurementIn(points, answerList: AnswerList) -> Measurement | None:
@@ -45,15 +46,12 @@ def measurementIn(points, answerList: AnswerList) -> Measurement | None:
     if markup is None or any(pointId not in answers for pointId in ids):
         return None
     ends = [answers[pointId] for pointId in ids]
-    status = _status(ends)
-    if status == ABSENT:
-        return _measurement(markup, None, None, status)
-    places = np.array([answerList.worldOf(answer) for answer in ends])
+    places = [answerList.worldOf(answer) for answer in ends]
+    worldPoints = np.array([(np.nan,) * 3 if place is None else place for place in places])
     errors = [0.0 if answer.byHand else answer.errorMm for answer in ends]
-    margin = None
-    if None not in errors:
-        margin = measurement_error(markup, places, np.array(errors))
-    return _measurement(markup, float(measure(markup, places)), margin, status)
+    error_mm = None if None in errors else np.array(errors)
+    statuses = [_STATUS.get(answer.status, answer.status) for answer in ends]
+    return measurement_of(markup, worldPoints, error_mm, statuses)
 
 
 def markupOf(points, labels: tuple[str, ...] | None = None) -> Markup | None:
@@ -72,17 +70,3 @@ def markupOf(points, labels: tuple[str, ...] | None = None) -> Markup | None:
     except ValueError:
         return None
     return markup
-
-
-def _status(answers: list[Answer]) -> str:
-    statuses = {answer.status for answer in answers}
-    if statuses & {ABSENT, REMOVED}:
-        return ABSENT
-    return UNCERTAIN if UNCERTAIN in statuses else MATCHED
-
-
-def _measurement(
-    markup: Markup, value: float | None, margin: float | None, status: str
-) -> Measurement:
-    quantity, unit = QUANTITIES[markup.kind]
-    return Measurement(markup.name, markup.kind, quantity, unit, value, margin, status)
