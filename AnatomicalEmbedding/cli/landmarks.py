@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -147,12 +146,10 @@ def _extend(options: argparse.Namespace, landmark_set: LandmarkSet, path: Path) 
 
 
 def run_run(options: argparse.Namespace) -> None:
-    from ..landmarks.drawing import write_drawing
     from ..landmarks.landmark_set import SUFFIX, read_landmark_set
     from ..landmarks.markups import measurements
-    from ..matching.status import ABSENT
     from ..reports.landmarks import scan_row, write_landmarks_report
-    from .match import descriptions, present_points
+    from .match import present_points, write_matches
 
     landmark_set = read_landmark_set(options.set)
     model = _open_model(options, landmark_set)
@@ -176,10 +173,8 @@ def run_run(options: argparse.Namespace) -> None:
         values = measurements(landmark_set.markups, labels, matches)
         measured += [_measurement_row(path, value) for value in values]
         drawing = landmark_set.draw(embedding, matches)
-        points = replace(drawing.points, descriptions=descriptions(matches, embedding.unit_mm))
-        absent = [row["status"] == ABSENT for row in matches.table()]
         written.append(options.output / f"{name}.mrk.json")
-        write_drawing(written[-1], name, replace(drawing, points=points), absent)
+        points = write_matches(written[-1], name, drawing, matches, embedding.unit_mm)
         quantities = [quantity for value in values for quantity in _quantity(value)]
         present = present_points(points, matches, [])
         written += scans.write_points_report(name, *present, quantities)

@@ -226,7 +226,9 @@ def write_answers(
     folder.mkdir(parents=True, exist_ok=True)
     written = [folder / f"{answer.name}.mrk.json" for answer in answers]
     for path, answer in zip(written, answers, strict=True):
-        write_matches(path, answer.name, points.labels, answer.matches, markups, unit_mm)
+        answered = PointList(points.labels, answer.matches.points_ras)
+        drawing = Drawing(answered, tuple(markups))
+        write_matches(path, answer.name, drawing, answer.matches, unit_mm)
     for answer in (answer for answer in answers if len(answer.lines)):
         written.append(folder / f"{answer.name}.lines.mrk.json")
         write_file(written[-1], answer.lines)
@@ -253,24 +255,26 @@ def write_answers(
 def write_matches(
     path: Path,
     name: str,
-    labels: Sequence[str],
+    drawing: Drawing,
     matches: Matches,
-    markups: Sequence[Markup] = (),
     unit_mm: float = 1.0,
-) -> None:
+) -> PointList:
     """Write the answers in one scan as points and markups that open in Slicer; absent points are missing.
 
     Args:
         path: the file NAME.mrk.json.
         name: name of the scan.
-        labels: N labels of the points.
-        matches: N answers.
-        markups: markups through the points.
+        drawing: the N answers as points, and the markups through them.
+        matches: the N answers.
         unit_mm: unit of the maps.
+
+    Returns:
+        The points with a sentence about each.
     """
     absent = [row["status"] == ABSENT for row in matches.table()]
-    points = PointList(tuple(labels), matches.points_ras, descriptions(matches, unit_mm))
-    write_drawing(path, name, Drawing(points, tuple(markups)), absent)
+    points = replace(drawing.points, descriptions=descriptions(matches, unit_mm))
+    write_drawing(path, name, replace(drawing, points=points), absent)
+    return points
 
 
 def descriptions(matches: Matches, unit_mm: float = 1.0) -> tuple[str, ...]:
