@@ -77,7 +77,9 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.logic = None
         self._ticks = 0
         self._shownPatients = None
-        self._usual = None  # the default (prior, current) that the module chose last; None before
+        self._defaultPair = (
+            None  # the default (prior, current) that the module chose last; None before
+        )
 
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
@@ -136,7 +138,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
     def onSceneStartClose(self, caller, event):
         super().onSceneStartClose(caller, event)
-        self._usual = None
+        self._defaultPair = None
         self.say("")
 
     def setParameterNode(self, parameterNode):
@@ -215,21 +217,26 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
 
     def _chooseStudies(self, node, patientList):
         """Choose the prior and the current study if a chosen study is missing, or if a new date has reversed the order
-        of the default studies. patientList: the patients of the scene."""
+        of the default studies. Studies that the user chose stay. patientList: the patients of the scene."""
         patient = self._patient(patientList)
         if patient is None:
             patient = next(
                 (entry for entry in patientList if len(entry.studies) > 1),
                 patientList[0] if patientList else None,
             )
-            node.prior, node.current = (None, None) if patient is None else patient.usualPair
-            self._usual = node.prior, node.current
-        elif node.current not in [study.volume for study in patient.after(node.prior)]:
+            self._chooseDefault(node, patient)
+            return
+        if node.current not in [study.volume for study in patient.after(node.prior)]:
             node.current = patient.lastAfter(node.prior)
-        elif (node.prior, node.current) == self._usual and not patient.inOrder(
-            *self._usual
-        ):  # the order changed
-            node.prior, node.current = self._usual = patient.usualPair
+            return
+        isDefault = (node.prior, node.current) == self._defaultPair
+        if isDefault and not patient.inOrder(node.prior, node.current):
+            self._chooseDefault(node, patient)
+
+    def _chooseDefault(self, node, patient):
+        """Choose the patient's first and last study. patient: None for no studies."""
+        self._defaultPair = (None, None) if patient is None else patient.defaultPair
+        node.prior, node.current = self._defaultPair
 
     def _patient(self, patientList):
         """Return the patient in `patientList` to whom the prior study belongs; None if no prior study is chosen."""

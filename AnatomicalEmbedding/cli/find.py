@@ -122,7 +122,7 @@ def _mentions_in_report(path: Path) -> list[tuple[str, Mention]]:
 
 def _mentions_in_words(words: str) -> tuple[list[tuple[str, Mention]], list[str]]:
     """Return (words, mention) for each known place in the user's words, and the parts of the words that are not
-    understood. Raises AnatomicalEmbeddingError if no known place is named."""
+    understood. All rows show the whole words. Raises AnatomicalEmbeddingError if no known place is named."""
     from ..words import not_understood, parse_query
 
     parts = parse_query(words)

@@ -80,6 +80,7 @@ def run(options: argparse.Namespace) -> None:
     try:
         serve(options, say)
     except AnatomicalEmbeddingError as error:
+        # not raised, because the process must end with `_end` in any case
         print(f"anatemb: {error}", file=sys.stderr)
         _end(2)
     _end(0)

@@ -63,32 +63,40 @@ class BodyCells:
         Raises:
             MapError: the file is missing or damaged.
         """
-        body = torch.zeros(tuple(self.facts["body_shape"]), dtype=torch.bool)
-        body[tuple(torch.from_numpy(self.index.T[::-1].astype(np.int64)))] = True
+        body = self._body_mask()
         reach = np.ceil(reach_mm / np.diag(self.cell_to_ras)[:3]).astype(int)
         low = np.maximum(cell - reach, 0)
         high = np.minimum(cell + reach + 1, body.shape[::-1])
-        k, j, i = (slice(int(a), int(b)) for a, b in zip(low[::-1], high[::-1], strict=True))
-        inside = ((self.index >= low) & (self.index < high)).all(axis=1)
-        coordinate = torch.zeros(3, *body[k, j, i].shape)
-        coordinate[:, body[k, j, i]] = torch.from_numpy(self.coordinate[inside].T)
+        box = tuple(slice(int(a), int(b)) for a, b in zip(low[::-1], high[::-1], strict=True))
+        body_in_box = body[box]
+        is_in_box = ((self.index >= low) & (self.index < high)).all(axis=1)
+        coordinate = torch.zeros(3, *body_in_box.shape)
+        # the rows are in the order of the mask's cells
+        coordinate[:, body_in_box] = torch.from_numpy(self.coordinate[is_in_box].T)
         cell_to_ras = self.cell_to_ras.copy()
         cell_to_ras[:3, 3] += cell_to_ras[:3, :3] @ low
         facts = self.facts
         return EmbeddingMap(
             coordinate,
-            body[k, j, i],
+            body_in_box,
             cell_to_ras,
             self.scan_to_ras,
             tuple(facts["scan_shape"]),
             Provenance(facts["model"], facts["weights_hash"], "", facts["scan_hash"]),
             tuple(facts["notes"]),
-            local=None if file is None else read_descriptors(file, body, (k, j, i)),
+            local=None if file is None else read_descriptors(file, body, box),
             calibration=find_calibration(facts["weights_hash"]),
             organ_boxes=boxes_from_json(facts["organ_boxes"]),
             faults=tuple(facts["faults"]),
             spine=spine_from_json(facts["spine"]),
         )
+
+    def _body_mask(self) -> torch.Tensor:
+        """Return the mask (k, j, i) bool of the body cells of the whole scan."""
+        mask = torch.zeros(tuple(self.facts["body_shape"]), dtype=torch.bool)
+        i, j, k = torch.from_numpy(self.index.T.astype(np.int64))
+        mask[k, j, i] = True
+        return mask
 
 
 @dataclass(frozen=True, eq=False)

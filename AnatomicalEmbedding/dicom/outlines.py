@@ -142,11 +142,13 @@ def _read_seg(
 
 
 def _name_of(segment: Dataset) -> str:
-    """Return the name of the structure in a segment."""
+    """Return the name of the structure in a segment: its label, if the vocabulary has it, else the name of its code.
+
+    The label of a box stays as it is, so that no box is taken for the outline of its structure.
+    """
     label = str(segment.SegmentLabel)
-    if (
-        code_in(segment.SegmentedPropertyCategoryCodeSequence[0])[:2] == BOX[:2]
-    ):  # a box is not an outline
+    # a code is its value, its scheme and a text; the text may differ
+    if code_in(segment.SegmentedPropertyCategoryCodeSequence[0])[:2] == BOX[:2]:
         return label
     kind = segment.SegmentedPropertyTypeCodeSequence[0]
     sides = kind.get("SegmentedPropertyTypeModifierCodeSequence") or ()

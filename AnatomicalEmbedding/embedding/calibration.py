@@ -144,7 +144,7 @@ class Calibration:
             weights_hash = str(metadata.pop("weights_sha256"))
             evidence = tuple(map(str, metadata.pop("evidence")))
             if evidence[-2:] == _OLD_EVIDENCE:
-                evidence = evidence[:-1]
+                evidence = evidence[:-1]  # without the value that only the old effort used
             parts: dict[str, dict[str, np.ndarray]] = {}
             for key, values in tensors.items():
                 effort, name = key.split("/")

@@ -6,6 +6,7 @@ by one voxel changes its output. The map of a scan therefore does not depend on 
 order, flips, oblique axes).
 """
 
+import math
 from dataclasses import dataclass
 from itertools import permutations
 
@@ -66,24 +67,28 @@ def grey_values_of(hu: torch.Tensor) -> torch.Tensor:
 def canonical_axes(volume: Volume) -> tuple[np.ndarray, np.ndarray]:
     """Reorder and flip the voxel axes so that k, j, i point most nearly to S, A, R. Voxels are not copied.
 
+    A scan whose i runs to the left and whose j runs to the back, as in most CTs, is flipped along i and j.
+
     Returns a view of the voxels and its ijk_to_ras.
     """
     direction = volume.ijk_to_ras[:3, :3] / np.asarray(volume.spacing)
+    axes = _axes_along_world(direction)  # of the scan's i, j, k, the axis along each of R, A, S
+    is_flipped = [direction[world, axis] < 0 for world, axis in enumerate(axes)]
+    new_to_old = np.zeros((4, 4))  # voxel index i, j, k of the result -> of the scan
+    new_to_old[3, 3] = 1
+    for world, axis in enumerate(axes):
+        new_to_old[axis, world] = -1 if is_flipped[world] else 1
+        new_to_old[axis, 3] = volume.shape[2 - axis] - 1 if is_flipped[world] else 0
+    # the axes of an array are k, j, i: voxel axis n is array axis 2 - n
+    voxels = volume.voxels.transpose([2 - axis for axis in reversed(axes)])
+    voxels = voxels[tuple(slice(None, None, -1 if flip else 1) for flip in reversed(is_flipped))]
+    return voxels, volume.ijk_to_ras @ new_to_old
+
+
+def _axes_along_world(direction: np.ndarray) -> tuple[int, ...]:
+    """Return which of the voxel axes i, j, k (0, 1, 2) runs along R, A and S. direction: (3, 3), unit columns."""
     strength = np.abs(direction)
-    axis_of_world = max(permutations(range(3)), key=lambda axes: strength[range(3), axes].sum())
-    flips = [direction[world, axis] < 0 for world, axis in enumerate(axis_of_world)]
-    # voxel axis "i" is array axis 2; the result's array axes are (z, y, x)
-    voxels = volume.voxels.transpose([2 - axis_of_world[world] for world in (2, 1, 0)])
-    matrix = np.eye(4)
-    matrix[:3, 3] = volume.ijk_to_ras[:3, 3]
-    for world, axis in enumerate(axis_of_world):
-        step = volume.ijk_to_ras[:3, axis]
-        if flips[world]:
-            matrix[:3, 3] += step * (volume.voxels.shape[2 - axis] - 1)
-            step = -step
-        matrix[:3, world] = step
-    slices = tuple(slice(None, None, -1 if flips[world] else 1) for world in (2, 1, 0))
-    return voxels[slices], matrix
+    return max(permutations(range(3)), key=lambda axes: strength[range(3), axes].sum())
 
 
 def resample(
@@ -136,13 +141,14 @@ def crop(
     Args:
         grid: the working grid.
         inside: bool (k, j, i), the mask.
-        lattice: the box is extended to start at a multiple of this number of voxels.
-        step: its sizes become multiples of this number of voxels.
+        lattice: the box is extended to start at a multiple of this number of voxels; itself a multiple of `step`.
+        step: the sizes of the box become multiples of this number of voxels; those of the grid are.
     """
     if not inside.any():
         return grid, inside
     slices = tuple(
-        slice(s.start // lattice * lattice, -(-s.stop // step) * step) for s in mask_box(inside)
+        slice(s.start // lattice * lattice, math.ceil(s.stop / step) * step)
+        for s in mask_box(inside)
     )
     start_ijk = np.array([s.start for s in reversed(slices)])
     origin = grid.origin_ras + start_ijk * np.asarray(grid.spacing_mm)

@@ -327,7 +327,11 @@ def _is_one_visit(study: Study, second: Study) -> bool:
 
 
 def _rank(lesion: Lesion, finding: Finding | None) -> tuple[int, float]:
-    """Return a sort key of what is known about a lesion in a study: smallest for the finding that tells most."""
+    """Return a sort key of what is known about a lesion in a study: smallest for the finding that tells most.
+
+    In this order: measured (the largest first), visible, merged, proposed, not visible, proposed as absent, no finding,
+    outside of the scan.
+    """
     if finding is None:
         return 6, 0.0
     if finding.visible:
@@ -336,7 +340,7 @@ def _rank(lesion: Lesion, finding: Finding | None) -> tuple[int, float]:
     if finding.state == PROPOSED:
         is_absent = finding.guess is not None and finding.guess.status == ABSENT
         return (5 if is_absent else 3), 0.0
-    return {MERGED: 2, NOT_VISIBLE: 4}.get(finding.state, 7), 0.0
+    return {MERGED: 2, NOT_VISIBLE: 4, OUTSIDE: 7}[finding.state], 0.0
 
 
 def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:

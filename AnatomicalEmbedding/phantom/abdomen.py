@@ -97,18 +97,21 @@ def _draw_stomach(canvas: Canvas) -> None:
 
 
 def _draw_bowel(canvas: Canvas) -> None:
+    """Draw the veins of the mesentery, three layers of small bowel behind each other, and the colon.
+
+    A layer of small bowel is one tube, which runs to and fro across the body in rows from the bottom to the top.
+    """
     rng = np.random.default_rng(21)
     for start, step in tree_roots("mesentery"):
         canvas.paint(branching(start, step, 3.6, 5, rng), "vein", None, over=_INSIDE)
-    for y, low in ((32, 92), (58, 72), (84, 64)):
+    for y, lowest_z in ((32, 92), (58, 72), (84, 64)):
         path = []
-        for row, z in enumerate(np.arange(low, 222, 27)):
-            ends = np.linspace(-1, 1, 6) if row % 2 == 0 else np.linspace(1, -1, 6)
-            wide = 58 + 18 * np.sin((z - low) / 50)
-            path += [
-                (wide * e + rng.uniform(-6, 6), y + rng.uniform(-10, 10), z + rng.uniform(-9, 9))
-                for e in ends
-            ]
+        for row, z in enumerate(np.arange(lowest_z, 222, 27)):
+            positions = np.linspace(-1, 1, 6) * (1 if row % 2 == 0 else -1)
+            half_width = 58 + 18 * np.sin((z - lowest_z) / 50)
+            for x in half_width * positions:
+                offset = rng.uniform(-6, 6), rng.uniform(-10, 10), rng.uniform(-9, 9)
+                path.append((x + offset[0], y + offset[1], z + offset[2]))
         _gut(canvas, curve(path, 11.5, step=5), "small_bowel", rng, gas=0.06, stool=0.0)
     (colon,) = part_tubes("colon")
     _gut(canvas, colon, "colon", rng, gas=0.3, stool=0.6, haustra=0.14)

@@ -144,6 +144,15 @@ def _middle(mask: np.ndarray, volume: Volume) -> np.ndarray:
 def _draw_outlines(
     volume: Volume, labels: LabelMap, middle: np.ndarray, plane: Plane, side_mm: float
 ) -> str:
+    """Draw a slice with the edges of all structures as the data URI of a picture.
+
+    Args:
+        volume: the scan.
+        labels: the structures on its voxels; no two have the same label.
+        middle: (3,) middle of the picture, RAS mm.
+        plane: the plane of the slice.
+        side_mm: width and height of the picture.
+    """
     hu = pictures.slice_hu(volume, middle, plane, side_mm, side_mm / _PIXELS)
     points = pictures.slice_points(middle, plane, side_mm, side_mm / _PIXELS)
     picture = np.repeat(SOFT_TISSUE.to_grey(hu)[..., None], 3, axis=2)
@@ -151,7 +160,8 @@ def _draw_outlines(
         label = _read_nearest(layer, transform_points(volume.ras_to_ijk, points)).reshape(hu.shape)
         edge = np.zeros(label.shape, bool)
         for axis in (0, 1):
-            edge |= (label != np.roll(label, 1, axis)) | (label != np.roll(label, -1, axis))
+            for step in (1, -1):
+                edge |= label != np.roll(label, step, axis)
         for n, value in enumerate(labels.values.values()):
             picture[edge & (label == value)] = _rgb(n)
     return pictures.data_uri(picture)

@@ -4,6 +4,7 @@ import colorsys
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import SimpleITK as sitk
@@ -91,39 +92,67 @@ def read_segments(path: Path) -> LabelMap:
 
 
 def _label_map(image: sitk.Image, path: Path) -> LabelMap:
-    """Convert a .seg.nrrd image to a label map. Raises ValueError, TypeError or IndexError if the image is damaged."""
-    voxels = sitk.GetArrayFromImage(image)
-    layers = (
-        voxels[None]
-        if voxels.ndim == 3
-        else np.moveaxis(voxels, -1 if image.GetDimension() == 3 else 0, 0)
-    )
-    entries = {key: image.GetMetaData(key) for key in image.GetMetaDataKeys()}
-    masks: dict[str, tuple[np.ndarray, int, str]] = {}
-    if layers.ndim != 4:
-        raise ValueError("no volume")
-    number = 0
-    while f"Segment{number}_LabelValue" in entries:
-        layer = layers[int(entries.get(f"Segment{number}_Layer", 0))]
-        text = entries.get(f"Segment{number}_Name", f"segment_{number + 1}").strip()
-        name = canonical_name(text)
-        if name in masks:
+    """Read a .seg.nrrd image as a label map, with the labels of the file if they are usable and differ, else 1, 2, ...
+
+    Raises PointsError if the file has no segment, or two of one name; ValueError, TypeError or IndexError if the image
+    is damaged.
+    """
+    layers = _layers(image)
+    segments: dict[str, _Segment] = {}
+    for segment in _segments(image):
+        name = canonical_name(segment.text)
+        if name in segments:
             raise PointsError(
                 f"{path}: several segments are called {name}; give each structure its own name."
             )
-        masks[name] = layer, int(entries[f"Segment{number}_LabelValue"]), text
-        number += 1
-    if not masks:
+        segments[name] = segment
+    if not segments:
         raise PointsError(
             f"{path}: contains no segment; save the segmentation from 3D Slicer as .seg.nrrd."
         )
-    named_masks = ((name, layer == label) for name, (layer, label, _text) in masks.items())
-    labels = LabelMap.from_masks(named_masks, layers.shape[1:], image_affine(image))
-    values = {name: value for name, (_layer, value, _text) in masks.items()}
+    masks = ((name, layers[s.layer] == s.label) for name, s in segments.items())
+    labels = LabelMap.from_masks(masks, layers.shape[1:], image_affine(image))
+    values = {name: segment.label for name, segment in segments.items()}
+    # segments in different layers may have the same label
     is_distinct = len(set(values.values())) == len(values)
     if is_distinct and min(values.values()) > 0 and max(values.values()) <= MOST_LABEL:
-        labels = labels.renumbered(values)  # values may repeat in another layer
-    return replace(labels, texts={name: text for name, (_layer, _value, text) in masks.items()})
+        labels = labels.renumbered(values)
+    return replace(labels, texts={name: segment.text for name, segment in segments.items()})
+
+
+def _layers(image: sitk.Image) -> np.ndarray:
+    """Return the layers (layer, k, j, i) of a .seg.nrrd image. Raises ValueError if it has no volume.
+
+    Several layers are the components of an image, or the first axis of a 4-D image.
+    """
+    voxels = sitk.GetArrayFromImage(image)
+    if voxels.ndim == 3:
+        voxels = voxels[None]
+    elif image.GetDimension() == 3:
+        voxels = np.moveaxis(voxels, -1, 0)
+    if voxels.ndim != 4:
+        raise ValueError("no volume")
+    return voxels
+
+
+class _Segment(NamedTuple):
+    """A segment of a .seg.nrrd file: its name as it is written, the index of its layer, and its label there."""
+
+    text: str
+    layer: int
+    label: int
+
+
+def _segments(image: sitk.Image) -> list[_Segment]:
+    """Read the segments in the header of a .seg.nrrd image."""
+    entries = {key: image.GetMetaData(key) for key in image.GetMetaDataKeys()}
+    segments: list[_Segment] = []
+    while f"Segment{len(segments)}_LabelValue" in entries:
+        prefix = f"Segment{len(segments)}"
+        text = entries.get(f"{prefix}_Name", f"segment_{len(segments) + 1}").strip()
+        layer = int(entries.get(f"{prefix}_Layer", 0))
+        segments.append(_Segment(text, layer, int(entries[f"{prefix}_LabelValue"])))
+    return segments
 
 
 def write_nifti(folder: Path, name: str, labels: LabelMap) -> None:

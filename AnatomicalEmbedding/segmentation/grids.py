@@ -24,6 +24,7 @@ MARGIN_MM = 28.0  # margin around a structure's body coordinates; 99 % of the er
 _EDGE_MM = 12.0
 _AFFINE_MM = 70.0  # if a cell's body coordinate differs more from an affine fit to all cells, the coordinate is wrong
 _FINEST_MM, _COARSEST_MM = 2.5, 4.0
+_SIZES_DIFFER_MM = 1.0  # voxel sizes that differ less share a group
 # largest height of a group in the body; a taller group would need most of each scan
 _TALL_MM = 420.0
 _ACROSS = 7.0  # wanted number of voxels across the mean thickness of a structure
@@ -237,18 +238,24 @@ def group_structures(
     ranges: structure -> lowest and highest body coordinates, (3,) mm each.
     """
     sizes = list(spacings.values())
-    middle = (_FINEST_MM + _COARSEST_MM) / 2 if max(sizes) - min(sizes) >= 1.0 else 0.0
+    sizes_differ = max(sizes) - min(sizes) >= _SIZES_DIFFER_MM
+    limit = (_FINEST_MM + _COARSEST_MM) / 2
+    is_fine = {name: sizes_differ and size < limit for name, size in spacings.items()}
     groups: list[list[str]] = []
     for name in sorted(spacings, key=lambda n: float(ranges[n][0][2])):
         for members in groups:
-            ends = [ranges[n] for n in (*members, name)]
-            tall = max(float(high[2]) for _, high in ends) - min(float(low[2]) for low, _ in ends)
-            if (spacings[members[0]] < middle) == (spacings[name] < middle) and tall < _TALL_MM:
+            height = _height([ranges[n] for n in (*members, name)])
+            if is_fine[members[0]] == is_fine[name] and height < _TALL_MM:
                 members.append(name)
                 break
-        else:
+        else:  # no group has room
             groups.append([name])
     return [_group(names, spacings, ranges) for names in groups]
+
+
+def _height(ranges: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
+    """Return the height of the smallest box around ranges of body coordinates, mm."""
+    return float(max(high[2] for _, high in ranges) - min(low[2] for low, _ in ranges))
 
 
 def _group(

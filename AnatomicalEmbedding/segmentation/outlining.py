@@ -124,7 +124,7 @@ def choose_answer(
     """Choose one of two outlines of a structure. Returns its probability (k, j, i) after `clean`, and a remark or "".
 
     `guess` is chosen if its outline is much larger: the scan then looks different from all examples, for instance
-    because of another contrast phase.
+    because of another contrast phase. An outline that `clean` refuses is empty.
 
     Args:
         joined: (k, j, i) the network's probability, mixed with the carried labels by `blend`.
@@ -133,15 +133,17 @@ def choose_answer(
         group: the group of the structure.
         row: index of the structure in the group.
     """
-    outlined, why = clean(joined, crop, group, row)
-    outlined = outlined if not why else torch.zeros_like(outlined)
-    carried, elsewhere = clean(guess, crop, group, row)
-    if not elsewhere and (outlined > 0.5).sum() < _LEAST_OF_CARRIED * (carried > 0.5).sum():
-        return (
-            carried,
-            "outlined by registration alone: it looks different from the examples, or is absent",
+    outlined, refusal = clean(joined, crop, group, row)
+    if refusal:
+        outlined = torch.zeros_like(outlined)
+    carried, carried_refusal = clean(guess, crop, group, row)
+    is_much_larger = (outlined > 0.5).sum() < _LEAST_OF_CARRIED * (carried > 0.5).sum()
+    if is_much_larger and not carried_refusal:
+        remark = (
+            "outlined by registration alone: it looks different from the examples, or is absent"
         )
-    return outlined, why
+        return carried, remark
+    return outlined, refusal
 
 
 def clean(

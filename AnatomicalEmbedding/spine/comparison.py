@@ -52,7 +52,8 @@ class PointLevels:
 def read_levels(
     spine: Spine | None, ends: Mapping[str, float], points_ras: np.ndarray
 ) -> PointLevels:
-    """Read the levels at points of a scan.
+    """Read the levels at points of a scan: their heights above the ends of the spine, and the chance of the vertebra
+    at each height, which is 0 if no end of the spine is shown to count from.
 
     Args:
         spine: the spine of the scan, or None.

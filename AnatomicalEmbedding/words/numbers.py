@@ -116,15 +116,19 @@ def _vertebrae(words: Sequence[str], start: int) -> tuple[list[str], int] | None
 
 def _discs_between(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
     """Read "disc between L4 and L5" or "between L4 and L5". If other vertebrae lie between the two, the text must say
-    "disc"."""
+    "disc". Returns the names of the discs and the index of the next word; None if the words name no disc."""
     begin = _skip(words, start, _DISC)
+    says_disc = begin > start
     if words[begin : begin + 1] != ["between"]:
         return None
     items, after = _items(words, _skip(words, begin + 1, ("the", *_VERTEBRA)), _vertebra)
     if len(items) != 2:
         return None
     first, last = (VERTEBRAE.index(level) for _, level in items)
-    if not 0 < first < last or (begin == start and last > first + 1):
+    # there is no disc below C1, which has index 0
+    if not 0 < first < last:
+        return None
+    if last > first + 1 and not says_disc:
         return None
     discs = [f"disc_{above}_{below}" for above, below in pairwise(VERTEBRAE[first : last + 1])]
     return discs, _skip(words, after, _VERTEBRA)

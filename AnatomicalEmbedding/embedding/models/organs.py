@@ -101,23 +101,40 @@ class OrganHead(nn.Module):
             image: network input, averaged to stride 2.
             coordinate, fine, coarse, local, cells: as in `forward`.
         """
-        where = cells or [slice(n) for n in fine.shape[2:]]
-        context = F.interpolate(self.context(coarse), scale_factor=2, mode="trilinear")[
-            (..., *where)
-        ]
-        # the first layer, computed in parts, so that stride-2 cells need not be rearranged into channels
-        layer = self.mix[0]
-        further_layers = self.mix[1:]
-        sizes = [fine.shape[1], _CELLS * (local.shape[1] + 1), _CONTEXT, coordinate.shape[1]]
-        of_fine, within, *further_weights = layer.weight.split(sizes, dim=1)
-        within = within.reshape(_WIDTH, -1, 2, 2, 2)
-        mixed = convolve(
-            torch.cat([fine, context, coordinate], dim=1),
-            torch.cat([of_fine, *further_weights], dim=1),
-        )
-        mixed = mixed + convolve(local, within[:, :-1], layer.bias, (2, 2, 2))
-        mixed = further_layers(mixed + convolve(image, within[:, -1:], None, (2, 2, 2)))
+        part = cells or [slice(n) for n in fine.shape[2:]]
+        context = F.interpolate(self.context(coarse), scale_factor=2, mode="trilinear")
+        cell_features = torch.cat([fine, context[(..., *part)], coordinate], dim=1)
+        mixed = self._first_layer(cell_features, fine.shape[1], local, image)
+        for layer in self.mix[1:]:
+            mixed = layer(mixed)
         return self.out(mixed + self.around(mixed))
+
+    def _first_layer(
+        self,
+        cell_features: torch.Tensor,
+        fine_channels: int,
+        local: torch.Tensor,
+        image: torch.Tensor,
+    ) -> torch.Tensor:
+        """Compute the first layer in parts, so that stride-2 cells need not be rearranged into channels.
+
+        The channels of its weight are: `fine`; for each channel of `local`, then for the image, the eight stride-2
+        cells; the context; the coordinate.
+
+        Args:
+            cell_features: `fine`, context and coordinate, stride 4.
+            fine_channels: number of channels of `fine`.
+            local, image: stride 2.
+        """
+        layer = self.mix[0]
+        sizes = [fine_channels, _CELLS * (local.shape[1] + 1)]
+        sizes.append(layer.weight.shape[1] - sum(sizes))
+        fine_weight, eighths_weight, context_weight = layer.weight.split(sizes, dim=1)
+        eighths_weight = eighths_weight.reshape(_WIDTH, -1, 2, 2, 2)
+        local_weight, image_weight = eighths_weight[:, :-1], eighths_weight[:, -1:]
+        mixed = convolve(cell_features, torch.cat([fine_weight, context_weight], dim=1))
+        mixed = mixed + convolve(local, local_weight, layer.bias, (2, 2, 2))
+        return mixed + convolve(image, image_weight, None, (2, 2, 2))
 
 
 def _convolution() -> tuple[nn.Module, ...]:

@@ -74,7 +74,7 @@ class Patient:
         return self.volumes.index(earlier) < self.volumes.index(later)
 
     @property
-    def usualPair(self) -> tuple:
+    def defaultPair(self) -> tuple:
         """The default (prior, current): volumes of the first and last study. With only one study, current is None."""
         return self.volumes[0], self.lastAfter(self.volumes[0])
 

@@ -219,10 +219,14 @@ class OutlineLogic(SceneJob):
     def _follow(
         self, part: tuple[float, float], update: Callable[[], object] = lambda: None
     ) -> Steps:
-        """Show the progress of the process until it ends, calling `each` at every update. Then report skipped scans.
+        """Show the progress of the process until it ends, waiting for the next poll. Then report skipped scans.
 
-        part: start and end of this step on the progress bar, from 0 to 1. Raises AnatomicalEmbeddingError if the
-        process was stopped or has failed.
+        Args:
+            part: start and end of this step on the progress bar, from 0 to 1.
+            update: called at every poll.
+
+        Raises:
+            AnatomicalEmbeddingError: the process was stopped or has failed.
         """
         while self.process.running:
             update()

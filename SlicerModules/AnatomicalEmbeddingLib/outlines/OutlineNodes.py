@@ -122,12 +122,11 @@ def addOutlines(
     """
     from AnatomicalEmbedding.segmentation.files import read_segments
 
-    rows = json.dumps(
-        [
-            {key: value for key, value in row.items() if key != "look"}
-            for row in folder.table()[name]
-        ]
-    )
+    # the look is what a person says; all other values tell whether two results are the same
+    results = [
+        {key: value for key, value in row.items() if key != "look"} for row in folder.table()[name]
+    ]
+    rows = json.dumps(results)
     earlier = [
         node for node in _outlines(scene) if node.GetNodeReference(VOLUME_ROLE) is volumeNode
     ]
@@ -137,25 +136,27 @@ def addOutlines(
     for node in earlier:
         node.RemoveAttribute(_ROWS)
         node.GetDisplayNode().SetVisibility(False)
+    node = _newNode(scene, volumeNode)
+    # first the structures of the examples, in their order
+    order = dict.fromkeys([*looks, *labels.values])
+    for structure in order:
+        if structure in labels.values and labels.mask(structure).any():
+            title, colour = looks.get(structure, (readable(structure), _COLOURLESS))
+            addSegment(node, labels.mask(structure), labels.ijk_to_ras, title, colour)
+    node.SetAttribute(_ROWS, rows)
+    SceneNodes.placeNextTo(scene, node, volumeNode)
+    Views.showOnlyIn(node.GetDisplayNode(), scene, volumeNode)
+
+
+def _newNode(scene, volumeNode):
+    """Add an empty segmentation node on the voxels of a scan."""
     title = SceneNodes.freeName(scene, f"{volumeNode.GetName()} outlined")
     node = scene.AddNewNodeByClass("vtkMRMLSegmentationNode", title)
     node.CreateDefaultDisplayNodes()
     node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
     node.SetReferenceImageGeometryParameterFromVolumeNode(volumeNode)
     node.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
-    # in the order of the examples
-    for structure in sorted(labels.values, key=[*looks, *labels.values].index):
-        mask = labels.mask(structure)
-        if mask.any():
-            addSegment(
-                node,
-                mask,
-                labels.ijk_to_ras,
-                *looks.get(structure, (readable(structure), _COLOURLESS)),
-            )
-    node.SetAttribute(_ROWS, rows)
-    SceneNodes.placeNextTo(scene, node, volumeNode)
-    Views.showOnlyIn(node.GetDisplayNode(), scene, volumeNode)
+    return node
 
 
 def rowsIn(scene) -> list[OutlineRow]:

@@ -174,28 +174,37 @@ class SceneJob(Listener):
         self.progress = (low + (high - low) * share, title)
 
     def _advance(self, name: str) -> None:
+        """Continue a generator up to its next `yield`. If it has ended, forget it and report its error."""
         steps = self._running.get(name)
-        # the generator itself handles events, and an event called `poll`
+        # a step that handles events can call `poll` again, while its generator is still running
         if steps is None or steps.gi_running:
             return
         sentence = ""
         try:
             next(steps)
-            if self._running.get(name) is not steps:  # the generator has cancelled itself
-                steps.close()
-            return
         except StopIteration:
             pass
         except AnatomicalEmbeddingError as error:
             sentence = str(error)
-        finally:
-            ended = self._running.get(name) is steps and steps.gi_frame is None
-            if ended:
-                del self._running[name]
+        except BaseException:
+            self._forget(name, steps)
+            raise
+        else:
+            if self._running.get(name) is not steps:  # the generator has cancelled itself
+                steps.close()
+            return
+        hasEnded = self._forget(name, steps)
         if sentence:
             self.reported.emit(sentence)
-        if ended:
+        if hasEnded:
             self.changed.emit()
+
+    def _forget(self, name: str, steps: Steps[None]) -> bool:
+        """Remove a generator that has ended. Returns False if it was cancelled before."""
+        if self._running.get(name) is not steps:
+            return False
+        del self._running[name]
+        return True
 
     def _requirePresent(self, volumes: Sequence) -> None:
         for volume in volumes:
