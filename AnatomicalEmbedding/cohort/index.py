@@ -67,7 +67,8 @@ class BodyCells:
         reach = np.ceil(reach_mm / np.diag(self.cell_to_ras)[:3]).astype(int)
         low = np.maximum(cell - reach, 0)
         high = np.minimum(cell + reach + 1, body.shape[::-1])
-        box = tuple(slice(int(a), int(b)) for a, b in zip(low[::-1], high[::-1], strict=True))
+        i, j, k = (slice(int(a), int(b)) for a, b in zip(low, high, strict=True))
+        box = k, j, i
         body_in_box = body[box]
         is_in_box = ((self.index >= low) & (self.index < high)).all(axis=1)
         coordinate = torch.zeros(3, *body_in_box.shape)
