@@ -16,6 +16,7 @@ VERTEBRAE = (
     *(f"L{n}" for n in range(1, 6)),
     "S1",
 )
+RIBS = 12  # of each side
 _SIDE_WORDS = {"left": LEFT, "l": LEFT, "lt": LEFT, "right": RIGHT, "r": RIGHT, "rt": RIGHT}
 _SAME_WORDS = {"vertebra": "vertebrae"}
 _WORD = re.compile(r"[^\W_]+")

@@ -224,7 +224,7 @@ def check_tissue(
             continue
         voxels = np.argwhere(labels.mask(label.text))[:, ::-1]
         points = transform_points(labels.ijk_to_ras, voxels[:: max(1, len(voxels) // _VOXELS)])
-        dark = points[volume.sample(points, outside=-1000.0) < _AIR_HU]
+        dark = points[volume.sample(points) < _AIR_HU]
         share = len(dark) / len(points)
         text = f"{share:.0%} of {label.text} lies in air, outside of the body or in a lung"
         place = dark[len(dark) // 2] if share else None

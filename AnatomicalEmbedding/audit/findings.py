@@ -11,7 +11,7 @@ import numpy as np
 import SimpleITK as sitk
 
 from ..reports.pictures import SOFT_TISSUE, data_uri
-from ..scan.geometry import image_affine, to_image, transform_points
+from ..scan.geometry import AIR_HU, image_affine, to_image, transform_points
 
 if TYPE_CHECKING:
     from ..scan.label_map import LabelMap
@@ -116,10 +116,10 @@ class FindingCanvas:
         self._layers = list(map(sitk.GetArrayFromImage, layers))
         labelled = np.maximum.reduce(self._layers)
         # without a scan, neighbouring labels get grey values that differ: 37 and 90 have no common divisor
-        self._hu = np.where(labelled > 0, labelled * 37 % 90 * 3.0 - 100, -1000)
+        self._hu = np.where(labelled > 0, labelled * 37 % 90 * 3.0 - 100, AIR_HU)
         if volume is not None:
             scan = sitk.Resample(
-                volume.to_sitk(), turned, sitk.Transform(), sitk.sitkLinear, -1000.0
+                volume.to_sitk(), turned, sitk.Transform(), sitk.sitkLinear, AIR_HU
             )
             self._hu = sitk.GetArrayFromImage(scan)
 

@@ -10,7 +10,6 @@ from .console import complete, embed, make_folder, open_model, print_json, print
 from .match import Answer, write_answers
 
 TEMPLATE_SEED, TARGET_SEED = 20_001, 20_002
-SPACING_MM = (2.0, 2.0, 3.0)
 TEMPLATE_MM = (120.0, 600.0)  # from the sacrum to the neck
 _POINTS = "template.mrk.json"
 _RESULTS = ("template.nii.gz", "target.nii.gz", "target.mrk.json", "matches.csv", "report.html")
@@ -39,7 +38,7 @@ def add_to(commands: argparse._SubParsersAction) -> None:
 
 def run(options: argparse.Namespace) -> None:
     from ..matching.match import match
-    from ..phantom import make_phantom
+    from ..phantom import SPACING_MM, make_phantom
     from ..scan.points import PointList, write_markups
     from ..scan.volume import Volume
 

@@ -6,9 +6,6 @@ from pathlib import Path
 from ..errors import AnatomicalEmbeddingError
 from .console import at_least, complete, open_model, print_json, print_table, progress_bar, say
 
-_LIBRARY_PHANTOMS = 8
-_ATLAS_PHANTOMS = 18
-
 
 def add_to(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
@@ -91,9 +88,10 @@ def _build_library(options: argparse.Namespace) -> int:
     from ..structures.examples import labelled_boxes, phantom_boxes
     from ..structures.labelled_scans import load_cases
     from ..structures.library_building import PHANTOM_SEED, build_library
+    from ..weights.budget import NUMBERS
 
     cases = [case for folder in options.data for case in load_cases(folder)]
-    count = _LIBRARY_PHANTOMS if options.phantoms is None else options.phantoms
+    count = NUMBERS["library_phantoms"] if options.phantoms is None else options.phantoms
     seeds = range(PHANTOM_SEED, PHANTOM_SEED + count)
     model = open_model(options)
     facts = {
@@ -110,9 +108,10 @@ def _build_library(options: argparse.Namespace) -> int:
 
 
 def _build_atlas(options: argparse.Namespace) -> int:
+    from ..weights.budget import NUMBERS
     from ..words.atlas_building import build_atlas
 
-    count = _ATLAS_PHANTOMS if options.phantoms is None else options.phantoms
+    count = NUMBERS["atlas_phantoms"] if options.phantoms is None else options.phantoms
     model = open_model(options)
     with progress_bar("atlas", options.json) as progress:
         atlas = build_atlas(options.data, model, count, progress)

@@ -22,7 +22,6 @@ from .source import PRODUCT, SourceSeries, load_highdicom, result_attributes
 if TYPE_CHECKING:
     from pydicom import Dataset
 
-_SERIES_NUMBER = 992
 _SPATIAL, _DEFORMABLE = "1.2.840.10008.5.1.4.1.1.66.1", "1.2.840.10008.5.1.4.1.1.66.3"
 _METHOD = ("125024", "DCM", "Image Content-based Alignment")
 _AROUND = ("Pre", "Post")  # a matrix may be applied before, and after the displacements
@@ -116,7 +115,7 @@ def _document(kind: str, fixed: SourceSeries, moving: SourceSeries) -> Any:
         study_instance_uid=header.StudyInstanceUID,
         sop_class_uid=kind,
         modality="REG",
-        **result_attributes(hd, _SERIES_NUMBER, "Registration"),
+        **result_attributes(hd, "REG", "Registration"),
     )
     document.copy_patient_and_study_information(header)
     document.SpecificCharacterSet = "ISO_IR 192"  # UTF-8: names may be in any language

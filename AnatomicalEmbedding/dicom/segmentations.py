@@ -15,7 +15,6 @@ from ..scan.geometry import LPS_FROM_RAS, transform_points
 from ..scan.label_map import LabelMap
 from .source import PRODUCT, SourceSeries, load_highdicom, result_attributes
 
-_SERIES_NUMBER = 991
 BOX: Code = (
     "309825002",
     "SCT",
@@ -143,7 +142,7 @@ def _write(
                 _description(hd, number, name, kind) for number, name in enumerate(names, start=1)
             ],
             content_label="SEGMENTATION",
-            **result_attributes(hd, _SERIES_NUMBER, title),
+            **result_attributes(hd, "SEG", title),
         )
         segmentation.SpecificCharacterSet = "ISO_IR 192"  # UTF-8: names may be in any language
         segmentation.save_as(temporary)

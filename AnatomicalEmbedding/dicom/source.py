@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pydicom import Dataset
 
 PRODUCT = "AnatomicalEmbedding"
+# of results, by their modality; by hand: above the numbers that scanners give
+_SERIES_NUMBERS = {"SR": 990, "SEG": 991, "REG": 992}
 _GEOMETRY = ("ImagePositionPatient", "ImageOrientationPatient", "PixelSpacing")
 # Attributes that a result copies from the images. They must exist, but may be empty (DICOM type 2).
 _MAY_BE_EMPTY = (
@@ -188,17 +190,17 @@ def source_of(scan: Source) -> SourceSeries:
     return read_source(scan.label, [Path(scan.path, name) for name in scan.files], scan.series)
 
 
-def result_attributes(hd: ModuleType, series_number: int, description: str) -> dict[str, Any]:
+def result_attributes(hd: ModuleType, modality: str, description: str) -> dict[str, Any]:
     """Return the arguments that the constructors of highdicom's objects share.
 
     Args:
         hd: the module highdicom.
-        series_number: number of the series of the result.
-        description: description of this series.
+        modality: of the result: SR, SEG or REG.
+        description: description of its series.
     """
     return {
         "series_instance_uid": hd.UID(),
-        "series_number": series_number,
+        "series_number": _SERIES_NUMBERS[modality],
         "sop_instance_uid": hd.UID(),
         "instance_number": 1,
         "manufacturer": PRODUCT,

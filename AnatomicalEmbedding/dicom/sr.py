@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pydicom import Dataset
 
 _DEVICE_UID = "2.25.61474311286713206218837262349214873021"  # identifies this program; the same on every machine
-_SERIES_NUMBER = 990
 _ERROR = ("expected-error", tree.SCHEME, "Expected error of the place")
 _MARGIN = ("margin-90", tree.SCHEME, "Half width of the 90 % interval")
 _QUANTITIES: dict[str, Code] = {
@@ -217,7 +216,7 @@ def make_report(
         content=report[0],
         coding_schemes=[scheme],
         is_complete=is_complete,
-        **result_attributes(hd, _SERIES_NUMBER, title),
+        **result_attributes(hd, "SR", title),
     )
     document.SpecificCharacterSet = "ISO_IR 192"  # UTF-8: names may be in any language
     return document

@@ -9,8 +9,9 @@ import torch
 import torch.nn.functional as F
 
 from ..errors import VolumeError
+from ..scan.geometry import AIR_HU
 from ..scan.volume import Volume
-from .working_grid import AIR_HU, WorkingGrid, crop, resample
+from .working_grid import WorkingGrid, crop, resample
 
 # the mask is computed on in-plane voxels of at least this size, to average out noise
 _MASK_MM = 3.0

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from ..errors import VolumeError
+from ..scan.checks import MIN_EXTENT_MM
 from ..scan.volume import Volume
 from .body import patient_on_grid
 from .working_grid import WorkingGrid, axis_matrix, canonical_axes
@@ -22,7 +23,6 @@ _LEAST_SPREAD = 0.06
 _SPREADS = 5.0  # grey values this many standard deviations apart have the values 0 and 1000
 # an edge row with less contrast than this share of the whole range shows the collimator
 _FLAT = 0.01
-_LEAST_MM = 60.0
 
 
 def scan_on_grid(
@@ -84,7 +84,7 @@ def film_on_grid(
         )
         means, exposed = ((matrix @ grid_values).T for grid_values in (means, exposed))
     inside = exposed > 0.5
-    if inside.sum() * spacing[0] * spacing[2] < _LEAST_MM**2:
+    if inside.sum() * spacing[0] * spacing[2] < MIN_EXTENT_MM**2:
         raise VolumeError(
             f"{volume.path or volume.name or 'film'}: the film shows nothing; give an exposed film."
         )

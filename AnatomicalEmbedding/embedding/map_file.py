@@ -21,6 +21,7 @@ from safetensors import safe_open
 
 from ..errors import MapError
 from ..scan.boxes import boxes_from_json, boxes_to_json
+from ..scan.checks import LARGEST_POSITION_MM
 from ..spine.vertebrae import spine_from_json, spine_to_json
 from .tensor_files import (
     DAMAGED,
@@ -37,7 +38,6 @@ _METADATA_KEY = "anatomical_embedding_map"
 _COORDINATE_STEPS = 32767  # steps on each side of the middle of the coordinates' range
 _DESCRIPTOR_STEPS = 2047  # steps from 0 to a descriptor's largest value
 _LARGEST_COORDINATE = 1e6  # in mm, or in the unit of weights from the recipe of a paper
-_LARGEST_POSITION_MM = 1e6  # largest entry of a matrix
 _LARGEST_SCAN_VOXELS = 100_000  # along an axis
 _SMALLEST_STEP_MM, _LARGEST_STEP_MM = 1e-4, 1000.0  # size of voxels and cells
 _SMALLEST_DETERMINANT = 0.1  # of a matrix whose axes are scaled to length 1
@@ -287,7 +287,7 @@ def check_matrices(cell_to_ras: torch.Tensor, scan_to_ras: torch.Tensor) -> None
         steps = matrices[:, :3, :3].norm(dim=1, keepdim=True)
         determinants = torch.linalg.det(matrices[:, :3, :3] / steps).abs()
         fits = (
-            bool(matrices.abs().max() <= _LARGEST_POSITION_MM)
+            bool(matrices.abs().max() <= LARGEST_POSITION_MM)
             and bool(((steps >= _SMALLEST_STEP_MM) & (steps <= _LARGEST_STEP_MM)).all())
             and bool((determinants >= _SMALLEST_DETERMINANT).all())
             and bool((matrices[:, 3] == torch.tensor([0, 0, 0, 1])).all())

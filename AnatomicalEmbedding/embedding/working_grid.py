@@ -15,10 +15,9 @@ import torch
 import torch.nn.functional as F
 
 from ..fields.spline import Lattice
-from ..scan.geometry import mask_box
+from ..scan.geometry import AIR_HU, mask_box
 from ..scan.volume import Volume
 
-AIR_HU = -1000.0
 # CT numbers and their grey values (0 to 255), linear in between
 _KNOTS_HU = (-1000, -800, -400, -100, 100, 400, 1300)
 _KNOTS = (0.0, 25.5, 127.5, 158.1, 183.6, 204.0, 255.0)

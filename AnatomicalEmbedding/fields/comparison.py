@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from .spline import ROUGHNESS_DIAGONAL, Lattice, SplineField, conjugate_gradients, roughness
 
 _REACH = 2  # a window extends by this many voxels on each side
-_DAMPING = 0.05
+_DAMPING = 0.05  # relative to the mean of the blocks' matrices; by hand
 _KNEE = 1.0  # feature difference that halves a point's weight; such points often show tissue of one scan only
-_CG_ROUNDS = 10
+_CG_ROUNDS = 10  # of conjugate gradients in a step; by hand: the next step goes on from there
 _BLOCK = 2  # a block has this many points along each axis
 # stored entries of a symmetric 3 x 3 matrix
 _PAIRS = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))

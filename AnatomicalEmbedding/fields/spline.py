@@ -72,7 +72,7 @@ class Lattice:
 
 
 DEGREE = 3
-_SAMPLES_A_KNOT = 4
+_SAMPLES_A_KNOT = 4  # at which the finer field is fitted; a cubic piece has four unknowns
 
 
 @dataclass(frozen=True)

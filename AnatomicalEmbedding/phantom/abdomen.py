@@ -7,6 +7,7 @@ from .frame import CAVITY, diaphragm_z
 from .parts import draw_part, part_ellipsoids, part_tubes, tree_roots
 from .solids import Ellipsoid, Piece, Tube, axes_along, branching, curve
 
+# centres, mm in the frame of the canonical body; drawn by hand
 KIDNEY = {"right": np.array([65.0, -6.0, 251.0]), "left": np.array([-66.0, -8.0, 263.0])}
 KIDNEY_RADII = (27.0, 25.0, 56.0)
 _INSIDE = ("visceral_fat",)

@@ -9,9 +9,9 @@ from types import MappingProxyType
 
 import numpy as np
 
+from ..anatomy.names import VERTEBRAE
 from ..resources import read_table
 from .solids import Loft, Spline
-from .tissues import VERTEBRAE
 
 LOW, HIGH = (-232.0, -148.0, -130.0), (232.0, 172.0, 836.0)  # corners of the drawn region, body mm
 
@@ -21,7 +21,7 @@ _HEIGHTS = (
     *(530, 512, 493, 474, 454, 433, 411, 388, 364, 339, 313, 285),
     *(256, 223, 190, 156, 122),
 )
-VERTEBRA_Z = MappingProxyType(dict(zip(VERTEBRAE, map(float, _HEIGHTS), strict=True)))
+VERTEBRA_Z = MappingProxyType(dict(zip(VERTEBRAE[:-1], map(float, _HEIGHTS), strict=True)))
 
 # y of the middle of the vertebral bodies, mm, at height z.
 spine_y = Spline(

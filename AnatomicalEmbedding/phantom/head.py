@@ -8,7 +8,7 @@ from .solids import Ellipsoid, Piece, curve, mirrored
 
 _CRANIUM = np.array([0.0, 36.0, 736.0])
 _CRANIUM_RADII = (73.0, 93.0, 83.0)
-_SKULL_MM = 6.5
+_SKULL_MM = 6.5  # thickness of the skull
 
 
 def draw_head(canvas: Canvas) -> None:

@@ -15,11 +15,13 @@ from .tissues import LABEL_ID, PHASES, hu_table
 
 BODY_RANGE_MM = (-115.0, 828.0)  # lowest and highest body height that a scan can show
 _EVERY = 7  # voxels; the outline of the body is smooth
+# of PHASES; by hand: native and portal venous scans are most frequent
 _PHASE_ODDS = (0.3, 0.18, 0.38, 0.14)
 _MARGIN_MM = (12.0, 12.0, 40.0)  # air at the sides, in front, and behind (room for the couch)
 # lowest and highest body height that a scan shows, mm; None: the whole body
 VIEWS = {"whole": None, "lower half": (-100.0, 330.0), "upper half": (250.0, 620.0)}
-_VIEW_SPACING_MM = (2.0, 2.0, 3.0)
+# of the voxels in training, libraries and validation; by hand: finer than the 3 x 3 x 4 mm that networks see
+SPACING_MM = (2.0, 2.0, 3.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,4 +144,4 @@ def _body_points(low: float, high: float) -> np.ndarray:
 
 def phantom_views(seed: int) -> dict[str, Phantom]:
     """Make the scans of one synthetic patient that show the heights in VIEWS. Returns name of the view -> scan."""
-    return {view: make_phantom(seed, _VIEW_SPACING_MM, heights) for view, heights in VIEWS.items()}
+    return {view: make_phantom(seed, SPACING_MM, heights) for view, heights in VIEWS.items()}

@@ -8,13 +8,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from ..scan.geometry import AIR_HU
 from .anatomy import Anatomy, canonical_anatomy
 from .tissues import TEXTURE_HU
 
-_AIR_HU = -1000.0
 _LATTICE_MM = 8.0  # distance of the nodes at which the transform is computed; the error between them is below 0.3 mm
 _SLAB = 24  # slices processed together; limits the memory
-TEXTURE_SIZE = 96
+TEXTURE_SIZE = 96  # voxels along a side of the texture, which is repeated; by hand
 
 ToBody = Callable[[np.ndarray], np.ndarray]  # points (N, 3): patient RAS mm to canonical body mm
 
@@ -118,7 +118,7 @@ def _hounsfield(
     last = int(np.clip(np.ceil(heights.max()) + 3, first + 2, anatomy.tissue.shape[0]))
     tissue = anatomy.tissue[first:last]
     values = texture(tissue, rng.integers(0, TEXTURE_SIZE, 3) + np.array([first, 0, 0]))
-    values += (hu - np.float32(_AIR_HU))[tissue]
+    values += (hu - np.float32(AIR_HU))[tissue]
     soft = torch.from_numpy(values)[None, None]
     for axis in range(3):
         soft = soften(soft, axis)
@@ -179,7 +179,7 @@ def _linear(source: torch.Tensor, index: np.ndarray, first_k: int) -> np.ndarray
     sampled = F.grid_sample(
         source, where, mode="bilinear", padding_mode="zeros", align_corners=True
     )
-    return sampled[0, 0].numpy() + np.float32(_AIR_HU)
+    return sampled[0, 0].numpy() + np.float32(AIR_HU)
 
 
 def draw_table(voxels: np.ndarray, labels: np.ndarray, grid: ScanGrid) -> None:

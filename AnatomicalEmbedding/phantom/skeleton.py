@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from ..anatomy.names import VERTEBRAE
 from .canvas import Canvas
 from .frame import CAVITY, VERTEBRA_Z, spine_axes, spine_y
 from .parts import draw_part
 from .solids import Piece, Tube, curve
-from .tissues import VERTEBRAE
 
 # Ribs 1-12: how far they reach around the chest (0: spine, 1: sternum), and how far a complete rib would descend (mm).
 _RIB_END = (0.93, 0.95, 0.95, 0.95, 0.94, 0.92, 0.90, 0.84, 0.77, 0.68, 0.46, 0.30)
@@ -59,9 +59,9 @@ def _cylinder(name: str, rx: float, ry: float, half: float, up: float = 0.0) -> 
 
 def _draw_spine(canvas: Canvas) -> None:
     draw_part(canvas, "sacrum")
-    heights = np.array([VERTEBRA_Z[v] for v in VERTEBRAE])
+    heights = np.array(list(VERTEBRA_Z.values()))
     gaps = -np.diff(np.append(heights, 94.0))
-    for name, below in zip(VERTEBRAE, gaps, strict=True):
+    for name, below in zip(VERTEBRA_Z, gaps, strict=True):
         rx, ry = vertebra_radii(name)
         disc = 0.27 * below
         half = (below - disc) / 2
@@ -102,7 +102,7 @@ def _draw_spine(canvas: Canvas) -> None:
 def _draw_cord(canvas: Canvas) -> None:
     path = [
         _frame_point(v, 0, -vertebra_radii(v)[1] - (11 if v[0] == "L" else 10), 0)
-        for v in VERTEBRAE[1:]
+        for v in VERTEBRAE[1:-1]
     ]
     path.insert(0, np.array([0.0, 14.0, 668.0]))
     path.append(np.array([0.0, -28.0, 92.0]))

@@ -7,9 +7,6 @@ import numpy as np
 from ..resources import read_table
 
 PHASES = ("native", "arterial", "portal", "delayed")
-_REGIONS = (("C", 7), ("T", 12), ("L", 5))
-# from the head down
-VERTEBRAE = tuple(f"{region}{n}" for region, count in _REGIONS for n in range(1, count + 1))
 _TISSUES = read_table("Phantom/tissues.csv")
 TISSUE_ID = MappingProxyType({row["name"]: number for number, row in enumerate(_TISSUES)})
 TEXTURE_HU = np.array([float(row["texture"]) for row in _TISSUES], np.float32)

@@ -7,7 +7,7 @@ from .frame import BODY, CAVITY, VERTEBRA_Z, diaphragm_z, fat_mm, outline, spine
 from .parts import draw_part, part_solids
 from .solids import Piece, curve
 
-_SKIN_MM = 2.0
+_SKIN_MM = 2.0  # thickness of the skin
 _THIGHS = part_solids("thighs")
 _HEAD = part_solids("head outline")
 _LIMBS = [*_THIGHS, *_HEAD, *part_solids("nose and ears")]

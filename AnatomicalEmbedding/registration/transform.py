@@ -15,7 +15,7 @@ from ..embedding.map import EmbeddingMap, as_points
 from ..errors import VolumeError
 from ..fields.spline import DEGREE, Lattice, SplineField
 from ..files import atomic_path
-from ..scan.geometry import LPS_FROM_RAS, OUTSIDE_HU, to_image, transform_points
+from ..scan.geometry import AIR_HU, LPS_FROM_RAS, to_image, transform_points
 from ..scan.image_files import write_image
 from ..scan.label_map import LabelMap
 from ..scan.volume import Volume
@@ -202,7 +202,7 @@ class Registration:
         """Resample the moving scan to the voxels of the fixed scan; -1000 HU outside the moving scan."""
         # ITK would truncate interpolated integers
         image = sitk.Cast(moving.to_sitk(), sitk.sitkFloat32)
-        voxels = sitk.GetArrayFromImage(self._resampled(image, fixed, sitk.sitkLinear, OUTSIDE_HU))
+        voxels = sitk.GetArrayFromImage(self._resampled(image, fixed, sitk.sitkLinear, AIR_HU))
         kind = moving.voxels.dtype
         if np.issubdtype(kind, np.integer):
             np.rint(voxels, out=voxels)

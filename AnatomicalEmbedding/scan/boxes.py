@@ -8,11 +8,11 @@ import numpy as np
 
 from ..anatomy.names import canonical_name
 from ..errors import PointsError
+from .checks import LARGEST_POSITION_MM
 from .geometry import LPS_FROM_RAS
 from .markups import ORIENTATION, control_point, frame_of, markup, read_markups, write_file
 
 SIDES = ("left", "posterior", "inferior", "right", "anterior", "superior")  # order of box.ravel()
-_LARGEST_POSITION_MM = 1e6  # a file with a larger coordinate is refused
 OUTWARD = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
 
 
@@ -39,7 +39,7 @@ def boxes_from_json(stored: Any) -> dict[str, np.ndarray]:
     boxes: dict[str, np.ndarray] = {}
     for name, sides in stored.items():
         box = np.array([float(x) for x in sides]).reshape(2, 3)
-        if not (np.abs(box) < _LARGEST_POSITION_MM).all() or (box[1] <= box[0]).any():
+        if not (np.abs(box) < LARGEST_POSITION_MM).all() or (box[1] <= box[0]).any():
             raise ValueError("no box")
         boxes[canonical_name(str(name))] = box
     return boxes

@@ -12,24 +12,26 @@ import numpy as np
 from ..errors import VolumeError
 from .geometry import slice_axis
 
-MIN_SLICES = 16
-MIN_EXTENT_MM = 60.0
-MIN_SPACING_MM = 0.1
+MIN_SLICES = 16  # of a CT that can be embedded; by hand, not tuned
+MIN_EXTENT_MM = 60.0  # along each axis; by hand, not tuned
+MIN_SPACING_MM = 0.1  # of a CT that is cropped and of a network's voxels; by hand
 SMALLEST_SPACING_MM = 1e-4  # of a scan of any kind, such as a micro-CT
-MAX_SPACING_MM = 12.0
+MAX_SPACING_MM = 12.0  # by hand, not tuned
+LARGEST_POSITION_MM = 1e6  # a file with a larger coordinate is refused; no scanner reaches 1 km
 # A cosine between two voxel axes up to this limit counts as a rounding error of the header: 0.05 mm over 500 mm.
 MAX_SHEAR = 1e-4
 # Scanners and resampling programs store -2000, -3024 or -32768 outside the field of view. Noise in air is above -1500.
 PADDING_BELOW_HU = -1500
-PADDING_HU = -1024
+PADDING_HU = -1024  # what replaces it: the least value of CTs with 12 bits
 
 _MOST_VOXELS = 1 << 31  # 1024 x 1024 x 2048
 _MOST_PACKED = 1032  # largest compression factor of deflate: https://zlib.net/zlib_tech.html
 _AXIS_NAMES = "ijk"
+# an image of so few different values is a label map; TotalSegmentator has 117 labels
 _MAX_LABELS = 150
-_AIR_HU = -300
+_AIR_HU = -300  # between lung and fat; brighter voxels count as tissue
 _LEAST_CUT, _TIMES_CUT = 0.2, 3.0  # limits of `check_axis_order`, see RESULTS.md
-_SAMPLES = 500_000
+_SAMPLES = 500_000  # voxels that are read for percentiles; by hand, only saves time
 
 
 def check_claimed(

@@ -15,8 +15,8 @@ _EVEN = 0.1
 _GAP = 1.5
 # In median steps: the largest gap that is interpolated (two missing slices). A series with a larger gap is refused.
 _MAX_STEP = 3.2
-_MAX_STEP_MM = 15.0
-_MAX_MISSING = 0.1
+_MAX_STEP_MM = 15.0  # largest gap that is interpolated, also if it has fewer steps; by hand
+_MAX_MISSING = 0.1  # largest share of missing slices; by hand
 # share of slices at the position of another slice; above it, a series has several phases
 MAX_DUPLICATES = 0.1
 # Slice origins may lie this far from the straight line fitted through all of them.

@@ -11,9 +11,9 @@ from pathlib import Path
 
 _LONG = set(b"OB OD OF OL OV OW SQ SV UC UN UR UT UV".split())
 _SHORT = set(b"AE AS AT CS DA DS DT FD FL IS LO LT PN SH SL SS ST TM UI UL US".split())
-_UNDEFINED = 0xFFFFFFFF
+_UNDEFINED = 0xFFFFFFFF  # DICOM PS3.5, 7.1.1
 _ITEM, _PIXELS, _SYNTAX = (0xFFFE, 0xE000), (0x7FE0, 0x0010), (0x0002, 0x0010)
-_DELIMITERS = 0xFFFE
+_DELIMITERS = 0xFFFE  # group of the tags of items and delimiters, DICOM PS3.5, 7.5
 _IMPLICIT = b"1.2.840.10008.1.2"
 _BIG_ENDIAN = b"1.2.840.10008.1.2.2"
 _DEFLATED = b"1.2.840.10008.1.2.1.99"

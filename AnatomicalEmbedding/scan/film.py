@@ -17,8 +17,8 @@ MODALITIES = ("CR", "DX", "RG", "RF")
 FILM_MM = 350.0  # width of a film of unknown pixel size
 # a picture whose header states another width states the pixels of a screen or a printer
 _WIDTHS_MM = (100.0, 600.0)
-_LONGEST_MM = 1500.0
-_FEWEST_PIXELS = 64
+_LONGEST_MM = 1500.0  # longest side; by hand, not tuned
+_FEWEST_PIXELS = 64  # along a side; by hand, not tuned
 # View Position, DICOM PS3.3 C.8.11.5.1.1
 _SIDEWAYS = ("LL", "RL", "LLD", "RLD", "LATERAL", "LLO", "RLO")
 _TAGS = {

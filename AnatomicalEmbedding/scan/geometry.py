@@ -82,7 +82,7 @@ def mask_box(mask: np.ndarray) -> tuple[slice, ...]:
     return tuple(slices)
 
 
-OUTSIDE_HU = -1000.0
+AIR_HU = -1000.0  # by definition of the scale; outside of a scan there is air
 
 
 def to_image(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> sitk.Image:
@@ -146,7 +146,7 @@ def resample(
 
     resampler = sitk.ResampleImageFilter()
     resampler.SetInterpolator(sitk.sitkLinear)
-    resampler.SetDefaultPixelValue(OUTSIDE_HU)
+    resampler.SetDefaultPixelValue(AIR_HU)
     resampler.SetOutputPixelType(sitk.sitkFloat32)
     resampler.SetSize(size.tolist())
     _set_geometry(resampler, LPS_FROM_RAS @ new_ijk_to_ras, prefix="SetOutput")

@@ -18,7 +18,7 @@ import numpy as np
 from ..errors import VolumeError
 from .checks import MAX_SHEAR, SMALLEST_SPACING_MM, check_claimed, check_spacing, worst_shear
 
-_CHUNK = 1 << 20
+_CHUNK = 1 << 20  # bytes read at a time; only limits memory
 # If the file has a qform too, a slight shear of the sform is allowed: SimpleITK uses the qform. 0.5 mm over 500 mm.
 _MAX_SHEAR_WITH_QFORM = 1e-3
 _HEADER_BYTES = 348

@@ -9,13 +9,13 @@ import re
 from pathlib import Path
 
 from ..errors import VolumeError
+from .checks import LARGEST_POSITION_MM
 
-_HEADER_BYTES = 1 << 20
+_HEADER_BYTES = 1 << 20  # so far a header is read; by hand, far more than headers have
 # characters; the longest valid field, three directions in full precision, has 230
 _LONGEST_FIELD = 400
 _FREE_TEXT = (b"content:", b"data file:", b"datafile:")
-_MOST_AXES = 4
-_LARGEST_POSITION_MM = 1e6
+_MOST_AXES = 4  # three, and one for time or components; ITK allows ten
 _GEOMETRY = re.compile(
     rb"^(?:space directions|space origin|spacings|TransformMatrix|Rotation|Orientation|Offset|Position|Origin|"
     rb"CenterOfRotation|ElementSpacing|ElementSize)\s*[:=]([^\r\n]*)",
@@ -40,7 +40,7 @@ def check_text_header(path: Path) -> None:
         harmless = bool(stated) and all(value.strip() in axes for value in stated)
     places = b" ".join(_GEOMETRY.findall(head))
     if not harmless or any(
-        abs(float(number)) > _LARGEST_POSITION_MM for number in _NUMBER.findall(places)
+        abs(float(number)) > LARGEST_POSITION_MM for number in _NUMBER.findall(places)
     ):
         raise VolumeError(
             f"{path}: is damaged, truncated, or not a {suffix} file; copy or export it again."

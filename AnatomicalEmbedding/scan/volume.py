@@ -32,7 +32,7 @@ from .checks import (
 )
 from .film import check_film_size, film_matrix, is_picture, read_film
 from .geometry import (
-    OUTSIDE_HU,
+    AIR_HU,
     RAS_FROM_LPS,
     bounds_of,
     image_affine,
@@ -285,7 +285,7 @@ class Volume:
         """Return (N,) bool: True where a point lies inside the outer edges of the voxels. points_ras: (N,3) RAS mm."""
         return in_grid(transform_points(self.ras_to_ijk, points_ras), self.shape)
 
-    def sample(self, points_ras: np.ndarray, outside: float = OUTSIDE_HU) -> np.ndarray:
+    def sample(self, points_ras: np.ndarray, outside: float = AIR_HU) -> np.ndarray:
         """Return (N,) float64 HU at points (N,3) RAS mm, trilinear. A point that is not in the scan gets `outside`.
 
         In the outer half of an edge voxel, the value of the edge voxel is used.

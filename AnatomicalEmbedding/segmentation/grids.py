@@ -15,9 +15,9 @@ import torch
 from ..embedding.coverage import apply_affine, body_points, robust_affine
 from ..embedding.grid_reading import read_linear
 from ..embedding.map import EmbeddingMap
-from ..embedding.working_grid import AIR_HU, resample
+from ..embedding.working_grid import resample
 from ..scan.cropping import crop_voxels
-from ..scan.geometry import transform_points
+from ..scan.geometry import AIR_HU, transform_points
 from ..scan.volume import Volume
 
 MARGIN_MM = 28.0  # margin around a structure's body coordinates; 99 % of the errors of body coordinates are smaller

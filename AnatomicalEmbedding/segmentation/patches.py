@@ -10,8 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from ..embedding.grid_reading import sample_positions
-from ..embedding.working_grid import AIR_HU
-from ..scan.geometry import rotations
+from ..scan.geometry import AIR_HU, rotations
 from .grids import UNIT_MM, GroupCrop
 from .voxels import network_input, read_features
 

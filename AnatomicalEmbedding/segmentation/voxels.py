@@ -15,7 +15,8 @@ from torch import nn
 
 from ..embedding.device import fast_dtype, mixed_precision
 from ..embedding.grid_reading import sample_positions
-from ..embedding.working_grid import AIR_HU
+from ..embedding.models.network import MOST_CHANNELS
+from ..scan.geometry import AIR_HU
 from .grids import UNIT_MM, GroupCrop
 
 # HU: soft tissue, lung, bone; one channel each
@@ -31,7 +32,6 @@ _BLOCKS = (3, 6, 14)  # approximate sides, in voxels, of the blocks whose means 
 _NEAR = [s for s in product((-1, 0, 1), repeat=3) if any(s)]
 _FAR = [tuple(step) for distance in (-5, -2, 2, 5) for step in distance * np.eye(3, dtype=int)]
 _CHUNK = 65536
-_MOST_CHANNELS = 4096
 # voxels along an axis: the largest window; window sizes are multiples of _STEP
 _WINDOW, _STEP = 112, 8
 # Changes of the input that should not change the outline: HU added in soft tissue, shift of the coordinates in mm.
@@ -59,7 +59,7 @@ class VoxelNet(nn.Module):
 
     def __init__(self, structures: int, descriptors: int):
         super().__init__()
-        if not 1 <= structures <= _MOST_CHANNELS or not 0 <= descriptors <= _MOST_CHANNELS:
+        if not 1 <= structures <= MOST_CHANNELS or not 0 <= descriptors <= MOST_CHANNELS:
             raise ValueError("a network cannot be of these sizes")
         self.structures = structures
         self.descriptors = descriptors

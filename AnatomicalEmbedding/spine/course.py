@@ -19,7 +19,7 @@ _REACH_MM = 40.0  # cells farther from the usual course are not read
 _ABOVE_MM, _BELOW_MM = 20.0, 40.0
 _LEAST_BODY = 0.4  # least share of body cells around a place of the spine
 _LEAST_WEIGHT = 2.0  # a slice with a smaller sum of weights does not show the spine
-_FEWEST_SLICES = 6
+_FEWEST_SLICES = 6  # with fewer, no course is fitted; by hand
 # blur of the middle along the spine, mm; of its body height, in slices
 _PATH_BLUR_MM, _HEIGHT_BLUR = 14.0, 3.0
 # The course is moved at most this far to the front or back; loss of HU for each square mm; blur along the spine.
@@ -129,7 +129,7 @@ def centred(volume: Volume, course: Course) -> Course:
     points[..., 0] = course.path[:, 0, None, None] + _SIDEWAYS_MM
     points[..., 1] = course.path[:, 1, None, None] + ahead[:, None]
     points[..., 2] = course.heights[:, None, None]
-    hu = volume.sample(points.reshape(-1, 3), outside=-1000.0).reshape(points.shape[:3])
+    hu = volume.sample(points.reshape(-1, 3)).reshape(points.shape[:3])
     blur = _ALONG_MM / np.diff(course.heights).mean()
     bone = smoothed_rows(np.clip(hu, *_BONE_HU).mean(axis=2), blur)
     total = np.cumsum(bone, axis=1)

@@ -22,10 +22,11 @@ from .vertebrae import Spine
 
 # weight of coordinates; below 1, as neighbouring boundaries have similar errors
 _COORDINATE_WORTH = 0.6
-_DISC_WORTH = 2.0
+_DISC_WORTH = 2.0  # weight of a disc's sign; by hand, 1.5 was tried, too
 # weight of an end; largest squared error of an end, in standard errors
 _END_WORTH, _END_LIMIT = 3.0, 9.0
-_RIB_WORTH = 0.1
+_RIB_WORTH = 0.1  # weight of ribs; a tenth was best (LOG, Spine and levels)
+# 1 with ribs beside, -1 without, 0 unknown; necks count like chests: ribs do not show T1 (LOG, Spine and levels)
 _HAS_RIBS = np.array([{"C": 1.0, "T": 1.0, "L": -1.0, "S": 0.0}[name[0]] for name in VERTEBRAE])
 _HAS_RIBS[VERTEBRAE.index("L5")] = 0.0  # the hip bones begin there
 # the scan shows the lowest ribs if it reaches this far above and below their vertebra

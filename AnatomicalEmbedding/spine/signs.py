@@ -16,13 +16,13 @@ _BEYOND_MM = 2.0  # discs are sought this far beyond both ends of the course
 _EDGE = 4
 # the CT numbers of a disc are read at these distances from its middle
 _RADIUS_MM = np.array([0, 3, 6, 9])
-_DIRECTIONS = 8
+_DIRECTIONS = 8  # around the middle, in which they are read; by hand
 _TILTS = (-20, -10, 0, 10, 20)  # degrees
 _TANGENT_BLUR = 8.0  # blur of the direction of the spine, in steps
 _DISC_HU = (-50.0, 600.0)  # CT numbers are limited to this range
 # From the middle of a disc to its end plates: above and below this body height.
 _LUMBAR_MM, _THIN_MM, _THICK_MM = 300.0, (3.0, 4.5), (4.5, 6.0)
-_BLUR_MM = 1.5
+_BLUR_MM = 1.5  # blur of the CT numbers along the spine; by hand, one step
 _BRIGHT_WORTH = 0.7  # weight of bright end plates, relative to a dark disc
 _AROUND_MM = 12.0  # standard deviation of the Gaussian weights of the mean HU around a disc
 # signs are divided by this percentile of their sizes, at least by this HU
@@ -119,9 +119,7 @@ def rib_signs(volume: Volume, course: Course) -> Signs:
     points[:] = course.points_at(heights)[:, None, None]
     points[..., 0] += beside
     points[..., 1] += _BEHIND[:, None]
-    bone = (
-        volume.sample(points.reshape(-1, 3), outside=-1000.0).reshape(points.shape[:3]) > _BONE_HU
-    )
+    bone = volume.sample(points.reshape(-1, 3)).reshape(points.shape[:3]) > _BONE_HU
     area = bone.sum(axis=(1, 2)) * _RIB_STEP_MM**2 / 2  # of each side
     mean = smoothed(area, _RIB_BLUR_MM / _RIB_STEP_MM)
     signs = np.clip((mean - _RIB_MM2) / _RIB_CHANGE_MM2, -_LIMIT, _LIMIT)

@@ -11,7 +11,7 @@ from ..anatomy.names import canonical_name
 from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
-from ..phantom import Phantom, make_phantom
+from ..phantom import SPACING_MM, Phantom, make_phantom
 from ..scan.boxes import read_rois
 from ..scan.geometry import transform_points
 from ..scan.image_files import display_name
@@ -24,7 +24,6 @@ from .locating import Example, make_example
 _ROI_SUFFIX = ".roi.mrk.json"
 SYNTHETIC = "phantom-"  # the ids of synthetic patients begin with this prefix
 _VOXELS = 4000  # about this number of a structure's voxels is used to measure the recall
-_PHANTOM_MM = (2.0, 2.0, 3.0)
 _NO_STRUCTURES = {"background", "body_other", "subcutaneous_fat", "visceral_fat", "muscle"}
 
 
@@ -68,7 +67,7 @@ def labelled_boxes(cases: Iterable[Case]) -> Iterator[BoxCase]:
 def phantom_boxes(seeds: Iterable[int]) -> Iterator[BoxCase]:
     """Yield a synthetic patient, from head to thighs, for each seed."""
     for seed in seeds:
-        phantom = make_phantom(seed, spacing=_PHANTOM_MM)
+        phantom = make_phantom(seed, spacing=SPACING_MM)
         yield BoxCase(
             f"{SYNTHETIC}{seed}", f"{SYNTHETIC}{seed}", phantom.volume, phantom_structures(phantom)
         )

@@ -24,13 +24,13 @@ from ..embedding.tensor_files import (
 from ..errors import WeightsError
 from ..matching.query import Query
 from ..resources import companions
+from ..scan.checks import LARGEST_POSITION_MM
 from .locating import Example
 from .margins import Margins
 from .organ_evidence import NearOrgan
 
 SUFFIX = ".structures.safetensors"
 FORMAT_VERSION = 1
-_LARGEST_COORDINATE_MM = 1e6
 _METADATA_KEY = "anatomical_structures"
 _COLUMNS = 8  # for an organ near an example: index of the organ's name, overlap, six distances
 
@@ -140,7 +140,7 @@ def _read(
     check_size(box, (2, 3), torch.float32)
     for values in (points, coordinates, sizes):
         check_size(values, (count,) if values is sizes else (count, 3), torch.float32)
-        if values.abs().max() > _LARGEST_COORDINATE_MM:
+        if values.abs().max() > LARGEST_POSITION_MM:
             raise ValueError("a place lies beyond any body")
     if descriptors is not None:
         check_size(descriptors, (count, None), torch.float16)
@@ -148,7 +148,7 @@ def _read(
         near_organs.dtype != torch.float32
         or near_organs.ndim != 2
         or near_organs.shape[1] != _COLUMNS
-        or near_organs.abs().gt(_LARGEST_COORDINATE_MM).any()
+        or near_organs.abs().gt(LARGEST_POSITION_MM).any()
     ):
         raise ValueError("the organs are damaged")
     query = Query(

@@ -13,13 +13,12 @@ import torch
 import torch.nn.functional as F
 
 from ..embedding.models.network import STRIDE
-from ..scan.geometry import rotations
+from ..scan.geometry import AIR_HU, rotations
 from .recipes import AugmentationSpec
 from .scans import FIELD_STEP, PreparedScan
 
 # along each axis, of the transform from crop to scan; it has an affine and an elastic part
 _NODES = 5
-AIR_HU = -1000
 _LEAST_ADVANCE = 0.2  # least distance of successive nodes along k, as a share of the mean distance; prevents folding
 
 
@@ -66,7 +65,7 @@ class Warp:
         low = max(self.first_slice, 0)
         high = min(self.first_slice + self.in_plane.shape[1], hu.shape[0])
         if low >= high:
-            return torch.full(self.shape, float(AIR_HU), device=hu.device)
+            return torch.full(self.shape, AIR_HU, device=hu.device)
         columns = self.in_plane[:, low - self.first_slice : high - self.first_slice]
         first_i, end_i = _span(columns[0], hu.shape[2])
         first_j, end_j = _span(columns[1], hu.shape[1])

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 from ..anatomy.names import other_side
 from ..embedding.models.network import STRIDE, EmbeddingNetwork
-from ..embedding.working_grid import AIR_HU
+from ..scan.geometry import AIR_HU
 from .scans import PreparedScan
 
 _PRESENT_CELLS = 0.5  # an organ with fewer cells in a crop adds no overlap to the loss

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from ..embedding.film_grid import scan_on_grid
 from ..errors import AnatomicalEmbeddingError
 from ..files import atomic_path
-from ..phantom import Phantom, make_phantom
+from ..phantom import SPACING_MM, Phantom, make_phantom
 from ..scan.geometry import transform_points
 from ..scan.label_map import LabelMap
 from ..scan.volume import Volume
@@ -22,7 +22,6 @@ from ..structures.label_names import structure_name
 from ..structures.labelled_scans import patient_of
 from .frames import STILL, FrameGuess, guess_frame
 
-_PHANTOM_MM = (2.0, 2.0, 3.0)
 _LEAST_WATER_MM = 20.0  # a ray of a film through less tissue shows no body
 _EVEN = 2  # sizes of prepared scans are multiples of this number, because the body mask needs such sizes
 Spacing = tuple[float, float, float]
@@ -268,7 +267,7 @@ def prepare_phantoms(
     for seed in range(PHANTOM_SEED, PHANTOM_SEED + count):
         path = destination / f"phantom{seed}.safetensors"
         if not path.exists():
-            prepare_phantom(make_phantom(seed, spacing=_PHANTOM_MM), path.stem, spacing_mm).save(
+            prepare_phantom(make_phantom(seed, spacing=SPACING_MM), path.stem, spacing_mm).save(
                 path
             )
             report(f"prepared {path.stem}")

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import SimpleITK as sitk
 
-from ..scan.geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
-from ..scan.volume import OUTSIDE_HU, Volume
+from ..scan.geometry import AIR_HU, LPS_FROM_RAS, RAS_FROM_LPS, transform_points
+from ..scan.volume import Volume
 
 _CONTROL_MM = 70.0  # distance between control points of the bending
 _BEND_MM = 7.0  # standard deviation of a control point's displacement along each axis
@@ -64,12 +64,12 @@ def warp_scan(volume: Volume, seed: int) -> WarpedScan:
         image.GetOrigin(),
         spacing.tolist(),
         image.GetDirection(),
-        float(OUTSIDE_HU),
+        AIR_HU,
         sitk.sitkFloat32,
     )
     hu = sitk.GetArrayFromImage(copy)
     noise = rng.normal(0.0, _NOISE_HU, hu.shape).astype(np.float32)
-    hu = np.clip(np.where(hu > OUTSIDE_HU, hu + noise, hu), -1024, 3071)
+    hu = np.clip(np.where(hu > AIR_HU, hu + noise, hu), -1024, 3071)
     result = sitk.GetImageFromArray(np.round(hu).astype(np.int16))
     result.CopyInformation(copy)
     return WarpedScan(Volume.from_sitk(result, name=f"{volume.name} bent"), transform)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from .data_index import DataEntry
 
 FULL_HOURS = 5.0  # with fewer hours, the numbers below are reduced in proportion
-_NUMBERS = {
+NUMBERS = {
     "phantoms": 70,
     "label_images": 6,
     "drawn_scans": 26,
@@ -91,7 +91,7 @@ class BuildPlan:
             planned[stage] = round(share * budget, 4)
         part = min(1.0, hours / FULL_HOURS)
         numbers = {
-            name: max(_LEAST.get(name, 3), round(part * full)) for name, full in _NUMBERS.items()
+            name: max(_LEAST.get(name, 3), round(part * full)) for name, full in NUMBERS.items()
         }
         names, map_names = ([entry.name for entry in entries] for entries in (scans, label_maps))
         return cls(terms, recipe, seed, names, map_names, planned, numbers)

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from ..embedding.grid_reading import smoothed
 from ..embedding.map import EmbeddingMap
 from ..errors import MapError
-from ..scan.geometry import mask_box
+from ..scan.geometry import AIR_HU, mask_box
 from ..scan.volume import Volume
 from .atlas import LOW_MM, SHAPE, STEP_MM
 
@@ -307,6 +307,6 @@ def _fine_hu(volume: Volume, grid: Grid) -> np.ndarray:
     resample.SetSize([2 * n for n in grid.shape[::-1]])
     resample.SetOutputSpacing((grid.step / 2).tolist())
     resample.SetOutputOrigin((grid.origin - grid.step / 4).tolist())
-    resample.SetDefaultPixelValue(-1000.0)
+    resample.SetDefaultPixelValue(AIR_HU)
     resample.SetOutputPixelType(sitk.sitkFloat32)
     return sitk.GetArrayFromImage(resample.Execute(image))

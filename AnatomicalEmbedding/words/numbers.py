@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from ..anatomy.names import SIDES, VERTEBRAE
+from ..anatomy.names import RIBS, SIDES, VERTEBRAE
 
 _ORDINALS = (
     "first",
@@ -28,7 +28,6 @@ _DISC = ("intervertebral", "disc", "disk", "space", "interspace")
 _VERTEBRA = ("vertebra", "vertebral", "body")
 _LIVER = ("liver", "hepatic", "couinaud")
 _LIMIT = 30  # largest number of places in one list
-_RIBS = 12
 
 # (word, item before it or "") -> item, or None if the word is no item
 Item = Callable[[str, str], str | None]
@@ -143,7 +142,7 @@ def _rib(word: str, _: str) -> str | None:
         if re.fullmatch("[0-9]{1,2}", word)
         else 0
     )
-    return str(number) if 1 <= number <= _RIBS else None
+    return str(number) if 1 <= number <= RIBS else None
 
 
 def _ribs(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
@@ -156,7 +155,7 @@ def _ribs(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
         after = _skip(words, after, (*_SILENT, ".", "anterior", "posterior", "lateral")) + 1
         if words[after - 1 : after] != ["rib"]:
             return None
-    numbers = _counted(items, [str(n + 1) for n in range(_RIBS)])
+    numbers = _counted(items, [str(n + 1) for n in range(RIBS)])
     return [f"rib_{{s}}_{number}" for number in numbers], after
 
 

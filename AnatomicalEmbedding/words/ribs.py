@@ -12,13 +12,12 @@ from functools import lru_cache
 import numpy as np
 import SimpleITK as sitk
 
-from ..anatomy.names import SIDES
+from ..anatomy.names import RIBS, SIDES
 from ..spine.vertebrae import Spine
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas
 from .grid_weights import Field, Grid
 from .occupancy import faded
 
-RIBS = 12
 # each half of the body is divided into this number of angles, from the back to the front
 SECTORS = 36
 _FEWEST = 6  # cells; smaller pieces of bone get no number

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..anatomy.names import SIDES
+from ..anatomy.names import RIBS, SIDES
 from ..anatomy.terms import load_terms
 from ..errors import MapError
 from ..matching.status import INSIDE, OUTSIDE, UNCERTAIN
@@ -16,7 +16,6 @@ from ..scan.geometry import slice_axis, transform_points
 from ..scan.points import point_markup
 from ..spine.levels import level_sentence
 from .placing import Place, points_of
-from .ribs import RIBS
 
 if TYPE_CHECKING:
     from ..scan.volume import Volume

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from AnatomicalEmbedding.anatomy.names import RIBS
 from AnatomicalEmbedding.spine.vertebrae import Spine
-from AnatomicalEmbedding.words.ribs import _ABOVE_MM, RIBS, SECTORS, _begun, number_pieces
+from AnatomicalEmbedding.words.ribs import _ABOVE_MM, SECTORS, _begun, number_pieces
 
 MIDDLES = {f"T{n}": 400.0 - 24.0 * n for n in range(5, 13)} | {"L1": 84.0, "L2": 56.0}
 

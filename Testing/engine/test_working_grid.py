@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scan_files import centred_affine, true_hu, voxel_positions
 
-from AnatomicalEmbedding.embedding.working_grid import AIR_HU, resample
+from AnatomicalEmbedding.embedding.working_grid import resample
+from AnatomicalEmbedding.scan.geometry import AIR_HU
 from AnatomicalEmbedding.scan.volume import Volume
 
 SPACING_MM = (2.0, 2.0, 3.0)

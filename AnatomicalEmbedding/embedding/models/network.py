@@ -20,14 +20,13 @@ from ...scan.checks import MAX_SPACING_MM, MIN_SPACING_MM
 from ..device import mixed_precision
 from ..tensor_files import check_fields
 from .convolution import Convolution
-from .organs import OrganHead
+from .organs import LEAST_LENGTH, OrganHead
 
 STRIDE = 4
 GLOBAL_STRIDE = 8
 LOCAL_STRIDE = 2
-_MOST_CHANNELS = 4096
+MOST_CHANNELS = 4096
 _LARGEST_KNOT = 1e6
-_LEAST_LENGTH = 1e-12
 _RIM_CELLS = 3  # two cells that the organ head sees around a cell, and one for interpolation
 DESCRIPTOR_HEADS = ("global_", "local")  # names of the modules
 OPTIONAL_HEADS = (*DESCRIPTOR_HEADS, "organs")
@@ -95,7 +94,7 @@ class NetworkSpec:
         rising = all(low + 1e-3 <= high for low, high in pairwise(spec.hu_knots))
         fits = (
             2 <= len(spec.widths) <= 8
-            and all(1 <= width <= _MOST_CHANNELS for width in spec.widths)
+            and all(1 <= width <= MOST_CHANNELS for width in spec.widths)
             and all(MIN_SPACING_MM <= step <= MAX_SPACING_MM for step in spec.spacing_mm)
             and (len(spec.hu_knots) == len(spec.level_knots) >= 2 and rising)
             and all(abs(knot) <= _LARGEST_KNOT for knot in (*spec.hu_knots, *spec.level_knots))
@@ -105,8 +104,7 @@ class NetworkSpec:
             and not (spec.planar and (spec.organs or spec.scales != (1.0,)))
             and (1.0 in spec.scales and all(0.25 <= scale <= 4.0 for scale in spec.scales))
             and all(
-                0 <= count <= _MOST_CHANNELS
-                for count in (spec.global_channels, spec.local_channels)
+                0 <= count <= MOST_CHANNELS for count in (spec.global_channels, spec.local_channels)
             )
         )
         if not fits:
@@ -412,7 +410,7 @@ class _UnitLength(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
         inverse = (
-            torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp_min_(_LEAST_LENGTH).reciprocal_()
+            torch.linalg.vector_norm(x, dim=1, keepdim=True).clamp_min_(LEAST_LENGTH).reciprocal_()
         )
         unit = x * inverse
         ctx.save_for_backward(unit, inverse)

@@ -14,8 +14,8 @@ from .convolution import Convolution, convolve
 
 _WIDTH = 72
 _CONTEXT = 48
+LEAST_LENGTH = 1e-12  # of a vector that divides, so that a vector of zeros stays 0
 _CELLS = 8  # number of stride-2 cells in a stride-4 cell; in `mix`, their weights for one channel are adjacent
-_LEAST_LENGTH = 1e-12
 _ORGAN_SHARE = 0.5  # share of the organ codes in the similarity of two descriptors; appearance has the other half
 
 
@@ -82,7 +82,7 @@ class OrganHead(nn.Module):
         code = torch.einsum("bnkji,nd->bkjid", every, self.codes).movedim(-1, 1)
         code = F.interpolate(code, scale_factor=2, mode="trilinear")
         code = code * (
-            _ORGAN_SHARE**0.5 / code.square().sum(1, keepdim=True).sqrt_().clamp_min_(_LEAST_LENGTH)
+            _ORGAN_SHARE**0.5 / code.square().sum(1, keepdim=True).sqrt_().clamp_min_(LEAST_LENGTH)
         )
         return torch.cat([local.half() * (1 - _ORGAN_SHARE) ** 0.5, code.half()], dim=1)
 

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from AnatomicalEmbedding.embedding.working_grid import AIR_HU, resample
-from AnatomicalEmbedding.scan.geometry import transform_points
+from AnatomicalEmbedding.embedding.working_grid import resample
+from AnatomicalEmbedding.scan.geometry import AIR_HU, transform_points
 from AnatomicalEmbedding.structures.labelled_scans import Case
 
 from .elastix import Elastix

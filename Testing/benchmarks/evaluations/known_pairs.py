@@ -12,8 +12,8 @@ import SimpleITK as sitk
 
 from AnatomicalEmbedding.embedding.body import patient_on_grid
 from AnatomicalEmbedding.scan.cropping import crop_voxels
-from AnatomicalEmbedding.scan.geometry import LPS_FROM_RAS, RAS_FROM_LPS, transform_points
-from AnatomicalEmbedding.scan.volume import OUTSIDE_HU, Volume
+from AnatomicalEmbedding.scan.geometry import AIR_HU, LPS_FROM_RAS, RAS_FROM_LPS, transform_points
+from AnatomicalEmbedding.scan.volume import Volume
 
 _GRID_MM = 4.0
 _TABLE_MM = 6.0
@@ -251,7 +251,7 @@ def _other_look(
         volume.to_sitk(),
         transform,
         sitk.sitkLinear,
-        float(OUTSIDE_HU),
+        AIR_HU,
     )
     hu = sitk.GetArrayFromImage(image)
     if rng.random() < 0.6:  # another contrast phase
@@ -325,10 +325,10 @@ def _scanned(image: sitk.Image, volume: Volume, rng: np.random.Generator) -> sit
     origin = (np.array(image.GetOrigin()) + shift).tolist()
     image = sitk.Resample(
         image, image.GetSize(), sitk.Transform(), sitk.sitkLinear, origin, image.GetSpacing(), image.GetDirection(),
-        float(OUTSIDE_HU),
+        AIR_HU,
     )  # fmt: skip
     hu = sitk.GetArrayFromImage(image)
-    hu = hu + rng.normal(0, rng.uniform(4, 30), hu.shape) * (hu > OUTSIDE_HU + 30)
+    hu = hu + rng.normal(0, rng.uniform(4, 30), hu.shape) * (hu > AIR_HU + 30)
     return _like(np.round(np.clip(hu, -1024, 3071)), image)
 
 
