@@ -16,7 +16,7 @@ from ..errors import MapError
 if TYPE_CHECKING:
     from .map import EmbeddingMap, Provenance
 
-DEFAULT_LIMIT_BYTES = 2 * 2**30
+DEFAULT_LIMIT_BYTES = 2 * 2**30  # by hand; users can change it
 _MAPS, _PAIRS = "*.map.safetensors", "*.pair.*"  # names of the files
 
 

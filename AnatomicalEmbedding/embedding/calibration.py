@@ -25,7 +25,7 @@ _METADATA_KEY = "anatomical_embedding_calibration"
 # Files of earlier versions, also shipped ones, have a forest for this effort, which no longer exists. Only this forest
 # used the last value of their evidence, the error of an answer that was matched back to the template.
 _OLD_EFFORT, _OLD_EVIDENCE = "thorough", ("spread", "cycle")
-_CHUNK = 2000
+_CHUNK = 2000  # matches at a time; only limits memory
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from ..errors import MapError
 from ..scan.geometry import transform_points
 from .map import EmbeddingMap
 
-_ROUNDS = 5
+_ROUNDS = 5  # of the fit, each with weights from the errors of the one before; by hand
 
 
 def body_points(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
@@ -76,7 +76,7 @@ def fit_body(embedding: EmbeddingMap) -> BodyFit:
 
 # Largest decrease of the body height from a lower to a higher layer: 0 in training scans, over 180 in joined scans.
 _LARGEST_FALL_MM = 80.0
-_FEWEST_IN_LAYER = 10
+_FEWEST_IN_LAYER = 10  # cells of a layer whose median counts; by hand
 
 
 def heights_fall(embedding: EmbeddingMap) -> bool:
@@ -111,7 +111,7 @@ LANDMARKS_MM = {
 # the body height at an end of the scan is estimated from the cells within this distance
 END_MM = 80.0
 _AT_MM = 20.0  # an end of the scan within this distance of a landmark gets the name of the landmark
-_FEWEST_CELLS = 20
+_FEWEST_CELLS = 20  # near an end of the scan; with fewer, all cells are used; by hand
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from ..errors import AnatomicalEmbeddingError
 _FREE_SHARE = 0.6  # share of the free memory that the embedding of one scan may use
 # messages of torch's allocators
 _NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory")
-_ASSUMED_FREE_BYTES = 4 * 2**30
+_ASSUMED_FREE_BYTES = 4 * 2**30  # where the system does not say it; by hand
 _BFLOAT16_CAPABILITY = 8  # the first generation of NVIDIA GPUs (compute capability) with bfloat16
 _BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16"}  # names of CPU instructions in _CPU_INFO
 _CPU_INFO = Path("/proc/cpuinfo")

@@ -12,13 +12,16 @@ import torch
 
 from .grid_reading import smoothed
 
+# of an organ in a cell, with which the cell counts as a part of it; by hand
 _LEAST_PROBABILITY = 0.3
 _LEAST_VOLUME = 0.3  # share of the organ's usual volume
 _CUT_SHARE = 0.02  # share of an organ's cells in the scan's first and last layer, above which the organ counts as cut
 _FARTHEST = 0.6  # largest shift of an organ, in units of the network; an aorta found at a wrong place would need 1.4
+# limits of the scale of an organ; by hand; shifts without scales were worse (LOG, Body coordinates and training)
 _SCALES = (0.6, 1.6)
 _LEAST_SPREAD = 0.03  # a smaller spread of an organ's coordinates is replaced by this spread
 _SCALED_ML = 20.0  # organs with a smaller usual volume are shifted but not scaled
+# blur of the shifts; by hand, about a cell; twice as wide was not better (LOG, Body coordinates and training)
 _FADE_MM = (14.0, 14.0, 19.0)
 _ELSEWHERE = 0.05  # weight of "no shift" in the average of shifts at each cell
 

@@ -18,7 +18,7 @@ from ..fields.spline import Lattice
 from ..scan.geometry import AIR_HU, mask_box
 from ..scan.volume import Volume
 
-# CT numbers and their grey values (0 to 255), linear in between
+# CT numbers and their grey values (0 to 255), linear in between; by hand: most levels for lung and soft tissue
 _KNOTS_HU = (-1000, -800, -400, -100, 100, 400, 1300)
 _KNOTS = (0.0, 25.5, 127.5, 158.1, 183.6, 204.0, 255.0)
 _SLAB = 32  # layers of an oblique scan that are interpolated at a time, which bounds the memory of their points

@@ -32,16 +32,17 @@ from .target_batch import TargetRows
 
 _NODE_STEP = 2  # distance between nodes, in local cells
 _NODE_MM = 30.0  # radius around the point in which nodes choose a displacement
-_BLOCK_MM = 16.0  # radius of a node's block
-_BLOCK_SIGMA_MM = 14.0
+_BLOCK_MM = 16.0  # radius of a node's block; 16 to 24 mm were alike (LOG, Single descriptors)
+_BLOCK_SIGMA_MM = 14.0  # of the weights in a block; by hand
 _SEARCH_MM = 16.0  # half size of the box of displacements
 # if the answer moved farther than this, the search is repeated around the new answer
 _AGAIN_MM = 6.0
 _PRIOR_MM = 12.0  # usual distance of the truth from the first answer
 _PRIOR_WEIGHT = 0.03  # how much a displacement of _PRIOR_MM lowers the mean similarity
 _UNSEEN = 0.2  # strength of the penalty if a displacement moves a part of the block out of the body
+# of the weights of nodes; chosen with _NODE_MM on 33 scans (LOG, Matching: places of 30 instead of 22 mm)
 _FIT_SIGMA_MM = 22.0
-_FIT_ROUNDS = 6
+_FIT_ROUNDS = 6  # of the robust fit; after these, it hardly changes
 _FIT_KNEE_MM = 4.0  # residual at which a node's weight has halved
 # mm^2; keeps the fitted displacement uniform if only few nodes choose a displacement
 _SLOPE_PRIOR = 300.0
@@ -50,7 +51,7 @@ _DITHER = torch.tensor([0.8191725134, 0.6710436067, 0.5497004779])
 # The nodes are divided into this number of groups; each group is compared with the target in one matrix product. More
 # groups need fewer multiplications but more matrix products.
 _GROUPS = 2
-_CHUNK_POINTS = 128
+_CHUNK_POINTS = 128  # compared at a time; only limits memory
 
 
 @dataclass(frozen=True)

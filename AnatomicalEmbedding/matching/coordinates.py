@@ -18,8 +18,8 @@ from .local_affine import fit_around
 from .target_batch import TargetRows
 
 _MAX_MOVE_MM = 12.0  # largest move by one fit, about one cell: farther away, the affine function is an extrapolation
-_FITS = 2
-_RIDGE = 0.03
+_FITS = 2  # moves from the nearest cell; by hand: the second one only corrects the first
+_RIDGE = 0.03  # damping, relative to the mean square of the slopes; by hand, not tuned
 _HALF_CELL = 0.499  # the largest distance from a cell's centre that rounds to that cell
 
 

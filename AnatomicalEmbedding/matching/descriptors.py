@@ -21,7 +21,7 @@ from .target_batch import TargetRows
 _RADIUS_MM = 21.0  # half size of the box around the first answer
 _PRIOR_MM = 12.0  # usual distance of the truth from the first answer
 _PRIOR_WEIGHT = 0.3  # how much a distance of _PRIOR_MM lowers the similarity
-_CHUNK_SIMILARITIES = 4_000_000
+_CHUNK_SIMILARITIES = 4_000_000  # numbers at a time; only limits memory
 
 
 def refine(

@@ -11,11 +11,11 @@ from ..scan.geometry import transform_points
 from .target_batch import TargetRows
 
 _RADIUS_MM = 24.0  # cells within this distance of a place take part in the fit
-_SIGMA_MM = 14.0
+_SIGMA_MM = 14.0  # of the weights of these cells; by hand, not tuned
 # Chosen for directions on 20 pairs of synthetic patients: normals of planes are 4.5 degrees off, with 24 mm 6.1, and
 # unchanged normals 7.3.
 _DIRECTION_RADIUS_MM = 60.0
-_LEAST = 1e-6
+_LEAST = 1e-6  # weight of the prior of a film, see below
 # least sum of the cells' weights, because the fit has four unknowns for each coordinate
 _ENOUGH = 4.0
 

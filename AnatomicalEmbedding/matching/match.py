@@ -28,7 +28,7 @@ from .query import Query, read_query
 from .status import ABSENT, at_most_uncertain
 from .target_batch import TargetRows
 
-_SCORE_MM = 10.0
+_SCORE_MM = 10.0  # a first answer whose coordinate is this far off has the score 1 / e; by hand
 # at the spine, 70 % of the matches within a patient reach this similarity, and 3 % between patients
 SAME_TISSUE = 0.845
 _BATCH_POINTS = 2000  # points x targets in memory at a time; each needs 13 kB

@@ -18,7 +18,7 @@ from .library import StructureLibrary, shipped_library
 from .locating import Example, Located, locate
 from .margins import Margins, locate_examples
 
-RECALL = 0.95
+RECALL = 0.95  # usual share of a structure that its box shall hold; users choose another
 _UNPROVEN = "the library knows this structure from synthetic patients only: in a patient, the box may cut it"
 
 

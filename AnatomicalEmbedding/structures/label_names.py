@@ -11,7 +11,7 @@ import numpy as np
 from ..anatomy.names import canonical_name, spelling_key
 from ..scan.geometry import transform_points
 
-MIN_VOXELS = 50
+MIN_VOXELS = 50  # of a structure whose centre and extremes are measured; by hand, not tuned
 
 # Structures that are left out: reason -> words (regular expressions) in their names.
 LEFT_OUT_WORDS = {

@@ -15,7 +15,7 @@ from .margins import KnownBox, known_boxes, learn_margins
 PHANTOM_SEED = 72_000  # seed of the first synthetic patient for libraries
 _EFFORT = "fast"
 _MOST_EXAMPLES = 12  # for each structure; more examples hardly improve the boxes
-_FEWEST_EXAMPLES = 3
+_FEWEST_EXAMPLES = 3  # patients; by hand: with fewer, no example can be tested by others
 # number of examples with which the margins for a user's own examples are learned
 _USER_EXAMPLES = 3
 

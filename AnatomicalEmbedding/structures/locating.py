@@ -27,12 +27,13 @@ from .organ_evidence import NearOrgan, near_organs, sides_by_organ
 # distance of the inner points from the box's middle, as a share of half the box's size
 _INNER_SHARE = 0.7
 _FEWEST_POINTS = 4  # least number of points with an answer that the fit needs
-_ROUNDS = 5
+_ROUNDS = 5  # of the robust fit; by hand, not tuned
 # damping of the fit: points that are closer together than this get almost the same shift
 _SLOPE_MM = 14.0
-_KNEE_MM = 3.0
+_KNEE_MM = 3.0  # least error that halves the weight of a point; by hand, not tuned
+# limits of the errors from which weights are computed; by hand, not tuned
 _EXPECTED_MM = (2.0, 60.0)
-_DISAGREES_MM = 15.0
+_DISAGREES_MM = 15.0  # least distance of an example that disagrees; by hand, not tuned
 # An example disagrees if its box is farther from the median of the other boxes than this multiple of the usual
 # distance of these other boxes from their median.
 _DISAGREES_TIMES = 3.0

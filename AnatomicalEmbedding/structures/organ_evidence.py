@@ -12,7 +12,8 @@ import numpy as np
 
 from ..scan.boxes import intersection_over_union
 
-_MOST_ORGANS = 3
+_MOST_ORGANS = 3  # stored for an example, for a small library; by hand
+# with which an organ is stored; by hand; which is used decides the next limit
 _LEAST_OVERLAP = 0.05
 _LEAST_MEAN_OVERLAP = 0.35  # an organ with a smaller mean overlap over the examples is not used
 _USUAL_MM = 10.0  # assumed error of a side that is placed with the help of an organ

@@ -22,11 +22,11 @@ from ..tensor_files import check_fields
 from .convolution import Convolution
 from .organs import LEAST_LENGTH, OrganHead
 
-STRIDE = 4
-GLOBAL_STRIDE = 8
-LOCAL_STRIDE = 2
-MOST_CHANNELS = 4096
-_LARGEST_KNOT = 1e6
+STRIDE = 4  # voxels along a side of a cell of coordinates
+GLOBAL_STRIDE = 8  # the same of global descriptors
+LOCAL_STRIDE = 2  # the same of local descriptors
+MOST_CHANNELS = 4096  # in a file; shipped networks have up to 256
+_LARGEST_KNOT = 1e6  # in a file; shipped networks have up to 1300 HU
 _RIM_CELLS = 3  # two cells that the organ head sees around a cell, and one for interpolation
 DESCRIPTOR_HEADS = ("global_", "local")  # names of the modules
 OPTIONAL_HEADS = (*DESCRIPTOR_HEADS, "organs")

@@ -12,8 +12,8 @@ from torch import nn
 
 from .convolution import Convolution, convolve
 
-_WIDTH = 72
-_CONTEXT = 48
+_WIDTH = 72  # channels of the hidden layers; by hand, not tuned
+_CONTEXT = 48  # channels read from the features at stride 8; by hand, not tuned
 LEAST_LENGTH = 1e-12  # of a vector that divides, so that a vector of zeros stays 0
 _CELLS = 8  # number of stride-2 cells in a stride-4 cell; in `mix`, their weights for one channel are adjacent
 _ORGAN_SHARE = 0.5  # share of the organ codes in the similarity of two descriptors; appearance has the other half
