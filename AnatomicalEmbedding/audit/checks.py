@@ -32,8 +32,9 @@ _VOLUME, _FLAT = (3.6, 0.5), (0.28, 0.06)
 _FEWEST_PATIENTS = 5  # in the table
 # limits: by which share of the usual distance a lower number lies lower; by how many vertebrae a gap is off
 _ORDER, _GAP = (0.45, 0.1), (0.52, 0.08)
+# the last two ribs are left out: they are short, and often missing
 _RIBS = tuple(tuple(f"rib_{side}_{n}" for n in range(1, 11)) for side in SIDES)
-_AIR_HU = -400.0
+_AIR_HU = -400.0  # darker voxels of a label lie in air or lung; by hand, not tuned
 # Voxels of these tissues, and of structures whose names begin so, may be dark: they contain air, or lie at air.
 _AIRY = (
     {"air", "lung", "bowel", "fat", "any"},
@@ -41,7 +42,7 @@ _AIRY = (
 )
 _VOXELS = 3000  # so many voxels of a label are compared with the scan
 _OUTSIDE_SHARE, _OVERLAP_SHARE = (0.2, 0.05), (0.15, 0.05)  # limits
-_LEAST_OVERLAP_ML = 0.5
+_LEAST_OVERLAP_ML = 0.5  # smallest overlap of two labels that is reported; by hand
 _SHIFTED_MM, _ONE_LABEL_MM = 25.0, 20.0  # limit of a shift; added for one label, less for several
 _FEWEST_SHIFTED = 2  # one label alone may be wrong itself
 _CERTAIN, _MIRRORED, _FAULT = 0.99, 0.93, 0.8  # scores

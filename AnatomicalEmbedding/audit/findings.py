@@ -37,7 +37,7 @@ _LEAST_SCORE, _LARGEST_SCORE = 0.3, 0.99
 _MOST_PIXELS = 300  # larger pictures are reduced
 # of the first labels
 _COLOURS = np.array([(255, 216, 77), (86, 196, 214), (238, 123, 112)], dtype=np.float64)
-_OPACITY = 0.55
+_OPACITY = 0.55  # of the colours over the scan; by eye
 _PROJECTED_HU = (-300.0, 700.0)  # CT numbers outside these limits are clipped before the projection
 FRONT, _AXIAL = [0, 2], [0, 1]  # directions of a picture along R, A or S: to the right, and down
 

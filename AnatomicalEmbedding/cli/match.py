@@ -42,7 +42,7 @@ COLUMNS = (
     "levels",
     "found_by",
 )
-_REPORT_TARGETS = 8
+_REPORT_TARGETS = 8  # targets with pictures in the report; by hand, for a small file
 _TABLE_NAME = "matches.csv"
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..training.recipes import Recipe
     from ..training.scans import PreparedScan
 
-_LOG_EVERY = 25
+_LOG_EVERY = 25  # steps between two lines of progress
 
 
 def add_to(commands: argparse._SubParsersAction) -> None:

@@ -22,13 +22,12 @@ from .work import Plan, embed_scan
 
 GPU = "GPU"  # Dask resource of workers with a GPU: `dask worker --resources GPU=1`
 _WORKER_BYTES = 4 * 2**30  # a worker's default memory on this machine
-_LEAST_WORKER_BYTES = 2 * 2**30
+_LEAST_WORKER_BYTES = 2 * 2**30  # even if the machine has less memory free; by hand
 _FREE_SHARE = 0.9  # share of the free memory that all workers may use together
 _TASKS_AHEAD = 4  # tasks sent to the scheduler for each worker
 _RETRIES = 4  # a scan fails after it has crashed more workers than this
 _PATIENCE_S = 120.0  # how long a run waits if there is no worker or no scheduler
-_RESULT_S = 10.0
-_CONNECT_S = 10.0
+_CONNECT_S = 10.0  # for a scheduler to answer; by hand
 
 
 def run(store: Store, plan: Plan, progress: Callable[[Counter[str], int], None]) -> dict[str, int]:
@@ -183,7 +182,7 @@ class _Run:
 
         row = self._rows[future]
         try:
-            result = dict(future.result(timeout=_RESULT_S))
+            result = dict(future.result(timeout=10.0))
         except TimeoutError:
             return  # the worker ended before it sent the result; Dask runs the task again
         except (KilledWorker, MemoryError):

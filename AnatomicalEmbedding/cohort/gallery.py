@@ -10,15 +10,23 @@ import numpy as np
 from ..errors import AnatomicalEmbeddingError
 from ..files import write_text
 from ..reports.page import load_page
-from ..reports.pictures import AXIAL, CORONAL, OUTSIDE_HU, SAGITTAL, Plane, choose_window, data_uri
+from ..reports.pictures import (
+    AXIAL,
+    CORONAL,
+    CROP_MM,
+    OUTSIDE_HU,
+    SAGITTAL,
+    Plane,
+    choose_window,
+    data_uri,
+)
 from ..scan.sources import distinct_names
 from ..scan.volume import Volume
 from .search import Found
 
 PLANES = {plane.name: plane for plane in (AXIAL, CORONAL, SAGITTAL)}
-_ACROSS_MM = 160.0
-_PIXELS = 129
-_MOST_PICTURES = 300
+_PIXELS = 129  # a size on the page; odd, so that one pixel is centred on the place
+_MOST_PICTURES = 300  # by hand, for a page that a browser opens quickly
 
 
 def thumbnail(
@@ -33,7 +41,7 @@ def thumbnail(
         plane: plane of the picture.
     """
     to_ras = np.linalg.pinv(np.asarray(facts["frame"])[:3])
-    steps = np.linspace(-_ACROSS_MM / 2, _ACROSS_MM / 2, _PIXELS)
+    steps = np.linspace(-CROP_MM / 2, CROP_MM / 2, _PIXELS)
     body = steps[None, :, None] * np.array(plane.right) + steps[:, None, None] * np.array(
         plane.down
     )
@@ -92,7 +100,7 @@ def write_gallery(
 
 def _picture(answer: Found, facts: dict[int, dict[str, Any]], number: int) -> str:
     if number >= _MOST_PICTURES:
-        return '<div class="none">only the first 300 places have a picture</div>'
+        return f'<div class="none">only the first {_MOST_PICTURES} places have a picture</div>'
     try:
         volume = answer.row.source.read()
     except AnatomicalEmbeddingError:

@@ -27,7 +27,6 @@ _INPUT = re.compile(
     r"dicomweb:(https?://.+?)/studies/([^/]+)(?:/series/([^/]+)(?:/instances/([^/]+))?)?/?"
 )
 _UID = re.compile(r"[0-9.]{1,64}")
-_SECONDS = 60
 _STATUS = {
     401: "refused the user name or the password; write both into the file ~/.netrc",
     404: "has nothing at this address; check the address and the UIDs",
@@ -56,7 +55,7 @@ class Server:
     def __init__(self, url: str) -> None:
         api = require("dicomweb_client.api", "dicomweb-client", "DICOMweb needs", "dicom")
         self.url = re.sub(r"//[^/]*@", "//", url)  # for messages: without the password
-        self._client = api.DICOMwebClient(url.rstrip("/"), timeout=_SECONDS)
+        self._client = api.DICOMwebClient(url.rstrip("/"), timeout=60)
         self._client.set_http_retry_params(max_attempts=3, wait_exponential_multiplier=200)
 
     def check(self) -> None:

@@ -20,7 +20,8 @@ from ..structures.library import StructureLibrary
 from ..structures.margins import KnownBox, Margins, known_boxes
 from .results import Section, Tables
 
-_RECALLS = (0.9, 0.99)
+_RECALLS = (0.9, 0.99)  # whose margins are measured
+# tried as factors of a box's sides; if none is enough, the whole scan counts
 _FACTORS = np.arange(1.0, 6.01, 0.05)
 
 

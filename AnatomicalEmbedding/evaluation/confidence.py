@@ -15,8 +15,6 @@ from ..structures.label_names import EXTREME
 from ..training.known_matches import Trial
 from .results import GROUPS, Section, Tables
 
-_BINS = 10
-
 
 @dataclass(frozen=True, eq=False)
 class Judged:
@@ -220,7 +218,7 @@ def calibration_error(probability: np.ndarray, came_true: np.ndarray) -> float:
     """
     if not len(probability):
         return 0.0
-    bin_of = np.minimum((probability * _BINS).astype(int), _BINS - 1)
+    bin_of = np.minimum((probability * 10).astype(int), 9)
     gaps = [
         abs(probability[bin_of == b].mean() - came_true[bin_of == b].mean()) * (bin_of == b).mean()
         for b in np.unique(bin_of)

@@ -41,7 +41,7 @@ from .projection import Beam, Tissue, film_of, random_beam, read_volume, vary_fi
 
 _FIELD_MM = 10.0  # distance of the nodes at which the body coordinates of a CT are computed
 _LEAST_MM = 20.0  # a ray through less tissue shows no body
-PHANTOM_MM = (3.0, 3.0, 3.0)
+PHANTOM_MM = (3.0, 3.0, 3.0)  # voxels of their CTs; by hand: rays average them
 CHEST_MM = (330.0, 600.0)  # body heights of synthetic patients
 ToBody = Callable[[np.ndarray], np.ndarray]
 

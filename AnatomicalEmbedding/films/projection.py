@@ -18,7 +18,7 @@ from ..scan.film import film_matrix
 from ..scan.geometry import rotations, transform_points
 from ..scan.volume import Volume
 
-PIXEL_MM = 1.5
+PIXEL_MM = 1.5  # of a projected film; by hand: finer than the network's 2 mm
 _GRID_MM = (2.0, 3.0, 2.0)  # of the CT that is projected
 _SOURCE_MM = 1800.0  # from the source to the film
 _GAP_MM = 25.0  # from the front of the body to the film
@@ -26,14 +26,14 @@ _BONE_HU = 150.0  # HU above count as bone
 # per mm of water and of bone (1150 HU), for two energies
 _ATTENUATION = ((0.0225, 0.055), (0.0175, 0.028))
 _ENERGIES = (0.45, 0.55)  # shares of the two energies
-_LEAST_EXPOSURE = 1e-4
+_LEAST_EXPOSURE = 1e-4  # of the full light, so that the logarithm is finite
 _LEAST_SHARE = 0.4  # of the height and of the width that a cut film keeps; most films keep more
 _LEAST_MM = 120.0  # least height and width of a cut film
 _MARGIN_MM = 40.0  # largest margin around a cut film
 _SHARPENED = (1, 3, 10)  # pixels, scales on which a film is sharpened or smoothed
 _MARKERS = 4  # largest number of markers in a film
 _CHUNK = 24  # planes of the body that are sampled at a time
-_BRIGHTEST = 4095.0
+_BRIGHTEST = 4095.0  # of 12 bits, as detectors store
 
 
 @dataclass(frozen=True, eq=False)

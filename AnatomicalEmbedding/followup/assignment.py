@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from ..embedding.map import EmbeddingMap
 
 _UNCALIBRATED_ERROR_MM = 6.0  # assumed matching error of weights without calibration
-_LEAST_ERROR_MM = 1.0
+_LEAST_ERROR_MM = 1.0  # errors of matches count as this at least; by hand
 _MIDDLE_ERROR = 0.6  # how far a mark may lie from the middle of the lesion, as a fraction of the lesion's radius
 _ALONE_PRICE = 2.0  # price of two lesions without partner, one in each study; a pair at its expected distance costs 1
 # added to the price of a pair for each of its lesions whose match has the status absent
 _ABSENT_PRICE = 1.0
-_FORBIDDEN_PRICE = 1e6
+_FORBIDDEN_PRICE = 1e6  # larger than the prices of all pairs together
 _SIZE_PRICE = 0.25  # added to the price of a pair if the radii differ by a factor of e (2.7)
 _UNMEASURED_MM = 7.0  # assumed radius of a lesion that was not measured
 

@@ -19,8 +19,8 @@ from .table import Row, rows
 
 _LEAST_SIDE_MM = 90.0  # least side of a picture
 _SIDE = 2.2  # a side of a picture has this many times the length of the longest axis
-_PIXELS = 300
-_SCALE_BARS_MM = (50.0, 20.0, 10.0)
+_PIXELS = 300  # along a side; a size on the page
+_SCALE_BARS_MM = (50.0, 20.0, 10.0)  # the first that is at most half a picture long
 _WHY_NO_PICTURE = {
     NOT_VISIBLE: "not visible: the scan shows the place, but no lesion is there",
     OUTSIDE: "outside: the scan does not show the place",

@@ -9,7 +9,7 @@ from ..errors import AnatomicalEmbeddingError
 DISTRIBUTION = "AnatomicalEmbedding"  # the name that pip uses
 EXTRAS = ("cohort", "dicom", "followup", "train", "viewer")  # groups of optional packages for users
 OLDEST_TORCH = (2, 2)  # as pyproject.toml requires
-OLDEST_TORCH_FOR_NUMPY_2 = (2, 3)
+OLDEST_TORCH_FOR_NUMPY_2 = (2, 3)  # older builds need numpy 1
 NUMPY_1 = "numpy<2"
 _REQUIREMENT = re.compile(
     r"""([\w.-]+)(?:\[[\w,-]+\])?((?:>=|==)([\d.]+))?(?:\s*;\s*extra\s*==\s*["'](\w+)["'])?"""

@@ -20,9 +20,10 @@ from . import AFFINE, RIGID
 
 # spacings of the grid; the first one that gives enough points is used
 _STEPS_MM = (24.0, 16.0, 12.0)
-_ENOUGH = 300
+_ENOUGH = 300  # points of the grid; by hand, not tuned
+# matches; by hand: some times the 3 and 4 that determine the fit
 _FEWEST = {RIGID: 8, AFFINE: 16}
-_ROUNDS = 20
+_ROUNDS = 20  # of the robust fit; by hand
 _HUBER = 2.0  # a match with an error above this multiple of the median error gets less weight
 _DOUBT = 4.0  # points must be spread over this multiple of the error to determine a scale
 _LEAST_DOUBT_MM = 1e-4  # least value of this spread, for points in one plane without error

@@ -23,7 +23,7 @@ from .pairing import Places, read_at
 
 _SPACING_MM = 3.0  # of the compared images
 _POOLED = 2  # points of the compared images, along each axis, for one node
-_NOISE_HU = 20.0
+_NOISE_HU = 20.0  # added to contrasts, so that noise in even tissue is no difference; by hand
 
 # similarity: correlation of the images in a window of 15 mm. wide: the same in 30 mm. texture: log10 of the standard
 # deviation of HU in 15 mm. odd: the difference of the mean HU in 15 mm minus the difference in 30 mm, / 100. (The
@@ -36,7 +36,7 @@ _SIMILARITY, _TEXTURE, _BEYOND = (
     STORED.index(name) for name in ("similarity", "texture", "beyond")
 )
 
-_FEWEST_MATCHES = 24
+_FEWEST_MATCHES = 24  # with which two scans are registered; by hand, not tuned
 # nodes with less texture, or more beyond the other scan, do not count
 _LEAST_TEXTURE, _MOST_BEYOND = 1.5, 0.1
 _FEWEST_NODES = 500  # 0.1 litres of the body

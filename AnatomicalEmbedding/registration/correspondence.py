@@ -52,7 +52,7 @@ _METADATA_KEY = "anatomical_embedding_correspondence"
 FORMAT_VERSION = 3
 _FAR_MM = 20.0  # largest distance from an edge in the evidence
 _HIGHEST = 0.99  # highest probability that is stated
-_LEAST_PRESENT = 0.05
+_LEAST_PRESENT = 0.05  # errors are divided by this probability at least; by hand
 _RARE = 0.17  # the calibration has 6 times as much changed tissue as usual scans; only probabilities are corrected
 FOREST = "same patient"  # name of the forest in the calibration
 _REAL = 1.5  # errors at the landmarks of two real scans, relative to copies of scans, from which the forest is learned
@@ -61,7 +61,7 @@ _SHELL_MM, _SHELLS = 5.0, 4
 _CHANGED = 0.5  # tissue with a lower probability to be the same has changed
 # share of this depth that is added to the stated error; it then holds 4 of 5 true errors
 _DEPTH = 0.8
-_AROUND = np.concatenate([np.eye(3), -np.eye(3)])
+_AROUND = np.concatenate([np.eye(3), -np.eye(3)])  # the 6 directions
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,9 +21,9 @@ from ..scan.volume import Volume
 HU = (-1000.0, 400.0)  # HU outside are clipped, so that metal and dense bone look like other bone
 _NOISE_HU = 50.0  # a window with less contrast counts as flat
 LEVELS = ((6.0, 24.0), (3.0, 12.0))  # spacing of the compared points, and of the knots, mm
-_ROUNDS = 6
-_UNFOLDING_ROUNDS = 3
-_MOST_SMOOTH = 20.0
+_ROUNDS = 6  # at most, of a level; twice as many hardly differ (LOG, Registration)
+_UNFOLDING_ROUNDS = 3  # after each doubling of the smoothness; by hand
+_MOST_SMOOTH = 20.0  # to which it is doubled; by hand
 _LEAST_VOLUME = 0.1  # least volume ratio, relative to the affine transform; with less, the field is near folding
 _SMOOTH = 0.6  # weight of smoothness, relative to the mean of the blocks' matrices
 _STILL_MM = 0.05  # a level ends when a step changes the displacement by less than this, on average

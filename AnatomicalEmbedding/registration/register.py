@@ -17,11 +17,11 @@ from .affine import GridMatches, fit_affine, match_grid
 from .instance_optimisation import refine
 from .transform import Registration
 
-KNOT_MM = 24.0
+KNOT_MM = 24.0  # by hand: as far apart as the matches
 _SMOOTH = 0.1  # weight of the spline's smoothness, relative to the weight of a match
 _KNEE_MM = 4.0  # a match with this error has half its weight
-_ROUNDS = 4
-_STEPS = 40
+_ROUNDS = 4  # of the fit, each with weights from the one before; by hand
+_STEPS = 40  # of conjugate gradients in a fit; by hand
 
 
 def fit_field(

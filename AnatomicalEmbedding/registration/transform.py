@@ -21,8 +21,8 @@ from ..scan.label_map import LabelMap
 from ..scan.volume import Volume
 
 TRANSFORM_SUFFIXES = (".h5", ".hdf5", ".tfm", ".txt")
-_GRID_MM = 3.0
-_JACOBIAN_MM = 4.0
+_GRID_MM = 3.0  # see `coarse_grid`
+_JACOBIAN_MM = 4.0  # places at which volumes are compared; by hand, a third of the knots' distance
 _FOLDED_LIMIT = 0.005  # largest share of the body that may be folded
 # A larger median distance of the matches, or a larger distance of the spines in the axial plane, is a reason for doubt
 _MATCHES_MM, _SPINES_MM = 15.0, 20.0

@@ -20,7 +20,7 @@ from .pictures import CORONAL, CROP_MM, PLANES, Window
 if TYPE_CHECKING:
     from ..matching.match import Matches
 
-_SCALE_BAR_MM = 50.0
+_SCALE_BAR_MM = 50.0  # a size on the page
 _REVIEW_FIRST = ("absent", "uncertain", "matched")
 _NUMBERS = ("expected_error_mm", "probability", "score")
 

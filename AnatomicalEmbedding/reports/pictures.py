@@ -14,14 +14,13 @@ from ..errors import require
 from ..scan.geometry import in_grid, transform_points
 from ..scan.volume import Volume
 
-CROP_MM = 160.0
-PIXEL_MM = 0.5
+CROP_MM = 160.0  # side of a picture; by hand
+PIXEL_MM = 0.5  # finer than the voxels of usual CTs; a size on the page
 # Darker than black in every window, so that pixels outside the scan are black.
 OUTSIDE_HU = -10_000.0
-_JPEG_QUALITY = 80
 
 # The lung window is used if at least the share _LUNG_SHARE of a sphere around the point has HU values of lung. For the
-# bone window, at least the share _BONE_SHARE must be above _BONE_HU.
+# bone window, at least the share _BONE_SHARE must be above _BONE_HU. Both by hand, by eye.
 _NEIGHBOURHOOD_MM = 12.0  # radius of the sphere
 _LUNG_HU = (-990.0, -500.0)  # lung reaches -960 in deep inspiration; air is -1000
 _LUNG_SHARE = 0.5
@@ -150,7 +149,7 @@ def encode_jpeg(pixels: np.ndarray) -> bytes:
     """
     image = require("PIL.Image", "pillow", "pictures need")
     stream = io.BytesIO()
-    image.fromarray(pixels).save(stream, format="JPEG", quality=_JPEG_QUALITY, optimize=True)
+    image.fromarray(pixels).save(stream, format="JPEG", quality=80, optimize=True)
     return stream.getvalue()
 
 

@@ -30,7 +30,7 @@ _LEAST_MM = 130.0  # shortest side of a picture
 _PLACE_MM, _PLACE_PIXEL_MM = 120.0, 0.8  # side and pixel size of a picture of a place
 # The shaded regions of a place: share of the place's total probability in the region, RGB, opacity.
 _REGIONS = ((0.9, (86, 196, 214), 0.22), (0.5, (255, 216, 77), 0.38))
-_CROSS_PIXELS = np.arange(4, 11)
+_CROSS_PIXELS = np.arange(4, 11)  # from the middle to the ends of an arm; by eye
 
 
 def write_box_report(

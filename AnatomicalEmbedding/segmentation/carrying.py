@@ -20,7 +20,7 @@ from .grids import GroupCrop
 CARRIED = 3  # number of examples from which labels are carried over
 # the weight of carried labels is 0.7 minus the contrast, limited to this range
 _UNSHOWN, _SHARES = 0.7, (0.0, 0.6)
-_AROUND_MM = 9.0
+_AROUND_MM = 9.0  # of the surroundings of a structure; by hand
 _GREY_HU, _BINS = (-200.0, 300.0), 25
 
 

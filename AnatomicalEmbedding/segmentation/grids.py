@@ -21,7 +21,7 @@ from ..scan.geometry import AIR_HU, transform_points
 from ..scan.volume import Volume
 
 MARGIN_MM = 28.0  # margin around a structure's body coordinates; 99 % of the errors of body coordinates are smaller
-_EDGE_MM = 12.0
+_EDGE_MM = 12.0  # margin beyond the cells; by hand
 _AFFINE_MM = 70.0  # if a cell's body coordinate differs more from an affine fit to all cells, the coordinate is wrong
 _FINEST_MM, _COARSEST_MM = 2.5, 4.0
 _SIZES_DIFFER_MM = 1.0  # voxel sizes that differ less share a group

@@ -14,9 +14,9 @@ from ..scan.geometry import AIR_HU, rotations
 from .grids import UNIT_MM, GroupCrop
 from .voxels import network_input, read_features
 
-_TURN_DEG = 12.0
-_SCALE = 0.18
-_BEND_MM = 5.0
+_TURN_DEG = 12.0  # two standard deviations about each axis; by hand, not tuned
+_SCALE = 0.18  # largest change of size (logarithm); by hand, not tuned
+_BEND_MM = 5.0  # of control points; by hand, not tuned
 _KNOTS = 4  # control points of the bending along each axis of a patch
 _SHIFT_HU, _CONTRAST, _NOISE_HU = 25.0, 0.2, 25.0
 _MISPLACED_MM = 7.0  # standard deviation of the shift of a patch's coordinates

@@ -15,11 +15,12 @@ from ..training.loop import OptimiserSpec
 from .patches import Patch, PatchSampler, TrainingCrop
 from .voxels import REACH, VoxelNet, block_means, dilate, pool_axes, read_context
 
+# by hand; losses, not rates, were compared (LOG, Segmentation)
 OPTIMISER = OptimiserSpec(3e-3, warm_up=0.0, final=0.01, weight_decay=1e-3, ema=0.99)
 _PATCH = 48  # voxels along an axis
 # number of patches for training (most, least), voxels per patch
 _PATCHES, _LEAST_PATCHES, _ROWS = 96, 8, 5000
-_BATCH = 4096
+_BATCH = 4096  # rows of a step; by hand
 
 
 def voxel_losses(

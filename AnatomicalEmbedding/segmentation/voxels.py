@@ -21,17 +21,19 @@ from .grids import UNIT_MM, GroupCrop
 
 # HU: soft tissue, lung, bone; one channel each
 WINDOWS = ((-150.0, 250.0), (-1000.0, 200.0), (50.0, 1250.0))
-INPUTS = len(WINDOWS) + 3
-_HIDDEN = 96
-_DROP = 0.1
+INPUTS = len(WINDOWS) + 3  # windows and coordinates
+_HIDDEN = 96  # channels of the hidden layers; by hand, not tuned
+_DROP = 0.1  # share; by hand, not tuned
 # before training, logits of voxels with guess 1 are higher by this value than with guess 0
 _TRUST = 6.0
 _NEVER = -10.0  # logit of voxels far from every guess
 REACH = 6  # voxels are classified within this distance, in voxels, of the guess
 _BLOCKS = (3, 6, 14)  # approximate sides, in voxels, of the blocks whose means are read
+# neighbours whose grey values are read
 _NEAR = [s for s in product((-1, 0, 1), repeat=3) if any(s)]
+# voxels farther off along the axes, which are read in two windows
 _FAR = [tuple(step) for distance in (-5, -2, 2, 5) for step in distance * np.eye(3, dtype=int)]
-_CHUNK = 65536
+_CHUNK = 65536  # voxels at a time; only limits memory
 # voxels along an axis: the largest window; window sizes are multiples of _STEP
 _WINDOW, _STEP = 112, 8
 # Changes of the input that should not change the outline: HU added in soft tissue, shift of the coordinates in mm.
