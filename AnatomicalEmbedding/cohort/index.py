@@ -30,9 +30,8 @@ from .store import Store
 
 _STEP_MM = 0.05  # unit of the stored coordinates
 _CHUNK_CELLS = 500_000  # cells whose distances are computed at a time
-_PART_SCANS = (
-    1000  # most scans of a file; files with fewer are written again for new scans; by hand
-)
+# most scans of a file; by hand: files with fewer are written again for new scans
+_PART_SCANS = 1000
 _LEAST_SHARE = 0.8  # a part is made again if a smaller share of its scans is still in the store
 _KEY = "scan_hashes_corrected"  # parts with the key "scan_hashes" hold coordinates without the correction at the spine
 

@@ -7,13 +7,14 @@ from ..embedding.models.network import NetworkSpec
 from .recipes import AugmentationSpec
 
 _LOWEST_HU, _HIGHEST_HU = -1100, 1700
-# The HU of soft tissue depend on contrast phase, kernel and dose; the HU of air and dense bone hardly do.
+# The HU of soft tissue depend on contrast phase, kernel and dose; the HU of air and dense bone hardly do. At each of
+# these HU, a random value between the two next rows is added; all by hand, not tuned.
 _REMAP_HU = np.array([-1100.0, -500, -120, 0, 40, 80, 150, 300, 700, 1700])
 _REMAP_LOW = np.array([-40.0, -80, -30, -25, -25, -30, -50, -100, -150, 0])
 _REMAP_HIGH = np.array([40.0, 80, 30, 25, 25, 50, 120, 200, 200, 0])
-_BLOCKS = 6
-_BLOCK_SIZE = (8, 36)
-_CUT_SHARE = 0.4
+_BLOCKS = 6  # most blocks in a crop; by hand
+_BLOCK_SIZE = (8, 36)  # voxels along a side; by hand
+_CUT_SHARE = 0.4  # largest share that is replaced by air; by hand
 
 
 def augment(

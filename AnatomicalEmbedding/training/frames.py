@@ -18,11 +18,11 @@ from ..errors import AnatomicalEmbeddingError
 from ..files import parse_json
 from ..scan.geometry import transform_points
 
-_BONE_HU = 250
-_MIDLINE_MM = 25.0
+_BONE_HU = 250  # denser voxels count as bone; by hand
+_MIDLINE_MM = 25.0  # about half the width of a vertebra; by hand
 _CROPPED_SHARE = 0.2  # if the shares of body voxels in the left and right border layers differ more, the scan is cut
 _SCALE_SD = 0.08  # standard deviation of the z scale between patients; keeps the scale near 1 if there are few readings
-_READING_SD_MM = 8.0
+_READING_SD_MM = 8.0  # standard deviation of a reading; by hand
 _LINE_PRIOR = 1e4  # mm^2: keeps the scale near 1 if a scan has only a few slices
 
 

@@ -33,12 +33,12 @@ from ..structures.labelled_scans import Case
 from .warped_scans import warp_scan
 
 _UPRIGHT = 0.999  # least cosine of the angle between the slices and the horizontal plane
-_INSIDE_MM = 2.0
-_OUTSIDE_MM = 10.0
+_INSIDE_MM = 2.0  # points so deep in a cut scan are present; by hand
+_OUTSIDE_MM = 10.0  # points so far outside are absent; between both, they are left out; by hand
 _CUT_SHARE = 0.6  # share of a labelled scan's height that is kept
 _BENT_SHARE = (0.35, 0.6)  # range of the share of a bent scan's height that is kept
-_BENT_POINTS = 120
-_PHANTOM_POINTS = 150
+_BENT_POINTS = 120  # of a pair; by hand
+_PHANTOM_POINTS = 150  # most of a pair; by hand
 # if the ratio of a structure's heights in two scans is smaller, one outline is incomplete
 _SAME_HEIGHT = 2 / 3
 # group of each point of `measure_all`

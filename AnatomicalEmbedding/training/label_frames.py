@@ -26,11 +26,11 @@ from .frames import SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM, STILL, FrameGuess
 
 FEWEST_STRUCTURES = 3  # a label map with fewer structures cannot be placed
 _SHARED_BY = 3  # a structure that the canonical body lacks is used only if at least this many label maps contain it
-_ROUNDS = 5
+_ROUNDS = 5  # of alignment with the mean shape; by hand
 MOST_SPREAD_MM = 27.0  # a structure whose centre varies more between patients is not used
 _BONES = ("vertebrae_", "rib_", "sacrum")
-_SCALE_PRIOR_MM2 = 1e4
-_SIGMA_MM = 35.0
+_SCALE_PRIOR_MM2 = 1e4  # spread of organs that counts for the scale 1; by hand
+_SIGMA_MM = 35.0  # range over which places move together; by hand, not tuned
 # noise variance at a structure's points; the field has variance 1
 _CENTRE_NOISE, _EXTREME_NOISE = 0.03, 0.2
 _LEAST_SLOPE = 0.25  # least slope of the body map along each axis, relative to its scale; below 0 the map would fold

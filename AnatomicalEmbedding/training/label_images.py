@@ -47,11 +47,11 @@ _BONE = "cortical_bone"
 _STRUCTURE_TISSUES = read_table("Phantom/label_tissues.csv")
 # these contain fluid or stool, and gas in front of it
 _FILLED = ("stomach", "duodenum", "small_bowel", "colon")
-_GAS_SHARE = (0.0, 0.4)
+_GAS_SHARE = (0.0, 0.4)  # range of their share of gas; by hand
 _ORAL_CONTRAST = 0.25  # share of images with contrast medium in stomach and bowel
-_ORAL_HU = (120.0, 400.0)
-_NOISE_HU = (6.0, 22.0)
-_FAT = (-0.5, 0.6)
+_ORAL_HU = (120.0, 400.0)  # of this contrast medium; by hand
+_NOISE_HU = (6.0, 22.0)  # standard deviation; by hand
+_FAT = (-0.5, 0.6)  # range of `FatLayer.change`; by hand
 
 
 @dataclass(frozen=True, eq=False)

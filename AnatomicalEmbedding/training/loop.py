@@ -26,7 +26,7 @@ from ..errors import AnatomicalEmbeddingError, CancelledError
 from ..files import atomic_path
 
 CHECKPOINT = "checkpoint.pt"
-_CHECKPOINT_MINUTES = 5.0
+_CHECKPOINT_MINUTES = 5.0  # of work that a crash may lose; by hand
 _FIRST = 0.04  # learning rate at the first step of a warm-up, as a share of the highest rate
 ALGORITHMS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adamw": torch.optim.AdamW,

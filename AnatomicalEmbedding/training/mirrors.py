@@ -18,8 +18,9 @@ from ..embedding.tensor_files import write_tensor_file
 from ..errors import WeightsError
 from .loop import OptimiserSpec, TrainingLoop
 
-_WIDTHS = (16, 32, 64)
-_BATCH = 8
+_WIDTHS = (16, 32, 64)  # channels; by hand, not tuned
+_BATCH = 8  # parts of scans in a step; by hand
+# by hand, not tuned; a faster rate did not help (LOG, Orientation and odd scans)
 _OPTIMISER = OptimiserSpec(2e-3, final=0.01, weight_decay=3e-2, gradient_clip=5.0)
 # of left and right, front and back, head and feet: the first is the hardest
 _IMPORTANCE = (1.0, 0.5, 0.5)

@@ -23,7 +23,7 @@ _MOST_SPREAD = 0.2
 # standard deviation of a normal distribution, divided by its median absolute deviation
 _NORMAL = 1.48
 _MARGIN_CELLS = 1  # least distance, in cells, of a complete organ from the lowest and the highest cells of the body
-_NEAR_CELLS = 2
+_NEAR_CELLS = 2  # structures within this distance are neighbours; by hand
 _OPPOSED = 0.3  # the cosine between the codes of neighbours is moved towards minus this value
 _LEAST_WEIGHT = 0.02  # weight of two organs that are never near each other; not 0, as matching also compares them
 _ELSEWHERE_WEIGHT = 0.3  # least weight of "everything else", which is next to every organ

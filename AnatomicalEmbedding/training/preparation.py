@@ -27,8 +27,9 @@ from .sampler import start_worker
 from .scans import PreparedScan, Spacing, as_field, prepare_volume, with_labels
 
 REPORT = "report.csv"
+# of the smoothing of targets; 12 mm were hardly different (LOG, Body coordinates and training)
 _SIGMA_MM = 30.0
-_LEAST_SCALE = 0.3
+_LEAST_SCALE = 0.3  # along S, of a scan that can be aligned; by hand
 # weight of a zero displacement in each weighted mean; a reliable cell has weight 1
 _PRIOR_CELLS = 4.0
 _THUMBNAIL = 6  # side, in voxels, of the blocks whose means are compared to find equal scans

@@ -26,10 +26,10 @@ from .scans import ORIGINS, PreparedScan
 _KEEP_INSIDE = 0.7  # share of crops that are moved into the scan, along the axes on which the scan is long enough
 _SEARCH = 4  # a point is searched for in the second view within this many local cells of its approximate place
 _CANDIDATES = 4  # cells tried for each wanted point, because some cells lie outside the second view or the body
-_TRIES = 10
+_TRIES = 10  # to crop a pair of views, before another pair is drawn; by hand
 _TISSUE_HU = -900.0  # higher HU counts as tissue, lung included; the outside of the body is air
-_ROUNDS = 12
-_SAME_PLACE_MM = 4.0
+_ROUNDS = 12  # in which the partner place is approached; by hand
+_SAME_PLACE_MM = 4.0  # if it is farther off then, the partner does not show it; by hand
 _FEWEST = 16  # a pair with fewer shared points is replaced by another pair of views
 
 

@@ -25,7 +25,7 @@ from .frames import STILL, FrameGuess, guess_frame
 _LEAST_WATER_MM = 20.0  # a ray of a film through less tissue shows no body
 _EVEN = 2  # sizes of prepared scans are multiples of this number, because the body mask needs such sizes
 Spacing = tuple[float, float, float]
-PHANTOM_SEED = 1000
+PHANTOM_SEED = 1000  # seed of the first synthetic patient for training
 ORIGINS = ("scan", "label map", "phantom")  # scan of a patient; label image; synthetic patient
 FIELD_STEP = 8  # voxels between the nodes of a body field
 

@@ -10,11 +10,11 @@ from ..scan.volume import Volume
 
 _CONTROL_MM = 70.0  # distance between control points of the bending
 _BEND_MM = 7.0  # standard deviation of a control point's displacement along each axis
-_TURN_RAD = 0.08
-_SCALE = 0.07
-_SHIFT_MM = 15.0
+_TURN_RAD = 0.08  # largest rotation about each axis; all by hand, not tuned
+_SCALE = 0.07  # largest change of size (logarithm)
+_SHIFT_MM = 15.0  # largest shift along each axis
 _SPACING_MM = (2.0, 4.0)  # lowest and highest slice spacing of a copy, mm
-_NOISE_HU = 15.0
+_NOISE_HU = 15.0  # standard deviation of the noise that is added
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from .budget import BuildPlan
 from .data_index import read_data
 from .model_card import NAMES
 
-_REPORT_SECONDS = 15.0
+_REPORT_SECONDS = 15.0  # between two reports of progress
 
 
 @dataclass(eq=False)

@@ -40,7 +40,7 @@ from .model_card import NAMES, TERMS_TEXT, Facts, write_card
 from .training_data import chosen_maps, chosen_scans, drawn_scans, training_images, training_set
 
 _LATER_RATE = 1e-3  # learning rate of rounds that start from trained weights
-_TIMED_STEPS = 10
+_TIMED_STEPS = 10  # from which the number of steps of a round is computed; by hand
 # With 14 labelled patients, places and codes of organs raised the mean error of dev centres from 9.3 to 10.3 mm.
 _LEAST_LABELLED = 30
 # how often scans of each origin are chosen

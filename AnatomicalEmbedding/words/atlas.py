@@ -24,7 +24,7 @@ SUFFIX = ".atlas.npz"
 FORMAT_VERSION = 2
 _BYTES_LIMIT = 200 << 20  # limit of an unpacked file; the shipped atlas has 3 MB
 _LARGEST_WEIGHT = 1e4  # largest weight of a discriminant; shipped atlases stay below 12
-STEP_MM = 6.0
+STEP_MM = 6.0  # side of a cell; by hand, not tuned
 # centre of the first cell of the body frame: right, anterior, superior
 LOW_MM = np.array([-246.0, -180.0, -186.0])
 SHAPE = (173, 66, 83)  # k, j, i

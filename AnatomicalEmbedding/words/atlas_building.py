@@ -29,12 +29,12 @@ from ..training.label_frames import place
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas, Occupancy
 from .grid_weights import as_cell
 
-PHANTOM_SEED = 73_000
-_SAMPLE_MM = 4.0
+PHANTOM_SEED = 73_000  # seed of the first synthetic patient for atlases
+_SAMPLE_MM = 4.0  # distance of the samples of a label map; by hand: finer than a cell of 6 mm
 _FEWEST_REAL = 3  # from this number of real patients on, synthetic patients count less
 _SYNTHETIC_SHARE = 0.1  # weight of all synthetic patients together; see RESULTS
 _BLUR_MM, _BLUR_FEW_MM = 5.0, 12.0  # standard deviation of the blur: see `_blur_of`
-_LEAST_SHARE = 0.02
+_LEAST_SHARE = 0.02  # smaller shares count as 0; by hand
 _FEWEST_DESCRIBED = 2  # bodies needed to learn a discriminant of descriptors
 _RIDGE = 0.005  # added to each variance of the descriptors, which have length 1
 # number of points of one body, inside or around a structure

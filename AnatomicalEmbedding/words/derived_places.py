@@ -27,8 +27,8 @@ from .qualifiers import Qualifier
 _SOFT_SHARE = 0.06  # fraction of the extent over which a part fades at its ends
 # the extent of a field ends where these fractions of its total are reached along an axis
 _EXTENT = (0.02, 0.98)
-_END_SHARE = 0.06
-_BETWEEN_MM = 7.0
+_END_SHARE = 0.06  # of a field's total that its end holds; by hand
+_BETWEEN_MM = 7.0  # width of the soft limits of `between`; by hand
 _AROUND_MM, _AROUND_SOFT_MM = 8.0, 7.0
 # width of the soft limits of a relation, along its direction and across it
 _BEYOND_MM, _ACROSS_MM = 3.0, 8.0
@@ -42,6 +42,7 @@ _ALONG = {
     "inferior": (2, -1),
     "superior": (2, 1),
 }
+# of qualifiers: axis, and the range along it as fractions of the extent; by hand: thirds that overlap a little
 _ZONES = {
     "upper": (2, 0.64, 1.0),
     "proximal": (2, 0.64, 1.0),

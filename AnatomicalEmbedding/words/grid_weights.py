@@ -17,11 +17,11 @@ from ..scan.geometry import AIR_HU, mask_box
 from ..scan.volume import Volume
 from .atlas import LOW_MM, SHAPE, STEP_MM
 
-_LEAST = 1e-3
+_LEAST = 1e-3  # smaller values count as 0
 _AS_SURE = 0.99  # values above this share of the largest value count as the largest
-_FINE_MM = 4.0
-_CELLS_LIMIT = 3_000_000
-_BODY_SHARE = 0.4
+_FINE_MM = 4.0  # wanted size of a cell; by hand
+_CELLS_LIMIT = 3_000_000  # only limits memory and time: with more, cells are larger
+_BODY_SHARE = 0.4  # least share of body in a cell; by hand
 
 Cell = tuple[int, int, int]
 

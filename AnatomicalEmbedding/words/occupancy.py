@@ -34,6 +34,7 @@ _EDGES = np.array(
     ],
     dtype=np.float32,
 )
+# of the bins; the outermost bins are limited, as they are open
 _MIDDLES = ((_EDGES[:-1] + _EDGES[1:]) / 2).clip(-1000, 1500)
 _WIDTHS = np.diff(_EDGES).clip(10, 200)
 # For each tissue: lowest and highest mean HU of a cell, and the softness of these limits in HU
@@ -49,12 +50,12 @@ _TISSUES: dict[str, tuple[float, float, float]] = {
     "fluid": (-20, 130, 20),
     "brain": (0, 90, 20),
 }
-_ROUNDS = 3
+_ROUNDS = 3  # of learning the CT numbers of the structure; by hand
 _CELLS_LIMIT = 30_000  # CT numbers are learnt from about this number of cells
 _LEAST, _SUREST = 0.004, 0.98
 _UNIFORM = ("soft", "vessel", "artery", "muscle", "fluid", "brain")
 _UNIFORM_SIGMA = (15.0, 35.0)  # HU
-_LOG_LIMIT = 2.5
+_LOG_LIMIT = 2.5  # of the log ratio: CT numbers cannot decide alone; by hand
 _FEWEST_SURE = 20  # cells
 # Factor of the descriptors' log ratio; below 1, because neighbouring cells and CT numbers contain partly the same facts
 _DESCRIPTOR_WORTH = 0.6

@@ -43,7 +43,7 @@ _CLAUSE_ENDS = _BREAKS | _BETWEEN_ENTRIES | TURNS
 _NOT_BEFORE_A_PART = _CLAUSE_ENDS | {"foreign"}  # a foreign body
 # these words end the reach of a side word
 _AFTER_A_SIDE = frozenset(("and", "is", "are", "was", "with", "in"))
-_LONGEST_PHRASE = 9
+_LONGEST_PHRASE = 9  # words; the dictionary's longest has 5
 _PLACES_LIMIT = 60  # names in a sentence
 
 

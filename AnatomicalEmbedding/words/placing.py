@@ -39,7 +39,7 @@ _TRUST = 0.85  # factor for a probability that was not compared with measured er
 # Computed chance -> fraction of points that were right, measured with atlases that did not contain the tested patients.
 _CHANCE, _RIGHT = (0.0, 0.4, 0.7, 0.9, 1.0), (0.25, 0.4, 0.8, 0.89, 0.98)
 _NAMED = 0.05  # least chance of a place that `name_at` returns
-_DISC_MM = 7.0
+_DISC_MM = 7.0  # standard deviation of a disc's blob; by hand: about its height
 # largest distance to denser bone; gain in HU needed for each square mm of distance
 _CELL_MM, _FIRMER_HU = 4.0, 5.0
 _AORTA = "aorta"  # all arteries have the CT numbers of the aorta

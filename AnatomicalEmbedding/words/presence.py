@@ -16,7 +16,7 @@ from .occupancy import faded
 
 _EVERY = 3  # every third frame cell along each axis is mapped into the scan
 _BLOCK = 2  # map cells along each side of a block; the mean of a block is a reference point
-_BLOCKS_LIMIT = 2000
+_BLOCKS_LIMIT = 2000  # only limits time
 _DIRECTIONS = ("left", "right", "posterior", "anterior", "inferior", "superior")
 
 

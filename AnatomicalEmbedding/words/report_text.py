@@ -11,8 +11,8 @@ from ..errors import AnatomicalEmbeddingError
 if TYPE_CHECKING:
     from pydicom import Dataset
 
-_DICOM_AT = 128
-_BYTES_LIMIT = 4_000_000
+_DICOM_AT = 128  # bytes before the letters DICM: DICOM PS3.10, 7.1
+_BYTES_LIMIT = 4_000_000  # by hand: far more than a report has
 
 
 def read_report(path: str | Path) -> str:

@@ -48,6 +48,7 @@ _FARTHEST_PIECE_MM = 30.0
 # error of a cell where the atlas never has the rib, and largest error of all other cells
 _NOT_THERE_MM = 50.0
 _TOUCHING = np.concatenate([np.eye(3, dtype=int), -np.eye(3, dtype=int)])  # cells that share a face
+# the 26 neighbours of a cell, and the cell
 _OFFSETS = np.stack(np.meshgrid(*[(-1, 0, 1)] * 3), axis=-1).reshape(-1, 3)
 _NEXT_CELLS = 1.2  # cells nearer than this, in units of the largest cell side, are next to bone
 # chance in a rib's bone; factor next to the bone; factor where the atlas never has the rib
