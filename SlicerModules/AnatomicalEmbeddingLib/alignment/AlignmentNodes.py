@@ -30,7 +30,7 @@ FIXED_ROLE, MOVING_ROLE = "AnatomicalEmbedding.FixedVolume", "AnatomicalEmbeddin
 _BEFORE_ROLE = "AnatomicalEmbedding.TransformBefore"  # parent transform of the moving volume before the alignment
 # colour table of a display node before `layOver`
 _COLOURS_ROLE = "AnatomicalEmbedding.ColoursBefore"
-_OPACITY = 0.5
+_OPACITY = 0.5  # of the moving scan over the fixed scan: both alike
 _FIXED_COLOUR, _MOVING_COLOUR = "vtkMRMLColorTableNodeCyan", "vtkMRMLColorTableNodeRed"
 
 

@@ -30,9 +30,9 @@ _FOUND = "AnatomicalEmbedding.Box"
 _WRITTEN = "AnatomicalEmbedding.BoxWritten"
 _ABSENT = "AnatomicalEmbedding.Absent"
 _CLASS = "vtkMRMLMarkupsROINode"
-_EDITED_MM = 1e-3
+_EDITED_MM = 1e-3  # smaller changes are MRML's rounding
 Colour = tuple[float, float, float]
-_CORNERS = np.array(list(product((-0.5, 0.5), repeat=3)))
+_CORNERS = np.array(list(product((-0.5, 0.5), repeat=3)))  # of a box of size 1 about 0
 _GOLDEN = 0.618033988749895  # golden ratio: hues that are multiples of this number differ clearly
 _COLOUR_STEP = 0.01  # colours whose red, green and blue differ by less are the same colour
 

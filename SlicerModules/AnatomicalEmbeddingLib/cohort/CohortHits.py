@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _SCAN = "AnatomicalEmbedding.CohortScan"  # attribute of a volume node: file or folder from which it was read
 _ACROSS_MM = 250.0  # largest field of view: length of the view's shorter side, mm
-_COLOUR = (1.0, 0.82, 0.2)
+_COLOUR = (1.0, 0.82, 0.2)  # of the place in the views; by eye
 
 
 class CohortHits(SceneJob):

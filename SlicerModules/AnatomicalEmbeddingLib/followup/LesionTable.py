@@ -18,7 +18,7 @@ from .LesionActions import LesionActions
 
 _MOST_STRETCHED = 4  # number of studies; with more studies, the table scrolls
 _LEAST_ROWS, _MOST_ROWS = 3, 10
-_ROW_PX = 36
+_ROW_PX = 36  # height of a row on the screen
 _SEEN, _OPEN, _GONE = "\u2713", "\u25cb", "\u2715"
 
 

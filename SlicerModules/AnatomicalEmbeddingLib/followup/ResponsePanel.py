@@ -13,7 +13,7 @@ from ..shared.Signal import Listener
 from .LesionActions import LesionActions
 from .LesionTable import fitColumns
 
-_MOST_SENTENCES = 4
+_MOST_SENTENCES = 4  # shown before "more"; a size on the screen
 # response -> colour
 _COLOURS = {recist.COMPLETE: GOOD, recist.PARTIAL: GOOD, recist.PROGRESSIVE: FAULT}
 

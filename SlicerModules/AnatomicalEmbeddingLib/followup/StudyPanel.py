@@ -13,7 +13,7 @@ from ..shared.Signal import Flag, Signal
 from .StudyOrder import Patient, Study, patients, setDate
 
 _DATE, _SCAN = range(2)
-_ROW_PX = 24
+_ROW_PX = 24  # height of a row on the screen
 _LEAST_ROWS, _MOST_ROWS = 2, 6
 
 

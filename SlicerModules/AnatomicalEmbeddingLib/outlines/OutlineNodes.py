@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 VOLUME_ROLE = "AnatomicalEmbedding.OutlinedVolume"
 _ROWS = "AnatomicalEmbedding.Outlines"  # node attribute: JSON of the rows of results
-_COLOURLESS = (0.9, 0.7, 0.3)
+_COLOURLESS = (0.9, 0.7, 0.3)  # of a structure for which no colour is known; by eye
 ABSENT, CUT = "absent", "cut"
 Colour = tuple[float, float, float]
 

@@ -16,8 +16,8 @@ from AnatomicalEmbeddingLib.shared import SceneNodes
 if TYPE_CHECKING:
     from .session import Session
 
-_RECALLS = (0.9, 0.95, 0.99)
-_MARGIN_LIMIT_MM = 100.0
+_RECALLS = (0.9, 0.95, 0.99)  # that `ui/boxes.html` offers
+_MARGIN_LIMIT_MM = 100.0  # largest margin of a crop; by hand
 # (text, CSS class) for each status of a structure; _FOUND is used for all other statuses
 _SHOWN = {
     ABSENT: ("not in scan", "absent"),

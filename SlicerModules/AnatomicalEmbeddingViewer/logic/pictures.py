@@ -36,7 +36,7 @@ from AnatomicalEmbeddingLib.shared.Signal import Signal
 
 _OUTSIDE_HU = -32768  # HU value that is black in every CT window
 _TOLERANCE = 1e-6  # smaller steps, in voxels, count as zero
-_JPEG_QUALITY = 90
+_JPEG_QUALITY = 90  # of the views; by eye
 _PERIOD_S = 1 / 30  # shortest time between the starts of two rounds
 _EVENT_PERIOD_MS = 10  # shortest time between two mouse events
 _LOOP_TURNS = 6  # turns of the event loop between two pictures; the page's messages are answered in these turns

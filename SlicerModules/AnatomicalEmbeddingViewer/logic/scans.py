@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Reader = Callable[[Callable[[], bool]], "list[Volume]"]
 _STATUS_TEXTS = {WAITING: "waiting", READY: "ready", FAILED: "cannot be used"}
 _NAME_LIMIT = 80  # largest number of characters in a name
-_DEMO_SPACING_MM = (2.0, 2.0, 2.5)
+_DEMO_SPACING_MM = (2.0, 2.0, 2.5)  # by hand, for scans that are made quickly
 # Synthetic patients: (seed, (lowest, highest body height, mm)). A: from sacrum to neck. B: starts above the pelvis
 _DEMO = {"Patient A": (20_001, (120.0, 600.0)), "Patient B": (20_002, (190.0, 600.0))}
 

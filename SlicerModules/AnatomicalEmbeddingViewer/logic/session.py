@@ -18,7 +18,7 @@ from AnatomicalEmbeddingLib.shared.maps.MapStore import MapStore
 from AnatomicalEmbeddingLib.shared.maps.SceneRelations import SceneRelations
 from AnatomicalEmbeddingLib.shared.Signal import Signal
 
-_SENTENCE_LIMIT = 6
+_SENTENCE_LIMIT = 6  # a size on the screen
 
 
 class ThreadedEngine(Engine):

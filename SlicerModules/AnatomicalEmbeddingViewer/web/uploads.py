@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 # file formats that store a whole scan in one file
 _SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha", *PICTURE_SUFFIXES)
 _BYTES_LIMIT = 2 * 2**30  # limit for the files of one upload, and for the files in one zip
-_CHUNK_BYTES = 1 << 20
-_HEADER_BYTES = 1 << 16
+_CHUNK_BYTES = 1 << 20  # read at a time; only limits memory
+_HEADER_BYTES = 1 << 16  # in which a reference must be; by hand: headers are shorter
 _NAME_LIMIT = 120  # largest number of characters in a name
 _NO_ROOM = "could not be stored; free some space on the viewer's disk, then send the files again."
 

@@ -16,7 +16,7 @@ _PREFIX = "AnatomicalEmbedding/"
 # are installed; "" for the network. cacheFolder: folder of maps; "" for the default folder
 WEIGHTS, DEVICE, WHEEL_FOLDER = "weights", "device", "wheelFolder"
 CACHE_FOLDER, CACHE_LIMIT = "cacheFolder", "cacheLimitMb"
-_LARGEST_CACHE_MB = 1_000_000
+_LARGEST_CACHE_MB = 1_000_000  # a stored limit above 1 TB is taken for damaged
 
 changed = Signal()  # changed(key): emitted when the value of a setting has changed
 

@@ -13,7 +13,7 @@ from ..maps.Engine import Choice, Engine
 from ..maps.MapStore import MapStore
 from ..maps.SceneRelations import SceneRelations
 
-_READING_MS = 4000
+_READING_MS = 4000  # long enough to read the sentence
 
 
 class SelfTest:

@@ -14,7 +14,7 @@ import time
 import traceback
 from pathlib import Path
 
-_INTERVAL_SECONDS = 0.2
+_INTERVAL_SECONDS = 0.2  # between two looks for the stop file; by hand
 
 
 class _Output:

@@ -249,7 +249,7 @@ _REMEDIES = {  # message for the user, by a pattern in the reason of the failure
 }
 _STATED = "anatemb: "  # beginning of the command's messages to the user
 _RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Pool)\b(?:: .*)?$")
-_KILLED = (-9, 137)
+_KILLED = (-9, 137)  # signal 9, as Python and as a shell state it
 _KILLED_BELOW_LAUNCHER = "exit abnormally"  # printed by Slicer's launcher, which ends with code 1
 
 
