@@ -15,7 +15,8 @@ _SIGMA_MM = 14.0  # of the weights of these cells; by hand, not tuned
 # Chosen for directions on 20 pairs of synthetic patients: normals of planes are 4.5 degrees off, with 24 mm 6.1, and
 # unchanged normals 7.3.
 _DIRECTION_RADIUS_MM = 60.0
-_LEAST = 1e-6  # weight of the prior of a film, see below
+# The prior of a slope decides only where all cells around a place lie in one plane; that of the value never decides.
+_SLOPE_PRIOR, _VALUE_PRIOR = 1e-6, 1e-12
 # least sum of the cells' weights, because the fit has four unknowns for each coordinate
 _ENOUGH = 4.0
 
@@ -63,8 +64,8 @@ def fit_around(rows: TargetRows, cells: torch.Tensor, radius_mm: float = _RADIUS
     weight = torch.exp(-distance_mm.square().sum(-1) / (2 * sigma_mm**2)) * values[..., 3]
     design = torch.cat([distance_mm, torch.ones_like(distance_mm[..., :1])], dim=-1)
     weighted = (design * weight[..., None]).transpose(1, 2)
-    # Along A, a film has only one cell. There, and only there, this small prior decides: 1 mm of coordinate per mm.
-    prior = _LEAST * torch.eye(4, dtype=torch.double)
+    # Across one plane of cells (a film; the last cells of a scan), the coordinate changes by 1 mm per mm.
+    prior = torch.diag(torch.tensor([_SLOPE_PRIOR] * 3 + [_VALUE_PRIOR], dtype=torch.double))
     solution = torch.linalg.solve(
         weighted @ design + prior, weighted @ values[..., :3] + prior[:, :3]
     )  # (n, 4, 3)

@@ -10,7 +10,7 @@ from small_models import analytic_map, cell_centres
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, MapError, PointsError
 from AnatomicalEmbedding.matching import match as matching
-from AnatomicalEmbedding.matching.coordinates import find_coordinates
+from AnatomicalEmbedding.matching.coordinates import find_coordinates, read_coordinates
 from AnatomicalEmbedding.matching.match import match, match_all
 from AnatomicalEmbedding.matching.target_batch import TargetRows
 from AnatomicalEmbedding.scan.geometry import transform_points
@@ -128,6 +128,17 @@ class TestEdges:
         assert np.median(np.abs(at_border - points[absent])[:, :2]) < 2.0
         assert matches.score[absent].max() < matches.score[present].min()
         assert matches.score[present].min() > 0.8
+
+    @pytest.mark.parametrize("axis", range(3))
+    def test_the_coordinate_of_a_point_beside_one_plane_of_body_cells(self, axis):
+        """A chin that touches the first slice: all body cells around the point lie in the next plane of cells."""
+        centres = cell_centres(analytic_map(itself))
+        layer = centres[..., axis] == np.unique(centres[..., axis])[1]
+        points = inside(margin_mm=40)
+        points[:, axis] = LOW[axis] + 1.0
+        coordinates, sizes = read_coordinates(analytic_map(itself, body=layer), points)
+        np.testing.assert_allclose(coordinates, points, atol=0.1)
+        np.testing.assert_allclose(sizes, 1.0, atol=0.01)
 
     @settings(max_examples=15, deadline=None)
     @given(st.integers(0, 10_000))
