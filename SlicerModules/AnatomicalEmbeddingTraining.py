@@ -18,7 +18,7 @@ from AnatomicalEmbeddingLib.training.TrainingCurves import TrainingCurves
 from AnatomicalEmbeddingLib.training.TrainingPanel import TrainingPanel
 from AnatomicalEmbeddingLib.training.TrainingProcess import TrainingProcess
 
-_INTERVAL_MS = 200
+_INTERVAL_MS = 200  # between two updates of the progress; by hand
 
 
 class AnatomicalEmbeddingTraining(ScriptedLoadableModule):

@@ -37,7 +37,7 @@ _FEWEST = 3  # with fewer examples nobody can say which one is wrong
 _CONTRADICTS = 3.0  # an example contradicts the others if its deviation is this many times the median deviation,
 _CONTRADICTS_MM = 15.0  # and at least this
 _PRIOR_EXAMPLES = 5.0  # the error factor of a landmark counts as 1 in this many examples
-_HIGHEST_FACTOR = 3.0
+_HIGHEST_FACTOR = 3.0  # and its inverse is the lowest; by hand
 
 
 @dataclass(frozen=True)

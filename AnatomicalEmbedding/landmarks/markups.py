@@ -23,7 +23,7 @@ QUANTITIES = {
     CLOSED_CURVE: ("area", "mm2"),
 }
 _FIXED = {LINE: 2, ANGLE: 3, ROI: 1}  # numbers of control points
-_FEWEST = {CURVE: 2, CLOSED_CURVE: 3, PLANE: 3}
+_FEWEST = {CURVE: 2, CLOSED_CURVE: 3, PLANE: 3}  # that give a length, an area or a direction
 _CURVE_STEPS = 10  # pieces of a curve between two control points, as in Slicer
 
 # Errors of landmarks, measured on organ centres of 75 labelled scans with 1, 3, 5 and 10 examples: shares of the
@@ -33,7 +33,7 @@ _AXES = np.sqrt((0.1, 0.2, 0.7))
 _CORRELATION_MM = 15.0
 _FACTOR = 1.2
 _DRAWS = 1000  # the margin of an interval is then exact to 4 %
-_INTERVAL = (0.05, 0.95)
+_INTERVAL = (0.05, 0.95)  # of the errors: 90 %
 
 
 @dataclass(frozen=True)

@@ -180,6 +180,13 @@ def check_axis_order(voxels: np.ndarray, ijk_to_ras: np.ndarray, where: str) -> 
         )
 
 
+def sample_voxels(voxels: np.ndarray) -> np.ndarray:
+    """Return some of the voxels, (n,), at least 500,000 of a large scan, for percentiles. voxels: (k, j, i)."""
+    stride = max(1, voxels.size // _SAMPLES)
+    # With an odd stride, samples do not always fall on the same columns: row lengths are usually even.
+    return voxels.reshape(-1)[:: stride | 1]
+
+
 def check_hounsfield(voxels: np.ndarray, where: str) -> None:
     """Raise VolumeError unless the voxels look like CT in Hounsfield units. The message lists the values found.
 
@@ -187,9 +194,7 @@ def check_hounsfield(voxels: np.ndarray, where: str) -> None:
     or more. A crop that shows almost only one organ, such as brain or liver, must have a median of 10 to 90 HU and
     some values below -5 HU. Scans without air and scans clipped to a window can meet these conditions.
     """
-    stride = max(1, voxels.size // _SAMPLES)
-    # With an odd stride, samples do not always fall on the same columns: row lengths are usually even.
-    sample = voxels.reshape(-1)[:: stride | 1]
+    sample = sample_voxels(voxels)
     inside = sample[sample > PADDING_BELOW_HU]
     if inside.size == 0 or inside.min() == inside.max():
         raise VolumeError(

@@ -27,10 +27,10 @@ from .calibrate import BENT, REGISTERED, learn
 from .frame_building import FrameBuild, without
 from .known_matches import Trial
 
-_POINTS = 150
+_POINTS = 150  # of a pair; by hand
 _COPIES = 8  # bent copies, and as many broken ones
-_PAIRS = 20
-_FOLDS = 4
+_PAIRS = 20  # registered directly; by hand
+_FOLDS = 4  # parts of the scans; each is left out of one mean image; by hand
 _SCALE = 0.06  # change of the size of a copy
 _NOISE = 0.02  # in a copy, as a share of the range of grey values
 _BEND, _KNOTS = 5.0, 60.0  # size of the bending, and distance of its knots, in the unit of the kind

@@ -23,14 +23,14 @@ from .grey_image import NOISE, GreyImage, read_grey, spread_rotations
 UNITS = 200.0  # an object's radius in the unit of its kind
 # All lengths are in this unit, and chosen on 18 mouse skulls. Levels: spacing of points, and of knots.
 _LEVELS = ((12.0, 48.0), (6.0, 24.0))
-_AFFINE_LEVELS = (12.0, 7.0)
+_AFFINE_LEVELS = (12.0, 7.0)  # spacing of points in the affine fits
 _SEARCH, _SIMILARITY = 30.0, 20.0
 _ROTATIONS, _BATCH = 720, 60
 _SIDE = 16  # points along each axis of the small images
 _CANDIDATES, _APART = 8, np.cos(np.radians(20.0))
 _ROUNDS, _AFFINE_ROUNDS = 6, 15
-_SMOOTH = 0.6
-_RIDGE = 1e-6
+_SMOOTH = 0.6  # as for CTs, see registration/instance_optimisation.py
+_RIDGE = 1e-6  # keeps the equations solvable where an image is flat
 _LEAST_SHOWN = 0.4  # least share of the object of the fixed image that a scan shows
 _STILL = 0.02  # a fit ends when it moves the points by less than this share of their spacing
 _INVERSE_ROUNDS, _PARTS_A_KNOT = (

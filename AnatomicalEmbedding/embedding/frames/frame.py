@@ -29,7 +29,7 @@ _ALIKE = (
 )
 _LEAST_SHARE = 0.1  # least share of object in a cell or its neighbours
 _SIZES = (0.5, 2.0)  # smallest and largest radius of an object, relative to the radius of the kind
-_MOST_POINTS = 1 << 28
+_MOST_POINTS = 1 << 28  # of a mean image in a file; only limits memory
 
 
 @dataclass(frozen=True)

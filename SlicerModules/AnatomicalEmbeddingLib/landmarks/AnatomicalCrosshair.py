@@ -12,7 +12,7 @@ from ..shared.Signal import Listener, Signal
 from ..shared.VolumeNodes import fromWorld, holds, toWorld
 
 _INTERVAL = 1 / 60  # shortest time between the starts of two updates, seconds
-_COLOUR = (0.2, 0.85, 1.0)
+_COLOUR = (0.2, 0.85, 1.0)  # of the crosshair; by eye
 
 
 class AnatomicalCrosshair(Listener):

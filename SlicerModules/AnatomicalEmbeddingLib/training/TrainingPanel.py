@@ -27,7 +27,7 @@ from .TrainingRun import FINISHED, UNFINISHED, RunState, inspectRun, runProblem
 from .TrainingSettings import TrainingSettings, settingsProblem
 
 _BAR = 1000  # value of the full progress bar
-_YIELD_SECONDS = 0.01
+_YIELD_SECONDS = 0.01  # see `Session.tick`; by hand
 _LAST_SETTINGS = "training"  # key under which this computer stores the settings of the last run
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _LABEL_LIMIT = 60  # largest number of characters in a label
 _TEXT_SCALE, _GLYPH_SCALE = 3.5, 2.5  # sizes of labels and points in the views
-_POINT_COLOUR = (0.25, 0.7, 1.0)
+_POINT_COLOUR = (0.25, 0.7, 1.0)  # by eye
 
 
 class Landmarks:
