@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,18 +87,18 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     console.complete(check, run_check, model=False)
 
 
-def _marked_scans(scans: Scans, model: Model) -> Iterator[tuple[str, EmbeddingMap, Drawing]]:
-    """Yield the name, the map and the drawing of each scan that has points beside it."""
+def _marked_scans(
+    scans: Scans, marks: dict[str, list[Path]], model: Model
+) -> Iterator[tuple[str, EmbeddingMap, Drawing]]:
+    """Yield the name, the map and the drawing of each scan. marks: name of a scan -> files with its points."""
     from ..landmarks.drawing import read_drawing
     from ..scan.image_files import display_name
 
     for path, name, volume, embedding in scans.embedded(model):
-        source = Path(scans.sources[name].path)
-        if paths := _drawing_paths(source):
-            drawing = read_drawing(paths, display_name(source))
-            points = drawing.points
-            console.check_inside(volume, Path(path), points.labels, points.points_ras)
-            yield name, embedding, drawing
+        drawing = read_drawing(marks[name], display_name(Path(scans.sources[name].path)))
+        points = drawing.points
+        console.check_inside(volume, Path(path), points.labels, points.points_ras)
+        yield name, embedding, drawing
 
 
 def _drawing_paths(scan: Path) -> list[Path]:
@@ -121,7 +122,8 @@ def run_add(options: argparse.Namespace) -> None:
 
 def _extend(options: argparse.Namespace, landmark_set: LandmarkSet, path: Path) -> None:
     """Add the marked scans of a command to a landmark set, and write the set."""
-    from ..landmarks.landmark_set import SUFFIX, make_landmark_set
+    from ..embedding.map import EmbeddingMap
+    from ..landmarks.landmark_set import SUFFIX
 
     if not path.name.endswith(SUFFIX):
         raise AnatomicalEmbeddingError(
@@ -129,18 +131,29 @@ def _extend(options: argparse.Namespace, landmark_set: LandmarkSet, path: Path) 
         )
     model = _open_model(options, landmark_set)
     scans = Scans(options)
-    for source in scans.sources.values():
-        if not _drawing_paths(Path(source.path)):
-            console.warn(f"{source.label}: has no points beside it, and is left out.")
-    marked = list(_marked_scans(scans, model))  # scans are read once; their maps stay in memory
-    if not marked:
+    marks = {name: _drawing_paths(Path(scan.path)) for name, scan in scans.sources.items()}
+    for name, files in marks.items():
+        if not files:
+            label = scans.sources.pop(name).label
+            console.warn(f"{label}: has no points beside it, and is left out.")
+    names = {}
+    # maps of hundreds of scans do not fit into memory; when all examples are known, each map is read again
+    with TemporaryDirectory() as folder:
+        for name, embedding, drawing in _marked_scans(scans, marks, model):
+            landmark_set = landmark_set.with_examples(embedding, drawing)
+            scan_hash = embedding.provenance.scan_hash
+            embedding.save(Path(folder, f"{scan_hash}.safetensors"))
+            names[scan_hash] = name
+        for scan_hash in names:
+            landmark_set = landmark_set.measured(
+                EmbeddingMap.load(Path(folder, f"{scan_hash}.safetensors"))
+            )
+    if not names:
         raise PointsError(
             "no scan has points beside it; save the points of NAME.nii.gz as NAME.mrk.json."
         )
-    result = make_landmark_set([scan[1:] for scan in marked], landmark_set)
-    result.write(path)
-    names = {embedding.provenance.scan_hash: name for name, embedding, _drawing in marked}
-    _print_check(options, result, names)
+    landmark_set.write(path)
+    _print_check(options, landmark_set, names)
     console.say(f"wrote {path}", options.json)
     scans.check()
 
@@ -230,7 +243,7 @@ def _landmark_rows(path: str, landmark_set: LandmarkSet, matches: Matches) -> li
     for landmark, row in zip(landmark_set.landmarks, matches.table(), strict=True):
         values = ["" if row[column] is None else row[column] for column in COLUMNS[2:8]]
         rounded = [round(value, 3) if isinstance(value, float) else value for value in values]
-        rows.append([path, landmark.name, *rounded, int(landmark.weights().sum())])
+        rows.append([path, landmark.name, *rounded, int(landmark.weights.sum())])
     return rows
 
 
@@ -258,7 +271,13 @@ def _print_check(
         deviations = landmark.deviations_mm()
         worst = int(np.nanargmax(deviations)) if np.isfinite(deviations).any() else None
         farthest = ("", "") if worst is None else (scans[worst], f"{deviations[worst]:.1f}")
-        wrong = [scan for scan, weight in zip(scans, landmark.weights(), strict=True) if not weight]
+        wrong = [
+            f"{scan} (exchanged with {name}?)" if name else scan
+            for scan, weight, name in zip(
+                scans, landmark.weights, landmark.exchanged_names(), strict=True
+            )
+            if not weight
+        ]
         rows.append([landmark.name, len(scans), error, *farthest, ", ".join(wrong)])
     if options.json:
         console.print_json({"landmarks": console.as_records(_CHECK_COLUMNS, rows)})

@@ -3,8 +3,8 @@
 python Testing/benchmarks/landmark_sets.py DIR [--model ct-open] [--draws 4]
 
 DIR is a folder of labelled scans. For each structure of each scan, examples are drawn from the other scans at random.
-Then one of the examples is another structure, at least 20 mm away, as if its name were wrong: how often does it lose
-its say, and how far does it move the answer?
+Then, in one of the scans, the names of two structures at least 20 mm apart are exchanged: how often does the wrong
+example lose its say, and how far does it move the answer?
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ from regions import REGIONS, region_of
 from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.evaluation.confidence import auroc, calibration_error
 from AnatomicalEmbedding.landmarks.combination import combine, median_error_mm
-from AnatomicalEmbedding.landmarks.landmark_set import Landmark, LandmarkExample
+from AnatomicalEmbedding.landmarks.landmark_set import (
+    Landmark,
+    LandmarkExample,
+    is_opposite,
+)
 from AnatomicalEmbedding.matching.match import Matches, join_matches, match_query
 from AnatomicalEmbedding.matching.query import query_from_text, query_to_text, read_query
 from AnatomicalEmbedding.structures.labelled_scans import Case, load_cases, source_of
@@ -129,12 +133,12 @@ def answer(
             continue
         others = replace(others, examples=tuple(known))
         rows = join_matches([matches[other.scan, example.scan] for other in known])
-        combined = combine(rows, others.weights())
+        combined = combine(rows, others.weights)
         pair = error_mm(combined, example.scan), median_error_mm(combined)
         left_out.append(replace(example, left_out_mm=pair))
     landmark = Landmark(structure, tuple(left_out))
     rows = join_matches([matches[example, target] for example in examples])
-    combined = combine(rows, landmark.weights(), landmark.error_factor)
+    combined = combine(rows, landmark.weights, landmark.error_factor)
     return (
         error_mm(combined, target),
         float(combined.expected_error_mm[0]),
@@ -155,24 +159,26 @@ def exchanges(
         if len(usable) <= count:
             continue
         first, *others, target = rng.choice(usable, count + 1, replace=False).tolist()
-        places = {name: cases[name].structures[right][0] for name in others}
-        places[first] = cases[first].structures[wrong][0]
-        if np.linalg.norm(places[first] - cases[first].structures[right][0]) < _APART_MM:
+        labels = dict.fromkeys((first, *others), (right, wrong)) | {first: (wrong, right)}
+        places = {
+            name: np.array([cases[name].structures[label][0] for label in labels[name]])
+            for name in labels
+        }
+        if np.linalg.norm(np.diff(places[first], axis=0)) < _APART_MM:
             continue
-        drawn = {name: pairs[wrong if name == first else right] for name in places}
         made = []
-        for example in places:
-            errors = {
-                other: float(
-                    np.linalg.norm(drawn[example][example, other].points_ras[0] - places[other])
+        for example in labels:
+            errors, exchanged = {}, {}
+            for other in places.keys() - {example}:
+                answers = np.concatenate(
+                    [pairs[label][example, other].points_ras for label in labels[example]]
                 )
-                for other in places
-                if other != example
-            }
-            made.append(LandmarkExample(example, tuple(places[example]), "", errors))
-        landmark = Landmark(right, tuple(made))
-        weights = landmark.weights()
-        rows = join_matches([drawn[name][name, target] for name in places])
+                errors[other] = float(np.linalg.norm(answers[0] - places[other][0]))
+                if is_opposite(answers, places[other], 1.0)[0, 1]:
+                    exchanged[other] = (wrong,)
+            made.append(LandmarkExample(example, tuple(places[example][0]), "", errors, exchanged))
+        weights = Landmark(right, tuple(made)).weights
+        rows = join_matches([pairs[labels[name][0]][name, target] for name in labels])
         number = list(places).index(first)
         clean = combine(rows, np.arange(len(places)) != number)
         moved = np.linalg.norm(combine(rows, weights).points_ras[0] - clean.points_ras[0])

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -125,11 +126,42 @@ def test_an_example_that_was_marked_wrongly_has_no_say(phantoms, maps, landmark_
             0.0 if is_exchanged and e.scan == maps[wrong].provenance.scan_hash else 1.0
             for e in landmark.examples
         ]
-        assert landmark.weights().tolist() == expected, landmark.name
+        assert landmark.weights.tolist() == expected, landmark.name
     answers, expected_answers = wrong_set.find(maps[4]), right.find(maps[4])
     for name in (NAMES[2], NAMES[3]):
         n, m = wrong_set.names.index(name), right.names.index(name)
         assert np.linalg.norm(answers.points_ras[n] - expected_answers.points_ras[m]) < 1.0
+
+
+@pytest.mark.parametrize("wrong", range(3))
+def test_exchanged_names_of_near_landmarks_are_named(phantoms, maps, anatemb, tmp_path, wrong):
+    """Two points lie 12 mm apart: no farther than answers may be from the truth. One scan is added later."""
+    names = ("carina", "left of the carina")
+    scans = []
+    for n in range(3):
+        carina = phantoms[n].points_ras["carina"]
+        labels = names[::-1] if n == wrong else names
+        points = PointList(labels, np.array([carina, carina + (-12.0, 0.0, 0.0)]))
+        scans.append((maps[n], points))
+    path = tmp_path / "a.landmarks.json"
+    make_landmark_set(scans[2:], make_landmark_set(scans[:2])).write(path)
+    landmark_set = read_landmark_set(path)
+    wrong_scan = maps[wrong].provenance.scan_hash
+    for landmark, second_name in zip(landmark_set.landmarks, landmark_set.names[::-1], strict=True):
+        exchanged = {
+            example.scan: name
+            for example, name in zip(landmark.examples, landmark.exchanged_names(), strict=True)
+            if name
+        }
+        assert exchanged == {wrong_scan: second_name}
+    rows = json.loads(anatemb("landmarks", "check", path, "--json").out)["landmarks"]
+    assert {row["contradicts"] for row in rows} == {
+        f"{wrong_scan[:12]} (exchanged with {name}?)" for name in names
+    }
+    corrected = make_landmark_set(
+        [(maps[wrong], replace(scans[wrong][1], labels=names))], landmark_set
+    )
+    assert [landmark.weights.tolist() for landmark in corrected.landmarks] == [[1.0] * 3] * 2
 
 
 def test_marks_of_a_scan_are_replaced_when_it_is_added_again(landmark_set, phantoms, maps):
@@ -254,6 +286,7 @@ def test_a_scan_that_cannot_be_read_is_named_once_and_the_set_is_made_of_the_oth
     folder, anatemb
 ):
     (folder / "marked" / "broken.nii.gz").write_bytes(b"no scan")
+    shutil.copy(folder / "marked" / "scan0.mrk.json", folder / "marked" / "broken.mrk.json")
     made = anatemb("landmarks", "make", folder / "marked", "-o", folder / "a.landmarks.json")
     assert made.code == 2
     assert made.err.count("skipped: ") == 1
