@@ -57,6 +57,15 @@ def did_you_mean(name: str, known_names: Iterable[str]) -> str:
     return f" (did you mean {matches[0]}?)" if matches else ""
 
 
+def no_body_frame(weights: str) -> str:
+    """Return the message for weights whose coordinates are not those of a patient's body, such as weights of the kind
+    "any"."""
+    return (
+        f"the weights {weights} give no body coordinates in mm, so with them only points can be matched (match, "
+        "landmarks); use the weights auto for CTs of adults."
+    )
+
+
 def require(module: str, package: str, purpose: str, extra: str = "") -> ModuleType:
     """Import a module of a package that may be missing.
 

@@ -13,10 +13,11 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import NoReturn
 
 from .. import __version__
-from ..errors import AnatomicalEmbeddingError, did_you_mean
+from ..errors import AnatomicalEmbeddingError, WeightsError, did_you_mean, no_body_frame
 from .console import check_server, download_folder, ending_signals, warn
 
 EXIT_USER_ERROR = 2
@@ -26,6 +27,7 @@ _COMMANDS = (
     "demo doctor info bundle embed match landmarks followup register view locate find levels audit crop segment cohort "
     "structures prepare train weights evaluate calibrate dicomweb"
 )
+_OF_ANY_KIND = "match landmarks embed info"  # commands that take weights of the kind "any"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -79,10 +81,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from_server = any(word.startswith("dicomweb:") for word in words)
         prepared = parser.parse_args(_downloaded(words)) if from_server else options
         check_server(prepared)
+        _check_kind(run.__module__.rpartition(".")[2], prepared)
         return run(prepared)
 
     options.run = prepare_and_run
     return run_command(options)
+
+
+def _check_kind(command: str, options: argparse.Namespace) -> None:
+    """Raise WeightsError if the user gave weights of the kind "any" to a command that needs the body of a patient."""
+    model = getattr(options, "model", None) or ""
+    if command in _OF_ANY_KIND.split() or not Path(model).is_file():
+        return
+    from ..embedding.frames.frame import Frame
+    from ..embedding.models.registry import find_weights
+
+    weights = find_weights(model)
+    if isinstance(weights.network, Frame):
+        raise WeightsError(no_body_frame(weights.name))
 
 
 def _downloaded(words: Sequence[str]) -> list[str]:

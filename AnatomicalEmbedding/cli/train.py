@@ -154,14 +154,18 @@ def run_own_kind(options: argparse.Namespace) -> None:
     if options.threads:
         torch.set_num_threads(options.threads)
     check_folder(options.output)
-    with progress_bar("training", options.json) as progress:
+
+    def show(share: float, stage: str) -> None:
+        print(json.dumps({"share": round(share, 4), "stage": stage}), flush=True)
+
+    with progress_bar("training", options.json) as draw:
         path = train_own_kind(
             options.data,
             options.output,
             options.modality,
             options.name or options.output.name,
             _report,
-            progress,
+            show if options.json else draw,
         )
     if options.json:
         print(json.dumps({"weights": str(path)}))

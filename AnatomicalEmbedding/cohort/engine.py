@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import AnatomicalEmbeddingError, require
+from ..errors import AnatomicalEmbeddingError, no_body_frame, require
 from .manifest import FAILED, Row
 from .store import Store
 from .work import Plan, embed_scan
@@ -87,9 +87,7 @@ def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, st
             f"{weights.name}; leave --model out, or make a new cohort."
         )
     if not weights.network.metric:
-        raise AnatomicalEmbeddingError(
-            f"the weights {weights.name} give no body coordinates in mm; use other weights."
-        )
+        raise AnatomicalEmbeddingError(no_body_frame(weights.name))
     name = str(Path(name).absolute()) if Path(name).is_file() else weights.name
     with_descriptors = settings.get("descriptors", "yes" if descriptors else "no")
     store.manifest.set_about(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import MapError
+from ..errors import MapError, no_body_frame
 from ..scan.geometry import transform_points
 from .map import EmbeddingMap
 
@@ -17,9 +17,7 @@ def body_points(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
     Raises MapError if the coordinates of the map are not mm in the common body frame.
     """
     if not embedding.provenance.metric:
-        raise MapError(
-            f"the weights {embedding.provenance.model} give no body coordinates in mm; use other weights."
-        )
+        raise MapError(no_body_frame(embedding.provenance.model))
     return cell_points(embedding)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..errors import MapError, PointsError
+from ..errors import MapError, PointsError, no_body_frame
 from ..fields.spline import Lattice
 from ..scan.geometry import in_grid, transform_points
 from ..spine.vertebrae import Spine
@@ -62,6 +62,11 @@ class EmbeddingMap:
     image: torch.Tensor | None = None
     spine: Spine | None = None
     unit_mm: float = 1.0
+
+    def check_patient(self) -> None:
+        """Raise MapError if the map was made with weights of the kind "any", which know no body."""
+        if self.unit_mm != 1.0:
+            raise MapError(no_body_frame(self.provenance.model))
 
     @property
     def is_film(self) -> bool:

@@ -52,7 +52,9 @@ def doubt_of(
     if matches.levels is not None and matches.levels[0]:
         return f"{matches.levels[0]}: the level of the spine is not certain"
     # a registration states a high `present` also where tissue may have changed, because change is rare
-    by_error = error_mm > MATCHED_MM and (matches.present is None or matches.present[0] >= SHOWN)
+    by_error = error_mm > MATCHED_MM * target.unit_mm and (
+        matches.present is None or matches.present[0] >= SHOWN
+    )
     if matches.status is None or matches.status[0] != UNCERTAIN or by_error:
         return ""
     is_registered = relation is not None and relation.found_by == BY_REGISTRATION
@@ -60,7 +62,10 @@ def doubt_of(
 
 
 def on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
-    """Return (n,) bool: whether each point (n, 3), RAS mm, lies in the scan and at most 12 mm from a body cell."""
+    """Return (n,) bool: whether each point (n, 3), RAS mm, lies in the scan and near a body cell.
+
+    Near is at most 12 mm, or 12 units for scans of another kind.
+    """
     cells = transform_points(embedding.ras_to_cell, points_ras)
     body = embedding.body_index.numpy()
     inside = embedding.contains(points_ras)
@@ -68,5 +73,5 @@ def on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
         return np.zeros(len(points_ras), bool)
     for n in np.flatnonzero(inside):
         beyond = np.maximum(np.abs(body - cells[n]) - 0.5, 0) * embedding.cell_mm
-        inside[n] = np.square(beyond).sum(1).min() <= _NEAR_BODY_MM**2
+        inside[n] = np.square(beyond).sum(1).min() <= (_NEAR_BODY_MM * embedding.unit_mm) ** 2
     return inside

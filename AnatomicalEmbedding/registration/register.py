@@ -87,7 +87,7 @@ def register(
         step: called with the share of work done (0 to 1) and the name of the step; may raise CancelledError to stop.
 
     Raises:
-        MapError: the maps were made with different weights, or a scan shows no body.
+        MapError: the maps were made with different weights, or with weights that know no body, or a scan shows none.
         AnatomicalEmbeddingError: the kind is unknown, or the scans have too few places in common.
     """
     if kind not in KINDS:
@@ -95,6 +95,7 @@ def register(
             f"there is no kind of registration {kind!r}; choose one of {', '.join(KINDS)}."
         )
     fixed, moving = volumes
+    maps[0].check_patient()
     step(0.0, "matching")
     matches = match_grid(*maps, uncertain_levels=True)
     step(0.4, "fitting")

@@ -58,7 +58,7 @@ def relate(
     """Return where the points of a template lie in a target: the one place where this is chosen.
 
     Two films, and a CT and a film, are related by their maps as films. Two CTs of one patient are registered once; all
-    other CTs are matched.
+    other CTs, and scans of other kinds, are matched.
 
     Args:
         template, target: scans with their maps, as `map_scan` returns them. Where only a map is given, points are
@@ -82,7 +82,7 @@ def relate(
     if first.is_film:
         return _relate_films(template, target, FilmPair(first, second, effort))
     by_maps = MapRelation(first, second, effort)
-    if same_patient is False:
+    if same_patient is False or first.unit_mm != 1.0:
         return by_maps
     if not (isinstance(template, MappedScan) and isinstance(target, MappedScan)):
         if same_patient:

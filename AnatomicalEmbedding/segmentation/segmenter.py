@@ -20,7 +20,7 @@ from ..embedding.tensor_files import (
     read_tensor_file,
     write_tensor_file,
 )
-from ..errors import AnatomicalEmbeddingError, MapError, WeightsError
+from ..errors import AnatomicalEmbeddingError, MapError, WeightsError, no_body_frame
 from ..files import parse_json, write_text
 from ..training.loop import Progress, TrainingLoop
 from .carrying import CARRIED, LabelSource, guess_share
@@ -103,9 +103,7 @@ def train_segmenter(
     examples or options, and WeightsError if the model gives no body coordinates in mm.
     """
     if not model.network.metric:
-        raise WeightsError(
-            f"the weights {model.name} give no body coordinates in mm; use other weights."
-        )
+        raise WeightsError(no_body_frame(model.name))
     values = common_values(examples)
     files = {example.id: list(map(_file_state, example.files)) for example in examples}
     structures = sorted({name for example in examples for name in example.outlined})

@@ -161,8 +161,10 @@ def locate(
         effort: effort of matching.
         compare_examples: add a remark about each example whose box is far from the boxes of the other examples.
 
-    Raises PointsError for a structure without examples, and the errors of `matching.match.match_query`.
+    Raises PointsError for a structure without examples, MapError for a target that is no scan of a patient, and the
+    errors of `matching.match.match_query`.
     """
+    target.check_patient()
     for name, examples in structures.items():
         if not examples:
             raise PointsError(

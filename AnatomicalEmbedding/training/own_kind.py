@@ -13,6 +13,7 @@ from ..embedding.frames.grey_image import GreyImage
 from ..embedding.inference import load_model
 from ..embedding.models.registry import write_weights
 from ..errors import AnatomicalEmbeddingError, VolumeError, require
+from ..files import atomic_path
 from ..scan.sources import find_scans
 from ..scan.volume import check_any
 from .frame_building import FEWEST, build_frame
@@ -64,13 +65,16 @@ def train_own_kind(
         "scans": [image.name for image in build.images],
         "likeness": [round(alignment.likeness, 3) for alignment in build.alignments],
     }
-    write_weights(build.frame, path, name, card)
-    calibration = calibrate_frame(
-        load_model(str(path), "cpu"),
-        build,
-        lambda share, step: progress(_BUILD_SHARE + (1 - _BUILD_SHARE) * share, step),
-    )
-    calibration.save(calibration_file(path))
+    with atomic_path(
+        path
+    ) as temporary:  # a run that was stopped leaves no weights without calibration
+        write_weights(build.frame, temporary, name, card)
+        calibration = calibrate_frame(
+            load_model(str(temporary), "cpu"),
+            build,
+            lambda share, step: progress(_BUILD_SHARE + (1 - _BUILD_SHARE) * share, step),
+        )
+        calibration.save(calibration_file(path))
     progress(1.0, "done")
     return path
 

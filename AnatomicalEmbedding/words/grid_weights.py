@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from ..embedding.grid_reading import smoothed
 from ..embedding.map import EmbeddingMap
-from ..errors import MapError
+from ..errors import MapError, no_body_frame
 from ..scan.geometry import AIR_HU, mask_box
 from ..scan.volume import Volume
 from .atlas import LOW_MM, SHAPE, STEP_MM
@@ -245,9 +245,7 @@ def make_scan_grid(embedding: EmbeddingMap, volume: Volume | None = None) -> Gri
     """
     name = embedding.provenance.scan or "the scan"
     if not embedding.provenance.metric:
-        raise MapError(
-            f"{name}: the weights give no body coordinates in mm; embed the scan with other weights."
-        )
+        raise MapError(f"{name}: {no_body_frame(embedding.provenance.model)}")
     if not len(embedding.body_index):
         raise MapError(
             f"{name}: shows no body, so no place can be found; choose a CT of a patient."

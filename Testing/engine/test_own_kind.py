@@ -14,7 +14,9 @@ from specimens import LOBES, SPACING_MM, make_specimen
 from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.cli.main import main
 from AnatomicalEmbedding.embedding.frames.alignment import align, rotation_candidates
+from AnatomicalEmbedding.embedding.frames.frame import Frame, FrameSpec
 from AnatomicalEmbedding.embedding.frames.grey_image import ANY, GreyImage, spread_rotations
+from AnatomicalEmbedding.embedding.models.registry import write_weights
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
 from AnatomicalEmbedding.landmarks.landmark_set import read_landmark_set
 from AnatomicalEmbedding.matching.match import match
@@ -24,6 +26,11 @@ from AnatomicalEmbedding.training.frame_building import build_frame
 from AnatomicalEmbedding.training.own_kind import described, read_images, train_own_kind
 
 RADIUS_MM = 3.2
+OF_PATIENTS = (
+    *("locate s -o o", "crop s -o o", "register s s -o o", "find liver s -o o", "audit s -o o"),
+    *("name s --point 0,0,0", "levels s -o o", "segment train s -o o", "followup s s s -o o"),
+    *("cohort run o s", "view s"),
+)
 NAMES = tuple(f"lobe {n}" for n in range(len(LOBES)))
 
 
@@ -117,6 +124,14 @@ def test_volumes_that_no_weights_can_embed_are_refused():
         check_any(Volume(np.zeros((20, 20, 20), np.float32), matrix))
     with pytest.raises(VolumeError, match="at least 16 voxels"):
         check_any(Volume(np.ones((4, 20, 20), np.float32), matrix))
+
+
+@pytest.mark.parametrize("command", OF_PATIENTS)
+def test_commands_for_patients_say_what_these_weights_are_for(command, tmp_path, capsys):
+    path = tmp_path / "shape.safetensors"
+    write_weights(Frame(FrameSpec(ANY, (0, 0, 0), 1.0, (2, 2, 2), 1.0, 0.5)), path, "shape", {})
+    assert main([*command.split(), "--model", str(path)]) == 2
+    assert "only points can be matched (match, landmarks)" in capsys.readouterr().err
 
 
 def test_ct_weights_refuse_a_specimen():

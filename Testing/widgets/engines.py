@@ -24,6 +24,7 @@ class NamedMap(str):
 
     notes: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
+    unit_mm = 1.0
 
 
 class InstantEngine(Engine):

@@ -104,7 +104,7 @@ def align(
     """
     unit = radius_mm / UNITS
     finest_mm = max(fixed.voxel_mm, moving.voxel_mm)
-    affine = _search(fixed, moving, unit, step) if start is None else start
+    affine = search_similarity(fixed, moving, unit, step) if start is None else start
     for spacing in _AFFINE_LEVELS:
         spacing_mm = max(spacing * unit, finest_mm)
         affine = fit_affine(fixed.features(spacing_mm), moving.features(spacing_mm), affine)
@@ -150,10 +150,19 @@ def _likeness(
     return float(torch.nan_to_num(torch.corrcoef(pair))[0, 1])
 
 
-def _search(
-    fixed: GreyImage, moving: GreyImage, unit: float, step: Callable[[float], None]
+def search_similarity(
+    fixed: GreyImage,
+    moving: GreyImage,
+    unit: float,
+    step: Callable[[float], None] = lambda share: None,
 ) -> np.ndarray:
-    """Search over all rotations. Returns the best similarity transform, (4, 4) RAS mm fixed -> moving."""
+    """Search over all rotations. Returns the best similarity transform, (4, 4) RAS mm fixed -> moving.
+
+    Args:
+        fixed, moving: the images.
+        unit: the unit of the kind, mm.
+        step: called with the share of the work that is done.
+    """
     candidates = rotation_candidates(fixed, moving, _SEARCH * unit, lambda share: step(0.3 * share))
     spacing_mm = _SIMILARITY * unit
     levels = (fixed.features(spacing_mm), moving.features(spacing_mm))

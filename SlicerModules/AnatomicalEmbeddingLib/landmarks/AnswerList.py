@@ -33,9 +33,10 @@ class Answer:
 
     pointId: ID of the answer's point in the list of answers; "" if there is no such point yet. status: status of the
     match; MOVED or REMOVED for the user's own answer. errorMm: expected error, mm. probability: probability of an error
-    of at most 10 mm. errorMm and probability are None if the weights have no calibration. madeFrom: key of the weights
-    and scans of the answer. doubt: what speaks against an uncertain answer, see `followup.doubts.doubt_of`, or "".
-    outdated: True if the user gave the answer and moved the template point later.
+    of at most 10 mm, or 10 units. errorMm and probability are None if the weights have no calibration. unitMm: unit of
+    the maps; 1 for CTs. madeFrom: key of the weights and scans of the answer. doubt: what speaks against an uncertain
+    answer, see `followup.doubts.doubt_of`, or "". outdated: True if the user gave the answer and moved the template
+    point later.
     """
 
     pointId: str
@@ -45,6 +46,7 @@ class Answer:
     madeFrom: str = ""
     outdated: bool = False
     doubt: str = ""
+    unitMm: float = 1.0
 
     @property
     def byHand(self) -> bool:
@@ -63,7 +65,11 @@ class Answer:
             return "absent: this scan does not seem to show the point"
         return "; ".join(
             filter(
-                None, [f"{self.status}: {errorText(self.errorMm, self.probability)}", self.doubt]
+                None,
+                [
+                    f"{self.status}: {errorText(self.errorMm, self.probability, self.unitMm)}",
+                    self.doubt,
+                ],
             )
         )
 

@@ -107,7 +107,10 @@ class LandmarkMatcher:
         for target, matches in zip(targets, targetMatches, strict=True):
             doubts = self._relations.doubts(template, places, target, matches)
             answers = [
-                judgement(matches, n, sources[target][pointId], doubts[n])
+                replace(
+                    judgement(matches, n, sources[target][pointId], doubts[n]),
+                    unitMm=self.store.map(target).unit_mm,
+                )
                 for n, pointId in enumerate(ids)
             ]
             self._answers.write(target, ids, matches.points_ras, answers)
@@ -142,6 +145,7 @@ class LandmarkMatcher:
         if not setAnswers and not corrections.keys() & set(ids):
             return matches
         rows = []
+        unitMm = self.store.map(target).unit_mm
         for n, pointId in enumerate(ids):
             answers, weights = [matches[[n]]], [1.0]
             for correction in corrections.get(pointId, ()):
@@ -155,7 +159,7 @@ class LandmarkMatcher:
                 weights += setWeights.tolist()
                 weights[0] = 0.0 if isFromSet(points, pointId) else 1.0
             joined = join_matches([replace(answer, evidence=None) for answer in answers])
-            rows.append(replace(combine(joined, np.array(weights)), evidence=None))
+            rows.append(replace(combine(joined, np.array(weights), unit_mm=unitMm), evidence=None))
         return join_matches(rows)
 
     def _isExample(self, correction: Correction, target) -> bool:

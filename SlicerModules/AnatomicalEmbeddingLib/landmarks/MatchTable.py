@@ -12,7 +12,7 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.matching.status import ABSENT, MATCHED, UNCERTAIN
 
-from ..shared.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING, STATUS_WORDS
+from ..shared.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING, STATUS_WORDS, mmText
 from ..shared.maps.MapStore import FAILED, READY, WAITING, WORKING
 from ..shared.panels.CellTable import putCell, setColumns
 from ..shared.Signal import Flag, Listener
@@ -144,7 +144,7 @@ class MatchTable(Listener):
         if answer.byHand or answer.status == ABSENT:
             words = STATUS_WORDS[answer.status]
             return _("{words}, check").format(words=words) if answer.outdated else words
-        error = _("unknown") if answer.errorMm is None else f"{answer.errorMm:.1f} mm"
+        error = _("unknown") if answer.errorMm is None else mmText(answer.errorMm, answer.unitMm)
         return ", ".join(filter(None, [error, answer.doubt.partition(":")[0]]))
 
     def _onDoubleClick(self, row: int, column: int) -> None:

@@ -75,7 +75,7 @@ def openSet(scene, store: MapStore, path: str, template) -> tuple[list, str]:
                 uncertain.append(label)
             place = vtk.vtkVector3d(*places[numbers[label]])
             index = node.AddControlPointWorld(place, label)
-            text = errorText(answer["expected_error_mm"], answer["probability"])
+            text = errorText(answer["expected_error_mm"], answer["probability"], embedding.unit_mm)
             markFromSet(node, index, f"{answer['status'] or 'uncertain'}: {text}")
     sentences = [f"{name}: {len(numbers) - len(absent)} of {len(numbers)} points are placed."]
     if uncertain:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from AnatomicalEmbedding.matching.status import MATCHED_MM, decimals
+
 # backgrounds of table cells
 GOOD = "#d8f3dc"
 DOUBTFUL = "#ffe8c2"
@@ -26,12 +28,27 @@ STATUS_WORDS = {  # words for the statuses of `AnswerList`
 }
 
 
-def errorText(errorMm: float | None, probability: float | None = None) -> str:
-    """Return a phrase with the expected error. probability: chance that the error is at most 10 mm, 0 to 1.
+def mmText(lengthMm: float, unitMm: float = 1.0, digits: int = 1) -> str:
+    """Return a length as text.
 
-    Either number may be None if it is unknown.
+    Args:
+        lengthMm: the length.
+        unitMm: unit of the maps; small objects get more digits.
+        digits: digits after the point, at least.
+    """
+    return f"{lengthMm:.{max(digits, decimals(unitMm))}f} mm"
+
+
+def errorText(errorMm: float | None, probability: float | None = None, unitMm: float = 1.0) -> str:
+    """Return a phrase with the expected error.
+
+    Args:
+        errorMm: the expected error, or None if it is unknown.
+        probability: chance that the error is at most 10 mm, or 10 units, 0 to 1; None if it is unknown.
+        unitMm: unit of the maps; 1 for CTs.
     """
     if errorMm is None:
         return "expected error unknown for these weights"
-    within = "" if probability is None else f", {100 * probability:.0f} % within 10 mm"
-    return f"expected error {errorMm:.1f} mm{within}"
+    within = f"{MATCHED_MM * unitMm:.2g} mm"
+    share = "" if probability is None else f", {100 * probability:.0f} % within {within}"
+    return f"expected error {mmText(errorMm, unitMm)}{share}"

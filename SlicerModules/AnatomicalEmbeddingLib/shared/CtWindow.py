@@ -1,9 +1,16 @@
-"""Sets the window and level (HU) of CTs: a default for each new scan, then the same window for a patient's scans."""
+"""Sets the window and level (HU) of CTs: a default for each new scan, then the same window for a patient's scans.
+
+Scans of other kinds get windows by their values.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import slicer.util
+
+from .maps.MapStore import MapStore
 from .SceneNodes import patientItem
 from .VolumeNodes import hasVoxels
 
@@ -18,6 +25,8 @@ PRESETS = {
 _CHOSEN = "AnatomicalEmbedding.WindowChosen"
 # a scan without lower values shows no air around the body and does not get the default window
 _AIR_HU = -200.0
+_OWN_KIND = "AnatomicalEmbedding.WindowByValues"  # attribute of a display node: its window was chosen by percentiles
+_PERCENTILES = (1.0, 99.9)  # black and white of a scan of an own kind
 
 
 def setWindow(volumeNodes: Sequence, window: float, level: float) -> None:
@@ -39,11 +48,13 @@ class CtWindows:
 
     `poll` sets each new CT once to the soft tissue window, because the window that MRML guesses (from air to metal)
     shows all tissues in similar shades of grey. If the user changes the window of a scan, `poll` copies this window to
-    the other scans of the patient.
+    the other scans of the patient. A scan of a kind that is no CT gets a window of its own, by percentiles of
+    its values.
     """
 
-    def __init__(self, scene) -> None:
-        self._scene = scene
+    def __init__(self, store: MapStore) -> None:
+        self._store = store
+        self._scene = store.scene
         self._last: dict[str, tuple[float, float]] = {}
 
     def poll(self, volumeNodes: Sequence) -> None:
@@ -51,6 +62,9 @@ class CtWindows:
         volumes = [
             node for node in volumeNodes if node.GetDisplayNode() is not None and hasVoxels(node)
         ]
+        for node in [node for node in volumes if self._store.isOwnKind(node)]:
+            volumes.remove(node)
+            _chooseByValues(node)
         for node in volumes:
             _chooseOnce(node)
         changed = [
@@ -68,6 +82,14 @@ class CtWindows:
             ]
             setWindow(sameWindow, *window)
         self._last = {node.GetID(): _windowOf(node) for node in volumes}
+
+
+def _chooseByValues(volumeNode) -> None:
+    display = volumeNode.GetDisplayNode()
+    if display.GetAttribute(_OWN_KIND) is None:
+        display.SetAttribute(_OWN_KIND, "1")
+        black, white = np.percentile(slicer.util.arrayFromVolume(volumeNode), _PERCENTILES)
+        setWindow([volumeNode], max(white - black, 1e-6), (black + white) / 2)
 
 
 def _windowOf(volumeNode) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from slicer.i18n import tr as _
 from ..shared.maps.Engine import DEVICES
 from ..shared.panels.Widgets import connectPath
 from ..shared.Signal import Flag, Signal
-from .TrainingSettings import TrainingSettings
+from .TrainingSettings import KINDS, TrainingSettings
 
 _WIDGETS = {  # setting -> (name of its widget, the widget's property)
     "validationFolder": ("validationFolderEdit", "currentPath"),
@@ -44,6 +44,7 @@ class TrainingForm:
         ui.addFolderButton.connect("clicked(bool)", self._onAdd)
         ui.removeFolderButton.connect("clicked(bool)", self._onRemove)
         ui.startCombo.connect("currentIndexChanged(int)", self._onChanged)
+        ui.kindCombo.connect("currentIndexChanged(int)", self._onChanged)
         for name, key in _WIDGETS.values():
             if key == "currentPath":
                 connectPath(getattr(ui, name), self._onChanged)
@@ -55,7 +56,10 @@ class TrainingForm:
             name: getattr(getattr(self.ui, widget), key) for name, (widget, key) in _WIDGETS.items()
         }
         return TrainingSettings(
-            tuple(self._folders()), fineTune=self.ui.startCombo.currentIndex == 0, **plain
+            KINDS[self.ui.kindCombo.currentIndex],
+            tuple(self._folders()),
+            fineTune=self.ui.startCombo.currentIndex == 0,
+            **plain,
         )
 
     def show(self, settings: TrainingSettings) -> None:
@@ -67,6 +71,7 @@ class TrainingForm:
             ui.scanFoldersList.clear()
             ui.scanFoldersList.addItems(list(settings.scanFolders))
             ui.startCombo.currentIndex = 0 if settings.fineTune else 1
+            ui.kindCombo.currentIndex = KINDS.index(settings.kind)
             for name, (widget, key) in _WIDGETS.items():
                 setattr(getattr(ui, widget), key, getattr(settings, name))
         self._onChanged()
@@ -84,7 +89,7 @@ class TrainingForm:
         folders = self._folders()
         start = folders[-1] if folders else ""
         chosen = qt.QFileDialog.getExistingDirectory(
-            self.ui.scansSection, _("Folder of CTs"), start
+            self.ui.scansSection, _("Folder of scans"), start
         )
         if chosen and chosen not in folders:
             self.show(replace(self.settings(), scanFolders=(*folders, chosen)))

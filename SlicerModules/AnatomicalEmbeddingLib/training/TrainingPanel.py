@@ -6,6 +6,7 @@ import json
 import time
 from dataclasses import replace
 from html import escape
+from importlib.util import find_spec
 from pathlib import Path
 
 import qt
@@ -66,13 +67,14 @@ class TrainingPanel:
         self.form.changed.connect(self._onSettings)
         process.logged.connect(self._onLine)
         process.progressed.connect(self._onProgress)
+        process.advanced.connect(self._onAdvanced)
         process.finished.connect(self._onFinished)
         self.refresh()
 
     def refresh(self) -> None:
         """Read the run's folder again, look for missing packages, and update the panel."""
         self._run = inspectRun(self.form.settings().runFolder)
-        self._missingPackages = Engine.missingPackages()
+        self._missingPackages = self._packages()
         if not self.process.running:
             self._losses = LossCurve.read(self._run.folder)
             self._validations = readValidations(self._run.folder)
@@ -93,10 +95,18 @@ class TrainingPanel:
         problem = "" if running else self._problem()
         self.form.setEnabled(not running)
         ui = self.ui
-        isBegun = run.stage in (UNFINISHED, FINISHED)
+        isOwnKind = self.form.settings().isOwnKind
+        for widget in (
+            *(ui.trainingSection, ui.validationLabel, ui.validationFolderEdit),
+            *(ui.finishButton, ui.plotLossButton, ui.plotValidationButton),
+            *(ui.validationTitle, ui.validationResultLabel),
+        ):
+            widget.visible = not isOwnKind
+        isBegun = run.stage in (UNFINISHED, FINISHED) and not isOwnKind
         ui.startButton.text = _("Resume") if isBegun and not running else _("Start")
         ui.startButton.enabled = not running and not problem
-        ui.stopButton.text = _("End at once") if self.process.stopping else _("Stop")
+        stop = _("Cancel") if isOwnKind else _("Stop")
+        ui.stopButton.text = _("End at once") if self.process.stopping else stop
         ui.stopButton.enabled = running
         ui.finishButton.enabled = (
             run.stage == UNFINISHED and run.steps > 0 and not running and not problem
@@ -122,7 +132,7 @@ class TrainingPanel:
 
     def _onInstall(self) -> None:
         try:
-            self._news = install(Engine.missingPackages())
+            self._news = install(self._packages())
         except InstallError as error:
             self._news = coloured(str(error), BAD)
         self.refresh()
@@ -160,6 +170,7 @@ class TrainingPanel:
             return
         self._news = ""
         if Path(self.form.settings().runFolder) == self._run.folder:
+            self._missingPackages = self._packages()
             self.update()
             return
         self.refresh()
@@ -188,6 +199,11 @@ class TrainingPanel:
             left=_duration(progress.secondsLeft),
         )
 
+    def _onAdvanced(self, share: float, stage: str) -> None:
+        self._stepped = True
+        self._showProgress(share)
+        self._news = escape(f"{100 * share:.0f} %: {stage}")
+
     def _onFinished(self, outcome: str, sentence: str) -> None:
         self.refresh()
         if outcome == FAILED:
@@ -196,10 +212,15 @@ class TrainingPanel:
         elif outcome == STOPPED:
             self._news = ""
         else:
-            self._news = coloured(
-                _("Finished after {steps} steps.").format(steps=self._run.steps), GOOD
-            )
+            steps = self._run.steps
+            text = _("Finished after {steps} steps.") if steps else _("Finished.")
+            self._news = coloured(text.format(steps=steps), GOOD)
         self.update()
+
+    def _packages(self) -> list[str]:
+        """Return the names of missing packages; the errors of scans of an own kind are learnt with scikit-learn."""
+        needed = self.form.settings().isOwnKind and find_spec("sklearn") is None
+        return [*Engine.missingPackages(), *(["scikit-learn"] if needed else [])]
 
     def _problem(self) -> str:
         if self._missingPackages:
@@ -211,6 +232,8 @@ class TrainingPanel:
 
     def _status(self, problem: str) -> str:
         if self.process.stopping:
+            if self.form.settings().isOwnKind:
+                return escape(_("Cancelling..."))
             return escape(_("Stopping: the current step is finished and saved first."))
         if self._news:
             return self._news

@@ -32,7 +32,8 @@ class TrainingProgress:
 class TrainingProcess(EngineProcess):
     """Runs the trainer, one run at a time. `poll` emits these signals.
 
-    Signal logged(line): a line of the log. Signal progressed(TrainingProgress). Signal finished(outcome, sentence).
+    Signal logged(line): a line of the log. Signal progressed(TrainingProgress), or advanced(share, stage) of a run on
+    scans of an own kind. share: finished fraction, 0 to 1. Signal finished(outcome, sentence).
     outcome: FINISHED (weights were written), STOPPED (the run can be continued) or FAILED. sentence: the reason of
     a failure, otherwise "".
     """
@@ -65,6 +66,8 @@ class TrainingProcess(EngineProcess):
             self._hasWeights = True
         elif "step" in values:
             self.progressed.emit(self._progress(**values))
+        elif "share" in values:
+            self.advanced.emit(values["share"], values["stage"])
 
     def onEnded(self, code: int, lines: Sequence[str], stopped: bool) -> None:
         """Read the result of a training run.
@@ -82,6 +85,7 @@ class TrainingProcess(EngineProcess):
     def _newSignals(self) -> None:
         super()._newSignals()
         self.progressed = Signal()
+        self.advanced = Signal()
         self.finished = Signal()
 
     def _progress(

@@ -41,6 +41,11 @@ def inspectRun(folder: str | Path) -> RunState:
         return RunState(path, FOREIGN if hasFiles else NEW)
     checkpoint = path / _CHECKPOINT
     weights = path / _WEIGHTS
+    if settings.isOwnKind:  # written when the run ends; such a run cannot be continued
+        isFinished = weights.is_file()
+        return RunState(
+            path, FINISHED if isFinished else NEW, settings, weights=weights if isFinished else None
+        )
     if not checkpoint.is_file():
         # scans are prepared for one recipe only, so a run with prepared scans cannot get other settings
         return RunState(path, UNFINISHED if (path / _PREPARED).is_dir() else NEW, settings)
@@ -67,6 +72,8 @@ def runProblem(settings: TrainingSettings, state: RunState) -> str | None:
         return f"{state.folder}: holds other files; choose a new or empty folder for the run."
     if state.stage == NEW or state.settings is None:
         return None
+    if state.settings.isOwnKind:
+        return f"{state.folder}: holds a finished run; choose another folder for a new run."
     if changed := differences(settings, state.settings):
         return f"{state.folder}: holds a run with other settings ({', '.join(changed)}); choose another folder."
     if state.stage == FINISHED and state.steps >= settings.steps:

@@ -7,10 +7,15 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+KINDS = (
+    "ct",
+    "any",
+)  # of scans, in the order of the panel: CTs of adults, or scans of any one other kind
 # Batch normalisation keeps its statistics, because the statistics of a few crops differ from those of complete scans.
 # The learning rate is small, because fine-tuning changes the weights only a little.
 _FINE_TUNING = ("optimiser.frozen_statistics=true", "optimiser.learning_rate=0.001")
 _WORDS = {  # display names of the settings that must stay the same when a run continues
+    "kind": "kind of scans",
     "scanFolders": "folders of scans",
     "validationFolder": "validation folder",
     "recipe": "recipe",
@@ -25,13 +30,15 @@ _WORDS = {  # display names of the settings that must stay the same when a run c
 class TrainingSettings:
     """Settings of one run.
 
-    scanFolders: folders with CTs or with prepared scans; subfolders are searched too. validationFolder: folder with
+    kind: one of KINDS; "any" uses only the folders of scans and of the run. scanFolders: folders with CTs or with
+    prepared scans, or with scans of the kind; subfolders are searched too. validationFolder: folder with
     labelled scans of other patients; "" for no validation. recipe: name or .toml file. fineTune: True to start from the
     shipped weights. minutes: longest training time, summed over all starts. validateEvery: number of steps
     between validations; 0 for no validation. threads: number of CPU threads; 0 for all. furtherOptions: more options of
     `anatemb train`, written as in a terminal.
     """
 
+    kind: str = KINDS[0]
     scanFolders: tuple[str, ...] = ()
     validationFolder: str = ""
     recipe: str = "hybrid"
@@ -44,17 +51,16 @@ class TrainingSettings:
     furtherOptions: str = ""
     runFolder: str = ""
 
+    @property
+    def isOwnKind(self) -> bool:
+        return self.kind == "any"
+
     def arguments(self) -> list[str]:
         """Return the arguments of `anatemb`. Raises ValueError if `furtherOptions` has an unclosed quotation mark."""
-        words = [
-            "train",
-            *self.scanFolders,
-            "-o",
-            self.runFolder,
-            "--recipe",
-            self.recipe,
-            "--json",
-        ]
+        words = ["train", *self.scanFolders, "-o", self.runFolder, "--json"]
+        if self.isOwnKind:
+            return [*words, "--kind", "any"]
+        words += ["--recipe", self.recipe]
         words += ["--steps", str(self.steps), "--minutes", str(self.minutes)]
         words += [
             "--validate-every",
@@ -96,11 +102,11 @@ class TrainingSettings:
 
 def settingsProblem(settings: TrainingSettings) -> str | None:
     """Return the problem and its remedy for the first setting that prevents a start; None if there is no problem."""
-    validation = settings.validationFolder
+    validation = "" if settings.isOwnKind else settings.validationFolder
     run = settings.runFolder
     scans = [Path(folder).resolve() for folder in settings.scanFolders]
     if not scans:
-        return "Add a folder of CT scans to train on."
+        return "Add a folder of scans to train on."
     for folder in settings.scanFolders:
         if not Path(folder).is_dir():
             return f"{folder}: no such folder; remove it from the list, or connect its disk."

@@ -9,7 +9,7 @@ from AnatomicalEmbeddingLib.landmarks.AnswerList import SOURCE_ROLE, VOLUME_ROLE
 from AnatomicalEmbeddingLib.landmarks.ControlPoints import worldOf
 from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.shared import SceneNodes
-from AnatomicalEmbeddingLib.shared.Colours import STATUS_WORDS
+from AnatomicalEmbeddingLib.shared.Colours import STATUS_WORDS, mmText
 from AnatomicalEmbeddingLib.shared.maps.MapStore import FAILED, READY
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ class Landmarks:
             "status": answer.status,
             "text": STATUS_WORDS[answer.status]
             + (" (before the move)" if answer.outdated else doubt),
-            "error": f"± {answer.errorMm:.0f} mm" if has_error else "",
+            "error": f"± {mmText(answer.errorMm, answer.unitMm, 0)}" if has_error else "",
             "by_hand": answer.byHand,
             "tip": answer.text,
         }

@@ -67,7 +67,7 @@ class Views:
         self.painter = Painter()
         self.scrolled = Signal()
         self._own_views = OwnViews(session.scene)
-        self._windows = CtWindows(session.scene)
+        self._windows = CtWindows(session.store)
         self._cursor = session.scene.GetFirstNodeByClass("vtkMRMLCrosshairNode")
         session.app.view_manager.register_factory(
             PictureFactory(server, self.painter, self.scrolled.emit)

@@ -16,6 +16,7 @@ class MadeUpProcess:
     def __init__(self, *_arguments):
         self.logged = Signal()
         self.progressed = Signal()
+        self.advanced = Signal()
         self.finished = Signal()
         self.running = self.stopping = self.closed = self.killed = False
         self.starts = []

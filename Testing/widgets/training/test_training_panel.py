@@ -85,3 +85,20 @@ def test_run_of_an_earlier_session_is_picked_up_by_choosing_its_folder(ready, tm
     ready.ui.stepsSpin.value = 333
     ready.ui.minutesSpin.value = 90
     assert ready.ui.startButton.enabled
+
+
+def test_scans_of_any_kind_need_only_a_folder(ready, tmp_path):
+    ui = ready.ui
+    ui.kindCombo.currentIndex = 1
+    assert ui.trainingSection.isHidden()
+    ready.start()
+    assert ready.process.starts[-1][0].arguments()[-2:] == ["--kind", "any"]
+    ready.process.advanced.emit(0.25, "aligning")
+    ready.tick()
+    assert "25 %: aligning" in ready.status
+    ready.process.end(STOPPED)
+    assert ui.startButton.text == "Start"  # a cancelled run begins again
+    ready.start()
+    (tmp_path / "run" / "weights.safetensors").write_text("")
+    ready.process.end(FINISHED)
+    assert ui.useButton.enabled

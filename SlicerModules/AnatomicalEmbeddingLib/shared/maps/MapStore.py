@@ -73,6 +73,11 @@ class MapStore(Listener):
         """Return the map of a volume; None if the map is not ready."""
         return None if volumeNode is None else self.state(volumeNode).embedding
 
+    def isOwnKind(self, volumeNode) -> bool:
+        """True if the map of a volume was made with weights of the kind "any"; its voxels are then no HU."""
+        embedding = self.map(volumeNode)
+        return embedding is not None and embedding.unit_mm != 1.0
+
     def request(self, volumeNodes: Iterable, retry: bool = True, onlyKept: bool = False) -> list:
         """Start to embed the volumes that have no map. Returns the volumes that this call has put into the queue.
 

@@ -52,7 +52,7 @@ class ViewPanel:
         self._volumes = volumes
         self._placeOf = placeOf
         self.laidOut = Signal()
-        self._windows = CtWindows(store.scene)
+        self._windows = CtWindows(store)
         self.widget = slicer.util.loadUI(str(moduleResource("UI/AnatomicalEmbeddingWindows.ui")))
         parentLayout.addWidget(self.widget)
         ui = slicer.util.childWidgetVariables(self.widget)
@@ -63,7 +63,9 @@ class ViewPanel:
             )
 
     def update(self) -> None:
-        self.widget.enabled = bool(self._volumes())
+        volumes = self._volumes()
+        # windows in HU mean nothing in scans of other kinds
+        self.widget.enabled = bool(volumes) and not any(map(self._store.isOwnKind, volumes))
 
     def poll(self) -> None:
         """Set new scans to the soft tissue window; keep one window per patient. Call `poll` a few times a second."""
