@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from operator import itemgetter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +56,8 @@ class LandmarkExample:
         point_ras: (3,) RAS mm in its scan.
         query: the query of the point as text, see `matching.query.query_to_text`.
         errors_mm: scan -> error, mm, of this example's answer in the scan of another example.
-        exchanged: scan -> landmarks whose name is exchanged with this one, by the answers in the scan of another
-            example; scans without such landmarks are left out.
+        exchanged: scan -> landmarks whose name seems to be exchanged with this one, by the answers in the scan of
+            another example.
         left_out_mm: error, mm, of the answer of the other examples in this scan, and the median error that was stated;
             empty if it is not known.
         edges: 9 numbers (3, 3), if the point is the centre of a plane or box: its edges, in body coordinates.
@@ -106,17 +106,14 @@ class Landmark:
         """Return, for each example, the landmark whose name was exchanged with this one in its scan; "" if none."""
         names = []
         for example in self.examples:
-            counts: Counter[str] = Counter()
-            comparisons = 0
-            for second in self.examples:
-                in_second, in_example = (
-                    example.exchanged.get(second.scan, ()),
-                    second.exchanged.get(example.scan, ()),
-                )
-                counts.update({*in_second, *in_example})
-                comparisons += second.scan in example.errors_mm or example.scan in second.errors_mm
-            name, count = max(counts.items(), key=itemgetter(1), default=("", 0))
-            names.append(name if 2 * count > comparisons else "")
+            comparisons = [
+                {*example.exchanged.get(second.scan, ()), *second.exchanged.get(example.scan, ())}
+                for second in self.examples
+                if second.scan in example.exchanged or example.scan in second.exchanged
+            ]
+            counts = Counter(chain.from_iterable(comparisons))
+            name = max(counts, key=counts.__getitem__, default="")
+            names.append(name if 2 * counts[name] > len(comparisons) else "")
         return names
 
     @cached_property
@@ -239,30 +236,49 @@ class LandmarkSet:
         ]
         reduced = [landmark.without(scan) for landmark in chosen]
         answers = self._match([landmark for landmark in reduced if landmark.examples], embedding)
-        exchanged = _exchanged_pairs(chosen, answers, scan)
+        marks = {
+            landmark.name: np.array(example.point_ras)
+            for landmark in chosen
+            for example in landmark.examples
+            if example.scan == scan
+        }
+        places = {
+            (landmark.name, example.scan): place
+            for landmark in reduced
+            if landmark.examples
+            for example, place in zip(
+                landmark.examples, answers[landmark.name].points_ras, strict=True
+            )
+        }
         measured = {}
         for landmark, remaining in zip(chosen, reduced, strict=True):
             if not remaining.examples:
                 continue
             matches = answers[landmark.name]
-            (scan_example,) = (example for example in landmark.examples if example.scan == scan)
-            errors = np.linalg.norm(matches.points_ras - scan_example.point_ras, axis=1)
-            examples = {
-                e.scan: replace(
-                    e,
-                    errors_mm={**e.errors_mm, scan: _rounded(float(mm), landmark.unit_mm)},
-                    exchanged=_without(e.exchanged, scan)
-                    | exchanged.get((e.scan, landmark.name), {}),
+            mark = marks[landmark.name]
+            examples = {}
+            for e in remaining.examples:
+                place = places[landmark.name, e.scan]
+                error_mm = _rounded(float(np.linalg.norm(place - mark)), landmark.unit_mm)
+                names = tuple(
+                    name
+                    for name, second in marks.items()
+                    if (name, e.scan) in places
+                    and is_opposite(place - places[name, e.scan], mark - second, landmark.unit_mm)
                 )
-                for e, mm in zip(remaining.examples, errors, strict=True)
-            }
+                examples[e.scan] = replace(
+                    e,
+                    errors_mm={**e.errors_mm, scan: error_mm},
+                    exchanged={**e.exchanged, scan: names},
+                )
             combined = combine(matches, remaining.weights, unit_mm=remaining.unit_mm)
             left_out: tuple[float, ...] = ()
             if combined.expected_error_mm is not None:
-                error = float(np.linalg.norm(combined.points_ras[0] - scan_example.point_ras))
+                error = float(np.linalg.norm(combined.points_ras[0] - mark))
                 errors_mm = error, median_error_mm(combined)
                 left_out = tuple(_rounded(mm, landmark.unit_mm) for mm in errors_mm)
-            examples[scan] = replace(scan_example, left_out_mm=left_out)
+            (example,) = (example for example in landmark.examples if example.scan == scan)
+            examples[scan] = replace(example, left_out_mm=left_out)
             measured[landmark.name] = replace(
                 landmark, examples=tuple(examples[e.scan] for e in landmark.examples)
             )
@@ -400,47 +416,19 @@ def _without(by_scan: dict[str, Any], scan: str) -> dict[str, Any]:
     return {name: value for name, value in by_scan.items() if name != scan}
 
 
-def is_opposite(answers_ras: np.ndarray, marks_ras: np.ndarray, unit_mm: float) -> np.ndarray:
-    """Return (n, n) bool: whether the names of two landmarks seem to be exchanged in a scan.
+def is_opposite(answers_mm: np.ndarray, marks_mm: np.ndarray, unit_mm: float) -> bool:
+    """Return whether the names of two landmarks seem to be exchanged in a scan.
 
     Only the way from one landmark to the other is compared, so errors that their answers share do not count.
 
     Args:
-        answers_ras: (n, 3) answers of the examples of one other scan, RAS mm.
-        marks_ras: (n, 3) marked points, RAS mm.
+        answers_mm: (3,) way between the answers of the examples of one other scan.
+        marks_mm: (3,) way between the marked points.
         unit_mm: unit of the maps.
     """
-    ways = marks_ras[:, None] - marks_ras
-    squares = (ways**2).sum(axis=2)
-    products = ((answers_ras[:, None] - answers_ras) * ways).sum(axis=2)
-    return (products < -_OPPOSITE * squares) & (squares >= (_DISTINCT_MM * unit_mm) ** 2)
-
-
-def _exchanged_pairs(
-    landmarks: Sequence[Landmark], answers: dict[str, Matches], scan: str
-) -> dict[tuple[str, str], dict[str, tuple[str, ...]]]:
-    """Return, for the scan and the landmark of each example, what `LandmarkExample.exchanged` gets for one scan.
-
-    Args:
-        landmarks: landmarks with an example in the scan.
-        answers: by name, the answers of the examples of other scans.
-        scan: the scan.
-    """
-    rows: dict[str, list[tuple[str, np.ndarray, np.ndarray]]] = {}
-    for landmark in landmarks:
-        (mark,) = (e.point_ras for e in landmark.examples if e.scan == scan)
-        examples = landmark.without(scan).examples
-        for number, example in enumerate(examples):
-            place = answers[landmark.name].points_ras[number]
-            rows.setdefault(example.scan, []).append((landmark.name, place, np.array(mark)))
-    pairs = {}
-    for example_scan, entries in rows.items():
-        names, places, marks = zip(*entries, strict=True)
-        opposite = is_opposite(np.array(places), np.array(marks), landmarks[0].unit_mm)
-        for name, row in zip(names, opposite, strict=True):
-            if row.any():
-                pairs[example_scan, name] = {scan: tuple(np.array(names)[row].tolist())}
-    return pairs
+    square = marks_mm @ marks_mm
+    is_distinct = square >= (_DISTINCT_MM * unit_mm) ** 2
+    return bool(is_distinct and answers_mm @ marks_mm < -_OPPOSITE * square)
 
 
 def _rounded(error_mm: float, unit_mm: float) -> float:
