@@ -30,7 +30,7 @@ class Requirement:
 
     @property
     def is_met(self) -> bool:
-        return (found := release_of(self.name)) is not None and found >= self.least
+        return (release := release_of(self.name)) is not None and release >= self.least
 
 
 def release_of(name: str) -> tuple[int, ...] | None:
@@ -53,14 +53,14 @@ def list_requirements() -> list[Requirement]:
         raise AnatomicalEmbeddingError(
             f"{DISTRIBUTION}: pip has not installed this package; run: pip install . (in the folder of the repository)."
         ) from None
-    found = [
+    matches = [
         match
         for text in texts
         if (match := _REQUIREMENT.fullmatch(text)) and match[4] in (None, *EXTRAS)
     ]
     return [
         Requirement(m[1], m[0].split(";")[0].strip(), _numbers(m[3] or "0"), m[4] or "")
-        for m in found
+        for m in matches
     ]
 
 

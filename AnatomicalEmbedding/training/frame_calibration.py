@@ -92,11 +92,11 @@ def registered_trials(build: FrameBuild, seed: int = 0) -> Iterator[Trial]:
         )
         points = _random_points(maps[first], rng)
         truth = direct.to_scan(points)
-        shown = build.images[first].volume.contains(points)
-        shown &= build.images[second].volume.contains(truth)
-        marked = _as_marked(truth[shown], build.images[second], rng)
-        groups = (LANDMARK,) * int(shown.sum())
-        yield Trial(maps[first], points[shown], maps[second], marked, True, groups)
+        in_both = build.images[first].volume.contains(points)
+        in_both &= build.images[second].volume.contains(truth)
+        marked = _as_marked(truth[in_both], build.images[second], rng)
+        groups = (LANDMARK,) * int(in_both.sum())
+        yield Trial(maps[first], points[in_both], maps[second], marked, True, groups)
 
 
 def copy_trials(

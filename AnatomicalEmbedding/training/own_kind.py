@@ -65,9 +65,8 @@ def train_own_kind(
         "scans": [image.name for image in build.images],
         "likeness": [round(alignment.likeness, 3) for alignment in build.alignments],
     }
-    with atomic_path(
-        path
-    ) as temporary:  # a run that was stopped leaves no weights without calibration
+    # a run that was stopped leaves no weights without calibration
+    with atomic_path(path) as temporary:
         write_weights(build.frame, temporary, name, card)
         calibration = calibrate_frame(
             load_model(str(temporary), "cpu"),

@@ -143,10 +143,10 @@ def _likeness(
     places = Alignment(affine, field, 0.0).on(lattice)[:, weight > 0]
     values = read_grey(still.hu, still.lattice, points)
     scan_features = moving.features(spacing_mm)
-    shown = read_grey(scan_features.weight, scan_features.lattice, places) > 0.5
-    if float(shown.float().mean()) < _LEAST_SHOWN:
+    in_scan = read_grey(scan_features.weight, scan_features.lattice, places) > 0.5
+    if float(in_scan.float().mean()) < _LEAST_SHOWN:
         return 0.0
-    pair = torch.stack([values, read_grey(scan.hu, scan.lattice, places)])[:, shown]
+    pair = torch.stack([values, read_grey(scan.hu, scan.lattice, places)])[:, in_scan]
     return float(torch.nan_to_num(torch.corrcoef(pair))[0, 1])
 
 

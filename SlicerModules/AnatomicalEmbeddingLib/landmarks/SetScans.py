@@ -157,11 +157,11 @@ def _templateDrawing(template, sources: Sequence) -> Drawing:
     labels, places, markups = [], [], []
     for source in sources:
         names = _namesOf(source)
-        own = [pointId for pointId in names if not isFromSet(source, pointId)]
-        labels += [names[pointId] for pointId in own]
-        places += [worldOf(source, pointId) for pointId in own]
+        userPoints = [pointId for pointId in names if not isFromSet(source, pointId)]
+        labels += [names[pointId] for pointId in userPoints]
+        places += [worldOf(source, pointId) for pointId in userPoints]
         markup = markupOf(source, tuple(names.values()))
-        if markup is not None and len(own) == len(names):
+        if markup is not None and len(userPoints) == len(names):
             markups.append(markup)
     return _drawing(labels, fromWorld(template, places), markups)
 
