@@ -121,3 +121,35 @@ def keep_no_maps() -> None:
     from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 
     ModuleSettings.setValue("cacheLimitMb", 0)
+
+
+def specimen(seed: int):
+    """A scan of 12 mm of a synthetic shape, in any rotation, and the middles of its lobes."""
+    _find_tests()
+    from specimens import make_specimen
+
+    return make_specimen(seed)
+
+
+def add_specimen(seed: int, name: str):
+    """The same as a volume node."""
+    volume = specimen(seed).volume
+    node = slicer.util.addVolumeFromArray(volume.voxels, volume.ijk_to_ras, name=name)
+    node.CreateDefaultDisplayNodes()
+    slicer.app.processEvents()
+    return node
+
+
+def write_weights(path: Path) -> None:
+    """Write weights for such shapes."""
+    _find_tests()
+    from own_kind_weights import write_shape_weights
+
+    write_shape_weights(path)
+
+
+def _find_tests() -> None:
+    """Let modules of Testing be imported, in Slicer, too."""
+    testing = str(Path(__file__).resolve().parents[2])
+    if testing not in sys.path:
+        sys.path.append(testing)
