@@ -18,11 +18,14 @@ class AntsSyN:
     The template is the fixed image, since ANTs maps fixed points to moving ones. No answer (NaN) where a registration
     fails, as when images do not overlap enough.
 
+    With `is_aligned` the images start as they lie, otherwise with their centres of mass on each other.
+
     Raises importlib.metadata.PackageNotFoundError when antspyx is not installed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_aligned: bool = False) -> None:
         metadata.version("antspyx")
+        self._start = "Identity" if is_aligned else None
 
     def prepare(self, case: Case) -> float:
         """Load ANTs and read the scan: no work of the method's own."""
@@ -41,6 +44,7 @@ class AntsSyN:
                     _to_ants(template.volume),
                     _to_ants(target.volume),
                     type_of_transform="SyN",
+                    initial_transform=self._start,
                     outprefix=str(Path(folder) / "pair"),
                 )
             except (RuntimeError, ValueError):

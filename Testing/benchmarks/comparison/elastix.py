@@ -16,19 +16,25 @@ class Elastix:
     """Registers each pair with elastix: affine, and B-spline after it when `deformable`.
 
     Mutual information of random samples, started with the middles of the two images on each other, four resolutions
-    of 300 iterations, control points 16 mm apart at the finest. The template is the fixed image, since elastix maps
-    fixed points to moving ones. No answer (NaN) where a registration fails, as when images do not overlap enough.
+    of 300 iterations, control points 16 mm apart at the finest. With `is_aligned` the images start as they lie. The
+    template is the fixed image, since elastix maps fixed points to moving ones. No answer (NaN) where a registration
+    fails, as when images do not overlap enough.
 
     Raises importlib.metadata.PackageNotFoundError when itk-elastix is not installed.
     """
 
     def __init__(
-        self, deformable: bool = False, iterations: int = 300, grid_mm: float = 16.0
+        self,
+        deformable: bool = False,
+        iterations: int = 300,
+        grid_mm: float = 16.0,
+        is_aligned: bool = False,
     ) -> None:
         metadata.version("itk-elastix")
         self._deformable = deformable
         self._iterations = iterations
         self._grid_mm = grid_mm
+        self._is_aligned = is_aligned
 
     def prepare(self, case: Case) -> float:
         """Load elastix and read the scan: no work of the method's own."""
@@ -59,7 +65,7 @@ class Elastix:
     def _parameters(self) -> Any:
         parameters = _load_itk().ParameterObject.New()
         affine = parameters.GetDefaultParameterMap("affine", _LEVELS)
-        affine["AutomaticTransformInitialization"] = ("true",)
+        affine["AutomaticTransformInitialization"] = ("false" if self._is_aligned else "true",)
         affine["AutomaticTransformInitializationMethod"] = ("GeometricalCenter",)
         stages = [affine]
         if self._deformable:
