@@ -66,25 +66,19 @@ class Atlas:
 
     def save(self, path: str | Path) -> None:
         """Write the atlas to one file, completely or not at all. Raises WeightsError if the file cannot be written."""
-        structures = sorted(self.occupancies.items())
-        facts = [
-            {"name": name, "first": occupancy.first, "real": occupancy.real}
-            for name, occupancy in structures
-        ]
+        facts = []
+        arrays: dict[str, Any] = {}
+        for n, (name, occupancy) in enumerate(sorted(self.occupancies.items())):
+            facts.append({"name": name, "first": occupancy.first, "real": occupancy.real})
+            arrays[f"share_{n}"] = occupancy.share
+            if occupancy.discriminant is not None:
+                arrays[f"discriminant_{n}"] = occupancy.discriminant
         metadata = {
             "format_version": FORMAT_VERSION,
             "weights_sha256": self.weights_hash,
             "structures": facts,
         }
         content = json.dumps(metadata | {"about": self.metadata}).encode()
-        arrays: dict[str, Any] = {
-            f"share_{n}": occupancy.share for n, (_, occupancy) in enumerate(structures)
-        }
-        arrays |= {
-            f"discriminant_{n}": occupancy.discriminant
-            for n, (_, occupancy) in enumerate(structures)
-            if occupancy.discriminant is not None
-        }
         try:
             with atomic_path(Path(path)) as temporary, temporary.open("wb") as file:
                 np.savez_compressed(file, about=np.frombuffer(content, dtype=np.uint8), **arrays)
@@ -126,9 +120,10 @@ class Atlas:
 def _occupancy(
     facts: dict[str, Any], share: np.ndarray, discriminant: np.ndarray | None
 ) -> Occupancy:
-    """Make an Occupancy.
+    """Make an Occupancy, after checks of the values that were read from a file.
 
-    facts: a dict read from JSON, with `first` and `real`. Raises ValueError if a value is wrong.
+    facts: a dict read from JSON, with `first` (i, j, k) and `real`. share: (k, j, i). Raises ValueError if a value is
+    wrong.
     """
     first = facts["first"]
     real = facts["real"]
@@ -155,6 +150,7 @@ def _occupancy(
 
 @lru_cache(maxsize=2)
 def _loaded(path: Path) -> Atlas:
+    """Return `Atlas.load(path)`, read only once."""
     return Atlas.load(path)
 
 

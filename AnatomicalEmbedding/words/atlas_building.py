@@ -5,7 +5,7 @@ is made first (`training/label_images.py`). For each structure, all synthetic pa
 real patients together 0.9. If fewer than three real patients show the structure, all patients have equal weights.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -83,38 +83,17 @@ def build_atlas(
         PointsError: a folder holds no label map.
     """
     paths = [path for folder in folders for path in list_label_files(folder)]
-    scans = {
-        path: next(filter(Path.exists, (_beside(path, end) for end in IMAGE_SUFFIXES)), None)
-        for path in paths
-    }
-    alone = {path: label_images.LabelledBody.read(path) for path in paths if scans[path] is None}
-    placement = place({body.name: body.points for body in alone.values()}) if alone else None
-    bodies: list[SampledBody] = []
-    for number, path in enumerate(paths):
-        progress(0.7 * number / len(paths), path.name)
-        voxels, ijk_to_ras, names = _read_labels(path)
-        kind = "real"
-        name = path.name.removesuffix(label_images.SUFFIX)
-        if path not in alone:
-            volume = Volume.read(scans[path])
-        elif name in placement.maps:
-            kind = "drawn"
-            ijk_to_ras = alone[path].grid.ijk_to_ras
-            volume = label_images.make_label_image(alone[path], placement, 0).volume
-        else:
-            continue
-        bodies.append(_sampled(name, voxels, ijk_to_ras, names, model.embed(volume), kind))
+    bodies = list(_labelled_bodies(paths, model, progress))
     for number in range(phantoms):
         progress(0.7 + 0.2 * number / phantoms, f"synthetic patient {number + 1}")
         phantom = make_phantom(PHANTOM_SEED + number, (3.0, 3.0, 3.0))
         volume = phantom.volume
-        names = dict(phantom.label_names)
         bodies.append(
             _sampled(
                 volume.name,
                 phantom.labels,
                 volume.ijk_to_ras,
-                names,
+                phantom.label_names,
                 model.embed(volume),
                 "synthetic",
             )
@@ -126,6 +105,35 @@ def build_atlas(
     }
     occupancies = with_discriminants(count_occupancy(bodies), bodies)
     return Atlas(model.weights_hash, occupancies, {"weights": model.name, "bodies": named})
+
+
+def _labelled_bodies(
+    paths: list[Path], model: Model, progress: Callable[[float, str], None]
+) -> Iterator[SampledBody]:
+    """Yield the points of each label map, with the body coordinates of its scan or of a CT made from the label map.
+
+    A label map without a scan is left out if `place` found no place for it in the body frame. progress: from 0 to 0.7.
+    """
+    scans = {
+        path: next(filter(Path.exists, (_beside(path, end) for end in IMAGE_SUFFIXES)), None)
+        for path in paths
+    }
+    scanless = {path: label_images.LabelledBody.read(path) for path in paths if scans[path] is None}
+    placement = place({body.name: body.points for body in scanless.values()}) if scanless else None
+    for number, path in enumerate(paths):
+        progress(0.7 * number / len(paths), path.name)
+        voxels, ijk_to_ras, names = _read_labels(path)
+        kind = "real"
+        name = path.name.removesuffix(label_images.SUFFIX)
+        if path not in scanless:
+            volume = Volume.read(scans[path])
+        elif name in placement.maps:
+            kind = "drawn"
+            ijk_to_ras = scanless[path].grid.ijk_to_ras
+            volume = label_images.make_label_image(scanless[path], placement, 0).volume
+        else:
+            continue
+        yield _sampled(name, voxels, ijk_to_ras, names, model.embed(volume), kind)
 
 
 def list_label_files(folder: Path) -> list[Path]:
@@ -161,24 +169,27 @@ def _sampled(
     embedding: EmbeddingMap,
     kind: str,
 ) -> SampledBody:
-    """Sample the label map `voxels` (k, j, i) about every 4 mm. Samples outside the patient's body are left out."""
+    """Sample the label map `voxels` (k, j, i) about every 4 mm. Samples outside the patient's body are left out.
+
+    labels: label value -> name in the file. embedding: the map of the scan. kind: see `SampledBody`.
+    """
     spacing = np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
-    step = np.maximum(np.rint(_SAMPLE_MM / spacing), 1).astype(int)
+    step = np.maximum(np.rint(_SAMPLE_MM / spacing), 1).astype(int)  # voxels along i, j, k
     every = [slice(0, n, s) for n, s in zip(voxels.shape, step[::-1], strict=True)]
     kji = np.mgrid[tuple(every)].reshape(3, -1).T
     label = voxels[tuple(kji.T)]
     ras = transform_points(ijk_to_ras, kji[:, ::-1])
     inside = embedding.in_body(ras)
+    # synthetic patients teach no discriminants
     described = kind != "synthetic" and embedding.local is not None
     if described:
         # half of the unlabelled points are enough
         inside &= (label > 0) | (np.arange(len(label)) % 2 == 0)
-    names = {value: whole_name(text) for value, text in labels.items()}
-    names = {
-        value: name
-        for value, name in names.items()
-        if reason_left_out(name) in _KEPT and name not in _SPREAD_OUT
-    }
+    names = {}
+    for value, text in labels.items():
+        structure = whole_name(text)
+        if reason_left_out(structure) in _KEPT and structure not in _SPREAD_OUT:
+            names[value] = structure
     descriptor = embedding.describe(ras[inside]).half().numpy() if described else None
     body = embedding.with_spine(None).sample(ras[inside])  # as `placing` reads the coordinates
     return SampledBody(name, body, label[inside], names, kind, descriptor)
@@ -192,7 +203,7 @@ def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
     counted: dict[str, list[_Counted]] = {}
     for body in bodies:
         index, in_frame = _frame_index(body)
-        flat = np.ravel_multi_index(index[in_frame].T[::-1], SHAPE)
+        flat = np.ravel_multi_index(index[in_frame].T[::-1], SHAPE)  # from i, j, k to k, j, i
         label = body.label[in_frame]
         cell_counts = np.bincount(flat, minlength=np.prod(SHAPE)).astype(np.float32).reshape(SHAPE)
         for name, values in _labels_of(body).items():
@@ -272,6 +283,7 @@ def _discriminant(patients: list[tuple[np.ndarray, np.ndarray, np.ndarray]]) -> 
 
 
 def _thinned(index: np.ndarray) -> np.ndarray:
+    """Return every nth entry of `index`, so that fewer than 4,000 are left."""
     return index[:: max(len(index) // _POINTS_LIMIT, 1)]
 
 
@@ -304,22 +316,24 @@ class _Counted:
 
 
 def _occupancy(counts: list[_Counted]) -> Occupancy | None:
-    real, synthetic = (
-        [count for count in counts if (count.kind == "synthetic") == is_synthetic]
-        for is_synthetic in (0, 1)
-    )
-    index = np.stack(
-        np.unravel_index(np.unique(np.concatenate([count.cells for count in counts])), SHAPE)
-    )
+    """Return the occupancy of one structure; None if its share is too small in every cell.
+
+    counts: one entry for each body that shows the structure.
+    """
+    real = [count for count in counts if count.kind != "synthetic"]
+    synthetic = [count for count in counts if count.kind == "synthetic"]
+    cells = np.unique(np.concatenate([count.cells for count in counts]))
+    index = np.stack(np.unravel_index(cells, SHAPE))  # (3, n): k, j, i
+    # the box must hold the blur of a structure that only one patient shows, which is the widest
     reach = int(np.ceil(2.5 * _blur_of(1) / STEP_MM)) + 1
     low = np.maximum(index.min(axis=1) - reach, 0)
     size = np.minimum(index.max(axis=1) + reach + 1, SHAPE) - low
     if len(real) < _FEWEST_REAL or not synthetic:
         share = _share(counts, low, size)
     else:
-        share = (1 - _SYNTHETIC_SHARE) * _share(real, low, size) + _SYNTHETIC_SHARE * _share(
-            synthetic, low, size
-        )
+        real_share = _share(real, low, size)
+        synthetic_share = _share(synthetic, low, size)
+        share = (1 - _SYNTHETIC_SHARE) * real_share + _SYNTHETIC_SHARE * synthetic_share
     share[share < _LEAST_SHARE] = 0
     if not share.any():
         return None
@@ -332,19 +346,25 @@ def _occupancy(counts: list[_Counted]) -> Occupancy | None:
 
 def _share(counts: list[_Counted], low: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Return for each cell (k, j, i) of a box in the body frame the share (0 to 1) of the bodies whose structure fills
-    the cell. low: first cell k, j, i of the box. size: number of cells of the box along k, j and i."""
+    the cell. low: first cell k, j, i of the box. size: number of cells of the box along k, j and i.
+
+    A body counts in a cell by its visibility there, 0 to 1: 0 where the scan shows nothing of the body.
+    """
     crop = tuple(slice(a, a + n) for a, n in zip(low, size, strict=True))
     inside = np.zeros(tuple(size), dtype=np.float32)
     seen_by = np.zeros(tuple(size), dtype=np.float32)
     for count in counts:
         grid = np.zeros_like(inside)
-        grid[tuple(np.array(np.unravel_index(count.cells, SHAPE)) - low[:, None])] = count.number
+        k, j, i = np.array(np.unravel_index(count.cells, SHAPE)) - low[:, None]
+        grid[k, j, i] = count.number
         density = _blurred(count.total[crop], _BLUR_MM)
         # divided by the density, so that each body counts the same, however densely it was sampled
         share = _blurred(grid, _BLUR_MM) / np.maximum(density, 1e-3)
-        visibility = np.minimum(density / max(float(np.median(density[density > 0.05])), 1e-3), 1.0)
+        usual_density = float(np.median(density[density > 0.05]))
+        visibility = np.minimum(density / max(usual_density, 1e-3), 1.0)
         inside += np.clip(share, 0, 1) * visibility
         seen_by += visibility
+    # the shares are already blurred by _BLUR_MM; variances of blurs add up
     blur_mm = float(np.sqrt(max(_blur_of(len(counts)) ** 2 - _BLUR_MM**2, 0.0)))
     return _blurred(inside, blur_mm) / np.maximum(_blurred(seen_by, blur_mm), 0.2)
 
@@ -355,8 +375,8 @@ def _blur_of(bodies: int) -> float:
 
 
 def _blurred(grid: np.ndarray, sigma_mm: float) -> np.ndarray:
+    """Smooth values (k, j, i) of atlas cells by a Gaussian; one far narrower than a cell would change nothing."""
     if sigma_mm < 0.2 * STEP_MM:
         return grid
-    return smoothed(torch.from_numpy(np.ascontiguousarray(grid))[None], [sigma_mm / STEP_MM] * 3)[
-        0
-    ].numpy()
+    channels = torch.from_numpy(np.ascontiguousarray(grid))[None]
+    return smoothed(channels, [sigma_mm / STEP_MM] * 3)[0].numpy()

@@ -34,6 +34,7 @@ _AROUND_MM, _AROUND_SOFT_MM = 8.0, 7.0
 _BEYOND_MM, _ACROSS_MM = 3.0, 8.0
 # the border of a field lies where its values are this fraction of the largest value
 _BORDER_SHARE = 0.5
+# direction -> axis (R, A, S), and 1 along or -1 against the axis
 _ALONG = {
     "left": (0, -1),
     "right": (0, 1),
@@ -96,15 +97,22 @@ def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -
 
 
 def surety(recipe: str) -> float | None:
-    """Return the chance that the point of an `at`, `fit` or `shift` recipe is correct; None for other recipes."""
+    """Return the chance that the point of an `at`, `fit` or `shift` recipe is correct; None for other recipes.
+
+    The point is correct if its error is at most `right_mm`. The errors are normal, with the standard deviation `sd`
+    along each axis, so their length in units of `sd` has the chi distribution with three degrees of freedom.
+    """
     kind, _, values = _parsed(recipe)
     if kind not in ("at", "fit", "shift"):
         return None
-    spread = _BY_HAND_MM if kind == "at" else values[3]
-    within = (
-        max(_RIGHT_MM, values[3]) if kind == "at" else values[4] if kind == "fit" else _RIGHT_MM
-    )
-    x = within / spread  # chi distribution with three degrees of freedom
+    sd = values[3]
+    right_mm = _RIGHT_MM
+    if kind == "at":
+        right_mm = max(_RIGHT_MM, sd)
+        sd = _BY_HAND_MM
+    elif kind == "fit":
+        right_mm = values[4]
+    x = right_mm / sd
     return erf(x / sqrt(2)) - sqrt(2 / pi) * x * exp(-(x**2) / 2)
 
 
@@ -119,7 +127,8 @@ def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str) -> Field:
     if qualifier.kind == "zone":
         shares = np.tile([0.0, 1.0], (3, 1))
         for word in qualifier.detail.split():
-            axis, *shares[axis] = _ZONES[word]
+            axis, low, high = _ZONES[word]
+            shares[axis] = low, high
         return part_of(grid, field, shares, side)
     surroundings = _surroundings(grid, field)
     if qualifier.kind == "around":
@@ -127,7 +136,8 @@ def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str) -> Field:
     direction = _RELATIONS.get(qualifier.kind, qualifier.kind)
     if direction in ("lateral", "medial"):
         is_left = side == "left" if side else grid.mean(field)[0] < 0
-        direction = "left" if is_left == (direction == "lateral") else "right"
+        outward, inward = ("left", "right") if is_left else ("right", "left")
+        direction = outward if direction == "lateral" else inward
     return _side_of(grid, surroundings, grid.span(field, 0.1, 0.9), direction)
 
 
@@ -177,6 +187,7 @@ def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
         if (a, b) == (0, 1):
             continue
         position = (grid.position(field, axis) - low[axis]) / max(high[axis] - low[axis], 1.0)
+        # logistic steps, so that the part fades at its ends
         if a > 0:
             values = values / (1 + np.exp(-(position - a) / (_SOFT_SHARE / 2)))
         if b < 1:
@@ -185,6 +196,8 @@ def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
 
 
 def _between(grid: Grid, first: Field, second: Field) -> Field:
+    """Return the space between two places: highest halfway on the shortest way from one place to the other. Returns
+    NOWHERE if a place is missing."""
     if first.total < 0.5 or second.total < 0.5:
         return NOWHERE
     box = grid.grown(grid.joined([first, second]), 4.0)
@@ -194,13 +207,15 @@ def _between(grid: Grid, first: Field, second: Field) -> Field:
         distances.append(
             np.maximum(grid.distance(box_values, _BORDER_SHARE * float(field.values.max())), 0)
         )
-    gap = float((distances[0] + distances[1]).min())
-    values = np.exp(-(((distances[0] - distances[1]) / _BETWEEN_MM) ** 2) / 2)
-    values = values * np.exp(-((distances[0] + distances[1] - gap) / _BETWEEN_MM))
+    first_mm, second_mm = distances
+    way_mm = first_mm + second_mm
+    values = np.exp(-(((first_mm - second_mm) / _BETWEEN_MM) ** 2) / 2)
+    values = values * np.exp(-((way_mm - float(way_mm.min())) / _BETWEEN_MM))
     return grid.trimmed(grid.with_values(box, values * grid.tissue[grid.crop(box)]))
 
 
 def _shell(grid: Grid, field: Field, mm: float) -> Field:
+    """Return the layer of thickness `mm` outside the border of a place: highest in its middle, and fading."""
     wide = grid.grown(field, mm + 6)
     distance = grid.distance(wide, _BORDER_SHARE * float(max(field.values.max(), 1e-3)))
     values = np.exp(-(((distance - mm / 2) / mm) ** 2) * 2)
@@ -208,6 +223,7 @@ def _shell(grid: Grid, field: Field, mm: float) -> Field:
 
 
 def _body_blob(grid: Grid, centre: np.ndarray, sd: float) -> Field:
+    """Return a Gaussian around a point (3,) of the body frame, on the grid of a scan or of the body frame."""
     if grid.body is None:
         return blob(grid, centre, sd)
     square = sum(np.square(grid.body[axis] - np.float32(centre[axis])) for axis in range(3))
@@ -216,6 +232,7 @@ def _body_blob(grid: Grid, centre: np.ndarray, sd: float) -> Field:
 
 
 def _body_box(grid: Grid, limits: np.ndarray) -> Field:
+    """Return a box of the body frame that fades at its sides. limits: (3, 2) mm, its begin and end along R, A, S."""
     whole = grid.zeros()
     values = grid.tissue.astype(np.float32)
     for axis in range(3):
@@ -250,11 +267,13 @@ def _end_of(grid: Grid, field: Field, axis: int, sign: int) -> np.ndarray:
 
 
 def _parsed(recipe: str) -> tuple[str, list[str], list[float]]:
+    """Return the first word of a recipe, its other words that are no numbers, and its numbers."""
     kind, *words = recipe.split()
-    is_number = [word.lstrip("-").replace(".", "", 1).isdigit() for word in words]
-    names = [word for word, number in zip(words, is_number, strict=True) if not number]
-    return (
-        kind,
-        names,
-        [float(word) for word, number in zip(words, is_number, strict=True) if number],
-    )
+    names = []
+    values = []
+    for word in words:
+        if word.lstrip("-").replace(".", "", 1).isdigit():
+            values.append(float(word))
+        else:
+            names.append(word)
+    return kind, names, values

@@ -50,11 +50,13 @@ class Dictionary:
         self.vocabulary = vocabulary
         self.firsts = {phrase[0] for phrase in self.phrases}
         self.parts = self._read_parts()
-        self._slips = sorted(
+        # the words to which a misspelled word is corrected
+        self._corrections = sorted(
             {*SIDES, *(word for word in vocabulary if len(word) >= _SHORTEST and word.isalpha())}
         )
         relations = {word for relation in RELATIONS for word in relation}
-        self._right = {*SEEN, *VERBS, *ZONES, *ZONE_NOUNS, *relations, *plain_words()}
+        # words of reports that are no names of places, and that are spelt right
+        self._usual = {*SEEN, *VERBS, *ZONES, *ZONE_NOUNS, *relations, *plain_words()}
 
     def known(self, word: str, typed: bool) -> str:
         """Return the dictionary's form of a word: in the singular and, if `typed` is True, with corrected spelling."""
@@ -65,17 +67,17 @@ class Dictionary:
             return single
         if (
             not typed
-            or word in self._right
+            or word in self._usual
             or not word.isalpha()
             or not _SHORTEST <= len(word) <= _LONGEST
         ):
             return word
-        alike = [slip for slip in self._slips if slip[0] == word[0]]
+        alike = [correction for correction in self._corrections if correction[0] == word[0]]
         return next(iter(get_close_matches(word, alike, 1, _ALIKE)), word)
 
     def is_unknown(self, word: str) -> bool:
         """Return whether a word of three letters or more is neither in the name of a place nor usual in reports."""
-        vocabulary = self.vocabulary | self._right | PARTS | SILENT
+        vocabulary = self.vocabulary | self._usual | PARTS | SILENT
         usual = len(word) < 3 or not word.isalpha() or word.endswith(_USUAL_ENDINGS)
         return not usual and vocabulary.isdisjoint((word, singular(word)))
 
@@ -93,7 +95,7 @@ class Dictionary:
         )
 
     def _read_parts(self) -> dict[str, dict[str, list[Entry]]]:
-        """Return, for words such as "neck", the part that the word means in each place.
+        """Return, for words such as "neck", the part that the word means in each place: {"neck": {"femur": entries}}.
 
         The phrases of the part are those of the place and this word, such as "femoral neck" and "neck of femur".
         """
@@ -110,18 +112,21 @@ class Dictionary:
                     for whole_phrase in phrases[whole]
                     if whole_phrase < part_phrase
                 }
-                for word in (word for word in PARTS if {word} in rests):
-                    parts.setdefault(word, {}).setdefault(whole, []).extend(self.entries_of(name))
+                for word in PARTS:
+                    if {word} in rests:
+                        places = parts.setdefault(word, {})
+                        places.setdefault(whole, []).extend(self.entries_of(name))
         return parts
 
     def _add(self, term: Term, words: str, adjective: bool = False) -> None:
+        """Add the phrase `words` for a place. A side in the words is demanded, unless the place itself has a side."""
         tokens = [singular(token.word) for token in tokenise(words)]
         sides = [word for word in tokens if word in SIDES]
         phrase = tuple(word for word in tokens if word not in SILENT and word != "-")
         if not phrase:
             return
-        side = sides[0] if sides and not term.side else term.side
-        entry = Entry(term.name, side, bool(sides) and not term.side, adjective)
+        demanded = bool(sides) and not term.side
+        entry = Entry(term.name, sides[0] if demanded else term.side, demanded, adjective)
         entries = self.phrases.setdefault(phrase, [])
         if all(present.name != term.name for present in entries):
             entries.append(entry)
@@ -148,11 +153,14 @@ def suggestions(beginning: str, most: int = 8) -> list[str]:
     typed_words = [token.word for token in tokenise(beginning[:TYPED_LENGTH])]
     sides = [word for word in typed_words if word in SIDES]
     plain = " ".join(word for word in typed_words if word not in SIDES)
+    if not plain:
+        return []
     ranks: dict[str, int] = {}
-    for term in load_terms().by_name.values() if plain else ():
+    for term in load_terms().by_name.values():
         if sides and term.side not in sides:
             continue
         for words in (*term.words, term.title):
+            # short names and names that begin so come first: one character of position counts like five of length
             position = f" {words.lower()}".find(f" {plain}")
             if position >= 0:
                 ranks[term.title] = min(ranks.get(term.title, 999), position * 5 + len(words))

@@ -2,7 +2,7 @@
 that holds the values above 0.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 
 import numpy as np
@@ -23,7 +23,7 @@ _FINE_MM = 4.0  # wanted size of a cell; by hand
 _CELLS_LIMIT = 3_000_000  # only limits memory and time: with more, cells are larger
 _BODY_SHARE = 0.4  # least share of body in a cell; by hand
 
-Cell = tuple[int, int, int]
+Cell = tuple[int, int, int]  # i, j, k; of the shape of an array k, j, i
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,6 +256,7 @@ def make_scan_grid(embedding: EmbeddingMap, volume: Volume | None = None) -> Gri
     step = embedding.cell_mm / parts
     shape = as_cell(np.array(embedding.body.shape) * parts[::-1])
     origin = embedding.cell_to_ras[:3, 3] - embedding.cell_mm / 2 + step / 2
+    # Outside the body, coordinates are 0. Divided by the share of body, they are means over the body alone.
     mixed = F.interpolate(
         embedding.coordinate_and_body, size=shape, mode="trilinear", align_corners=False
     )[0]
@@ -267,29 +268,22 @@ def make_scan_grid(embedding: EmbeddingMap, volume: Volume | None = None) -> Gri
         return grid
     fine = _fine_hu(volume, grid)
     mean = F.avg_pool3d(torch.from_numpy(fine)[None], 2)[0].numpy()
-    return Grid(
-        origin,
-        step,
-        shape,
-        grid.tissue,
-        body,
-        mean,
-        np.rint(fine).clip(-32768, 32767).astype(np.int16),
-    )
+    return replace(grid, hu=mean, fine_hu=np.rint(fine).clip(-32768, 32767).astype(np.int16))
 
 
 def _clear_beyond_scan(grid: Grid, embedding: EmbeddingMap) -> None:
     """Set `grid.tissue` to False in each cell of the grid whose centre lies outside the scan of the map."""
     x, y, z = grid.axes
-    for row, size in zip(
-        np.linalg.inv(embedding.scan_to_ras)[:3], embedding.scan_shape[::-1], strict=True
-    ):
+    ras_to_ijk = np.linalg.inv(embedding.scan_to_ras)
+    for row, size in zip(ras_to_ijk[:3], embedding.scan_shape[::-1], strict=True):
+        # one voxel index, i, j or k, of all cells
         voxel = (
             (row[0] * x)[None, None]
             + (row[1] * y)[None, :, None]
             + (row[2] * z)[:, None, None]
             + row[3]
         )
+        # half a voxel, with a tolerance for rounding
         grid.tissue[(voxel <= -0.501) | (voxel >= size - 0.499)] = False
 
 

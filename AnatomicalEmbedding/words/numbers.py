@@ -55,9 +55,8 @@ def _items(words: Sequence[str], start: int, item: Item) -> tuple[list[tuple[str
     after = start
     while n < len(words) and len(items) < _LIMIT:
         value = item(words[n], items[-1][1] if items else "")
-        if value is None or (
-            words[n].isdigit() and words[n + 1 : n + 2] and words[n + 1] in _SIZES
-        ):
+        following = words[n + 1] if n + 1 < len(words) else ""
+        if value is None or (words[n].isdigit() and following in _SIZES):
             break
         items.append((link, value))
         after = n + 1
@@ -80,26 +79,29 @@ def _counted(items: list[tuple[str, str]], every: Sequence[str]) -> list[str]:
     """Return the values that `items` name: ("", "3"), ("to", "5") give 3, 4, 5. every: all possible values in order."""
     names: list[str] = []
     for link, value in items:
-        first = every.index(names[-1]) + 1 if names and names[-1] in every else 0
-        stop = every.index(value) if value in every else 0
-        names += every[first:stop] if link in _RANGE and names else ()
+        if link in _RANGE and names and value in every:
+            first = every.index(names[-1]) + 1 if names[-1] in every else 0
+            names += every[first : every.index(value)]
         names.append(value)
     return names
 
 
 def _vertebra(word: str, before: str) -> str | None:
+    """Return the vertebra, such as "T12", of a word such as "t12" or "d12". A number alone, as in "L3 to 5", continues
+    the region of the item `before`."""
     region, number = (before[:1], word) if word.isdigit() else (word[:1], word[1:])
-    name = region.upper().replace("D", "T") + number.lstrip("0")
+    name = region.upper().replace("D", "T") + number.lstrip("0")  # D: dorsal
     return name if number.isdigit() and name in VERTEBRAE else None
 
 
 def _vertebrae(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
-    if (
-        words[start] in ("c", "t", "l")
-        and words[start + 1 : start + 2]
-        and words[start + 1].isdigit()
-    ):  # "T 12"
-        words = [*words[:start], "", words[start] + words[start + 1], *words[start + 2 :]]
+    """Read vertebrae such as "T12" or "L1 to L3" at word number `start`. Two neighbours, joined as in "L4-L5" or
+    "L4/5", mean the disc between them. Returns the names, none if there is no vertebra, and the number of the next
+    word."""
+    number = words[start + 1] if start + 1 < len(words) else ""
+    if words[start] in ("c", "t", "l") and number.isdigit():
+        # join "T 12"; the empty word keeps the numbers of all later words
+        words = [*words[:start], "", words[start] + number, *words[start + 2 :]]
         start += 1
     items, after = _items(words, start, _vertebra)
     discs = []
@@ -107,7 +109,7 @@ def _vertebrae(words: Sequence[str], start: int) -> tuple[list[str], int] | None
     for (_, last), (link, level) in pairwise(items):
         if link in ("-", "/") and VERTEBRAE.index(level) == VERTEBRAE.index(last) + 1:
             discs.append(f"disc_{last}_{level}")
-            levels = levels[:-1]
+            levels = levels[:-1]  # without the upper vertebra, which was read as a level
         else:
             levels.append((link, level))
     return [*discs, *(f"vertebrae_{level}" for level in _counted(levels, VERTEBRAE))], after
@@ -134,14 +136,11 @@ def _discs_between(words: Sequence[str], start: int) -> tuple[list[str], int] | 
 
 
 def _rib(word: str, _: str) -> str | None:
-    word = word[:-2] if re.fullmatch(r"[0-9]+(st|nd|rd|th)", word) else word
-    number = (
-        _ORDINALS.index(word) + 1
-        if word in _ORDINALS
-        else int(word)
-        if re.fullmatch("[0-9]{1,2}", word)
-        else 0
-    )
+    """Return the number of a rib as digits, such as "5" for "5", "5th" or "fifth"; None for other words."""
+    if word in _ORDINALS:
+        return str(_ORDINALS.index(word) + 1)
+    match = re.fullmatch("([0-9]{1,2})(st|nd|rd|th)?", word)
+    number = int(match[1]) if match else 0
     return str(number) if 1 <= number <= RIBS else None
 
 
@@ -152,8 +151,9 @@ def _ribs(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
         items, after = _items(words, _skip(words, start + 1, _SILENT), _rib)
     else:
         items, after = _items(words, start, _rib)
-        after = _skip(words, after, (*_SILENT, ".", "anterior", "posterior", "lateral")) + 1
-        if words[after - 1 : after] != ["rib"]:
+        end = _skip(words, after, (*_SILENT, ".", "anterior", "posterior", "lateral"))
+        after = end + 1
+        if words[end:after] != ["rib"]:
             return None
     numbers = _counted(items, [str(n + 1) for n in range(RIBS)])
     return [f"rib_{{s}}_{number}" for number in numbers], after
@@ -173,20 +173,20 @@ def _segments(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
     return [f"liver_segment_{number}" for number in _counted(items, "12345678")], after
 
 
+# word -> station without a side
 _UNPAIRED = {"3": "3a", "3a": "3a", "3p": "3p", "5": "5", "6": "6", "7": "7", "8": "8"}
 _STATION_SIDES = {"r": "_right", "l": "_left", "": "_{s}"}
 
 
 def _station(word: str, _: str) -> str | None:
+    """Return the name of a lymph node station such as "4r", with {s} in place of an unknown side; None for other
+    words."""
     match = re.fullmatch(r"(1?[0-9])([rlap]?)", word)
     if match is None or not 1 <= int(match[1]) <= 12:
         return None
     unpaired = _UNPAIRED.get(word) or _UNPAIRED.get(match[1])
-    return (
-        f"node_station_{unpaired}"
-        if unpaired
-        else f"node_station_{match[1]}{_STATION_SIDES.get(match[2], '_{s}')}"
-    )
+    paired = match[1] + _STATION_SIDES.get(match[2], "_{s}")
+    return f"node_station_{unpaired or paired}"
 
 
 def _stations(words: Sequence[str], start: int) -> tuple[list[str], int] | None:

@@ -85,12 +85,13 @@ def read_occupancy(
         > 0
     )
     cells = grid.cells_in(np.subtract(occupancy.first, reach), reachable)
-    place = grid.body.reshape(3, -1)[:, cells]
+    body_mm = grid.body.reshape(3, -1)[:, cells]
     if shift_mm:
-        place[2] += faded(shift_mm, place[1]) if fading else shift_mm
-    place -= (LOW_MM + STEP_MM * (np.array(occupancy.first) - 1)).astype(np.float32)[:, None]
-    share = torch.from_numpy(np.pad(occupancy.share, 1)).float() / 255  # padded with zeros
-    values = read_linear(share[None, None], torch.from_numpy((place / STEP_MM).T)[None])
+        body_mm[2] += faded(shift_mm, body_mm[1]) if fading else shift_mm
+    # the shares get a border of zeros, so their first cell lies one cell before `first`
+    share = torch.from_numpy(np.pad(occupancy.share, 1)).float() / 255
+    body_mm -= (LOW_MM + STEP_MM * (np.array(occupancy.first) - 1)).astype(np.float32)[:, None]
+    values = read_linear(share[None, None], torch.from_numpy((body_mm / STEP_MM).T)[None])
     return grid.field_of(cells, values.numpy().ravel())
 
 
@@ -111,8 +112,10 @@ def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Fie
     its lower boundary become 0, except behind the spine. A vertebra neither in `spine` nor next to it gets zeros.
 
     Args:
+        grid: the grid of the scan.
         field: for each cell the chance that it belongs to the vertebra.
-        vertebra: its level, such as "L3".
+        spine: the vertebrae that were found in the scan.
+        vertebra: the level of the vertebra, such as "L3".
     """
     number = VERTEBRAE.index(vertebra)
     height = grid.position(field, 2)
@@ -151,29 +154,26 @@ def weighed(
     possible = prior.values > 0
     if not possible.any():
         return prior
-    # log ratio at the map's local descriptors around the prior's box, interpolated at the cells with a chance above 0
+    # log ratio at the map's local descriptors around the prior's box, interpolated at the cells with a chance above 0;
+    # low, high: first and last cell of the box, in indices i, j, k of the local descriptors, which lie in half cells
     first = embedding.cell_to_ras[:3, 3] - embedding.cell_mm / 4
     local_mm = embedding.cell_mm / 2
     low = (grid.origin + grid.step * prior.first - first) / local_mm
     high = low + (np.array(prior.values.shape[::-1]) - 1) * grid.step / local_mm
-    start = np.clip(np.floor(low).astype(int), 0, np.array(local.shape[:0:-1]) - 1)
-    stop = np.clip(np.ceil(high).astype(int) + 1, start + 1, local.shape[:0:-1])
-    crop = local[
-        (slice(None), *(slice(a, b) for a, b in zip(start[::-1], stop[::-1], strict=True)))
-    ].float()
+    size = np.array(local.shape[:0:-1])  # i, j, k
+    start = np.clip(np.floor(low).astype(int), 0, size - 1)
+    stop = np.clip(np.ceil(high).astype(int) + 1, start + 1, size)
+    box = (slice(a, b) for a, b in zip(start[::-1], stop[::-1], strict=True))
+    crop = local[(slice(None), *box)].float()
     weights = torch.from_numpy(discriminant[:-1])
-    ratio = torch.tensordot(weights, crop, dims=1) / crop.norm(dim=0).clamp_min(1e-3) + float(
-        discriminant[-1]
-    )
+    length = crop.norm(dim=0).clamp_min(1e-3)
+    ratio = torch.tensordot(weights, crop, dims=1) / length + float(discriminant[-1])
     cells = low - start + np.argwhere(possible)[:, ::-1] * (grid.step / local_mm)
-    log_ratio = (
-        read_linear(ratio[None, None], torch.from_numpy(cells).float()[None]).numpy().ravel()
-    )
-    likelier = odds(prior.values[possible]) * np.exp(
-        _DESCRIPTOR_WORTH * log_ratio.clip(-_DESCRIPTOR_LIMIT, _DESCRIPTOR_LIMIT)
-    )
+    log_ratio = read_linear(ratio[None, None], torch.from_numpy(cells).float()[None])
+    limited = log_ratio.numpy().ravel().clip(-_DESCRIPTOR_LIMIT, _DESCRIPTOR_LIMIT)
+    new_odds = odds(prior.values[possible]) * np.exp(_DESCRIPTOR_WORTH * limited)
     values = np.zeros_like(prior.values)
-    values[possible] = likelier / (1 + likelier)
+    values[possible] = new_odds / (1 + new_odds)
     return grid.with_values(prior, values)
 
 
@@ -181,6 +181,7 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
     """Correct each cell's chance to belong to a structure by the CT numbers of the scan.
 
     Args:
+        grid: the grid.
         share: for each cell the chance that it belongs to the structure, from atlas and descriptors.
         tissue: a key of `_TISSUES`, or "any".
         alike: chances of another structure with the same CT numbers: for an artery, the aorta.
@@ -228,20 +229,21 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
 
 
 def _posterior(share: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
+    """Return chances `share` after a log likelihood ratio is added to their log odds (Bayes)."""
     return 1 / (1 + np.exp(-(np.log((share + 1e-4) / (1 - share)) + log_ratio)))
 
 
 def _bins_of(hu: np.ndarray) -> np.ndarray:
+    """Return the HU bin of each CT number: n for numbers from _EDGES[n] to _EDGES[n + 1]."""
     return (np.digitize(hu, _EDGES) - 1).clip(0, len(_WIDTHS) - 1)
 
 
 def _density_where_sure(grid: Grid, field: Field) -> np.ndarray | None:
+    """Return the density of a structure's CT numbers in each HU bin, from its likely cells; None for too few cells."""
     sure = field.values > 0.5
-    return (
-        _one_tissue(grid.hu[grid.crop(field)][sure], field.values[sure] ** 2)
-        if sure.sum() > _FEWEST_SURE
-        else None
-    )
+    if sure.sum() <= _FEWEST_SURE:
+        return None
+    return _one_tissue(grid.hu[grid.crop(field)][sure], field.values[sure] ** 2)
 
 
 def _one_tissue(hu: np.ndarray, weight: np.ndarray) -> np.ndarray:

@@ -38,6 +38,7 @@ from .tokens import MOST_CHARACTERS, Span, Token, split_sentences, tokenise
 _BREAKS = frozenset(",:()[]")
 _BETWEEN_ENTRIES = frozenset((",", "and", "or", "&", "/"))  # separators in a list of places
 _SIDE_REACH, _SAME_SIDE_REACH, _CHAIN_REACH, _NEAR = 4, 6, 4, 5  # words
+_MOST_SKIPPED = 5  # words such as "of" in one name
 _PART_REACH = 6  # words between a place and its part
 _CLAUSE_ENDS = _BREAKS | _BETWEEN_ENTRIES | TURNS
 _NOT_BEFORE_A_PART = _CLAUSE_ENDS | {"foreign"}  # a foreign body
@@ -115,17 +116,18 @@ def parse_query(text: str) -> list[Sentence]:
     For "liver, xyz", returns the whole text with a mention, and "xyz" without a mention. Raises the errors of `parse`.
     """
     parts: list[Sentence] = []
-    for sentence, strange in _read(text):
-        parts += [sentence] if sentence.mentions else []
+    for sentence, unread in _read(text):
+        if sentence.mentions:
+            parts.append(sentence)
         parts += [
-            Sentence(text[word.start : word.end], word.start, word.end, ()) for word in strange
+            Sentence(text[entry.start : entry.end], entry.start, entry.end, ()) for entry in unread
         ]
     return parts
 
 
 def _read(text: str) -> list[tuple[Sentence, list[Span]]]:
-    """Return each sentence of a text. If the sentence is a list of places, its entries that name no place are returned,
-    too, such as "xyz" in "liver, xyz"."""
+    """Return (sentence, unread entries) for each sentence of a text. Unread entries are the entries of a list of places
+    that name no place, such as "xyz" in "liver, xyz"; none if the sentence is no such list."""
     if len(text) > MOST_CHARACTERS:
         raise AnatomicalEmbeddingError(
             f"the text has {len(text):,} characters; give a text of at most {MOST_CHARACTERS:,} characters."
@@ -192,25 +194,27 @@ def find_names(words: Sequence[str]) -> list[Name]:
         listed = numbers.read(words, position)
         longest = _longest(words, position)
         if listed is not None and (longest is None or longest.last < listed[1]):
+            places, after = listed
             names += [
-                Name(load_dictionary().entries_of(name), position, listed[1] - 1)
-                for name in listed[0]
+                Name(load_dictionary().entries_of(place), position, after - 1) for place in places
             ]
-            position = listed[1]
+            position = after
         elif longest is not None:
             names.append(longest)
             position = longest.last + 1
         else:
             position += 1
-    return _bind_parts(
-        words, _share_words(words, [candidate for candidate in names if candidate.places])
-    )
+    names = [name for name in names if name.places]  # not all numbered places have an entry
+    return _bind_parts(words, _share_words(words, names))
 
 
 def _share_words(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
-    """Complete lists whose members share words: "renal vein and artery", "upper and lower lobes of the left lung"."""
+    """Complete lists whose members share words: "renal vein and artery", "upper and lower lobes of the left lung".
+
+    All members of such a list get the tokens of the whole list, so that a side word in the list belongs to all.
+    """
     result: list[Name] = []
-    covered = -1
+    covered = -1  # last token of the last list
     for name in names:
         if name.first <= covered:
             continue
@@ -218,9 +222,9 @@ def _share_words(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
         if len(group) > 1:
             first = group[0].first
             covered = group[-1].last
-            result = [result_name for result_name in result if result_name.last < first]
+            result = [former for former in result if former.last < first]
             between = set(range(first, covered)).difference(*(member.tokens for member in group))
-            # else each member has a side of its own
+            # with a side between the members, each member has a side of its own
             if not any(words[n] in SIDES for n in between):
                 group = [replace(member, first=first, last=covered) for member in group]
         result += group
@@ -228,10 +232,17 @@ def _share_words(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
 
 
 def _sharing(words: Sequence[str], name: Name, names: Sequence[Name], step: int) -> list[Name]:
-    """Return the members of a list that share words with a name: before it if step is -1, after it if step is 1."""
+    """Return the members of a list that share words with a name, in the order of the text: those before the name if
+    `step` is -1, those after it if `step` is 1.
+
+    In "renal vein and artery", the phrase "renal vein" with another last word is "renal artery". In "upper and lower
+    lobe", the phrase "lower lobe" with another first word is "upper lobe". The search ends at a word that makes no
+    such phrase, or that means this place or a place that contains it.
+    """
     phrases = load_dictionary().phrases
     phrase = tuple(words[n] for n in name.tokens if words[n] not in SILENT)
-    name_tokens = {
+    # of names that are complete: the tokens of names with several words, and the token after each of them
+    complete = {
         n
         for candidate in names
         if candidate.last > candidate.first
@@ -243,26 +254,20 @@ def _sharing(words: Sequence[str], name: Name, names: Sequence[Name], step: int)
     while len(phrase) > 1 and phrase in phrases:
         further = range(edge + step, len(words) if step > 0 else -1, step)
         position = next((n for n in further if words[n] not in _BETWEEN_ENTRIES | SILENT), edge)
-        if position in name_tokens or _BETWEEN_ENTRIES.isdisjoint(
-            words[min(position, edge) + 1 : max(position, edge)]
-        ):
+        between = words[min(position, edge) + 1 : max(position, edge)]
+        if position in complete or _BETWEEN_ENTRIES.isdisjoint(between):
             break
         word = (words[position],)
         joined = [
             phrase[:-n] + word if step > 0 else word + phrase[n:] for n in range(1, len(phrase))
         ]
         entries = next((phrases[candidate] for candidate in joined if candidate in phrases), [])
-        shared = Name(
-            tuple(entry for entry in entries if not entry.demanded or entry.side in words),
-            position,
-            position,
+        fitting = tuple(entry for entry in entries if not entry.demanded or entry.side in words)
+        shared = Name(fitting, position, position)
+        # the places that the word names without the shared words
+        alone = set().union(
+            *(candidate.names for candidate in names if position in candidate.tokens)
         )
-        alone = {
-            place
-            for candidate in names
-            if position in candidate.tokens
-            for place in candidate.names
-        }
         if shared.names <= alone or not wholes.isdisjoint(shared.names | alone):
             break
         members.append(shared)
@@ -271,25 +276,24 @@ def _sharing(words: Sequence[str], name: Name, names: Sequence[Name], step: int)
 
 
 def _bind_parts(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
-    """Read words such as "neck" as the part of an organ that the clause names: "gallbladder stone near the neck"."""
+    """Read words such as "neck" as the part of an organ that the clause names: "gallbladder stone near the neck".
+
+    Such a word may itself be the name of a place. This name is dropped if the word is a part of another place.
+    """
+    parts = load_dictionary().parts
+    terms = load_terms()
     result = list(names)
     alone = {name.first: name for name in names if name.last == name.first}
     inside = {n for name in names for n in name.tokens} - alone.keys()
-    for n in (
-        n for n, word in enumerate(words) if word in load_dictionary().parts and n not in inside
-    ):
+    for n, word in enumerate(words):
+        if word not in parts or n in inside:
+            continue
         organ, is_part = _organ_of(words, n, names)
-        terms = load_terms()
-        wholes = (
-            []
-            if organ is None
-            else [*organ.names, *(w for w in _wholes(organ) if terms[w].group != "regions")]
-        )
-        entries = [
-            entry
-            for whole in sorted(wholes)
-            for entry in load_dictionary().parts[words[n]].get(whole, ())
-        ]
+        wholes: set[str] = set()
+        if organ is not None:
+            wholes = {whole for whole in _wholes(organ) if terms[whole].group != "regions"}
+            wholes |= organ.names
+        entries = [entry for whole in sorted(wholes) for entry in parts[word].get(whole, ())]
         if n in alone and (entries or (is_part and alone[n].is_region)):
             result.remove(alone[n])
         if entries:
@@ -300,7 +304,8 @@ def _bind_parts(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
 def _organ_of(
     words: Sequence[str], position: int, names: Sequence[Name]
 ) -> tuple[Name | None, bool]:
-    """Return the place of which word `position`, such as "neck", may be a part; and whether it is a part of something.
+    """Return the place of which word `position`, such as "neck", may be a part, or None; and whether it is surely a
+    part of something.
 
     In "kidney in the pelvis", the pelvis is no part of the kidney. In "neck of the aneurysm", the place has no name.
     """
@@ -311,13 +316,13 @@ def _organ_of(
     between = [] if organ is None else words[organ.last + 1 : position]
     if organ is None or len(between) > _PART_REACH or not _NOT_BEFORE_A_PART.isdisjoint(between):
         return None, False
+    # the word before the place that tells whether the place is the subject of the clause
     lead = next(
         (word for word in reversed(words[: organ.first]) if word not in SILENT or word in LEADING),
         "",
     )
-    is_subject = (
-        set(between) <= LEADING | VERBS | SILENT and not organ.is_adjective and lead not in LEADING
-    )
+    is_subject = not organ.is_adjective and lead not in LEADING
+    is_subject = is_subject and set(between) <= LEADING | VERBS | SILENT
     if is_subject and {"in", "within"} & set(between):
         return None, False
     return organ, organ.is_adjective and not between and not organ.is_region
@@ -345,20 +350,23 @@ def _longest(words: Sequence[str], start: int) -> Name | None:
             skipped += 1
         else:
             phrase.append(words[n])
-        if skipped > 5 or len(phrase) > _LONGEST_PHRASE:
+        if skipped > _MOST_SKIPPED or len(phrase) > _LONGEST_PHRASE:
             break
-        sides = {word for word in words[max(start - 2, 0) : n + 3] if word in SIDES}
-        entries = () if words[n] != phrase[-1] else dictionary.phrases.get(tuple(phrase), ())
-        fitting = tuple(entry for entry in entries if not entry.demanded or entry.side in sides)
+        if words[n] != phrase[-1]:  # a name does not end with a skipped word
+            continue
+        surroundings = words[max(start - 2, 0) : n + 3]  # where a demanded side may stand
+        entries = dictionary.phrases.get(tuple(phrase), ())
+        fitting = tuple(
+            entry for entry in entries if not entry.demanded or entry.side in surroundings
+        )
         best = Name(fitting, start, n) if fitting else best
     return best
 
 
 def give_sides(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
     """Stage 2: give the names their sides. A name is dropped if it would get a side that its place does not have."""
-    sides: dict[
-        range, str
-    ] = {}  # by tokens, because all names of a list such as "ribs 3 to 5" have one side
+    # by tokens, because all names of a list such as "ribs 3 to 5" have one side
+    sides: dict[range, str] = {}
     for position, word in enumerate(words):
         owner = _owner(words, position, names) if word in SIDES or word in BOTH else None
         if owner is not None:
@@ -370,16 +378,13 @@ def give_sides(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
         if not side and name.has_sides:
             side = _shared_side(words, result[-1], name) if result else ""
             following = names[n + 1] if n + 1 < len(names) else name
-            if (
-                not side
-                and following.first - name.last <= _CHAIN_REACH
-                and _is_part(name, following)
-            ):
+            is_near = following.first - name.last <= _CHAIN_REACH
+            if not side and is_near and _is_part(name, following):
                 side = sides.get(following.tokens, "")
         if side in SIDES:
             on_side = tuple(entry for entry in name.places if entry.side in ("", side))
             if not on_side and name.tokens not in sides:
-                continue  # the place does not exist on this side
+                continue  # the side comes from another name, and the place does not exist on this side
             name = replace(name, places=on_side or name.places)
         result.append(replace(name, side=side))
     return result
@@ -404,13 +409,11 @@ def _owner(words: Sequence[str], position: int, names: Sequence[Name]) -> Name |
     return after
 
 
-def _shared_side(words: Sequence[str], last: Name, name: Name) -> str:
-    between = words[last.last + 1 : name.first]
-    return (
-        last.side
-        if len(between) < _SAME_SIDE_REACH and (TURNS | {"on", "to"}).isdisjoint(between)
-        else ""
-    )
+def _shared_side(words: Sequence[str], former: Name, name: Name) -> str:
+    """Return the side of the name before `name`, if `name` is near it in the same clause; else ""."""
+    between = words[former.last + 1 : name.first]
+    is_near = len(between) < _SAME_SIDE_REACH and (TURNS | {"on", "to"}).isdisjoint(between)
+    return former.side if is_near else ""
 
 
 def _is_part(part: Name, whole: Name) -> bool:
@@ -418,8 +421,9 @@ def _is_part(part: Name, whole: Name) -> bool:
     return not (_wholes(part).isdisjoint(whole.names) and _wholes(whole).isdisjoint(part.names))
 
 
-def _wholes(owner: Name) -> set[str]:
-    return {whole for name in owner.names for whole in load_terms().ancestors(name)}
+def _wholes(part: Name) -> set[str]:
+    """Return the names of all places that contain a place of `part`."""
+    return {whole for name in part.names for whole in load_terms().ancestors(name)}
 
 
 def give_qualifiers(
@@ -438,26 +442,16 @@ def give_qualifiers(
     result = []
     for name in names:
         before = _before(words, name.first, named)
-        relation = next(
-            (
-                kind
-                for words_of_kind, kind in RELATIONS.items()
-                if tuple(before[-len(words_of_kind) :]) == words_of_kind
-            ),
-            "",
-        )
+        relation = RELATIONS.get(tuple(before[-2:])) or RELATIONS.get(tuple(before[-1:]), "")
         zones, last = ([], name.last) if relation else _zones(words, name, before, named)
         usable = [zone for zone in zones if name.has_sides or zone not in ("medial", "lateral")]
         unused = [zone for zone in zones if zone not in usable]
         if name.side in SIDES and not name.has_sides:
             unused.insert(0, name.side)
-        qualifier = (
-            Qualifier("zone", " ".join(usable))
-            if usable
-            else Qualifier(relation)
-            if relation
-            else None
-        )
+        qualifier = Qualifier(relation) if relation else None
+        if usable:
+            qualifier = Qualifier("zone", " ".join(usable))
+        # the word before the name and the word after it, unless they are in a name
         behind = [n for n in range(last + 1, len(words)) if words[n] not in SILENT | {",", ":"}][:1]
         next_to = [*before[-1:], *(words[n] for n in behind if n not in named)]
         unused += [word for word in next_to if qualifier is None and word in PARTS]
@@ -482,8 +476,13 @@ def _zones(
     words: Sequence[str], name: Name, before: list[str], named: set[int]
 ) -> tuple[list[str], int]:
     """Return the zones (such as "upper" in "upper pole of") that words near a name add to `name`, and the
-    index of the last word that belongs to the name or to its zones."""
-    leading = before[: -1 if before and before[-1] in ZONE_NOUNS else None]
+    index of the last word that belongs to the name or to its zones.
+
+    The zones stand before the name, with or without a noun ("upper pole of"), or behind it, with a noun ("upper pole").
+    """
+    leading = list(before)
+    if leading and leading[-1] in ZONE_NOUNS:
+        leading.pop()
     zones: list[str] = []
     while leading and leading[-1] in ZONES:
         zones.append(ZONES[leading.pop()])
@@ -492,6 +491,7 @@ def _zones(
     behind = [
         words[n] for n in range(name.last + 1, min(name.last + 4, len(words))) if n not in named
     ]
+    # number of zone words directly behind the name
     count = next((n for n, word in enumerate(behind) if word not in ZONES), 0)
     if count and behind[count] in ZONE_NOUNS:
         return [ZONES[word] for word in behind[:count]], name.last + count + 1
@@ -508,13 +508,10 @@ def drop_vaguer(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
             are_near = (
                 abs(m - n) == 1 and name.tokens != rival.tokens and _are_near(words, name, rival)
             )
-            if (
-                m < n
-                and are_near
-                and rival.names == name.names
-                and rival.qualifier == name.qualifier
-            ):
+            is_equal = rival.names == name.names and rival.qualifier == name.qualifier
+            if m < n and are_near and is_equal:
                 dropped = True
+            # the rival means a part of this place
             elif wholes[m] & name.names and not rival.names & name.names:
                 dropped |= name.is_region or (are_near and name.qualifier is None)
         if not dropped:
@@ -523,11 +520,11 @@ def drop_vaguer(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
 
 
 def _are_near(words: Sequence[str], *names: Name) -> bool:
+    """Return whether at most five words stand between two names, not counting those in SILENT, and no "and" or "or"."""
     first, second = sorted(names, key=lambda name: name.first)
     between = words[first.last + 1 : second.first]
-    return {"and", "or"}.isdisjoint(between) and len(
-        [word for word in between if word not in SILENT]
-    ) <= _NEAR
+    counted = [word for word in between if word not in SILENT]
+    return len(counted) <= _NEAR and {"and", "or"}.isdisjoint(between)
 
 
 def _mention(text: str, tokens: Sequence[Token], words: Sequence[str], name: Name) -> Mention:
@@ -548,13 +545,13 @@ def _unread(tokens: Sequence[Token], words: Sequence[str], named: set[int]) -> l
         elif word[0].isalnum() or entries[-1]:
             entries[-1].append(n)
     plain = {*SILENT, *SEEN, *ZONES, *ZONE_NOUNS, *PARTS, *plain_words()}
-    strange = []
+    spans = []
     for entry in entries:
         unread = [n for n in entry if n not in named and words[n] not in plain]
         if not named.isdisjoint(entry):
-            if unread:
+            if unread:  # a name among other words: the sentence is no list
                 return []
         elif any(len(words[n]) > 2 and words[n].isalpha() for n in unread):
             written = [n for n in entry if words[n][0].isalnum()]
-            strange.append(Span(tokens[written[0]].start, tokens[written[-1]].end))
-    return strange
+            spans.append(Span(tokens[written[0]].start, tokens[written[-1]].end))
+    return spans

@@ -189,6 +189,7 @@ class PlaceFinder:
         place = dataclasses.replace(self._place(name, qualifier), negated=negated, remark=remark)
         if place.point_ras is None or name not in _OTHER_SEX:
             return place
+        # the largest organ of each sex tells how likely the patient has this sex
         leads = [self._place(lead) for lead in _OTHER_SEX[name]]
         same_sex, opposite_sex = (
             0.0 if lead.point_ras is None else lead.probability for lead in leads
@@ -200,20 +201,25 @@ class PlaceFinder:
         return dataclasses.replace(place, status=status, probability=chance, remark=remark)
 
     def _place(self, name: str, qualifier: Qualifier | None = None) -> Place:
+        """Find a place as `place` does, but without regard to the patient's sex.
+
+        The point comes from the numbered spine if the spine tells it, else it is the best point of the place's field.
+        The part of the place inside the scan (`share`) comes from the spine, or from the field in the body frame.
+        """
         term = self._terms[name]
         field = self._field(name)
         frame = self._frame.field(name)
         title = term.title
-        alone = qualifier is None
+        whole = qualifier is None
         if qualifier is not None:
             field = qualify(self.grid, field, qualifier, term.side)
             frame = qualify(self._frame.grid, frame, qualifier, term.side)
             title = f"{qualifier.text} {title}"
         share, side = self._presence.share(frame, self._shift(name), name.startswith("rib_"))
         point, chance = self._best_point(field)
-        from_atlas = alone and occupancy_of(name, self._atlas) is not None
+        from_atlas = whole and occupancy_of(name, self._atlas) is not None
         largest = float(self._field_alone(name).values.max()) if from_atlas else 0.0
-        numbered = spine_place(self._spine, name) if alone else None
+        numbered = spine_place(self._spine, name) if whole else None
         if numbered is not None:
             share = numbered.share
             if numbered.point_ras is not None:
@@ -223,12 +229,12 @@ class PlaceFinder:
         region = self._blurred(field)
         if status == OUTSIDE:
             return Place(name, title, OUTSIDE, side, max(1 - share, 0.5), None, region, self.grid)
-        if alone and term.tissue == "bone":
+        if whole and term.tissue == "bone":
             point = self._firmest(point)
         if from_atlas:
             chance = float(np.interp(chance, _CHANCE, _RIGHT))
         else:
-            chance = _trusted(chance, term.recipe if alone and numbered is None else "")
+            chance = _trusted(chance, term.recipe if whole and numbered is None else "")
         levels = self._doubtful_levels(name, point)
         if levels:
             chance = min(chance, _EITHER)
@@ -250,28 +256,23 @@ class PlaceFinder:
                 f"point {numbers} lies outside the scan; choose a point inside the scan."
             )
         i, j, k = self.grid.nearest(point)
-        index = np.rint((self.grid.body[:, k, j, i] - LOW_MM) / STEP_MM).astype(int)
+        if not self.grid.tissue[k, j, i]:
+            return []
+        frame_cell = np.rint((self.grid.body[:, k, j, i] - LOW_MM) / STEP_MM).astype(int)
         answers = []
-        for name, occupancy in self._atlas.occupancies.items() if self.grid.tissue[k, j, i] else ():
+        for name, occupancy in self._atlas.occupancies.items():
             term = self._terms.by_name.get(name)
-            if (
-                term is None
-                or _value_at(Field(occupancy.first, occupancy.share), index) < 255 * _NAMED
-            ):
+            usual = _value_at(Field(occupancy.first, occupancy.share), frame_cell)
+            if term is None or usual < 255 * _NAMED:
                 continue
-            chance = _value_at(self._field(name), (i, j, k)) * (
-                _EITHER if name in _OTHER_SEX else 1.0
-            )
+            chance = _value_at(self._field(name), (i, j, k))
+            if name in _OTHER_SEX:
+                chance *= _EITHER
             if chance >= _NAMED:
                 answers.append(Named(name, term.title, round(_TRUST * chance, 3)))
-        parents = {n for answer in answers for n in self._terms.ancestors(answer.name)}
-        answers.sort(
-            key=lambda answer: (
-                answer.probability < 0.3,
-                answer.name in parents,
-                -answer.probability,
-            )
-        )
+        wholes = {n for answer in answers for n in self._terms.ancestors(answer.name)}
+        # unlikely places come last; among the likely and the unlikely, a place comes after its named parts
+        answers.sort(key=lambda a: (a.probability < 0.3, a.name in wholes, -a.probability))
         return answers[:most]
 
     def _doubtful_levels(self, name: str, point: np.ndarray) -> str:
@@ -332,6 +333,8 @@ class PlaceFinder:
         return self._alone[name]
 
     def _from_recipe(self, name: str) -> Field:
+        """Return the chance of each cell to belong to a place without an occupancy: by the disc that the spine shows,
+        or by the recipe of the place."""
         term = self._terms[name]
         if name.startswith("disc_") and self._spine is not None:
             disc = spine_place(self._spine, name)
@@ -348,9 +351,8 @@ class PlaceFinder:
     def _from_atlas(self, name: str, occupancy: Occupancy) -> Field:
         """Return each cell's chance to belong to a structure, from atlas, ribs, spine, descriptors and CT numbers."""
         prior = read_occupancy(self.grid, occupancy, self._shift(name), name.startswith("rib_"))
-        if name.startswith("rib_"):
-            followed = None if self._ribs is None else self._ribs.prior(self.grid, name, prior)
-            prior = prior if followed is None else followed
+        if name.startswith("rib_") and self._ribs is not None:
+            prior = self._ribs.prior(self.grid, name, prior) or prior  # None for too few cells
         if name.startswith("vertebrae_") and self._spine is not None:
             prior = between_bounds(self.grid, prior, self._spine, name[10:])
         if self._atlas.weights_hash == self.embedding.provenance.weights_hash:
@@ -361,6 +363,7 @@ class PlaceFinder:
         )
 
     def _blurred(self, field: Field) -> Field:
+        """Return the chances of a place, blurred for its region: 0 outside the patient's body."""
         wide = self.grid.grown(field, 2 * _REGION_MM)
         return self.grid.with_values(
             wide, self.grid.blurred(wide, _REGION_MM) * self.grid.tissue[self.grid.crop(wide)]
@@ -368,33 +371,32 @@ class PlaceFinder:
 
     def _shift(self, name: str) -> float:
         """Return the correction, mm, of body heights at the vertebra or rib `name`; 0 for any other structure."""
-        if self._spine is None:
+        if self._spine is None or not name.startswith(("vertebrae_", "rib_")):
             return 0.0
-        if name.startswith("vertebrae_"):
-            return self._spine.shift_of(name[10:])
-        return (
-            self._spine.shift_of(f"T{name.rsplit('_', 1)[1]}") if name.startswith("rib_") else 0.0
-        )
+        level = name.rsplit("_", 1)[1]
+        # rib n begins at the thoracic vertebra n
+        return self._spine.shift_of(f"T{level}" if name.startswith("rib_") else level)
 
     def _firmest(self, point: np.ndarray) -> np.ndarray:
         """Return the place of dense bone within 4 mm of a cell's centre: a thin bone may lie next to the centre."""
         if self.grid.fine_hu is None:
             return point
         step = self.grid.step / 2
-        first = self.grid.origin - step / 2
+        first = (
+            self.grid.origin - step / 2
+        )  # centre of the first half cell; low, high: i, j, k of half cells
         low = np.clip(np.ceil((point - _CELL_MM - first) / step).astype(int), 0, None)
         high = np.clip(np.floor((point + _CELL_MM - first) / step).astype(int) + 1, 0, None)
-        hu = self.grid.fine_hu[
-            tuple(slice(a, b) for a, b in zip(low[::-1], high[::-1], strict=True))
-        ]
+        box = tuple(slice(a, b) for a, b in zip(low[::-1], high[::-1], strict=True))
+        hu = self.grid.fine_hu[box]
         if not hu.size:  # the point lies beyond the grid
             return point
-        places = first + step * (np.indices(hu.shape)[::-1].reshape(3, -1).T + low)
-        square = np.square(places - point).sum(axis=1)
-        firmness = np.where(
-            square <= _CELL_MM**2, hu.ravel().clip(-200, 700) - _FIRMER_HU * square, -np.inf
-        )
-        return places[int(firmness.argmax())]
+        index = np.indices(hu.shape)[::-1].reshape(3, -1).T + low
+        points = first + step * index
+        square = np.square(points - point).sum(axis=1)
+        firmness = hu.ravel().clip(-200, 700) - _FIRMER_HU * square
+        firmness[square > _CELL_MM**2] = -np.inf
+        return points[int(firmness.argmax())]
 
     def _best_point(self, field: Field) -> tuple[np.ndarray | None, float]:
         """Return the point (3,), RAS mm, where the blurred `field` is highest, and the chance that the point lies in
@@ -414,6 +416,7 @@ def _trusted(chance: float, recipe: str) -> float:
 
 
 def _value_at(field: Field, cell: tuple[int, int, int] | np.ndarray) -> float:
+    """Return the value of a field at a cell i, j, k of its grid; 0 outside the box of the field."""
     i, j, k = (int(n - f) for n, f in zip(cell, field.first, strict=True))
     size = field.values.shape
     inside = 0 <= k < size[0] and 0 <= j < size[1] and 0 <= i < size[2]

@@ -17,6 +17,7 @@ from .occupancy import faded
 _EVERY = 3  # every third frame cell along each axis is mapped into the scan
 _BLOCK = 2  # map cells along each side of a block; the mean of a block is a reference point
 _BLOCKS_LIMIT = 2000  # only limits time
+# against and along R, A, S
 _DIRECTIONS = ("left", "right", "posterior", "anterior", "inferior", "superior")
 
 
@@ -35,15 +36,14 @@ class FrameFields:
         return self._fields[name]
 
     def _read(self, name: str) -> Field:
+        """Compute the field of a place, from the atlas or by the recipe of the place."""
         term = load_terms()[name]
         occupancy = occupancy_of(name, self._atlas)
         if occupancy is not None:
             return Field(occupancy.first, occupancy.share.astype(np.float32) / 255)
-        return (
-            field_by_recipe(term.recipe, self.grid, self.field, term.side)
-            if term.recipe
-            else NOWHERE
-        )
+        if not term.recipe:
+            return NOWHERE
+        return field_by_recipe(term.recipe, self.grid, self.field, term.side)
 
 
 def occupancy_of(name: str, atlas: Atlas) -> Occupancy | None:
@@ -52,11 +52,9 @@ def occupancy_of(name: str, atlas: Atlas) -> Occupancy | None:
     A recipe, see `derived_places`, is better than an occupancy that was counted in fewer than three real patients.
     """
     occupancy = atlas.occupancies.get(name)
-    return (
-        occupancy
-        if occupancy is not None and (occupancy.real >= 3 or not load_terms()[name].recipe)
-        else None
-    )
+    if occupancy is not None and occupancy.real < 3 and load_terms()[name].recipe:
+        return None
+    return occupancy
 
 
 frame_fields = lru_cache(maxsize=2)(FrameFields)  # cached, because all scans share these fields
@@ -69,7 +67,7 @@ class Presence:
         ras, body = body_points(embedding)
         affine, _ = robust_affine(ras, body)
         self._embedding = embedding
-        self._back = np.linalg.pinv(affine[:3])
+        self._body_to_ras = np.linalg.pinv(affine[:3])  # (3, 3), of offsets (n, 3) in mm
         self._ras, self._body = _blocks(embedding, ras, body)
         self._middle = self._body.mean(axis=0)
         self._blocks = torch.from_numpy(self._body - self._middle).float()
@@ -77,10 +75,13 @@ class Presence:
         self._bounds = _bounds(embedding)
 
     def _to_ras(self, places: np.ndarray) -> np.ndarray:
-        """Convert places (n, 3) of the body frame, mm, to places (n, 3) in the scan, RAS mm."""
+        """Convert places (n, 3) of the body frame, mm, to places (n, 3) in the scan, RAS mm.
+
+        A place is converted by its offset from the nearest block, so it may lie outside the scan.
+        """
         query = torch.from_numpy(places - self._middle).float()
         nearest = nearest_rows(query, self._blocks, self._half_squares).numpy()
-        return self._ras[nearest] + (places - self._body[nearest]) @ self._back
+        return self._ras[nearest] + (places - self._body[nearest]) @ self._body_to_ras
 
     def share(self, field: Field, shift_mm: float = 0.0, fading: bool = False) -> tuple[float, str]:
         """Return the fraction (0 to 1) of a field in the scan, and the side of the scan beyond which the rest lies.
@@ -98,22 +99,23 @@ class Presence:
             ahead = LOW_MM[1] + STEP_MM * (j + field.first[1])
             shift = faded(shift_mm, ahead) if fading else shift_mm
             k = np.maximum(k - np.rint(shift / STEP_MM).astype(int), -field.first[2])
-        cells = [
-            np.minimum((n + f) // _EVERY, -(-size // _EVERY) - 1)
-            for n, f, size in zip((k, j, i), field.first[::-1], SHAPE, strict=True)
+        # each cell gets the point of a coarse cell, which is converted only once
+        coarse = [
+            np.minimum((n + first) // _EVERY, (size - 1) // _EVERY)
+            for n, first, size in zip((k, j, i), field.first[::-1], SHAPE, strict=True)
         ]
-        flat, group = np.unique(np.ravel_multi_index(cells, SHAPE), return_inverse=True)
-        index = np.stack(np.unravel_index(flat, SHAPE)[::-1], axis=1)
-        laid = self._to_ras(LOW_MM + STEP_MM * _EVERY * index)
-        inside = self._embedding.contains(laid)[group]
-        laid = laid[group]
-        total = weight.sum()
-        share = float((weight * inside).sum() / total)
+        flat, group = np.unique(np.ravel_multi_index(coarse, SHAPE), return_inverse=True)
+        index = np.stack(np.unravel_index(flat, SHAPE)[::-1], axis=1)  # i, j, k
+        points_ras = self._to_ras(LOW_MM + STEP_MM * _EVERY * index)
+        inside = self._embedding.contains(points_ras)[group]
+        points_ras = points_ras[group]
+        share = float((weight * inside).sum() / weight.sum())
         outside = weight * ~inside
         if outside.sum() <= 0:
             return 1.0, ""
         low, high = self._bounds
-        beyond = np.concatenate([low - laid, laid - high], axis=1)[:, [0, 3, 1, 4, 2, 5]]
+        beyond = np.concatenate([low - points_ras, points_ras - high], axis=1)
+        beyond = beyond[:, [0, 3, 1, 4, 2, 5]]  # in the order of _DIRECTIONS
         side = (outside[:, None] * np.maximum(beyond, 0)).sum(axis=0).argmax()
         return share, _DIRECTIONS[int(side)]
 

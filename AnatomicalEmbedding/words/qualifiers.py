@@ -123,16 +123,17 @@ def denied(words: Sequence[str], first: int, last: int, noun: bool = True) -> st
             and following not in _NOT_ONLY
             and following in _NEEDS.get(words[n], (following,))
         ):
+            # nothing but the place stands after the denial
             alone = set(words[n + 1 : first]) <= _SILENT | SEEN
             ends = last + 1 == len(words) or words[last + 1] in _FOLLOWING
             return PLACE if alone and ends and names_place else FINDING
+    may_be_subject = names_place and before not in LEADING
     for n in range(last + 1, len(words)):
-        subject = (
-            set(words[last + 1 : n]) <= _BEFORE_A_DENIAL and names_place and before not in LEADING
-        )
+        is_subject = may_be_subject and set(words[last + 1 : n]) <= _BEFORE_A_DENIAL
         if words[n] in _NOT and not SEEN.isdisjoint(words[n + 1 : n + 4]):
-            return PLACE if subject else FINDING
-        if words[n] in _MISSING and subject and n > last + 1:
+            return PLACE if is_subject else FINDING
+        # directly after the name, the word may belong to the next noun
+        if words[n] in _MISSING and is_subject and n > last + 1:
             return PLACE
     return ""
 
@@ -142,7 +143,8 @@ def _clause(words: Sequence[str], first: int, last: int) -> tuple[int, int]:
     its last word."""
     starts = _clause_starts(tuple(words))
     start = max(n for n in starts if n <= first)
-    return start, min((n for n in starts if n > last + 1), default=len(words) + 1) - 1
+    following = min((n for n in starts if n > last + 1), default=len(words) + 1)
+    return start, following - 1  # without the word between the clauses, such as "but"
 
 
 @lru_cache(maxsize=1)  # all names of a sentence ask for its clauses
@@ -166,9 +168,8 @@ def _begins_clause(link: str, former: Sequence[str], words: Sequence[str]) -> bo
     words = words[1:] if words[:1] == ["and"] else words
     if link == "," and words[:1] and words[0] in _CONTRASTS and words[1:2] != ["or"]:
         return True
-    words = words[
-        : next((n for n, word in enumerate(words) if word == "," or word in TURNS), len(words))
-    ]
+    end = next((n for n, word in enumerate(words) if word == "," or word in TURNS), len(words))
+    words = words[:end]
     verb = next((n for n, word in enumerate(words) if word in VERBS), 0)
     if not verb or not _RELATIVE.isdisjoint(words[:verb]):
         return False

@@ -79,13 +79,13 @@ class Ribs:
         high = self.index[is_rib].max(axis=0) + 2
         box = grid.around(grid.origin + grid.step * low, grid.origin + grid.step * high)
         cells = self.index[is_rib] - box.first
-        for offset in _OFFSETS[
-            np.linalg.norm(_OFFSETS * grid.step, axis=1) < _NEXT_CELLS * grid.step.max()
-        ]:
+        is_next = np.linalg.norm(_OFFSETS * grid.step, axis=1) < _NEXT_CELLS * grid.step.max()
+        for offset in _OFFSETS[is_next]:
             _put(box.values, cells + offset, _SURE * _NEXT_TO)
         _put(box.values, cells, _SURE)
         expected = grid.values_over(usual, box)
-        expected = np.minimum(expected / max(float(expected[tuple(cells.T[::-1])].max()), 0.05), 1)
+        largest = float(expected[tuple(cells.T[::-1])].max())  # in the bone of the rib
+        expected = np.minimum(expected / max(largest, 0.05), 1)
         values = box.values * (_ELSEWHERE + (1 - _ELSEWHERE) * expected)
         _put(values, self.index[~is_rib] - box.first, 0.0)
         return grid.with_values(box, values)
@@ -114,8 +114,9 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
     aside = place[:, 0] - right
     ahead = place[:, 1] - front
     beside = (np.abs(aside) > _VERTEBRA_MM[0]) | (ahead > _VERTEBRA_MM[1])
+    # from here on, only the cells that belong to no vertebra
     index, body, place, aside, ahead, among = (
-        half_cells[beside] for half_cells in (index, body, place, aside, ahead, among)
+        values[beside] for values in (index, body, place, aside, ahead, among)
     )
     if len(index) < _FEWEST:
         return None
@@ -123,11 +124,12 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
     begins = (
         (np.abs(aside) > _BEGIN_MM[0]) & (np.abs(aside) < _BEGIN_MM[1]) & (ahead < _BEGIN_AHEAD_MM)
     )
+    # (n, 13): by rib number; 0 stands for no rib
     shift = np.stack(
         [faded(spine.shift_of(f"T{max(n, 1)}"), body[:, 1]) for n in range(RIBS + 1)], axis=1
     )
     number = np.full(len(index), -1)
-    for half in (0, 1):
+    for half in (0, 1):  # index in SIDES
         half_cells = np.flatnonzero(side == half)
         height = place[half_cells, 2]
         error = body[half_cells, 2, None] - usual.heights[half][:, _sectors(body[half_cells])].T
@@ -165,15 +167,16 @@ def number_pieces(
     numbered = np.flatnonzero(number > 0)
     if not len(free):
         return number
-    common = np.nan_to_num(error[numbered, number[numbered]]).sum() / (
-        len(numbered) + _HALF_CORRECTED
-    )
+    # the mean error, reduced because it is uncertain with few cells
+    errors = np.nan_to_num(error[numbered, number[numbered]])
+    common = errors.sum() / (len(numbered) + _HALF_CORRECTED)
     off = np.nan_to_num(np.abs(error[free] - common), nan=_NOT_THERE_MM).clip(max=_NOT_THERE_MM)
     mask = np.zeros(shape, dtype=np.uint8)
     mask[tuple(index[free, ::-1].T)] = 1
     pieces = sitk.GetArrayFromImage(sitk.ConnectedComponent(sitk.GetImageFromArray(mask), True))
     piece = pieces[tuple(index[free, ::-1].T)] - 1
     size = np.bincount(piece)
+    # (pieces, 13): mean error of each piece for each rib number; number 0, no rib, has a fixed cost
     cost = np.stack([np.bincount(piece, errors) for errors in off.T], axis=1) / size[:, None]
     cost[:, 0] = _FARTHEST_PIECE_MM
     best = cost.argmin(axis=1)
@@ -184,6 +187,7 @@ def number_pieces(
 
 
 def _known_median(values: np.ndarray) -> float:
+    """Return the median of the values that are not NaN; NaN if all are."""
     numbers = values[~np.isnan(values)]
     return float(np.median(numbers)) if len(numbers) else np.nan
 
@@ -201,6 +205,7 @@ class _Usual:
 
 @lru_cache(maxsize=2)
 def _usual_ribs(atlas: Atlas) -> _Usual | None:
+    """Read where the ribs and the bones near them lie in the atlas; None if the atlas has no ribs."""
     ribs = np.zeros(SHAPE, dtype=np.uint16)
     other_bones = np.zeros(SHAPE, dtype=np.uint16)
     heights = np.full((2, RIBS + 1, SECTORS), np.nan)
@@ -235,15 +240,9 @@ def _bone_of_ribs(grid: Grid, usual: _Usual) -> tuple[np.ndarray, np.ndarray, np
     body = grid.body[:, k, j, i].T.astype(np.float64)
     index = np.rint((body - LOW_MM) / STEP_MM).astype(int)
     near_ribs = ((index >= 0) & (index < SHAPE[::-1])).all(axis=1)
-    near_ribs[near_ribs] = usual.nearby[
-        index[near_ribs, 2], index[near_ribs, 1], index[near_ribs, 0]
-    ]
-    index = index[near_ribs]
-    return (
-        np.stack([i, j, k], axis=1)[near_ribs],
-        body[near_ribs],
-        usual.places[index[:, 2], index[:, 1], index[:, 0]],
-    )
+    near_ribs[near_ribs] = usual.nearby[tuple(index[near_ribs].T[::-1])]
+    among = usual.places[tuple(index[near_ribs].T[::-1])]
+    return np.stack([i, j, k], axis=1)[near_ribs], body[near_ribs], among
 
 
 def _sectors(body: np.ndarray) -> np.ndarray:
@@ -293,6 +292,7 @@ def _levels(heights: np.ndarray, spine: Spine) -> list[int]:
     )
     if not names or not len(heights):
         return [-1] * len(heights)
+    # the ribs of one patient may all begin higher or lower than usual: try the common shifts from -10 to 10 mm
     alignments = []
     for common in np.arange(-2 * _COMMON_MM, 2 * _COMMON_MM + 1, 2.0):
         cost, pairs = _aligned(np.square((heights[:, None] - usual - common) / _ERROR_MM) / 2)
@@ -339,11 +339,12 @@ def _followed(
     error: (n, 13) mm; column r is the body height of each cell minus the usual height of rib r. Along a rib the error
     changes slowly; between two ribs that touch, the error jumps. A number does not spread across a jump.
     """
+    # row in `index` of each cell of the grid, -1 without a row; the border of one cell saves checks of the neighbours
     row = np.full(tuple(n + 2 for n in shape), -1, dtype=np.int32)
     padded = index[:, ::-1] + 1
     row[tuple(padded.T)] = np.arange(len(index))
     number, front = number.copy(), np.flatnonzero(number >= 0)
-    learnt = np.zeros(len(index))
+    learnt = np.zeros(len(index))  # error that the rib of a numbered cell has there, mm
     for rib in np.unique(number[front]):
         begin = front[number[front] == rib]
         learnt[begin] = np.nan_to_num(_known_median(error[begin, rib]))
@@ -351,6 +352,7 @@ def _followed(
         neighbour = row[tuple((padded[front][:, None] + _TOUCHING).reshape(-1, 3).T)]
         source = np.repeat(front, len(_TOUCHING))
         free = (neighbour >= 0) & (number[neighbour] < 0)
+        # if several cells of the front touch a cell, the first one counts
         neighbour, first = np.unique(neighbour[free], return_index=True)
         source = source[free][first]
         change = np.nan_to_num(error[neighbour, number[source]] - learnt[source])

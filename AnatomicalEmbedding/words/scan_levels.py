@@ -103,14 +103,9 @@ def find_levels(finder: PlaceFinder, volume: Volume) -> ScanLevels:
         )
     places = [*_vertebrae_and_discs(finder, spine), *_ribs(finder)]
     points = np.array([place.point_ras for place in places]).reshape(-1, 3)
-    index = (
-        transform_points(volume.ras_to_ijk, points)[:, slice_axis(volume.ijk_to_ras)]
-        .round()
-        .astype(int)
-    )
-    return ScanLevels(
-        list(zip(index.tolist(), places, strict=True)), _slices(spine, volume), _basis(spine)
-    )
+    points_ijk = transform_points(volume.ras_to_ijk, points)
+    slices = points_ijk[:, slice_axis(volume.ijk_to_ras)].round().astype(int).tolist()
+    return ScanLevels(list(zip(slices, places, strict=True)), _slices(spine, volume), _basis(spine))
 
 
 def _vertebrae_and_discs(finder: PlaceFinder, spine: Spine) -> list[Place]:
@@ -127,19 +122,21 @@ def _vertebrae_and_discs(finder: PlaceFinder, spine: Spine) -> list[Place]:
     places = []
     for name, point, row in points:
         level = spine.levels[row]
-        place = replace(
-            finder.place(name),
-            point_ras=point,
-            side="",
-            status=INSIDE if level.is_certain else UNCERTAIN,
-            probability=round(level.chance, 3),
-            levels=level.doubt,
+        places.append(
+            replace(
+                finder.place(name),
+                point_ras=point,
+                side="",
+                status=INSIDE if level.is_certain else UNCERTAIN,
+                probability=round(level.chance, 3),
+                levels=level.doubt,
+            )
         )
-        places.append(place)
     return places
 
 
 def _ribs(finder: PlaceFinder) -> list[Place]:
+    """Return the likely ribs of a scan, from the first on; the left and the right rib of a number side by side."""
     places = [
         finder.place(f"rib_{side}_{number}") for number in range(1, RIBS + 1) for side in SIDES
     ]
@@ -154,7 +151,7 @@ def _slices(spine: Spine, volume: Volume) -> list[SliceLevel]:
     """Return the level of each slice that shows a vertebra."""
     axis = slice_axis(volume.ijk_to_ras)
     index = transform_points(volume.ras_to_ijk, spine.course)[:, axis]
-    order = np.argsort(index)
+    order = np.argsort(index)  # `np.interp` needs rising numbers
     last = volume.shape[2 - axis] - 1
     numbers = np.arange(max(np.ceil(index.min()), 0), min(np.floor(index.max()), last) + 1)
     heights = np.interp(numbers, index[order], spine.course[order, 2]).tolist()
@@ -174,11 +171,9 @@ def _slices(spine: Spine, volume: Volume) -> list[SliceLevel]:
 def _basis(spine: Spine) -> str:
     """Say from which place the levels are counted, and how many of them are not certain."""
     starts = [text for end, text in _COUNTED_FROM.items() if end in spine.anchors]
-    text = (
-        f"numbered from {' and '.join(starts)}"
-        if starts
-        else "numbered by the likely body heights only"
-    )
+    text = "numbered by the likely body heights only"
+    if starts:
+        text = f"numbered from {' and '.join(starts)}"
     if not spine.is_counted:
         text += "; the scan shows no sacrum, lung apex or skull base"
     doubts = [
@@ -187,7 +182,7 @@ def _basis(spine: Spine) -> str:
         if level.doubt and whole
     ]
     if doubts:
-        text += f"; not certain: {doubts[0]}" + (
-            f" and {len(doubts) - 1} more levels" if doubts[1:] else ""
-        )
+        text += f"; not certain: {doubts[0]}"
+    if doubts[1:]:
+        text += f" and {len(doubts) - 1} more levels"
     return text

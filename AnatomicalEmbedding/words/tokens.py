@@ -54,6 +54,7 @@ _OTHER_FORMS = {
     "vertebra": "vertebrae vertebras",
     "lobe": "lobi lobus lobes",
 }
+_SIGNS = dict.fromkeys("–—−‐‑", "-") | dict.fromkeys("’‘", "'")
 _SAME = {form: word for word, forms in _OTHER_FORMS.items() for form in forms.split()}
 
 
@@ -110,9 +111,9 @@ def tokenise(text: str, offset: int = 0) -> list[Token]:
         end = origin[match.end() - 1] + 1 + offset
         if word in _ROMAN and tokens and _before_a_number(tokens):
             word = _ROMAN[word]
-        word = (
-            word[0] + word[2:] if word[:2] == "th" and word[2:].isdigit() else _SAME.get(word, word)
-        )
+        if word[:2] == "th" and word[2:].isdigit():
+            word = "t" + word[2:]
+        word = _SAME.get(word, word)
         if word in _NODE:
             if tokens and tokens[-1].word == "node":
                 tokens[-1] = Token("node", tokens[-1].start, end)
@@ -146,6 +147,6 @@ def _plain(text: str) -> tuple[str, list[int]]:
         for part in unicodedata.normalize("NFKD", letter).lower():
             if unicodedata.combining(part):
                 continue
-            letters.append("-" if part in "–—−‐‑" else "'" if part in "’‘" else part)
+            letters.append(_SIGNS.get(part, part))
             origin.append(position)
     return "".join(letters), origin
