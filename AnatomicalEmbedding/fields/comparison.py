@@ -39,9 +39,11 @@ class Features:
     def every(self, step: int) -> Features:
         """Keep only every `step`-th point along each axis."""
         part = (slice(None, None, step),) * 3
-        (x, y, z), (i, j, k) = self.lattice.spacing_mm, (-(-n // step) for n in self.lattice.size)
+        x, y, z = self.lattice.spacing_mm
+        weight = self.weight[part]
+        k, j, i = weight.shape
         lattice = Lattice(self.lattice.origin_ras, (step * x, step * y, step * z), (i, j, k))
-        return Features(self.values[(slice(None), *part)], self.weight[part], lattice)
+        return Features(self.values[(slice(None), *part)], weight, lattice)
 
 
 def slopes(features: Features) -> torch.Tensor:
@@ -62,7 +64,8 @@ def windowed(values: torch.Tensor) -> torch.Tensor:
     for axis in range(3):
         size = [1, 1, 1]
         pad = [0, 0, 0]
-        size[axis], pad[axis] = 2 * _REACH + 1, _REACH
+        size[axis] = 2 * _REACH + 1
+        pad[axis] = _REACH
         values = F.avg_pool3d(values, size, 1, pad, count_include_pad=False)
     return values
 
@@ -86,6 +89,7 @@ class Comparison:
         self.moving_lattice = moving.lattice
         self.moving = torch.cat([moving.values, slopes(moving).flatten(0, 1)])[None]
         self.start = self.fixed.lattice.through(affine).to(device)
+        # gradients are transformed by the transposed inverse of the matrix
         turned = torch.from_numpy(np.linalg.inv(affine[:3, :3]).T).float().to(device)
         fixed_slopes = slopes(fixed)[:, :, ::every, ::every, ::every]
         self.slopes = torch.tensordot(turned, fixed_slopes, dims=1)
@@ -109,24 +113,23 @@ class Comparison:
         knots = field.coefficients.to(device)
         basis = field.basis(self.fixed.lattice).to(device)
         force, matrix = self.terms(basis.spread(knots))
+        # from here on, points are blocks
         blocks = field.basis(self.fixed.lattice.pooled(_BLOCK)).to(device)
-        force, matrix = (_summed(values) for values in (force, matrix))
+        force = _summed(force)
+        matrix = _summed(matrix)
         informed = matrix[0] > 0
         if not informed.any():
             return field, 0.0
-        scale = float(matrix[[0, 3, 5]].sum(0)[informed].mean()) / 3
+        entries = matrix[[0, 3, 5]]  # (3, k, j, i), the diagonal: see _PAIRS
+        scale = float(entries.sum(0)[informed].mean()) / 3
         smooth = smoothness * scale
         damping = _DAMPING * scale
-        diagonal = (
-            blocks.squared().gather(matrix[[0, 3, 5]]) + ROUGHNESS_DIAGONAL * smooth + damping
-        )
+        diagonal = blocks.squared().gather(entries) + ROUGHNESS_DIAGONAL * smooth + damping
 
         def product(x: torch.Tensor) -> torch.Tensor:
-            return (
-                blocks.gather(_times(matrix, blocks.spread(x)))
-                + smooth * roughness(x)
-                + damping * x
-            )
+            """Multiply the matrix of all knots by a change x of the knots."""
+            image_part = blocks.gather(_times(matrix, blocks.spread(x)))
+            return image_part + smooth * roughness(x) + damping * x
 
         descent = -blocks.gather(force) - smooth * roughness(knots - start.coefficients.to(device))
         change = conjugate_gradients(product, descent, diagonal, _CG_ROUNDS)
@@ -144,6 +147,7 @@ class Comparison:
         )
         index = (self.start + displacement - origin) / spacing
         inside = ((index > -0.5) & (index < size - 0.5)).all(0)
+        # `grid_sample` counts from -1 to 1, between the outer sides of the outermost points
         places = ((2 * index + 1) / size - 1).permute(1, 2, 3, 0)
         samples = F.grid_sample(
             self.moving, places[None], align_corners=False, padding_mode="border"

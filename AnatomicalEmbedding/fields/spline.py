@@ -52,6 +52,7 @@ class Lattice:
     def through(self, affine: np.ndarray) -> torch.Tensor:
         """Return the transformed points, (3, k, j, i) float32. affine: (4, 4), from RAS mm to RAS mm."""
         x, y, z = (self.axis(a) for a in range(3))
+        # each row of the matrix gives one coordinate of all points
         return torch.stack(
             [
                 (z * row[2] + row[3])[:, None, None]
@@ -85,15 +86,13 @@ class Basis:
 
     def spread(self, knots: torch.Tensor) -> torch.Tensor:
         """Compute the values (c, k, j, i) at the lattice's points from values (c, K, J, I) at the knots."""
-        return torch.tensordot(self.a @ (knots @ self.r.T), self.s, dims=([1], [1])).permute(
-            0, 3, 1, 2
-        )
+        planes = self.a @ (knots @ self.r.T)  # (c, K, j, i)
+        return torch.tensordot(planes, self.s, dims=([1], [1])).permute(0, 3, 1, 2)
 
     def gather(self, values: torch.Tensor) -> torch.Tensor:
         """Return at each knot, (c, K, J, I), the weighted sum of all values (c, k, j, i): transpose of `spread`."""
-        return torch.tensordot(self.a.T @ (values @ self.r), self.s, dims=([1], [0])).permute(
-            0, 3, 1, 2
-        )
+        planes = self.a.T @ (values @ self.r)  # (c, k, J, I)
+        return torch.tensordot(planes, self.s, dims=([1], [0])).permute(0, 3, 1, 2)
 
     def to(self, device: torch.device) -> Basis:
         return Basis(self.r.to(device), self.a.to(device), self.s.to(device))
@@ -165,32 +164,33 @@ class SplineField:
         high = np.array(self.low) + np.array(self.intervals) * self.knot_mm
         places = torch.from_numpy(np.clip(np.asarray(points_ras, dtype=np.float64), self.low, high))
         displacement = torch.zeros(len(places), 3, dtype=torch.float64)
+        # along R, A, S: the first of the four knots, and the weights of the four
         first, weights = zip(*(self._four(places[:, a], a) for a in range(3)), strict=True)
         coefficients = self.coefficients.double()
         for k, j, i in product(range(4), repeat=3):
             weight = weights[0][:, i] * weights[1][:, j] * weights[2][:, k]
-            displacement += (
-                weight[:, None] * coefficients[:, first[2] + k, first[1] + j, first[0] + i].T
-            )
+            knots = coefficients[:, first[2] + k, first[1] + j, first[0] + i].T
+            displacement += weight[:, None] * knots
         return displacement.numpy()
 
     def refined(self, knot_mm: float) -> SplineField:
-        """Return the same displacement with knots `knot_mm` apart. Exact if `knot_mm` is half of the old distance."""
+        """Return the same displacement with knots `knot_mm` apart. Exact if `knot_mm` is half of the old distance.
+
+        Along each axis, the new knots are those with the same values at many places (least squares).
+        """
         high = np.array(self.low) + np.array(self.intervals) * self.knot_mm
         fine = SplineField.over(np.array(self.low), high, knot_mm)
-        moved = self.coefficients.double()
+        knots = self.coefficients.double()
         for axis in range(3):
             count = fine.intervals[axis] * _SAMPLES_A_KNOT + 1
-            places = self.low[axis] + knot_mm * fine.intervals[axis] * torch.linspace(
-                0, 1, count, dtype=torch.float64
-            )
-            coarse = self._weights(places, axis)
+            shares = torch.linspace(0, 1, count, dtype=torch.float64)
+            places = self.low[axis] + knot_mm * fine.intervals[axis] * shares
+            coarse_weights = self._weights(places, axis)
             fine_weights = fine._weights(places, axis)
-            change = torch.linalg.lstsq(fine_weights, coarse).solution
-            moved = torch.movedim(
-                torch.tensordot(moved, change, dims=([3 - axis], [1])), 3, 3 - axis
-            )
-        return replace(fine, coefficients=moved.float())
+            # (new knots, old knots) along the axis
+            matrix = torch.linalg.lstsq(fine_weights, coarse_weights).solution
+            knots = torch.tensordot(knots, matrix, dims=([3 - axis], [1])).movedim(3, 3 - axis)
+        return replace(fine, coefficients=knots.float())
 
     def _weights(self, places: torch.Tensor, axis: int, derivative: bool = False) -> torch.Tensor:
         """Return the weight of each knot at `places` along one axis, float64 (n, knots).
@@ -208,7 +208,7 @@ class SplineField:
         intervals = self.intervals[axis]
         position = ((places - self.low[axis]) / self.knot_mm).clamp(0, intervals)
         first = position.floor().clamp(max=intervals - 1)
-        t = position - first
+        t = position - first  # share of the interval, 0 to 1
         if derivative:
             parts = [
                 -(1 - t).square(),
@@ -242,7 +242,7 @@ def conjugate_gradients(
     diagonal: torch.Tensor,
     rounds: int,
 ) -> torch.Tensor:
-    """Solve product(x) = target for x, starting at zero.
+    """Solve product(x) = target for x, starting at zero. Conjugate gradients, scaled by the diagonal (Jacobi).
 
     Args:
         product: multiplies x by a symmetric positive matrix.
@@ -263,6 +263,7 @@ def conjugate_gradients(
         x = x + step * direction
         residual = residual - step * moved
         scaled = residual / diagonal
-        size, last = (residual * scaled).sum(), size
-        direction = scaled + size / last * direction
+        last_size = size
+        size = (residual * scaled).sum()
+        direction = scaled + size / last_size * direction
     return x

@@ -68,6 +68,7 @@ def match_grid(
     """Match a grid of points in the fixed scan's body with the moving scan.
 
     Args:
+        fixed, moving: maps of the two scans.
         steps_mm: spacings of the grid; the first one that gives enough points is used.
         uncertain_levels: True to keep matches at the spine that have two possible levels.
 
@@ -76,7 +77,7 @@ def match_grid(
     fixed.check_body()
     depth = _depth_mm(fixed)
     for step in steps_mm:
-        lattice, index, points, below = _grid(fixed, depth, step)
+        lattice, index, points, points_depth = _grid(fixed, depth, step)
         if len(points) >= _ENOUGH:
             break
     matches = match(fixed, points, moving)
@@ -84,14 +85,15 @@ def match_grid(
     height_known = np.full(len(points), True) if matches.status is None else matches.levels == ""
     sure = chosen & height_known
     alike = float((matches.score[sure] >= SAME_TISSUE).sum()) / max(int(sure.sum()), 1)
-    chosen = chosen if uncertain_levels else sure
+    if not uncertain_levels:
+        chosen = sure
     return GridMatches(
         lattice,
         index[chosen],
         points[chosen],
         matches.points_ras[chosen],
         trust[chosen],
-        below[chosen],
+        points_depth[chosen],
         len(points),
         alike,
         height_known[chosen],
@@ -100,7 +102,7 @@ def match_grid(
 
 def _trust(matches: Matches) -> tuple[np.ndarray, np.ndarray]:
     """Choose the matches that the fit uses, (n,) bool. Also returns the weight of every match, (n,)."""
-    if matches.status is None:
+    if matches.status is None:  # weights without calibration
         return matches.score >= _LEAST_SCORE, matches.score
     sure = (matches.present >= _LEAST_PRESENT) & (matches.probability >= _LEAST_PROBABILITY)
     sure &= matches.expected_error_mm <= _LARGEST_ERROR_MM
@@ -130,9 +132,8 @@ def fit_affine(matches: GridMatches, kind: str = AFFINE) -> np.ndarray:
         moved = transform_points(fit, matches.fixed_ras)
         goal[~height_known, 2] = moved[~height_known, 2]
         error = np.linalg.norm(moved - goal, axis=1)
-        weight = matches.depth_mm * np.minimum(
-            1.0, _HUBER * np.median(error) / np.maximum(error, 1e-6)
-        )
+        trust = np.minimum(1.0, _HUBER * np.median(error) / np.maximum(error, 1e-6))
+        weight = matches.depth_mm * trust
         if kind == RIGID:
             fit = _rigid(matches.fixed_ras, goal, weight)
         else:
@@ -161,10 +162,9 @@ def _depth_mm(fixed: EmbeddingMap) -> np.ndarray:
     distance = sitk.SignedMaurerDistanceMap(
         mask, insideIsPositive=True, squaredDistance=False, useImageSpacing=True
     )
-    return (
-        np.maximum(sitk.GetArrayFromImage(distance)[1:-1, 1:-1, 1:-1], 0.0)
-        + fixed.cell_mm.min() / 2
-    )
+    depth = sitk.GetArrayFromImage(distance)[1:-1, 1:-1, 1:-1]  # without the padding
+    # the outermost cells of the mask have the distance 0; their centres lie half a cell deep
+    return np.maximum(depth, 0.0) + fixed.cell_mm.min() / 2
 
 
 def _affine(
@@ -176,14 +176,14 @@ def _affine(
     standard deviation of the points along an axis is `doubt_mm`, points and prior have the same weight there.
     """
     middles, spread = _moments(source, target, weight)
-    source_moments = _moments(source, source, weight)[1]
-    pull = max(doubt_mm, _LEAST_DOUBT_MM) ** 2
-    return _about(
-        middles, (spread + pull * _turn(spread)) @ np.linalg.inv(source_moments + pull * np.eye(3))
-    )
+    _, source_spread = _moments(source, source, weight)
+    prior = max(doubt_mm, _LEAST_DOUBT_MM) ** 2
+    goal = spread + prior * _turn(spread)
+    return _about(middles, goal @ np.linalg.inv(source_spread + prior * np.eye(3)))
 
 
 def _rigid(source: np.ndarray, target: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Fit a rotation and a shift of points (n, 3) by weighted least squares. Returns a (4, 4) matrix."""
     middles, spread = _moments(source, target, weight)
     return _about(middles, _turn(spread))
 

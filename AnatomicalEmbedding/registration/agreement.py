@@ -114,29 +114,29 @@ def evidence_at_nodes(fixed: Picture, moving: Picture, nodes: Places) -> torch.T
     places = F.interpolate(
         nodes.places[None], scale_factor=_POOLED, mode="trilinear", align_corners=False
     )[0]
-    low, spacing = (
+    low, spacing, size = (
         torch.tensor(triple).view(3, 1, 1, 1)
-        for triple in (moving.points.origin_ras, moving.points.spacing_mm)
+        for triple in (moving.points.origin_ras, moving.points.spacing_mm, moving.points.size)
     )
     index = (places - low) / spacing
-    inside = (
-        (index >= -0.5) & (index <= torch.tensor(moving.points.size).view(3, 1, 1, 1) - 0.5)
-    ).all(0)
+    inside = ((index >= -0.5) & (index <= size - 0.5)).all(0)
+    # both images at the points of the fixed scan; beyond the moving scan, no difference
     a = fixed.hu
     b = torch.where(inside, read_at(moving.hu[None], moving.points, places)[0], fixed.hu)
-    small = F.avg_pool3d(
-        windowed(torch.stack([a, b, a * a, b * b, a * b, inside.float()])[None]), _POOLED
-    )
+    products = torch.stack([a, b, a * a, b * b, a * b, inside.float()])
+    # their means in the small window and in the wide window, at the nodes
+    small = F.avg_pool3d(windowed(products[None]), _POOLED)
     wide = windowed(small)[0]
     small = small[0]
     change, wide_change = ((means[1] - means[0]) / 100 for means in (small, wide))
+    # half the log of the variance is the log of the standard deviation
     texture = (small[2] - small[0].square()).clamp_min(1.0).log10() / 2
     values = (_correlation(small), _correlation(wide), texture, change - wide_change)
     return torch.stack([*values, *nodes.doubts, 1 - small[5]])
 
 
 def _slopes(nodes: Places) -> torch.Tensor:
-    """Compute how the answers change along R, A and S, per mm: (k, j, i, 3, 3)."""
+    """Compute how the answers change along R, A and S, per mm: (k, j, i, 3, 3), the Jacobian, transposed."""
     slopes = [
         torch.gradient(nodes.places, spacing=mm, dim=3 - n)[0]
         for n, mm in enumerate(nodes.lattice.spacing_mm)
@@ -147,10 +147,9 @@ def _slopes(nodes: Places) -> torch.Tensor:
 def _correlation(moments: torch.Tensor) -> torch.Tensor:
     """Correlate two images a, b. moments: (5 or more, ...) means of a, b, a * a, b * b and a * b in a window."""
     a, b, aa, bb, ab = moments[:5]
-    variances = ((aa - a * a).clamp_min(0) + _NOISE_HU**2) * (
-        (bb - b * b).clamp_min(0) + _NOISE_HU**2
-    )
-    return (ab - a * b) / variances.sqrt()
+    a_variance = (aa - a * a).clamp_min(0) + _NOISE_HU**2
+    b_variance = (bb - b * b).clamp_min(0) + _NOISE_HU**2
+    return (ab - a * b) / (a_variance * b_variance).sqrt()
 
 
 def check_matches(matches: Sequence[GridMatches]) -> None:
@@ -184,20 +183,19 @@ def measure(
     if sum(map(torch.count_nonzero, compared)) < _FEWEST_NODES:
         raise _refusal("they have too little of the body in common")
 
-    def similarity(parts: Sequence[torch.Tensor]) -> float:
-        return float(
-            torch.cat(
-                [values[_SIMILARITY][part] for values, part in zip(evidence, parts, strict=True)]
-            ).median()
-        )
+    def similarity(masks: Sequence[torch.Tensor]) -> float:
+        """Return the median similarity at the nodes in a mask for each direction."""
+        values = [value[_SIMILARITY][mask] for value, mask in zip(evidence, masks, strict=True)]
+        return float(torch.cat(values).median())
 
     measures = {
-        "alike": max(direction_matches.alike for direction_matches in matches),
+        "alike": max(direction.alike for direction in matches),
         "similarity": similarity(compared),
     }
     if sum(map(torch.count_nonzero, bones)) >= _FEWEST_IN_BONE:
+        # (small, wide) of each direction -> both directions of small, and of wide
         stretches = zip(*map(_stretches, nodes, bones), strict=True)
-        stretch, wide = (float(torch.cat(stretch_parts).median()) for stretch_parts in stretches)
+        stretch, wide = (float(torch.cat(directions).median()) for directions in stretches)
         measures |= {"bone_similarity": similarity(bones), "stretch": stretch, "wide_stretch": wide}
     return measures
 
@@ -220,7 +218,7 @@ def _stretches(places: Places, bone: torch.Tensor) -> tuple[torch.Tensor, torch.
 
     bone: (k, j, i) bool, the nodes in compact bone.
     """
-    slopes = _slopes(places).flatten(3).permute(3, 0, 1, 2)
+    slopes = _slopes(places).flatten(3).permute(3, 0, 1, 2)  # (9, k, j, i)
     counted = bone.float()[None]
     mean = windowed(torch.cat([slopes * counted, counted])[None])[0]
     around = mean[:-1] / mean[-1:].clamp_min(1e-6)

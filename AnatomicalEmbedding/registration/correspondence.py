@@ -120,9 +120,8 @@ class Direction:
     def at(self, points_ras: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the answers (n, 3) RAS mm at points (n, 3) RAS mm, and their evidence (n, len(STORED))."""
         index = (points_ras - self.lattice.origin_ras) / self.lattice.spacing_mm
-        values = (
-            read_rows(self.rows, self.values.shape[1:], torch.from_numpy(index)).double().numpy()
-        )
+        values = read_rows(self.rows, self.values.shape[1:], torch.from_numpy(index))
+        values = values.double().numpy()
         return transform_points(self.affine, points_ras) + values[:, :3], values[:, 3:]
 
 
@@ -155,23 +154,19 @@ class Correspondence:
         score = np.clip(evidence[:, EVIDENCE.index("similarity")], 0, 1)
         if not len(places):
             return Matches(places, score)
-        present, within, near_20, error = calibration().forests[FOREST].predict(evidence).T
+        # the columns of the forest: three probabilities and an error in mm
+        predictions = calibration().forests[FOREST].predict(evidence)
         outside = evidence[:, EVIDENCE.index("edge")] < 0
-        present, within, near_20 = (
-            np.where(outside, 0.0, share) for share in (present, within, near_20)
-        )
-        expected = _REAL * error / np.maximum(present, _LEAST_PRESENT) + self._unknown_mm(
-            points_ras, present
-        )
+        shares = np.where(outside, 0.0, predictions[:, :3].T)
+        present = shares[0]
+        expected = _REAL * predictions[:, 3] / np.maximum(present, _LEAST_PRESENT)
+        expected = expected + self._unknown_mm(points_ras, present)
         rare = 1 / (present + (1 - present) * _RARE)
-        stated, within, near_20 = (
-            np.clip(share * rare, 1 - _HIGHEST, _HIGHEST) for share in (present, within, near_20)
-        )
+        stated, within, near_20 = np.clip(shares * rare, 1 - _HIGHEST, _HIGHEST)
         levels = np.full(len(places), "", dtype="<U10")
         status = decide(present, expected)
-        status[(status == ABSENT) & ~outside] = (
-            UNCERTAIN  # the target shows the place, but its tissue has changed
-        )
+        # the target shows the place, but its tissue has changed
+        status[(status == ABSENT) & ~outside] = UNCERTAIN
         return Matches(places, score, status, expected, within, near_20, stated, evidence, levels)
 
     def _unknown_mm(self, points_ras: np.ndarray, present: np.ndarray) -> np.ndarray:
@@ -180,27 +175,20 @@ class Correspondence:
         Nothing says where a point of tissue that grew, shrank or was treated lies between the borders of this tissue.
         present: (N,) probability that the tissue at each point is the same in both scans.
         """
-        lost = 1 - present
         unknown = np.zeros(len(present))
         changed = np.flatnonzero(present < _CHANGED)
-        unknown[changed] = lost[changed] * _SHELL_MM
+        if not len(changed):
+            return unknown
+        lost = (
+            1 - present[changed]
+        )  # chance that the tissue has changed from the point out to the shell
+        unknown[changed] = lost * _SHELL_MM
         for shell in range(1, _SHELLS + 1):
-            around = (as_points(points_ras)[changed, None] + _AROUND * (shell * _SHELL_MM)).reshape(
-                -1, 3
-            )
-            if not len(around):
-                break
-            places, stored = self.forward.at(around)
-            evidence = np.column_stack([stored, self.backward.edge_mm(places)]).astype(np.float32)
-            unchanged = (
-                calibration()
-                .forests[FOREST]
-                .predict(evidence)[:, 0]
-                .reshape(len(changed), -1)
-                .mean(axis=1)
-            )
-            lost[changed] *= 1 - unchanged
-            unknown[changed] += lost[changed] * _SHELL_MM
+            around = as_points(points_ras)[changed, None] + _AROUND * (shell * _SHELL_MM)
+            _, evidence = self._answers(around.reshape(-1, 3))
+            unchanged = calibration().forests[FOREST].predict(evidence)[:, 0]
+            lost *= 1 - unchanged.reshape(len(changed), -1).mean(axis=1)
+            unknown[changed] += lost * _SHELL_MM
         return _DEPTH * unknown
 
     def read(self, points_ras: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -212,7 +200,11 @@ class Correspondence:
             raise PointsError(
                 f"point ({r:.1f}, {a:.1f}, {s:.1f}) RAS mm lies outside the template; choose a point inside this scan."
             )
-        places, stored = self.forward.at(points)
+        return self._answers(points)
+
+    def _answers(self, points_ras: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Do as `read`, but without the check that the points lie in the template."""
+        places, stored = self.forward.at(points_ras)
         return places, np.column_stack([stored, self.backward.edge_mm(places)]).astype(np.float32)
 
     def inverse(self) -> Correspondence:
@@ -230,10 +222,8 @@ class Correspondence:
         metadata: dict[str, Any] = {"format_version": FORMAT_VERSION}
         for name, part in vars(self).items():
             matrices = np.stack([part.scan_to_ras, part.affine])
-            tensors |= {
-                f"{name}.matrices": torch.from_numpy(matrices),
-                f"{name}.values": part.values,
-            }
+            tensors[f"{name}.matrices"] = torch.from_numpy(matrices)
+            tensors[f"{name}.values"] = part.values
             metadata[name] = [
                 part.scan_hash,
                 part.scan_shape,
@@ -264,7 +254,9 @@ def _read(key: str, entry: list[Any], tensors: dict[str, torch.Tensor]) -> Direc
     check_size(matrices, (2, 4, 4), torch.float64)
     check_matrices(torch.eye(4, dtype=torch.float64)[None], matrices[:1])
     check_size(values, (3 + len(STORED), None, None, None), torch.float16)
-    (x, y, z), (dx, dy, dz), (k, j, i) = map(float, origin), map(float, spacing), map(int, shape)
+    x, y, z = map(float, origin)
+    dx, dy, dz = map(float, spacing)
+    k, j, i = map(int, shape)
     if min(dx, dy, dz, k, j, i) <= 0:
         raise ValueError("a scan or a lattice cannot have this size")
     lattice = Lattice((x, y, z), (dx, dy, dz), tuple(values.shape[:0:-1]))

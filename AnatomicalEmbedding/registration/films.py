@@ -41,8 +41,8 @@ _FLAT = 0.03  # a gradient of this length, in shares of the whole range of grey 
 # largest shift in steps of _EVERY pixels, and distance of the knots
 _EDGE_REACH, _EDGE_KNOT_MM = 3, 16.0
 _LEAST_ALIKE = 0.54  # mean similarity of chest films: 0.57 to 0.69; of a chest film and a film of another kind: to 0.53
-# arguments of `fit_field`: the shapes of hearts and lungs differ much
-_SMOOTH, _KNEE_MM, _ROUNDS, _STEPS = 0.15, 8.0, 2, 8
+# smooth, knee_mm, rounds and steps of `fit_field`: the shapes of hearts and lungs differ much
+_FIT = (0.15, 8.0, 2, 8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,13 +87,12 @@ class FilmPair:
         """Find points (n, 3), RAS mm of the template, in the target."""
         matches = match_all(self.template, points_ras, [self.target], self.effort)[0]
         if matches.status is not None:
-            matches = replace(
-                matches, status=at_most_uncertain(matches.status, np.full(len(matches), True))
-            )
+            status = at_most_uncertain(matches.status, np.full(len(matches), True))
+            matches = replace(matches, status=status)
         if self.transform is None:
             return matches
         places = self.transform.transform_points(points_ras)
-        places[:, 1] = matches.points_ras[:, 1]
+        places[:, 1] = matches.points_ras[:, 1]  # a film has no depth
         if matches.status is None:
             return replace(matches, points_ras=places)
         beyond = ~self.target.in_body(places)  # outside the film, or behind the collimator
@@ -120,6 +119,7 @@ class FilmPair:
 
     @cached_property
     def _inverse(self) -> Self:
+        """The result of `inverse`, always the same object, so that its `transform` is computed only once."""
         return replace(self, template=self.target, target=self.template)
 
     def inverse(self) -> Self:
@@ -147,13 +147,13 @@ def register_films(template: EmbeddingMap, target: EmbeddingMap) -> FilmTransfor
     for reach in _REACH:
         matches = _compare(*planes, best, reach, _BLOCK_MM, _LEAST_SIMILARITY)
         affine = fit_affine(matches)
-        best = FilmTransform(
-            affine, fit_field(matches, affine, low, high, _SMOOTH, _KNEE_MM, _ROUNDS, _STEPS)
-        )
+        field = fit_field(matches, affine, low, high, *_FIT)
+        best = FilmTransform(affine, field)
     edges = _edge_plane(template), _edge_plane(target)
     matches = _compare(*edges, best, _EDGE_REACH, _EDGE_BLOCK_MM, _LEAST_EDGES, _EVERY)
-    field = fit_field(matches, affine, low, high, _SMOOTH, _KNEE_MM, _ROUNDS, _STEPS, _EDGE_KNOT_MM)
+    field = fit_field(matches, affine, low, high, *_FIT, _EDGE_KNOT_MM)
     best = FilmTransform(affine, field)
+    # without a shift, only to measure the similarity, whose square is the weight
     weight = _compare(*planes, best, 0, _BLOCK_MM, 0.0).weight
     return replace(best, similarity=float(np.sqrt(weight).mean()))
 
@@ -163,14 +163,15 @@ def _align_coordinates(template: EmbeddingMap, target: EmbeddingMap) -> np.ndarr
 
     Returns the matrix (4, 4) from RAS mm of the template to RAS mm of the target.
     """
-    plane = [0, 2]
+    plane = [0, 2]  # R and S
+    # (3, 2) of each film: body coordinates = [r, s, 1] @ fit
     (template_fit, _), (target_fit, _) = (
         robust_affine(*(values[:, plane] for values in cell_points(film)))
         for film in (template, target)
     )
     inverse = np.linalg.pinv(target_fit[:2])
     matrix = np.eye(4)
-    matrix[np.ix_(plane, plane)] = (template_fit[:2] @ inverse).T
+    matrix[np.ix_(plane, plane)] = (template_fit[:2] @ inverse).T  # for points as columns
     matrix[plane, 3] = (template_fit[2] - target_fit[2]) @ inverse
     return matrix
 
@@ -197,9 +198,9 @@ class _Plane:
 
     def read(self, places_ras: np.ndarray, shape: torch.Size) -> torch.Tensor:
         """Return the vectors at places (n, 3) RAS mm, and 1.0 if they are shown: (c + 1, *shape); 0 elsewhere."""
-        positions = torch.from_numpy(
-            (places_ras - self.first_ras)[:, [0, 2]] / self.step_mm
-        ).float()
+        index = (places_ras - self.first_ras)[:, [0, 2]] / self.step_mm  # i, k
+        positions = torch.from_numpy(index).float()
+        # `grid_sample` counts from -1 to 1, between the outer sides of the outermost places
         positions = (positions + 0.5) * (2 / torch.tensor(self.body.shape[::-1])) - 1
         grid = torch.cat([self.vectors, self.body[None]])[None]
         samples = F.grid_sample(grid, positions.view(1, *shape, 2), align_corners=False)[0]
@@ -209,7 +210,7 @@ class _Plane:
 
 def _descriptor_plane(film: EmbeddingMap) -> _Plane:
     """Return the mean descriptors of a film's cells, of length 1."""
-    local = F.normalize(film.local[:, :, 0].float(), dim=0)
+    local = F.normalize(film.local[:, :, 0].float(), dim=0)  # 2 x 2 descriptors in each cell
     first = transform_points(film.cell_to_ras, np.array([[0, film.body.shape[1] // 2, 0]]))[0]
     vectors = F.normalize(F.avg_pool2d(local, 2), dim=0)
     return _Plane(vectors, film.body[:, 0].float(), first, float(film.cell_mm[0]))
@@ -224,14 +225,11 @@ def _edge_plane(film: EmbeddingMap) -> _Plane:
     vectors = gradient / (gradient.norm(dim=0) + _FLAT)
     body = film.body[:, 0].float()
     share = vectors.shape[-1] / body.shape[-1]  # places in a cell, along R and S
-    body_share = F.interpolate(body[None, None], scale_factor=share)[0, 0]
-    cells = np.array([[(1 / share - 1) / 2, film.body.shape[1] // 2, (1 / share - 1) / 2]])
-    return _Plane(
-        vectors,
-        body_share,
-        transform_points(film.cell_to_ras, cells)[0],
-        float(film.cell_mm[0]) / share,
-    )
+    pixels_body = F.interpolate(body[None, None], scale_factor=share)[0, 0]
+    first = (1 / share - 1) / 2  # centre of the first pixel, in cells
+    cell = np.array([[first, film.body.shape[1] // 2, first]])
+    first_ras = transform_points(film.cell_to_ras, cell)[0]
+    return _Plane(vectors, pixels_body, first_ras, float(film.cell_mm[0]) / share)
 
 
 def _compare(
@@ -244,6 +242,8 @@ def _compare(
     every: int = 1,
 ) -> GridMatches:
     """Find each `every`-th place of the template in the target.
+
+    The target is moved onto the template. Then it is shifted by each number of steps up to `reach`, and compared.
 
     reach: how many steps, of `every` places each, an answer may be away from where `start` leads, along R and S.
     block_mm: standard deviation of the Gaussian that averages the similarities around a place.
@@ -258,10 +258,8 @@ def _compare(
 
     # the target's vectors, moved onto the template
     whole = template.lattice()
-    places = whole.points_ras()
-    moved_places = (
-        transform_points(start.affine, places) + start.field.on(whole).flatten(1).T.numpy()
-    )
+    displacement = start.field.on(whole).flatten(1).T.numpy()
+    moved_places = transform_points(start.affine, whole.points_ras()) + displacement
     moved = F.pad(target.read(moved_places, template_shown.shape), (reach * every,) * 4)
 
     shifts = list(product(range(2 * reach + 1), repeat=2))  # along k and i
@@ -269,28 +267,29 @@ def _compare(
     parts = [moved[:, k : k + rows, i : i + columns] for k, i in starts]
     target_shown = torch.stack([part[-1] for part in parts]) * template_shown
     alike = torch.stack([(template.vectors * part[:-1]).sum(0) for part in parts]) * target_shown
+    # sums over the block around each place, of the similarity, of what both films show, and of what the template shows
     down, across = (_block_weights(n, every, block_mm / template.step_mm) for n in (rows, columns))
     alike, share, most = (
         down @ values @ across.T for values in (alike, target_shown, template_shown)
     )
     score = (1 + _UNSEEN) * alike / (share + _UNSEEN * most).clamp_min(1e-6)
     score = score.masked_fill(target_shown[:, ::every, ::every] == 0, -torch.inf).flatten(1).T
-    overlaps = (
-        share[len(shifts) // 2] > _SHOWN * most
-    ).flatten()  # where `start` leads, without a shift
+    unshifted = len(shifts) // 2
+    overlaps = (share[unshifted] > _SHOWN * most).flatten()
     usable = torch.nonzero(torch.isfinite(score).any(1) & overlaps).flatten()
     if not len(usable):
         raise AnatomicalEmbeddingError(
             "the films have no places in common; choose films of one part of the body."
         )
-    score = score[usable]
+    score = score[usable]  # (places, shifts)
     shift_mm = (torch.tensor(shifts) - reach) * step_mm
     best = (score - _PRIOR_WEIGHT * (shift_mm / _PRIOR_MM).square().sum(1)).argmax(1)
     shift_mm = shift_mm[best] + peak_offsets(score, best, (2 * reach + 1,) * 2) * step_mm
 
     k, i = np.indices(lattice.shape[::2]).reshape(2, -1)[:, usable.numpy()]
     fixed = lattice.points_ras()[usable.numpy()]
-    moving = start.transform_points(fixed + np.insert(shift_mm.numpy()[:, ::-1], 1, 0.0, axis=1))
+    shift_ras = np.insert(shift_mm.numpy()[:, ::-1], 1, 0.0, axis=1)  # from S, R to R, A, S
+    moving = start.transform_points(fixed + shift_ras)
     similarity = score.gather(1, best[:, None])[:, 0]
     weight = similarity.double().clamp_min(least).square().numpy()
     index = np.column_stack([i, np.zeros_like(i), k])

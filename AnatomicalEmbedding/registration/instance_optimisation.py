@@ -86,8 +86,8 @@ def refine(
             field, moved = comparison.improved(field, start, _SMOOTH)
             if moved < _STILL_MM:
                 break
+        # a field that is near folding is improved again, smoother
         smooth = _SMOOTH
-        # near folding
         while smooth < _MOST_SMOOTH and comparison.least_volume(field, affine) < _LEAST_VOLUME:
             smooth *= 2
             for _ in range(_UNFOLDING_ROUNDS):

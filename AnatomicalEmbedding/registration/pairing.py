@@ -102,15 +102,15 @@ def join_directions(
         The answers of each direction, at points 4 mm apart.
     """
 
+    def advance(share: float) -> None:
+        step(0.3 + 0.3 * share, "comparing the images")
+
     def refined(
         start: Coarse, scans: tuple[Volume, Volume], pair: tuple[EmbeddingMap, EmbeddingMap]
     ) -> SplineField:
         return refine(
             start.field, start.affine, scans, pair, torch.device("cpu"), advance, _LEVELS, _ROUNDS
         )
-
-    def advance(share: float) -> None:
-        step(0.3 + 0.3 * share, "comparing the images")
 
     def compare(fixed: Features, moving: Features, start: Coarse) -> Comparison:
         step(0.65, "comparing small neighbourhoods")
@@ -121,23 +121,24 @@ def join_directions(
     features = list(threads.map(image_features, volumes, maps, (_FINE_MM,) * 2))
     comparisons = list(threads.map(compare, features, features[::-1], coarse))
     lattices = [comparison.fixed.lattice for comparison in comparisons]
-    first = [
+    # answers of the two directions, before they are joined
+    separate = [
         comparison.start + field.on(comparison.fixed.lattice)
         for comparison, field in zip(comparisons, fields, strict=True)
     ]
-    offs = [_past(first[a], lattices[a], first[b], lattices[b]) for a, b in _WAYS]
-    joined = [places - off / 2 for places, off in zip(first, offs, strict=True)]
+    pasts = [_past(separate[a], lattices[a], separate[b], lattices[b]) for a, b in _WAYS]
+    joined = [places - past / 2 for places, past in zip(separate, pasts, strict=True)]
     step(0.7, "comparing small neighbourhoods")
     moves = list(threads.map(_last_move, comparisons, joined))
     directions = []
     for a, b in _WAYS:
+        # if the directions agree, their moves are opposite: the sum is 0
         reverse = read_at(moves[b], lattices[b], joined[a])
         trust = 1 / (1 + ((moves[a] + reverse).norm(dim=0) / _DISAGREE_MM).square())
         places = joined[a] + (moves[a] - reverse) / 2 * trust
         moved = places - comparisons[a].start - coarse[a].field.on(lattices[a])
-        directions.append(
-            Places(lattices[a], places, torch.stack([offs[a].norm(dim=0), moved.norm(dim=0)]))
-        )
+        doubts = torch.stack([pasts[a].norm(dim=0), moved.norm(dim=0)])
+        directions.append(Places(lattices[a], places, doubts))
     return directions
 
 
@@ -157,13 +158,12 @@ def _last_move(comparison: Comparison, places: torch.Tensor) -> torch.Tensor:
 
     This is a step of Lucas and Kanade (1981), with the mean slope of both images.
     """
-    force, matrix = comparison.terms(places - comparison.start)
-    terms = windowed(torch.cat([force, matrix])[None])[0]
-    matrix = terms[3:][WHERE].permute(2, 3, 4, 0, 1)
+    terms = torch.cat(comparison.terms(places - comparison.start))
+    terms = windowed(terms[None])[0]  # means over the neighbourhoods
+    force = terms[:3].permute(1, 2, 3, 0)[..., None]  # (k, j, i, 3, 1)
+    matrix = terms[3:][WHERE].permute(2, 3, 4, 0, 1)  # (k, j, i, 3, 3)
     body = comparison.fixed.weight > 0
     scale = float(matrix.diagonal(dim1=3, dim2=4).mean(-1)[body].mean())
     matrix = matrix + torch.eye(3) * (_DAMPING * scale + 1e-9)
-    move = -torch.linalg.solve(matrix, terms[:3].permute(1, 2, 3, 0)[..., None])[..., 0].permute(
-        3, 0, 1, 2
-    )
+    move = -torch.linalg.solve(matrix, force)[..., 0].permute(3, 0, 1, 2)
     return move * _FARTHEST_MM / move.norm(dim=0).clamp_min(_FARTHEST_MM) * body

@@ -37,7 +37,12 @@ def fit_field(
 ) -> SplineField:
     """Fit a displacement field that corrects `affine` at the matches.
 
+    The displacements of the matches lie on their lattice, with the weight 0 where there is no match. Each round solves
+    a linear equation for the knots of the spline.
+
     Args:
+        matches: the matches.
+        affine: (4, 4) RAS mm fixed -> moving.
         low, high: corners of the field's box, RAS mm.
         smooth: weight of the roughness of the field.
         knee_mm: a match that is this far from the field has half of its weight.
@@ -52,9 +57,8 @@ def fit_field(
     offset_mm = matches.moving_ras - transform_points(affine, matches.fixed_ras)
     displacement[:, k, j, i] = torch.from_numpy(offset_mm.T).float()
     trust[:, k, j, i] = torch.from_numpy(matches.weight / matches.weight.mean()).float()
-    trust[2, k, j, i] *= torch.from_numpy(
-        np.broadcast_to(matches.height_known, len(offset_mm)).astype(np.float32)
-    )
+    height_known = np.broadcast_to(matches.height_known, len(offset_mm))
+    trust[2, k, j, i] *= torch.from_numpy(height_known.astype(np.float32))
     field = SplineField.over(low, high, knot_mm)
     basis = field.basis(matches.lattice)
     weight = trust
@@ -63,6 +67,7 @@ def fit_field(
         diagonal = basis.squared().gather(weight) + smooth * ROUGHNESS_DIAGONAL
 
         def product(x: torch.Tensor, weight: torch.Tensor = weight) -> torch.Tensor:
+            """Multiply the matrix of the equation by knots x."""
             return basis.gather(basis.spread(x) * weight) + smooth * roughness(x)
 
         knots = conjugate_gradients(product, basis.gather(displacement * weight), diagonal, steps)
@@ -119,11 +124,10 @@ def register(
         kind, affine, field, fixed.name, moving.name, len(matches.fixed_ras), matches.tried
     )
     offset_mm = registration.transform_points(matches.fixed_ras) - matches.moving_ras
-    offset_mm[:, 2] *= matches.height_known
+    offset_mm[:, 2] *= matches.height_known  # 0 for a match at an uncertain height
     distance_mm = float(np.median(np.linalg.norm(offset_mm, axis=1)))
-    return replace(
-        registration, distance_mm=distance_mm, spine_mm=spine_distance_mm(registration, *maps)
-    )
+    spine_mm = spine_distance_mm(registration, *maps)
+    return replace(registration, distance_mm=distance_mm, spine_mm=spine_mm)
 
 
 def spine_distance_mm(

@@ -100,12 +100,10 @@ class Registration:
     @property
     def quality(self) -> str:
         """How well the transform agrees with the matches and with the spines of the two scans, in words."""
-        spines = (
-            ""
-            if math.isnan(self.spine_mm)
-            else f"; the spines lie up to {self.spine_mm:.1f} mm apart across the body"
-        )
-        return f"median distance to the matches {self.distance_mm:.1f} mm{spines}"
+        text = f"median distance to the matches {self.distance_mm:.1f} mm"
+        if not math.isnan(self.spine_mm):
+            text += f"; the spines lie up to {self.spine_mm:.1f} mm apart across the body"
+        return text
 
     @property
     def doubt(self) -> str:
@@ -130,16 +128,11 @@ class Registration:
         """Measure how much volumes change in the body of the fixed scan."""
         determinant = torch.full((1,), float(np.linalg.det(self.affine[:3, :3])))
         if self.field is not None:
-            low, high = fixed.body_bounds_ras
-            lattice = Lattice.within(low, high, _JACOBIAN_MM)
+            lattice = Lattice.within(*fixed.body_bounds_ras, _JACOBIAN_MM)
             determinant = self.field.determinants(lattice, fixed.body_on(lattice), self.affine)
-        low, high = np.quantile(determinant.numpy(), (0.01, 0.99))
-        return Folding(
-            float((determinant <= 0).float().mean()),
-            float(determinant.min()),
-            float(low),
-            float(high),
-        )
+        low, high = map(float, np.quantile(determinant.numpy(), (0.01, 0.99)))
+        folded = float((determinant <= 0).float().mean())
+        return Folding(folded, float(determinant.min()), low, high)
 
     def to_sitk(self) -> sitk.Transform:
         """Make a SimpleITK transform (LPS, fixed -> moving, for resampling): a B-spline, then the affine transform.
@@ -176,9 +169,8 @@ class Registration:
             )
         try:
             with atomic_path(path) as temporary:
-                sitk.WriteTransform(
-                    self._one_spline() if as_initial else self.to_sitk(), str(temporary)
-                )
+                transform = self._one_spline() if as_initial else self.to_sitk()
+                sitk.WriteTransform(transform, str(temporary))
         except (RuntimeError, OSError) as error:
             raise VolumeError(
                 f"{path}: cannot be written; check the name, and that the folder is writable."
@@ -216,6 +208,10 @@ class Registration:
         return replace(labels, voxels=voxels, ijk_to_ras=fixed.ijk_to_ras, covered=tuple(covered))
 
     def _resampled(self, image: sitk.Image, fixed: Volume, how: int, beyond: float) -> sitk.Image:
+        """Resample an image of the moving scan to the voxels of the fixed scan.
+
+        how: an interpolator of SimpleITK. beyond: value outside the image.
+        """
         grid = fixed.to_sitk()
         return sitk.Resample(image, grid, self.to_sitk(), how, beyond, image.GetPixelID())
 
@@ -229,13 +225,13 @@ class Registration:
         if self.field is None:
             return self.to_sitk()
         knots = self._knots()
+        # (K, J, I, 3): i, j, k of each knot; the first knot of the field lies one interval below its box
         index = np.moveaxis(np.indices(knots.shape[1:])[::-1], 0, -1) - DEGREE - 1
         places = self.field.low + self.field.knot_mm * index
         # a B-spline repeats a linear function exactly if each knot has the function's value at its place
         linear = places @ (self.affine[:3, :3] - np.eye(3)).T + self.affine[:3, 3]
-        return self._itk_spline(
-            np.tensordot(LPS_FROM_RAS[:3, :3], np.moveaxis(linear, -1, 0) + knots, axes=1)
-        )
+        displacement = np.moveaxis(linear, -1, 0) + knots
+        return self._itk_spline(np.tensordot(LPS_FROM_RAS[:3, :3], displacement, axes=1))
 
     def _knots(self) -> np.ndarray:
         """Return the field's knots (3, K, J, I), with three knots 0 around: ITK's field jumps to 0 at its border."""

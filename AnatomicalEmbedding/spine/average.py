@@ -34,6 +34,7 @@ def near_spine(coordinates: np.ndarray) -> np.ndarray:
     """Return (n,) bool: whether each place (n, 3), mm in the body frame, lies within 4 cm of the bones of the spine."""
     x, y, z = np.asarray(coordinates, dtype=np.float64).T
     middle = ahead_at(z)
+    # 0 between the spinous processes and the middle of the vertebral bodies
     distance_y = np.maximum(y - middle, np.maximum(middle - _BEHIND_MM - y, 0))
     distance_z = np.maximum(z - HEIGHT_MM[0], np.maximum(HEIGHT_MM[-1] - z, 0))
     return np.sqrt(x**2 + distance_y**2 + distance_z**2) < _NEAR_MM

@@ -32,16 +32,17 @@ class Boundaries:
 
     def level_chances(self, vertebra: int) -> np.ndarray:
         """Return three chances (3,) for the vertebra below boundary `vertebra`: that it is really one level higher in
-        the body, at this level, or one level lower."""
+        the body, at this level, or one level lower.
+
+        If the true level is one higher, each boundary lies where `place` has the next lower boundary (step 1).
+        """
         costs = []
         for step in (1, 0, -1):
             total = 0.0
             for boundary in (vertebra, vertebra + 1):
                 place = self.place[min(max(boundary + step, 0), len(self.place) - 1)]
-                nearby = self.cost[boundary][
-                    max(place - _NEAR_PLACES, 0) : place + _NEAR_PLACES + 1
-                ]
-                total += float(nearby.min()) / 2
+                nearby = slice(max(place - _NEAR_PLACES, 0), place + _NEAR_PLACES + 1)
+                total += float(self.cost[boundary, nearby].min()) / 2
             costs.append(total)
         weight = np.exp(-np.clip((np.array(costs) - min(costs)) / _CORRELATED, 0, 50))
         return weight / weight.sum()
@@ -57,23 +58,22 @@ def place_boundaries(cost: np.ndarray, sizes_mm: np.ndarray) -> Boundaries:
     fits = []
     for scale in _SCALES:
         above = _costs_above(cost, scale * sizes_mm)
-        fits.append(
-            (
-                float(above[-1].min()) + ((scale - 1) / _SCALE_SPREAD) ** 2 / 2,
-                above,
-                scale * sizes_mm,
-            )
-        )
+        scale_cost = ((scale - 1) / _SCALE_SPREAD) ** 2 / 2
+        fits.append((float(above[-1].min()) + scale_cost, above, scale * sizes_mm))
     _, above, sizes_mm = min(fits, key=lambda fit: fit[0])
+    # the same from the feet to the head; the cost of the boundary itself is in both sums
     below = _costs_above(cost[::-1, ::-1], sizes_mm[::-1])[::-1, ::-1]
     return Boundaries(_traced(above, sizes_mm), above + below - cost)
 
 
 def _costs_above(cost: np.ndarray, sizes_mm: np.ndarray) -> np.ndarray:
-    """Return (n, places): the least cost of each boundary and all boundaries before it, if it lies there."""
+    """Return (n, places): the least cost of each boundary and all boundaries before it, if it lies there.
+
+    sizes_mm: (n - 1,) expected heights of the vertebrae.
+    """
     total = cost.copy()
     for n, size_mm in enumerate(sizes_mm):
-        least = np.full(cost.shape[1], np.inf)
+        least = np.full(cost.shape[1], np.inf)  # if the vertebra's lower boundary lies there
         for steps, size_cost in zip(*_size_costs(size_mm), strict=True):
             least[steps:] = np.minimum(least[steps:], total[n][: len(least) - steps] + size_cost)
         total[n + 1] += least

@@ -104,16 +104,20 @@ def differing_levels(
     if "" in texts:
         return None
     likely, possible = _numbers_near(source, point_ras[2], error_mm)
-    likely_there, possible_there = _numbers_near(target, answer_ras[2], error_mm)
-    if possible & possible_there:
+    target_likely, target_possible = _numbers_near(target, answer_ras[2], error_mm)
+    if possible & target_possible:
         return None
-    at_spine = np.hypot(*(point_ras - source.at_height(point_ras[2]))[:2]) < _NEAR_SPINE_MM
-    difference = min(abs(number - second) for number in likely for second in likely_there)
-    return texts if difference >= (1 if at_spine else 2) else None
+    sideways_mm = np.hypot(*(point_ras - source.at_height(point_ras[2]))[:2])
+    least = 1 if sideways_mm < _NEAR_SPINE_MM else 2
+    difference = min(abs(number - second) for number in likely for second in target_likely)
+    return texts if difference >= least else None
 
 
 def _numbers_near(spine: Spine, s: float, error_mm: float) -> tuple[set[int], set[int]]:
-    """Return the numbers of the likely levels, and of all possible levels, less than `error_mm` from S = `s` mm."""
+    """Return the numbers of the likely levels, and of all possible levels, less than `error_mm` from S = `s` mm.
+
+    A number is an index in VERTEBRAE.
+    """
     levels = [spine.levels[row] for row in spine.rows_between(s - error_mm, s + error_mm)]
     possible = {VERTEBRAE.index(name) for level in levels for name in level.possible}
     return {VERTEBRAE.index(level.vertebra) for level in levels}, possible

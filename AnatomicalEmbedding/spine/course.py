@@ -69,6 +69,7 @@ def find_course(
     box = _cells_near(coordinates[0].numpy(), usual)
     if box is None:
         return None
+    # each cell is divided into parts, along R, A, S
     parts = np.maximum(np.rint(cell_mm / _FINE_MM), 1).astype(int)
     crop = coordinates[(slice(None), slice(None), *box)]
     size = [int(n * p) for n, p in zip(crop.shape[2:], parts[::-1], strict=True)]
@@ -76,14 +77,15 @@ def find_course(
     step = cell_mm / parts
     first_cell = np.array([part.start for part in box[::-1]])
     first = cell_to_ras[:3, 3] + cell_mm * (first_cell - 0.5) + step / 2
+    # centres of the parts along R, A, S, RAS mm
     right, ahead, up = (
         first[axis] + step[axis] * np.arange(mixed.shape[3 - axis]) for axis in range(3)
     )
+    # coordinates are 0 outside the body; divided by the share of body, they are means over the body alone
     x, y, z = mixed[:3] / np.maximum(mixed[3], 1e-4)
     square = np.square(x) + np.square(y - ahead_at(z, usual))
-    weight = np.exp(-square / (2 * _NEAR_MM**2)) * (
-        (mixed[3] > _LEAST_BODY) & _along_spine(z, usual)
-    )
+    counts = (mixed[3] > _LEAST_BODY) & _along_spine(z, usual)
+    weight = np.exp(-square / (2 * _NEAR_MM**2)) * counts
     weight *= ((up >= bounds_s[0]) & (up <= bounds_s[1]))[:, None, None]
     total = weight.sum(axis=(1, 2))
     slices = np.flatnonzero(total > _LEAST_WEIGHT)
@@ -92,11 +94,11 @@ def find_course(
     slices = np.arange(slices[0], slices[-1] + 1)
     weight = weight[slices]
     total = np.maximum(total[slices], 1e-6)
-    middle = np.stack(
-        [(weight * right).sum(axis=(1, 2)), (weight * ahead[:, None]).sum(axis=(1, 2))], axis=1
-    )
+    # weighted means over each slice
+    middle_r = (weight * right).sum(axis=(1, 2)) / total
+    middle_a = (weight * ahead[:, None]).sum(axis=(1, 2)) / total
     body_z = (weight * z[slices]).sum(axis=(1, 2)) / total
-    path = smoothed_rows(middle / total[:, None], _PATH_BLUR_MM / step[2])
+    path = smoothed_rows(np.stack([middle_r, middle_a], axis=1), _PATH_BLUR_MM / step[2])
     return Course(up[slices], path, smoothed(body_z, _HEIGHT_BLUR))
 
 
@@ -116,16 +118,21 @@ def _cells_near(grid: np.ndarray, usual: np.ndarray) -> tuple[slice, slice, slic
 
 
 def _along_spine(z: np.ndarray, usual: np.ndarray) -> np.ndarray:
+    """Return bool: whether body heights `z`, mm, lie between the ends of the spine, or shortly beyond them."""
     return (z > usual[-1, 1] - _BELOW_MM) & (z < usual[0, 1] + _ABOVE_MM)
 
 
 def centred(volume: Volume, course: Course) -> Course:
-    """Move a course to the front or to the back, into the middle of the bone of the vertebral bodies."""
+    """Move a course to the front or to the back, into the middle of the bone of the vertebral bodies.
+
+    The best move has the brightest window as deep as the vertebral body. The window's mean HU comes from the difference
+    of two cumulative sums along A.
+    """
     depth = np.interp(course.body_z, *_DEPTH_MM)
     moves = np.arange(-_SOUGHT_MM, _SOUGHT_MM + 1, _AHEAD_STEP_MM)
     margin = depth.max() / 2 + _AHEAD_STEP_MM
     ahead = np.arange(moves[0] - margin, moves[-1] + margin, _AHEAD_STEP_MM)
-    points = np.empty((len(depth), len(ahead), len(_SIDEWAYS_MM), 3))
+    points = np.empty((len(depth), len(ahead), len(_SIDEWAYS_MM), 3))  # heights, along A, along R
     points[..., 0] = course.path[:, 0, None, None] + _SIDEWAYS_MM
     points[..., 1] = course.path[:, 1, None, None] + ahead[:, None]
     points[..., 2] = course.heights[:, None, None]
@@ -133,13 +140,13 @@ def centred(volume: Volume, course: Course) -> Course:
     blur = _ALONG_MM / np.diff(course.heights).mean()
     bone = smoothed_rows(np.clip(hu, *_BONE_HU).mean(axis=2), blur)
     total = np.cumsum(bone, axis=1)
+    # (m, moves): index along A of both ends of the window
     rear, front = (
         np.rint((moves + sign * depth[:, None] / 2 - ahead[0]) / _AHEAD_STEP_MM).astype(int)
         for sign in (-1, 1)
     )
-    mean = (np.take_along_axis(total, front, axis=1) - np.take_along_axis(total, rear, axis=1)) / (
-        front - rear
-    )
+    rear_total, front_total = (np.take_along_axis(total, end, axis=1) for end in (rear, front))
+    mean = (front_total - rear_total) / (front - rear)
     # the average body's course is the middle of the bone with the arches
     usual = _AHEAD_SHARE * depth[:, None]
     best = moves[(mean - _MOVED_HU * np.square(moves - usual)).argmax(axis=1)]

@@ -73,6 +73,7 @@ def fit_levels(
     """Fit the boundaries of all vertebrae. Return None if no vertebra is shown.
 
     Args:
+        course: the slices that show the spine.
         discs: result of `disc_signs`.
         ends: {name of an end that the scan shows, such as "sacrum": RAS S mm}.
         ribs: result of `rib_signs`.
@@ -80,12 +81,12 @@ def fit_levels(
     """
     places = _places(course, usual)
     boundaries = place_boundaries(_costs(course, places, discs, ends, ribs, usual), SIZE_MM[1:-1])
-    edges = places[boundaries.place]
+    edges = places[boundaries.place]  # S of all boundaries, head first
     low = course.heights[0]
     high = course.heights[-1]
-    rows = np.flatnonzero(
-        np.minimum(edges[:-1], high) - np.maximum(edges[1:], low) >= _LEAST_SHOWN_MM
-    )
+    shown_mm = np.minimum(edges[:-1], high) - np.maximum(edges[1:], low)
+    # row n lies between the boundaries n and n + 1: the first of VERTEBRAE has no upper boundary
+    rows = np.flatnonzero(shown_mm >= _LEAST_SHOWN_MM)
     if not len(rows):
         return None
     upper = edges[rows]
@@ -147,6 +148,8 @@ def _costs(
         square = np.square(_end_errors(name, height, places))
         costs[_boundary_at(name)] += _END_WORTH / 2 * np.minimum(square, _END_LIMIT)
     if ribs is not None:
+        # A vertebra saves its value of _HAS_RIBS times the sum of the signs between its boundaries. Over all vertebrae,
+        # a boundary at a place costs the sum of all signs above this place, times the change of _HAS_RIBS.
         costs += np.diff(_HAS_RIBS)[:, None] * (np.cumsum(ribs.at(places)) * _RIB_WORTH)
     return costs
 
@@ -176,7 +179,8 @@ def _anchors(
             return ()  # the patient may have a vertebra more or fewer than usual
     lowest_rib = edges[VERTEBRAE.index("T12")]
     is_inside = low + _BESIDE_END_MM < lowest_rib < high - _BESIDE_END_MM
-    return (*ends, "ribs") if ribs is not None and ribs.values.any() and is_inside else tuple(ends)
+    shows_ribs = ribs is not None and ribs.values.any() and is_inside
+    return (*ends, "ribs") if shows_ribs else tuple(ends)
 
 
 def _shifts(
@@ -184,7 +188,8 @@ def _shifts(
 ) -> np.ndarray:
     """Return the correction (n,), mm, of the body height of each vertebra.
 
-    heights: (n,) RAS S mm of the vertebrae. usual: (n,) usual body heights, mm.
+    heights: (n,) RAS S mm of the vertebrae. whole: (n,) bool, False if the middle lies outside the scan. usual: (n,)
+    usual body heights, mm.
     """
     shift = usual - np.interp(heights, course.heights, course.body_z)
     if not whole.any():
@@ -201,7 +206,8 @@ def _course_shift(
     edges: S of all boundaries, RAS mm, head first. middle: (n,) RAS S mm of the vertebrae with the chances (n, 3).
     """
     bounds = _bounds(usual)
-    heights = np.zeros_like(course.body_z)
+    heights = np.zeros_like(course.body_z)  # mean body height over the likely levels
+    # `np.interp` needs rising heights, so all that is head first is reversed
     for step, chance in zip((-1, 0, 1), chances.T, strict=True):
         named = np.clip(np.arange(len(bounds)) + step, 0, len(bounds) - 1)
         height = np.interp(course.heights, edges[::-1], bounds[named][::-1])

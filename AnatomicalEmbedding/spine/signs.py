@@ -31,6 +31,7 @@ _LIMIT = 2.0  # largest sign of a disc and of a rib
 # Ribs are bone of at least _BONE_HU beside the course, behind its middle. Areas in mm^2: equally likely with and
 # without a rib; change that makes a rib e times likelier.
 _RIB_STEP_MM, _RIB_BLUR_MM, _RIB_BELOW_MM = 3.0, 10.0, 14.0
+# mm sideways (begin and end), mm to the front, HU
 _BESIDE_MM, _BEHIND, _BONE_HU = (38.0, 55.0), np.arange(-55.0, -13.0, 3.0), 230.0
 _RIB_MM2, _RIB_CHANGE_MM2 = 26.0, 10.0
 _LEAST_RIB_SIGN = 1.0  # a scan without a larger sign shows no rib
@@ -59,9 +60,11 @@ def disc_signs(volume: Volume, course: Course) -> Signs:
     """
     heights = np.arange(course.heights[0] - _BEYOND_MM, course.heights[-1] + _BEYOND_MM, _STEP_MM)
     centre = course.points_at(heights)
+    # three directions (n, 3) at each height: along the spine, to the front, and sideways
     tangent = _unit(smoothed_rows(np.gradient(centre, axis=0), _TANGENT_BLUR))
     ahead = _unit(np.cross(tangent, [1.0, 0.0, 0.0]))
     side = np.cross(ahead, tangent)
+    # points on circles in the disc
     angle = np.linspace(0, 2 * np.pi, _DIRECTIONS, endpoint=False)[:, None]
     sideways = (_RADIUS_MM * np.cos(angle)).ravel()
     forward = (_RADIUS_MM * np.sin(angle)).ravel()
@@ -81,6 +84,7 @@ def disc_signs(volume: Volume, course: Course) -> Signs:
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
+    """Return vectors (n, 3), scaled to the length 1."""
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 

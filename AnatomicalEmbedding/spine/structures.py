@@ -48,7 +48,8 @@ def doubtful_levels(
     level = level_of(structure)
     if level is None:
         return ""
-    if is_counted(level, s, ends) if spine is None else begins_at_end(spine, ends):
+    is_certain = is_counted(level, s, ends) if spine is None else begins_at_end(spine, ends)
+    if is_certain:
         return ""
     return structure_candidates(structure, level, body_height)
 
@@ -77,16 +78,15 @@ class SpinePlace:
 
 
 def spine_place(spine: Spine | None, structure: str) -> SpinePlace | None:
-    """Find a vertebra or disc. Return None without a spine, for other structures, and at the first and last VERTEBRAE.
+    """Find a vertebra or disc. Return None without a spine, for other structures, and at the first and last VERTEBRAE,
+    which have only one boundary.
 
-    structure: such as "vertebrae_L3" or "disc_L3_L4".
+    structure: such as "vertebrae_L3" or "disc_L3_L4", which lies below L3.
     """
-    kind, level, *_ = *structure.split("_"), ""
-    if (
-        spine is None
-        or kind not in ("vertebrae", "disc")
-        or level in VERTEBRAE[:1] + VERTEBRAE[-1:]
-    ):
+    kind, level, *_ = (structure + "_").split("_")  # level is "" for a name of one word
+    if spine is None or kind not in ("vertebrae", "disc"):
+        return None
+    if level in (VERTEBRAE[0], VERTEBRAE[-1]):
         return None
     if level not in spine.names:
         return SpinePlace(0.0, None, 0.0)
@@ -100,9 +100,7 @@ def spine_place(spine: Spine | None, structure: str) -> SpinePlace | None:
         return SpinePlace(float(is_inside), spine.at_height(bottom) if is_inside else None, chance)
     shown_bottom = max(bottom, low)
     shown_top = min(top, high)
-    middle = (
-        spine.centres_ras[row]
-        if spine.whole[row]
-        else spine.at_height((shown_bottom + shown_top) / 2)
-    )
+    middle = spine.centres_ras[row]
+    if not spine.whole[row]:  # the middle of the part that the scan shows
+        middle = spine.at_height((shown_bottom + shown_top) / 2)
     return SpinePlace(float((shown_top - shown_bottom) / (top - bottom)), middle, chance)

@@ -69,15 +69,13 @@ class Spine:
     def levels(self) -> tuple[Level, ...]:
         """The levels of the n vertebrae."""
         certain = is_level_certain(self.chance) & self.is_counted
-        upper = [VERTEBRAE.index(name) for name in self.names] - (
-            self.chances[:, 0] > self.chances[:, 2]
-        )
-        return tuple(
-            Level(name, float(chance), two_levels(index), bool(sure))
-            for name, chance, index, sure in zip(
-                self.names, self.chance, upper, certain, strict=True
-            )
-        )
+        levels = []
+        for name, chances, is_certain in zip(self.names, self.chances, certain, strict=True):
+            higher, chance, lower = chances
+            # the upper one of the two likely levels
+            upper = VERTEBRAE.index(name) - int(higher > lower)
+            levels.append(Level(name, float(chance), two_levels(upper), bool(is_certain)))
+        return tuple(levels)
 
     def level_at(self, s: float) -> Level | None:
         """Return the level of the vertebra at the height S = `s` mm; None if no vertebra of the scan lies there."""
@@ -99,29 +97,27 @@ class Spine:
 
     def shift_of(self, name: str) -> float:
         """Return `shift_mm` of a vertebra; for a vertebra outside the scan, `shift_mm` of the nearest vertebra."""
-        distance = np.abs(
-            np.array([VERTEBRAE.index(level) for level in self.names]) - VERTEBRAE.index(name)
-        )
-        return float(self.shift_mm[distance.argmin()])
+        number = VERTEBRAE.index(name)
+        distance = [abs(VERTEBRAE.index(level) - number) for level in self.names]
+        return float(self.shift_mm[np.argmin(distance)])
 
     def nearest(self, heights: np.ndarray) -> np.ndarray:
         """Return the index (p,) of the vertebra whose middle is nearest to each of the heights (p,), RAS S mm."""
-        return np.abs(np.asarray(heights, np.float64)[:, None] - self.bounds_s.mean(axis=1)).argmin(
-            axis=1
-        )
+        offset = np.asarray(heights, np.float64)[:, None] - self.bounds_s.mean(axis=1)
+        return np.abs(offset).argmin(axis=1)
 
     def correction(self, points_ras: np.ndarray) -> np.ndarray:
         """Return the correction (p, 3), mm, of the network's body coordinates at points (p, 3) RAS mm."""
         r, a, s = np.asarray(points_ras, dtype=np.float64).T
         right, front = self.middle_at(s)
         ahead = a - front
+        # from the line of vertebral bodies and arches
         distance = np.hypot(r - right, np.maximum(ahead, np.maximum(-_BEHIND_MM - ahead, 0)))
         low = self.bounds_s.min()
         high = self.bounds_s.max()
         beyond = np.maximum(s - high, np.maximum(low - s, 0)) / _END_FADE_MM
-        weight = np.exp(-np.square(np.maximum(distance - _FULL_MM, 0) / _FADE_MM) / 2) * np.clip(
-            1 - beyond, 0, 1
-        )
+        fade = np.exp(-np.square(np.maximum(distance - _FULL_MM, 0) / _FADE_MM) / 2)
+        weight = fade * np.clip(1 - beyond, 0, 1)
         shift = [np.interp(s, self.course[:, 2], values) for values in self.course_shift_mm.T]
         return np.stack([np.zeros_like(s), *shift], axis=1) * weight[:, None]
 
@@ -166,11 +162,8 @@ def spine_from_json(values: Mapping[str, Any] | None) -> Spine | None:
         name: np.array(values[name], dtype=bool if name == "whole" else np.float64)
         for name in shapes
     }
-    if (
-        any(arrays[name].shape != shape for name, shape in shapes.items())
-        or not n
-        or not set(names) <= set(VERTEBRAE)
-    ):
+    has_shapes = all(arrays[name].shape == shape for name, shape in shapes.items())
+    if not n or not has_shapes or not set(names) <= set(VERTEBRAE):
         raise ValueError("a spine cannot have this form")
     if not all((np.abs(array) < _LARGEST_MM).all() for array in arrays.values()):  # False for NaN
         raise ValueError("a spine cannot lie there")
