@@ -61,15 +61,11 @@ def carry(target: EmbeddingMap, crop: GroupCrop, examples: Sequence[LabelSource]
             field = fit_field(matches, affine, *scan)
         except AnatomicalEmbeddingError:
             continue
-        moved = lattice.through(affine) + field.on(lattice)
+        moved = lattice.through(affine) + field.on(lattice)  # (3, k, j, i) RAS mm in the example
         ijk = _transform(np.linalg.inv(example.to_ras), moved)
         source = example.labels.float()[None]
-        values = F.grid_sample(
-            source,
-            sample_positions(ijk, source.shape)[None],
-            padding_mode="zeros",
-            align_corners=False,
-        )[0]
+        positions = sample_positions(ijk, source.shape)[None]
+        values = F.grid_sample(source, positions, padding_mode="zeros", align_corners=False)[0]
         in_scan = _transform(np.linalg.inv(example.embedding.scan_to_ras), moved)
         last = torch.tensor(example.embedding.scan_shape[::-1]) - 0.5
         values[:, ~((in_scan >= -0.5) & (in_scan <= last)).all(-1)] = float("nan")
@@ -78,6 +74,7 @@ def carry(target: EmbeddingMap, crop: GroupCrop, examples: Sequence[LabelSource]
 
 
 def _transform(matrix: np.ndarray, points: torch.Tensor) -> torch.Tensor:
+    """Transform points (3, k, j, i) by a matrix (4, 4). Returns (k, j, i, 3)."""
     matrix = torch.from_numpy(matrix).float()
     return torch.einsum("ab,bkji->kjia", matrix[:3, :3], points) + matrix[:3, 3]
 

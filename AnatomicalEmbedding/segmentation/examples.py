@@ -62,11 +62,8 @@ class OutlinedScan:
     def files(self) -> list[Path]:
         """Files of the scan, its outlines and the names of the outlined structures."""
         beside = sorted(self.path.parent.glob(f"{glob.escape(self.id)}.*"))
-        return [
-            p
-            for p in beside
-            if p == self.path or p.name.endswith((".labels.json", DICOM_LABELS)) or is_label_map(p)
-        ]
+        ends = (".labels.json", DICOM_LABELS)
+        return [p for p in beside if p == self.path or p.name.endswith(ends) or is_label_map(p)]
 
 
 def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[OutlinedScan]:
@@ -83,22 +80,13 @@ def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Outl
     for path in list_scans(folder):
         labels = _read_labels(path)
         if labels is not None:
-            length = max(labels.values.values(), default=0) + 1
-            if labels.voxels.min() < 0 or max(length - 1, labels.voxels.max()) > MOST_LABEL:
-                raise PointsError(
-                    f"{path}: its label map has labels below 0 or above {MOST_LABEL}; use other labels."
-                )
-            count = np.sum(
-                [np.bincount(layer.ravel(), minlength=length) for layer in labels.layers], axis=0
-            )
-            named = {
-                n: value for n, value in labels.values.items() if value and n not in _NOT_STRUCTURES
-            }
-            values = {n: value for n, value in named.items() if count[value] >= MIN_VOXELS}
+            values = _outlined_values(path, labels)
             for name in values:
                 text = labels.texts.get(name, name)
+                # no two structures may be written alike
                 texts.setdefault(name, name if text in texts.values() else text)
             values = {texts[name]: value for name, value in values.items()}
+            # `texts` grows with the later scans, which all examples share
             examples.append(OutlinedScan(display_name(path), path, values, texts))
     outlined = {name for example in examples for name in example.outlined}
     if not outlined:
@@ -114,6 +102,25 @@ def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Outl
     return [example for example in reduced if example.outlined]
 
 
+def _outlined_values(path: Path, labels: LabelMap) -> dict[str, int]:
+    """Return name -> label of the structures in a label map with at least MIN_VOXELS voxels.
+
+    Raises PointsError, with the file `path` of the scan, for labels that cannot be written.
+    """
+    length = max(labels.values.values(), default=0) + 1
+    if labels.voxels.min() < 0 or max(length - 1, labels.voxels.max()) > MOST_LABEL:
+        raise PointsError(
+            f"{path}: its label map has labels below 0 or above {MOST_LABEL}; use other labels."
+        )
+    counts = [np.bincount(layer.ravel(), minlength=length) for layer in labels.layers]
+    count = np.sum(counts, axis=0)  # by label
+    return {
+        name: value
+        for name, value in labels.values.items()
+        if value and name not in _NOT_STRUCTURES and count[value] >= MIN_VOXELS
+    }
+
+
 def common_values(examples: Sequence[OutlinedScan]) -> dict[str, int]:
     """Choose the label of each structure: its label in the first example, label maps before DICOM and .seg.nrrd.
 
@@ -124,9 +131,8 @@ def common_values(examples: Sequence[OutlinedScan]) -> dict[str, int]:
     for example in sorted(examples, key=lambda example: not example.list_of_names.exists()):
         for name, label in example.values.items():
             if name not in values:
-                values[name] = (
-                    label if label not in values.values() else _free_label(values.values())
-                )
+                is_used = label in values.values()
+                values[name] = _free_label(values.values()) if is_used else label
     return values
 
 
@@ -153,10 +159,12 @@ def label_differences(examples: Sequence[OutlinedScan], values: Mapping[str, int
 
 
 def _list_of_names(scan: Path) -> Path:
+    """Return the path NAME.labels.json next to a scan NAME."""
     return scan.with_name(f"{display_name(scan)}.labels.json")
 
 
 def _read_labels(scan: Path) -> LabelMap | None:
+    """Read the label map of a scan; None without one. A .seg.nrrd without a .labels.json is a file of 3D Slicer."""
     segments = scan.with_name(f"{display_name(scan)}.seg.nrrd")
     if segments.exists() and not _list_of_names(scan).exists():
         return read_segments(segments)
@@ -197,13 +205,14 @@ def prepare(
         step: called with the share of the work that is done, 0 to 1, and the example that is read.
     """
     maps: dict[str, EmbeddingMap] = {}
+    # by structure, one entry for each example that outlines it
     spacings: dict[str, list[float]] = {}
     ranges: dict[str, list[np.ndarray]] = {}
     for n, example in enumerate(examples):
         step(n / len(examples) / 2, example.id)
-        volume = Volume.read(example.path)
+        embedding = model.embed(Volume.read(example.path))
+        maps[example.id] = embedding
         labels = example.labels
-        maps[example.id] = embedding = model.embed(volume)
         size = np.linalg.norm(labels.ijk_to_ras[:3, :3], axis=0)
         for name in example.outlined:
             mask = labels.mask(name)
@@ -229,22 +238,30 @@ def prepare(
         step(0.5 + n / len(examples) / 2, example.id)
         prepared.append(_cut_to_groups(example, maps[example.id], groups))
     for number in range(len(groups)):
-        members = [example for example in prepared if number in example.crops]
-        for n, member in enumerate(members):
-            sources = [source.outlined(number) for source in (*members[n + 1 :], *members[:n])][
-                :CARRIED
-            ]
-            if sources:
-                carried = mean_guess(
-                    carry(member.embedding, member.crops[number].crop, sources)
-                ).half()
-                member.crops[number] = replace(member.crops[number], carried=carried)
+        _carry_to_examples(prepared, number)
     return groups, prepared
+
+
+def _carry_to_examples(prepared: Sequence[PreparedExample], group: int) -> None:
+    """Add to the crop of each example the labels that a few other examples carry to it, as later to a new scan.
+
+    group: number of the group of structures.
+    """
+    members = [example for example in prepared if group in example.crops]
+    for n, member in enumerate(members):
+        # those that follow, in a circle, so that all are used equally often
+        sources = [*members[n + 1 :], *members[:n]][:CARRIED]
+        if sources:
+            crop = member.crops[group]
+            outlines = [source.outlined(group) for source in sources]
+            carried = mean_guess(carry(member.embedding, crop.crop, outlines)).half()
+            member.crops[group] = replace(crop, carried=carried)
 
 
 def _cut_to_groups(
     example: OutlinedScan, embedding: EmbeddingMap, groups: Sequence[Group]
 ) -> PreparedExample:
+    """Cut a scan and its outlines to the box of each group that it outlines."""
     volume = Volume.read(example.path)
     labels = example.labels
     millilitres = abs(np.linalg.det(labels.ijk_to_ras[:3, :3])) / 1000
@@ -264,8 +281,7 @@ def _cut_to_groups(
                 share[row] = occupancy(mask, labels.ijk_to_ras, crop)
                 volumes[name] = float(mask.sum() * millilitres)
                 contrast[name] = contrast_of(crop, share[row])
-        crops[number] = TrainingCrop(
-            crop, share, torch.tensor([name in outlined for name in group.names])
-        )
+        is_outlined = torch.tensor([name in outlined for name in group.names])
+        crops[number] = TrainingCrop(crop, share, is_outlined)
     overlaps = tuple((first, second) for first, second, _ml in labels.overlaps())
     return PreparedExample(example.id, embedding, crops, volumes, contrast, overlaps)

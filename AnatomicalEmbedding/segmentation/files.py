@@ -36,6 +36,7 @@ def write_segments(path: Path, labels: LabelMap) -> None:
     image = layers[0] if len(layers) == 1 else sitk.Compose(layers)
     shapes = sitk.LabelShapeStatisticsImageFilter()
     shapes.ComputePerimeterOff()
+    # label -> its layer, and its box: first voxel i, j, k, then size
     places: dict[int, tuple[int, tuple[int, ...]]] = {}
     for number, layer in enumerate(layers):
         shapes.Execute(layer)
@@ -44,6 +45,7 @@ def write_segments(path: Path, labels: LabelMap) -> None:
     image.SetMetaData("Segmentation_ContainedRepresentationNames", "Binary labelmap|")
     image.SetMetaData("Segmentation_ReferenceImageExtentOffset", "0 0 0")
     for n, (name, label) in enumerate(labels.values.items()):
+        # a structure without voxels gets the whole image
         number, box = places.get(label, (0, (0, 0, 0, *image.GetSize())))
         entries = {
             "ID": f"Segment_{n + 1}",
@@ -68,9 +70,6 @@ def read_segments(path: Path) -> LabelMap:
 
     Raises VolumeError if the file cannot be read, PointsError if it has no segments.
     """
-    damaged = (
-        f"{path}: cannot be read; it is damaged or not a segmentation. Save it again in 3D Slicer."
-    )
     check_text_header(path)
     reader = sitk.ImageFileReader()
     reader.SetFileName(str(path))
@@ -79,16 +78,12 @@ def read_segments(path: Path) -> LabelMap:
         check_claimed(
             reader.GetSize(), reader.GetNumberOfComponents(), path.stat().st_size, str(path)
         )
-        image = reader.Execute()
-        return _label_map(image, path)
-    except (
-        IndexError,
-        OSError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:  # TypeError: a key is not text
-        raise VolumeError(damaged) from error
+        return _label_map(reader.Execute(), path)
+    # TypeError: a key is not text
+    except (IndexError, OSError, RuntimeError, TypeError, ValueError) as error:
+        raise VolumeError(
+            f"{path}: cannot be read; it is damaged or not a segmentation. Save it again in 3D Slicer."
+        ) from error
 
 
 def _label_map(image: sitk.Image, path: Path) -> LabelMap:

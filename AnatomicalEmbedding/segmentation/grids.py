@@ -57,16 +57,13 @@ class Group:
 
     @classmethod
     def from_dict(cls, values: dict) -> Self:
+        """Make a group from the result of `to_dict`. Raises ValueError for wrong values."""
         low, high = (np.array(values[key], dtype=np.float64) for key in ("low", "high"))
         names = tuple(values["names"])
         spacing_mm = float(values["spacing_mm"])
-        whole = low.shape == high.shape == (len(names), 3) and bool(np.isfinite([low, high]).all())
-        if (
-            not whole
-            or not names
-            or not all(isinstance(name, str) for name in names)
-            or not 0.5 <= spacing_mm <= 20
-        ):
+        has_ranges = low.shape == high.shape == (len(names), 3) and np.isfinite([low, high]).all()
+        has_names = bool(names) and all(isinstance(name, str) for name in names)
+        if not has_ranges or not has_names or not 0.5 <= spacing_mm <= 20:
             raise ValueError(
                 "the structures of a network are missing or have wrong values; train again"
             )
@@ -115,7 +112,7 @@ def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
     mask: (k, j, i) bool. size_mm: (3,) mm, size of the mask's voxels along i, j, k. The thickness is estimated as six
     times the volume divided by the surface; for a ball, this is the diameter.
     """
-    faces = 0.0
+    faces = 0.0  # area of the surface, mm^2
     for axis, across in zip((2, 1, 0), size_mm, strict=True):
         faces += np.count_nonzero(np.diff(mask, axis=axis)) * float(np.prod(size_mm) / across)
     thickness = 6 * mask.sum() * np.prod(size_mm) / max(faces, 1e-6)
@@ -137,10 +134,9 @@ def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.nd
     rows = [group.names.index(name) for name in names]
     chosen = np.zeros(len(ras), dtype=bool)
     for low, high in zip(group.low[rows], group.high[rows], strict=True):
-        in_range = ((body >= low - MARGIN_MM) & (body <= high + MARGIN_MM)).all(axis=1)
-        chosen |= in_range & ((smooth >= low - _AFFINE_MM) & (smooth <= high + _AFFINE_MM)).all(
-            axis=1
-        )
+        in_range = (body >= low - MARGIN_MM) & (body <= high + MARGIN_MM)
+        in_range &= (smooth >= low - _AFFINE_MM) & (smooth <= high + _AFFINE_MM)
+        chosen |= in_range.all(axis=1)
     if not chosen.any():
         return None
     edge = embedding.cell_mm / 2 + _EDGE_MM
@@ -161,13 +157,14 @@ def make_crop(
     part = crop_voxels(volume, box_ras)
     spacing = group.spacing_mm
     grid = resample(part, (spacing,) * 3, lattice=1, step=1)
+    # incomplete: only for the places of its voxels
     crop = GroupCrop(grid.hu, torch.empty(0), torch.empty(0), spacing, np.asarray(grid.origin_ras))
     points = crop.points_ras()
     inside = torch.from_numpy(part.contains(points).reshape(crop.shape))
     coordinate = _coordinates(embedding, points) - group.centre
     coordinate = torch.from_numpy(coordinate.T.reshape(3, *crop.shape) / UNIT_MM).float()
-    extra = _features(embedding, box_ras) if embedding.local is not None else (None, None, None)
-    return GroupCrop(grid.hu, coordinate, inside, spacing, crop.origin_ras, *extra)
+    features = () if embedding.local is None else _features(embedding, box_ras)
+    return GroupCrop(grid.hu, coordinate, inside, spacing, crop.origin_ras, *features)
 
 
 def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: GroupCrop) -> torch.Tensor:
@@ -178,12 +175,12 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: GroupCrop) -> torc
         ijk_to_ras: (4, 4) from voxels of the mask to RAS mm.
         crop: the crop.
     """
-    points = np.argwhere(mask)
-    empty = torch.zeros(crop.shape, dtype=torch.float16)
-    if not len(points):
-        return empty
-    low = np.maximum(points.min(axis=0) - 2, 0)
-    high = points.max(axis=0) + 3
+    kji = np.argwhere(mask)
+    result = torch.zeros(crop.shape, dtype=torch.float16)
+    if not len(kji):
+        return result
+    low = np.maximum(kji.min(axis=0) - 2, 0)
+    high = kji.max(axis=0) + 3
     part = mask[tuple(slice(a, b) for a, b in zip(low, high, strict=True))]
     to_ras = ijk_to_ras.copy()
     to_ras[:3, 3] = transform_points(ijk_to_ras, low[None, ::-1])[0]
@@ -191,27 +188,28 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: GroupCrop) -> torc
     filled = Volume((part.astype(np.int16) - 1) * 1000, to_ras)
     grid = resample(filled, (crop.spacing_mm,) * 3, lattice=1, step=1)
     share = ((grid.hu - AIR_HU) / 1000).clamp(0, 1).half()
-    start = np.rint((np.asarray(grid.origin_ras) - crop.origin_ras) / crop.spacing_mm).astype(int)[
-        ::-1
-    ]
+    # both grids have the same lattice, so `grid` begins at a whole number of voxels of the crop
+    start = np.rint((np.asarray(grid.origin_ras) - crop.origin_ras) / crop.spacing_mm).astype(int)
+    # the common part, along k, j, i
     in_crop = []
     in_mask = []
-    for first, size, whole in zip(start, share.shape, crop.shape, strict=True):
+    for first, size, whole in zip(start[::-1], share.shape, crop.shape, strict=True):
         in_crop.append(slice(max(first, 0), max(min(first + size, whole), 0)))
         in_mask.append(slice(max(-first, 0), max(min(whole - first, size), 0)))
-    empty[tuple(in_crop)] = share[tuple(in_mask)]
-    return empty
+    result[tuple(in_crop)] = share[tuple(in_mask)]
+    return result
 
 
 def _coordinates(embedding: EmbeddingMap, points: np.ndarray) -> np.ndarray:
     """Return body coordinates (n, 3), mm, of points (n, 3), RAS mm. They are read from the map or, outside the body
     cells, computed by an affine function that was fitted to the body cells."""
     affine, _ = robust_affine(*body_points(embedding))
-    result = apply_affine(affine, points)
+    fitted = apply_affine(affine, points)
     cells = torch.from_numpy(transform_points(embedding.ras_to_cell, points)).float()
+    # coordinates are 0 outside the body cells; the last column is the share of body cells
     mixed = read_linear(embedding.coordinate_and_body, cells[None])[0].double().numpy()
     share = mixed[:, 3:]
-    return mixed[:, :3] + (1 - share) * result
+    return mixed[:, :3] + (1 - share) * fitted
 
 
 def _features(
@@ -219,7 +217,7 @@ def _features(
 ) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
     """Return the local descriptors (c, k, j, i) in and near a box, the centre (3,) RAS mm of the first local cell, and
     the size (3,) mm of a local cell."""
-    size = embedding.cell_mm / 2
+    size = embedding.cell_mm / 2  # a cell has 2 x 2 x 2 local cells
     low = embedding.cell_to_ras[:3, 3] - size / 2
     shape = np.array(embedding.local.shape[:0:-1])
     first = np.clip(np.floor((box_ras[0] - low) / size).astype(int) - 2, 0, shape - 1)
@@ -263,6 +261,7 @@ def _group(
     spacings: Mapping[str, float],
     ranges: Mapping[str, tuple[np.ndarray, np.ndarray]],
 ) -> Group:
+    """Make the group of the structures `names`. spacings, ranges: as in `group_structures`."""
     spacing_mm = float(np.median([spacings[name] for name in names]))
     low, high = (np.array([ranges[name][end] for name in names]) for end in (0, 1))
     return Group(tuple(names), spacing_mm, low, high)

@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +68,9 @@ def outline(
     """Outline all structures of a segmenter in a scan.
 
     Args:
+        volume: the scan.
         embedding: the scan's map, made with the segmenter's weights.
+        segmenter: the segmenter.
         step: called with the share of the work that is done, 0 to 1, and the stage of the work.
     """
     layers = [_empty_layer(volume)]
@@ -91,31 +93,34 @@ def outline(
         shares = torch.tensor([segmenter.guess_shares[name] for name in group.names])
         joined = blend(tried.mean(0), carried, shares)
         for row, name in enumerate(group.names):
-            examples = segmenter.volumes_ml[name]
-            probability, why = choose_answer(joined[row], guess[row], crop, group, row)
+            examples_ml = segmenter.volumes_ml[name]
+            probability, remark = choose_answer(joined[row], guess[row], crop, group, row)
             millilitres = float((probability > 0.5).sum()) * crop.spacing_mm**3 / 1000
-            if millilitres < _LEAST_VOLUME * float(np.median(examples)):
-                outlines.append(Outline(name, ABSENT, 0.0, None, why or _MISSING))
+            if millilitres < _LEAST_VOLUME * float(np.median(examples_ml)):
+                outlines.append(Outline(name, ABSENT, 0.0, None, remark or _MISSING))
                 continue
+            # by label: 0, then the structures before this one; its own label is the next
             mates = segmenter.overlaps.get(name, ())
             is_rival = np.array([False, *(structure.name not in mates for structure in outlines)])
             paint(probability, crop, volume, layers, is_rival)
-            sign = doubt(
-                signs(guess[row], tried[:, row], probability, crop.spacing_mm, len(examples))
+            quality = signs(
+                guess[row], tried[:, row], probability, crop.spacing_mm, len(examples_ml)
             )
-            outlines.append(Outline(name, WHOLE, 0.0, sign, why))
-    numbers = {structure.name: number for number, structure in enumerate(outlines, start=1)}
-    if len(layers) == 1:
-        labels = LabelMap(layers[0][0], volume.ijk_to_ras, numbers)
-    else:
-        masks = (
-            (name, np.any([layer == n for layer, _ in layers], axis=0))
-            for name, n in numbers.items()
-        )
-        labels = LabelMap.from_masks(masks, volume.shape, volume.ijk_to_ras)
-    labels = labels.renumbered(segmenter.values)
+            outlines.append(Outline(name, WHOLE, 0.0, doubt(quality), remark))
+    labels = _join_layers(layers, outlines, volume).renumbered(segmenter.values)
     outlines.sort(key=lambda structure: segmenter.values[structure.name])
     return Outlines(labels, tuple(_measured(structure, labels) for structure in outlines))
+
+
+def _join_layers(layers: Sequence[Layer], outlines: Sequence[Outline], volume: Volume) -> LabelMap:
+    """Make a label map of painted layers. The structure outlines[n] has the label n + 1 in the layers."""
+    numbers = {structure.name: number for number, structure in enumerate(outlines, start=1)}
+    if len(layers) == 1:
+        return LabelMap(layers[0][0], volume.ijk_to_ras, numbers)
+    masks = (
+        (name, np.any([layer == n for layer, _ in layers], axis=0)) for name, n in numbers.items()
+    )
+    return LabelMap.from_masks(masks, volume.shape, volume.ijk_to_ras)
 
 
 def choose_answer(
@@ -173,14 +178,14 @@ def clean(
     for part in torch.argsort(sizes, descending=True).tolist():
         if sizes[part] < _LEAST_SHARE * sizes.max() or not sizes[part]:
             break
-        middle = (
-            crop.coordinate[:, number == part].mean(1).double().numpy() * UNIT_MM + group.centre
-        )
+        middle = crop.coordinate[:, number == part].mean(1).double().numpy()
+        middle = middle * UNIT_MM + group.centre
         low = group.low[row] - MARGIN_MM
         high = group.high[row] + MARGIN_MM
         keep[part] = bool(((middle >= low) & (middle <= high)).all())
     if not keep.any():
         return probability, "it was found only in other parts of the body"
+    # with the voxels next to a part, whose probability is below 0.5
     grown = torch.nn.functional.max_pool3d(keep[number].float()[None, None], 3, 1, 1)[0, 0]
     return probability * grown, ""
 
@@ -205,16 +210,16 @@ def paint(
     filled = np.argwhere(probability.numpy() > 0.25)[:, ::-1]
     box = transform_points(crop.to_ras, np.stack([filled.min(0) - 1, filled.max(0) + 1]))
     part = crop_voxels(volume, box)
-    first = np.rint(transform_points(volume.ras_to_ijk, part.ijk_to_ras[None, :3, 3])[0]).astype(
-        int
-    )
-    block = tuple(slice(a, a + n) for a, n in zip(first[::-1], part.shape, strict=True))
+    # the part as slices of the volume
+    first_ijk = transform_points(volume.ras_to_ijk, part.ijk_to_ras[None, :3, 3])[0]
+    first = np.rint(first_ijk[::-1]).astype(int)
+    block = tuple(slice(a, a + n) for a, n in zip(first, part.shape, strict=True))
     image = to_image(probability.numpy().astype(np.float32), crop.to_ras)
-    resampled = sitk.Resample(
-        image, to_image(part.voxels, part.ijk_to_ras), sitk.Transform(), sitk.sitkLinear, 0.0
-    )
+    grid = to_image(part.voxels, part.ijk_to_ras)
+    resampled = sitk.Resample(image, grid, sitk.Transform(), sitk.sitkLinear, 0.0)
     chance = sitk.GetArrayFromImage(resampled)
     painted = chance > 0.5
+    # first lose the voxels where a rival is as likely, then clear those of the weaker rivals
     for labels, strength in layers:
         painted &= ~(is_rival[labels[block]] & (strength[block] >= chance))
     for labels, _strength in layers:
@@ -227,6 +232,7 @@ def paint(
 
 
 def _empty_layer(volume: Volume) -> Layer:
+    """Return labels and probabilities of 0 on the voxels of a scan."""
     return np.zeros(volume.shape, np.uint16), np.zeros(volume.shape, np.float32)
 
 
@@ -238,11 +244,10 @@ def _measured(structure: Outline, labels: LabelMap) -> Outline:
     voxels = int(mask.sum())
     if not voxels:
         return Outline(structure.name, ABSENT, 0.0, None, _MISSING)
-    cut = any(mask.take(end, axis).any() for axis in range(3) for end in (0, -1))
+    is_cut = any(mask.take(end, axis).any() for axis in range(3) for end in (0, -1))
     millilitres = voxels * abs(np.linalg.det(labels.ijk_to_ras[:3, :3])) / 1000
-    return Outline(
-        structure.name, CUT if cut else WHOLE, float(millilitres), structure.doubt, structure.remark
-    )
+    status = CUT if is_cut else WHOLE
+    return replace(structure, status=status, volume_ml=float(millilitres))
 
 
 def signs(
@@ -271,15 +276,14 @@ def signs(
     steady = float(np.mean([_dice(changed > 0.5, mask) for changed in tried]))
     faces = sum(float((mask != mask.roll(1, axis)).sum()) for axis in range(3))
     thickness = 6 * float(mask.sum()) / max(faces, 1.0) * spacing_mm
-    return np.array(
-        [
-            _expected_dice(probability, mask),
-            max(steady, _LEAST_STEADY),
-            _expected_dice(guess, guess > 0.5),
-            np.log(max(thickness, 1.0)),
-            float(examples == 1),
-        ]
+    values = (
+        _expected_dice(probability, mask),
+        max(steady, _LEAST_STEADY),
+        _expected_dice(guess, guess > 0.5),
+        np.log(max(thickness, 1.0)),
+        float(examples == 1),
     )
+    return np.array(values)
 
 
 def doubt(values: np.ndarray) -> float:
@@ -291,6 +295,7 @@ def doubt(values: np.ndarray) -> float:
 
 
 def _expected_dice(probability: torch.Tensor, mask: torch.Tensor) -> float:
+    """Return the Dice that a mask has on average if each voxel belongs to the structure with its probability."""
     return float(2 * probability[mask].sum() / (probability.sum() + mask.sum()).clamp(min=1e-6))
 
 
@@ -304,6 +309,7 @@ def table_rows(done: Sequence[tuple[str, Sequence[Outline]]]) -> list[list[objec
     The column `look` ranks the outlines: 1 for the most doubtful outline. Absent structures have no `look` and `doubt`.
     """
     structures = [(path, structure) for path, outlines in done for structure in outlines]
+    # row -> doubt; row -> rank
     doubts = {n: round(s.doubt, 3) for n, (_, s) in enumerate(structures) if s.doubt is not None}
     ranks = {n: rank for rank, n in enumerate(sorted(doubts, key=lambda n: -doubts[n]), 1)}
     return [

@@ -64,27 +64,22 @@ class PatchSampler:
         self._examples = examples
         self._size = size
         self._rng = rng
-        self._sources = []
-        self._places = []
+        self._sources = []  # of each example, (1, 4 + s, k, j, i): HU, coordinates, labels
+        self._places = []  # of each example, for each structure: (n, 3) k, j, i of its voxels
         for example in examples:
             crop = example.crop
-            self._sources.append(
-                torch.cat([crop.hu[None], crop.coordinate, example.labels.float()])[None]
-            )
+            channels = torch.cat([crop.hu[None], crop.coordinate, example.labels.float()])
+            self._sources.append(channels[None])
             self._places.append([torch.nonzero(label > 0.5).numpy() for label in example.labels])
 
     def draw(self) -> Patch:
+        """Make a random patch of a random example."""
         n = int(self._rng.integers(len(self._examples)))
         example = self._examples[n]
-        # (k, j, i, 3) voxels, axes i, j, k
         where = self._grid(self._centre(n), example.crop.spacing_mm)
         source = self._sources[n]
-        values = F.grid_sample(
-            source,
-            sample_positions(where, source.shape)[None],
-            padding_mode="border",
-            align_corners=False,
-        )[0]
+        positions = sample_positions(where, source.shape)[None]
+        values = F.grid_sample(source, positions, padding_mode="border", align_corners=False)[0]
         size = torch.tensor(example.crop.shape[::-1])
         outside = ((where < -0.5) | (where > size - 0.5)).any(-1)
         hu = values[0]
@@ -107,23 +102,18 @@ class PatchSampler:
         rng = self._rng
         if rng.random() < _NO_GUESS:
             return torch.zeros(len(example.labels), *self._size)
+        # read at half the resolution, which is enough for a guess
         halved = _halved(where)
         if example.carried is not None and rng.random() < _CARRIED:
             source = example.carried.float()[None]
         else:
             source = self._sources[n][:, 4:]
             size = float(rng.uniform(*_DISPLACED_MM)) / example.crop.spacing_mm
-            bend = (
-                self._knots(size)
-                + torch.from_numpy(rng.normal(0, size / 2, (1, 3, 1, 1, 1))).float()
-            )
-            halved = halved + _smooth_field(bend, halved.shape[:3])
-        guess = F.grid_sample(
-            source,
-            sample_positions(halved, source.shape)[None],
-            padding_mode="zeros",
-            align_corners=False,
-        )
+            bend = self._knots(size)
+            shift = torch.from_numpy(rng.normal(0, size / 2, (1, 3, 1, 1, 1))).float()
+            halved = halved + _smooth_field(bend + shift, halved.shape[:3])
+        positions = sample_positions(halved, source.shape)[None]
+        guess = F.grid_sample(source, positions, padding_mode="zeros", align_corners=False)
         if rng.random() < 0.5:  # smooth, like the mean of labels from several examples
             guess = F.avg_pool3d(guess, 3, 1, 1)
         return F.interpolate(guess, self._size, mode="trilinear", align_corners=False)[0]
@@ -143,6 +133,10 @@ class PatchSampler:
         return np.clip(centre, low, high)[::-1] - 0.5
 
     def _grid(self, centre: np.ndarray, spacing_mm: float) -> torch.Tensor:
+        """Return the positions (k, j, i, 3) of the voxels of a turned, scaled and bent patch, as i, j, k of its crop.
+
+        centre: (3,) i, j, k, middle of the patch. spacing_mm: voxel size of the crop.
+        """
         rng = self._rng
         axes = [torch.arange(n) - (n - 1) / 2 for n in self._size]
         k, j, i = torch.meshgrid(*axes, indexing="ij")
@@ -151,17 +145,15 @@ class PatchSampler:
         scale = np.exp(rng.uniform(-_SCALE, _SCALE) + rng.normal(0, _SCALE / 4, 3))
         matrix = about_i @ about_j @ about_k @ np.diag(scale)
         bend = _smooth_field(self._knots(_BEND_MM / spacing_mm), self._size)
-        return (
-            offset @ torch.from_numpy(matrix.T).float()
-            + bend
-            + torch.from_numpy(centre.copy()).float()
-        )
+        turned = offset @ torch.from_numpy(matrix.T).float()
+        return turned + bend + torch.from_numpy(centre.copy()).float()
 
     def _knots(self, size: float) -> torch.Tensor:
         """Return random displacements (1, 3, k, j, i) of control points. size: standard deviation, voxels."""
         return torch.from_numpy(self._rng.normal(0, size, (1, 3, _KNOTS, _KNOTS, _KNOTS))).float()
 
     def _vary_grey(self, hu: torch.Tensor) -> torch.Tensor:
+        """Change HU as another scanner, dose or contrast phase would."""
         rng = self._rng
         if rng.random() < 0.3:  # like a smoother reconstruction kernel
             smooth = F.avg_pool3d(hu[None, None], 3, 1, 1, count_include_pad=False)[0, 0]
@@ -174,6 +166,8 @@ class PatchSampler:
         return hu + noise * float(rng.uniform(0, _NOISE_HU))
 
     def _features(self, crop: GroupCrop, where: torch.Tensor) -> torch.Tensor | None:
+        """Return the descriptors (1, c, k/2, j/2, i/2) of a patch, with noise, and about a tenth of the channels 0.
+        Returns None if the crop has no descriptors."""
         if crop.features is None:
             return None
         features = read_features(crop, _halved(where))

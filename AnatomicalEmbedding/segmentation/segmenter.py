@@ -106,10 +106,9 @@ def train_segmenter(
         raise WeightsError(no_body_frame(model.name))
     values = common_values(examples)
     files = {example.id: list(map(_file_state, example.files)) for example in examples}
-    structures = sorted({name for example in examples for name in example.outlined})
     identity = {
         "files": files,
-        "structures": structures,
+        "structures": sorted({name for example in examples for name in example.outlined}),
         "weights": model.weights_hash,
         "seed": seed,
     }
@@ -120,6 +119,7 @@ def train_segmenter(
     groups, prepared = prepare(examples, model, lambda share, text: step(0.0, f"preparing {text}"))
     write_text(folder / _RECORD, json.dumps({"identity": identity, "steps": steps}, indent=1))
     local = prepared[0].embedding.local
+    descriptors = 0 if local is None else len(local)
     networks = []
     for n, group in enumerate(groups):
 
@@ -130,29 +130,13 @@ def train_segmenter(
             step(done / total, f"step {done}, loss {progress.loss:.3f}, {to_go:.0f} min to go")
 
         torch.manual_seed(seed)
-        network = (
-            VoxelNet(len(group.names), 0 if local is None else len(local)).to(model.device).train()
-        )
+        network = VoxelNet(len(group.names), descriptors).to(model.device).train()
         crops = [example.crops[n] for example in prepared if n in example.crops]
+        losses = voxel_losses(network, crops, steps, seed, cancelled)
         loop = TrainingLoop(network, OPTIMISER, steps)
-        loop.run(
-            voxel_losses(network, crops, steps, seed, cancelled),
-            progress=report,
-            cancelled=cancelled,
-        )
+        loop.run(losses, progress=report, cancelled=cancelled)
         networks.append(loop.averaged.eval())
-    names = [name for group in groups for name in group.names]
-    pairs = [pair for example in prepared for pair in example.overlaps]
-    volumes = {}
-    shares = {}
-    overlaps = {}
-    for name in names:
-        with_name = [example for example in prepared if name in example.volumes_ml]
-        volumes[name] = tuple(round(example.volumes_ml[name], 3) for example in with_name)
-        shares[name] = round(
-            guess_share(float(np.median([example.contrast[name] for example in with_name]))), 3
-        )
-        overlaps[name] = sorted({mate for pair in pairs if name in pair for mate in pair} - {name})
+    volumes, shares, overlaps = _facts_of_structures(groups, prepared)
     segmenter = Segmenter(
         weights or model.name,
         model.weights_hash,
@@ -160,7 +144,7 @@ def train_segmenter(
         tuple(networks),
         volumes,
         shares,
-        (),
+        (),  # the examples are stored by `save_segmenter`
         values,
         overlaps,
     )
@@ -168,12 +152,36 @@ def train_segmenter(
     return load_segmenter(folder, model.device)
 
 
+def _facts_of_structures(
+    groups: Sequence[Group], prepared: Sequence[PreparedExample]
+) -> tuple[dict, dict, dict]:
+    """Return what a Segmenter stores about each structure: `volumes_ml`, `guess_shares` and `overlaps`."""
+    pairs = [pair for example in prepared for pair in example.overlaps]
+    volumes = {}
+    shares = {}
+    overlaps = {}
+    for group in groups:
+        for name in group.names:
+            with_name = [example for example in prepared if name in example.volumes_ml]
+            volumes[name] = tuple(round(example.volumes_ml[name], 3) for example in with_name)
+            contrast = float(np.median([example.contrast[name] for example in with_name]))
+            shares[name] = round(guess_share(contrast), 3)
+            mates = {mate for pair in pairs if name in pair for mate in pair}
+            overlaps[name] = sorted(mates - {name})
+    return volumes, shares, overlaps
+
+
 def _file_state(path: Path) -> list[object]:
+    """Return name, size and time of change of a file, which tell whether it is still the same file."""
     state = path.stat()
     return [path.name, state.st_size, state.st_mtime_ns]
 
 
 def _check_record(folder: Path, identity: dict[str, object], steps: int) -> None:
+    """Raise AnatomicalEmbeddingError if the record of an earlier run in a folder is damaged or of another run.
+
+    The values of `identity` are compared as JSON gives them back, with lists in place of tuples.
+    """
     path = folder / _RECORD
     try:
         record = parse_json(path.read_text(encoding="utf-8"))
@@ -241,24 +249,23 @@ def load_segmenter(folder: Path, device: torch.device) -> Segmenter:
     try:
         metadata, weights = read_tensor_file(path, _METADATA_KEY, FORMAT_VERSION)
         networks = []
-        for n, values in enumerate(metadata["networks"]):
+        for n, sizes in enumerate(metadata["networks"]):
+            prefix = f"{n}."
             network_weights = {
-                k.removeprefix(f"{n}."): tensor
-                for k, tensor in weights.items()
-                if k.startswith(f"{n}.")
+                key.removeprefix(prefix): tensor
+                for key, tensor in weights.items()
+                if key.startswith(prefix)
             }
-            network = made_for(
-                partial(VoxelNet, int(values["outputs"]), int(values["features"])), network_weights
-            )
+            make = partial(VoxelNet, int(sizes["outputs"]), int(sizes["features"]))
+            network = made_for(make, network_weights)
             network.load_state_dict(network_weights)
             networks.append(network.to(device).eval())
         groups = tuple(Group.from_dict(group) for group in metadata["groups"])
-        # segmenters of older versions have no labels
-        numbers = {
-            name: n
-            for n, name in enumerate((name for group in groups for name in group.names), start=1)
-        }
-        values = {name: int(metadata.get("values", numbers)[name]) for name in numbers}
+        names = (name for group in groups for name in group.names)
+        numbers = {name: n for n, name in enumerate(names, start=1)}
+        # segmenters of older versions have no labels: their structures are numbered
+        labels = metadata.get("values", numbers)
+        values = {name: int(labels[name]) for name in numbers}
         maps = {
             n: EmbeddingMap.load(folder / _EXAMPLES / f"{n}.map.safetensors")
             for n in metadata["examples"]

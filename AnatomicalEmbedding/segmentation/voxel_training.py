@@ -41,14 +41,13 @@ def voxel_losses(
     """
     patches = max(_LEAST_PATCHES, min(_PATCHES, steps // 6))
     device = next(network.parameters()).device
-    rows, labels, outlined = _draw_rows(
-        list(examples), np.random.default_rng([seed, 1]), cancelled, patches
-    )
+    rng = np.random.default_rng([seed, 1])
+    rows, labels, outlined = _draw_rows(list(examples), rng, cancelled, patches)
 
     def loss_of(step: int) -> torch.Tensor:
-        pick = torch.from_numpy(
-            np.random.default_rng([seed, 2, step]).integers(len(rows), size=_BATCH)
-        )
+        """Compute the loss of _BATCH of these voxels."""
+        step_rng = np.random.default_rng([seed, 2, step])
+        pick = torch.from_numpy(step_rng.integers(len(rows), size=_BATCH))
         torch.manual_seed(seed * 1_000_003 + step)  # for the dropout
         logits = network.logits(rows[pick].float().to(device))
         return voxel_loss(logits, labels[pick].float().to(device), outlined[pick].to(device))
@@ -88,7 +87,7 @@ def _draw_rows(
     """Return three tensors about n voxels of random patches: the network's input (n, c); the share of the voxel that
     each structure fills (n, s); and (n, s) bool, whether the example outlines the structure."""
     largest = [max(e.crop.shape[axis] for e in examples) for axis in range(3)]
-    k, j, i = (min(_PATCH, -(-n // 2) * 2) for n in largest)
+    k, j, i = (min(_PATCH, n + n % 2) for n in largest)  # even, for blocks of 2 x 2 x 2 voxels
     sampler = PatchSampler(examples, (k, j, i), rng)
     rows = []
     labels = []
@@ -112,13 +111,13 @@ def _choose_voxels(patch: Patch, rng: np.random.Generator) -> torch.Tensor:
     """Return voxels (n, 3), k, j, i: half at borders of structures, a third near the first guess, a sixth anywhere."""
     share = pool_axes(F.avg_pool3d, patch.labels, 5)
     border = (share > 0.02) & (share < 0.98)
-    guess = patch.x[:, -patch.labels.shape[1] :]
+    guess = patch.x[:, -patch.labels.shape[1] :]  # the last channels of the input
     in_reach = dilate(guess, REACH)[0, 0] > 0.02
     chosen = [torch.from_numpy(rng.integers(0, patch.x.shape[2:], size=(_ROWS // 6, 3)))]
     present = [row for row in range(border.shape[1]) if border[0, row].any()]
-    masks = [(in_reach, _ROWS // 3)] + [
-        (border[0, row], _ROWS // 2 // len(present)) for row in present
-    ]
+    # (where voxels are drawn, how many)
+    masks = [(in_reach, _ROWS // 3)]
+    masks += [(border[0, row], _ROWS // 2 // len(present)) for row in present]
     for mask, count in masks:
         places = torch.nonzero(mask)
         if len(places):

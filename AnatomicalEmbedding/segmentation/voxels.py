@@ -90,13 +90,12 @@ class VoxelNet(nn.Module):
     def forward(self, x: torch.Tensor, features: torch.Tensor | None = None) -> torch.Tensor:
         """Compute logits (1, structures, k, j, i) of x (1, INPUTS + structures, k, j, i); k, j and i must be even."""
         in_reach = dilate(x[:, -self.structures :], REACH) > 0.02
-        if not in_reach.any():
+        if not in_reach.any():  # without any guess, all voxels are classified
             in_reach = torch.ones_like(in_reach)
         where = torch.nonzero(in_reach[0, 0])
         blocks = block_means(x, self.structures)
-        parts = [
-            self.logits(read_context(x, features, blocks, part)) for part in where.split(_CHUNK)
-        ]
+        chunks = where.split(_CHUNK)
+        parts = [self.logits(read_context(x, features, blocks, chunk)) for chunk in chunks]
         result = torch.full((1, self.structures, *x.shape[2:]), _NEVER, device=x.device)
         k, j, i = where.T
         result[0, :, k, j, i] = torch.cat(parts).T
@@ -111,10 +110,11 @@ def block_means(x: torch.Tensor, structures: int) -> list[torch.Tensor]:
     """
     values = torch.cat([x[:, : len(WINDOWS)], x[:, x.shape[1] - structures :]], dim=1)
     halved = F.avg_pool3d(values, 2)
-    large = [
-        pool_axes(F.avg_pool3d, halved, size // 2, count_include_pad=False) for size in _BLOCKS[1:]
-    ]
-    return [pool_axes(F.avg_pool3d, values, _BLOCKS[0], count_include_pad=False), *large]
+    smallest, *larger = _BLOCKS
+    means = [pool_axes(F.avg_pool3d, values, smallest, count_include_pad=False)]
+    for size in larger:
+        means.append(pool_axes(F.avg_pool3d, halved, size // 2, count_include_pad=False))
+    return means
 
 
 def dilate(x: torch.Tensor, reach: int) -> torch.Tensor:
@@ -136,7 +136,8 @@ def pool_axes(
     for axis in range(3):
         window = [1, 1, 1]
         half = [0, 0, 0]
-        window[axis], half[axis] = size, size // 2
+        window[axis] = size
+        half[axis] = size // 2
         x = pool(x, window, 1, half, **options)
     return x
 
@@ -154,9 +155,11 @@ def read_context(
     last = torch.tensor(x.shape[2:], device=x.device) - 1
 
     def read(values: torch.Tensor, step: tuple[int, ...] = (0, 0, 0)) -> torch.Tensor:
+        """Return (n, channels) of the voxels, or of the voxels `step` (k, j, i) away, limited to the grid."""
         k, j, i = torch.minimum((where + torch.tensor(step, device=x.device)).clamp(min=0), last).T
         return values[0, :, k, j, i].T
 
+    # near voxels are read in the first window, far ones in the first two
     parts = [read(x)]
     parts += [read(x[:, :1], step) for step in _NEAR]
     parts += [read(x[:, :2], step) for step in _FAR]
@@ -170,17 +173,14 @@ def read_context(
 def read_features(crop: GroupCrop, where: torch.Tensor) -> torch.Tensor:
     """Interpolate a crop's descriptors at a grid of places. Returns (1, c, k, j, i): c numbers for each place.
     where: (k, j, i, 3), for each place its coordinates i, j, k in voxels of the crop."""
-    ras = where * crop.spacing_mm + torch.from_numpy(crop.origin_ras).float()
-    cells = (ras - torch.from_numpy(crop.feature_low).float()) / torch.from_numpy(
-        crop.feature_mm
-    ).float()
-    source = crop.features[None]
-    return F.grid_sample(
-        source,
-        sample_positions(cells, source.shape)[None],
-        padding_mode="border",
-        align_corners=False,
+    origin, low, size = (
+        torch.from_numpy(values).float()
+        for values in (crop.origin_ras, crop.feature_low, crop.feature_mm)
     )
+    cells = (where * crop.spacing_mm + origin - low) / size
+    source = crop.features[None]
+    positions = sample_positions(cells, source.shape)[None]
+    return F.grid_sample(source, positions, padding_mode="border", align_corners=False)
 
 
 @torch.no_grad()
@@ -203,9 +203,10 @@ def predict(
     device = next(network.parameters()).device
     # bfloat16 is more than twice as fast if the device has instructions for it
     precision = mixed_precision(device, fast_dtype(device))
-    size = tuple(min(_WINDOW, -(-n // _STEP) * _STEP) for n in crop.shape)
+    size = tuple(min(_WINDOW, int(np.ceil(n / _STEP)) * _STEP) for n in crop.shape)
     hu, coordinate, guess = _padded(crop, guess, size)
     weight = _window_weight(size)
+    # sums over the windows, which overlap
     weighted = torch.zeros(len(CHANGES), network.structures, *hu.shape)
     weights = torch.zeros(hu.shape)
     starts = [_starts(n, window) for n, window in zip(hu.shape, size, strict=True)]

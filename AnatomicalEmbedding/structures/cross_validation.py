@@ -53,19 +53,18 @@ def find_boxes(
     seconds = []
     for number, target in enumerate(cases):
         progress(number / len(cases), target.id)
-        chosen = {
-            name: _example_cases(name, target, all_cases, shots, number)
-            for name in target.structures
-        }
-        chosen = {name: sources for name, sources in chosen.items() if sources}
+        chosen: dict[str, list[BoxCase]] = {}
+        examples: dict[str, list[Example]] = {}
+        for name in target.structures:
+            sources = _example_cases(name, target, all_cases, shots, number)
+            if sources:
+                chosen[name] = sources
+                marked = [(maps[case.id], case.structures[name]) for case in sources]
+                examples[name] = [
+                    make_example(scan, shape.box_ras, shape.extremes_ras) for scan, shape in marked
+                ]
         if not chosen:
             continue
-        examples: dict[str, list[Example]] = {}
-        for name, sources in chosen.items():
-            marked = [(maps[case.id], case.structures[name]) for case in sources]
-            examples[name] = [
-                make_example(scan, shape.box_ras, shape.extremes_ras) for scan, shape in marked
-            ]
         start = time.perf_counter()
         boxes = known_boxes(target, maps[target.id], examples)
         seconds.append(time.perf_counter() - start)
@@ -81,6 +80,10 @@ def find_boxes(
 def _example_cases(
     name: str, target: BoxCase, cases: Sequence[BoxCase], shots: int, turn: int
 ) -> list[BoxCase]:
+    """Return at most `shots` cases of other patients with the structure `name`.
+
+    turn: number of the target. Each target begins with the next case, so that all cases are used.
+    """
     sources = [case for case in cases if case.patient != target.patient and name in case.structures]
     start = turn % max(len(sources), 1)
     return [*sources[start:], *sources[:start]][:shots]

@@ -60,17 +60,15 @@ def labelled_boxes(cases: Iterable[Case]) -> Iterator[BoxCase]:
     """Yield the cases that have outlines, each with the structures that lie completely in the scan."""
     for case in cases:
         if case.structures:
-            labels = case.label_map
-            yield BoxCase(case.id, case.patient, case, _whole_structures(labels))
+            yield BoxCase(case.id, case.patient, case, _whole_structures(case.label_map))
 
 
 def phantom_boxes(seeds: Iterable[int]) -> Iterator[BoxCase]:
     """Yield a synthetic patient, from head to thighs, for each seed."""
     for seed in seeds:
         phantom = make_phantom(seed, spacing=SPACING_MM)
-        yield BoxCase(
-            f"{SYNTHETIC}{seed}", f"{SYNTHETIC}{seed}", phantom.volume, phantom_structures(phantom)
-        )
+        name = f"{SYNTHETIC}{seed}"
+        yield BoxCase(name, name, phantom.volume, phantom_structures(phantom))
 
 
 def structure_names(phantom: Phantom) -> dict[int, str]:
@@ -93,20 +91,19 @@ def phantom_structures(phantom: Phantom) -> dict[str, KnownStructure]:
 
 
 def _whole_structures(labels: LabelMap) -> dict[str, KnownStructure]:
+    """Find the structures of a label map that lie completely in the scan, by name."""
     ijk_to_ras = labels.ijk_to_ras
     names = {value: name for name, value in labels.values.items()}
-    structures, _ = find_structures(labels.layers, ijk_to_ras, names)
-    half_voxel = np.abs(ijk_to_ras[:3, :3]).sum(axis=1) / 2
-    structures_by_name = {}
-    for name in structures:
+    points, _ = find_structures(labels.layers, ijk_to_ras, names)
+    half_voxel = np.abs(ijk_to_ras[:3, :3]).sum(axis=1) / 2  # along R, A, S
+    structures = {}
+    for name in points:
         voxels = np.argwhere(labels.mask(name))[:, ::-1]
         ras = transform_points(ijk_to_ras, voxels)
-        extremes = structures[name][[2, 4, 6, 1, 3, 5]]  # reorder from KINDS to SIDES
+        extremes = points[name][[2, 4, 6, 1, 3, 5]]  # reorder from KINDS to SIDES
         box = np.stack([ras.min(axis=0) - half_voxel, ras.max(axis=0) + half_voxel])
-        structures_by_name[name] = KnownStructure(
-            box, extremes, ras[:: max(1, len(ras) // _VOXELS)]
-        )
-    return structures_by_name
+        structures[name] = KnownStructure(box, extremes, ras[:: max(1, len(ras) // _VOXELS)])
+    return structures
 
 
 def read_examples(
@@ -127,22 +124,20 @@ def read_examples(
     examples: dict[str, list[tuple[Example, EmbeddingMap]]] = {}
     for scan in list_scans(folder):
         case = load_case(scan)
+        # structure -> its box, and its extreme points; None for a drawn box
         marked: dict[str, tuple[np.ndarray, np.ndarray | None]] = {}
-        if case is not None and case.structures:
-            structures = next(iter(labelled_boxes([case]))).structures
-            marked = {
-                name: (structure.box_ras, structure.extremes_ras)
-                for name, structure in structures.items()
-            }
-        for name, reason in case.left_out.items() if case is not None else ():
-            report(f"{scan.name}: {name} cannot be an example: {reason}")
+        if case is not None:
+            for labelled in labelled_boxes([case]):
+                for name, structure in labelled.structures.items():
+                    marked[name] = structure.box_ras, structure.extremes_ras
+            for name, reason in case.left_out.items():
+                report(f"{scan.name}: {name} cannot be an example: {reason}")
         marked |= {name: (box, None) for name, box in _drawn_boxes(scan).items()}
         if marked:
             embedding = model.embed(Volume.read(scan))
             for name, (box, extremes) in marked.items():
-                examples.setdefault(name, []).append(
-                    (make_example(embedding, box, extremes), embedding)
-                )
+                example = make_example(embedding, box, extremes)
+                examples.setdefault(name, []).append((example, embedding))
     if not examples:
         raise AnatomicalEmbeddingError(
             f"{folder}: holds no example; next to a scan NAME, put NAME.seg.nii.gz and NAME.labels.json, or "

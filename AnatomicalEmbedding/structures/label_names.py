@@ -23,21 +23,11 @@ LEFT_OUT_WORDS = {
 # Structures without a well-defined centre and extremes: reason -> whole names.
 LEFT_OUT_NAMES = {
     "spread over the body": (
-        *(
-            "arteries",
-            "background",
-            "body",
-            "bone",
-            "bones",
-            "fat",
-            "muscle",
-            "muscles",
-            "skeleton",
-            "skin",
-        ),
-        *("soft_tissue", "table", "veins", "vessels"),
+        *("arteries", "background", "body", "bone", "bones", "fat", "muscle", "muscles"),
+        *("skeleton", "skin", "soft_tissue", "table", "veins", "vessels"),
         *(
             f"{tissue}_{part}"
+            for part in ("head", "trunk", "arms", "legs")
             for tissue in (
                 "blood_vessels",
                 "cartilage",
@@ -46,7 +36,6 @@ LEFT_OUT_NAMES = {
                 "residual_tissue",
                 "skin",
             )
-            for part in ("head", "trunk", "arms", "legs")
         ),
     ),
     # Radiotherapy contours contain only the part near the target volume, so both ends are arbitrary.
@@ -63,17 +52,7 @@ GROUPS = {
 CENTRE, EXTREME, INNER, LANDMARK = GROUPS
 KINDS = ("centre", "right", "left", "anterior", "posterior", "superior", "inferior")
 # RAS direction of each extreme point; rows in the order of KINDS[1:].
-_DIRECTIONS = np.array(
-    [
-        (1, 0, 0),
-        (-1, 0, 0),
-        (0, 1, 0),
-        (0, -1, 0),
-        (0, 0, 1),
-        (0, 0, -1),
-    ],
-    dtype=np.float64,
-)
+_DIRECTIONS = np.array([sign * axis for axis in np.eye(3) for sign in (1, -1)])
 
 
 def group_of(kind: str) -> str:
@@ -87,7 +66,9 @@ def structure_name(name: str) -> str:
     side = words.rsplit("_", 1)[-1]
     if words.startswith("lung_") and side in ("left", "right"):
         return f"lung_{side}"
-    return {"vertebrae_S1": "sacrum"}.get(words, "heart" if words.startswith("heart_") else words)
+    if words == "vertebrae_S1":
+        return "sacrum"
+    return "heart" if words.startswith("heart_") else words
 
 
 def reason_left_out(name: str) -> str | None:
@@ -175,9 +156,10 @@ def voxels_by_label(labels: np.ndarray) -> dict[int, np.ndarray]:
     """Find the voxels of all labels in one pass: label value -> (n, 3) voxel indices i, j, k."""
     flat = np.ascontiguousarray(labels).reshape(-1)
     where = np.flatnonzero(flat)
-    where = where[np.argsort(flat[where], kind="stable")]
+    where = where[np.argsort(flat[where], kind="stable")]  # sorted by label, then split
     values, starts = np.unique(flat[where], return_index=True)
     voxels: dict[int, np.ndarray] = {}
+    # not strict: without labels, the split still has one part
     for value, part in zip(values.tolist(), np.split(where, starts[1:]), strict=False):
         voxels[value] = np.column_stack(np.unravel_index(part, labels.shape)[::-1])
     return voxels

@@ -99,6 +99,7 @@ def patient_of(scan: str) -> str:
 
 @lru_cache(maxsize=6)
 def _read_volume(path: Path) -> Volume:
+    """Read a scan; the last six stay in memory."""
     return Volume.read(path)
 
 
@@ -144,48 +145,41 @@ def list_scans(folder: Path) -> list[Path]:
 def load_case(scan: Path) -> Case | None:
     """Read the labels and landmarks of one scan; None if the scan has neither. Raises the errors of `load_cases`."""
     if is_picture(scan):
-        points = _read_landmarks(
-            scan.with_name(f"{scan.stem}.landmarks.json"), Volume.read(scan).ijk_to_ras
-        )
+        landmarks = scan.with_name(f"{scan.stem}.landmarks.json")
+        points = _read_landmarks(landmarks, Volume.read(scan).ijk_to_ras)
         return Case(scan.stem, scan, landmarks=points)
     case_id = display_name(scan)
-    labels = next(
-        filter(
-            Path.exists, (scan.with_name(f"{case_id}.seg{suffix}") for suffix in IMAGE_SUFFIXES)
-        ),
-        None,
-    )
-    names = scan.with_name(f"{case_id}.labels.json")
+    label_files = (scan.with_name(f"{case_id}.seg{suffix}") for suffix in IMAGE_SUFFIXES)
+    labels = next(filter(Path.exists, label_files), None)
     landmarks = scan.with_name(f"{case_id}.landmarks.json")
     in_dicom = scan.with_name(f"{case_id}{DICOM_LABELS}")
     if labels is None and not landmarks.exists() and not in_dicom.exists():
         return None
     points = _read_landmarks(landmarks) if landmarks.exists() else {}
-    if labels is None and in_dicom.exists():
-        labels_in_dicom = _read_dicom(in_dicom, scan)
-        names_of = {value: name for name, value in labels_in_dicom.values.items()}
-        structures, left_out = find_structures(
-            labels_in_dicom.layers, labels_in_dicom.ijk_to_ras, names_of
-        )
+    if labels is not None:
+        image, _ = read_image(labels)
+        _check_same_grid(scan, labels, image)
+        names = read_names(scan.with_name(f"{case_id}.labels.json"))
+        structures, left_out = find_structures(as_labels(labels, image), image_affine(image), names)
+        return Case(case_id, scan, structures, points, left_out, labels)
+    if in_dicom.exists():
+        label_map = _read_dicom(in_dicom, scan)
+        names = {value: name for name, value in label_map.values.items()}
+        structures, left_out = find_structures(label_map.layers, label_map.ijk_to_ras, names)
         return Case(case_id, scan, structures, points, left_out, in_dicom)
-    if labels is None:
-        return Case(case_id, scan, landmarks=points)
-    image, _ = read_image(labels)
-    _check_same_grid(scan, labels, image)
-    structures, left_out = find_structures(
-        as_labels(labels, image), image_affine(image), read_names(names)
-    )
-    return Case(case_id, scan, structures, points, left_out, labels)
+    return Case(case_id, scan, landmarks=points)
 
 
 @lru_cache(maxsize=2)
 def _read_dicom(labels: Path, scan: Path) -> LabelMap:
+    """Read a SEG or RTSTRUCT on the voxels of its scan."""
     volume = _read_volume(scan)
     return read_dicom_labels(labels, volume.shape, volume.ijk_to_ras)
 
 
 @lru_cache(maxsize=2)
 def _read_label_map(labels: Path, names: Path) -> LabelMap:
+    """Read a label map file and the file with its names."""
     image, _ = read_image(labels)
     texts = read_texts(names)
     structures = canonical_names(texts, names)
@@ -205,6 +199,8 @@ def as_labels(labels: Path, image: sitk.Image) -> np.ndarray:
 
 
 def _check_same_grid(scan: Path, labels: Path, image: sitk.Image) -> None:
+    """Raise VolumeError if the label map `image`, read from `labels`, lies on other voxels than the scan, of which only
+    the header is read."""
     check_text_header(scan)
     reader = sitk.ImageFileReader()
     reader.SetFileName(str(scan))
@@ -230,7 +226,7 @@ def read_texts(path: Path) -> dict[int, str]:
     content = _read_json(path)
     try:
         if path.name == "dataset.json":
-            # lists are regions
+            # either the key or the value is the name; lists are regions, which have no label of their own
             pairs = [pair for pair in content["labels"].items() if not isinstance(pair[1], list)]
             content = dict(pair if isinstance(pair[1], str) else pair[::-1] for pair in pairs)
         texts = {int(value): text.strip() for value, text in content.items()}
@@ -262,9 +258,9 @@ def _read_landmarks(path: Path, film_to_ras: np.ndarray | None = None) -> dict[s
     """Read a file of landmarks. film_to_ras: matrix from the pixels of the film, if the scan is a film."""
     content = _read_json(path)
     try:
-        frames = {"RAS": np.eye(4), "LPS": LPS_FROM_RAS} | (
-            {} if film_to_ras is None else {"pixels": film_to_ras}
-        )
+        frames = {"RAS": np.eye(4), "LPS": LPS_FROM_RAS}
+        if film_to_ras is not None:
+            frames["pixels"] = film_to_ras
         to_ras = frames[content.get("frame", "RAS")]
         names = list(content["points"])
         values = [content["points"][name] for name in names]
@@ -281,6 +277,7 @@ def _read_landmarks(path: Path, film_to_ras: np.ndarray | None = None) -> dict[s
 
 
 def _read_json(path: Path) -> dict:
+    """Read a JSON file. Raises PointsError if it is missing or damaged."""
     try:
         return parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -317,16 +314,16 @@ def find_pairs(cases: Iterable[Case], templates: Iterable[Case] = ()) -> list[Pa
     for template, target in [*permutations(cases, 2), *product(templates, cases)]:
         films = is_picture(template.path) and is_picture(target.path)
         as_landmarks = films or template.patient == target.patient
-        template_points, target_points = (
-            _points(case, as_landmarks) for case in (template, target)
-        )
-        if shared := [key for key in template_points if key in target_points]:
+        template_points = _points(template, as_landmarks)
+        target_points = _points(target, as_landmarks)
+        shared = [key for key in template_points if key in target_points]
+        if shared:
             names, kinds = zip(*shared, strict=True)
-            places = (
+            template_ras, target_ras = (
                 np.array([points[key] for key in shared])
                 for points in (template_points, target_points)
             )
-            pairs.append(Pair(template, target, names, kinds, *places))
+            pairs.append(Pair(template, target, names, kinds, template_ras, target_ras))
     return pairs
 
 

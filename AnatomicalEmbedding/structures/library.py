@@ -64,7 +64,7 @@ class StructureLibrary:
         for number, (name, examples) in enumerate(sorted(self.examples.items())):
             index[name] = [example.scan for example in examples]
             for n, example in enumerate(examples):
-                key = f"{number}.{n}"
+                key = f"{number}.{n}"  # of structure, and of example
                 tensors[f"{key}.box"] = torch.from_numpy(example.box_ras).float()
                 tensors[f"{key}.points"] = torch.from_numpy(example.points_ras).float()
                 tensors[f"{key}.coordinates"] = example.query.coordinates.float()
@@ -83,10 +83,8 @@ class StructureLibrary:
             "effort": self.effort,
             "structures": index,
             "organs": organs,
-            "margins": None if self.margins is None else self.margins.to_dict(),
-            "example_margins": None
-            if self.example_margins is None
-            else self.example_margins.to_dict(),
+            "margins": self.margins and self.margins.to_dict(),
+            "example_margins": self.example_margins and self.example_margins.to_dict(),
             "about": self.facts,
         }
         write_tensor_file(path, tensors, {_METADATA_KEY: json.dumps(metadata)}, WeightsError)
@@ -131,6 +129,15 @@ class StructureLibrary:
 def _read(
     tensors: dict[str, torch.Tensor], key: str, scan: str, weights_hash: str, organs: Sequence[str]
 ) -> Example:
+    """Read and check one example, as `StructureLibrary.save` writes it. Raises ValueError for wrong values.
+
+    Args:
+        tensors: the tensors of the file.
+        key: how the names of the example's tensors begin.
+        scan: name of its scan.
+        weights_hash: SHA-256 of the weights.
+        organs: names of all organs, to which the file refers by index.
+    """
     box, points, coordinates, sizes = (
         tensors[f"{key}.{name}"] for name in ("box", "points", "coordinates", "sizes")
     )
@@ -138,26 +145,20 @@ def _read(
     near_organs = tensors.get(f"{key}.organs", torch.zeros(0, _COLUMNS))
     count = len(points)
     check_size(box, (2, 3), torch.float32)
+    check_size(points, (count, 3), torch.float32)
+    check_size(coordinates, (count, 3), torch.float32)
+    check_size(sizes, (count,), torch.float32)
     for values in (points, coordinates, sizes):
-        check_size(values, (count,) if values is sizes else (count, 3), torch.float32)
         if values.abs().max() > LARGEST_POSITION_MM:
             raise ValueError("a place lies beyond any body")
+    has_form = near_organs.dtype == torch.float32 and near_organs.shape[1:] == (_COLUMNS,)
+    if not has_form or near_organs.abs().gt(LARGEST_POSITION_MM).any():
+        raise ValueError("the organs are damaged")
     if descriptors is not None:
         check_size(descriptors, (count, None), torch.float16)
-    if (
-        near_organs.dtype != torch.float32
-        or near_organs.ndim != 2
-        or near_organs.shape[1] != _COLUMNS
-        or near_organs.abs().gt(LARGEST_POSITION_MM).any()
-    ):
-        raise ValueError("the organs are damaged")
-    query = Query(
-        weights_hash,
-        coordinates.double(),
-        sizes.double(),
-        None if descriptors is None else descriptors.float(),
-    )
-    rows = near_organs.double().numpy()
+        descriptors = descriptors.float()
+    query = Query(weights_hash, coordinates.double(), sizes.double(), descriptors)
+    rows = near_organs.double().numpy()  # columns: see _COLUMNS
     overlapping = tuple(NearOrgan(organs[int(row[0])], float(row[1]), row[2:]) for row in rows)
     return Example(scan, box.double().numpy(), points.double().numpy(), query, overlapping)
 

@@ -46,7 +46,7 @@ def build_library(
         progress(0.0, f"reading {case.id}")
         maps[case.id] = model.embed(case.volume)
         cases_by_id[case.id] = case
-    examples: dict[str, dict[str, Example]] = {}
+    examples: dict[str, dict[str, Example]] = {}  # structure -> scan -> example
     for number, case in enumerate(cases_by_id.values()):
         progress(0.3 + 0.2 * number / len(cases_by_id), case.id)
         for name, structure in case.structures.items():
@@ -55,13 +55,10 @@ def build_library(
             )
             examples.setdefault(name, {})[case.id] = example
 
-    def patients(scans: Iterable[str]) -> set[str]:
-        return {cases_by_id[scan].patient for scan in scans}
-
     examples = {
         name: scans
         for name, scans in sorted(examples.items())
-        if len(patients(scans)) >= _FEWEST_EXAMPLES
+        if len({cases_by_id[scan].patient for scan in scans}) >= _FEWEST_EXAMPLES
     }
     if not examples:
         raise PointsError(
@@ -71,6 +68,7 @@ def build_library(
     sources = {source_of(scan) for scan in cases_by_id if not scan.startswith(SYNTHETIC)}
 
     def is_independent(scan: str, target: BoxCase) -> bool:
+        """Return whether the margins may be learned from an example in `scan`: of another source, or else patient."""
         if len(sources) < 2 or target.id.startswith(SYNTHETIC):
             return cases_by_id[scan].patient != target.patient
         return source_of(scan) != source_of(target.id)

@@ -126,9 +126,8 @@ def make_example(
     if extremes_ras is None:
         extremes_ras = middle + np.concatenate([-np.eye(3), np.eye(3)]) * half
     signs = np.array(list(product((-1.0, 1.0), repeat=3)))
-    points = np.concatenate(
-        [as_points(extremes_ras), middle[None], middle + _INNER_SHARE * signs * half]
-    )
+    inner = middle + _INNER_SHARE * signs * half
+    points = np.concatenate([as_points(extremes_ras), middle[None], inner])
     inside = embedding.contains(points)
     if inside[6:].sum() < _FEWEST_POINTS:
         raise PointsError(
@@ -142,9 +141,8 @@ def make_example(
 def move_inside(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
     """Move points (n, 3) RAS mm that lie outside the scan to the scan's border."""
     ijk = transform_points(np.linalg.inv(embedding.scan_to_ras), points_ras)
-    return transform_points(
-        embedding.scan_to_ras, np.clip(ijk, -0.49, np.array(embedding.scan_shape[::-1]) - 0.51)
-    )
+    ijk = np.clip(ijk, -0.49, np.array(embedding.scan_shape[::-1]) - 0.51)
+    return transform_points(embedding.scan_to_ras, ijk)
 
 
 def locate(
@@ -173,9 +171,9 @@ def locate(
     all_examples = [example for examples in structures.values() for example in examples]
     if not all_examples:
         return {}
-    answers = match_query(
-        join_queries([example.query for example in all_examples]), [target], effort
-    )[0]
+    query = join_queries([example.query for example in all_examples])
+    answers = match_query(query, [target], effort)[0]
+    # for each example: places (p, 3), trust (p, 2), sides (6,)
     ends = np.cumsum([len(example.points_ras) for example in all_examples])[:-1]
     places = np.split(answers.points_ras, ends)
     trusts = np.split(_trust(answers), ends)
@@ -194,11 +192,12 @@ def locate(
 
 def _trust(answers: Matches) -> np.ndarray:
     """Return (n, 2): the weight of each answer, 0 for an absent point, and the expected error of each answer, mm."""
-    if answers.status is None:
+    if answers.status is None:  # weights without calibration
         expected = np.full(len(answers.score), 10.0)
         return np.stack([np.ones(len(expected)), expected], axis=1)
     expected = np.clip(answers.expected_error_mm, *_EXPECTED_MM)
-    return np.stack([np.where(answers.status == ABSENT, 0.0, 1 / expected**2), expected], axis=1)
+    weight = np.where(answers.status == ABSENT, 0.0, 1 / expected**2)
+    return np.stack([weight, expected], axis=1)
 
 
 def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarray:
@@ -208,10 +207,13 @@ def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarra
     (mm) of each answer.
     """
     points = example.points_ras
-    middle = example.points_ras.mean(axis=0)
-    weight = trust[:, 0] if (trust[:, 0] > 0).sum() >= _FEWEST_POINTS else 1 / trust[:, 1] ** 2
+    middle = points.mean(axis=0)
+    weight, expected = trust.T
+    if (weight > 0).sum() < _FEWEST_POINTS:  # then absent points count, too
+        weight = 1 / expected**2
     weight = weight / weight.sum()
     moved = places - points
+    # the shift of a point is an affine function of its place: [point - middle, 1] @ fit
     design = np.column_stack([points - middle, np.ones(len(points))])
     damping = np.diag([_SLOPE_MM**2] * 3 + [0.0])
     fit = np.zeros((4, 3))
@@ -220,7 +222,8 @@ def _sides(example: Example, places: np.ndarray, trust: np.ndarray) -> np.ndarra
         normal = design.T @ (design * robust[:, None]) + damping * robust.sum()
         fit = np.linalg.solve(normal, design.T @ (moved * robust[:, None]))
         residual_mm = np.linalg.norm(moved - design @ fit, axis=1)
-        robust = weight / (1 + (residual_mm / max(float(np.median(residual_mm)), _KNEE_MM)) ** 2)
+        knee_mm = max(float(np.median(residual_mm)), _KNEE_MM)
+        robust = weight / (1 + (residual_mm / knee_mm) ** 2)
     extremes = points[:6] + design[:6] @ fit
     # sides minus extreme points
     beyond = example.box_ras.ravel() - points[:6].ravel()[_SIDE_COORDINATE]
@@ -238,17 +241,30 @@ def _combined(
     trusts: list[np.ndarray],
     target: EmbeddingMap,
 ) -> Located:
+    """Combine the boxes of a structure from its examples, and the box by an organ, if there is one.
+
+    Args:
+        name: name of the structure.
+        examples: the examples.
+        guesses: for each example, the result (6,) of `_sides`.
+        trusts: for each example, weight and expected error (p, 2) of its answers.
+        target: map of the target.
+    """
     sides = np.array(guesses)
     middle = np.median(sides, axis=0)
     present_shares = np.array([float((trust[:, 0] > 0).mean()) for trust in trusts])
     expected = np.array([np.median(trust[:, 1]) for trust in trusts])
-    spread = 1.48 * np.median(np.abs(sides - middle), axis=0) if len(sides) > 2 else np.zeros(6)
+    spread = np.zeros(6)
+    if (
+        len(sides) > 2
+    ):  # the median deviation of normal errors, times 1.48, is their standard deviation
+        spread = 1.48 * np.median(np.abs(sides - middle), axis=0)
+    # a third of the squared error of a point lies along each axis
     sigma = np.sqrt(np.median(expected) ** 2 / 3 / np.sqrt(len(sides)) + spread**2)
     scan = bounds_of(target.scan_to_ras, target.scan_shape)
     low, high = scan
-    by_organ = sides_by_organ(
-        [example.organs for example in examples], target.organ_boxes, scan, target.cell_mm
-    )
+    organs = [example.organs for example in examples]
+    by_organ = sides_by_organ(organs, target.organ_boxes, scan, target.cell_mm)
     if by_organ is not None:
         organ_sides, weight = by_organ
         middle = (middle / sigma**2 + organ_sides * weight) / (1 / sigma**2 + weight)
@@ -259,9 +275,9 @@ def _combined(
     near_edge = tuple(
         side for side, distance, error in sides_mm if 0 <= distance < NEAR_ERRORS * error
     )
-    present = (
-        float(np.median(present_shares)) if np.median(present_shares) * len(trusts[0]) >= 2 else 0.0
-    )
+    present = float(np.median(present_shares))
+    if present * len(trusts[0]) < 2:  # a single point may be an error
+        present = 0.0
     levels = ""
     if target.provenance.metric and level_of(name):
         centre = box.mean(axis=0)

@@ -102,6 +102,7 @@ class Margins:
             raise AnatomicalEmbeddingError(
                 f"recall {recall}: is not between 0 and 1; give a share such as 0.99."
             )
+        # conformal risk control: one more box may lose all of its structure
         lost = (self.boxes * (1 - self.recall) + 1) / (self.boxes + 1)
         enough = np.flatnonzero(lost <= 1 - recall)
         if not len(enough):
@@ -143,15 +144,10 @@ class Margins:
                 canonical_name(str(name)): np.array(scale, dtype=np.float64)
                 for name, scale in values["scales"].items()
             }
-            whole = all(
+            has_scales = _COMMON in scales and all(
                 scale.shape == (6,) and np.isfinite(scale).all() for scale in scales.values()
             )
-            if (
-                recall.shape == TIMES.shape
-                and np.isfinite(recall).all()
-                and whole
-                and _COMMON in scales
-            ):
+            if recall.shape == TIMES.shape and np.isfinite(recall).all() and has_scales:
                 return cls(recall, int(values["boxes"]), scales)
         except (AttributeError, KeyError, TypeError, ValueError):
             pass
@@ -161,7 +157,7 @@ class Margins:
 
 
 def learn_margins(boxes: Sequence[KnownBox], by_structure: bool) -> Margins:
-    """Learn margins from boxes with boxes truth. Raises AnatomicalEmbeddingError if there is no box.
+    """Learn margins from boxes with known truth. Raises AnatomicalEmbeddingError if there is no box.
 
     Scales (true error / expected error) are learned from real scans if there are any, because boxes of synthetic
     patients have smaller errors. by_structure: if True, also learn scales for each structure, and measure the recall of
@@ -178,17 +174,16 @@ def learn_margins(boxes: Sequence[KnownBox], by_structure: bool) -> Margins:
     patients = np.array([patient_of(box.target) for box in boxes])
     recalls = np.empty((len(boxes), len(TIMES)))
     for patient in np.unique(patients):
-        usable = (
-            patients != patient
-            if by_structure and len(np.unique(patients)) > 1
-            else np.ones(len(boxes), bool)
-        )
-        usable &= real | ~real[usable].any()
+        usable = np.ones(len(boxes), bool)
+        if by_structure and len(np.unique(patients)) > 1:
+            usable = patients != patient
+        if real[usable].any():
+            usable &= real
         scales = _scales(off[usable], names[usable], by_structure)
         for n in np.flatnonzero(patients == patient):
             recalls[n] = _recall(boxes[n], scales)
     groups = [recalls[group] for group in (is_real, ~is_real) if group.any()]
-    # Kish's effective number of boxes
+    # Kish's effective number of boxes, of two groups with the same weight
     count = len(groups) ** 2 / sum(1 / len(group) for group in groups)
     recall = np.min([group.mean(axis=0) for group in groups], axis=0)
     return Margins(recall, int(count), _scales(off[real], names[real], by_structure))
@@ -223,15 +218,15 @@ def _shrunk(off: np.ndarray, common: np.ndarray) -> np.ndarray:
 
 def _errors(boxes: Sequence[KnownBox]) -> np.ndarray:
     """Return (n, 6): true error / expected error of each side of n boxes; positive where the box is too small."""
-    return np.array(
-        [
-            (box.truth_ras - box.located.box_ras).ravel() * OUTWARD / box.located.sigma_mm
-            for box in boxes
-        ]
-    )
+    errors = []
+    for box in boxes:
+        error_mm = (box.truth_ras - box.located.box_ras).ravel() * OUTWARD
+        errors.append(error_mm / box.located.sigma_mm)
+    return np.array(errors)
 
 
 def _likely(located: Located, scales: dict[str, np.ndarray]) -> np.ndarray:
+    """Return the likely error (6,), mm, of each side: its expected error, times the scale of the structure."""
     return located.sigma_mm * scales.get(located.name, scales[_COMMON])
 
 
@@ -239,5 +234,6 @@ def _recall(box: KnownBox, scales: dict[str, np.ndarray]) -> np.ndarray:
     """Return, for each factor in TIMES, the share of points inside the box with margins of factor * likely error."""
     low, high = box.located.box_ras
     beyond = np.concatenate([low - box.points_ras, box.points_ras - high], axis=1)
+    # the factor at which each point is inside all six sides
     needed = np.sort((beyond / _likely(box.located, scales)).max(axis=1))
     return np.searchsorted(needed, TIMES, side="right") / len(needed)

@@ -65,12 +65,11 @@ def sides_by_organ(
         Positions of the structure's sides (6,), RAS mm, in the order of SIDES, and the inverse of their squared errors
         (6,). None if no organ overlaps enough.
     """
-    overlaps: dict[str, float] = {}
+    overlaps: dict[str, float] = {}  # mean over the examples; 0 for an example without the organ
     all_organs = [organ for organs in organs_of_examples for organ in organs]
     for organ in all_organs:
-        overlaps[organ.name] = overlaps.get(organ.name, 0.0) + organ.overlap / len(
-            organs_of_examples
-        )
+        share = organ.overlap / len(organs_of_examples)
+        overlaps[organ.name] = overlaps.get(organ.name, 0.0) + share
     best = max(overlaps, key=lambda name: overlaps[name], default="")
     if best not in organ_boxes or overlaps[best] < _LEAST_MEAN_OVERLAP:
         return None
