@@ -66,6 +66,7 @@ def _check_names(relations: Relations) -> list[AuditFinding]:
     own_place_cost, own_cost = (cost[np.arange(len(rows)), rows] for cost in (place_costs, costs))
     better = own_cost[:, None] - costs  # by how much another name decreases the cost of a label
     findings: list[AuditFinding] = []
+    # two labels that would fit better with each other's names
     for n, m in combinations(range(len(rows)), 2):
         gains = better[n, rows[m]], better[m, rows[n]]
         text = f"the names {labels[n].text} and {labels[m].text} seem to be exchanged"
@@ -73,6 +74,7 @@ def _check_names(relations: Relations) -> list[AuditFinding]:
             findings += judge("side", sum(gains), _SIDE, text, labels[n], labels[m])
         elif min(gains) > 0 and not _is_part(names[n], names[m]):
             findings += judge("exchanged", sum(gains), _EXCHANGED, text, labels[n], labels[m])
+    # one label that would fit better with a name that no label has
     free = ~np.isin(np.arange(len(usual.names)), rows)
     for n, label in enumerate(labels):
         place_text = f"{label.text} lies where {{}} usually lies"
@@ -115,23 +117,28 @@ def _is_part(first: str, second: str) -> bool:
 
 def _check_numbers(relations: Relations) -> list[AuditFinding]:
     """Find vertebrae and ribs in the wrong order, and vertebrae whose distance does not fit their numbers, for example
-    T12 directly above L2."""
+    T12 directly above L2.
+
+    The distances of neighbours are compared with their usual distances; the median ratio is the size of the patient.
+    """
     usual = relations.usual
     scan = relations.scan
     findings: list[AuditFinding] = []
     whole = {name: n for n, name in enumerate(relations.fit.names) if not scan.is_cut[n]}
-    for series in (SPINE, *_RIBS) if relations.fit.frame.scale[2] > 0 else ():
+    if relations.fit.frame.scale[2] <= 0:  # the scan is upside down
+        return []
+    for series in (SPINE, *_RIBS):
         names = [name for name in series if name in usual.index]
         order = [n for n, name in enumerate(names) if name in whole]
         if len(order) < 2:
             continue
-        distances_mm = np.maximum(
-            -np.diff(usual.places[[usual.index[name] for name in names], 2]), 8.0
-        )
+        usual_s = usual.places[[usual.index[name] for name in names], 2]
+        distances_mm = np.maximum(-np.diff(usual_s), 8.0)
         smooth = np.convolve(np.pad(distances_mm, 1, mode="edge"), np.full(3, 1 / 3), mode="valid")
+        usual_mm = np.append(0, smooth.cumsum())  # from the first of `names` down to each
         rows = [whole[names[n]] for n in order]
-        ratio = -np.diff(scan.centres[rows, 2]) / np.diff(np.append(0, smooth.cumsum())[order])
-        off = (ratio / np.median(ratio) - 1) * np.diff(order)
+        ratio = -np.diff(scan.centres[rows, 2]) / np.diff(usual_mm[order])
+        off = (ratio / np.median(ratio) - 1) * np.diff(order)  # in numbers
         wrong: list[AuditFinding] = []
         gaps: list[AuditFinding] = []
         for n, (upper, lower) in enumerate(pairwise(scan.labels[row] for row in rows)):
@@ -185,12 +192,10 @@ def check_map(embedding: EmbeddingMap) -> list[AuditFinding]:
     findings = []
     for fault in embedding.faults:
         text = f"according to the scan's anatomy, {fault}"
-        is_mirrored = fault in FAULTS
-        findings.append(
-            AuditFinding("mirrored", _MIRRORED, text)
-            if is_mirrored
-            else AuditFinding("geometry", _FAULT, text)
-        )
+        if fault in FAULTS:
+            findings.append(AuditFinding("mirrored", _MIRRORED, text))
+        else:
+            findings.append(AuditFinding("geometry", _FAULT, text))
     return findings
 
 
@@ -198,11 +203,8 @@ def check_grids(volume: Volume, labels: LabelMap) -> list[AuditFinding]:
     """Compare the grid of a scan with the grid of its labels."""
     if volume.shape != labels.voxels.shape:
         sizes = (" x ".join(map(str, shape[::-1])) for shape in (volume.shape, labels.voxels.shape))
-        return [
-            AuditFinding(
-                "geometry", _CERTAIN, "the scan has {} voxels, its labels have {}".format(*sizes)
-            )
-        ]
+        text = "the scan has {} voxels, its labels have {}".format(*sizes)
+        return [AuditFinding("geometry", _CERTAIN, text)]
     away = corner_distance_mm(volume.ijk_to_ras, labels.ijk_to_ras, volume.shape)
     text = f"the headers of scan and labels place the same voxel up to {away:.1f} mm apart"
     return [AuditFinding("geometry", _CERTAIN, text)] if away > GRIDS_AGREE_MM else []
@@ -240,10 +242,10 @@ def check_overlaps(
     findings: list[AuditFinding] = []
     for first, second, shared_ml in overlaps:
         labels = [label for label in measured if label.text in (first, second)]
+        # of the smaller label; all of it if neither label was measured
         share = shared_ml / max(min((label.volume_ml for label in labels), default=0.0), shared_ml)
-        if shared_ml >= _LEAST_OVERLAP_ML and not _is_part(
-            canonical_name(first), canonical_name(second)
-        ):
+        may_overlap = _is_part(canonical_name(first), canonical_name(second))
+        if shared_ml >= _LEAST_OVERLAP_ML and not may_overlap:
             text = f"{first} and {second} share {shared_ml:.1f} ml"
             findings += judge("overlap", share, _OVERLAP_SHARE, text, *labels)
     return findings

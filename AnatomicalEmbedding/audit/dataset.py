@@ -43,16 +43,14 @@ class LabelledScan:
     @property
     def state(self) -> list[list[object]]:
         """Names, sizes and times of change of all files. If they change, the entry is checked again."""
-        files = [*self.labels, *([self.list_of_names] if self.list_of_names else [])]
+        files = filter(None, (*self.labels, self.list_of_names))
         states = [
             [str(path), path.stat().st_size, path.stat().st_mtime_ns]
             for path in files
             if path.exists()
         ]
-        return [
-            *states,
-            [self.scan.path, self.scan.size, self.scan.changed_ns] if self.scan else [],
-        ]
+        scan = self.scan
+        return [*states, [scan.path, scan.size, scan.changed_ns] if scan else []]
 
 
 def list_entries(folder: Path) -> list[LabelledScan]:
@@ -77,6 +75,7 @@ def _entries_of(path: Path, scans: dict[str, Source]) -> Iterator[LabelledScan]:
     stem = display_name(path).removesuffix(".seg")
 
     def scan_at(place: Path, *stems: str) -> Source | None:
+        """Return the scan with one of these names, and any ending, in the folder `place`; None without one."""
         paths = (str(place / f"{name}{suffix}") for name in stems for suffix in IMAGE_SUFFIXES)
         return next((scans[image] for image in paths if image in scans), None)
 
@@ -86,19 +85,16 @@ def _entries_of(path: Path, scans: dict[str, Source]) -> Iterator[LabelledScan]:
             yield LabelledScan(str(path) if scan is None else scan.label, scan, (path,))
     elif folder.name == "segmentations":  # TotalSegmentator
         masks = tuple(sorted(mask for mask in folder.glob("[!.]*") if image_suffix(mask)))
-        if path == masks[0]:
+        if path == masks[0]:  # one entry for all masks
             yield LabelledScan(str(folder.parent), scan_at(folder.parent, "ct"), masks)
     elif folder.name in ("labelsTr", "labelsTs"):  # nnU-Net
-        scan = scan_at(
-            folder.with_name(folder.name.replace("labels", "images")), f"{stem}_0000", stem
-        )
-        yield LabelledScan(
-            str(path), scan, (path,), folder.parent / "dataset.json", folder.name[-2:]
-        )
+        images = folder.with_name(folder.name.replace("labels", "images"))
+        scan = scan_at(images, f"{stem}_0000", stem)
+        names = folder.parent / "dataset.json"
+        yield LabelledScan(str(path), scan, (path,), names, folder.name[-2:])
     elif is_label_map(path):
-        yield LabelledScan(
-            str(folder / stem), scan_at(folder, stem), (path,), folder / f"{stem}.labels.json"
-        )
+        names = folder / f"{stem}.labels.json"
+        yield LabelledScan(str(folder / stem), scan_at(folder, stem), (path,), names)
 
 
 def read_labels(entry: LabelledScan) -> LabelMap:
@@ -117,14 +113,14 @@ def read_labels(entry: LabelledScan) -> LabelMap:
     if entry.list_of_names is not None:
         texts = read_texts(entry.list_of_names)
         return LabelMap(voxels, ijk_to_ras, {text: value for value, text in texts.items()})
-    return LabelMap.from_masks(
-        _read_masks(entry.labels, voxels.shape, ijk_to_ras), voxels.shape, ijk_to_ras
-    )
+    masks = _read_masks(entry.labels, voxels.shape, ijk_to_ras)
+    return LabelMap.from_masks(masks, voxels.shape, ijk_to_ras)
 
 
 def _read_masks(
     paths: Sequence[Path], shape: tuple[int, ...], ijk_to_ras: np.ndarray
 ) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield (name, mask) of each mask file. Raises VolumeError if a mask does not have this grid."""
     for path in paths:
         voxels, affine = _read_voxels(path)
         if voxels.shape != shape or np.abs(affine - ijk_to_ras).max() > 0.01:
@@ -135,5 +131,6 @@ def _read_masks(
 
 
 def _read_voxels(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Read integer voxels (k, j, i) and ijk_to_ras (4, 4)."""
     image, _ = read_image(path)
     return as_labels(path, image), image_affine(image)

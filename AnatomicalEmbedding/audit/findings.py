@@ -91,13 +91,12 @@ def judge(
         point_ras: (3,) RAS mm, the place to look at; None for the centre of the first label.
     """
     score = (1 + math.tanh((evidence - limit[0]) / limit[1] / 2)) / 2  # the logistic function
-    point_ras = labels[0].centre_ras if labels and point_ras is None else point_ras
+    if not score >= _LEAST_SCORE:  # also for NaN
+        return []
+    if labels and point_ras is None:
+        point_ras = labels[0].centre_ras
     names = ", ".join(label.text for label in labels)
-    return (
-        [AuditFinding(problem, score, detail, names, labels, point_ras)]
-        if score >= _LEAST_SCORE
-        else []
-    )
+    return [AuditFinding(problem, score, detail, names, labels, point_ras)]
 
 
 class FindingCanvas:
@@ -110,7 +109,7 @@ class FindingCanvas:
         ]
         step = tuple(slice(None, None, 1 + n // _MOST_PIXELS) for n in layers[0].GetSize())
         layers = [layer[step] for layer in layers]
-        turned = layers[0]
+        turned = layers[0]  # the grid of all layers
         self._to_ijk = np.linalg.inv(image_affine(turned))
         self._mm = np.array(turned.GetSpacing())
         self._layers = list(map(sitk.GetArrayFromImage, layers))
@@ -118,9 +117,8 @@ class FindingCanvas:
         # without a scan, neighbouring labels get grey values that differ: 37 and 90 have no common divisor
         self._hu = np.where(labelled > 0, labelled * 37 % 90 * 3.0 - 100, AIR_HU)
         if volume is not None:
-            scan = sitk.Resample(
-                volume.to_sitk(), turned, sitk.Transform(), sitk.sitkLinear, AIR_HU
-            )
+            image = volume.to_sitk()
+            scan = sitk.Resample(image, turned, sitk.Transform(), sitk.sitkLinear, AIR_HU)
             self._hu = sitk.GetArrayFromImage(scan)
 
     def mark(self, point_ras: np.ndarray | None, axes: list[int] = FRONT) -> list[float] | None:
@@ -140,35 +138,25 @@ class FindingCanvas:
         masks = [
             np.logical_or.reduce([layer == value for layer in self._layers]) for value in values
         ]
-        layers = [("coronal projection", FRONT, grey, [mask.any(axis=1) for mask in masks])]
+        views = [("coronal projection", FRONT, grey, [mask.any(axis=1) for mask in masks])]
         if finding.point_ras is not None:
-            k = int(
-                np.clip(
-                    transform_points(self._to_ijk, finding.point_ras)[2].round(),
-                    0,
-                    len(self._hu) - 1,
-                )
-            )
-            layers.append(
-                (
-                    "axial slice",
-                    _AXIAL,
-                    SOFT_TISSUE.to_grey(self._hu[k]),
-                    [mask[k] for mask in masks],
-                )
-            )
+            index = transform_points(self._to_ijk, finding.point_ras)[2].round()
+            k = int(np.clip(index, 0, len(self._hu) - 1))
+            slice_grey = SOFT_TISSUE.to_grey(self._hu[k])
+            views.append(("axial slice", _AXIAL, slice_grey, [mask[k] for mask in masks]))
         pictures = []
-        for title, axes, grey, parts in layers:
+        for title, axes, grey, parts in views:
             pixels = np.repeat(np.asarray(grey, np.float64)[..., None], 3, axis=2)
             for mask, colour in zip(parts, _COLOURS, strict=False):
                 pixels[mask] = (1 - _OPACITY) * pixels[mask] + _OPACITY * colour
             width, height = (np.array(grey.shape[::-1]) * self._mm[axes]).round(1).tolist()
-            marks = {
+            picture = {
+                "title": title,
+                "source": data_uri(np.rint(pixels).clip(0, 255).astype(np.uint8)),
+                "width": width,
+                "height": height,
                 "point": self.mark(finding.point_ras, axes),
                 "expected": self.mark(expected_ras, axes),
             }
-            source = data_uri(np.rint(pixels).clip(0, 255).astype(np.uint8))
-            pictures.append(
-                {"title": title, "source": source, "width": width, "height": height} | marks
-            )
+            pictures.append(picture)
         return pictures

@@ -63,6 +63,7 @@ def measure_labels(labels: LabelMap) -> list[MeasuredLabel]:
 
 
 def _shapes(image: sitk.Image) -> sitk.LabelShapeStatisticsImageFilter:
+    """Measure boxes, volumes and centres of all labels of an image."""
     shapes = sitk.LabelShapeStatisticsImageFilter()
     shapes.ComputePerimeterOff()
     shapes.Execute(image)
@@ -70,6 +71,7 @@ def _shapes(image: sitk.Image) -> sitk.LabelShapeStatisticsImageFilter:
 
 
 def _measure(image: sitk.Image, value: int, text: str, box: np.ndarray) -> MeasuredLabel:
+    """Measure the label `value`, called `text`. box: (6,) first voxel i, j, k of its box, then the size of the box."""
     low = box[:3]
     size = box[3:]
     margin = _BORDER_MM / np.array(image.GetSpacing())
@@ -79,7 +81,7 @@ def _measure(image: sitk.Image, value: int, text: str, box: np.ndarray) -> Measu
     parts = sitk.RelabelComponent(sitk.ConnectedComponent(mask, True))  # the largest part gets 1
     shapes = _shapes(parts)
     volumes = {n: shapes.GetPhysicalSize(n) / 1000 for n in shapes.GetLabels()}
-    centres = {n: np.array(shapes.GetCentroid(n)) * (-1, -1, 1) for n in volumes}
+    centres = {n: np.array(shapes.GetCentroid(n)) * (-1, -1, 1) for n in volumes}  # LPS to RAS
     numbers = sitk.GetArrayFromImage(parts)
     small = [n for n, ml in volumes.items() if n > 1 and ml >= _PIECE_ML]
     pieces: tuple[LabelPiece, ...] = ()
@@ -87,12 +89,12 @@ def _measure(image: sitk.Image, value: int, text: str, box: np.ndarray) -> Measu
         distance = sitk.SignedMaurerDistanceMap(
             parts == 1, squaredDistance=False, useImageSpacing=True
         )
-        away = sitk.GetArrayFromImage(distance)
+        away = sitk.GetArrayFromImage(distance)  # mm from the largest part
         pieces = tuple(
             LabelPiece(centres[n], volumes[n], float(away[numbers == n].min())) for n in small
         )
     to_ras = image_affine(image)
-    along = slice_axis(to_ras)
+    along = slice_axis(to_ras)  # 0, 1, 2 for i, j, k; the axes of an array are k, j, i
     area = (numbers > 0).sum(axis=tuple(axis for axis in range(3) if axis != 2 - along))
     flat = 0.0
     if len(area) >= _FEWEST_SLICES:

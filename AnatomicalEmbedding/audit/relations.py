@@ -148,11 +148,13 @@ class Relations:
         places = usual.places[self.fit.rows]
         spreads = usual.spreads[self.fit.rows]
         for n, centre in enumerate(scan.centres):
+            # the place of each label is predicted by the other labels
             weight = np.where(np.arange(len(cost)) == n, 0.0, scan.weight * self.fit.robust)
             if len(weight) > 1:
                 frame = Frame.fit(scan.centres, places, spreads, weight, scale)
                 cost[n] += _student((centre - frame.to_ras(usual.places)) / (usual.spreads * scale))
         off = (scan.log_volumes[:, None] - usual.volume) / usual.volume_spread
+        # the volume of a cut label is not known
         return cost, cost + np.where(scan.is_cut[:, None], 0.0, _student(off[..., None]))
 
     def expected_ras(self, name: str) -> np.ndarray | None:
@@ -165,18 +167,18 @@ class Relations:
         self, ijk_to_ras: np.ndarray, shape: tuple[int, int, int]
     ) -> Iterator[tuple[str, np.ndarray]]:
         """Yield the structures that should lie completely in a scan (k, j, i), with their usual places (3,) RAS mm."""
-        if len(self.scan.labels) >= _FEWEST and self.explanation is None:
-            usual = self.usual
-            frame = self.fit.frame
-            # organs are longer than balls of their volume
-            ball_mm = (3 / (4 * np.pi) * 1000 * np.exp(usual.volume)) ** (1 / 3)
-            reach = (1.6 * ball_mm + _INSIDE * usual.spreads.max(axis=1)) * frame.scale.mean()
-            places = frame.to_ras(usual.places)
-            away = mm_to_sides(
-                transform_points(np.linalg.inv(ijk_to_ras), places), ijk_to_ras, shape
-            ).min(axis=1)
-            for n in np.flatnonzero(away > reach):
-                yield usual.names[n], places[n]
+        if len(self.scan.labels) < _FEWEST or self.explanation is not None:
+            return
+        usual = self.usual
+        frame = self.fit.frame
+        # radius of a ball of each volume; organs are longer than balls
+        ball_mm = (3 / (4 * np.pi) * 1000 * np.exp(usual.volume)) ** (1 / 3)
+        reach = (1.6 * ball_mm + _INSIDE * usual.spreads.max(axis=1)) * frame.scale.mean()
+        places = frame.to_ras(usual.places)
+        ijk = transform_points(np.linalg.inv(ijk_to_ras), places)
+        away = mm_to_sides(ijk, ijk_to_ras, shape).min(axis=1)
+        for n in np.flatnonzero(away > reach):
+            yield usual.names[n], places[n]
 
 
 def relate(
@@ -205,8 +207,9 @@ def relate(
         if is_scaled and explained.volume_cost > plain.volume_cost - _VOLUME_GAIN:
             continue
         decrease = plain.cost + plain.volume_cost - explained.cost - explained.volume_cost
-        if (decrease - reason.limit[0]) / reason.limit[1] > margin:
-            margin = (decrease - reason.limit[0]) / reason.limit[1]
+        reason_margin = (decrease - reason.limit[0]) / reason.limit[1]
+        if reason_margin > margin:
+            margin = reason_margin
             chosen = reason
             fit = explained
             gain = decrease
@@ -216,6 +219,7 @@ def relate(
 def _known_labels(
     labels: Sequence[MeasuredLabel], usual: Usual, embedding: EmbeddingMap | None
 ) -> ScanLabels:
+    """Choose the labels of known structures; of several labels of one structure, the largest."""
     largest = {label.name: label for label in sorted(labels, key=lambda label: label.volume_ml)}
     scan_labels = [largest[name] for name in usual.names if name in largest]
     centres = np.array([label.centre_ras for label in scan_labels])
@@ -249,11 +253,11 @@ def _fit_body(scan: ScanLabels, usual: Usual, reason: Explanation) -> BodyFit:
     whole = ~scan.is_cut
     volume_cost = 0.0
     if whole.sum() >= _FEWEST:
+        # log of the patient's volumes relative to the usual ones, without the effect of the explanation
         middle = np.median((scan.log_volumes - usual.volume[rows])[whole])
+        off = middle - np.log(np.abs(reason.scale)).sum()
         square = _SIZE_SPREAD**2 + (usual.volume_spread[rows[whole]] ** 2).mean() / whole.sum()
-        volume_cost = float(
-            3 * np.log1p((middle - np.log(np.abs(reason.scale)).sum()) ** 2 / square / 5)
-        )
+        volume_cost = float(3 * np.log1p(off**2 / square / 5))  # Student's distribution
     return BodyFit(names, rows, frame, robust, cost, volume_cost)
 
 

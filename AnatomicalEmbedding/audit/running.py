@@ -152,14 +152,15 @@ def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Re
         findings += check_labels(relations)
         places = relations.expected_places(labels.ijk_to_ras, labels.voxels.shape)
         expected = {name: canvas.mark(place) for name, place in places}
+    # of equal findings, the last one stays, which has the highest score
     findings.sort(key=lambda finding: finding.score)
     distinct = {
         (finding.label, finding.problem, str(finding.point_ras)): finding for finding in findings
     }
     for finding in distinct.values():
-        place = (
-            relations.expected_ras(finding.labels[0].name) if relations and finding.labels else None
-        )
+        place = None
+        if relations and finding.labels:
+            place = relations.expected_ras(finding.labels[0].name)
         record["findings"].append(finding.card(canvas.draw(finding, place)))
     names = {name for label in measured for name in (label.name, whole_name(label.text))}
     labelled = names.union(*(terms.ancestors(name) for name in names if name in terms.by_name))
@@ -173,13 +174,14 @@ def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Re
 
 
 def _hash(voxels: np.ndarray) -> str:
-    return hashlib.sha256(
-        str(voxels.shape).encode() + np.ascontiguousarray(voxels).tobytes()
-    ).hexdigest()[:32]
+    """Return a hash of voxels and shape, by which equal scans are recognised."""
+    content = str(voxels.shape).encode() + np.ascontiguousarray(voxels).tobytes()
+    return hashlib.sha256(content).hexdigest()[:32]
 
 
 @lru_cache(maxsize=1)
 def _model(name: str, device: str) -> Model:
+    """Load weights; those that were used last stay in memory."""
     return load_model(name, device, MapCache(default_folder()))
 
 
@@ -197,7 +199,7 @@ def _check_across(records: Sequence[Record]) -> None:
     trained = {
         record["patient"]: record["name"] for record in records if record["part"] == TRAINING
     }
-    first: dict[str, str] = {}
+    first: dict[str, str] = {}  # hash -> name of the first scan with these voxels
     for record in records:
         findings = record["findings"]
         overview = record["overview"]
@@ -208,12 +210,12 @@ def _check_across(records: Sequence[Record]) -> None:
         elif record["part"] == TEST and record["patient"] in trained:
             text = f"the patient {record['patient']} is in the training list too, as {trained[record['patient']]}"
             findings.append(AuditFinding("duplicate", 0.95, text).card(overview))
-        first = dict.fromkeys(record["hashes"], record["name"]) | first
+        first = dict.fromkeys(record["hashes"], record["name"]) | first  # the first name stays
         expected = shares.keys() & record["expected"].keys()
         missing = sorted(expected - set(record["held"]))
-        for name in (
-            missing if len(missing) <= max(_MOST_MISSING, _MOST_SHARE * len(expected)) else ()
-        ):
+        if len(missing) > max(_MOST_MISSING, _MOST_SHARE * len(expected)):
+            continue  # the scan has labels of another kind
+        for name in missing:
             score = float(np.interp(shares[name], [_USUALLY, 1], _SCORE_MISSING))
             text = f"{load_terms()[name].title} has no label; {shares[name]:.0%} of scans that show its place have it"
             pictures = [picture | {"expected": record["expected"][name]} for picture in overview]

@@ -83,6 +83,7 @@ class Frame(NamedTuple):
             prior_scale: (3,) the fitted scale stays near this scale.
         """
         w = weight[:, None] / (spreads * prior_scale) ** 2
+        # a weighted linear regression along each axis, with a prior for the slope
         middle = (w * centres).sum(axis=0) / w.sum(axis=0)
         mean = (w * places).sum(axis=0) / w.sum(axis=0)
         prior = 1 / (_SCALE_SPREAD * prior_scale) ** 2
@@ -119,8 +120,5 @@ def fit_frame(
         costs = (((centres - frame.to_ras(places)) / (spreads * frame.scale)) ** 2).sum(axis=1) / 2
         robust = 1 / (1 + costs / 3)
     total = float((weight * np.minimum(costs, COST_LIMIT)).sum())
-    return (
-        frame,
-        robust,
-        total + float(((np.log(frame.scale / scale) / _SCALE_SPREAD) ** 2).sum() / 2),
-    )
+    total += float(((np.log(frame.scale / scale) / _SCALE_SPREAD) ** 2).sum() / 2)
+    return frame, robust, total

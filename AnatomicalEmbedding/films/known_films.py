@@ -46,10 +46,9 @@ class Patient:
 
     def points(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Return random points (n, 3), RAS mm, in the tissue."""
-        filled = torch.nonzero(self.tissue.values[0, 0] > 0.5).flip(1).numpy()
-        return transform_points(
-            self.tissue.grid_to_ras, filled[rng.integers(len(filled), size=count)]
-        )
+        filled = torch.nonzero(self.tissue.values[0, 0] > 0.5).flip(1).numpy()  # i, j, k
+        chosen = filled[rng.integers(len(filled), size=count)]
+        return transform_points(self.tissue.grid_to_ras, chosen)
 
     def counterparts(
         self, points_ras: np.ndarray, partner: Patient, rng: np.random.Generator
@@ -69,9 +68,8 @@ class Patient:
             for points in (self.to_body(points_ras), partner.to_body(candidates))
         )
         distance, nearest = torch.cdist(body, candidate_body).min(1)
-        return np.where(
-            (distance <= _APART_MM).numpy()[:, None], candidates[nearest.numpy()], np.nan
-        )
+        is_near = (distance <= _APART_MM).numpy()
+        return np.where(is_near[:, None], candidates[nearest.numpy()], np.nan)
 
 
 def calibrate_films(
@@ -120,6 +118,7 @@ def calibrate_films(
 def _find(
     template: EmbeddingMap, points_ras: np.ndarray, target: EmbeddingMap, effort: str
 ) -> Matches:
+    """Match points as `training.calibrate.learn` needs it."""
     return FilmPair(template, target, effort).points(points_ras)
 
 
@@ -163,16 +162,11 @@ def film_trials(pairs: Iterable[KnownFilms], model: Model) -> Iterator[Trial]:
         first = pair.first_ras[visible]
         second = pair.second_ras[visible]
         for target, is_whole in zip(targets, (True, False), strict=True):
-            inside = np.array(
-                [target.in_body(second + np.array((0, 0, z))) for z in (-_NEAR_MM, 0, _NEAR_MM)]
+            # points near the collimator count neither as shown nor as absent
+            below, inside, above = (
+                target.in_body(second + np.array((0, 0, z))) for z in (-_NEAR_MM, 0, _NEAR_MM)
             )
-            clear = inside.all(axis=0) | ~inside.any(axis=0)
-            places = np.where(inside[1][:, None], second, np.nan)
-            yield Trial(
-                template,
-                first[clear],
-                target,
-                places[clear],
-                is_whole,
-                (LANDMARK,) * int(clear.sum()),
-            )
+            clear = (inside == below) & (inside == above)
+            places = np.where(inside[:, None], second, np.nan)
+            kinds = (LANDMARK,) * int(clear.sum())
+            yield Trial(template, first[clear], target, places[clear], is_whole, kinds)

@@ -56,13 +56,13 @@ class ProjectedCT:
         """Project a CT. Raises VolumeError if the CT shows no patient."""
         tissue = Tissue.of(volume)
         beam = straight_beam(tissue)
-        return cls(
-            volume, tissue, beam, replace(film_of(tissue, beam, volume.name), path=volume.path)
-        )
+        film = replace(film_of(tissue, beam, volume.name), path=volume.path)
+        return cls(volume, tissue, beam, film)
 
     def rays(self, film_ras: np.ndarray) -> Rays:
         """Return the lines that places (n, 3), RAS mm of the projected film, show."""
         depths, _ = self.tissue.depths(self.beam)
+        # (d, n, 3) RAS mm of the CT, from the back to the front
         places = self.beam.at_depth(film_ras, depths[:, None])
         density = read_volume(self.tissue.values, self.tissue.grid_to_ras, places).sum(0).numpy()
         dense = density > _LEAST_DENSITY
@@ -70,8 +70,8 @@ class ProjectedCT:
         last = len(depths) - 1 - dense[::-1].argmax(axis=0)
         mass = np.cumsum(density, axis=0)
         middle = (mass >= _CENTRAL * mass[-1]).argmax(axis=0)
-        row = np.arange(len(film_ras))
-        return Rays(places[middle, row], np.stack([places[first, row], places[last, row]], axis=1))
+        ray = np.arange(len(film_ras))
+        return Rays(places[middle, ray], np.stack([places[first, ray], places[last, ray]], axis=1))
 
 
 @dataclass(frozen=True, eq=False)

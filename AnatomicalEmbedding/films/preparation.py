@@ -56,6 +56,7 @@ class Atlas:
 
     @classmethod
     def of(cls, volume: Volume, model: Model) -> Atlas:
+        """Make the atlas of a CT, with its map."""
         embedding = model.embed(volume)
         scan = prepare_volume(volume, frame_from_map(embedding), model.network.spacing_mm)
         return cls(volume, embedding, align_scan(scan, embedding))
@@ -64,6 +65,7 @@ class Atlas:
         """Convert RAS mm of the atlas (n, 3) to body coordinates; outside the atlas, its frame is continued."""
         voxels = transform_points(np.linalg.inv(self.scan.grid_to_ras), points_ras)
         clipped = np.clip(voxels, 0, np.array(self.scan.hu.shape[::-1]) - 1.0)
+        # beyond the atlas, mm times the scale of its frame
         beyond = (voxels - clipped) * np.diag(self.scan.grid_to_ras)[:3] * self.scan.frame.scale
         positions = torch.from_numpy(clipped.astype(np.float32)).view(1, 1, -1, 3)
         return body_coordinates(self.scan, positions).view(-1, 3).numpy() + beyond
@@ -171,9 +173,8 @@ def save_films(
         rng = np.random.default_rng([number, len(file.stem), *file.stem.encode()])
         beam = random_beam(tissue, rng)
         exposed, pasted = vary_film(film_of(tissue, beam, file.stem, rng), rng)
-        prepare_film(
-            pasted, exposed, spacing_mm, origin, partial(ray_means, tissue, body, beam)
-        ).save(file)
+        means = partial(ray_means, tissue, body, beam)
+        prepare_film(pasted, exposed, spacing_mm, origin, means).save(file)
 
 
 def body_grid(tissue: Tissue, to_body: ToBody) -> tuple[torch.Tensor, np.ndarray]:
@@ -207,7 +208,7 @@ def ray_means(
     weight = read_volume(tissue.values, tissue.grid_to_ras, places).sum(0)
     coordinate = read_volume(*body, places)
     length = (weight.sum(0) * step).numpy()
-    mean = ((coordinate * weight).sum(1) / weight.sum(0).clamp_min(1e-6)).numpy().T
+    mean = ((coordinate * weight).sum(1) / weight.sum(0).clamp_min(1e-6)).numpy().T  # (n, 3)
     is_long = length > _LEAST_MM
     affine, _ = robust_affine(film_ras[is_long], mean[is_long])
     mean = np.where(is_long[:, None], mean, apply_affine(affine, film_ras))

@@ -59,9 +59,9 @@ class Beam:
         turned = (np.asarray(points_ras) - self.middle_ras) @ self.turn.T
         share = (self.film_a - self.source[1]) / (turned[:, 1] - self.source[1])
         places = self.source + share[:, None] * (turned - self.source)
-        return np.column_stack(
-            [places[:, 0] - self.centre[0], np.zeros(len(places)), places[:, 2] - self.centre[1]]
-        )
+        places[:, [0, 2]] -= self.centre
+        places[:, 1] = 0
+        return places
 
     def at_depth(self, film_ras: np.ndarray, depth_mm: np.ndarray) -> np.ndarray:
         """Return the points on the rays of film places.
@@ -73,17 +73,13 @@ class Beam:
         Returns:
             (n, 3) or (d, n, 3) RAS mm of the CT.
         """
+        r, _, s = film_ras.T
         on_film = np.column_stack(
-            [
-                film_ras[:, 0] + self.centre[0],
-                np.full(len(film_ras), self.film_a),
-                film_ras[:, 2] + self.centre[1],
-            ]
+            [r + self.centre[0], np.full(len(r), self.film_a), s + self.centre[1]]
         )
         share = (np.asarray(depth_mm) - self.source[1]) / (self.film_a - self.source[1])
-        return (
-            self.source + share[..., None] * (on_film - self.source)
-        ) @ self.turn + self.middle_ras
+        turned = self.source + share[..., None] * (on_film - self.source)
+        return turned @ self.turn + self.middle_ras  # points are rows, so this turns back
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,9 +132,9 @@ def read_volume(
         places_ras: (d, n, 3) RAS mm.
     """
     size = np.array(values.shape[:1:-1])
-    index = transform_points(np.linalg.inv(grid_to_ras), places_ras.reshape(-1, 3)).reshape(
-        places_ras.shape
-    )
+    ijk = transform_points(np.linalg.inv(grid_to_ras), places_ras.reshape(-1, 3))
+    index = ijk.reshape(places_ras.shape)
+    # `grid_sample` counts from -1 to 1, between the outer sides of the outermost voxels
     positions = torch.from_numpy(((index + 0.5) * (2 / size) - 1).astype(np.float32))[None, None]
     return F.grid_sample(values, positions, align_corners=False)[0, :, 0]
 
@@ -147,17 +143,14 @@ def straight_beam(tissue: Tissue) -> Beam:
     """Return the usual beam of a chest film: no turn, the source in the middle."""
     low, high = tissue.box_ras
     film_a = (high[1] - low[1]) / 2 + _GAP_MM
-    return Beam(
-        (low + high) / 2, np.eye(3), np.array([0.0, film_a - _SOURCE_MM, 0.0]), film_a, np.zeros(2)
-    )
+    source = np.array([0.0, film_a - _SOURCE_MM, 0.0])
+    return Beam((low + high) / 2, np.eye(3), source, film_a, np.zeros(2))
 
 
 def random_beam(tissue: Tissue, rng: np.random.Generator) -> Beam:
     """Draw a beam: the patient is turned and bent forward by some degrees, source and film are not centred."""
     plain = straight_beam(tissue)
-    about_x, about_y, about_z = rotations(
-        rng.normal(0, [np.radians(6), np.radians(2.5), np.radians(4)])
-    )
+    about_x, about_y, about_z = rotations(rng.normal(0, np.radians([6, 2.5, 4])))
     film_a = plain.film_a + rng.uniform(0, 40)
     source = np.array([rng.normal(0, 25), film_a - rng.uniform(1200, 2000), rng.normal(0, 60)])
     return Beam(plain.middle_ras, about_x @ about_y @ about_z, source, film_a, rng.normal(0, 12, 2))
@@ -173,6 +166,10 @@ def film_of(
     """Make the film of a CT.
 
     Args:
+        tissue: the CT.
+        beam: the rays.
+        name: name of the film.
+        pixel_mm: size of the pixels.
         rng: draws exposure, scatter, noise, processing and collimation; None for a plain film of the whole CT.
 
     Returns:
@@ -194,6 +191,7 @@ def film_of(
 
 
 def _corners(box: np.ndarray) -> np.ndarray:
+    """Return the eight corners (8, 3) of a box (2, 3)."""
     return np.stack(np.meshgrid(*box.T, indexing="ij"), axis=-1).reshape(-1, 3)
 
 
@@ -207,14 +205,12 @@ def _shown(water: torch.Tensor, rng: np.random.Generator | None, pixel_mm: float
     start = 0
     end = water.shape[1]
     if rng is not None:
-        height = last - first
-        width = end - start
-        top, bottom = (int(n) for n in rng.uniform(0, 0.12, 2) * height)
-        before, after = (int(n) for n in rng.uniform(0, 0.1, 2) * width)
-        first = first + top
-        last = last - bottom
-        start = start + before
-        end = end - after
+        # what the collimator cuts off at each side
+        top, bottom = (int(n) for n in rng.uniform(0, 0.12, 2) * (last - first))
+        start, after = (int(n) for n in rng.uniform(0, 0.1, 2) * end)
+        first += top
+        last -= bottom
+        end -= after
     exposed[first:last, start:end] = True
     return exposed
 
@@ -247,12 +243,9 @@ def expose(
     light = primary + scatter * _blurred(_blurred(primary, reach), reach)
     if not plain:
         noise = torch.from_numpy(rng.standard_normal(tuple(light.shape), dtype=np.float32))
-        light = light * (
-            1
-            + rng.uniform(0, 0.01)
-            * noise
-            * (light.mean() / light.clamp_min(1e-6)).sqrt().clamp(max=3)
-        )
+        # quantum noise: its share of the light is larger in dark places
+        darkness = (light.mean() / light.clamp_min(1e-6)).sqrt().clamp(max=3)
+        light = light * (1 + rng.uniform(0, 0.01) * noise * darkness)
         if rng.random() < 0.5:
             light = _blurred(light, 1)
     grey = -torch.log(light.clamp_min(_LEAST_EXPOSURE))
@@ -261,9 +254,8 @@ def expose(
     if not plain:
         slope = rng.uniform(2.0, 6.0)
         middle = rng.uniform(0.35, 0.65)
-        grey = torch.lerp(
-            grey.clamp(-0.5, 1.5), torch.sigmoid(slope * (grey - middle)), float(rng.uniform(0, 1))
-        )
+        curve = torch.sigmoid(slope * (grey - middle))
+        grey = torch.lerp(grey.clamp(-0.5, 1.5), curve, float(rng.uniform(0, 1)))
         local = _blurred(_blurred(grey, max(round(rng.uniform(4, 25) / pixel_mm), 1)), 2)
         grey = grey + rng.uniform(-0.2, 1.0) * (grey - local)
         grey = grey.clamp(0, 1.2) ** rng.uniform(0.6, 1.6)
@@ -273,6 +265,7 @@ def expose(
 def cut_film(film: Volume, rng: np.random.Generator) -> Volume:
     """Return the part of a film that a narrower collimator shows, at a random place, in a random margin of 0."""
     exposed = film.voxels[0] > 0
+    # rows, then columns
     first = []
     last = []
     for axis in (0, 1):
@@ -281,12 +274,12 @@ def cut_film(film: Volume, rng: np.random.Generator) -> Volume:
         length = min(max(length, int(_LEAST_MM / film.spacing[0])), len(places))
         first.append(places[0] + int(rng.integers(len(places) - length + 1)))
         last.append(first[-1] + length)
+    # (rows and columns, before and after)
     margin = (rng.uniform(0, _MARGIN_MM, (2, 2)) / film.spacing[0]).astype(int)
     part = film.voxels[0, first[0] : last[0], first[1] : last[1]]
     matrix = film.ijk_to_ras.copy()
-    matrix[:3, 3] = transform_points(
-        matrix, np.array([[first[1] - margin[1, 0], first[0] - margin[0, 0], 0]])
-    )[0]
+    origin = np.array([[first[1] - margin[1, 0], first[0] - margin[0, 0], 0]])
+    matrix[:3, 3] = transform_points(matrix, origin)[0]
     return replace(film, voxels=np.pad(part, margin)[None], ijk_to_ras=matrix)
 
 
@@ -306,6 +299,7 @@ def vary_film(film: Volume, rng: np.random.Generator) -> tuple[Volume, Volume]:
         if rng.random() < 0.5:
             grey = grey + rng.uniform(-0.7, 1.5) * (grey - _blurred(grey, reach))
     around = torch.full_like(grey, float(rng.choice([0.0, 1.0, rng.random()])))
+    # markers in the film, and in three of ten films, around it, too
     for image, most in ((grey, _MARKERS), (around, 2 * _MARKERS * (rng.random() < 0.3))):
         for _ in range(rng.integers(most + 1)):
             _mark(image, rng)
@@ -324,12 +318,15 @@ def _mark(image: torch.Tensor, rng: np.random.Generator) -> None:
     thick = int(rng.integers(1, 4))
     first = rng.integers(0, image.shape)
     for stroke in range(int(rng.integers(2, 5)) if kind == "letter" else 1):
-        size = rng.integers(4, 12 if kind == "letter" else 50, 2) // (2 if kind == "plate" else 1)
-        if kind != "plate":
+        size = rng.integers(4, 12 if kind == "letter" else 50, 2)
+        if kind == "plate":
+            size = size // 2
+        else:  # strokes run down and across in turn
             size[(stroke + len(kind)) % 2] = thick
         image[first[0] : first[0] + size[0], first[1] : first[1] + size[1]] = level
         first = first + rng.integers(0, 8, 2)
 
 
 def _blurred(image: torch.Tensor, reach: int) -> torch.Tensor:
+    """Average an image (j, i) over squares that reach `reach` pixels to each side."""
     return F.avg_pool2d(image[None, None], 2 * reach + 1, 1, reach, count_include_pad=False)[0, 0]
