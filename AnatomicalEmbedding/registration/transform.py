@@ -128,11 +128,13 @@ class Registration:
         """Measure how much volumes change in the body of the fixed scan."""
         determinant = torch.full((1,), float(np.linalg.det(self.affine[:3, :3])))
         if self.field is not None:
-            lattice = Lattice.within(*fixed.body_bounds_ras, _JACOBIAN_MM)
+            lowest, highest = fixed.body_bounds_ras
+            lattice = Lattice.within(lowest, highest, _JACOBIAN_MM)
             determinant = self.field.determinants(lattice, fixed.body_on(lattice), self.affine)
         low, high = map(float, np.quantile(determinant.numpy(), (0.01, 0.99)))
-        folded = float((determinant <= 0).float().mean())
-        return Folding(folded, float(determinant.min()), low, high)
+        return Folding(
+            float((determinant <= 0).float().mean()), float(determinant.min()), low, high
+        )
 
     def to_sitk(self) -> sitk.Transform:
         """Make a SimpleITK transform (LPS, fixed -> moving, for resampling): a B-spline, then the affine transform.

@@ -94,8 +94,9 @@ class VoxelNet(nn.Module):
             in_reach = torch.ones_like(in_reach)
         where = torch.nonzero(in_reach[0, 0])
         blocks = block_means(x, self.structures)
-        chunks = where.split(_CHUNK)
-        parts = [self.logits(read_context(x, features, blocks, chunk)) for chunk in chunks]
+        parts = [
+            self.logits(read_context(x, features, blocks, part)) for part in where.split(_CHUNK)
+        ]
         result = torch.full((1, self.structures, *x.shape[2:]), _NEVER, device=x.device)
         k, j, i = where.T
         result[0, :, k, j, i] = torch.cat(parts).T

@@ -5,7 +5,7 @@ is made first (`training/label_images.py`). For each structure, all synthetic pa
 real patients together 0.9. If fewer than three real patients show the structure, all patients have equal weights.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -165,7 +165,7 @@ def _sampled(
     name: str,
     voxels: np.ndarray,
     ijk_to_ras: np.ndarray,
-    labels: dict[int, str],
+    labels: Mapping[int, str],
     embedding: EmbeddingMap,
     kind: str,
 ) -> SampledBody:

@@ -46,13 +46,12 @@ class Dictionary:
                 self._add(term, words)
             for words in term.adjectives:
                 self._add(term, words, adjective=True)
-        vocabulary = {word for phrase in self.phrases for word in phrase}
-        self.vocabulary = vocabulary
+        self.vocabulary = {word for phrase in self.phrases for word in phrase}
         self.firsts = {phrase[0] for phrase in self.phrases}
         self.parts = self._read_parts()
         # the words to which a misspelled word is corrected
         self._corrections = sorted(
-            {*SIDES, *(word for word in vocabulary if len(word) >= _SHORTEST and word.isalpha())}
+            {*SIDES, *(w for w in self.vocabulary if len(w) >= _SHORTEST and w.isalpha())}
         )
         relations = {word for relation in RELATIONS for word in relation}
         # words of reports that are no names of places, and that are spelt right
