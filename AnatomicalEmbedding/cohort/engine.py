@@ -156,6 +156,10 @@ class _Run:
         return workers
 
     def _submit(self, row: Row, workers: dict[str, Any]) -> None:
+        """Give a scan to Dask. workers: what Dask tells about each worker, such as its memory limit in bytes.
+
+        If the plan sets no memory, the smallest limit of a worker holds; 0 is no limit.
+        """
         limits = [worker.get("memory_limit") or 0 for worker in workers.values()]
         plan = replace(self._plan, memory_bytes=self._plan.memory_bytes or min(limits, default=0))
         labelled = any(worker.get("resources", {}).get(GPU) for worker in workers.values())

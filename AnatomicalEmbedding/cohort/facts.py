@@ -53,11 +53,10 @@ def make_facts(embedding: EmbeddingMap) -> dict[str, Any]:
 def check_facts(facts: dict[str, Any]) -> None:
     """Raise ValueError, TypeError, KeyError or AttributeError if `facts` cannot come from `make_facts`."""
     shapes = facts["body_shape"], facts["scan_shape"]
-    if not all(
-        len(shape) == 3 and all(isinstance(n, int) and 0 < n < _LARGEST_SIZE for n in shape)
-        for shape in shapes
-    ):
-        raise ValueError("a scan cannot have this size")
+    for shape in shapes:
+        sizes_fit = all(isinstance(n, int) and 0 < n < _LARGEST_SIZE for n in shape)
+        if len(shape) != 3 or not sizes_fit:
+            raise ValueError("a scan cannot have this size")
     texts = [facts[name] for name in ("model", "weights_hash", "scan_hash", "held")]
     if not all(isinstance(text, str) for text in (*texts, *facts["notes"], *facts["faults"])):
         raise ValueError("a fact is not a text")
@@ -65,11 +64,8 @@ def check_facts(facts: dict[str, Any]) -> None:
     spine_from_json(facts["spine"])
     numbers = np.array([facts["low_mm"], facts["high_mm"], facts["misfit_mm"]], dtype=np.float64)
     frame = np.array(facts["frame"], dtype=np.float64)
-    if (
-        numbers.shape != (3,)
-        or frame.shape != (4, 3)
-        or not (np.isfinite(numbers).all() and np.isfinite(frame).all())
-    ):
+    shapes_fit = numbers.shape == (3,) and frame.shape == (4, 3)
+    if not shapes_fit or not np.isfinite([*numbers, *frame.flat]).all():
         raise ValueError("a fact is not a finite number")
 
 

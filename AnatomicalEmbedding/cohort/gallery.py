@@ -40,18 +40,19 @@ def thumbnail(
         facts: facts of the scan, see `facts.make_facts`.
         plane: plane of the picture.
     """
-    to_ras = np.linalg.pinv(np.asarray(facts["frame"])[:3])
+    to_ras = np.linalg.pinv(np.asarray(facts["frame"])[:3])  # offset in the body (3,) @ to_ras
     steps = np.linspace(-CROP_MM / 2, CROP_MM / 2, _PIXELS)
-    body = steps[None, :, None] * np.array(plane.right) + steps[:, None, None] * np.array(
-        plane.down
-    )
-    points = np.asarray(point_ras) + body.reshape(-1, 3) @ to_ras
-    grey = choose_window(volume, point_ras).to_grey(
-        volume.sample(points, OUTSIDE_HU).reshape(_PIXELS, _PIXELS)
-    )
+    across = steps[None, :, None] * np.array(plane.right)
+    down = steps[:, None, None] * np.array(plane.down)
+    offsets = (across + down).reshape(-1, 3)
+    points = np.asarray(point_ras) + offsets @ to_ras
+    hu = volume.sample(points, OUTSIDE_HU).reshape(_PIXELS, _PIXELS)
+    grey = choose_window(volume, point_ras).to_grey(hu)
+    # a cross with a gap at the point
     middle = _PIXELS // 2
-    for reach in (slice(middle - 9, middle - 3), slice(middle + 4, middle + 10)):
-        grey[middle, reach] = grey[reach, middle] = 255
+    for arm in (slice(middle - 9, middle - 3), slice(middle + 4, middle + 10)):
+        grey[middle, arm] = 255
+        grey[arm, middle] = 255
     return grey
 
 
@@ -99,6 +100,10 @@ def write_gallery(
 
 
 def _picture(answer: Found, facts: dict[int, dict[str, Any]], number: int) -> str:
+    """Return the HTML of the picture of an answer, or of the reason why there is none.
+
+    facts: facts of the scans, by the ID of the row. number: index of the answer on the page.
+    """
     if number >= _MOST_PICTURES:
         return f'<div class="none">only the first {_MOST_PICTURES} places have a picture</div>'
     try:

@@ -176,10 +176,8 @@ class _Part:
         return slice(int(self.first[number]), int(self.first[number + 1]))
 
     def body_cells(self, scan_hash: str, facts: dict[str, Any]) -> BodyCells:
-        scan_cells, (cell_to_ras, scan_to_ras) = (
-            self.cells_of(scan_hash),
-            self.matrices[self.numbers[scan_hash]].numpy(),
-        )
+        scan_cells = self.cells_of(scan_hash)
+        cell_to_ras, scan_to_ras = self.matrices[self.numbers[scan_hash]].numpy()
         coordinate = self.coordinate[scan_cells].numpy() * np.float32(_STEP_MM)
         return BodyCells(
             _unravel(self.cell[scan_cells], facts), coordinate, cell_to_ras, scan_to_ras, facts
@@ -220,14 +218,18 @@ def refresh(store: Store) -> list[_Part]:
 
 
 def _write_part(folder: Path, store: Store, hashes: Sequence[str]) -> _Part:
+    """Write one file of the index, from the maps of the given scans.
+
+    coordinate: body coordinate of each body cell, in steps of _STEP_MM. cell: index of the cell in the flat map.
+    first: index of the first cell of each scan, and the end. matrices: (scan, 2, 4, 4), from cells and voxels to RAS.
+    """
     coordinates = []
     cells = []
     matrices = []
     for scan_hash in hashes:
         embedding = EmbeddingMap.load(store.map_path(scan_hash), descriptors=False)
-        coordinates.append(
-            (embedding.body_cells[1] / _STEP_MM).round().clamp(-32767, 32767).short()
-        )
+        steps = (embedding.body_cells[1] / _STEP_MM).round()
+        coordinates.append(steps.clamp(-32767, 32767).short())
         cells.append(torch.nonzero(embedding.body.flatten())[:, 0].int())
         matrices.append([embedding.cell_to_ras, embedding.scan_to_ras])
     tensors = {
@@ -262,7 +264,8 @@ def _read(path: Path) -> _Part:
     check_size(cell, (len(coordinate),), torch.int32)
     check_size(first, (len(hashes) + 1,), torch.int64)
     check_size(matrices, (len(hashes), 2, 4, 4), torch.float64)
-    if not bool((first.diff() > 0).all()) or int(first[0]) != 0 or int(first[-1]) != len(cell):
+    spans_cells = int(first[0]) == 0 and int(first[-1]) == len(cell)
+    if not spans_cells or not bool((first.diff() > 0).all()):
         raise ValueError("an index of other scans")
     check_matrices(matrices[:, 0], matrices[:, 1])
     return _Part(

@@ -134,6 +134,7 @@ class Manifest:
         return count
 
     def _add(self, source: Source) -> str:
+        """Add a scan, or update a scan whose files have changed. Returns "new", "known" or "changed"."""
         rows = self._execute(
             "SELECT id, size, changed_ns FROM scans WHERE path = ? AND series = ?",
             (source.path, source.series),
@@ -184,16 +185,15 @@ class Manifest:
                 self._mark_duplicates(values["scan_hash"])
 
     def _mark_duplicates(self, scan_hash: str) -> None:
+        """Of all scans with this content, mark the first as embedded and the later ones as its duplicates."""
         equal = self._execute(
             "SELECT id, scan FROM scans WHERE scan_hash = ? AND state IN (?, ?) ORDER BY id",
             (scan_hash, EMBEDDED, DUPLICATE),
         )
         for number, row in enumerate(equal):
-            state, reason = (
-                (EMBEDDED, "")
-                if number == 0
-                else (DUPLICATE, f"the same content as {equal[0]['scan']}")
-            )
+            state, reason = EMBEDDED, ""
+            if number > 0:
+                state, reason = DUPLICATE, f"the same content as {equal[0]['scan']}"
             self._execute(
                 "UPDATE scans SET state = ?, reason = ? WHERE id = ?", (state, reason, row["id"])
             )

@@ -185,6 +185,7 @@ class Search:
         return [_of_match(hit.row, answer) for hit, answer in zip(hits, answers, strict=True)]
 
     def _map_near(self, hit: Hit, effort: str) -> EmbeddingMap:
+        """Return the part of a scan's map around a hit; for the effort "coordinates", without descriptors."""
         if effort == "coordinates":
             return hit.cells.map_near(hit.cell, _FIT_REACH_MM)
         return hit.cells.map_near(
@@ -322,6 +323,7 @@ def _absent(
 
 
 def _of_match(row: Row, answer: Matches) -> Found:
+    """Convert the match of one point. Without calibration, it has no status: it is then uncertain."""
     similarity = float(answer.score[0])
     if answer.status is None:
         return Found(row, UNCERTAIN, None, None, answer.points_ras[0], similarity)
@@ -340,6 +342,7 @@ def _of_match(row: Row, answer: Matches) -> Found:
 
 
 def _of_words(row: Row, place: Place) -> Found:
+    """Convert the place of words in one scan. Only a place inside the scan can be more than uncertain."""
     if place.status == OUTSIDE or place.point_ras is None:
         return _absent(row, max(1 - float(place.probability), _ABSENT_PROBABILITY))
     error = _error_mm(place)

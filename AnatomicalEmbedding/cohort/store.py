@@ -122,6 +122,7 @@ class Store:
         return faults
 
     def _faults(self) -> list[Fault]:
+        """Compare the file of each map with its SHA-256 in the manifest."""
         names = {row.scan_hash: row.scan for row in self.manifest.rows(EMBEDDED)}
         faults = []
         for scan_hash, (sha256, _) in self.manifest.map_files().items():
@@ -134,6 +135,7 @@ class Store:
 
 
 def _problem(path: Path, sha256: str) -> str:
+    """Return what is wrong with the file of a map, or ""."""
     try:
         return "" if file_sha256(path) == sha256 else "its map is damaged"
     except FileNotFoundError:

@@ -77,6 +77,10 @@ def _as_line(text: str) -> str:
 
 
 def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, Any]:
+    """Read a scan, and write its map unless the store has it. Returns values for the row of the scan in the manifest.
+
+    Raises AnatomicalEmbeddingError if the scan cannot be used, or if this worker has other weights.
+    """
     import torch
 
     from ..embedding.device import memory_budget

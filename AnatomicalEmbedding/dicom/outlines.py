@@ -111,6 +111,7 @@ def _distinct(
 def _read_seg(
     document: Dataset, path: Path, shape: tuple[int, int, int], ijk_to_ras: np.ndarray
 ) -> _Outlines:
+    """Yield the segments of a SEG on the grid of the scan. Raises ValueError if its slices form no volume."""
     segmentation = load_highdicom().seg.Segmentation.from_dataset(document, copy=False)
     geometry = segmentation.get_volume_geometry()
     if geometry is None:
@@ -119,12 +120,12 @@ def _read_seg(
     grid = to_image(np.zeros(shape, np.uint8), ijk_to_ras)
 
     def read(numbers: list[int]) -> np.ndarray:
+        """Return labels (k, j, i) on the scan's grid: n where the n-th of the given segments is, from 1."""
         volume = segmentation.get_volume(
             segment_numbers=numbers, combine_segments=True, relabel=True, dtype=np.uint16
         )
-        to_ras = (RAS_FROM_LPS @ volume.affine)[
-            :, [2, 1, 0, 3]
-        ]  # highdicom counts slice, row, column
+        kji_to_ras = RAS_FROM_LPS @ volume.affine  # highdicom counts slice, row, column
+        to_ras = kji_to_ras[:, [2, 1, 0, 3]]
         on_grid = sitk.Resample(
             to_image(volume.array, to_ras), grid, sitk.Transform(), sitk.sitkNearestNeighbor
         )
@@ -133,7 +134,7 @@ def _read_seg(
     numbers = list(segmentation.segment_numbers)
     try:
         parts = iter([(numbers, read(numbers))])
-    except RuntimeError:  # segments overlap
+    except RuntimeError:  # segments overlap: one label for a voxel is not enough
         parts = (([number], read([number])) for number in numbers)
     for part, labels in parts:
         for label, number in enumerate(part, start=1):
@@ -159,6 +160,10 @@ def _name_of(segment: Dataset) -> str:
 def _read_structure_set(
     document: Dataset, path: Path, shape: tuple[int, int, int], ijk_to_ras: np.ndarray
 ) -> _Outlines:
+    """Yield the structures of an RTSTRUCT on the grid of the scan. Contours outside its slices are left out.
+
+    Raises ValueError if a contour is oblique to the slices.
+    """
     titles = {roi.ROINumber: str(roi.ROIName) for roi in document.StructureSetROISequence}
     to_ijk = np.linalg.inv(LPS_FROM_RAS @ ijk_to_ras)
     for roi in document.ROIContourSequence:
@@ -179,6 +184,7 @@ def _read_structure_set(
 
 def _fill(corners_ij: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Return (j, i) bool: True where the centre of a pixel lies in a polygon. corners_ij: (n, 2); shape: (j, i)."""
+    # along a row, the polygon begins and ends where the row crosses an edge
     i, j = corners_ij.T
     next_i, next_j = np.roll(i, -1), np.roll(j, -1)
     mask = np.zeros(shape, bool)
@@ -187,7 +193,8 @@ def _fill(corners_ij: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     last = min(int(np.floor(j.max())), shape[0] - 1)
     for row in range(first, last + 1):
         crossed = (j <= row) != (next_j <= row)
-        crossings = i[crossed] + (row - j[crossed]) / (next_j - j)[crossed] * (next_i - i)[crossed]
+        share = (row - j[crossed]) / (next_j - j)[crossed]  # of the edge, up to the row
+        crossings = i[crossed] + share * (next_i - i)[crossed]
         mask[row] = (np.searchsorted(np.sort(crossings), columns) % 2).astype(bool)
     return mask
 

@@ -143,6 +143,7 @@ def _series_item(series: SourceSeries) -> Dataset:
 
 
 def _references(series: SourceSeries) -> list[Dataset]:
+    """Return one item for each slice of a series that refers to this slice."""
     return [
         _item(
             ReferencedSOPClassUID=image.SOPClassUID, ReferencedSOPInstanceUID=image.SOPInstanceUID
@@ -205,6 +206,10 @@ def read_registration(path: str | Path) -> sitk.Transform:
 
 
 def _read_matrix(document: Dataset, path: str | Path) -> sitk.Transform:
+    """Return the transform, in LPS mm, from the fixed to the moving scan. DICOM stores its inverse.
+
+    Only a scan that moves is counted; without such a scan, the result is the identity.
+    """
     moved = []
     for item in document.RegistrationSequence:
         matrix = np.eye(4)
@@ -222,6 +227,7 @@ def _read_matrix(document: Dataset, path: str | Path) -> sitk.Transform:
 
 
 def _read_displacements(document: Dataset, path: str | Path) -> sitk.Transform:
+    """Return the transform, in LPS mm, from the fixed to the moving scan: a matrix, offsets on a grid, a matrix."""
     if (count := len(document.DeformableRegistrationSequence)) != 1:
         raise VolumeError(
             f"{path}: registers {count} scans; give a registration of one scan with another."
@@ -232,9 +238,8 @@ def _read_displacements(document: Dataset, path: str | Path) -> sitk.Transform:
     grid = item.DeformableRegistrationGridSequence[0]
     size = [int(n) for n in grid.GridDimensions]
     check_claimed(size, 1, None, str(path))
-    vectors = (
-        np.frombuffer(grid.VectorGridData, dtype="<f4").reshape(*size[::-1], 3).astype(np.float64)
-    )
+    offsets = np.frombuffer(grid.VectorGridData, dtype="<f4")
+    vectors = offsets.reshape(*size[::-1], 3).astype(np.float64)  # (k, j, i, xyz)
     if not np.isfinite(vectors).all():
         raise VolumeError(
             f"{path}: is undefined in a part of its grid; export a registration of the whole scan."
@@ -245,9 +250,8 @@ def _read_displacements(document: Dataset, path: str | Path) -> sitk.Transform:
     field.SetOrigin([float(value) for value in grid.ImagePositionPatient])
     field.SetSpacing([float(value) for value in grid.GridResolution])
     field.SetDirection(axes.ravel().tolist())
-    if not np.array_equal(
-        before, np.eye(4)
-    ):  # offsets are added after the first matrix, but are stored at the grid
+    # offsets are added after the first matrix, but are stored at the grid
+    if not np.array_equal(before, np.eye(4)):
         moved = sitk.TransformToDisplacementField(
             _affine(before),
             sitk.sitkVectorFloat64,

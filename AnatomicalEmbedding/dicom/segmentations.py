@@ -149,6 +149,7 @@ def _write(
 
 
 def _description(hd: ModuleType, number: int, name: str, kind: Code) -> Any:
+    """Return the description of segment `number`. A structure without a code of its own has the code for tissue."""
     code = hd.sr.CodedConcept
     organ, side = site_codes(name) or (_TISSUE, None)
     label = (f"{name} box" if kind == BOX else name).encode()[:_LABEL_BYTES].decode(errors="ignore")

@@ -120,31 +120,8 @@ def read_source(
         AnatomicalEmbeddingError: the files contain no slices of this scan, or the headers do not state where the slices
             lie in the patient.
     """
-    pydicom = require("pydicom", "pydicom", "DICOM results need", "dicom")
     paths = [Path(files)] if isinstance(files, str | Path) else [Path(file) for file in files]
-    all_files = chain.from_iterable(
-        sorted(path.rglob("*")) if path.is_dir() else [path] for path in paths
-    )
-    series, _damaged = group_series(
-        path for path in all_files if path.is_file() and is_dicom_file(path)
-    )
-    usable: dict[str, list[Dataset]] = {}
-    for uid, (slice_paths, _unfit) in series.items():
-        tags = [*_MAY_BE_EMPTY, *_NEEDED]
-        headers = [
-            pydicom.dcmread(path, stop_before_pixels=True, specific_tags=tags)
-            for path in slice_paths
-        ]
-        fit = [
-            header
-            for header in headers
-            if all(map(header.get, _GEOMETRY)) and "NumberOfFrames" not in header
-        ]
-        fit = [header for header in fit if "LOCALIZER" not in header.get("ImageType", ())]
-        if slices := list(
-            {header.SOPInstanceUID: header for header in fit}.values()
-        ):  # a copy counts once
-            usable[uid] = slices
+    usable = _usable_slices(paths)
     if not usable:
         raise AnatomicalEmbeddingError(
             f"{label}: no DICOM slices of this study were given (NIfTI, NRRD, multi-frame files cannot be used)."
@@ -170,6 +147,32 @@ def read_source(
     for image in slices:  # highdicom reads the thickness, which headers may leave empty
         image.SliceThickness = image.get("SliceThickness") or image.PixelSpacing[0]
     return SourceSeries(label, slices)
+
+
+def _usable_slices(paths: Iterable[Path]) -> dict[str, list[Dataset]]:
+    """Read the headers of the slices that state their place in the patient. Returns them by the UID of the series.
+
+    paths: files, and folders that are searched.
+    """
+    pydicom = require("pydicom", "pydicom", "DICOM results need", "dicom")
+    all_files = chain.from_iterable(
+        sorted(path.rglob("*")) if path.is_dir() else [path] for path in paths
+    )
+    series, _damaged = group_series(
+        path for path in all_files if path.is_file() and is_dicom_file(path)
+    )
+    tags = [*_MAY_BE_EMPTY, *_NEEDED]
+    usable: dict[str, list[Dataset]] = {}
+    for uid, (slice_paths, _unfit) in series.items():
+        slices = {}  # by UID, so that a copy counts once
+        for path in slice_paths:
+            header = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=tags)
+            has_place = all(map(header.get, _GEOMETRY)) and "NumberOfFrames" not in header
+            if has_place and "LOCALIZER" not in header.get("ImageType", ()):
+                slices[header.SOPInstanceUID] = header
+        if slices:
+            usable[uid] = list(slices.values())
+    return usable
 
 
 def source_at(path: Path, series_uid: str | None = None) -> SourceSeries:

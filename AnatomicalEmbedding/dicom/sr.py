@@ -98,6 +98,7 @@ def _group(
     error_mm: float | None,
     image: Dataset,
 ) -> Any:
+    """Make the measurement group of a point: its expected error, if there is one, and its description as a comment."""
     sr, code = hd.sr, hd.sr.CodedConcept
     errors = []
     if error_mm is not None:
@@ -114,6 +115,7 @@ def _group(
 
 
 def _quantity_group(hd: ModuleType, quantity: Quantity) -> Any:
+    """Make the measurement group of a length, an angle or another quantity: its value and its margin, if known."""
     code, unit = hd.sr.CodedConcept, (quantity.unit, "UCUM", quantity.unit)
     values = [(_QUANTITIES[quantity.quantity], quantity.value), (_MARGIN, quantity.margin)]
     stated = [

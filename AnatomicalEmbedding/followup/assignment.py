@@ -102,24 +102,30 @@ def assign_lesions(earlier: Listed, later: Listed) -> Assignment:
 
 
 def _pairs(earlier: Listed, later: Listed) -> list[tuple[int, int]]:
+    """Return pairs (index in `earlier`, index in `later`), with the smallest sum of prices; see `assign_lesions`.
+
+    A lesion can stay alone: each list is extended by one partner for each lesion of the other list. Two such partners
+    form a pair without a price.
+    """
     optimize = require("scipy.optimize", "scipy", "pairing lesions needs", "followup")
     count = len(earlier.ids)
     later_count = len(later.ids)
     price = np.zeros((count + later_count, count + later_count))
     distance, expected = _distances(earlier, later)
     radii = [np.log(np.maximum(lesions.radius_mm, 1.0)) for lesions in (earlier, later)]
-    price[:count, :later_count] = distance / expected + _SIZE_PRICE * np.abs(
-        radii[0][:, None] - radii[1][None]
+    change = np.abs(radii[0][:, None] - radii[1][None])
+    absent = earlier.absent[:, None] + later.absent[None].astype(float)
+    price[:count, :later_count] = (
+        distance / expected + _SIZE_PRICE * change + _ABSENT_PRICE * absent
     )
-    price[:count, :later_count] += _ABSENT_PRICE * (
-        earlier.absent[:, None] + later.absent[None].astype(float)
-    )
-    for i, j in (
-        (i, later.ids.index(name)) for i, name in enumerate(earlier.ids) if name in later.ids
-    ):
-        price[i, :later_count] = price[:count, j] = _FORBIDDEN_PRICE
-        price[i, j] = -_FORBIDDEN_PRICE
-    price[:count, later_count:] = price[count:, :later_count] = _ALONE_PRICE / 2
+    for i, name in enumerate(earlier.ids):
+        if name in later.ids:
+            j = later.ids.index(name)
+            price[i, :later_count] = _FORBIDDEN_PRICE
+            price[:count, j] = _FORBIDDEN_PRICE
+            price[i, j] = -_FORBIDDEN_PRICE
+    price[:count, later_count:] = _ALONE_PRICE / 2
+    price[count:, :later_count] = _ALONE_PRICE / 2
     rows, columns = optimize.linear_sum_assignment(price)
     return [
         (int(i), int(j))

@@ -132,6 +132,7 @@ class _Report:
         return group
 
     def _measurements(self, lesion: Lesion, finding: Finding) -> list[Any]:
+        """Return the lengths of confirmed axes, with their ends. Axes that are not confirmed are noted as left out."""
         sr = self.hd.sr
         code = self._code
         size = finding.size

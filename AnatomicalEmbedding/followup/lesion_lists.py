@@ -45,13 +45,15 @@ def read_lesions(path: str | Path) -> list[MarkedLesion]:
         name = str(markup.get("name") or "")
         control_points = markup.get("controlPoints") or ()
         count = sum(point.get("positionStatus", "defined") == "defined" for point in control_points)
-        mine = unmeasured[:count]
+        # `read_any_points` returns the defined points of all markups, in the order of the file
+        markup_points = unmeasured[:count]
         unmeasured = unmeasured[count:]
         if markup.get("type") != "Line":
-            lesions += mine
+            lesions += markup_points
         elif count == 2:
-            (a, b, c), (d, e, f) = axis = mine[0].point_ras, mine[1].point_ras
-            lesions.append(MarkedLesion(name, ((a + d) / 2, (b + e) / 2, (c + f) / 2), axis))
+            first, second = (point.point_ras for point in markup_points)
+            x, y, z = ((a + b) / 2 for a, b in zip(first, second, strict=True))
+            lesions.append(MarkedLesion(name, (x, y, z), (first, second)))
         elif count:
             raise PointsError(
                 f"{path}: the line {name!r} has only one end; place the second end, or delete the line."

@@ -312,6 +312,7 @@ class FollowUp:
     # ----------------------------------------------------------------------------------------------------------------
 
     def _known(self, lesion_id: str, study: str) -> Finding:
+        """Return the finding of a lesion in a study. Raises AnatomicalEmbeddingError if there is none."""
         finding = self.finding(lesion_id, study)
         if finding is None:
             label = self.study(study).label
@@ -321,6 +322,7 @@ class FollowUp:
         return finding
 
     def _gone(self, lesion_id: str, study: str, state: str, target_id: str = "") -> FollowUp:
+        """Set a state without a place; what was proposed is kept. target_id: the lesion it has merged into, or ""."""
         finding = self.finding(lesion_id, study)
         return self._set(
             lesion_id,
@@ -351,6 +353,7 @@ class FollowUp:
         return replace(self, lesions=tuple(lesions))
 
     def _with(self, lesion: Lesion) -> FollowUp:
+        """Return the record with this lesion in the place of the lesion with its ID."""
         return replace(
             self,
             lesions=tuple(

@@ -116,6 +116,7 @@ def from_json(document: Any) -> FollowUp:
 
 
 def _understood(name: str, convert: Callable[..., Any], value: Any) -> Any:
+    """Convert a value of the file. Raises AnatomicalEmbeddingError, with `name`, if the value is wrong."""
     try:
         return convert(value)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -153,7 +154,8 @@ def _finding(value: Mapping[str, Any]) -> Finding:
     finding = _convert(Finding, value)
     if finding.state not in STATES:
         raise ValueError(f"the state {finding.state!r} is unknown")
-    if (finding.point_ras is not None) != (finding.state in WITH_PLACE):
+    needs_place = finding.state in WITH_PLACE
+    if needs_place == (finding.point_ras is None):
         raise ValueError(
             f"the state {finding.state!r} does not fit point_ras = {finding.point_ras}; correct one of them"
         )

@@ -106,6 +106,7 @@ def _lacking(timeline: Timeline, number: int) -> tuple[str, ...]:
 
 
 def _baseline(timeline: Timeline) -> Response:
+    """Return the row of the baseline, with remarks on the choice of targets and on earlier visits."""
     study = timeline.record.studies[timeline.baseline]
     sizes = timeline.sizes(timeline.baseline)
     notes = tuple(_choice_notes(sizes, timeline.counting(timeline.baseline)))
@@ -120,6 +121,7 @@ def _baseline(timeline: Timeline) -> Response:
 
 
 def _judged(timeline: Timeline, number: int, before: list[Response]) -> Response:
+    """Return the response at visit `number`. before: the responses from the baseline to the visit before."""
     sizes = timeline.sizes(number)
     news = timeline.news(number)
     base_mm = before[0].sum_mm
@@ -159,16 +161,15 @@ def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
     """Yield (id, remark) of each lesion seen up to this visit that may still exist and is not in the sum of sizes."""
     record = timeline.record
     study = timeline.record.studies[number]
-    keys = {study_item.key for study_item in record.studies[: number + 1]}
+    keys = {visit.key for visit in record.studies[: number + 1]}
     visible_lesions = [
-        study_item
-        for study_item in record.lesions
-        if any(k in keys and f.visible for k, f in study_item.findings.items())
+        lesion
+        for lesion in record.lesions
+        if any(key in keys and finding.visible for key, finding in lesion.findings.items())
     ]
     in_sum = {record.stands_for(lesion.id, study.key) for lesion in timeline.counting(number)}
-    for lesion_id in dict.fromkeys(
-        record.stands_for(lesion.id, study.key) for lesion in visible_lesions
-    ):
+    visible_ids = [record.stands_for(lesion.id, study.key) for lesion in visible_lesions]
+    for lesion_id in dict.fromkeys(visible_ids):
         lesion = record.lesion(lesion_id)
         finding = lesion.findings.get(study.key)
         gone = finding is not None and (
@@ -182,6 +183,7 @@ def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
 
 
 def _choice_notes(sizes: Measured, targets: list[Lesion]) -> Iterator[str]:
+    """Yield a sentence for each rule of RECIST 1.1 that the choice of targets breaks. sizes: at baseline."""
     if len(targets) > _MOST_TARGETS:
         yield f"{len(targets)} targets are marked; RECIST 1.1 allows at most {_MOST_TARGETS}."
     for organ, count in Counter(map(_organ, targets)).items():

@@ -123,6 +123,7 @@ def write_csv(path: str | Path, record: FollowUp) -> None:
 
 
 def _cells(row: Row) -> dict[str, object]:
+    """Return the cells of a row of the .csv file: column -> value. None and "" give an empty cell."""
     lesion = row.lesion
     finding = row.finding
     guess = row.guess

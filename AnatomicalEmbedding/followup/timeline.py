@@ -187,9 +187,9 @@ class Timeline:
         A lesion that a person has assessed in visit `number` is left out, unless the lesion is outside the scan.
         """
         study = self.record.studies[number]
-        for lesion_id in dict.fromkeys(
-            i for n in range(self.start + 1, number) for i in self.news(n).ids
-        ):
+        earlier_visits = range(self.start + 1, number)
+        ids = chain.from_iterable(self.news(visit).ids for visit in earlier_visits)
+        for lesion_id in dict.fromkeys(ids):
             shown_lesion = self.record.lesion(self.record.stands_for(lesion_id, study.key))
             finding = shown_lesion.findings.get(study.key)
             if finding is None or finding.state in (PROPOSED, OUTSIDE):
@@ -227,18 +227,7 @@ def timeline_of(record: FollowUp) -> Timeline:
         replace(first, name=", ".join(dict.fromkeys(s.name for s in (first, *later_scans))))
         for first, *later_scans in scans
     ]
-    lesions = []
-    for lesion in record.lesions:
-        findings = {
-            g[0].key: min((lesion.findings.get(s.key) for s in g), key=partial(_rank, lesion))
-            for g in scans
-        }
-        lesions.append(
-            replace(
-                lesion,
-                findings={key: finding for key, finding in findings.items() if finding is not None},
-            )
-        )
+    lesions = [replace(lesion, findings=_by_visit(lesion, scans)) for lesion in record.lesions]
     timeline = Timeline(FollowUp(tuple(studies), tuple(lesions)), scans)
     for number, study in enumerate(studies):
         if any(_is_seen(lesion.findings.get(study.key)) for lesion in lesions):
@@ -297,7 +286,19 @@ def sentences(why: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     return tuple(f"{', '.join(ids)}: {reason}" for reason, ids in of_reason.items())
 
 
+def _by_visit(lesion: Lesion, scans: Iterable[Sequence[Study]]) -> dict[str, Finding]:
+    """Choose the finding of a lesion in each visit, by `_rank`. Returns: key of the visit's first study -> finding."""
+    findings = {}
+    for visit in scans:
+        candidates = [lesion.findings.get(study.key) for study in visit]
+        finding = min(candidates, key=partial(_rank, lesion))
+        if finding is not None:
+            findings[visit[0].key] = finding
+    return findings
+
+
 def _find_baseline(timeline: Timeline) -> int | None:
+    """Return the number of the first visit that measures all targets; None if a new lesion comes before it."""
     for number in range(timeline.start, len(timeline.record.studies)):
         if timeline.news(number).new:
             return None
@@ -308,16 +309,13 @@ def _find_baseline(timeline: Timeline) -> int | None:
 
 
 def _together(studies: Sequence[Study]) -> tuple[tuple[Study, ...], ...]:
+    """Group studies into visits. A study that belongs to several visits makes them one, in the place of the first."""
     visits: list[tuple[Study, ...]] = []
     for study in studies:
-        mine = [
-            visit
-            for visit in visits
-            if any(_is_one_visit(study, visited_study) for visited_study in visit)
-        ]
-        place = visits.index(mine[0]) if mine else len(visits)
-        visits = [visit for visit in visits if visit not in mine]
-        visits.insert(place, (*chain.from_iterable(mine), study))
+        joined = [visit for visit in visits if any(_is_one_visit(study, scan) for scan in visit)]
+        place = visits.index(joined[0]) if joined else len(visits)
+        visits = [visit for visit in visits if visit not in joined]
+        visits.insert(place, (*chain.from_iterable(joined), study))
     return tuple(visits)
 
 

@@ -74,6 +74,7 @@ def write_rois(
 
 
 def _roi(name: str, box: np.ndarray, description: str) -> dict:
+    """Return a box (2, 3), RAS mm, as a region of interest of a markups file, in LPS."""
     centre = (LPS_FROM_RAS[:3, :3] @ box.mean(axis=0)).tolist()
     return markup("ROI", name, [control_point(1, name, centre, description)]) | {
         "roiType": "Box",
@@ -113,11 +114,14 @@ def read_rois(path: str | Path, unnamed: str = "box") -> dict[str, np.ndarray]:
 
 
 def _box(entry: dict, path: Path) -> np.ndarray:
+    """Return the box (2, 3), RAS mm, around a region of interest, which may be oblique.
+
+    Raises KeyError, TypeError or ValueError if a value is missing or wrong.
+    """
     to_ras = frame_of(entry, path)[:3, :3]
     centre = to_ras @ np.array(entry["center"], dtype=np.float64)
-    axes = to_ras @ np.array(entry.get("orientation", np.eye(3).ravel()), dtype=np.float64).reshape(
-        3, 3
-    )
+    orientation = np.array(entry.get("orientation", np.eye(3).ravel()), dtype=np.float64)
+    axes = to_ras @ orientation.reshape(3, 3)
     half = np.abs(axes) @ np.array(entry["size"], dtype=np.float64) / 2
     if centre.shape != (3,) or not np.isfinite([centre, half]).all():
         raise ValueError

@@ -142,9 +142,10 @@ def group_series(files: Iterable[Path]) -> tuple[dict[str, tuple[list[Path], str
     """
     slices, damaged = _read_headers(files)
     groups = _by_series(slices)
-    return {
+    series = {
         uid: ([item.path for item in group], _why_unfit(group)) for uid, group in groups.items()
-    }, damaged
+    }
+    return series, damaged
 
 
 def _damaged(path: Path) -> str:
@@ -154,6 +155,10 @@ def _damaged(path: Path) -> str:
 
 
 def _read_stack(chosen: list[_Slice], path: Path) -> DicomSeries:
+    """Read the pixels of the slices of one series. Copies of a slice, which have its SOP Instance UID, are left out.
+
+    path: for messages.
+    """
     unique = list({s.tags["instance"] or str(s.path): s for s in chosen}.values())
     stack = arrange_slices(
         np.array([s.position_lps for s in unique]),
@@ -180,12 +185,18 @@ def describe_series(path: Path, series: str | None = None) -> SeriesInfo:
 
 
 def _chosen_slices(path: Path, series: str | None, files: Sequence[Path] = ()) -> list[_Slice]:
+    """Return the slices of the series to read.
+
+    Args:
+        path: a folder; or a file, which is one slice of the series.
+        series: UID of the series. If it is None, the series of the file is chosen; in a folder, the only CT series.
+        files: the slices, if they are known; the folder is then not searched, and the series of the first is chosen.
+    """
     is_folder = path.is_dir()
-    slices, damaged = (
-        _read_headers(files)
-        if files
-        else _scan(path if is_folder else path.parent, recursive=is_folder)
-    )
+    if files:
+        slices, damaged = _read_headers(files)
+    else:
+        slices, damaged = _scan(path if is_folder else path.parent, recursive=is_folder)
     if damaged:
         raise VolumeError(_damaged(damaged[0]))
     if series is None and (files or not is_folder):
@@ -208,6 +219,7 @@ def _scan(folder: Path, recursive: bool = True) -> tuple[list[_Slice], list[Path
 
 
 def _read_headers(files: Iterable[Path]) -> tuple[list[_Slice], list[Path]]:
+    """Return the slices in DICOM files, each phase as a series of its own, and the CT files that cannot be read."""
     slices: list[_Slice] = []
     damaged: list[Path] = []
     reader = sitk.ImageFileReader()
@@ -220,27 +232,25 @@ def _read_headers(files: Iterable[Path]) -> tuple[list[_Slice], list[Path]]:
         except (RuntimeError, ValueError, VolumeError):
             if _is_ct_storage(file):
                 damaged.append(file)
-    return [part for group in _by_series(slices).values() for part in _in_phases(group)], damaged
+    groups = _by_series(slices).values()
+    return [item for group in groups for item in _in_phases(group)], damaged
 
 
 def _in_phases(group: list[_Slice]) -> list[_Slice]:
     """Give the slices of each phase of a series a series of their own. Slices without a position keep their series."""
     images = list({s.tags["instance"] or str(s.path): s for s in _positioned(group)}.values())
+    if not images:
+        return group
     positions = [(*s.position_lps.round(2), *s.orientation_lps.round(3)) for s in images]
-    normal = (
-        np.cross(images[0].orientation_lps[:3], images[0].orientation_lps[3:])
-        if images
-        else np.zeros(3)
-    )
+    normal = np.cross(images[0].orientation_lps[:3], images[0].orientation_lps[3:])
     heights = [float(s.position_lps @ normal) for s in images]
     phases = split_phases(positions, heights, [s.tags for s in images])
     if phases is None:
         return group
+    # by SOP Instance UID, so that copies of a slice get its phase
     names = dict(zip((s.tags["instance"] for s in images), phases, strict=True))
-    numbers = {
-        name: number
-        for number, name in enumerate(sorted(set(phases), key=_in_natural_order), start=1)
-    }
+    ordered_phases = sorted(set(phases), key=_in_natural_order)
+    numbers = {name: number for number, name in enumerate(ordered_phases, start=1)}
     parts = []
     for item in group:
         if name := names.get(item.tags["instance"]):
@@ -257,6 +267,10 @@ def _in_natural_order(text: str) -> list[tuple[int, str]]:
 
 
 def _read_header(reader: sitk.ImageFileReader, path: Path) -> _Slice:
+    """Read the header of one file. Missing texts become "", missing numbers None.
+
+    An image in colours gets no position: then it is not used.
+    """
     reader.SetFileName(str(path))
     reader.ReadImageInformation()
     tags = {
@@ -329,12 +343,13 @@ def _why_unfit(group: list[_Slice]) -> str:
 
 
 def _info(uid: str, group: list[_Slice]) -> SeriesInfo:
+    """Describe a series. Its spacing along i, j, k is None if there are not two positions along the normal."""
     images = _positioned(group)
     spacing = None
     if len(images) > 1:
         normal = np.cross(images[0].orientation_lps[:3], images[0].orientation_lps[3:])
         steps = np.diff(np.unique(np.round([s.position_lps @ normal for s in images], 3)))
-        row, column = images[0].pixel_spacing
+        row, column = images[0].pixel_spacing  # between rows, between columns
         spacing = (float(column), float(row), float(np.median(steps))) if steps.size else None
     tags = group[0].tags
     study = (tags["study"], tags["date"], tags["patient"])
@@ -359,7 +374,8 @@ def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> 
     uid = series or (volumes[0] if volumes else largest)
     group = groups[uid]
     if group[0].modality != "CT":
-        kinds = Counter(s.modality for g in ([group] if series else groups.values()) for s in g)
+        considered = [group] if series else groups.values()
+        kinds = Counter(item.modality for candidates in considered for item in candidates)
         kinds_text = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
         raise VolumeError(f"{path}: contains {kinds_text} images, but no CT series; give a CT.")
     if any(s.frames > 1 for s in group):

@@ -31,16 +31,21 @@ def lengths_fit(path: Path) -> bool:
 
 
 def _fits(data: mmap.mmap) -> bool:
+    """Read one element after another, and return whether each ends within the file.
+
+    An element is a tag, in explicit syntax its kind of value (VR), the length of its value, and the value.
+    """
     end = len(data)
     offset = 132 if data[128:132] == b"DICM" else 0
     order = "<"
     syntax = b""
+    # a file without the preamble does not state its syntax; in explicit syntax, two letters follow the first tag
     implicit = offset == 0 and not data[4:6].isalpha()
     in_meta = offset > 0
     in_pixels = False
     while offset + 12 <= end:
         tag = struct.unpack_from(f"{order}HH", data, offset)
-        if in_meta and tag[0] != 2:
+        if in_meta and tag[0] != 2:  # group 2 has ended: from this tag on, the stated syntax holds
             in_meta = False
             if syntax == _DEFLATED:
                 return True

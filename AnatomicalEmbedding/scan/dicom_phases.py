@@ -63,18 +63,14 @@ def _is_mixed(positions: Sequence[Hashable]) -> bool:
 
 def _overlap(heights_mm: Sequence[float], acquisitions: Sequence[str]) -> bool:
     """Return whether two acquisitions that can be volumes have more than half of the shorter one in common."""
-    groups = [
-        sorted(
-            height
-            for height, value in zip(heights_mm, acquisitions, strict=True)
-            if value == acquisition
-        )
-        for acquisition in sorted(set(acquisitions))
-    ]
-    ranges = [(group[0], group[-1]) for group in groups if len(group) >= MIN_SLICES]
+    groups: dict[str, list[float]] = {}
+    for height, acquisition in zip(heights_mm, acquisitions, strict=True):
+        groups.setdefault(acquisition, []).append(height)
+    ranges = [(min(group), max(group)) for group in groups.values() if len(group) >= MIN_SLICES]
     for first, second in combinations(ranges, 2):
         shorter = min(first[1] - first[0], second[1] - second[0])
-        if min(first[1], second[1]) - max(first[0], second[0]) > _COMMON * shorter:
+        common = min(first[1], second[1]) - max(first[0], second[0])  # below 0 between apart ranges
+        if common > _COMMON * shorter:
             return True
     return False
 

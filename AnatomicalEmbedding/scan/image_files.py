@@ -153,6 +153,7 @@ def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
 
 
 def _nifti_notes(geometry: NiftiGeometry, image: sitk.Image) -> tuple[str, ...]:
+    """Return a remark on the geometry of a NIfTI file, or nothing. SimpleITK uses the qform, if there is one."""
     sform, is_oriented = geometry
     if not is_oriented:
         return (
@@ -163,11 +164,9 @@ def _nifti_notes(geometry: NiftiGeometry, image: sitk.Image) -> tuple[str, ...]:
     corners = np.array(list(product(*((0, n - 1) for n in image.GetSize()))))
     difference = transform_points(image_affine(image), corners) - transform_points(sform, corners)
     distance = np.linalg.norm(difference, axis=1).max()
-    return (
-        (f"the qform is used; the sform differs by up to {distance:.1f} mm",)
-        if distance > _FORMS_AGREE_MM
-        else ()
-    )
+    if distance <= _FORMS_AGREE_MM:
+        return ()
+    return (f"the qform is used; the sform differs by up to {distance:.1f} mm",)
 
 
 def write_image(image: sitk.Image, path: str | Path) -> None:

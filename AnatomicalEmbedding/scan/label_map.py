@@ -48,6 +48,7 @@ class LabelMap:
         moved = set[int]()
 
         def keep(whole: np.ndarray, label: int) -> None:
+            """Write a structure into the first layer in which its voxels are free, or into a new layer."""
             layer = next((layer for layer in covered if not layer[whole].any()), None)
             if layer is None:
                 layer = np.zeros(shape, np.uint16)

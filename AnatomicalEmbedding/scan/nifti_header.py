@@ -115,6 +115,7 @@ def _check_data(stream: BufferedIOBase, fields: dict[str, tuple], path: Path) ->
 
 
 def _geometry(fields: dict[str, tuple], path: Path) -> NiftiGeometry:
+    """Return the sform (4, 4), voxel (i, j, k) to RAS mm, or None, and whether there is a sform or qform."""
     spacing = np.array(fields["pixdim"][1:4])
     if fields["dim"][0] >= 3:
         check_spacing(spacing, str(path), SMALLEST_SPACING_MM)
@@ -127,7 +128,8 @@ def _geometry(fields: dict[str, tuple], path: Path) -> NiftiGeometry:
         raise VolumeError(
             f"{path}: the sform in the header has a zero axis, NaN or infinity; export the scan again."
         )
-    if worst_shear(sform)[0] > (_MAX_SHEAR_WITH_QFORM if qform_code > 0 else MAX_SHEAR):
+    largest_shear = _MAX_SHEAR_WITH_QFORM if qform_code > 0 else MAX_SHEAR
+    if worst_shear(sform)[0] > largest_shear:
         raise VolumeError(
             f"{path}: the sform in the header is sheared; resample the scan to perpendicular axes first."
         )

@@ -225,6 +225,10 @@ def _walk(root: Path, unreadable: Callable[[str], None]) -> Iterator[tuple[Path,
 
 
 def _in_folder(folder: Path, names: list[str]) -> Iterator[Source]:
+    """Yield the scans among the files `names` of a folder: image files, DICOM series, and damaged slices.
+
+    A damaged slice belongs to the series if the folder has one series; otherwise it is yielded by itself.
+    """
     slices = []
     for name in names:
         path = folder / name

@@ -112,19 +112,20 @@ class Volume:
             (check or check_ct)(volume)
             return volume
         own_affine = getattr(source, "affine", None)
-        voxels = (
-            source
-            if own_affine is None
-            else getattr(source, "dataobj", getattr(source, "data", source))
-        )
-        voxels = voxels.detach().cpu() if hasattr(voxels, "detach") else voxels
+        voxels = source
+        if (
+            own_affine is not None
+        ):  # nibabel has `dataobj`, TorchIO `data`; a tensor of MONAI is the voxels
+            voxels = getattr(source, "dataobj", getattr(source, "data", source))
+        if hasattr(voxels, "detach"):  # a tensor of torch
+            voxels = voxels.detach().cpu()
         if not hasattr(voxels, "__array__"):
             kinds = "a path, a Volume, an array with affine or spacing, or an image of SimpleITK or nibabel"
             raise TypeError(f"{type(source).__name__} is not a scan; give {kinds}.")
         voxels = np.asarray(voxels)
         if voxels.ndim == 4 and 1 in (voxels.shape[0], voxels.shape[-1]):
             voxels = voxels[0] if voxels.shape[0] == 1 else voxels[..., 0]
-        if own_affine is not None:
+        if own_affine is not None:  # (i, j, k), RAS
             return cls.from_array(voxels.T, np.asarray(own_affine), name, check)
         if affine is None and spacing is None:
             raise TypeError(
@@ -132,11 +133,13 @@ class Volume:
             )
         if frame not in ("RAS", "LPS"):
             raise TypeError(f'frame {frame!r} is unknown; choose "RAS" or "LPS".')
-        is_lps = affine is None or frame == "LPS"
-        matrix = (
-            np.diag([*spacing, 1.0]) if affine is None else np.asarray(affine, dtype=np.float64)
-        )
-        return cls.from_array(voxels, RAS_FROM_LPS @ matrix if is_lps else matrix, name, check)
+        if affine is None:
+            frame = "LPS"
+            affine = np.diag([*spacing, 1.0])
+        ijk_to_ras = np.asarray(affine, dtype=np.float64)
+        if frame == "LPS":
+            ijk_to_ras = RAS_FROM_LPS @ ijk_to_ras
+        return cls.from_array(voxels, ijk_to_ras, name, check)
 
     @classmethod
     def read(
