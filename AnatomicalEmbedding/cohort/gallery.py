@@ -51,8 +51,7 @@ def thumbnail(
     # a cross with a gap at the point
     middle = _PIXELS // 2
     for arm in (slice(middle - 9, middle - 3), slice(middle + 4, middle + 10)):
-        grey[middle, arm] = 255
-        grey[arm, middle] = 255
+        grey[middle, arm] = grey[arm, middle] = 255
     return grey
 
 

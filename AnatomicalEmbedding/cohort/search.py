@@ -331,14 +331,8 @@ def _of_match(row: Row, answer: Matches) -> Found:
     probability = float(answer.probability[0])
     if status == ABSENT:
         return _absent(row, probability, similarity)
-    return Found(
-        row,
-        status,
-        probability,
-        float(answer.expected_error_mm[0]),
-        answer.points_ras[0],
-        similarity,
-    )
+    error_mm = float(answer.expected_error_mm[0])
+    return Found(row, status, probability, error_mm, answer.points_ras[0], similarity)
 
 
 def _of_words(row: Row, place: Place) -> Found:

@@ -161,12 +161,13 @@ def _usable_slices(paths: Iterable[Path]) -> dict[str, list[Dataset]]:
     series, _damaged = group_series(
         path for path in all_files if path.is_file() and is_dicom_file(path)
     )
-    tags = [*_MAY_BE_EMPTY, *_NEEDED]
     usable: dict[str, list[Dataset]] = {}
     for uid, (slice_paths, _unfit) in series.items():
         slices = {}  # by UID, so that a copy counts once
         for path in slice_paths:
-            header = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=tags)
+            header = pydicom.dcmread(
+                path, stop_before_pixels=True, specific_tags=[*_MAY_BE_EMPTY, *_NEEDED]
+            )
             has_place = all(map(header.get, _GEOMETRY)) and "NumberOfFrames" not in header
             if has_place and "LOCALIZER" not in header.get("ImageType", ()):
                 slices[header.SOPInstanceUID] = header

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +51,7 @@ def find_places(
         AnatomicalEmbeddingError: a study is not in the record.
         MapError: the maps were made with different weights.
     """
-    from ..relations.relation import MapRelation
+    from ..relations.relation import MapRelation, matches_in_all
 
     relate = relation_of or (lambda source, target: MapRelation(maps[source], maps[target], effort))
     record = keep_queries(record, maps)
@@ -74,50 +74,28 @@ def find_places(
             except PointsError as error:
                 reasons[key][lesion.id] = f"{lesion.id}: {error}"
     for source, pairs in pairs_by_source.items():
-        record = _with_proposals(record, source, pairs, maps, relate, reasons)
+        # all lesions are matched in all studies at once
+        targets, names = (list(dict.fromkeys(values)) for values in zip(*pairs, strict=True))
+        points = np.array([record.finding(name, source).point_ras for name in names])
+        readable = on_body(maps[source], points)
+        relations = [relate(source, key) for key in targets]
+        answers = matches_in_all(relations, points[readable])
+        # lesion id -> its index in the answers
+        row = {name: n for n, name in enumerate(np.array(names)[readable])}
+        for key, name in pairs:
+            if name not in row:
+                reasons[key][name] = outside_patient(name, record.study(source).label)
+                continue
+            n = targets.index(key)
+            match = answers[n][[row[name]]]
+            point = points[names.index(name)]
+            doubt = doubt_of(match, point, maps[source], maps[key], relations[n])
+            source_finding = record.finding(name, source)
+            size = _carried(source_finding, match.points_ras[0], relations[n], maps[source])
+            record = record.propose(key, {name: _proposal(match, source, doubt, size)})
     for key in reasons:
         record = _with_offered_sizes(record, key, maps, relate)
     return record, reasons
-
-
-def _with_proposals(
-    record: FollowUp,
-    source: str,
-    pairs: Sequence[tuple[str, str]],
-    maps: Mapping[str, EmbeddingMap],
-    relate: Callable[[str, str], Relation],
-    reasons: dict[str, dict[str, str]],
-) -> FollowUp:
-    """Propose places of lesions that a person saw in the study `source`.
-
-    Args:
-        record: the record.
-        source: key of the study.
-        pairs: (key of the study to search, lesion id). All lesions are matched in all these studies at once.
-        maps, relate: as in `find_places`.
-        reasons: gets the reason of each missing proposal.
-    """
-    from ..relations.relation import matches_in_all
-
-    targets, names = (list(dict.fromkeys(values)) for values in zip(*pairs, strict=True))
-    points = np.array([record.finding(name, source).point_ras for name in names])
-    readable = on_body(maps[source], points)
-    relations = [relate(source, key) for key in targets]
-    answers = matches_in_all(relations, points[readable])
-    # lesion id -> its index in the answers
-    row = {name: n for n, name in enumerate(np.array(names)[readable])}
-    for key, name in pairs:
-        if name not in row:
-            reasons[key][name] = outside_patient(name, record.study(source).label)
-            continue
-        n = targets.index(key)
-        match = answers[n][[row[name]]]
-        point = points[names.index(name)]
-        doubt = doubt_of(match, point, maps[source], maps[key], relations[n])
-        finding = record.finding(name, source)
-        size = _carried(finding, match.points_ras[0], relations[n], maps[source])
-        record = record.propose(key, {name: _proposal(match, source, doubt, size)})
-    return record
 
 
 def _with_offered_sizes(

@@ -187,8 +187,7 @@ class Timeline:
         A lesion that a person has assessed in visit `number` is left out, unless the lesion is outside the scan.
         """
         study = self.record.studies[number]
-        earlier_visits = range(self.start + 1, number)
-        ids = chain.from_iterable(self.news(visit).ids for visit in earlier_visits)
+        ids = [i for visit in range(self.start + 1, number) for i in self.news(visit).ids]
         for lesion_id in dict.fromkeys(ids):
             shown_lesion = self.record.lesion(self.record.stands_for(lesion_id, study.key))
             finding = shown_lesion.findings.get(study.key)
@@ -227,7 +226,15 @@ def timeline_of(record: FollowUp) -> Timeline:
         replace(first, name=", ".join(dict.fromkeys(s.name for s in (first, *later_scans))))
         for first, *later_scans in scans
     ]
-    lesions = [replace(lesion, findings=_by_visit(lesion, scans)) for lesion in record.lesions]
+    lesions = []
+    for lesion in record.lesions:
+        findings = {}
+        for visit in scans:
+            candidates = [lesion.findings.get(study.key) for study in visit]
+            finding = min(candidates, key=partial(_rank, lesion))
+            if finding is not None:
+                findings[visit[0].key] = finding
+        lesions.append(replace(lesion, findings=findings))
     timeline = Timeline(FollowUp(tuple(studies), tuple(lesions)), scans)
     for number, study in enumerate(studies):
         if any(_is_seen(lesion.findings.get(study.key)) for lesion in lesions):
@@ -284,17 +291,6 @@ def sentences(why: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     for lesion_id, reason in why:
         of_reason.setdefault(reason, {})[lesion_id] = None
     return tuple(f"{', '.join(ids)}: {reason}" for reason, ids in of_reason.items())
-
-
-def _by_visit(lesion: Lesion, scans: Iterable[Sequence[Study]]) -> dict[str, Finding]:
-    """Choose the finding of a lesion in each visit, by `_rank`. Returns: key of the visit's first study -> finding."""
-    findings = {}
-    for visit in scans:
-        candidates = [lesion.findings.get(study.key) for study in visit]
-        finding = min(candidates, key=partial(_rank, lesion))
-        if finding is not None:
-            findings[visit[0].key] = finding
-    return findings
 
 
 def _find_baseline(timeline: Timeline) -> int | None:

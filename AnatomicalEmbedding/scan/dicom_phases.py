@@ -69,8 +69,8 @@ def _overlap(heights_mm: Sequence[float], acquisitions: Sequence[str]) -> bool:
     ranges = [(min(group), max(group)) for group in groups.values() if len(group) >= MIN_SLICES]
     for first, second in combinations(ranges, 2):
         shorter = min(first[1] - first[0], second[1] - second[0])
-        common = min(first[1], second[1]) - max(first[0], second[0])  # below 0 between apart ranges
-        if common > _COMMON * shorter:
+        # the part in common; below 0 if there is none
+        if min(first[1], second[1]) - max(first[0], second[0]) > _COMMON * shorter:
             return True
     return False
 

@@ -233,7 +233,26 @@ def _read_csv(path: Path, film_to_ras: np.ndarray | None) -> list[_Row]:
     try:
         names = [str(name).strip().lower() for name in reader.fieldnames or ()]
         reader.fieldnames = names
-        columns, to_ras = _coordinate_columns(names, path, film_to_ras)
+        # Point tables that Slicer exports have the columns l,p,s and `defined`.
+        system = "LPS" if {"l", "p"} <= set(names) else "RAS"
+        columns = tuple(system.lower())
+        to_ras = _TO_RAS[system]
+        if {"x", "y"} <= set(names) and not {"r", "a"} <= set(names) and system == "RAS":
+            if film_to_ras is None:
+                raise PointsError(
+                    f"{path}: has pixels x,y, but the template is no film; give the columns label,r,a,s."
+                )
+            columns = ("x", "y")
+            to_ras = film_to_ras
+        missing = [column for column in ("label", *columns) if column not in names]
+        if missing and ";" in "".join(names):
+            raise PointsError(
+                f"{path}: columns are separated by ';'; save the table with commas and decimal points."
+            )
+        if missing:
+            raise PointsError(
+                f"{path}: has no column {', '.join(missing)}; the first line must be label,r,a,s."
+            )
         for row in reader:
             if (row.get("defined") or "1").strip() == "0":
                 continue
@@ -253,33 +272,3 @@ def _read_csv(path: Path, film_to_ras: np.ndarray | None) -> list[_Row]:
             f"{path}: is not a table ({error}); save it again with the columns label,r,a,s."
         ) from error
     return rows
-
-
-def _coordinate_columns(
-    names: list[str], path: Path, film_to_ras: np.ndarray | None
-) -> tuple[tuple[str, ...], np.ndarray]:
-    """Return the names of the columns with coordinates, and the matrix (4, 4) from these coordinates to RAS mm.
-
-    names: all columns of the table. Raises PointsError if one is missing.
-    """
-    # Point tables that Slicer exports have the columns l,p,s and `defined`.
-    system = "LPS" if {"l", "p"} <= set(names) else "RAS"
-    columns = tuple(system.lower())
-    to_ras = _TO_RAS[system]
-    if {"x", "y"} <= set(names) and not {"r", "a"} <= set(names) and system == "RAS":
-        if film_to_ras is None:
-            raise PointsError(
-                f"{path}: has pixels x,y, but the template is no film; give the columns label,r,a,s."
-            )
-        columns = ("x", "y")
-        to_ras = film_to_ras
-    missing = [column for column in ("label", *columns) if column not in names]
-    if missing and ";" in "".join(names):
-        raise PointsError(
-            f"{path}: columns are separated by ';'; save the table with commas and decimal points."
-        )
-    if missing:
-        raise PointsError(
-            f"{path}: has no column {', '.join(missing)}; the first line must be label,r,a,s."
-        )
-    return columns, to_ras

@@ -86,10 +86,10 @@ def patients(scene) -> list[Patient]:
     for volume in scans(scene):
         volumes.setdefault(ancestorOf(scene, volume, PATIENT), []).append(volume)
     patientList = []
+    # last the volumes without a patient, whose item is 0 or None
     for item in sorted(volumes, key=lambda item: not item):
-        name, uid = (
-            (hierarchy.GetItemName(item), hierarchy.GetItemUID(item, UID)) if item else ("", "")
-        )
+        name = hierarchy.GetItemName(item) if item else ""
+        uid = hierarchy.GetItemUID(item, UID) if item else ""
         studies = sorted(
             (studyOf(scene, volume) for volume in volumes[item]),
             key=lambda study: study.date or date.max,

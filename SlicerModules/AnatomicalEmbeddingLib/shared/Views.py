@@ -61,17 +61,14 @@ def backgrounds(scene) -> list[tuple]:
 
 def showInstead(scene, exchanges: Iterable[tuple]) -> None:
     """Show the volume `after` in each view that shows `before`. exchanges: pairs (before, after) of volume nodes."""
+    # all views are found before a view is changed, because two volumes may be swapped
     changes = [
         (view, after)
         for before, after in exchanges
         if before is not after
         for view in viewsOf(scene, before)
     ]
-    for (
-        view,
-        after,
-        # all views are found before a view is changed, because two volumes may be swapped
-    ) in changes:
+    for view, after in changes:
         compositeOf(scene, view).SetBackgroundVolumeID(after.GetID())
 
 
@@ -107,9 +104,9 @@ def jump(
 
 
 def _isInside(sliceNode, pointWorld: Sequence[float]) -> bool:
-    x, y = (
-        np.linalg.inv(slicer.util.arrayFromVTKMatrix(sliceNode.GetXYToRAS())) @ [*pointWorld, 1.0]
-    )[:2]
+    """Return whether the projection of a point onto a slice lies in the part that its view shows."""
+    toPixel = np.linalg.inv(slicer.util.arrayFromVTKMatrix(sliceNode.GetXYToRAS()))
+    x, y = (toPixel @ [*pointWorld, 1.0])[:2]
     width, height = sliceNode.GetDimensions()[:2]
     return 0 <= x <= width and 0 <= y <= height
 
@@ -146,6 +143,7 @@ def fit(scene, volumeNode, embedding=None) -> None:
         return
     for node in viewsOf(scene, volumeNode):
         toRas = node.GetSliceToRAS()
+        # size of the box around the volume, seen along the normal of the view: mm to the right, mm up
         across = [
             sum(abs(toRas.GetElement(n, axis)) * (high - low)[n] for n in range(3))
             for axis in range(2)
@@ -276,19 +274,20 @@ def _restrict(displayNode, scene, volumeNode) -> None:
 
 def _hide(displayNode, hidden: bool) -> None:
     """Hide a display node, or show it as before it was hidden. The user's own switch `Visibility` does not change."""
-    before = displayNode.GetAttribute(_HIDDEN)
-    if hidden == (before is not None):
-        return
-    visibility = (
-        (displayNode.GetVisibility2D(), displayNode.GetVisibility3D())
-        if hidden
-        else before.rjust(2, "1")
-    )
-    displayNode.SetVisibility2D(not hidden and int(visibility[0]))
-    displayNode.SetVisibility3D(not hidden and int(visibility[1]))
-    displayNode.SetAttribute(
-        _HIDDEN, f"{int(visibility[0])}{int(visibility[1])}" if hidden else None
-    )
+    before = displayNode.GetAttribute(
+        _HIDDEN
+    )  # two digits, of 2-D and 3-D views; None if not hidden
+    isHidden = before is not None
+    if hidden and not isHidden:
+        digits = f"{int(displayNode.GetVisibility2D())}{int(displayNode.GetVisibility3D())}"
+        displayNode.SetVisibility2D(False)
+        displayNode.SetVisibility3D(False)
+        displayNode.SetAttribute(_HIDDEN, digits)
+    elif isHidden and not hidden:
+        digits = before.rjust(2, "1")
+        displayNode.SetVisibility2D(int(digits[0]))
+        displayNode.SetVisibility3D(int(digits[1]))
+        displayNode.SetAttribute(_HIDDEN, None)
 
 
 def isPlacing(scene) -> bool:
@@ -301,14 +300,14 @@ def isPlacing(scene) -> bool:
 def keepingPlaceNode(scene) -> Iterator[None]:
     """After the `with` block, clicks place points in the same list as before, even if the block creates markups."""
     selection = scene.GetNodeByID("vtkMRMLSelectionNodeSingleton")
-    before = (
-        None
-        if selection is None
-        else (selection.GetActivePlaceNodeClassName(), selection.GetActivePlaceNodeID())
-    )
+    if selection is None:
+        yield
+        return
+    className = selection.GetActivePlaceNodeClassName()
+    nodeId = selection.GetActivePlaceNodeID()
     try:
         yield
     finally:
-        if selection is not None and selection.GetActivePlaceNodeID() != before[1]:
-            selection.SetReferenceActivePlaceNodeClassName(before[0])
-            selection.SetReferenceActivePlaceNodeID(before[1])
+        if selection.GetActivePlaceNodeID() != nodeId:
+            selection.SetReferenceActivePlaceNodeClassName(className)
+            selection.SetReferenceActivePlaceNodeID(nodeId)

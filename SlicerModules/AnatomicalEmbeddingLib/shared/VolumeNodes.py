@@ -63,21 +63,18 @@ def hasVoxels(node) -> bool:
 
 def isFilm(node) -> bool:
     """True if the node holds a single slice, which the engine gets as a film."""
-    image = (
-        _imageOf(node)
-        if node is not None and node.GetClassName() in (_CLASS, _PICTURE_CLASS)
-        else None
-    )
+    if node is None or node.GetClassName() not in (_CLASS, _PICTURE_CLASS):
+        return False
+    image = _imageOf(node)
     return image is not None and image.GetDimensions()[2] == 1 < min(image.GetDimensions()[:2])
 
 
 def filmPlane(node) -> str:
     """Return the plane of a film: "Axial" for pictures as Slicer loads them, "Coronal" or "Sagittal". "" for a CT."""
-    return (
-        ("Sagittal", "Coronal", "Axial")[np.abs(ijkToRas(node)[:3, 2]).argmax()]
-        if isFilm(node)
-        else ""
-    )
+    if not isFilm(node):
+        return ""
+    normal = ijkToRas(node)[:3, 2]
+    return ("Sagittal", "Coronal", "Axial")[np.abs(normal).argmax()]
 
 
 def hasPixelSize(node) -> bool:
@@ -210,10 +207,9 @@ def fromWorld(node, points: np.ndarray) -> np.ndarray:
 
 def huAt(node, pointWorld: Sequence[float]) -> float | None:
     """Return the HU of the voxel nearest to a world point; None if the point lies outside the scan."""
-    ijk = np.rint(
-        transform_points(np.linalg.inv(ijkToRas(node)), fromWorld(node, [pointWorld]))[0]
-    ).astype(int)
-    voxels = slicer.util.arrayFromVolume(node)
+    toIjk = np.linalg.inv(ijkToRas(node))
+    ijk = np.rint(transform_points(toIjk, fromWorld(node, [pointWorld]))[0]).astype(int)
+    voxels = slicer.util.arrayFromVolume(node)  # (k, j, i)
     inside = ((ijk >= 0) & (ijk < voxels.shape[::-1])).all()
     return float(voxels[tuple(ijk[::-1])]) if inside else None
 
@@ -221,7 +217,7 @@ def huAt(node, pointWorld: Sequence[float]) -> float | None:
 def bodyBounds(node, embedding: EmbeddingMap | None) -> np.ndarray:
     """Return the lowest and the highest corner (2, 3), world mm, of the body in a CT. Without a map: of the volume."""
     bounds = [0.0] * 6
-    node.GetRASBounds(bounds)
+    node.GetRASBounds(bounds)  # lowest R, highest R, lowest A, ...
     if embedding is None or isFilm(node):
         return np.array([bounds[::2], bounds[1::2]])
     cells = embedding.body_index.numpy()
@@ -233,6 +229,7 @@ def bodyBounds(node, embedding: EmbeddingMap | None) -> np.ndarray:
 
 
 def _moved(source, destination, points: np.ndarray | Sequence[Sequence[float]]) -> np.ndarray:
+    """Return points (n, 3), mm, under another transform node. None stands for the world."""
     points = np.asarray(points, dtype=np.float64).reshape(-1, 3)
     if source is None and destination is None:
         return points.copy()

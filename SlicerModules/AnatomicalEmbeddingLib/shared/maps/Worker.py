@@ -127,17 +127,12 @@ class Worker:
         except CancelledError:
             return Event(job.key, "cancelled")
         except AnatomicalEmbeddingError as error:
-            return Event(job.key, "failed", message=str(error))
+            message = str(error)
         except MemoryError:
-            return Event(
-                job.key,
-                "failed",
-                message="This computer has too little free memory; close other programs and try again.",
+            message = (
+                "This computer has too little free memory; close other programs and try again."
             )
         except Exception as error:  # the thread must continue, and the user must get a message
             logging.exception("AnatomicalEmbedding: a background job failed")
-            return Event(
-                job.key,
-                "failed",
-                message=f"An unexpected error occurred ({type(error).__name__}: {error}); see the log, then try again.",
-            )
+            message = f"An unexpected error occurred ({type(error).__name__}: {error}); see the log, then try again."
+        return Event(job.key, "failed", message=message)
