@@ -281,13 +281,10 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         crop = _(
             "Crop the scans to the boxes in their current form. Each crop is a new volume with unchanged voxels."
         )
-        ui.cropButton.text = (
-            _("Crop 1 scan") if scans == 1 else _("Crop {count} scans").format(count=scans)
-        )
+        text = _("Crop 1 scan") if scans == 1 else _("Crop {count} scans").format(count=scans)
         if node is not None and len(self._ticked()) > 1:
-            ui.cropButton.text += (
-                _(" to each structure") if node.separately else _(" around all structures")
-            )
+            text += _(" to each structure") if node.separately else _(" around all structures")
+        ui.cropButton.text = text
         ui.cropButton.enabled = not missing
         ui.cropButton.toolTip = missing or crop
         self.viewButtons.update()

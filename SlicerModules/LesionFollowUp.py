@@ -201,11 +201,8 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         if self.parent.isEntered:
             self.viewButtons.poll()
         self._ticks += 1
-        if (
-            self._ticks % _CHECK_TICKS == 0
-            and self._parameterNode is not None
-            and self.parent.isEntered
-        ):
+        isInUse = self._parameterNode is not None and self.parent.isEntered
+        if isInUse and self._ticks % _CHECK_TICKS == 0:
             self._showNextStep()
             if self._shownPatients != patients(slicer.mrmlScene):
                 self._onParameters()

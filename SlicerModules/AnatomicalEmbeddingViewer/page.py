@@ -76,8 +76,8 @@ class Viewer:
             self._landmarks,
             self._crosshair,
             self._words,
+            self._boxes,
         )
-        self._features += (self._boxes,)
         self._gallery = Gallery(options.cohort, session, self._scans) if options.cohort else None
         self._guard = Guard(
             options.host, options.token, GALLERY_PAGE if options.cohort else "/index.html"

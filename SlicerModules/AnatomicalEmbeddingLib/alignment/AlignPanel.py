@@ -163,13 +163,9 @@ class AlignPanel(Listener):
         over = _(
             "Show {moving} half transparent over {fixed}. The slider of a slice view changes the mixture."
         )
-        tip = (
-            _("Show only {fixed} in the views.")
-            if laidOver
-            else _("Choose two scans first.")
-            if problem
-            else over
-        )
+        tip = _("Choose two scans first.") if problem else over
+        if laidOver:
+            tip = _("Show only {fixed} in the views.")
         ui.alignShowButton.text = _("Show fixed alone") if laidOver else _("Show both")
         ui.alignShowButton.enabled = not problem
         ui.alignShowButton.toolTip = tip.format(**names)

@@ -53,6 +53,10 @@ class AlignmentLogic(SceneJob):
         return True
 
     def _align(self, fixedNode, movingNode, kind: str, resample: bool) -> Steps[None]:
+        """Prepare both scans, register them in the background, and add the transform to the scene.
+
+        resample: True to also add the moving scan on the voxels of the fixed scan.
+        """
         volumes = (fixedNode, movingNode)
         engine = self.store.engine
         begun = self.store.request(volumes)
@@ -63,6 +67,8 @@ class AlignmentLogic(SceneJob):
         copies = [snapshot(volume) for volume in volumes]
 
         def register(progress, cancelled):
+            """Return the registration, sentences about it, and the resampled scan or None."""
+
             def step(share: float, title: str) -> None:
                 if cancelled():
                     raise CancelledError("The alignment was cancelled.")

@@ -60,11 +60,10 @@ def align(scene, registration: Registration, fixedNode, movingNode):
             _splineTransform(registration.affine, registration.field)
         )
     earlier = alignmentOf(movingNode)
-    before = (
-        movingNode.GetTransformNodeID()
-        if earlier is None
-        else earlier.GetNodeReferenceID(_BEFORE_ROLE)
-    )
+    # the transform to which undo returns: the one before the first of several alignments
+    before = movingNode.GetTransformNodeID()
+    if earlier is not None:
+        before = earlier.GetNodeReferenceID(_BEFORE_ROLE)
     node.SetAndObserveTransformNodeID(fixedNode.GetTransformNodeID())
     node.SetNodeReferenceID(FIXED_ROLE, fixedNode.GetID())
     node.SetNodeReferenceID(MOVING_ROLE, movingNode.GetID())

@@ -72,6 +72,7 @@ class BoxLabels:
         self._drawn = {}
 
     def _write(self, view, places: dict[str, np.ndarray]) -> None:
+        """Show the names of boxes in a view. places: name -> (3,) world mm."""
         node = self._lists.of(view) or (self._addList(view) if places else None)
         if node is None:
             return

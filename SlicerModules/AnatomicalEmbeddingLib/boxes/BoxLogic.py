@@ -133,6 +133,10 @@ class BoxLogic(SceneJob):
         recall: float,
         replaceEdited: bool,
     ) -> Steps[None]:
+        """Open the library, read the examples, then find boxes in one scan after the other, prepared scans first.
+
+        A structure that has an example is not found with the library.
+        """
         marked = {example.structure for example in examples}
         fromLibrary = [name for name in structures if name not in marked]
         weights = self.store.engine.weightsPath()
@@ -182,6 +186,7 @@ class BoxLogic(SceneJob):
     def _showBoxes(
         self, volume, answers: list[tuple[FoundBox, np.ndarray]], replaceEdited: bool
     ) -> None:
+        """Add or update the boxes of a volume. Boxes that the user changed stay, and are reported in one sentence."""
         editedNames: list[str] = []
         # views are drawn once, not once for each box
         self.scene.StartState(self.scene.BatchProcessState)

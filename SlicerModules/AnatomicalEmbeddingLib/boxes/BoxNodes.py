@@ -206,12 +206,8 @@ def boxesByVolume(scene) -> dict[str, dict[str, BoxNode]]:
 
 def absentIn(volumeNode) -> dict[str, FoundBox]:
     """Return the answers about structures that the volume does not show, by structure name."""
-    text = volumeNode.GetAttribute(_ABSENT)
-    return (
-        {canonical_name(name): _fromValues(values) for name, values in json.loads(text).items()}
-        if text
-        else {}
-    )
+    absent = json.loads(volumeNode.GetAttribute(_ABSENT) or "{}")
+    return {canonical_name(name): _fromValues(values) for name, values in absent.items()}
 
 
 def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
@@ -244,9 +240,9 @@ def coloursIn(scene) -> dict[str, Colour]:
 
 def freeColour(used: Collection[Colour]) -> Colour:
     """Return the first colour of the palette that is not among the `used` colours."""
-    hues = (
-        (0.17 + 0.87 * ((0.5 + n * _GOLDEN) % 1)) % 1 for n in count()
-    )  # without amber, which means "uncertain"
+    # without amber, which means "uncertain"
+    hues = ((0.17 + 0.87 * ((0.5 + n * _GOLDEN) % 1)) % 1 for n in count())
+    # the lightness changes after every nine hues
     palette = (
         colorsys.hls_to_rgb(hue, (0.55, 0.68, 0.45)[n // 9 % 3], 0.85) for n, hue in enumerate(hues)
     )

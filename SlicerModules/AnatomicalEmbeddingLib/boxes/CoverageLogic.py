@@ -37,15 +37,12 @@ class CoverageLogic:
             return CoverageRow(volumeNode.GetName(), "a film", False)
         state = self.store.state(volumeNode)
         if state.status != READY:
-            why = {
+            sentences = {
                 WAITING: "waiting to be prepared",
                 WORKING: f"being prepared, {100 * state.share:.0f} %",
+                FAILED: state.sentence,
             }
-            sentence = (
-                state.sentence
-                if state.status == FAILED
-                else why.get(state.status, "not prepared yet")
-            )
+            sentence = sentences.get(state.status, "not prepared yet")
             return CoverageRow(volumeNode.GetName(), sentence, False)
         source = madeFrom(state.embedding)
         if source not in self._coverage:

@@ -37,11 +37,5 @@ class CoverageTable:
         for n, row in enumerate(map(self.logic.row, self._volumes)):
             stored = "; ".join(row.faults) or (_("no fault found") if row.isKnown else "")
             for column, text in enumerate((row.name, row.holds, stored)):
-                putCell(
-                    self.widget,
-                    n,
-                    column,
-                    text,
-                    text,
-                    FAULT if row.faults and column == 2 else None,
-                )
+                colour = FAULT if row.faults and column == 2 else None
+                putCell(self.widget, n, column, text, text, colour)

@@ -90,12 +90,14 @@ def crop(
 
 
 def _cut(volume, structures: list[str], box: np.ndarray, suffix: str, marginMm: float):
+    """Add the part of a volume in a box as a volume of its own. box: (2, 3) in the volume's own RAS mm."""
     from AnatomicalEmbedding.scan.cropping import voxel_block
 
     voxels = slicer.util.arrayFromVolume(volume)
     matrix = ijkToRas(volume)
     box = grown(box, np.full(6, marginMm - _ROUNDING_MM))
     block = voxel_block(matrix, voxels.shape, box, volume.GetName())
+    # the block is (k, j, i), the matrix takes (i, j, k)
     matrix[:3, 3] += matrix[:3, :3] @ [part.start for part in reversed(block)]
     name = f"{volume.GetName()} {suffix}"
     cropNode = addDerived(volume.GetScene(), name, volume, voxels[block].copy(), matrix, volume)

@@ -120,9 +120,8 @@ class Finder:
                 )
             except AnatomicalEmbeddingError as error:
                 self.remarks.append(f"{name}: {error}")
-        self._finders: list[
-            tuple[BoxFinder, bool]
-        ] = []  # (finder, True if it uses the user's examples)
+        # (finder, True if it uses the user's examples)
+        self._finders: list[tuple[BoxFinder, bool]] = []
         if names:
             self._finders.append((BoxFinder.by_library(library, names, recall), False))
         if ownExamples:
@@ -149,12 +148,10 @@ class Finder:
             for name, result in replace(finder, examples=searched).find(embedding).items():
                 located = result.located
                 box = result.box_ras
-                ungrown = np.ptp(located.in_scan(located.box_ras), axis=0).prod()
-                times = (
-                    0.0
-                    if box is None
-                    else round(float(np.ptp(box, axis=0).prod() / max(ungrown, 1.0)), 2)
-                )
+                times = 0.0
+                if box is not None:
+                    ungrownMm3 = np.ptp(located.in_scan(located.box_ras), axis=0).prod()
+                    times = round(float(np.ptp(box, axis=0).prod() / max(ungrownMm3, 1.0)), 2)
                 answer = FoundBox(
                     name,
                     located.status,

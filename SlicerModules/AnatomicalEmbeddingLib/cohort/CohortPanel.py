@@ -66,12 +66,10 @@ class CohortPanel(Listener):
         if not hits.places and not hits.absent:
             return ""
         text = _("{count} scans show the place, {absent} do not. Double click a scan to load it.")
-        more = (
-            _(" Only the first {most} scans are listed.").format(most=_MOST)
-            if len(hits.places) > _MOST
-            else ""
-        )
-        return text.format(count=len(hits.places), absent=hits.absent) + more
+        text = text.format(count=len(hits.places), absent=hits.absent)
+        if len(hits.places) > _MOST:
+            text += _(" Only the first {most} scans are listed.").format(most=_MOST)
+        return text
 
     def _onButton(self) -> None:
         path = askForFile(

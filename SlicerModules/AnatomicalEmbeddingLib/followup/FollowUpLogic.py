@@ -177,12 +177,9 @@ class FollowUpLogic(Listener):
         """
 
         def step(record: FollowUp) -> FollowUp:
-            hasFinding = lesion is not None and record.finding(lesion, study) is not None
-            return (
-                record.move(lesion, study, place)
-                if hasFinding
-                else record.mark(study, place, lesion)
-            )
+            if lesion is not None and record.finding(lesion, study) is not None:
+                return record.move(lesion, study, place)
+            return record.mark(study, place, lesion)
 
         marked = lesion or self.record.free_id()
         done = self.apply(step)
@@ -238,6 +235,7 @@ class FollowUpLogic(Listener):
         self.placing.start(lesion, kind, f"{lesion} {kind}")
 
     def _onClicked(self, lesion: str | None, kind: str, volumeNode, places: np.ndarray) -> None:
+        """Mark, move or measure a lesion. kind: "" for its place, or the axis of which `places` are both ends."""
         study = self.studyOf(volumeNode)
         if not study:
             self.reported.emit(
@@ -268,6 +266,7 @@ class FollowUpLogic(Listener):
     # -- the scene ---------------------------------------------------------------------------------------------------
 
     def _restore(self, step: Callable[[], bool]) -> None:
+        """Undo or redo. Earlier records may lack studies that were loaded since; these are added."""
         before = self.record.studies
         loaded = [study for study in before if study.key in self.volumes]
         step()
@@ -345,6 +344,7 @@ class FollowUpLogic(Listener):
             self._show()
 
     def _onNodeRemoved(self) -> None:
+        """Clear the follow-up if its node was removed, and forget the scans that were removed."""
         if self.node is not None and self.node.GetScene() is not self.scene:
             self.node = None
             if self.record.lesions:

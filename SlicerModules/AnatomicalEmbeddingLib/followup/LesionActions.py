@@ -69,17 +69,17 @@ class LesionActions(Listener):
         ]
         unreviewed = self.logic.openPlaces()[::direction]
         chosen = (self.lesion, self.study)
-        now = places.index(chosen) if chosen in places else -1
+        now = places.index(chosen) if chosen in places else -1  # -1: before the first
         beyond = [place for place in unreviewed if (places.index(place) - now) * direction > 0]
         if unreviewed:
             self.choose(*(beyond or unreviewed)[0])
 
     def _keepChoice(self) -> None:
+        """Keep the chosen lesion and study as far as the record still has them."""
         record = self.logic.record
         lesion = self.lesion if self.lesion in {entry.id for entry in record.lesions} else ""
-        self.choose(
-            lesion, self.study if self.study in {entry.key for entry in record.studies} else ""
-        )
+        study = self.study if self.study in {entry.key for entry in record.studies} else ""
+        self.choose(lesion, study)
 
     # -- the actions -------------------------------------------------------------------------------------------------
 

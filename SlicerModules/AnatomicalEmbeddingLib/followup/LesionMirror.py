@@ -131,6 +131,7 @@ class LesionMirror:
         )
 
     def _observe(self) -> None:
+        """Observe the nodes of all points and lines, and no other node."""
         nodes = {mark.node.GetID(): mark for mark in (*self._points.values(), *self._lines)}
         for nodeId in self._observers.keys() - nodes.keys():
             self._observers.pop(nodeId).stop()

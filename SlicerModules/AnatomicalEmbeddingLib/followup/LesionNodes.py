@@ -127,11 +127,9 @@ def _isShown(record: FollowUp, lesionId: str, study: str) -> bool:
 
 def _texts(lesion: Lesion, finding: Finding, status: str) -> tuple[str, str]:
     """Return the label and the description of the point that shows a lesion in a study."""
-    label = (
-        lesion.label
-        if finding.reviewed
-        else f"{lesion.label} {UNCERTAIN if status == UNCERTAIN else PROPOSED}"
-    )
+    label = lesion.label
+    if not finding.reviewed:
+        label += f" {UNCERTAIN if status == UNCERTAIN else PROPOSED}"
     if finding.size.axes:
         label += (
             f" {_TIMES.join(f'{math.dist(*axis):.1f}' for axis in finding.size.axes.values())} mm"

@@ -140,10 +140,10 @@ def _lesionTip(lesion: Lesion) -> str:
 
 
 def _signAndColour(finding: Finding, status: str) -> tuple[str, str | None]:
+    """Return the sign of a cell, and its colour or None."""
     if not finding.reviewed:
-        return {words.UNCERTAIN: ("?", DOUBTFUL), words.ABSENT: ("?", NOTHING)}.get(
-            status, (_OPEN, None)
-        )
+        doubtful = {words.UNCERTAIN: ("?", DOUBTFUL), words.ABSENT: ("?", NOTHING)}
+        return doubtful.get(status, (_OPEN, None))
     if finding.visible:
         return _SEEN, GOOD
     return (_SEEN if finding.state == MERGED else _GONE), NOTHING

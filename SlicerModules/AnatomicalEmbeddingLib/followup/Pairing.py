@@ -59,11 +59,8 @@ class Pairing(Listener):
             status = logic.store.state(logic.volumes[study]).status
             if status != READY:
                 text = _("{study}: is not prepared; press Prepare scans.")
-                text = (
-                    _("{study}: is being prepared; please wait.")
-                    if status in (WAITING, WORKING)
-                    else text
-                )
+                if status in (WAITING, WORKING):
+                    text = _("{study}: is being prepared; please wait.")
                 return text.format(study=logic.record.study(study).label)
         return ""
 

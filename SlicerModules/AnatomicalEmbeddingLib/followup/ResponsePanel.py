@@ -50,14 +50,8 @@ class ResponsePanel(Listener):
                 value = getattr(response, field)
                 tip = "\n".join((*response.missing, *response.notes))
                 colour = _COLOURS.get(response.category) if field == "category" else None
-                putCell(
-                    table,
-                    row,
-                    column,
-                    "\u2013" if value is None else form.format(value),
-                    tip,
-                    colour,
-                )
+                text = "\u2013" if value is None else form.format(value)
+                putCell(table, row, column, text, tip, colour)
         fitColumns(table)
         table.resizeRowsToContents()
         table.setFixedHeight(sum(table.rowHeight(row) for row in range(len(rows))) + 4)
@@ -69,20 +63,13 @@ class ResponsePanel(Listener):
             return _(
                 "After you have marked and measured lesions, the sums and the response are shown here."
             )
-        chosen = next(
-            (
-                response
-                for response in responses
-                if response.study == (self.choice.study or self.choice.usual)
-            ),
-            responses[-1],
-        )
+        study = self.choice.study or self.choice.usual
+        ofStudy = [response for response in responses if response.study == study]
+        chosen = (ofStudy or responses[-1:])[0]
         lines = [_("Missing: {entry}").format(entry=sentence) for sentence in chosen.missing]
         lines += [_("Note: {remark}").format(remark=sentence) for sentence in chosen.notes]
         hidden = len(lines) - _MOST_SENTENCES
-        more = (
-            [_("{count} more sentences: see the tool tips of this study.").format(count=hidden)]
-            if hidden > 0
-            else []
-        )
-        return "<br>".join(coloured(line, WARNING) for line in lines[:_MOST_SENTENCES] + more)
+        if hidden > 0:
+            more = _("{count} more sentences: see the tool tips of this study.")
+            lines[_MOST_SENTENCES:] = [more.format(count=hidden)]
+        return "<br>".join(coloured(line, WARNING) for line in lines)

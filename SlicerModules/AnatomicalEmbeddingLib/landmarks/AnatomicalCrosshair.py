@@ -58,9 +58,8 @@ class AnatomicalCrosshair(Listener):
         if self._pending is not None and start >= self._next:
             place, self._pending = self._pending, None
             self.follow(*place)
-            self._next = start + max(
-                _INTERVAL, 2 * (self._clock() - start)
-            )  # half of the time is left for drawing
+            # half of the time is left for drawing
+            self._next = start + max(_INTERVAL, 2 * (self._clock() - start))
 
     def follow(self, volumeNode, pointWorld: Sequence[float], sliceNode=None) -> None:
         """Show the anatomical place of a point of one scan in all other scans.

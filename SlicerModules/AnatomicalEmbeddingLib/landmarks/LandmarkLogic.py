@@ -61,16 +61,15 @@ class LandmarkLogic(Listener):
         self.active = ""  # ID of the point that the views were moved to last
         # ID of the point placed or moved last, until all scans have an answer to this point
         self._awaited = ""
-        self._refused: list[
-            str
-        ] = []  # IDs of points placed where they cannot be matched; `poll` deletes them
+        # IDs of points placed where they cannot be matched; `poll` deletes them
+        self._refused: list[str] = []
         self.atEnd(self._forgetAll)
         self.listen(self.store.changed, self._onMap)
         self.listen(relations.changed, self._updateLate)
         self.observe(scene, scene.NodeRemovedEvent, self._onNodeRemoved)
         self.observe(scene, scene.StartCloseEvent, lambda *_: self._forgetAll())
-        self.observe(scene, scene.EndUndoEvent, lambda *_: self._updateAnswers())
-        self.observe(scene, scene.EndRedoEvent, lambda *_: self._updateAnswers())
+        for event in (scene.EndUndoEvent, scene.EndRedoEvent):
+            self.observe(scene, event, lambda *_: self._updateAnswers())
         mouse = scene.GetNodeByID("vtkMRMLInteractionNodeSingleton")
         if mouse is not None:
             self.observe(mouse, mouse.InteractionModeChangedEvent, lambda *_: self.showInOwnViews())
@@ -280,6 +279,7 @@ class LandmarkLogic(Listener):
         self._showAnswers(sentences)
 
     def _updateAnswers(self) -> None:
+        """Match the points that lack an answer, and show all answers. Changes by this class itself do not count."""
         if self._writing:
             return
         sentences = []
@@ -383,9 +383,8 @@ class LandmarkLogic(Listener):
     ) -> None:
         with self._writing:
             self._answers.setByHand(pointId, volumeNode, status, position)
-            sentences = self._matcher.match(
-                self.template
-            )  # the place is one more example for the other targets
+            # the place is one more example for the other targets
+            sentences = self._matcher.match(self.template)
         self._showAnswers(sentences)
         self._record()
 
@@ -420,6 +419,7 @@ class LandmarkLogic(Listener):
     # -- changes of maps and nodes -----------------------------------------------------------------------------------
 
     def _onMap(self, volumeId: str) -> None:
+        """Match again when the map of the template or of a target is ready; else only show the progress."""
         nodes = [self.template, *self.targets]
         node = next((n for n in nodes if n is not None and n.GetID() == volumeId), None)
         if node is None:
@@ -462,6 +462,7 @@ class LandmarkLogic(Listener):
         self.setScans(self.template if self._isHere(self.template) else None, targets)
 
     def _linkAnswers(self) -> None:
+        """Find the lists of answers again, after the point list or the targets have changed."""
         for observer in self._answerObservers.values():
             observer.stop()
         self._answerObservers = {}

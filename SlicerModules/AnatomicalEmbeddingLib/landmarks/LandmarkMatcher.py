@@ -209,11 +209,9 @@ class LandmarkMatcher:
         """Store the IDs of all points outside the template. Returns [a sentence on new IDs], or [] without new IDs."""
         new = [labelOf(self._answers.points, pointId) for pointId in sorted(outside - self.outside)]
         self.outside = outside
-        return (
-            [f"{', '.join(new)}: outside {template.GetName()}; move the point into this scan."]
-            if new
-            else []
-        )
+        if not new:
+            return []
+        return [f"{', '.join(new)}: outside {template.GetName()}; move the point into this scan."]
 
 
 def madeFrom(templateMap, targetMap) -> str:

@@ -65,9 +65,8 @@ class ListObserver:
     def _onDefined(self, caller, event: str, index: int | None = None) -> None:
         if self._ignored() or self.inHand:
             return
-        if (
-            index is None
-        ):  # one event for several changes at once: it does not contain the index of a point
+        # one event for several changes at once: it does not contain the index of a point
+        if index is None:
             self._edited()
         else:
             self._placed(index)

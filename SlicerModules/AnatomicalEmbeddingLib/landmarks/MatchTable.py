@@ -112,6 +112,7 @@ class MatchTable(Listener):
         return menu
 
     def _shown(self, row: Row, node) -> tuple[str, str, str | None]:
+        """Return the text, the tip and the colour of the cell of a point in a target."""
         answer = row.answers.get(node.GetID())
         if answer is not None:
             sign, colour = _LOOKS[answer.status]
@@ -141,6 +142,7 @@ class MatchTable(Listener):
         return f"{sign} {_valueOf(measurement)}", tip, colour
 
     def _brief(self, answer: Answer) -> str:
+        """Return the user's own verdict, or the expected error and the first words of the doubt."""
         if answer.byHand or answer.status == ABSENT:
             words = STATUS_WORDS[answer.status]
             return _("{words}, check").format(words=words) if answer.outdated else words

@@ -140,9 +140,8 @@ class OutlineLogic(SceneJob):
         try:
             self.process.requireReady()
             outlined, remaining = self.examplesAndRest(segmentations, volumes)
-            names = fileNames(
-                [volume.GetName() for volume in (*(volume for volume, _ in outlined), *remaining)]
-            )
+            ordered = [*(volume for volume, _ in outlined), *remaining]
+            names = fileNames([volume.GetName() for volume in ordered])
             place.prepare(names)
         except AnatomicalEmbeddingError as error:
             self.reported.emit(str(error))

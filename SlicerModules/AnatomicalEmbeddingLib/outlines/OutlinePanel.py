@@ -108,14 +108,8 @@ class OutlinePanel(Listener):
         table.setVisible(bool(self._rows))
         for n, row in enumerate(self._rows):
             for column, text in enumerate(_texts(row)):
-                putCell(
-                    table,
-                    n,
-                    column,
-                    text,
-                    row.remark,
-                    NOTHING if row.doubt is None and column == 3 else None,
-                )
+                colour = NOTHING if row.doubt is None and column == 3 else None
+                putCell(table, n, column, text, row.remark, colour)
         self._showButton()
         showProgress(self.ui.outlineProgressBar, self.logic)
 
@@ -126,11 +120,9 @@ class OutlinePanel(Listener):
         missing = ""
         try:
             count = len(self.logic.examplesAndRest(self.examples, self._volumes)[1])
-            text = (
-                _("Segment 1 scan")
-                if count == 1
-                else _("Segment {count} scans").format(count=count)
-            )
+            text = _("Segment {count} scans").format(count=count)
+            if count == 1:
+                text = _("Segment 1 scan")
         except PointsError as error:
             missing = str(error)
         button.text = _("Cancel") if busy else text

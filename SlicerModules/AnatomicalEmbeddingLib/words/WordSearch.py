@@ -192,11 +192,9 @@ class WordSearch(Listener):
 
     def answers(self) -> list[tuple[str, str]]:
         """Return (name of the scan, answer in this scan) as texts, for each scan."""
-        return (
-            [(node.GetName(), self._answerText(node)) for node in self.volumes]
-            if self.steps
-            else []
-        )
+        if not self.steps:
+            return []
+        return [(node.GetName(), self._answerText(node)) for node in self.volumes]
 
     def absences(self) -> dict[str, str]:
         """Return volume ID -> text to write over the scan, for each scan that does not show the searched place."""
@@ -215,11 +213,9 @@ class WordSearch(Listener):
             return answer.text
         if node.GetID() in query.failed or state.status == FAILED:
             return query.failed.get(node.GetID()) or state.sentence
-        return (
-            "being searched"
-            if state.embedding is not None
-            else f"being prepared, {percent(state.share)}"
-        )
+        if state.embedding is not None:
+            return "being searched"
+        return f"being prepared, {percent(state.share)}"
 
     # -- work --------------------------------------------------------------------------------------------------------
 

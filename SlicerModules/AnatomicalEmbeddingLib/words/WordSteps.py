@@ -52,11 +52,9 @@ class FoundPlace:
         if place.status == "uncertain":
             reasons = "; ".join(filter(None, (place.doubt, place.remark)))
             return f"not certain ({percent(place.probability)}){': ' if reasons else ''}{reasons}"
-        verdict = (
-            f"partly in this scan; the rest lies beyond the {place.side} border"
-            if place.side
-            else "found"
-        )
+        verdict = "found"
+        if place.side:
+            verdict = f"partly in this scan; the rest lies beyond the {place.side} border"
         return f"{verdict} ({percent(place.probability)})"
 
 
@@ -117,11 +115,11 @@ def nameOf(finder: PlaceFinder, point: np.ndarray) -> str:
         if place.probability >= _LIKELY:
             return f"{place.title}, {percent(place.probability)}"
     for first, second in combinations(places, 2):
-        related = second.name in load_terms().ancestors(
-            first.name
-        ) or first.name in load_terms().ancestors(second.name)
-        if not related and first.probability + second.probability >= _LIKELY:
-            return f"{first.title} or {second.title}, {percent(first.probability + second.probability)}"
+        ancestors = load_terms().ancestors
+        related = second.name in ancestors(first.name) or first.name in ancestors(second.name)
+        probability = first.probability + second.probability
+        if not related and probability >= _LIKELY:
+            return f"{first.title} or {second.title}, {percent(probability)}"
     return ""
 
 

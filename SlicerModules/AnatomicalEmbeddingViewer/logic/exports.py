@@ -174,11 +174,9 @@ def _reported_place(answer_list, answer) -> np.ndarray:
     answers lacks the answer."""
     if answer is None or answer.status == REMOVED or not answer_list.hasPoint(answer):
         return np.full(3, np.nan)
-    return (
-        fromNode(answer_list.node, answer.pointId)
-        if answer.status == ABSENT
-        else answer_list.worldOf(answer)
-    )
+    if answer.status == ABSENT:
+        return fromNode(answer_list.node, answer.pointId)
+    return answer_list.worldOf(answer)
 
 
 def _volume(node):

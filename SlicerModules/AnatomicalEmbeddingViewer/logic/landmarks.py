@@ -73,9 +73,8 @@ class Landmarks:
     def _remove_lists(self) -> None:
         """Remove the points of removed scans, the answers to these points, and the answers in removed scans."""
         scans = self._session.scans
-        removed = [
-            self._lists.pop(key) for key in set(self._lists) - {scan.GetID() for scan in scans}
-        ]
+        present = {scan.GetID() for scan in scans}
+        removed = [self._lists.pop(key) for key in set(self._lists) - present]
         answers = [node for points in removed for node in self._answers_to(points)]
         for points in self._lists.values():
             answers += [
@@ -197,13 +196,9 @@ class Landmarks:
             states = [
                 self._session.store.state(node).status for node in (scan, self.logic.template)
             ]
-            text = (
-                "cannot be used"
-                if FAILED in states
-                else "…"
-                if states == [READY, READY]
-                else "preparing"
-            )
+            text = "…" if states == [READY, READY] else "preparing"
+            if FAILED in states:
+                text = "cannot be used"
             return {
                 **common,
                 "status": "pending",

@@ -101,10 +101,12 @@ def cut_upright(
     """
     steps = xy_to_ijk[:3, :2]
     start = xy_to_ijk[:3, 3]
+    # (axis i, j, k; column or row): which axis of the scan a column and a row of pixels run along
     moving = np.abs(steps) > _TOLERANCE
     if not (moving.sum(axis=0) == 1).all() or moving.sum(axis=1).max() > 1:
         return None
     column_axis, row_axis = moving.argmax(axis=0)  # 0, 1, 2 for i, j, k
+    # the axis across the picture first; the sum of all three is 3
     order = 3 - column_axis - row_axis, row_axis, column_axis
     picture = np.transpose(voxels, [2 - axis for axis in order])
     outside = []
@@ -120,7 +122,9 @@ def cut_upright(
         picture = np.moveaxis(first + part * (picture[np.minimum(low + 1, last)] - first), 0, -1)
         # a scan ends half a voxel beyond the outermost voxel centres
         outside.append((positions < -0.5) | (positions > last + 0.5))
-    picture[outside[0]] = picture[:, outside[1]] = picture[:, :, outside[2]] = _OUTSIDE_HU
+    picture[outside[0]] = _OUTSIDE_HU
+    picture[:, outside[1]] = _OUTSIDE_HU
+    picture[:, :, outside[2]] = _OUTSIDE_HU
     return picture[0]
 
 

@@ -154,23 +154,21 @@ class Scans:
         state.work = self._work(states)
 
     def _row(self, node, scan_state) -> dict:
-        share = (
-            f"{100 * scan_state.share:.0f} %" if scan_state.status == WORKING else "not prepared"
-        )
+        text = "not prepared"
+        if scan_state.status == WORKING:
+            text = f"{100 * scan_state.share:.0f} %"
         size = " × ".join(map(str, node.GetImageData().GetDimensions()))
         spacing = " × ".join(f"{mm:.3g}" for mm in node.GetSpacing())
-        notes = (
-            ()
-            if scan_state.embedding is None
-            else (*scan_state.embedding.notes, *scan_state.embedding.faults)
-        )
+        notes = ()
+        if scan_state.embedding is not None:
+            notes = (*scan_state.embedding.notes, *scan_state.embedding.faults)
         return {
             "id": node.GetID(),
             "name": node.GetName(),
             "size": f"{size} voxels of {spacing} mm",
             "template": node is self._session.template,
             "status": scan_state.status,
-            "text": _STATUS_TEXTS.get(scan_state.status, share),
+            "text": _STATUS_TEXTS.get(scan_state.status, text),
             "sentence": scan_state.sentence,
             "notes": "; ".join(notes),
         }

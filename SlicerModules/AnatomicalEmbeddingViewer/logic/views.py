@@ -313,6 +313,7 @@ def slice_to_ras(slice_node) -> np.ndarray:
 
 
 def _slice_of(view) -> dict:
+    """Return the range of a view's slices and the current slice, mm along its normal, for the page's slider."""
     (low, high), step, value = view.get_slice_range(), view.get_slice_step(), view.get_slice_value()
     number, count = (round((end - low) / max(step, 1e-6)) + 1 for end in (value, high))
     matrix = slice_to_ras(view.get_view_node())

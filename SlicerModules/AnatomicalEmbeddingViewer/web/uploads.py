@@ -90,6 +90,10 @@ def read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) ->
 
 
 def _read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) -> list[Volume]:
+    """Read the scans among uploaded files and in uploaded .zip files. All files of no known ending are read as DICOM.
+
+    Raises VolumeError if there is no scan.
+    """
     from AnatomicalEmbedding.scan.volume import is_film_file
 
     images = []

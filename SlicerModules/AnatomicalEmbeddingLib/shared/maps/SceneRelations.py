@@ -75,11 +75,9 @@ class SceneRelations(Listener):
         byMaps = relate(*maps, same_patient=False, effort="fast" if isFilm(template) else effort)
         if isOnePatient is None:
             isOnePatient = isPatientSaid(self.scene, template)
-        return (
-            replace(byMaps, refusal=computed.refusal)
-            if computed is not None and isOnePatient
-            else byMaps
-        )
+        if computed is not None and isOnePatient:
+            return replace(byMaps, refusal=computed.refusal)
+        return byMaps
 
     def computed(self, template, target) -> Relation | None:
         """Return the relation that was computed in the background. None if it is not ready, or the scans belong to
@@ -173,6 +171,7 @@ class SceneRelations(Listener):
             if (isFilm(template) and not isFilm(target)) or self.areApart(template, target):
                 continue
             if ofOnePatient or isFilm(target) or haveOnePatient(self.scene, template, target):
+                # no relation yet, in either direction
                 self._computed[key] = self._computed[key[::-1]] = ([], None)
                 self._waiting.append((template, target))
 
@@ -212,6 +211,7 @@ class SceneRelations(Listener):
             self._forget(volumeId)
 
     def _forget(self, volumeId: str) -> None:
+        """Drop all relations of a volume, and do not compute those that wait."""
         for key in [key for key in (*self._computed, *self._failed) if volumeId in key]:
             self._computed.pop(key, None)
             self._failed.discard(key)

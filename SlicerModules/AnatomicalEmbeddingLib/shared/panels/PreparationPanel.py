@@ -45,10 +45,11 @@ class PreparationPanel(Listener):
         self.progressBar.value = round(
             100 * sum(state.share for _name, state in states) / max(len(states), 1)
         )
-        self.progressBar.visible = ready < len(states)
-        self.button.visible = ready < len(states) or not states  # hidden when all scans are ready
+        unfinished = ready < len(states)
+        self.progressBar.visible = unfinished
+        self.button.visible = unfinished or not states  # hidden when all scans are ready
         self.button.text = _("Cancel") if self._working else _("Prepare scans")
-        self.button.enabled = ready < len(states)
+        self.button.enabled = unfinished
         self.label.text = "<br>".join(
             [*_progressLines(states, ready), *_noteLines(states), *_failureLines(states)]
         )
@@ -71,11 +72,9 @@ def _progressLines(states: list[tuple[str, MapState]], ready: int) -> list[str]:
     if not states:
         return [_("No scan is chosen.")]
     if ready == len(states):
-        text = (
-            _("The scan is ready.")
-            if ready == 1
-            else _("All {count} scans are ready.").format(count=ready)
-        )
+        text = _("All {count} scans are ready.").format(count=ready)
+        if ready == 1:
+            text = _("The scan is ready.")
         return [coloured(text, GOOD)]
     counted = _("{ready} of {count} scans ready").format(ready=ready, count=len(states))
     now = next(((name, state) for name, state in states if state.status == WORKING), None)

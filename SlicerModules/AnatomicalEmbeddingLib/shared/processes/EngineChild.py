@@ -33,6 +33,7 @@ class _Output:
         return getattr(self._stream, name)
 
     def _tried(self, action, *values):
+        """Call a function that writes. If Slicer, which reads the output, has ended: stop, and write nowhere."""
         try:
             return action(*values)
         except OSError:
