@@ -32,7 +32,9 @@ from .target_batch import TargetRows
 
 _NODE_STEP = 2  # distance between nodes, in local cells
 _NODE_MM = 30.0  # radius around the point in which nodes choose a displacement
-_BLOCK_MM = 16.0  # radius of a node's block; 16 to 24 mm were alike (LOG, Single descriptors)
+_BLOCK_MM = (
+    16.0  # radius of a node's block; 16 to 24 mm were alike (LOG, Matching between patients)
+)
 _BLOCK_SIGMA_MM = 14.0  # of the weights in a block; by hand
 _SEARCH_MM = 16.0  # half size of the box of displacements
 # if the answer moved farther than this, the search is repeated around the new answer
@@ -40,7 +42,7 @@ _AGAIN_MM = 6.0
 _PRIOR_MM = 12.0  # usual distance of the truth from the first answer
 _PRIOR_WEIGHT = 0.03  # how much a displacement of _PRIOR_MM lowers the mean similarity
 _UNSEEN = 0.2  # strength of the penalty if a displacement moves a part of the block out of the body
-# of the weights of nodes; chosen with _NODE_MM on 33 scans (LOG, Matching: places of 30 instead of 22 mm)
+# of the weights of nodes; chosen with _NODE_MM on 33 scans (LOG, Matching between patients: blocks)
 _FIT_SIGMA_MM = 22.0
 _FIT_ROUNDS = 6  # of the robust fit; after these, it hardly changes
 _FIT_KNEE_MM = 4.0  # residual at which a node's weight has halved
