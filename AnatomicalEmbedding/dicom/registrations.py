@@ -227,7 +227,10 @@ def _read_matrix(document: Dataset, path: str | Path) -> sitk.Transform:
 
 
 def _read_displacements(document: Dataset, path: str | Path) -> sitk.Transform:
-    """Return the transform, in LPS mm, from the fixed to the moving scan: a matrix, offsets on a grid, a matrix."""
+    """Return the transform, in LPS mm, from the fixed to the moving scan: a matrix, offsets on a grid, a matrix.
+
+    A point p moves to after(before(p) + offset(p)). The offsets are stored at the points p of the grid.
+    """
     if (count := len(document.DeformableRegistrationSequence)) != 1:
         raise VolumeError(
             f"{path}: registers {count} scans; give a registration of one scan with another."
@@ -250,7 +253,7 @@ def _read_displacements(document: Dataset, path: str | Path) -> sitk.Transform:
     field.SetOrigin([float(value) for value in grid.ImagePositionPatient])
     field.SetSpacing([float(value) for value in grid.GridResolution])
     field.SetDirection(axes.ravel().tolist())
-    # offsets are added after the first matrix, but are stored at the grid
+    # displacement of p before the second matrix: before(p) - p + offset(p)
     if not np.array_equal(before, np.eye(4)):
         moved = sitk.TransformToDisplacementField(
             _affine(before),

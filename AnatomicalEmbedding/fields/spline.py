@@ -204,7 +204,14 @@ class SplineField:
     def _four(
         self, places: torch.Tensor, axis: int, derivative: bool = False
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return for n places: the number of the first of the four nearest knots, (n,); the four weights, (n, 4)."""
+        """Return for n places: the number of the first of the four nearest knots, (n,), and the weights of a cubic
+        B-spline at the four knots, (n, 4).
+
+        Args:
+            places: (n,) mm along the axis.
+            axis: 0, 1 or 2.
+            derivative: return the derivatives of the weights instead, for each mm.
+        """
         intervals = self.intervals[axis]
         position = ((places - self.low[axis]) / self.knot_mm).clamp(0, intervals)
         first = position.floor().clamp(max=intervals - 1)

@@ -55,6 +55,19 @@ def _peak_near(
     local_mm: torch.Tensor,
     rows: TargetRows,
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Find the place near each first answer whose descriptor is most similar; places far from it need more similarity.
+
+    Args:
+        query: (n, l) descriptors of the points.
+        first: (n, 3) first answers, in half cells of the target.
+        reach: (3,) half size of the box that is searched, in half cells.
+        local_mm: (3,) size of a half cell.
+        rows: the target of each point.
+
+    Returns:
+        The places (n, 3) in half cells, and the similarities (n,). Without a body cell in the box, the first answer
+        and 0.
+    """
     around = first.round().long()[:, None] + box_offsets(reach)
     similarity, inside = rows.apply(_similarity, around, query)
     distance = ((around - first[:, None]) * local_mm).square().sum(-1).float() / _PRIOR_MM**2

@@ -73,6 +73,7 @@ def _under_diaphragm(solid: Ellipsoid) -> Piece:
 
 
 def _draw_liver(canvas: Canvas) -> None:
+    """Draw the liver, the kidneys that lie in its hollows, and the vessels in it."""
     over = ("visceral_fat", "gut_wall", "stool", "gut_gas", "gut_fluid")
     for lobe in part_ellipsoids("liver lobes"):
         canvas.paint(_under_diaphragm(lobe), "liver", "liver", over=over)

@@ -83,6 +83,11 @@ class _Slice:
         return self.tags["series"]
 
     @property
+    def image(self) -> str:
+        """The SOP Instance UID, which copies of a file share; its path if the header has none."""
+        return self.tags["instance"] or str(self.path)
+
+    @property
     def modality(self) -> str:
         return self.tags["modality"] or "unknown"
 
@@ -159,7 +164,7 @@ def _read_stack(chosen: list[_Slice], path: Path) -> DicomSeries:
 
     path: for messages.
     """
-    unique = list({s.tags["instance"] or str(s.path): s for s in chosen}.values())
+    unique = list({s.image: s for s in chosen}.values())
     stack = arrange_slices(
         np.array([s.position_lps for s in unique]),
         np.array([s.orientation_lps for s in unique]),
@@ -238,7 +243,7 @@ def _read_headers(files: Iterable[Path]) -> tuple[list[_Slice], list[Path]]:
 
 def _in_phases(group: list[_Slice]) -> list[_Slice]:
     """Give the slices of each phase of a series a series of their own. Slices without a position keep their series."""
-    images = list({s.tags["instance"] or str(s.path): s for s in _positioned(group)}.values())
+    images = list({s.image: s for s in _positioned(group)}.values())
     if not images:
         return group
     positions = [(*s.position_lps.round(2), *s.orientation_lps.round(3)) for s in images]
@@ -247,15 +252,16 @@ def _in_phases(group: list[_Slice]) -> list[_Slice]:
     phases = split_phases(positions, heights, [s.tags for s in images])
     if phases is None:
         return group
-    # by SOP Instance UID, so that copies of a slice get its phase
-    names = dict(zip((s.tags["instance"] for s in images), phases, strict=True))
+    # copies of a slice get its phase
+    phase_of_image = dict(zip((s.image for s in images), phases, strict=True))
     ordered_phases = sorted(set(phases), key=_in_natural_order)
-    numbers = {name: number for number, name in enumerate(ordered_phases, start=1)}
+    number_of_phase = {phase: number for number, phase in enumerate(ordered_phases, start=1)}
     parts = []
     for item in group:
-        if name := names.get(item.tags["instance"]):
-            described = ", ".join(filter(None, [item.tags["description"], name]))
-            changed = {"series": f"{item.series}-{numbers[name]}", "description": described}
+        if phase := phase_of_image.get(item.image):
+            described = ", ".join(filter(None, [item.tags["description"], phase]))
+            series = f"{item.series}-{number_of_phase[phase]}"
+            changed = {"series": series, "description": described}
             item = replace(item, tags=item.tags | changed)
         parts.append(item)
     return sorted(parts, key=lambda item: item.series)

@@ -196,7 +196,11 @@ def _fit_to_canonical(mean: Points, count: Mapping[str, int]) -> Points:
 
 
 def _symmetric(mean: Points, count: Mapping[str, int]) -> Points:
-    """Return the mean shape, in which the structures in _SYMMETRIC are averaged with their mirror images."""
+    """Return the mean shape, in which the structures in _SYMMETRIC are averaged with their mirror images.
+
+    A mirror image has the points of the right and the left extreme exchanged, and the other sign of R. The mirror image
+    of a structure without sides is its own.
+    """
     symmetric = dict(mean)
     for name in filter(_SYMMETRIC.fullmatch, mean):
         twin = other_side(name)

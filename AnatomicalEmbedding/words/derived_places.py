@@ -204,14 +204,15 @@ def _between(grid: Grid, first: Field, second: Field) -> Field:
     distances = []
     for field in (first, second):
         box_values = grid.with_values(box, grid.values_over(field, box))
-        distances.append(
-            np.maximum(grid.distance(box_values, _BORDER_SHARE * float(field.values.max())), 0)
-        )
+        border = _BORDER_SHARE * float(field.values.max())
+        # distances inside of a place are negative
+        distances.append(np.maximum(grid.distance(box_values, border), 0))
     first_mm, second_mm = distances
     way_mm = first_mm + second_mm
-    values = np.exp(-(((first_mm - second_mm) / _BETWEEN_MM) ** 2) / 2)
-    values = values * np.exp(-((way_mm - float(way_mm.min())) / _BETWEEN_MM))
-    return grid.trimmed(grid.with_values(box, values * grid.tissue[grid.crop(box)]))
+    halfway = np.exp(-(((first_mm - second_mm) / _BETWEEN_MM) ** 2) / 2)
+    on_shortest_way = np.exp(-((way_mm - float(way_mm.min())) / _BETWEEN_MM))
+    values = halfway * on_shortest_way * grid.tissue[grid.crop(box)]
+    return grid.trimmed(grid.with_values(box, values))
 
 
 def _shell(grid: Grid, field: Field, mm: float) -> Field:

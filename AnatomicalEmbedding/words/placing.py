@@ -183,13 +183,16 @@ class PlaceFinder:
             qualifier: if given, a part of the place is found, or the space next to the place.
             negated, remark: copied to the result.
 
+        Returns:
+            The place. The probability of an organ of one sex is multiplied by the probability of this sex.
+
         Raises:
             AnatomicalEmbeddingError: no place has this name.
         """
         place = dataclasses.replace(self._place(name, qualifier), negated=negated, remark=remark)
         if place.point_ras is None or name not in _OTHER_SEX:
             return place
-        # the largest organ of each sex tells how likely the patient has this sex
+        # the largest organ of each sex, first of the same sex, tells how likely the patient has this sex
         leads = [self._place(lead) for lead in _OTHER_SEX[name]]
         same_sex, opposite_sex = (
             0.0 if lead.point_ras is None else lead.probability for lead in leads

@@ -223,8 +223,14 @@ def write_phases(folder, tags_of_phases, numbers=None):
         ),
         ([{}, {}], lambda phase, n: 1 + n + 20 * phase, ["part 1", "part 2"]),
         ([{}, {}], lambda phase, n: 1 + 2 * n + phase, ["part 1", "part 2"]),
+        # a program that removes names has emptied the UIDs of the images, too
+        (
+            [{"AcquisitionNumber": number, "SOPInstanceUID": ""} for number in (1, 2)],
+            None,
+            ["acquisition 1", "acquisition 2"],
+        ),
     ],
-    ids=["acquisition", "kernel", "time", "one after the other", "in turn"],
+    ids=["acquisition", "kernel", "time", "one after the other", "in turn", "no UIDs of images"],
 )
 def test_each_phase_of_a_series_is_a_series_of_its_own(tmp_path, tags, numbers, names):
     write_phases(tmp_path, tags, numbers)

@@ -314,6 +314,7 @@ def mean_image(
     """Average aligned images at the points of a lattice in the frame: (k, j, i), 0 to 1."""
     total = torch.zeros(lattice.shape)
     for image, alignment in zip(images, alignments, strict=True):
-        grid = image.on_grid(lattice.spacing_mm[0])
-        total += read_grey(grid.hu, grid.lattice, alignment.on(lattice))
+        grid = image.on_grid(lattice.spacing_mm[0])  # a lattice of a frame has one spacing
+        places = alignment.on(lattice)  # of the lattice's points in the scan
+        total += read_grey(grid.hu, grid.lattice, places)
     return total / len(images)
