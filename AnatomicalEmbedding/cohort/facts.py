@@ -7,7 +7,6 @@ import numpy as np
 
 from ..embedding.coverage import apply_affine, body_points, find_coverage, robust_affine
 from ..embedding.map import EmbeddingMap
-from ..errors import MapError, no_body_frame
 from ..scan.boxes import boxes_from_json, boxes_to_json
 from ..spine.vertebrae import spine_from_json, spine_to_json
 
@@ -24,8 +23,6 @@ def make_facts(embedding: EmbeddingMap) -> dict[str, Any]:
     MapError if the body coordinates of the map are not in mm.
     """
     made_by = embedding.provenance
-    if not made_by.metric:
-        raise MapError(no_body_frame(made_by.model))
     coverage = find_coverage(embedding)
     ras, body = body_points(embedding)
     affine, _ = robust_affine(ras, body)

@@ -142,9 +142,8 @@ class Server:
             stored = {
                 item.ReferencedSOPInstanceUID for item in answer.get("ReferencedSOPSequence") or ()
             }
-            if (
-                document.SOPInstanceUID not in stored
-            ):  # a full server may list the file neither as stored nor as failed
+            # a full server may list the file neither as stored nor as failed
+            if document.SOPInstanceUID not in stored:
                 failed = answer.get("FailedSOPSequence") or [{}]
                 reason = failed[0].get("FailureReason", 0)
                 raise AnatomicalEmbeddingError(

@@ -22,9 +22,8 @@ def read_whole(path: Path, remedy: str) -> Dataset:
     pydicom = require("pydicom", "pydicom", "DICOM files need", "dicom")
     try:
         document = pydicom.dcmread(_WholeFile(path.read_bytes()))
-        for _ in (
-            document.iterall()
-        ):  # read every value now: pydicom reads a value only at its first use
+        # read every value now: pydicom reads a value only at its first use
+        for _ in document.iterall():
             pass
     except FileNotFoundError as error:
         raise AnatomicalEmbeddingError(f"{path}: no such file; check the path.") from error

@@ -73,9 +73,8 @@ def write_displacements(
     """
     direction, vectors = np.reshape(field.GetDirection(), (3, 3)), sitk.GetArrayViewFromImage(field)
     origin = field.GetOrigin()
-    if (
-        np.linalg.det(direction) < 0
-    ):  # the third axis of DICOM is the cross product of row and column
+    # the third axis of DICOM is the cross product of row and column
+    if np.linalg.det(direction) < 0:
         vectors, origin = (
             vectors[::-1],
             field.TransformIndexToPhysicalPoint((0, 0, field.GetSize()[2] - 1)),

@@ -101,9 +101,8 @@ def _stacked(
 def _in_box(box_ras: np.ndarray, shape: tuple[int, int, int], ijk_to_ras: np.ndarray) -> np.ndarray:
     """Return (k, j, i) bool: True where a voxel's centre lies in a box, (2, 3) RAS mm."""
     inside = np.ones(shape, dtype=bool)
-    for axis in range(
-        3
-    ):  # the coordinate along one axis of RAS is a sum of parts that depend on k, on j and on i
+    # the coordinate along one axis of RAS is a sum of parts that depend on k, on j and on i
+    for axis in range(3):
         parts = [ijk_to_ras[axis, n] * np.arange(shape[2 - n]) for n in range(3)]
         place = parts[2][:, None, None] + parts[1][:, None] + parts[0] + ijk_to_ras[axis, 3]
         inside &= (place >= box_ras[0][axis]) & (place <= box_ras[1][axis])

@@ -63,9 +63,14 @@ class EmbeddingMap:
     spine: Spine | None = None
     unit_mm: float = 1.0
 
+    @property
+    def is_own_kind(self) -> bool:
+        """Whether the map was made with weights of the kind "any", which know no body and have a unit of their own."""
+        return self.unit_mm != 1.0
+
     def check_patient(self) -> None:
-        """Raise MapError if the map was made with weights of the kind "any", which know no body."""
-        if self.unit_mm != 1.0:
+        """Raise MapError if the map was made with weights of the kind "any"."""
+        if self.is_own_kind:
             raise MapError(no_body_frame(self.provenance.model))
 
     @property

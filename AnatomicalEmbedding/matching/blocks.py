@@ -32,9 +32,8 @@ from .target_batch import TargetRows
 
 _NODE_STEP = 2  # distance between nodes, in local cells
 _NODE_MM = 30.0  # radius around the point in which nodes choose a displacement
-_BLOCK_MM = (
-    16.0  # radius of a node's block; 16 to 24 mm were alike (LOG, Matching between patients)
-)
+# radius of a node's block; 16 to 24 mm were alike (LOG, Matching between patients)
+_BLOCK_MM = 16.0
 _BLOCK_SIGMA_MM = 14.0  # of the weights in a block; by hand
 _SEARCH_MM = 16.0  # half size of the box of displacements
 # if the answer moved farther than this, the search is repeated around the new answer

@@ -16,7 +16,7 @@ from ..embedding.map import EmbeddingMap
 from .target_batch import TargetRows
 
 _WINDOW_MM, _SIGMA_MM = 16.0, 8.0
-# largest displacement; by hand: answers farther off are not rescued (LOG, Matching)
+# largest displacement; by hand: answers farther off are not rescued (LOG, Matching between patients)
 _SEARCH_MM = 16.0
 # a displacement of _PRIOR_MM lowers the correlation by _PRIOR_WEIGHT
 _PRIOR_MM, _PRIOR_WEIGHT = 8.0, 0.05

@@ -82,7 +82,7 @@ def relate(
     if first.is_film:
         return _relate_films(template, target, FilmPair(first, second, effort))
     by_maps = MapRelation(first, second, effort)
-    if same_patient is False or first.unit_mm != 1.0:
+    if same_patient is False or first.is_own_kind:
         return by_maps
     if not (isinstance(template, MappedScan) and isinstance(target, MappedScan)):
         if same_patient:

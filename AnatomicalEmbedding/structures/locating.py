@@ -255,9 +255,8 @@ def _combined(
     present_shares = np.array([float((trust[:, 0] > 0).mean()) for trust in trusts])
     expected = np.array([np.median(trust[:, 1]) for trust in trusts])
     spread = np.zeros(6)
-    if (
-        len(sides) > 2
-    ):  # the median deviation of normal errors, times 1.48, is their standard deviation
+    if len(sides) > 2:
+        # the median deviation of normal errors, times 1.48, is their standard deviation
         spread = 1.48 * np.median(np.abs(sides - middle), axis=0)
     # a third of the squared error of a point lies along each axis
     sigma = np.sqrt(np.median(expected) ** 2 / 3 / np.sqrt(len(sides)) + spread**2)

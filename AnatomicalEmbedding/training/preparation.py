@@ -260,11 +260,8 @@ def _prepare(
             scan.save(target)
     except AnatomicalEmbeddingError as error:
         return Outcome(name, source, None, reason=str(error))
-    except (
-        MemoryError,
-        RuntimeError,
-        OSError,
-    ) as error:  # one unreadable scan must not end a long run
+    # one unreadable scan must not end a long run
+    except (MemoryError, RuntimeError, OSError) as error:
         reason = f"{source.label}: cannot be prepared ({type(error).__name__}: {error})."
         return Outcome(name, source, None, reason=reason)
     return Outcome(

@@ -24,9 +24,8 @@ SPACING = 4.0  # of the mean image, in the unit of the kind, but at least a voxe
 CELL = 8.0  # size of a map's cells in the unit of the kind, as in maps of CTs
 _PARTS = 2  # voxels of a map's image along each axis of a cell
 _COMMON = 0.25  # share of the scans that must show an object at a place of the frame, so that the place counts
-_ALIKE = (
-    0.3  # least correlation of scan and frame around a cell; with less, the scan lacks this part
-)
+# least correlation of scan and frame around a cell; with less, the scan lacks this part
+_ALIKE = 0.3
 _LEAST_SHARE = 0.1  # least share of object in a cell or its neighbours
 _SIZES = (0.5, 2.0)  # smallest and largest radius of an object, relative to the radius of the kind
 _MOST_POINTS = 1 << 28  # of a mean image in a file; only limits memory

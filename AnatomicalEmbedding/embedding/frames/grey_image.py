@@ -22,9 +22,8 @@ from ..working_grid import WorkingGrid, crop, resample
 CT, ANY = MODALITIES = ("ct", "any")
 _PERCENTILES = (1.0, 99.9)  # become 0 and 1, so that few bright voxels such as metal do not decide
 _CT_HU = (AIR_HU, 1000.0)  # the same for CTs; by hand: up to dense bone
-_RANGE = (
-    1000.0  # the grid of `resample` has `AIR_HU` outside the scan; there the grey value must be 0
-)
+# the grid of `resample` has `AIR_HU` outside the scan; there the grey value must be 0
+_RANGE = 1000.0
 NOISE = 0.05  # a window with less contrast counts as flat
 _MASS_SHARE = 0.95  # of an object that lies within its radius; by hand
 _OBJECT_SIDE = 48  # voxels along the longest side of the grid on which the object is measured

@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-KINDS = (
-    "ct",
-    "any",
-)  # of scans, in the order of the panel: CTs of adults, or scans of any one other kind
+# of scans, in the order of the panel: CTs of adults, or scans of any one other kind
+KINDS = ("ct", "any")
 # Batch normalisation keeps its statistics, because the statistics of a few crops differ from those of complete scans.
 # The learning rate is small, because fine-tuning changes the weights only a little.
 _FINE_TUNING = ("optimiser.frozen_statistics=true", "optimiser.learning_rate=0.001")

@@ -76,7 +76,7 @@ class MapStore(Listener):
     def isOwnKind(self, volumeNode) -> bool:
         """True if the map of a volume was made with weights of the kind "any"; its voxels are then no HU."""
         embedding = self.map(volumeNode)
-        return embedding is not None and embedding.unit_mm != 1.0
+        return embedding is not None and embedding.is_own_kind
 
     def request(self, volumeNodes: Iterable, retry: bool = True, onlyKept: bool = False) -> list:
         """Start to embed the volumes that have no map. Returns the volumes that this call has put into the queue.
