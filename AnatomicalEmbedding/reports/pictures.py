@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import require
+from ..scan.checks import grey_range
 from ..scan.geometry import in_grid, transform_points
 from ..scan.volume import Volume
 
@@ -72,7 +73,7 @@ def choose_window(volume: Volume, point_ras: np.ndarray, is_ct: bool = True) -> 
     A film, and a scan that is no CT, have their own windows, from the darkest to the brightest grey values.
     """
     if volume.is_film or not is_ct:
-        black, white = np.quantile(volume.voxels, (0.01, 0.99 if volume.is_film else 0.999))
+        black, white = grey_range(volume.voxels, 99.0 if volume.is_film else 99.9)
         name = "film" if volume.is_film else "all values"
         return Window(name, float(black + white) / 2, max(float(white - black), 1e-6))
     steps = np.arange(-_NEIGHBOURHOOD_MM, _NEIGHBOURHOOD_MM + 1e-6, 3.0)

@@ -187,6 +187,17 @@ def sample_voxels(voxels: np.ndarray) -> np.ndarray:
     return voxels.reshape(-1)[:: stride | 1]
 
 
+def grey_range(voxels: np.ndarray, highest: float = 99.9) -> tuple[float, float]:
+    """Return the values that become black and white: percentiles, so that a few bright voxels do not decide.
+
+    Args:
+        voxels: (k, j, i).
+        highest: percentile of white; that of black is 1.
+    """
+    black, white = np.percentile(sample_voxels(voxels), (1.0, highest))
+    return black, white
+
+
 def check_hounsfield(voxels: np.ndarray, where: str) -> None:
     """Raise VolumeError unless the voxels look like CT in Hounsfield units. The message lists the values found.
 

@@ -14,14 +14,13 @@ import torch.nn.functional as F
 
 from ...fields.comparison import Features, windowed
 from ...fields.spline import Lattice
-from ...scan.checks import sample_voxels
+from ...scan.checks import grey_range
 from ...scan.geometry import AIR_HU
 from ...scan.volume import Volume
 from ..working_grid import WorkingGrid, crop, resample
 
 CT, ANY = MODALITIES = ("ct", "any")
-_PERCENTILES = (1.0, 99.9)  # become 0 and 1, so that few bright voxels such as metal do not decide
-_CT_HU = (AIR_HU, 1000.0)  # the same for CTs; by hand: up to dense bone
+_CT_HU = (AIR_HU, 1000.0)  # become 0 and 1 in CTs; by hand: up to dense bone
 # the grid of `resample` has `AIR_HU` outside the scan; there the grey value must be 0
 _RANGE = 1000.0
 NOISE = 0.05  # a window with less contrast counts as flat
@@ -38,9 +37,7 @@ class GreyImage:
     """
 
     def __init__(self, volume: Volume, modality: str = ANY) -> None:
-        low, high = (
-            _CT_HU if modality == CT else np.percentile(sample_voxels(volume.voxels), _PERCENTILES)
-        )
+        low, high = _CT_HU if modality == CT else grey_range(volume.voxels)
         share = (volume.voxels.astype(np.float32) - low) / max(high - low, 1e-6)
         self.name = volume.name
         self.volume = replace(volume, voxels=share.clip(0, 1) * _RANGE + np.float32(AIR_HU))

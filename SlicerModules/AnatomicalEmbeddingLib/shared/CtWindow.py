@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import slicer.util
+
+from AnatomicalEmbedding.scan.checks import grey_range
 
 from .maps.MapStore import MapStore
 from .SceneNodes import patientItem
@@ -26,7 +27,6 @@ _CHOSEN = "AnatomicalEmbedding.WindowChosen"
 # a scan without lower values shows no air around the body and does not get the default window
 _AIR_HU = -200.0
 _OWN_KIND = "AnatomicalEmbedding.WindowByValues"  # attribute of a display node: its window was chosen by percentiles
-_PERCENTILES = (1.0, 99.9)  # black and white of a scan of an own kind
 
 
 def setWindow(volumeNodes: Sequence, window: float, level: float) -> None:
@@ -88,7 +88,7 @@ def _chooseByValues(volumeNode) -> None:
     display = volumeNode.GetDisplayNode()
     if display.GetAttribute(_OWN_KIND) is None:
         display.SetAttribute(_OWN_KIND, "1")
-        black, white = np.percentile(slicer.util.arrayFromVolume(volumeNode), _PERCENTILES)
+        black, white = grey_range(slicer.util.arrayFromVolume(volumeNode))
         setWindow([volumeNode], max(white - black, 1e-6), (black + white) / 2)
 
 
