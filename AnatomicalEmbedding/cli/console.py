@@ -150,7 +150,7 @@ def add_film_width(parser: argparse._ActionsContainer) -> None:
 
 
 def read_scan(
-    path: str | Path, series: Sequence[str], check: Callable[[Volume], None] | None = None
+    path: str | Path, series: Sequence[str], check: Callable[[Volume], Volume] | None = None
 ) -> Volume:
     """Read a scan and print its notes on stderr. From a DICOM folder, read the series whose UID is in `series`.
 

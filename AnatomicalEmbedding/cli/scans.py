@@ -57,7 +57,7 @@ class Scans:
         return [Path(source.path) for source in self.sources.values()]
 
     def read(
-        self, check: Callable[[Volume], None] | None = None
+        self, check: Callable[[Volume], Volume] | None = None
     ) -> Iterator[tuple[str, str, Volume]]:
         """Yield the path (as tables print it), the name and the volume of each scan that can be read.
 

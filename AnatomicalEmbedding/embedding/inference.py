@@ -106,9 +106,9 @@ class Model:
         """Whether the weights embed films, not CTs."""
         return self.network.spec.planar
 
-    def check_scan(self, volume: Volume) -> None:
-        """Raise VolumeError if a scan that was read is neither a CT nor a film."""
-        check_ct(volume)
+    def check_scan(self, volume: Volume) -> Volume:
+        """Return a scan that was read as a CT or a film. Raises VolumeError if it is neither."""
+        return check_ct(volume)
 
     def embed(
         self,
@@ -302,9 +302,9 @@ class FrameModel(Model):
 
     network: Frame
 
-    def check_scan(self, volume: Volume) -> None:
-        """Raise VolumeError if a scan has too few voxels, or only one value."""
-        check_any(volume)
+    def check_scan(self, volume: Volume) -> Volume:
+        """Return the scan. Raises VolumeError if it has too few voxels, or only one value."""
+        return check_any(volume)
 
     def _compute(
         self, volume: Volume, provenance: Provenance, step: ProgressCallback

@@ -87,6 +87,12 @@ def as_hu_array(voxels: np.ndarray, where: str) -> np.ndarray:
     return voxels
 
 
+def without_padding(voxels: np.ndarray) -> tuple[np.ndarray, str]:
+    """Return the HU of a CT (k, j, i) with padding set to -1024 HU, and a note about it."""
+    note = f"padding of {voxels.min():g} HU was set to {PADDING_HU} HU"
+    return np.where(voxels < PADDING_BELOW_HU, voxels.dtype.type(PADDING_HU), voxels), note
+
+
 def as_affine(ijk_to_ras: np.ndarray, where: str) -> np.ndarray:
     """Return ijk_to_ras as a (4,4) float64 matrix.
 

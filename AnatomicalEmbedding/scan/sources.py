@@ -47,7 +47,7 @@ class Source:
         """The DICOM Patient ID, read from one file; "" if it is not known."""
         return patient_id_of(Path(self.path, self.files[0])) if self.files else ""
 
-    def read(self, check: Callable[[Volume], None] | None = None) -> Volume:
+    def read(self, check: Callable[[Volume], Volume] | None = None) -> Volume:
         """Read the scan. Raises VolumeError for the same reasons as `Volume.read`. check: as there."""
         files = [Path(self.path, name) for name in self.files]
         return Volume.read(self.label, files=files, check=check)

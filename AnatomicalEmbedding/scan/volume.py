@@ -20,7 +20,6 @@ from . import dicom
 from .checks import (
     MAX_SHEAR,
     PADDING_BELOW_HU,
-    PADDING_HU,
     SMALLEST_SPACING_MM,
     as_affine,
     as_hu_array,
@@ -28,6 +27,7 @@ from .checks import (
     check_extent,
     check_hounsfield,
     check_spacing,
+    without_padding,
     worst_shear,
 )
 from .film import check_film_size, film_matrix, is_picture, read_film
@@ -85,7 +85,7 @@ class Volume:
         *,
         frame: str = "RAS",
         name: str = "",
-        check: Callable[[Volume], None] | None = None,
+        check: Callable[[Volume], Volume] | None = None,
     ) -> Volume:
         """Convert any kind of scan to a Volume, with the same checks as `read`.
 
@@ -108,9 +108,7 @@ class Volume:
         if isinstance(source, str | Path):
             return cls.read(source, check=check)
         if isinstance(source, sitk.Image):
-            volume = cls.from_sitk(source, name)
-            (check or check_ct)(volume)
-            return volume
+            return (check or check_ct)(cls.from_sitk(source, name))
         own_affine = getattr(source, "affine", None)
         voxels = source
         if (
@@ -147,7 +145,7 @@ class Volume:
         path: str | Path,
         series: str | None = None,
         files: Sequence[Path] = (),
-        check: Callable[[Volume], None] | None = None,
+        check: Callable[[Volume], Volume] | None = None,
     ) -> Volume:
         """Read a CT: .nii, .nii.gz, .nrrd, .nhdr, .mha, .mhd, a DICOM folder, or the series of one DICOM file.
 
@@ -155,7 +153,7 @@ class Volume:
             path: the file or folder.
             series: DICOM SeriesInstanceUID, needed when a folder holds several CT volumes (see `dicom.list_series`).
             files: the DICOM slices to read, if they are known; `path` is then used in messages only.
-            check: raises VolumeError for a scan that cannot be used, such as `check_any`; None for `check_ct`.
+            check: returns the scan as it is used, or raises VolumeError, such as `check_any`; None for `check_ct`.
 
         Raises VolumeError when the file is missing, damaged or not a CT volume in Hounsfield units.
         """
@@ -180,8 +178,7 @@ class Volume:
             raise VolumeError(
                 f"{path}: cannot be read ({error.strerror}); check its permissions."
             ) from error
-        (check or check_ct)(volume)
-        return volume
+        return (check or check_ct)(volume)
 
     def write(self, path: str | Path) -> None:
         """Write a .nii, .nii.gz, .nrrd or .mha file, compressed if possible. A failed write leaves no part of a file.
@@ -196,11 +193,11 @@ class Volume:
         voxels: np.ndarray,
         ijk_to_ras: np.ndarray,
         name: str = "",
-        check: Callable[[Volume], None] | None = None,
+        check: Callable[[Volume], Volume] | None = None,
     ) -> Volume:
         """Make a Volume from voxels (k,j,i) that another program has read.
 
-        As in `read`, padding is set to -1024 HU, and a sheared grid is resampled to perpendicular axes.
+        As in `read`, padding of a CT is set to -1024 HU, and a sheared grid is resampled to perpendicular axes.
 
         Args:
             voxels: (k, j, i) HU.
@@ -211,8 +208,7 @@ class Volume:
         Raises VolumeError when the voxels are not a CT volume in Hounsfield units.
         """
         volume = _from_arrays(name, "", voxels, np.asarray(ijk_to_ras, dtype=np.float64))
-        (check or check_ct)(volume)
-        return volume
+        return (check or check_ct)(volume)
 
     @classmethod
     def from_sitk(
@@ -316,19 +312,26 @@ def is_film_file(path: str | Path) -> bool:
     return path.is_file() and (is_picture(path) or dicom.is_film(path))
 
 
-def check_ct(volume: Volume) -> None:
-    """Raise VolumeError unless the volume is large enough and looks like CT in Hounsfield units, or is a film."""
+def check_ct(volume: Volume) -> Volume:
+    """Return a CT with padding set to -1024 HU, or a film.
+
+    Raises VolumeError if the volume is too small, or does not look like CT in Hounsfield units.
+    """
+    if volume.voxels.min() < PADDING_BELOW_HU:
+        voxels, note = without_padding(volume.voxels)
+        volume = replace(volume, voxels=voxels, notes=(*volume.notes, note))
     if volume.is_film:
         check_film_size(volume.shape, volume.spacing[:2], volume.path or volume.name or "film")
-        return
+        return volume
     where = volume.path or volume.name or "volume"
     check_spacing(np.array(volume.spacing), where)
     check_extent(volume.shape, volume.ijk_to_ras, where)
     check_voxels(volume)
+    return volume
 
 
-def check_any(volume: Volume) -> None:
-    """Raise VolumeError unless a volume of any kind, with values of any unit, shows more than one value."""
+def check_any(volume: Volume) -> Volume:
+    """Return a volume of any kind, with values of any unit. Raises VolumeError if it is too small or empty."""
     where = volume.path or volume.name or "volume"
     if volume.is_film or min(volume.shape) < LEAST_VOXELS:
         size = " x ".join(map(str, volume.shape[::-1]))
@@ -339,6 +342,7 @@ def check_any(volume: Volume) -> None:
         raise VolumeError(
             f"{where}: all voxels are equal, so the image is empty; export the scan again."
         )
+    return volume
 
 
 def check_voxels(volume: Volume) -> None:
@@ -359,16 +363,13 @@ def _from_arrays(
     notes: tuple[str, ...] = (),
     patient_id: str = "",
 ) -> Volume:
-    """Make a Volume from HU `voxels` (k, j, i). Padding becomes -1024 HU, whole numbers become int16, and a scan with a
-    small gantry tilt is resampled to perpendicular axes. Raises VolumeError if the tilt is large."""
+    """Make a Volume from `voxels` (k, j, i). Whole numbers become int16. A scan with a small gantry tilt, so a CT, is
+    resampled to perpendicular axes. Raises VolumeError if the tilt is large."""
     where = str(path) or name or "image"
     voxels = as_hu_array(voxels, where)
     if voxels.dtype != np.int16 and np.abs(voxels).max() <= np.iinfo(np.int16).max:
         whole = voxels.astype(np.int16)
         voxels = whole if np.array_equal(whole, voxels) else voxels
-    if voxels.min() < PADDING_BELOW_HU:
-        notes = (*notes, f"padding of {voxels.min():g} HU was set to {PADDING_HU} HU")
-        voxels = np.where(voxels < PADDING_BELOW_HU, voxels.dtype.type(PADDING_HU), voxels)
     check_spacing(np.linalg.norm(ijk_to_ras[:3, :3], axis=0), where, SMALLEST_SPACING_MM)
     tilt = np.degrees(np.arcsin(min(worst_shear(ijk_to_ras)[0], 1.0)))
     if tilt > _MAX_TILT_DEG:
@@ -376,6 +377,9 @@ def _from_arrays(
             f"{where}: the voxel axes are {tilt:.0f} degrees from perpendicular; export the scan again."
         )
     if worst_shear(ijk_to_ras)[0] > MAX_SHEAR:
+        if voxels.min() < PADDING_BELOW_HU:  # before it is interpolated
+            voxels, note = without_padding(voxels)
+            notes = (*notes, note)
         voxels, ijk_to_ras = resample_upright(voxels, ijk_to_ras)
         notes = (*notes, f"gantry tilt of {tilt:.1f} degrees; resampled to perpendicular axes")
     return Volume(voxels, ijk_to_ras, name, str(path), notes, patient_id)

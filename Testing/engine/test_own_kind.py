@@ -126,6 +126,18 @@ def test_volumes_that_no_weights_can_embed_are_refused():
         check_any(Volume(np.ones((4, 20, 20), np.float32), matrix))
 
 
+def test_values_below_those_of_cts_are_no_padding(tmp_path):
+    """Micro-CTs of some scanners hold such values; what is padding in a CT is tested in test_volume.py."""
+    volume = make_specimen(0).volume
+    volume = replace(volume, voxels=20 * volume.voxels - 4000)
+    volume.write(tmp_path / "specimen.nii.gz")
+    read = Volume.read(tmp_path / "specimen.nii.gz", check=check_any)
+    np.testing.assert_array_equal(read.voxels, volume.voxels)
+    assert read.notes == ()
+    array = Volume.from_array(volume.voxels, volume.ijk_to_ras, check=check_any)
+    np.testing.assert_array_equal(array.voxels, volume.voxels)
+
+
 @pytest.mark.parametrize("command", OF_PATIENTS)
 def test_commands_for_patients_say_what_these_weights_are_for(command, tmp_path, capsys):
     path = tmp_path / "shape.safetensors"

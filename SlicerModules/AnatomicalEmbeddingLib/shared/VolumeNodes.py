@@ -129,7 +129,7 @@ class Snapshot:
     name: str
     notes: tuple[str, ...] = ()
 
-    def volume(self, check: Callable[[Volume], None] | None = None) -> Volume:
+    def volume(self, check: Callable[[Volume], Volume] | None = None) -> Volume:
         """Return the scan for the engine. Raises VolumeError, with the node's name, if it cannot be used.
 
         check: as in `Volume.read`; default: the scan must be a CT or a film.

@@ -122,7 +122,7 @@ class Engine:
         """
         progress(0.0, "loading the model")
         model = self.load(volume.is_film)
-        model.check_scan(volume)
+        volume = model.check_scan(volume)
         import torch
 
         from AnatomicalEmbedding.embedding.device import choose_device

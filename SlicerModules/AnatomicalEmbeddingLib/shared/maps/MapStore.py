@@ -123,7 +123,7 @@ class MapStore(Listener):
 
         def compute(*progress) -> EmbeddingMap:
             # the engine knows which kind of scan its weights embed, and checks it
-            return embed(copy.volume(check=lambda volume: None), *progress, onlyKept)
+            return embed(copy.volume(check=lambda volume: volume), *progress, onlyKept)
 
         self._worker.submit(node.GetID(), compute)
 
