@@ -7,14 +7,21 @@ from pathlib import Path
 
 import numpy as np
 
-from ..dicom.outlines import outlined_series, read_dicom_labels
+from ..dicom.outlines import outlined_series
 from ..errors import AnatomicalEmbeddingError, VolumeError
 from ..scan.dicom import is_dicom_file
-from ..scan.geometry import image_affine
-from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, is_label_map, read_image
+from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, is_label_map
 from ..scan.label_map import LabelMap
 from ..scan.sources import Source, distinct_names, list_sources
-from ..structures.labelled_scans import as_labels, read_texts
+from ..scan.volume import Volume
+from ..structures.label_files import (
+    check_same_grid,
+    has_own_names,
+    list_of_names,
+    read_label_image,
+    read_labels,
+    read_texts,
+)
 
 TRAINING, TEST = "Tr", "Ts"  # ends of the names of nnU-Net's folders
 _LAYOUTS = "the layout of nnU-Net or TotalSegmentator, NAME.seg.nii.gz with NAME.labels.json, or DICOM SEG or RTSTRUCT"
@@ -93,44 +100,39 @@ def _entries_of(path: Path, scans: dict[str, Source]) -> Iterator[LabelledScan]:
         names = folder.parent / "dataset.json"
         yield LabelledScan(str(path), scan, (path,), names, folder.name[-2:])
     elif is_label_map(path):
-        names = folder / f"{stem}.labels.json"
+        names = None if has_own_names(path) else list_of_names(path)
         yield LabelledScan(str(folder / stem), scan_at(folder, stem), (path,), names)
 
 
-def read_labels(entry: LabelledScan) -> LabelMap:
+def read_entry_labels(entry: LabelledScan) -> LabelMap:
     """Read the labels of an entry, with the names that the data set gives them.
 
     Raises VolumeError if a file is damaged or has fractions, if masks of one scan have different grids, or if the scan
     of DICOM labels is missing; PointsError if the list of names is missing or damaged.
     """
     path = entry.labels[0]
-    if not image_suffix(path):
-        if entry.scan is None:
-            raise VolumeError(f"{path}: its DICOM series is not in the data set; add the series.")
-        volume = read_scan(entry.scan)
-        return read_dicom_labels(path, volume.shape, volume.ijk_to_ras)
-    voxels, ijk_to_ras = _read_voxels(path)
     if entry.list_of_names is not None:
         texts = read_texts(entry.list_of_names)
-        return LabelMap(voxels, ijk_to_ras, {text: value for value, text in texts.items()})
-    masks = _read_masks(entry.labels, voxels.shape, ijk_to_ras)
-    return LabelMap.from_masks(masks, voxels.shape, ijk_to_ras)
+        return LabelMap(*read_label_image(path), {text: value for value, text in texts.items()})
+    if image_suffix(path) and not is_label_map(path):
+        return _read_masks(entry.labels)
+
+    def read_entry() -> Volume:
+        if entry.scan is None:
+            raise VolumeError(f"{path}: its DICOM series is not in the data set; add the series.")
+        return read_scan(entry.scan)
+
+    return read_labels(path, read_entry)
 
 
-def _read_masks(
-    paths: Sequence[Path], shape: tuple[int, ...], ijk_to_ras: np.ndarray
-) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield (name, mask) of each mask file. Raises VolumeError if a mask does not have this grid."""
-    for path in paths:
-        voxels, affine = _read_voxels(path)
-        if voxels.shape != shape or np.abs(affine - ijk_to_ras).max() > 0.01:
-            raise VolumeError(
-                f"{path}: has another grid than the first mask; resample the masks to one grid."
-            )
-        yield display_name(path), voxels > 0
+def _read_masks(paths: Sequence[Path]) -> LabelMap:
+    """Read masks of one scan. Raises VolumeError if their grids differ."""
+    voxels, ijk_to_ras = read_label_image(paths[0])
 
+    def masks() -> Iterator[tuple[str, np.ndarray]]:
+        for path in paths:
+            mask = LabelMap(*read_label_image(path), {})
+            check_same_grid(path, mask, voxels.shape, ijk_to_ras, paths[0].name)
+            yield display_name(path), mask.voxels > 0
 
-def _read_voxels(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Read integer voxels (k, j, i) and ijk_to_ras (4, 4)."""
-    image, _ = read_image(path)
-    return as_labels(path, image), image_affine(image)
+    return LabelMap.from_masks(masks(), voxels.shape, ijk_to_ras)

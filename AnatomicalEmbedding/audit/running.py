@@ -24,7 +24,7 @@ from ..errors import AnatomicalEmbeddingError, VolumeError, require
 from ..files import parse_json, write_text
 from ..structures.labelled_scans import patient_of
 from .checks import check_grids, check_labels, check_map, check_overlaps, check_tissue
-from .dataset import TEST, TRAINING, LabelledScan, read_labels, read_scan
+from .dataset import TEST, TRAINING, LabelledScan, read_entry_labels, read_scan
 from .findings import AuditFinding, FindingCanvas
 from .measuring import measure_labels
 from .relations import relate
@@ -124,7 +124,7 @@ def audit_scan(entry: LabelledScan, model: str = "", device: str = "auto") -> Re
     """
     record: Record = {"name": entry.name, "part": entry.part, "findings": [], "error": ""}
     try:
-        labels = read_labels(entry)
+        labels = read_entry_labels(entry)
     except AnatomicalEmbeddingError as error:
         return record | {"error": str(error)}
     measured = measure_labels(labels)

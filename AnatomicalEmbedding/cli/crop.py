@@ -132,6 +132,7 @@ def _paste(options: argparse.Namespace) -> None:
 
     from ..scan.cropping import paste_back
     from ..scan.image_files import display_name, image_suffix, read_image, write_image
+    from ..structures.label_files import list_of_names
 
     source = options.paste_back
     if not source.exists():
@@ -164,14 +165,15 @@ def _paste(options: argparse.Namespace) -> None:
                 write_image(pasted, output)
                 written.append(output)
                 if scans.series is not None:
-                    beside = result.with_name(
-                        display_name(result).removesuffix(".seg") + ".labels.json"
-                    )
                     written.append(
                         options.output / f"{display_name(result).removesuffix('.seg')}.seg.dcm"
                     )
                     _write_pasted(
-                        GetArrayViewFromImage(pasted), volume, beside, scans.series, written[-1]
+                        GetArrayViewFromImage(pasted),
+                        volume,
+                        list_of_names(result),
+                        scans.series,
+                        written[-1],
                     )
     scans.finish({}, None, written)
 
@@ -182,7 +184,7 @@ def _write_pasted(
     """Write labels (k, j, i) as a DICOM SEG. If `names_file` does not exist, the names are "label 1", "label 2" ..."""
     from ..dicom.segmentations import write_label_seg
     from ..scan.label_map import LabelMap
-    from ..structures.labelled_scans import canonical_names, read_texts
+    from ..structures.label_files import canonical_names, read_texts
 
     texts = read_texts(names_file) if names_file.exists() else {}
     canonical_names(texts, names_file)  # refuses a name that two labels have

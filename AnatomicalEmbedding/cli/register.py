@@ -179,7 +179,7 @@ def _resample(
     """
     from ..scan.geometry import to_image
     from ..scan.image_files import write_image
-    from ..segmentation.files import write_segments
+    from ..structures.segments import write_segments
 
     written = [folder / _MOVING]
     outside = []
@@ -238,39 +238,23 @@ def _write_dicom(
 
 
 def _read_labels(path: Path, moving: Volume) -> LabelMap:
-    """Read labels of the moving scan, with the names that the file gives them. A label map has no names."""
-    import numpy as np
-    import SimpleITK as sitk
-
-    from ..dicom.outlines import read_dicom_labels
-    from ..scan.dicom import is_dicom_file
-    from ..scan.geometry import image_affine
-    from ..scan.image_files import read_image
+    """Read labels of the moving scan, with the names that the file, or the list of names beside it, gives them."""
+    from ..scan.image_files import image_suffix
     from ..scan.label_map import LabelMap
-    from ..segmentation.files import read_segments
+    from ..structures import label_files
 
-    is_dicom = path.is_file() and is_dicom_file(path)
-    if is_dicom or path.name.endswith(".seg.nrrd"):
-        labels = (
-            read_dicom_labels(path, moving.shape, moving.ijk_to_ras)
-            if is_dicom
-            else read_segments(path)
-        )
-        return labels.renamed(labels.texts)
-    image, _ = read_image(path)
-    same_grid = image.GetSize() == moving.shape[::-1] and np.allclose(
-        image_affine(image), moving.ijk_to_ras, atol=0.01
-    )
-    if not same_grid:
+    has_names = label_files.has_own_names(path) or label_files.list_of_names(path).exists()
+    if image_suffix(path) and not has_names:
+        labels = LabelMap(*label_files.read_label_image(path), {})
+    else:
+        labels = label_files.read_labels(path, lambda: moving)
+    if labels.voxels.min() < 0:
         raise VolumeError(
-            f"{path}: has another voxel grid than the moving scan; resample this label map to the scan."
+            f"{path}: looks like a scan, because it has negative values; give a label map."
         )
-    voxels = sitk.GetArrayFromImage(image)
-    if voxels.min() < 0 or (voxels != np.rint(voxels)).any():
-        raise VolumeError(
-            f"{path}: looks like a scan: it has negative values or fractions; give a label map."
-        )
-    return LabelMap(voxels, moving.ijk_to_ras, {})
+    if not label_files.has_own_names(path):
+        label_files.check_same_grid(path, labels, moving.shape, moving.ijk_to_ras, moving.name)
+    return labels.renamed(labels.texts)
 
 
 def _facts(registration: Registration, fixed_map: EmbeddingMap, seconds: float) -> dict[str, Any]:

@@ -193,9 +193,9 @@ def _earlier_outlines(
 ) -> Outlines | None:
     """Return the outlines that an earlier run wrote. None if a file of these outlines is missing, damaged, or older
     than the scan or the segmenter, or if the segmenter now outlines other structures."""
-    from ..segmentation.files import read_segments
     from ..segmentation.outlining import Outlines
     from ..segmentation.segmenter import FILE_NAME
+    from ..structures.segments import read_segments
 
     if tuple(structure.name for structure in outlines) != segmenter.names or not all(
         path.is_file() for path in results
@@ -216,7 +216,8 @@ def _write(
     folder: Path, name: str, outlines: Outlines, ends: Sequence[str], series: SourceSeries | None
 ) -> None:
     from ..dicom.segmentations import write_label_seg
-    from ..segmentation.files import write_nifti, write_segments
+    from ..structures.label_files import write_nifti
+    from ..structures.segments import write_segments
 
     whole = folder / f"{name}{_SEGMENTS}"
     write_segments(whole, outlines.labels)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume
-from ..segmentation.files import colour
+from ..structures.segments import colour
 from ..words.dictionary import not_understood
 from . import pictures
 from .page import fill_page

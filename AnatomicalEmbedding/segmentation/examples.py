@@ -16,10 +16,11 @@ from ..scan.geometry import transform_points
 from ..scan.image_files import display_name, is_label_map
 from ..scan.label_map import LabelMap
 from ..scan.volume import Volume
+from ..structures.label_files import has_own_names, list_of_names
 from ..structures.label_names import MIN_VOXELS
 from ..structures.labelled_scans import DICOM_LABELS, list_scans, load_case
+from ..structures.segments import MOST_LABEL, read_segments
 from .carrying import CARRIED, LabelSource, carry, contrast_of, mean_guess
-from .files import MOST_LABEL, read_segments
 from .grids import Group, group_structures, make_crop, occupancy, region, spacing_for
 from .patches import TrainingCrop
 
@@ -51,7 +52,7 @@ class OutlinedScan:
     @property
     def list_of_names(self) -> Path:
         """The file with the names of a label map. It does not exist for a DICOM file or a .seg.nrrd."""
-        return _list_of_names(self.path)
+        return list_of_names(self.path)
 
     @property
     def labels(self) -> LabelMap:
@@ -158,15 +159,10 @@ def label_differences(examples: Sequence[OutlinedScan], values: Mapping[str, int
     return sentences
 
 
-def _list_of_names(scan: Path) -> Path:
-    """Return the path NAME.labels.json next to a scan NAME."""
-    return scan.with_name(f"{display_name(scan)}.labels.json")
-
-
 def _read_labels(scan: Path) -> LabelMap | None:
-    """Read the label map of a scan; None without one. A .seg.nrrd without a .labels.json is a file of 3D Slicer."""
+    """Read the labels of a scan; None without any. A .seg.nrrd keeps its voxels, which may be finer than the scan's."""
     segments = scan.with_name(f"{display_name(scan)}.seg.nrrd")
-    if segments.exists() and not _list_of_names(scan).exists():
+    if segments.exists() and has_own_names(segments):
         return read_segments(segments)
     case = load_case(scan)
     return None if case is None or case.labels is None else case.label_map

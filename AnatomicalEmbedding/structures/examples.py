@@ -2,7 +2,7 @@
 
 import glob
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -71,30 +71,27 @@ def phantom_boxes(seeds: Iterable[int]) -> Iterator[BoxCase]:
         yield BoxCase(name, name, phantom.volume, phantom_structures(phantom))
 
 
-def structure_names(phantom: Phantom) -> dict[int, str]:
-    """Return label -> canonical name, for the structures of a synthetic patient."""
-    return {
-        number: canonical_name(name)
+def phantom_labels(phantom: Phantom) -> LabelMap:
+    """Return the structures of a synthetic patient, with their canonical names."""
+    values = {
+        canonical_name(name): number
         for number, name in phantom.label_names.items()
         if name not in _NO_STRUCTURES
     }
+    return LabelMap(phantom.labels, phantom.volume.ijk_to_ras, values)
 
 
 def phantom_structures(phantom: Phantom) -> dict[str, KnownStructure]:
     """Find the structures, except ribs, that lie completely in the scan of a synthetic patient."""
-    values = {
-        name: number
-        for number, name in structure_names(phantom).items()
-        if not name.startswith("rib_")
-    }
-    return _whole_structures(LabelMap(phantom.labels, phantom.volume.ijk_to_ras, values))
+    labels = phantom_labels(phantom)
+    values = {name: n for name, n in labels.values.items() if not name.startswith("rib_")}
+    return _whole_structures(replace(labels, values=values))
 
 
 def _whole_structures(labels: LabelMap) -> dict[str, KnownStructure]:
     """Find the structures of a label map that lie completely in the scan, by name."""
     ijk_to_ras = labels.ijk_to_ras
-    names = {value: name for name, value in labels.values.items()}
-    points, _ = find_structures(labels.layers, ijk_to_ras, names)
+    points, _ = find_structures(labels)
     half_voxel = np.abs(ijk_to_ras[:3, :3]).sum(axis=1) / 2  # along R, A, S
     structures = {}
     for name in points:

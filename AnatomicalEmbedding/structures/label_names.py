@@ -4,12 +4,13 @@ The APE protocol (Goncharov et al., MICCAI 2024, section 3) measures errors at t
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from ..anatomy.names import canonical_name, spelling_key
 from ..scan.geometry import transform_points
+from ..scan.label_map import LabelMap
 
 MIN_VOXELS = 50  # of a structure whose centre and extremes are measured; by hand, not tuned
 
@@ -116,17 +117,13 @@ def measure_all(ijk: np.ndarray, ijk_to_ras: np.ndarray) -> np.ndarray:
 
 
 def find_structures(
-    labels: np.ndarray | Sequence[np.ndarray],
-    ijk_to_ras: np.ndarray,
-    names: dict[int, str],
+    labels: LabelMap,
     measure: Callable[[np.ndarray, np.ndarray], np.ndarray] = measure_ends,
 ) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """Find points of the structures of a label map; unsuitable structures are left out.
 
     Args:
-        labels: (k, j, i) integers, 0 = background; or several such layers.
-        ijk_to_ras: (4, 4).
-        names: label value -> name, each name once.
+        labels: the label map.
         measure: the function that returns the points of a structure.
 
     Returns name -> points (m, 3) RAS mm, and name -> reason for each structure that was left out.
@@ -135,10 +132,10 @@ def find_structures(
     """
     points = {}
     left_out = {}
-    layers = [labels] if isinstance(labels, np.ndarray) else labels
+    layers = labels.layers
     voxels_of = {label: ijk for layer in layers for label, ijk in voxels_by_label(layer).items()}
     last = np.array(layers[0].shape[::-1]) - 1
-    for value, name in names.items():
+    for name, value in labels.values.items():
         reason = reason_left_out(name)
         ijk = voxels_of.get(value, np.empty((0, 3), dtype=np.intp))
         if reason is None and len(ijk) < MIN_VOXELS:
@@ -146,7 +143,7 @@ def find_structures(
         if reason is None and bool(((ijk == 0) | (ijk == last)).any()):
             reason = "cut by the border of the scan"
         if reason is None:
-            points[name] = measure(ijk, ijk_to_ras)
+            points[name] = measure(ijk, labels.ijk_to_ras)
         else:
             left_out[name] = reason
     return points, left_out

@@ -2,8 +2,7 @@
 
 Files next to the scan `<id>.nii.gz`, or next to the folder `<id>` of a DICOM series:
 
-* `<id>.seg.nii.gz` and `<id>.labels.json` ({"1": "liver", ...}): a label map on the grid of the scan, and its names;
-* `<id>.seg.dcm`: the same as a DICOM SEG or RTSTRUCT;
+* labels, see `label_files`: `<id>.seg.nii.gz` and `<id>.labels.json`, `<id>.seg.nrrd`, or `<id>.seg.dcm`;
 * `<id>.landmarks.json` ({"frame": "RAS", "unit": "mm", "points": {"carina": [r, a, s], ...}}): named points.
 
 A film `<id>.png` or `<id>.tif` has landmarks only. With {"frame": "pixels"}, the points are [x, y] in its pixels.
@@ -14,7 +13,7 @@ The names of two scans of one patient differ only in the time point at the end: 
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import permutations, product
@@ -23,22 +22,18 @@ from pathlib import Path
 import numpy as np
 import SimpleITK as sitk
 
-from ..anatomy.names import canonical_name, spelling_key
-from ..dicom.outlines import read_dicom_labels
 from ..errors import PointsError, VolumeError
-from ..files import parse_json
 from ..scan.film import is_picture
 from ..scan.geometry import (
-    GRIDS_AGREE_MM,
     LPS_FROM_RAS,
-    corner_distance_mm,
     image_affine,
     transform_points,
 )
-from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, is_label_map, read_image
+from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, is_label_map
 from ..scan.label_map import LabelMap
 from ..scan.text_headers import check_text_header
 from ..scan.volume import Volume
+from .label_files import check_same_grid, has_own_names, read_json, read_labels
 from .label_names import KINDS, LANDMARK, find_structures
 
 _TIME_POINT = re.compile(
@@ -56,7 +51,7 @@ class Case:
         structures: name -> points (7, 3) RAS mm, in the order of label_names.KINDS.
         landmarks: name -> point (3,) RAS mm.
         left_out: name of a structure that is not measured -> reason.
-        labels: file of the label map, or None.
+        labels: file of the labels, or None.
     """
 
     id: str
@@ -73,9 +68,7 @@ class Case:
             raise PointsError(
                 f"{self.id}: the scan has no label map; put {self.id}.seg.nii.gz next to the scan."
             )
-        if self.labels.name.endswith(DICOM_LABELS):
-            return _read_dicom(self.labels, self.path)
-        return _read_label_map(self.labels, self.path.with_name(f"{self.id}.labels.json"))
+        return _read_labels(self.labels, self.path)
 
     @property
     def patient(self) -> str:
@@ -149,58 +142,33 @@ def load_case(scan: Path) -> Case | None:
         points = _read_landmarks(landmarks, Volume.read(scan).ijk_to_ras)
         return Case(scan.stem, scan, landmarks=points)
     case_id = display_name(scan)
-    label_files = (scan.with_name(f"{case_id}.seg{suffix}") for suffix in IMAGE_SUFFIXES)
+    suffixes = (*(f".seg{suffix}" for suffix in IMAGE_SUFFIXES), DICOM_LABELS)
+    label_files = (scan.with_name(f"{case_id}{suffix}") for suffix in suffixes)
     labels = next(filter(Path.exists, label_files), None)
     landmarks = scan.with_name(f"{case_id}.landmarks.json")
-    in_dicom = scan.with_name(f"{case_id}{DICOM_LABELS}")
-    if labels is None and not landmarks.exists() and not in_dicom.exists():
-        return None
     points = _read_landmarks(landmarks) if landmarks.exists() else {}
-    if labels is not None:
-        image, _ = read_image(labels)
-        _check_same_grid(scan, labels, image)
-        names = read_names(scan.with_name(f"{case_id}.labels.json"))
-        structures, left_out = find_structures(as_labels(labels, image), image_affine(image), names)
-        return Case(case_id, scan, structures, points, left_out, labels)
-    if in_dicom.exists():
-        label_map = _read_dicom(in_dicom, scan)
-        names = {value: name for name, value in label_map.values.items()}
-        structures, left_out = find_structures(label_map.layers, label_map.ijk_to_ras, names)
-        return Case(case_id, scan, structures, points, left_out, in_dicom)
-    return Case(case_id, scan, landmarks=points)
+    if labels is None:
+        return Case(case_id, scan, landmarks=points) if landmarks.exists() else None
+    label_map = _read_labels(labels, scan)
+    if image_suffix(labels) and not has_own_names(labels):
+        _check_same_grid(scan, labels, label_map)
+    structures, left_out = find_structures(label_map)
+    return Case(case_id, scan, structures, points, left_out, labels)
 
 
 @lru_cache(maxsize=2)
-def _read_dicom(labels: Path, scan: Path) -> LabelMap:
-    """Read a SEG or RTSTRUCT on the voxels of its scan."""
-    volume = _read_volume(scan)
-    return read_dicom_labels(labels, volume.shape, volume.ijk_to_ras)
+def _read_labels(labels: Path, scan: Path) -> LabelMap:
+    """Read the labels of a scan, on its voxels."""
+    label_map = read_labels(labels, lambda: _read_volume(scan))
+    if has_own_names(labels):
+        volume = _read_volume(scan)
+        return label_map.resampled(volume.shape, volume.ijk_to_ras)
+    return label_map
 
 
-@lru_cache(maxsize=2)
-def _read_label_map(labels: Path, names: Path) -> LabelMap:
-    """Read a label map file and the file with its names."""
-    image, _ = read_image(labels)
-    texts = read_texts(names)
-    structures = canonical_names(texts, names)
-    values = {name: value for value, name in structures.items()}
-    as_written = {name: texts[value] for value, name in structures.items()}
-    return LabelMap(as_labels(labels, image), image_affine(image), values, texts=as_written)
-
-
-def as_labels(labels: Path, image: sitk.Image) -> np.ndarray:
-    """Return the voxels of a label map, (k, j, i), as integers. Raises VolumeError if a voxel is a fraction."""
-    voxels = sitk.GetArrayFromImage(image)
-    if voxels.dtype.kind != "f":
-        return voxels
-    if not np.array_equal(voxels, np.rint(voxels)):
-        raise VolumeError(f"{labels}: the voxels contain fractions; give a label map of integers.")
-    return voxels.astype(np.int32)
-
-
-def _check_same_grid(scan: Path, labels: Path, image: sitk.Image) -> None:
-    """Raise VolumeError if the label map `image`, read from `labels`, lies on other voxels than the scan, of which only
-    the header is read."""
+def _check_same_grid(scan: Path, labels: Path, label_map: LabelMap) -> None:
+    """Raise VolumeError if the label map in the file `labels` lies on other voxels than the scan, of which only the
+    header is read."""
     check_text_header(scan)
     reader = sitk.ImageFileReader()
     reader.SetFileName(str(scan))
@@ -210,53 +178,13 @@ def _check_same_grid(scan: Path, labels: Path, image: sitk.Image) -> None:
         raise VolumeError(
             f"{scan}: the file is damaged or is not an image; copy the file again."
         ) from error
-    size = reader.GetSize()[:3]
-    distance_mm = corner_distance_mm(image_affine(reader), image_affine(image), size[::-1])
-    if size != image.GetSize() or distance_mm > GRIDS_AGREE_MM:
-        raise VolumeError(
-            f"{labels}: has another grid than {scan.name}; resample the label map to the grid of the scan."
-        )
-
-
-def read_texts(path: Path) -> dict[int, str]:
-    """Read the names of labels as they are written: label -> name. Raises PointsError for other content.
-
-    path: a `.labels.json` file, or nnU-Net's dataset.json, whose "labels" are {"liver": 1} or {"1": "liver"}.
-    """
-    content = _read_json(path)
-    try:
-        if path.name == "dataset.json":
-            # either the key or the value is the name; lists are regions, which have no label of their own
-            pairs = [pair for pair in content["labels"].items() if not isinstance(pair[1], list)]
-            content = dict(pair if isinstance(pair[1], str) else pair[::-1] for pair in pairs)
-        texts = {int(value): text.strip() for value, text in content.items()}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise PointsError(
-            f'{path}: is not a list of label names; write {{"1": "liver", ...}}.'
-        ) from error
-    return texts
-
-
-def read_names(path: Path) -> dict[int, str]:
-    """Read a `.labels.json` file: label -> canonical name. Raises PointsError for other content."""
-    return canonical_names(read_texts(path), path)
-
-
-def canonical_names(texts: Mapping[int, str], path: Path) -> dict[int, str]:
-    """Return label -> canonical name. Raises PointsError, with the file `path`, if two labels have the same name."""
-    names = {value: canonical_name(text) for value, text in texts.items()}
-    keys = list(map(spelling_key, names.values()))
-    twice = [name for name, key in zip(names.values(), keys, strict=True) if keys.count(key) > 1]
-    if twice:
-        raise PointsError(
-            f"{path}: several labels have the name {twice[0]}; give each structure its own name."
-        )
-    return names
+    shape = reader.GetSize()[2::-1]
+    check_same_grid(labels, label_map, shape, image_affine(reader), scan.name)
 
 
 def _read_landmarks(path: Path, film_to_ras: np.ndarray | None = None) -> dict[str, np.ndarray]:
     """Read a file of landmarks. film_to_ras: matrix from the pixels of the film, if the scan is a film."""
-    content = _read_json(path)
+    content = read_json(path)
     try:
         frames = {"RAS": np.eye(4), "LPS": LPS_FROM_RAS}
         if film_to_ras is not None:
@@ -274,18 +202,6 @@ def _read_landmarks(path: Path, film_to_ras: np.ndarray | None = None) -> dict[s
     if content.get("unit", "mm") != "mm" or not np.isfinite(points).all():
         raise PointsError(f"{path}: a coordinate is not a finite number in mm; correct the file.")
     return dict(zip(names, transform_points(to_ras, points), strict=True))
-
-
-def _read_json(path: Path) -> dict:
-    """Read a JSON file. Raises PointsError if it is missing or damaged."""
-    try:
-        return parse_json(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise PointsError(
-            f"{path}: is missing; create this file with the names of structures or points."
-        ) from error
-    except (OSError, ValueError) as error:
-        raise PointsError(f"{path}: the file is not valid JSON; correct the file.") from error
 
 
 @dataclass(frozen=True, eq=False)

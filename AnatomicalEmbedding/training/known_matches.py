@@ -19,7 +19,7 @@ from ..phantom.patient import phantom_views
 from ..scan.cropping import crop_voxels
 from ..scan.geometry import transform_points
 from ..scan.volume import Volume
-from ..structures.examples import structure_names
+from ..structures.examples import phantom_labels
 from ..structures.label_names import (
     CENTRE,
     EXTREME,
@@ -130,11 +130,7 @@ def _with_inner_points(case: Case) -> Case:
     """Return a case whose structures have the points of `measure_all`: name -> points (13, 3) RAS mm."""
     if not case.structures:
         return case
-    labels = case.label_map
-    names = {value: name for name, value in labels.values.items()}
-    return replace(
-        case, structures=find_structures(labels.layers, labels.ijk_to_ras, names, measure_all)[0]
-    )
+    return replace(case, structures=find_structures(case.label_map, measure_all)[0])
 
 
 def _shared(
@@ -274,7 +270,5 @@ def phantom_trials(seeds: Iterable[int], embed: Embed, groups: Collection[str]) 
 
 
 def _phantom_case(phantom: Phantom) -> Case:
-    structures, left_out = find_structures(
-        phantom.labels, phantom.volume.ijk_to_ras, structure_names(phantom), measure_all
-    )
+    structures, left_out = find_structures(phantom_labels(phantom), measure_all)
     return Case(phantom.volume.name, Path(), structures, {}, left_out)

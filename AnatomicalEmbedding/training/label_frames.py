@@ -21,6 +21,7 @@ from ..errors import AnatomicalEmbeddingError
 from ..phantom.anatomy import canonical_anatomy
 from ..phantom.frame import BODY, VERTEBRA_Z, spine_y
 from ..phantom.tissues import LABEL_ID
+from ..scan.label_map import LabelMap
 from ..structures.label_names import find_structures, structure_name
 from .frames import SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM, STILL, FrameGuess
 
@@ -76,7 +77,7 @@ def canonical_structures() -> Points:
     for name, value in LABEL_ID.items():
         if name != "background":
             merged[value] = values.setdefault(structure_name(name), len(values) + 1)
-    return find_structures(merged[anatomy.label], to_body, {v: n for n, v in values.items()})[0]
+    return find_structures(LabelMap(merged[anatomy.label], to_body, values))[0]
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,6 @@ import numpy as np
 import SimpleITK as sitk
 import torch
 
-from ..errors import VolumeError
-from ..files import parse_json
 from ..phantom.anatomy import canonical_anatomy
 from ..phantom.deformation import FatLayer
 from ..phantom.render import (
@@ -35,6 +33,7 @@ from ..phantom.tissues import LABEL_ID, PHASES, TISSUE_ID, hu_table
 from ..resources import read_table
 from ..scan.label_map import LabelMap
 from ..scan.volume import Volume
+from ..structures.label_files import list_of_names, read_label_image, read_texts
 from ..structures.label_names import find_structures, structure_name
 from .frames import STILL
 from .label_frames import Placement, Points, place
@@ -72,19 +71,10 @@ class LabelledBody:
     def read(cls, path: Path) -> Self:
         """Read `NAME.seg.nii.gz`, with `NAME.labels.json` next to it. The lobes of an organ become one structure.
 
-        The tilt of the label map's axes is ignored. Raises VolumeError if a file is missing or damaged.
+        The tilt of the label map's axes is ignored. Raises AnatomicalEmbeddingError if a file is missing or damaged.
         """
-        names_path = path.with_name(path.name.removesuffix(SUFFIX) + ".labels.json")
-        try:
-            image = sitk.DICOMOrient(sitk.ReadImage(str(path)), "LPS")
-            names = {
-                int(value): str(name) for value, name in parse_json(names_path.read_text()).items()
-            }
-        except (OSError, RuntimeError, ValueError, AttributeError) as error:
-            raise VolumeError(
-                f"{path}: this file or {names_path.name} is missing or damaged; write both files again, or remove both."
-            ) from error
-        voxels = sitk.GetArrayFromImage(image)
+        voxels, ijk_to_ras = read_label_image(path, "LPS")
+        names = read_texts(list_of_names(path))
         structures: list[str] = [""]
         number = np.zeros(int(max(voxels.max(), *names)) + 1, np.uint8)
         for value, name in names.items():
@@ -94,9 +84,10 @@ class LabelledBody:
                     structures.append(structure)
                 number[value] = structures.index(structure)
         labels = number[voxels]
-        first = np.array(image.GetOrigin()) * (-1, -1, 1)
-        grid = ScanGrid(first, image.GetSpacing(), labels.shape)
-        points, _ = find_structures(labels, grid.ijk_to_ras, dict(enumerate(structures[1:], 1)))
+        spacing = tuple(np.linalg.norm(ijk_to_ras[:3, :3], axis=0).tolist())
+        grid = ScanGrid(ijk_to_ras[:3, 3], spacing, labels.shape)
+        values = {name: value for value, name in enumerate(structures[1:], 1)}
+        points, _ = find_structures(LabelMap(labels, grid.ijk_to_ras, values))
         return cls(path.name.removesuffix(SUFFIX), labels, grid, tuple(structures), points)
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from ..scan.label_map import LabelMap
 from ..structures.label_names import find_structures
 from .crops import body_coordinates
 from .label_frames import FEWEST_STRUCTURES, MOST_SPREAD_MM, BodyMap, Points, place
@@ -80,9 +81,8 @@ def _split_by_place(scan_points: Mapping[str, Points]) -> tuple[dict[str, Points
 
 def organ_points(scan: PreparedScan) -> Points:
     """Return {structure: centre and extremes (7, 3), body coordinates in mm} of the complete structures of a scan."""
-    structures, _ = find_structures(
-        scan.labels.numpy(), scan.grid_to_ras, dict(enumerate(scan.label_names, 1))
-    )
+    values = {name: number for number, name in enumerate(scan.label_names, 1)}
+    structures, _ = find_structures(LabelMap(scan.labels.numpy(), scan.grid_to_ras, values))
     if not structures:
         return {}
     return dict(

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-import SimpleITK as sitk
 import torch
 
 from ..anatomy.names import sums_of_parts, whole_name
@@ -19,11 +18,11 @@ from ..embedding.inference import Model
 from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
 from ..phantom import make_phantom
-from ..scan.geometry import image_affine, mask_box
-from ..scan.image_files import IMAGE_SUFFIXES, read_image
+from ..scan.geometry import mask_box
+from ..scan.image_files import IMAGE_SUFFIXES
 from ..scan.volume import Volume, transform_points
+from ..structures.label_files import list_of_names, read_label_image, read_texts
 from ..structures.label_names import reason_left_out
-from ..structures.labelled_scans import read_texts
 from ..training import label_images
 from ..training.label_frames import place
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas, Occupancy
@@ -122,7 +121,8 @@ def _labelled_bodies(
     placement = place({body.name: body.points for body in scanless.values()}) if scanless else None
     for number, path in enumerate(paths):
         progress(0.7 * number / len(paths), path.name)
-        voxels, ijk_to_ras, names = _read_labels(path)
+        voxels, ijk_to_ras = read_label_image(path, "LPS")
+        names = read_texts(list_of_names(path))
         kind = "real"
         name = path.name.removesuffix(label_images.SUFFIX)
         if path not in scanless:
@@ -152,13 +152,6 @@ def list_label_files(folder: Path) -> list[Path]:
 def _beside(path: Path, suffix: str) -> Path:
     """Return, for a label map NAME.seg.nii.gz, the path NAME + suffix in the same folder."""
     return path.with_name(path.name.removesuffix(label_images.SUFFIX) + suffix)
-
-
-def _read_labels(path: Path) -> tuple[np.ndarray, np.ndarray, dict[int, str]]:
-    """Read a label map file. Returns the voxels (k, j, i), ijk_to_ras (4, 4) and {label value: name in the file}."""
-    image = sitk.DICOMOrient(read_image(path)[0], "LPS")
-    voxels = sitk.GetArrayFromImage(image).astype(np.int32)
-    return voxels, image_affine(image), read_texts(_beside(path, ".labels.json"))
 
 
 def _sampled(

@@ -28,7 +28,7 @@ from usual_table import make_table, to_csv
 
 from AnatomicalEmbedding.anatomy.names import VERTEBRAE, other_side
 from AnatomicalEmbedding.audit.checks import check_labels, check_map
-from AnatomicalEmbedding.audit.dataset import LabelledScan, list_entries, read_labels
+from AnatomicalEmbedding.audit.dataset import LabelledScan, list_entries, read_entry_labels
 from AnatomicalEmbedding.audit.findings import AuditFinding
 from AnatomicalEmbedding.audit.measuring import LabelPiece, MeasuredLabel, measure_labels
 from AnatomicalEmbedding.audit.relations import relate
@@ -66,7 +66,7 @@ def measure(folders: list[Path], output: Path) -> None:
     bodies = {}
     for folder in folders:
         for entry in list_entries(folder):
-            labels = read_labels(entry)
+            labels = read_entry_labels(entry)
             bodies[f"{folder.name}/{entry.name}"] = Body(
                 entry, measure_labels(labels), labels.ijk_to_ras, labels.voxels.shape
             )
@@ -412,7 +412,7 @@ def plant_pieces(bodies: dict[str, Body], seed: int, tested: str) -> None:
         known = [each for each in body.labels if each.name in usual.index and not each.is_cut]
         if not known:
             continue
-        labels = read_labels(body.entry)
+        labels = read_entry_labels(body.entry)
         one = rng.choice(known)
         size_ml = rng.choice(_PIECES_ML)
         voxels, away = _with_ball(labels.voxels.copy(), labels.ijk_to_ras, one, size_ml, rng)

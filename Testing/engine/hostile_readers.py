@@ -35,12 +35,12 @@ from AnatomicalEmbedding.scan.boxes import read_rois, write_rois
 from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
 from AnatomicalEmbedding.scan.volume import Volume
-from AnatomicalEmbedding.segmentation.files import read_segments, write_segments
 from AnatomicalEmbedding.segmentation.segmenter import load_segmenter
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
 from AnatomicalEmbedding.structures.library import StructureLibrary
 from AnatomicalEmbedding.structures.locating import locate, make_example
 from AnatomicalEmbedding.structures.margins import TIMES, Margins
+from AnatomicalEmbedding.structures.segments import read_segments, write_segments
 from AnatomicalEmbedding.training.recipes import load_recipe
 from AnatomicalEmbedding.words import parse_report
 from AnatomicalEmbedding.words.atlas import Atlas, Occupancy

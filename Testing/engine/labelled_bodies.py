@@ -7,7 +7,7 @@ import numpy as np
 from AnatomicalEmbedding.audit.measuring import MeasuredLabel, measure_labels
 from AnatomicalEmbedding.audit.usual import load_usual
 from AnatomicalEmbedding.scan.label_map import LabelMap
-from AnatomicalEmbedding.segmentation.files import write_nifti
+from AnatomicalEmbedding.structures.label_files import write_nifti
 
 ORGANS = (
     "liver", "spleen", "stomach", "kidney_left", "kidney_right", "adrenal_gland_left", "adrenal_gland_right",

@@ -18,7 +18,7 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 from AnatomicalEmbedding.files import file_sha256
 from AnatomicalEmbedding.resources import list_weights, weights_file
 from AnatomicalEmbedding.scan.boxes import boxes_from_json
-from AnatomicalEmbedding.structures.labelled_scans import read_names
+from AnatomicalEmbedding.structures.label_files import canonical_names, read_texts
 from AnatomicalEmbedding.structures.library import StructureLibrary, shipped_library
 from AnatomicalEmbedding.words import shipped_atlas
 
@@ -121,17 +121,19 @@ def test_old_spellings_in_files_are_read_as_the_one_name(tmp_path):
         "vertebrae_L3"
     ]
     assert list(boxes_from_json({"clavicle_left": [0, 0, 0, 1, 1, 1]})) == ["clavicula_left"]
-    (tmp_path / "one.labels.json").write_text(json.dumps({"1": "vertebra_l3", "2": "LeftParotid"}))
-    assert read_names(tmp_path / "one.labels.json") == {1: "vertebrae_L3", 2: "LeftParotid"}
+    path = tmp_path / "one.labels.json"
+    path.write_text(json.dumps({"1": "vertebra_l3", "2": "LeftParotid"}))
+    assert canonical_names(read_texts(path), path) == {1: "vertebrae_L3", 2: "LeftParotid"}
 
 
 @pytest.mark.parametrize(
     "twice", [("ivc", "postcava"), ("Tumor", "tumor"), ("rib_5_left", "Left rib 5")]
 )
 def test_two_labels_of_one_structure_are_refused(tmp_path, twice):
-    (tmp_path / "one.labels.json").write_text(json.dumps(dict(enumerate(twice, 1))))
+    path = tmp_path / "one.labels.json"
+    path.write_text(json.dumps(dict(enumerate(twice, 1))))
     with pytest.raises(PointsError, match="several labels have the name"):
-        read_names(tmp_path / "one.labels.json")
+        canonical_names(read_texts(path), path)
 
 
 NAMES = [f"rib_left_{n}" for n in range(1, 13)] + [

@@ -10,7 +10,7 @@ import SimpleITK as sitk
 from cli_runs import assert_refused
 from labelled_bodies import NAMES, ijk_to_ras, make_labels, write_body
 
-from AnatomicalEmbedding.audit.dataset import list_entries, read_labels
+from AnatomicalEmbedding.audit.dataset import list_entries, read_entry_labels
 from AnatomicalEmbedding.audit.measuring import measure_labels
 from AnatomicalEmbedding.cli.main import main
 from AnatomicalEmbedding.scan.geometry import to_image
@@ -113,7 +113,7 @@ def test_masks_of_totalsegmentator_are_read_and_overlaps_measured(tmp_path, bodi
             to_image(mask.astype(np.uint8), ijk_to_ras()), str(folder / f"{name}.nii.gz")
         )
     (entry,) = list_entries(tmp_path)
-    labels = read_labels(entry)
+    labels = read_entry_labels(entry)
     assert (entry.name, entry.scan, labels.values) == ("s0001", None, {"liver": 1, "spleen": 2})
     ((one, other, shared_ml),) = labels.overlaps()
     assert (one, other) == ("liver", "spleen")
@@ -132,7 +132,7 @@ def test_a_whole_lung_and_its_lobes_as_masks_are_all_measured(tmp_path):
     for name, mask in masks.items():
         sitk.WriteImage(to_image(mask, ijk_to_ras()), str(folder / f"{name}.nii.gz"))
     (entry,) = list_entries(tmp_path)
-    measured = {label.text: label.volume_ml for label in measure_labels(read_labels(entry))}
+    measured = {label.text: label.volume_ml for label in measure_labels(read_entry_labels(entry))}
     assert measured == pytest.approx({name: mask.sum() * 0.064 for name, mask in masks.items()})
 
 

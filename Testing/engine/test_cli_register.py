@@ -13,6 +13,7 @@ from report_checks import check
 from AnatomicalEmbedding.scan.geometry import LPS_FROM_RAS, transform_points
 from AnatomicalEmbedding.scan.points import PointList, read_points, write_markups
 from AnatomicalEmbedding.scan.volume import Volume
+from AnatomicalEmbedding.structures.segments import read_segments
 
 pytestmark = pytest.mark.usefixtures("kept_maps")
 
@@ -101,6 +102,17 @@ def test_points_that_the_moving_scan_does_not_show_are_missing_there(anatemb, pl
     assert [point["positionStatus"] for point in markup["controlPoints"]] == ["defined", "missing"]
 
 
+def test_labels_keep_the_names_of_the_list_beside_them(anatemb, place, labels, tmp_path):
+    named = tmp_path / "ball.seg.nii.gz"
+    named.write_bytes(labels.read_bytes())
+    (tmp_path / "ball.labels.json").write_text('{"1": "Lesion 4"}')
+    words = ("--kind", "rigid", "--no-report", "--labels", named)
+    outcome = anatemb("register", place.template, place.target, "-o", tmp_path / "o", *words)
+    assert outcome.code == 0, outcome.err
+    segments = read_segments(tmp_path / "o" / "labels_on_fixed.seg.nrrd")
+    assert list(segments.texts.values()) == ["Lesion 4"]
+
+
 def test_a_scan_in_place_of_labels_is_refused(anatemb, place, tmp_path):
     outcome = anatemb(
         "register", place.template, place.target, "-o", tmp_path / "o", "--labels", place.target
@@ -121,7 +133,9 @@ def test_labels_of_another_scan_are_refused(anatemb, place, labels, tmp_path):
         "--labels",
         tmp_path / "small.nii.gz",
     )
-    assert_refused(outcome, "small.nii.gz", "has another voxel grid than the moving scan")
+    assert_refused(
+        outcome, "small.nii.gz", "has another grid than target", "resample the label map"
+    )
     assert not (tmp_path / "o").exists()
 
 

@@ -12,7 +12,7 @@ from pydicom.dataset import Dataset, FileDataset, FileMetaDataset
 from pydicom.uid import ExplicitVRLittleEndian, RTStructureSetStorage, generate_uid
 from test_dicom_seg import labelled, masks_of
 
-from AnatomicalEmbedding.audit.dataset import list_entries, read_labels
+from AnatomicalEmbedding.audit.dataset import list_entries, read_entry_labels
 from AnatomicalEmbedding.dicom.outlines import read_dicom_labels
 from AnatomicalEmbedding.dicom.segmentations import write_box_seg, write_label_seg
 from AnatomicalEmbedding.dicom.source import read_source
@@ -21,8 +21,8 @@ from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.segmentation.examples import read_examples
-from AnatomicalEmbedding.segmentation.files import read_segments, write_segments
 from AnatomicalEmbedding.structures.labelled_scans import load_cases
+from AnatomicalEmbedding.structures.segments import read_segments, write_segments
 
 pytest.importorskip("highdicom")
 
@@ -252,10 +252,10 @@ def test_an_audit_reads_outlines_of_the_series_to_which_they_refer(
     write_structure_set(tmp_path / "set" / "alone.dcm", liver, "1.2.3")
     entries = {entry.labels[0].name: entry for entry in list_entries(tmp_path / "set")}
     assert entries.keys() == {"outlines.dcm", "rt.dcm", "alone.dcm"}
-    labels = read_labels(entries["outlines.dcm"])
+    labels = read_entry_labels(entries["outlines.dcm"])
     assert labels.values == {"liver": 1, "kidney_left": 2, "Herd": 3}
     assert np.array_equal(labels.voxels, masks_of(phantom_pair[1]))
-    assert read_labels(entries["rt.dcm"]).values == {"liver": 1}
+    assert read_entry_labels(entries["rt.dcm"]).values == {"liver": 1}
     outcome = anatemb(
         "audit", tmp_path / "set", "-o", tmp_path / "out", "--labels-only", "--no-report"
     )

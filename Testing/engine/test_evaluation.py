@@ -8,6 +8,7 @@ from ellipsoid_cases import FLIPPED, OBLIQUE, ORGANS, PLAIN, SIZE, SPACING, grid
 
 from AnatomicalEmbedding.errors import PointsError
 from AnatomicalEmbedding.evaluation.protocol import evaluate_landmarks
+from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.structures.label_names import KINDS, find_structures
 from AnatomicalEmbedding.structures.labelled_scans import find_pairs, load_cases
 
@@ -108,7 +109,9 @@ def test_centre_and_extremes_are_the_patients_whatever_the_header(directions):
     centre = np.array(ORGANS["liver"][0])
     axes = np.array(ORGANS["liver"][1])
     affine, ras = grid(directions, centre + np.array((7.0, -9.0, 4.0)))
-    found, _ = find_structures(inside(ras, centre, axes).astype(np.uint8), affine, {1: "liver"})
+    found, _ = find_structures(
+        LabelMap(inside(ras, centre, axes).astype(np.uint8), affine, {"liver": 1})
+    )
     points = dict(zip(KINDS, found["liver"], strict=True))
     assert points["centre"] == pytest.approx(centre, abs=0.5)
     for kind, axis, sign in (

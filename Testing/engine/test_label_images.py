@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import SimpleITK as sitk
 
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
+from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.scan.geometry import transform_points
+from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.structures.label_names import find_structures
 from AnatomicalEmbedding.training.label_frames import canonical_structures, place
 from AnatomicalEmbedding.training.label_images import (
@@ -69,11 +70,11 @@ def placement(bodies):
 def test_a_label_map_keeps_its_places_in_mm(maps, bodies):
     for name, phantom in maps[1].items():
         values = {
-            value: structure
+            structure: value
             for value, structure in phantom.label_names.items()
             if structure in ORGANS
         }
-        theirs, _ = find_structures(phantom.labels, phantom.volume.ijk_to_ras, values)
+        theirs, _ = find_structures(LabelMap(phantom.labels, phantom.volume.ijk_to_ras, values))
         assert bodies[name].points.keys() == theirs.keys()
         for structure, found in theirs.items():
             np.testing.assert_allclose(bodies[name].points[structure], found, atol=1e-3)
@@ -171,10 +172,3 @@ def test_a_folder_is_prepared_once(maps, tmp_path):
     assert len(lines) == 3
     prepare_label_images(maps[0], 1, WORKING, tmp_path, lines.append)
     assert len(lines) == 3
-
-
-def test_a_label_map_without_names_is_refused(maps, tmp_path):
-    copy = tmp_path / "nameless.seg.nii.gz"
-    copy.write_bytes((maps[0] / "p0.seg.nii.gz").read_bytes())
-    with pytest.raises(VolumeError, match="nameless"):
-        LabelledBody.read(copy)

@@ -5,13 +5,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-import SimpleITK as sitk
 from evaluations.outline_points import derive_landmarks
 
 from AnatomicalEmbedding.anatomy.names import canonical_name
-from AnatomicalEmbedding.scan.geometry import image_affine, transform_points
+from AnatomicalEmbedding.scan.geometry import transform_points
 from AnatomicalEmbedding.scan.label_map import LabelMap
-from AnatomicalEmbedding.structures.labelled_scans import read_names
+from AnatomicalEmbedding.structures.label_files import read_labels
 
 SIZE, STEP = np.array([60, 60, 80]), 2.0  # i, j, k
 # axes as RAS; as LPS, head first; and as NIfTI files lie that were written feet first
@@ -123,13 +122,8 @@ def test_pelvic_points_agree_with_those_that_people_placed(real_data) -> None:
     }
     error: dict[str, list[float]] = {name: [] for name in manual}
     for subject, points in subjects.items():
-        image = sitk.ReadImage(str(folder / f"vsd_{subject}.seg.nii.gz"))
-        names = read_names(folder / f"vsd_{subject}.labels.json")
-        labels = LabelMap(
-            sitk.GetArrayFromImage(image),
-            image_affine(image),
-            {name: value for value, name in names.items()},
-        )
+        path = folder / f"vsd_{subject}.seg.nii.gz"
+        labels = read_labels(path, lambda: pytest.fail("a label map needs no scan"))
         found = derive_landmarks(labels)
         for name, called in manual.items():
             error[name].append(

@@ -22,7 +22,7 @@ from AnatomicalEmbedding.scan.geometry import to_image
 from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.scan.volume import Volume
 from AnatomicalEmbedding.segmentation.examples import prepare, read_examples
-from AnatomicalEmbedding.segmentation.files import read_segments, write_segments
+from AnatomicalEmbedding.structures.segments import read_segments, write_segments
 
 NAMES = ("liver", "kidney_left")
 ABDOMEN, HEAD = (140.0, 420.0), (600.0, 800.0)

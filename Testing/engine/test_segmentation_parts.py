@@ -18,17 +18,13 @@ from AnatomicalEmbedding.segmentation.examples import (
     label_differences,
     read_examples,
 )
-from AnatomicalEmbedding.segmentation.files import (
-    colour,
-    read_segments,
-    write_nifti,
-    write_segments,
-)
 from AnatomicalEmbedding.segmentation.grids import Group, GroupCrop
 from AnatomicalEmbedding.segmentation.outlining import choose_answer, clean, doubt, paint, signs
 from AnatomicalEmbedding.segmentation.patches import TrainingCrop
 from AnatomicalEmbedding.segmentation.voxel_training import OPTIMISER, voxel_losses
 from AnatomicalEmbedding.segmentation.voxels import VoxelNet, predict
+from AnatomicalEmbedding.structures.label_files import write_nifti
+from AnatomicalEmbedding.structures.segments import colour, read_segments, write_segments
 from AnatomicalEmbedding.training.loop import TrainingLoop
 
 OBLIQUE = np.array([[-0.9, 0.1, 0, 20], [0.1, 0.9, 0, -30], [0, 0, 2.5, 100], [0, 0, 0, 1.0]])

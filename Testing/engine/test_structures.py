@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from AnatomicalEmbedding.scan.label_map import LabelMap
 from AnatomicalEmbedding.structures.label_names import (
     KINDS,
     find_structures,
@@ -15,7 +16,7 @@ def test_extreme_is_the_centroid_of_the_outermost_layer():
     labels = np.zeros((20, 20, 20), dtype=np.uint8)
     labels[5:9, 5:9, 5:9] = 1
     labels[9, 5:7, 5] = 1  # two more voxels on top, at i 5 and j 5 and 6
-    found, _ = find_structures(labels, np.diag((2.0, 3.0, 4.0, 1.0)), {1: "liver"})
+    found, _ = find_structures(LabelMap(labels, np.diag((2.0, 3.0, 4.0, 1.0)), {"liver": 1}))
     assert found["liver"][KINDS.index("superior")] == pytest.approx((10.0, 16.5, 36.0))
 
 
@@ -27,7 +28,7 @@ def test_an_inner_point_is_the_centroid_of_half_a_structure():
     k, j, i = np.indices((50, 60, 80))
     inside = (((np.stack((i, j, k), axis=-1) * spacing - middle) / axes) ** 2).sum(axis=-1) <= 1
     found, _ = find_structures(
-        inside.astype(np.uint8), np.diag((*spacing, 1.0)), {1: "liver"}, measure_halves
+        LabelMap(inside.astype(np.uint8), np.diag((*spacing, 1.0)), {"liver": 1}), measure_halves
     )
     truth = [middle + sign * offset for offset in np.diag(3 / 8 * axes) for sign in (1, -1)]
     np.testing.assert_allclose(found["liver"], truth, atol=1.5)
@@ -38,7 +39,7 @@ def test_an_inner_point_outside_a_bent_structure_is_not_used():
     labels[5:15, 5:35, 5:15] = labels[5:15, 5:35, 25:35] = labels[5:15, 5:8, 5:35] = (
         1  # the letter U
     )
-    found, _ = find_structures(labels, np.eye(4), {1: "colon"}, measure_halves)
+    found, _ = find_structures(LabelMap(labels, np.eye(4), {"colon": 1}), measure_halves)
     used = dict(zip(KINDS[1:], np.isfinite(found["colon"]).all(axis=1), strict=True))
     assert [kind for kind, inside in used.items() if inside] == ["right", "left"]
 
@@ -52,7 +53,9 @@ def test_structures_cut_by_any_border_are_left_out(axis, end):
     border = [slice(3, 9)] * 3
     border[axis] = slice(0, 6) if end == 0 else slice(-6, None)
     labels[tuple(border)] = 2
-    found, left_out = find_structures(labels, np.eye(4), {1: "liver", 2: "spleen", 3: "pancreas"})
+    found, left_out = find_structures(
+        LabelMap(labels, np.eye(4), {"liver": 1, "spleen": 2, "pancreas": 3})
+    )
     assert set(found) == {"liver"}
     assert left_out == {"spleen": "cut by the border of the scan", "pancreas": "only 0 voxels"}
 

@@ -86,7 +86,7 @@ class OutlineFolder:
         Raises:
             AnatomicalEmbeddingError: the scan cannot be written.
         """
-        from AnatomicalEmbedding.segmentation.files import write_segments
+        from AnatomicalEmbedding.structures.segments import write_segments
 
         volume = scan.volume()
         folder, otherFolder = (

@@ -120,7 +120,7 @@ def addOutlines(
     Raises:
         AnatomicalEmbeddingError: the file of the outlines is damaged.
     """
-    from AnatomicalEmbedding.segmentation.files import read_segments
+    from AnatomicalEmbedding.structures.segments import read_segments
 
     # the look is what a person says; all other values tell whether two results are the same
     results = [

@@ -13,7 +13,7 @@ from training_runs import fake_engine
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 from AnatomicalEmbedding.scan.label_map import LabelMap
-from AnatomicalEmbedding.segmentation.files import write_segments
+from AnatomicalEmbedding.structures.segments import write_segments
 from AnatomicalEmbeddingLib.boxes.Segments import addSegment, maskIn, segmentIds, segmentName
 from AnatomicalEmbeddingLib.outlines import OutlineNodes
 from AnatomicalEmbeddingLib.outlines.OutlineFolder import OutlineFolder

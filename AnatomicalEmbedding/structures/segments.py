@@ -1,7 +1,6 @@
-"""Read and write segmentations: .seg.nrrd of 3D Slicer with names and colours, and NIfTI label maps with names."""
+"""Read and write .seg.nrrd segmentations of 3D Slicer, with names and colours."""
 
 import colorsys
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -11,7 +10,6 @@ import SimpleITK as sitk
 
 from ..anatomy.names import canonical_name
 from ..errors import PointsError, VolumeError
-from ..files import write_text
 from ..scan.checks import check_claimed
 from ..scan.geometry import image_affine, to_image
 from ..scan.image_files import write_image
@@ -148,18 +146,3 @@ def _segments(image: sitk.Image) -> list[_Segment]:
         layer = int(entries.get(f"{prefix}_Layer", 0))
         segments.append(_Segment(text, layer, int(entries[f"{prefix}_LabelValue"])))
     return segments
-
-
-def write_nifti(folder: Path, name: str, labels: LabelMap) -> None:
-    """Write a label map to NAME.seg.nii.gz and its names to NAME.labels.json.
-
-    Where structures overlap, the file has the label of the smallest structure.
-
-    Args:
-        folder: folder of the files.
-        name: name of the files.
-        labels: the structures.
-    """
-    write_image(to_image(labels.voxels, labels.ijk_to_ras), folder / f"{name}.seg.nii.gz")
-    names = {str(label): text for text, label in labels.values.items()}
-    write_text(folder / f"{name}.labels.json", json.dumps(names, indent=1))
