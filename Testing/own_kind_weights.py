@@ -24,7 +24,7 @@ def write_shape_weights(path: Path) -> None:
     spacing_mm = max(SPACING * image.radius_mm / _UNITS, image.voxel_mm)
     grid = image.on_grid(spacing_mm)
     lattice = grid.lattice
-    spec = FrameSpec(ANY, lattice.origin_ras, spacing_mm, lattice.size, image.radius_mm, 0.5)
+    spec = FrameSpec(ANY, lattice.origin_ras, spacing_mm, lattice.size, image.radius_mm, 0.7)
     occupancy = (grid.hu > image.threshold / 2).float()
     sha256 = write_weights(Frame(spec, grid.hu, occupancy), path, "shape", {"kind": "any"})
     rows = Outcomes(np.zeros((400, len(EVIDENCE)), np.float32), np.full(400, 5.0))

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import SimpleITK as sitk
+from own_kind_weights import write_shape_weights
 from specimens import LOBES, SPACING_MM, make_specimen
 
 from AnatomicalEmbedding import load_model
@@ -149,6 +150,17 @@ def test_commands_for_patients_say_what_these_weights_are_for(command, tmp_path,
 def test_ct_weights_refuse_a_specimen():
     with pytest.raises(VolumeError):
         load_model().embed(make_specimen(0).volume)
+
+
+def test_coordinates_end_at_a_break(tmp_path):
+    """A point of a lobe that is broken off must differ by ten units from every coordinate, so that it is absent."""
+    write_shape_weights(tmp_path / "shape.safetensors")
+    model = load_model(str(tmp_path / "shape.safetensors"))
+    broken = make_specimen(0, missing=5)
+    coordinates = model.embed(broken.volume).body_cells[1].numpy()
+    nearest_mm = [errors_mm(coordinates, point).min() for point in broken.landmarks]
+    assert nearest_mm[5] > 10 * model.network.unit_mm
+    assert max(np.delete(nearest_mm, 5)) < 2 * SPACING_MM
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,6 @@ SPACING = 4.0  # of the mean image, in the unit of the kind, but at least a voxe
 CELL = 8.0  # size of a map's cells in the unit of the kind, as in maps of CTs
 _PARTS = 2  # voxels of a map's image along each axis of a cell
 _COMMON = 0.25  # share of the scans that must show an object at a place of the frame, so that the place counts
-# least correlation of scan and frame around a cell; with less, the scan lacks this part
-_ALIKE = 0.3
 _LEAST_SHARE = 0.1  # least share of object in a cell or its neighbours
 _SIZES = (0.5, 2.0)  # smallest and largest radius of an object, relative to the radius of the kind
 _MOST_POINTS = 1 << 28  # of a mean image in a file; only limits memory
@@ -39,7 +37,8 @@ class FrameSpec:
         modality: one of `grey_image.MODALITIES`.
         origin_ras, spacing_mm, size: the lattice of the images.
         radius_mm: median radius of the objects.
-        least_likeness: a scan that is less like the frame after the alignment is refused.
+        least_likeness: a scan that is less like the frame after the alignment is refused; a part of a scan that is
+            less like the frame is missing.
         anatomical: whether the axes of the frame are R, A and S of a patient.
     """
 
@@ -180,7 +179,8 @@ class Frame(torch.nn.Module):
         alike = read_grey(local, self.spec.lattice, places.T)
         usable = (
             (common >= _COMMON)
-            & (alike >= _ALIKE)
+            # where scan and frame are less alike, the scan lacks this part
+            & (alike >= self.spec.least_likeness)
             & torch.from_numpy(image.volume.contains(centres))
         )
         body[body.clone()] = usable
