@@ -192,7 +192,10 @@ def _earlier_outlines(
     outlines: Sequence[Outline], results: list[Path], scan: Source, run: Path, segmenter: Segmenter
 ) -> Outlines | None:
     """Return the outlines that an earlier run wrote. None if a file of these outlines is missing, damaged, or older
-    than the scan or the segmenter, or if the segmenter now outlines other structures."""
+    than the scan or the segmenter, or if the segmenter now outlines other structures.
+
+    results: the files of the outlines, the .seg.nrrd first.
+    """
     from ..segmentation.outlining import Outlines
     from ..segmentation.segmenter import FILE_NAME
     from ..structures.segments import read_segments
@@ -208,7 +211,7 @@ def _earlier_outlines(
         labels = read_segments(results[0])
     except AnatomicalEmbeddingError:  # the file is damaged: outline the scan again
         return None
-    labels = labels.renamed(labels.texts)
+    labels = labels.renamed(labels.texts)  # names of the examples, not of our vocabulary
     return Outlines(labels, tuple(outlines)) if labels.values == segmenter.values else None
 
 

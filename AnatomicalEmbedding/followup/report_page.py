@@ -18,7 +18,7 @@ from .response import responses
 from .table import Row, rows
 
 _LEAST_SIDE_MM = 90.0  # least side of a picture
-_SIDE = 2.2  # a side of a picture has this many times the length of the longest axis
+_SIDE_OF_AXIS = 2.2  # a side of a picture has this many times the length of the longest axis
 _PIXELS = 300  # along a side; a size on the page
 _SCALE_BARS_MM = (50.0, 20.0, 10.0)  # the first that is at most half a picture long
 _WHY_NO_PICTURE = {
@@ -62,9 +62,9 @@ def _strip(record: FollowUp, cells: list[Row], volumes: Mapping[str, Volume]) ->
     the length of the scale bar, and "cells" has one dict for each study, with its row and its picture.
     """
     axes = [axis for row in cells if row.finding for axis in row.finding.size.axes.values()]
-    side_mm = max([_LEAST_SIDE_MM, *(_SIDE * math.dist(*axis) for axis in axes)])
-    # to the pixels' outer edges
-    half_mm = pictures.pixels_across(side_mm, side_mm / _PIXELS) * side_mm / _PIXELS / 2
+    side_mm = max([_LEAST_SIDE_MM, *(_SIDE_OF_AXIS * math.dist(*axis) for axis in axes)])
+    pixel_mm = side_mm / _PIXELS
+    half_mm = pictures.pixels_across(side_mm, pixel_mm) * pixel_mm / 2  # to the outer edges
     window = _window(cells, volumes)
     return {
         "lesion": cells[0].lesion,

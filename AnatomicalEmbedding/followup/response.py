@@ -79,14 +79,17 @@ def _not_judged(timeline: Timeline, number: int) -> Response:
     """Return the response at a visit before the baseline: progression if a lesion is new, otherwise not evaluable."""
     study = timeline.record.studies[number]
     news = News()
-    missing: tuple[str, ...] = (_NO_TARGET,)
-    if study in timeline.clean:
-        missing = (
-            "no lesion was seen in this visit; only a later visit that shows a lesion can be the baseline.",
-        )
+    missing: tuple[str, ...]
+    # from the start, the first visit with a lesion, up to the baseline, in which all targets are measured
     if timeline.start is not None and number >= timeline.start:
         news = timeline.news(number)
         missing = (*_lacking(timeline, number), *sentences(news.unclear))
+    elif study in timeline.clean:
+        missing = (
+            "no lesion was seen in this visit; only a later visit that shows a lesion can be the baseline.",
+        )
+    else:
+        missing = (_NO_TARGET,)
     category = PROGRESSIVE if news.new else NOT_EVALUABLE
     return Response(study.key, category, new=news.new, missing=missing, notes=sentences(news.notes))
 

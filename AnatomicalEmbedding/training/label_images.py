@@ -128,18 +128,22 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
         return fat.apply(body_map.to_body(points_ras))
 
     anatomy = canonical_anatomy()
-    lookup = BodyIndex(
-        lambda points_ras: placement.to_canonical.to_body(to_body(points_ras)), body.grid, anatomy
-    )
-    index = lookup.at(np.arange(len(body.labels), dtype=float))
+
+    def to_canonical(points_ras: np.ndarray) -> np.ndarray:
+        return placement.to_canonical.to_body(to_body(points_ras))
+
+    slices = np.arange(len(body.labels), dtype=float)
+    index = BodyIndex(to_canonical, body.grid, anatomy).at(slices)
     tissue = anatomy.nearest(anatomy.tissue, index, TISSUE_ID["air"])
-    theirs = _number_canonical_labels(body.names)[anatomy.nearest(anatomy.label, index)]
-    tissue = _draw_tissue(body, tissue, theirs, rng)
-    table = hu_table(phase, rng)
+    canonical_labels = _number_canonical_labels(body.names)[anatomy.nearest(anatomy.label, index)]
+    tissue = _draw_tissue(body, tissue, canonical_labels, rng)
+    hu_of_tissue = hu_table(phase, rng)
     if rng.random() < _ORAL_CONTRAST:
         for name in ("stomach_fluid", "gut_fluid"):
-            table[TISSUE_ID[name]] = rng.uniform(*_ORAL_HU)
-    values = table[tissue] + texture(tissue, [int(rng.integers(TEXTURE_SIZE)) for _ in range(3)])
+            hu_of_tissue[TISSUE_ID[name]] = rng.uniform(*_ORAL_HU)
+    values = hu_of_tissue[tissue] + texture(
+        tissue, [int(rng.integers(TEXTURE_SIZE)) for _ in range(3)]
+    )
     voxels = torch.from_numpy(values.astype(np.float32))[None, None]
     for axis in range(3):
         if body.grid.spacing[2 - axis] < 3.5:  # thicker slices are blurred enough by averaging
@@ -187,11 +191,12 @@ def _number_canonical_labels(names: Sequence[str]) -> np.ndarray:
 
 
 def _draw_tissue(
-    body: LabelledBody, tissue: np.ndarray, theirs: np.ndarray, rng: np.random.Generator
+    body: LabelledBody, tissue: np.ndarray, canonical_labels: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
     """Draw the structures of `body` over `tissue` (k, j, i) of the canonical body. Returns the new tissue.
 
-    theirs: (k, j, i), structure of the canonical body at each voxel, as index in the names of `body`; 0: no structure.
+    canonical_labels: (k, j, i), structure of the canonical body at each voxel, as index in the names of `body`; 0: no
+    structure.
     """
     labels = body.labels
     # voxels of a structure that share a face with another label
@@ -202,10 +207,10 @@ def _draw_tissue(
         inside[number], outside[number] = TISSUE_ID[within], TISSUE_ID[around]
         bony = around == _BONE or within in ("muscle", "cartilage")
         emptied[number] = TISSUE_ID["muscle" if bony else "visceral_fat"]
-    drawn = np.where((labels == 0) & (theirs > 0), emptied[theirs], tissue)
+    drawn = np.where((labels == 0) & (canonical_labels > 0), emptied[canonical_labels], tissue)
     # where both bodies show the same organ, the canonical tissue stays, because it shows parts such as vessels
     solid = ~np.isin(np.array(body.names), _FILLED) & (outside == inside)
-    keeps = (labels > 0) & (theirs == labels) & solid[labels]
+    keeps = (labels > 0) & (canonical_labels == labels) & solid[labels]
     drawn = np.where((labels > 0) & ~keeps, np.where(shell, outside[labels], inside[labels]), drawn)
     for number, name in enumerate(body.names):
         where = (labels == number) & ~shell

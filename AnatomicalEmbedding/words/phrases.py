@@ -252,15 +252,15 @@ def _sharing(words: Sequence[str], name: Name, names: Sequence[Name], step: int)
     members: list[Name] = []
     edge = name.last if step > 0 else name.first
     while len(phrase) > 1 and phrase in phrases:
-        further = range(edge + step, len(words) if step > 0 else -1, step)
-        position = next((n for n in further if words[n] not in _BETWEEN_ENTRIES | SILENT), edge)
-        between = words[min(position, edge) + 1 : max(position, edge)]
-        if position in complete or _BETWEEN_ENTRIES.isdisjoint(between):
+        position = _next_member(words, edge, step)
+        if position is None or position in complete:
             break
         word = (words[position],)
-        joined = [
-            phrase[:-n] + word if step > 0 else word + phrase[n:] for n in range(1, len(phrase))
-        ]
+        # the phrase with 1, 2, ... of its words replaced by this word
+        if step > 0:
+            joined = [phrase[:-n] + word for n in range(1, len(phrase))]
+        else:
+            joined = [word + phrase[n:] for n in range(1, len(phrase))]
         entries = next((phrases[candidate] for candidate in joined if candidate in phrases), [])
         fitting = tuple(entry for entry in entries if not entry.demanded or entry.side in words)
         shared = Name(fitting, position, position)
@@ -273,6 +273,20 @@ def _sharing(words: Sequence[str], name: Name, names: Sequence[Name], step: int)
         members.append(shared)
         edge = position
     return members[::step]
+
+
+def _next_member(words: Sequence[str], edge: int, step: int) -> int | None:
+    """Return the position of the next word of a list; None if no comma or "and" leads to it.
+
+    Args:
+        words: words of the text.
+        edge: position of the word of the list beside which the search begins.
+        step: 1 to search after it, -1 before it.
+    """
+    further = range(edge + step, len(words) if step > 0 else -1, step)
+    position = next((n for n in further if words[n] not in _BETWEEN_ENTRIES | SILENT), edge)
+    between = words[min(position, edge) + 1 : max(position, edge)]
+    return None if _BETWEEN_ENTRIES.isdisjoint(between) else position
 
 
 def _bind_parts(words: Sequence[str], names: Sequence[Name]) -> list[Name]:

@@ -274,20 +274,23 @@ class FollowUpLogic(Listener):
         self._show()
 
     def _show(self) -> None:
-        """Propose missing places of lesions, store the record in the scene, and update the nodes of the record."""
+        """Renew the proposals of the record, store the record in the scene, and update its nodes.
+
+        Proposals that rest on a place that is gone are removed; missing places of lesions are proposed.
+        """
         before = _placed(self.record)
-        self.history.refresh(self._withProposals(_withoutGroundless(self.record)))
+        grounded = _withoutGroundless(self.record)
+        self.history.refresh(self._withProposals(grounded))
         new = _placed(self.record) - before
         if self.node is None and self.record.lesions:
             self.node = createRecord(self.scene, self.patient)
         if self.node is not None:
             writeRecord(self.node, self.record)
         self.mirror.show(self.record, self.volumes, self._shown)
-        if self.placing.active and self.placing.lesion not in (
-            None,
-            *(lesion.id for lesion in self.record.lesions),
-        ):
-            self.placing.stop()
+        lesions = {lesion.id for lesion in self.record.lesions}
+        awaited = self.placing.lesion
+        if self.placing.active and awaited is not None and awaited not in lesions:
+            self.placing.stop()  # the lesion is gone whose place the user should click
         self.changed.emit()
         if new:
             self.proposed.emit({(lesion, study) for lesion, study, _place in new})

@@ -47,6 +47,7 @@ class OutlineProcess(EngineProcess):
         self.progress = (0.0, "starting")
         self.problem = ""
         self.skipped: list[str] = []
+        # no folder: maps are not kept; an empty text: they are kept in the default folder
         environment = {"ANATEMB_CACHE": choice.cacheFolder} if choice.cacheFolder else {}
         cache = ["--no-cache"] if choice.cacheFolder is None else []
         self.begin(["segment", *words, "--device", choice.device, *cache], folder.path, environment)

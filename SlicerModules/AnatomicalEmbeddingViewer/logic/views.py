@@ -84,16 +84,14 @@ class Views:
             if row.scan is not None and row.scan not in scans:
                 self._show(row, None)
         for scan in scans:
-            if not any(row.scan is scan for row in self._rows):
-                free = (
-                    next((row for row in self._rows if row.scan is None), None) or self._add_row()
-                )
-                self._show(free, scan)
-                if not isFilm(scan):
-                    setWindow(
-                        [scan],
-                        *self._window_of(next((ct for ct in _cts(scans) if ct is not scan), None)),
-                    )
+            if any(row.scan is scan for row in self._rows):
+                continue
+            free = next((row for row in self._rows if row.scan is None), None)
+            self._show(free or self._add_row(), scan)
+            if not isFilm(scan):
+                # a new CT gets the window of another CT
+                ct = next((ct for ct in _cts(scans) if ct is not scan), None)
+                setWindow([scan], *self._window_of(ct))
         self._own_views.follow()  # at once, so that marks of a removed scan never appear on the next scan
         if self._enlarged not in self._by_tag():
             self._enlarged = None

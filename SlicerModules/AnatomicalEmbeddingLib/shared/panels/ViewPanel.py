@@ -153,13 +153,23 @@ def _processEvents() -> None:
 
 
 def _viewsByVolume(scene) -> dict[object, list]:
-    """Return the slice nodes of each volume that a view visibly shows: of all its views, then of the visible views."""
+    """Return the slice nodes of each volume that a visible view shows.
+
+    The visible views come again after all views of the volume, because `Views.pointInSlices` reads the last ones.
+    """
     manager = slicer.app.layoutManager()
+    if manager is None:
+        return {}
     views = {}
-    for widget in [] if manager is None else map(manager.sliceWidget, manager.sliceViewNames()):
-        volume = Views.volumeIn(scene, widget.mrmlSliceNode()) if widget.visible else None
-        if volume is not None:
-            views.setdefault(volume, Views.viewsOf(scene, volume)).append(widget.mrmlSliceNode())
+    for name in manager.sliceViewNames():
+        widget = manager.sliceWidget(name)
+        sliceNode = widget.mrmlSliceNode()
+        volume = Views.volumeIn(scene, sliceNode) if widget.visible else None
+        if volume is None:
+            continue
+        if volume not in views:
+            views[volume] = Views.viewsOf(scene, volume)
+        views[volume].append(sliceNode)
     return views
 
 
