@@ -23,6 +23,7 @@ _SIZES = (0.6, 1.7)  # smallest and largest radius of an object, relative to the
 _TEMPLATES = 3  # scans that are tried as the first template
 _LEAST_LIKENESS = 0.5  # with less, two scans of one kind were never rightly aligned
 _LEAST_SHARE = 0.7  # least share of the scans that must be alike
+_MOST_NAMES = 10  # of odd scans in a message; by hand
 _LOWER = 0.75  # a scan is still of the kind if its likeness is this share of the median likeness
 
 
@@ -80,6 +81,9 @@ def build_frame(
         for n, (image, earlier) in steps:
             progress(0.4 + 0.3 * (number + n / len(chosen)), "aligning with the mean image")
             alignments.append(align(frame.grey_image, image, radius_mm, earlier.affine))
+    odd = _odd_names(chosen, alignments)
+    if not _are_enough(len(chosen) - len(odd), len(chosen)):
+        raise _mixed(odd, len(chosen), "their mean image")
     frame = _averaged(chosen, alignments, lattice, radius_mm, modality, is_final=True)
     return FrameBuild(frame, tuple(chosen), tuple(alignments), left_out)
 
@@ -101,7 +105,7 @@ def _first_template(
     A scan that few others are like is a bad template, so up to `_TEMPLATES` scans of the most usual size are tried.
     """
     order = np.argsort([abs(np.log(max(image.radius_mm, 1e-9) / radius_mm)) for image in images])
-    best: tuple[int, GreyImage, list[Alignment]] | None = None
+    best: tuple[list[str], GreyImage, list[Alignment]] | None = None
     for template in (images[n] for n in order[:_TEMPLATES]):
         alignments = []
         for n, image in enumerate(images):
@@ -112,14 +116,40 @@ def _first_template(
                 alignments.append(Alignment(np.eye(4), None, 1.0))
             else:
                 alignments.append(align(template, image, radius_mm))
-        alike = sum(alignment.likeness >= _LEAST_LIKENESS for alignment in alignments)
-        if best is None or alike > best[0]:
-            best = alike, template, alignments
-        if alike >= max(_LEAST_SHARE * len(images), FEWEST):
+        odd = _odd_names(images, alignments)
+        if best is None or len(odd) < len(best[0]):
+            best = odd, template, alignments
+        if _are_enough(len(images) - len(odd), len(images)):
             return template, alignments
-    raise AnatomicalEmbeddingError(
-        f"only {best[0]} of {len(images)} scans are like {best[1].name}, the scan that most others are like; a frame "
-        "needs one kind of object in all scans: give each kind a folder of its own."
+    raise _mixed(best[0], len(images), f"{best[1].name}, the scan that most others are like")
+
+
+def _odd_names(images: Sequence[GreyImage], alignments: Sequence[Alignment]) -> list[str]:
+    """Return the names of the scans that are not like the image with which they were aligned."""
+    return [
+        image.name
+        for image, alignment in zip(images, alignments, strict=True)
+        if alignment.likeness < _LEAST_LIKENESS
+    ]
+
+
+def _are_enough(alike: int, count: int) -> bool:
+    """Return whether a frame can be built if `alike` of `count` scans are alike."""
+    return alike >= max(_LEAST_SHARE * count, FEWEST)
+
+
+def _mixed(odd: Sequence[str], count: int, template: str) -> AnatomicalEmbeddingError:
+    """Make the error for scans without a common object.
+
+    Args:
+        odd: names of the scans that are not like the others.
+        count: number of all scans.
+        template: what the others are like.
+    """
+    more = f" and {len(odd) - _MOST_NAMES} more" if len(odd) > _MOST_NAMES else ""
+    return AnatomicalEmbeddingError(
+        f"only {count - len(odd)} of {count} scans are like {template}; a frame needs one kind of object in all scans: "
+        f"give each kind a folder of its own. Not like the others: {', '.join(odd[:_MOST_NAMES])}{more}."
     )
 
 

@@ -105,18 +105,27 @@ def test_too_few_scans_are_refused(tmp_path, capsys):
     assert "only 3 different scans" in capsys.readouterr().err
 
 
-def noise_image(seed: int) -> GreyImage:
+def noise_image(seed: int, voxel_mm: float = 0.3) -> GreyImage:
     """A scan without any object that other scans show."""
     rng = np.random.default_rng(seed)
     coarse = sitk.GetImageFromArray(rng.normal(size=(8, 8, 8)).astype(np.float32))
     smooth = sitk.GetArrayFromImage(sitk.Expand(coarse, [5, 5, 5], sitk.sitkBSpline))
-    return GreyImage(Volume(smooth, np.diag([0.3, 0.3, 0.3, 1.0]), f"noise{seed}"))
+    return GreyImage(Volume(smooth, np.diag([*(voxel_mm,) * 3, 1.0]), f"noise{seed}"))
 
 
 def test_scans_without_a_common_object_are_refused():
     images = [noise_image(seed) for seed in range(8)]
     with pytest.raises(AnatomicalEmbeddingError, match="one kind of object"):
         build_frame(images, ANY)
+
+
+def test_scans_of_another_kind_in_the_folder_are_named():
+    images = [noise_image(seed) for seed in range(5)]
+    images += [noise_image(seed, voxel_mm=1.0) for seed in (5, 6, 7)]  # far larger objects
+    with pytest.raises(AnatomicalEmbeddingError, match="a folder of its own") as raised:
+        build_frame(images, ANY)
+    odd = str(raised.value).split("Not like the others: ")[1]
+    assert all(name in odd for name in ("noise5", "noise6", "noise7"))
 
 
 def test_volumes_that_no_weights_can_embed_are_refused():
