@@ -87,20 +87,6 @@ def add_to(commands: argparse._SubParsersAction) -> None:
     console.complete(check, run_check, model=False)
 
 
-def _marked_scans(
-    scans: Scans, marks: dict[str, list[Path]], model: Model
-) -> Iterator[tuple[str, EmbeddingMap, Drawing]]:
-    """Yield the name, the map and the drawing of each scan. marks: name of a scan -> files with its points."""
-    from ..landmarks.drawing import read_drawing
-    from ..scan.image_files import display_name
-
-    for path, name, volume, embedding in scans.embedded(model):
-        drawing = read_drawing(marks[name], display_name(Path(scans.sources[name].path)))
-        points = drawing.points
-        console.check_inside(volume, Path(path), points.labels, points.points_ras)
-        yield name, embedding, drawing
-
-
 def _drawing_paths(scan: Path) -> list[Path]:
     from ..landmarks.drawing import drawing_paths
     from ..scan.image_files import display_name
@@ -122,8 +108,7 @@ def run_add(options: argparse.Namespace) -> None:
 
 def _extend(options: argparse.Namespace, landmark_set: LandmarkSet, path: Path) -> None:
     """Add the marked scans of a command to a landmark set, and write the set."""
-    from ..embedding.map import EmbeddingMap
-    from ..landmarks.landmark_set import SUFFIX
+    from ..landmarks.landmark_set import SUFFIX, make_landmark_set
 
     if not path.name.endswith(SUFFIX):
         raise AnatomicalEmbeddingError(
@@ -136,18 +121,11 @@ def _extend(options: argparse.Namespace, landmark_set: LandmarkSet, path: Path) 
         if not files:
             label = scans.sources.pop(name).label
             console.warn(f"{label}: has no points beside it, and is left out.")
-    names = {}
-    # maps of hundreds of scans do not fit into memory; when all examples are known, each map is read again
+    names: dict[str, str] = {}
+    # maps of hundreds of scans do not fit into memory
     with TemporaryDirectory() as folder:
-        for name, embedding, drawing in _marked_scans(scans, marks, model):
-            landmark_set = landmark_set.with_examples(embedding, drawing)
-            scan_hash = embedding.provenance.scan_hash
-            embedding.save(Path(folder, f"{scan_hash}.safetensors"))
-            names[scan_hash] = name
-        for scan_hash in names:
-            landmark_set = landmark_set.measured(
-                EmbeddingMap.load(Path(folder, f"{scan_hash}.safetensors"))
-            )
+        marked = _marked_scans(scans, marks, model, names)
+        landmark_set = make_landmark_set(marked, landmark_set, Path(folder))
     if not names:
         raise PointsError(
             "no scan has points beside it; save the points of NAME.nii.gz as NAME.mrk.json."
@@ -156,6 +134,28 @@ def _extend(options: argparse.Namespace, landmark_set: LandmarkSet, path: Path) 
     _print_check(options, landmark_set, names)
     console.say(f"wrote {path}", options.json)
     scans.check()
+
+
+def _marked_scans(
+    scans: Scans, marks: dict[str, list[Path]], model: Model, names: dict[str, str]
+) -> Iterator[tuple[EmbeddingMap, Drawing]]:
+    """Yield the map and the drawing of each scan.
+
+    Args:
+        scans: the scans.
+        marks: name of a scan -> files with its points.
+        model: the weights.
+        names: hash of a scan -> its name; each scan is added to it.
+    """
+    from ..landmarks.drawing import read_drawing
+    from ..scan.image_files import display_name
+
+    for path, name, volume, embedding in scans.embedded(model):
+        drawing = read_drawing(marks[name], display_name(Path(scans.sources[name].path)))
+        points = drawing.points
+        console.check_inside(volume, Path(path), points.labels, points.points_ras)
+        names[embedding.provenance.scan_hash] = name
+        yield embedding, drawing
 
 
 def run_run(options: argparse.Namespace) -> None:

@@ -140,6 +140,40 @@ class Landmark:
         factor = np.exp(sum(ratios) / (len(ratios) + _PRIOR_EXAMPLES))
         return float(np.clip(factor, 1 / _HIGHEST_FACTOR, _HIGHEST_FACTOR))
 
+    @property
+    def scans(self) -> tuple[str, ...]:
+        """The scan of each example."""
+        return tuple(example.scan for example in self.examples)
+
+    def measured(
+        self, scan: str, answers: Matches, exchanged: dict[str, tuple[str, ...]]
+    ) -> Landmark:
+        """Return the landmark with the errors of the other examples in the scan of one example.
+
+        Args:
+            scan: the scan of this example.
+            answers: the answers of the other examples in this scan, in the order of `without(scan)`.
+            exchanged: scan of each other example -> landmarks whose names its answers show to be exchanged.
+        """
+        others = self.without(scan)
+        (own,) = (example for example in self.examples if example.scan == scan)
+        mark = np.array(own.point_ras)
+        examples = {}
+        for example, place in zip(others.examples, answers.points_ras, strict=True):
+            error_mm = _rounded(float(np.linalg.norm(place - mark)), self.unit_mm)
+            examples[example.scan] = replace(
+                example,
+                errors_mm={**example.errors_mm, scan: error_mm},
+                exchanged={**example.exchanged, scan: exchanged[example.scan]},
+            )
+        combined = combine(answers, others.weights, unit_mm=self.unit_mm)
+        left_out: tuple[float, ...] = ()
+        if combined.expected_error_mm is not None:
+            errors_mm = np.linalg.norm(combined.points_ras[0] - mark), median_error_mm(combined)
+            left_out = tuple(_rounded(float(mm), self.unit_mm) for mm in errors_mm)
+        examples[scan] = replace(own, left_out_mm=left_out)
+        return replace(self, examples=tuple(examples[name] for name in self.scans))
+
     def without(self, scan: str) -> Landmark:
         """Return the landmark without the example of a scan."""
         return replace(
@@ -229,63 +263,25 @@ class LandmarkSet:
         embedding: the map of the scan. The errors decide which examples contradict the others, and what is stated.
         """
         scan = embedding.provenance.scan_hash
-        chosen = [
-            landmark
-            for landmark in self.landmarks
-            if len(landmark.examples) > len(landmark.without(scan).examples)
-        ]
-        reduced = [landmark.without(scan) for landmark in chosen]
-        answers = self._match([landmark for landmark in reduced if landmark.examples], embedding)
         marks = {
             landmark.name: np.array(example.point_ras)
-            for landmark in chosen
+            for landmark in self.landmarks
             for example in landmark.examples
-            if example.scan == scan
+            if example.scan == scan and len(landmark.examples) > 1
         }
+        others = [landmark.without(scan) for landmark in self.landmarks if landmark.name in marks]
+        answers = self._match(others, embedding)
         places = {
-            (landmark.name, example.scan): place
-            for landmark in reduced
-            if landmark.examples
-            for example, place in zip(
-                landmark.examples, answers[landmark.name].points_ras, strict=True
-            )
+            landmark.name: dict(zip(landmark.scans, answers[landmark.name].points_ras, strict=True))
+            for landmark in others
         }
-        measured = {}
-        for landmark, remaining in zip(chosen, reduced, strict=True):
-            if not remaining.examples:
-                continue
-            matches = answers[landmark.name]
-            mark = marks[landmark.name]
-            examples = {}
-            for e in remaining.examples:
-                place = places[landmark.name, e.scan]
-                error_mm = _rounded(float(np.linalg.norm(place - mark)), landmark.unit_mm)
-                names = tuple(
-                    name
-                    for name, second in marks.items()
-                    if (name, e.scan) in places
-                    and is_opposite(place - places[name, e.scan], mark - second, landmark.unit_mm)
-                )
-                examples[e.scan] = replace(
-                    e,
-                    errors_mm={**e.errors_mm, scan: error_mm},
-                    exchanged={**e.exchanged, scan: names},
-                )
-            combined = combine(matches, remaining.weights, unit_mm=remaining.unit_mm)
-            left_out: tuple[float, ...] = ()
-            if combined.expected_error_mm is not None:
-                error = float(np.linalg.norm(combined.points_ras[0] - mark))
-                errors_mm = error, median_error_mm(combined)
-                left_out = tuple(_rounded(mm, landmark.unit_mm) for mm in errors_mm)
-            (example,) = (example for example in landmark.examples if example.scan == scan)
-            examples[scan] = replace(example, left_out_mm=left_out)
-            measured[landmark.name] = replace(
-                landmark, examples=tuple(examples[e.scan] for e in landmark.examples)
-            )
-        return replace(
-            self,
-            landmarks=tuple(measured.get(landmark.name, landmark) for landmark in self.landmarks),
-        )
+        landmarks = []
+        for landmark in self.landmarks:
+            if landmark.name in marks:
+                exchanged = _exchanged_names(landmark, marks, places)
+                landmark = landmark.measured(scan, answers[landmark.name], exchanged)
+            landmarks.append(landmark)
+        return replace(self, landmarks=tuple(landmarks))
 
     def find(self, embedding: EmbeddingMap) -> Matches:
         """Find the landmarks in a scan. Returns one answer for each landmark, in the order of `names`.
@@ -416,6 +412,29 @@ def _without(by_scan: dict[str, Any], scan: str) -> dict[str, Any]:
     return {name: value for name, value in by_scan.items() if name != scan}
 
 
+def _exchanged_names(
+    landmark: Landmark, marks: dict[str, np.ndarray], places: dict[str, dict[str, np.ndarray]]
+) -> dict[str, tuple[str, ...]]:
+    """Return the landmarks whose names seem to be exchanged with this one, by the scan of each other example.
+
+    Args:
+        landmark: a landmark of a scan.
+        marks: name of each landmark -> its point (3,) in the scan.
+        places: name of each landmark -> scan of each other example -> its answer (3,) in the scan.
+    """
+    return {
+        scan: tuple(
+            name
+            for name, answers in places.items()
+            if scan in answers
+            and is_opposite(
+                place - answers[scan], marks[landmark.name] - marks[name], landmark.unit_mm
+            )
+        )
+        for scan, place in places[landmark.name].items()
+    }
+
+
 def is_opposite(answers_mm: np.ndarray, marks_mm: np.ndarray, unit_mm: float) -> bool:
     """Return whether the names of two landmarks seem to be exchanged in a scan.
 
@@ -470,22 +489,30 @@ def _read_markup(document: dict[str, Any], landmarks: Sequence[Landmark]) -> Mar
 def make_landmark_set(
     scans: Iterable[tuple[EmbeddingMap, PointList | Drawing]],
     landmark_set: LandmarkSet | None = None,
+    folder: Path | None = None,
 ) -> LandmarkSet:
     """Make a landmark set from scans with marked points, or add scans to a set.
 
     Args:
-        scans: the map of each scan and its points, see `drawing.read_drawing`; they are read twice, so
-            a generator must be a list.
+        scans: the map of each scan and its points, see `drawing.read_drawing`.
         landmark_set: a set to which the scans are added; default: a new set.
+        folder: an empty folder in which the maps wait until all examples are known, if they do not fit into memory.
 
     Example:
         scans = [(model.embed(f"{name}.nii.gz"), read_points(f"{name}.mrk.json")) for name in names]
         make_landmark_set(scans).write("pelvis.landmarks.json")
     """
     result = landmark_set or LandmarkSet()
+    maps: list[EmbeddingMap | Path] = []
     for embedding, points in scans:
         drawing = Drawing(points) if isinstance(points, PointList) else points
         result = result.with_examples(embedding, drawing)
-    for embedding, _points in scans:
-        result = result.measured(embedding)
+        if folder is None:
+            maps.append(embedding)
+        else:
+            path = folder / f"{len(maps)}.safetensors"
+            embedding.save(path)
+            maps.append(path)
+    for stored in maps:
+        result = result.measured(EmbeddingMap.load(stored) if isinstance(stored, Path) else stored)
     return result

@@ -88,6 +88,15 @@ def test_four_examples_are_better_than_one_and_say_so(landmark_set, phantoms, ma
     assert (matches.probability_20 <= matches.present + 1e-9).all()
 
 
+def test_scans_are_read_once_and_their_maps_may_wait_on_the_disk(
+    landmark_set, phantoms, maps, tmp_path
+):
+    """All examples are compared with each other, also if the scans come from a generator."""
+    for folder in (None, tmp_path):
+        scans = ((maps[n], marks(phantoms[n])) for n in range(4))
+        assert make_landmark_set(scans, folder=folder) == landmark_set
+
+
 def test_one_example_gives_the_answer_of_match_without_the_image(landmark_set, phantoms, maps):
     one = make_landmark_set([(maps[0], marks(phantoms[0]))])
     (matches,) = match_all(maps[0], marks(phantoms[0]).points_ras, [maps[4]])
