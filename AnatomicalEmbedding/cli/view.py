@@ -44,6 +44,12 @@ def add_to(commands: argparse._SubParsersAction) -> None:
         help="open the gallery of this cohort: the same place in all its scans",
     )
     add(
+        "--landmarks",
+        type=Path,
+        metavar="SET",
+        help="also offer this landmark set, a file NAME.landmarks.json (`anatemb landmarks make`)",
+    )
+    add(
         "--demo",
         action="store_true",
         help="show two synthetic patients; you need no scans of your own",
@@ -110,7 +116,7 @@ def check(options: argparse.Namespace) -> None:
         raise AnatomicalEmbeddingError(
             "--token: the text is too short or contains a forbidden character; use at least 16 letters, digits, - or _."
         )
-    for path in (*options.scans, options.cohort):
+    for path in (*options.scans, options.cohort, options.landmarks):
         if path is not None and not path.exists():
             raise AnatomicalEmbeddingError(f"{path}: no such file or folder; check the path.")
     if not weights_file(options.model).is_file():

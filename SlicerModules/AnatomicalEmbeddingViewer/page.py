@@ -64,7 +64,7 @@ class Viewer:
         self._scans = Scans(session, report)
         self._views = Views(session, self.server)
         self._linking = Linking(session, self._views)
-        self._landmarks = Landmarks(session)
+        self._landmarks = Landmarks(session, options.landmarks)
         self._crosshair = Crosshair(session, self._views)
         self._words = Words(session, self._crosshair)
         self._boxes = Boxes(session)
@@ -147,6 +147,7 @@ class Viewer:
             "link": self._linking.toggle,
             "crosshair": self._crosshair.toggle,
             "mouse": landmarks.set_mouse,
+            "set_place": landmarks.place_set,
             "point_select": landmarks.select,
             "point_rename": landmarks.rename,
             "point_delete": landmarks.delete,

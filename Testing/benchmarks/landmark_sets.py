@@ -1,8 +1,9 @@
 """Measure answers from 1 to 10 examples of a landmark: organ centres, with scans of other patients as examples.
 
-python Testing/benchmarks/landmark_sets.py DIR [--model ct-open] [--draws 4]
+python Testing/benchmarks/landmark_sets.py DIR
 
-DIR is a folder of labelled scans. For each structure of each scan, examples are drawn from the other scans at random.
+DIR is a folder of labelled scans. For each structure of each scan, examples are drawn from the other scans at random,
+four times.
 Then, in one of the scans, the names of two structures at least 20 mm apart are exchanged: how often does the wrong
 example lose its say, and how far does it move the answer?
 """
@@ -12,7 +13,6 @@ from __future__ import annotations
 import argparse
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from regions import REGIONS, region_of
 
 from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.evaluation.confidence import auroc, calibration_error
-from AnatomicalEmbedding.landmarks.combination import combine, median_error_mm
+from AnatomicalEmbedding.landmarks.combination import combine
 from AnatomicalEmbedding.landmarks.landmark_set import (
     Landmark,
     LandmarkExample,
@@ -31,7 +31,7 @@ from AnatomicalEmbedding.matching.query import query_from_text, query_to_text, r
 from AnatomicalEmbedding.structures.labelled_scans import Case, load_cases, source_of
 
 COUNTS = (1, 2, 3, 5, 10)
-_EXCHANGES, _APART_MM = 200, 20.0
+_DRAWS, _EXCHANGES, _APART_MM = 4, 200, 20.0
 Pairs = dict[str, dict[tuple[str, str], Matches]]  # structure -> (example, target) -> the answer
 
 
@@ -40,13 +40,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--model", default="ct-open")
-    parser.add_argument(
-        "--draws", type=int, default=4, help="draws of examples for each structure of each scan"
-    )
     options = parser.parse_args()
-    cases = {case.id: case for case in load_cases(options.folder) if case.structures}
-    pairs = match_pairs(cases, options.model)
+    patients = {case.patient: case for case in load_cases(options.folder) if case.structures}
+    cases = {case.id: case for case in patients.values()}
+    pairs = match_pairs(cases)
     rng = np.random.default_rng(0)
     print(
         "| examples | region | answers | error, mean / median | stated | within 10 mm | stated | AUROC > 10 mm | ECE |"
@@ -56,7 +53,7 @@ def main() -> None:
         for structure, matches in pairs.items():
             for target in sorted({pair[1] for pair in matches}):
                 examples = sorted(example for example, other in matches if other == target)
-                for _ in range(options.draws if len(examples) >= count else 0):
+                for _ in range(_DRAWS if len(examples) >= count else 0):
                     drawn = rng.choice(examples, count, replace=False).tolist()
                     answers[region_of(structure)].append(
                         answer(structure, drawn, target, cases, matches)
@@ -81,9 +78,9 @@ def main() -> None:
                 )
 
 
-def match_pairs(cases: dict[str, Case], model_name: str) -> Pairs:
+def match_pairs(cases: dict[str, Case]) -> Pairs:
     """Find the centres of each scan's structures in all other scans."""
-    model = load_model(model_name, "cpu")
+    model = load_model("ct-open", "cpu")
     maps = {name: model.embed(case.volume) for name, case in cases.items()}
     pairs: Pairs = defaultdict(dict)
     for name, case in cases.items():
@@ -113,32 +110,19 @@ def answer(
     def error_mm(found: Matches, scan: str) -> float:
         return float(np.linalg.norm(found.points_ras[0] - cases[scan].structures[structure][0]))
 
-    made = []
-    for example in examples:
-        errors = {
-            other: error_mm(matches[example, other], other)
-            for other in examples
-            if (example, other) in matches
-        }
-        made.append(
-            LandmarkExample(example, tuple(cases[example].structures[structure][0]), "", errors)
-        )
-    landmark = Landmark(structure, tuple(made))
-    left_out = []
-    for example in made:
-        others = landmark.without(example.scan)
-        known = [other for other in others.examples if (other.scan, example.scan) in matches]
-        if not known:
-            left_out.append(example)
-            continue
-        others = replace(others, examples=tuple(known))
-        rows = join_matches([matches[other.scan, example.scan] for other in known])
-        combined = combine(rows, others.weights)
-        pair = error_mm(combined, example.scan), median_error_mm(combined)
-        left_out.append(replace(example, left_out_mm=pair))
-    landmark = Landmark(structure, tuple(left_out))
-    rows = join_matches([matches[example, target] for example in examples])
-    combined = combine(rows, landmark.weights, landmark.error_factor)
+    def answers_in(scan: str) -> Matches:
+        return join_matches([matches[example, scan] for example in examples if example != scan])
+
+    landmark = Landmark(
+        structure,
+        tuple(
+            LandmarkExample(example, tuple(cases[example].structures[structure][0]), "")
+            for example in examples
+        ),
+    )
+    for example in examples if len(examples) > 1 else ():
+        landmark = landmark.measured(example, answers_in(example), dict.fromkeys(examples, ()))
+    combined = combine(answers_in(target), landmark.weights, landmark.error_factor)
     return (
         error_mm(combined, target),
         float(combined.expected_error_mm[0]),

@@ -1,6 +1,6 @@
 """Measure lengths and angles between organ centres of labelled scans and between landmarks of synthetic patients.
 
-python Testing/benchmarks/markups.py DIR [--model ct-open] [--examples 1 3 5] [--trials 30] [--patients 8]
+python Testing/benchmarks/markups.py DIR [--trials 30]
 
 DIR is a folder of labelled scans. In each trial, the examples and the target are scans of one source (or synthetic
 patients), half of the trials each; lines and angles between the landmarks that all of them show are drawn at random.
@@ -28,7 +28,7 @@ from AnatomicalEmbedding.phantom.patient import Phantom
 from AnatomicalEmbedding.scan.points import PointList
 from AnatomicalEmbedding.structures.labelled_scans import load_cases, source_of
 
-_FIRST_SEED, _SPACING_MM, _COVERAGE_MM = 9001, (3.0, 3.0, 3.0), (-100.0, 620.0)
+_SEEDS, _SPACING_MM, _COVERAGE_MM = range(9001, 9009), (3.0, 3.0, 3.0), (-100.0, 620.0)
 _LINES, _ANGLES, _MOST_LANDMARKS = 6, 4, 12  # in each trial
 _SHORTEST_MM = 20.0  # arms of angles and lines are at least this long
 SYNTHETIC = "synthetic"
@@ -49,16 +49,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--model", default="ct-open")
-    parser.add_argument("--examples", type=int, nargs="+", default=(1, 3, 5))
     parser.add_argument("--trials", type=int, default=30)
-    parser.add_argument("--patients", type=int, default=8, help="number of synthetic patients")
     options = parser.parse_args()
-    scans = list(load_scans(options.folder, options.model, options.patients))
+    scans = list(load_scans(options.folder))
     print(
         "| examples | scans | markup | number | error, mean / median | margin | in the interval |"
     )
-    for count in options.examples:
+    for count in (1, 3, 5):
         rng = np.random.default_rng(count)
         rows = defaultdict(list)
         normals: list[tuple[float, float]] = []
@@ -86,15 +83,15 @@ def main() -> None:
         )
 
 
-def load_scans(folder: Path, model_name: str, patients: int) -> Iterator[Scan]:
+def load_scans(folder: Path) -> Iterator[Scan]:
     """Embed the labelled scans of a folder and the synthetic patients."""
-    model = load_model(model_name, "cpu")
+    model = load_model("ct-open", "cpu")
     for case in load_cases(folder):
         places = {name: case.structures[name][0] for name in case.structures}
         places = {name: place for name, place in places.items() if np.isfinite(place).all()}
         if len(places) > 2:
             yield Scan(source_of(case.id), model.embed(case.volume), places)
-    for seed in range(_FIRST_SEED, _FIRST_SEED + patients):
+    for seed in _SEEDS:
         phantom = make_phantom(seed, spacing=_SPACING_MM, coverage_mm=_COVERAGE_MM)
         embedding = model.embed(replace(phantom.volume, name=f"patient {seed}"))
         yield Scan(SYNTHETIC, embedding, dict(phantom.points_ras), phantom)

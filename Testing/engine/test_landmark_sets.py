@@ -103,7 +103,9 @@ def test_one_example_gives_the_answer_of_match_without_the_image(landmark_set, p
     found = one.find(maps[4])
     # kept descriptors are rounded, and the CT numbers are not compared
     assert np.linalg.norm(found.points_ras - matches.points_ras, axis=1).max() < 4.0
-    np.testing.assert_allclose(found.expected_error_mm, matches.expected_error_mm, rtol=0.2)
+    # a set states somewhat more, because answers of one example were less exact than `match` states
+    assert found.expected_error_mm.mean() > matches.expected_error_mm.mean()
+    assert found.probability.mean() < matches.probability.mean()
 
 
 def test_a_set_is_the_same_after_writing_and_reading_and_holds_no_name(

@@ -190,3 +190,19 @@ def test_the_page_answers_while_a_scene_is_written_and_slicer_opens_it_with_the_
         volumes[node.GetName()] = node.GetImageData().GetDimensions()
     assert volumes["large"] == voxels.shape[::-1]
     assert {"prior", "current"} <= volumes.keys()
+
+
+def test_a_landmark_set_is_placed_in_all_scans_in_one_step(page, pictures, tmp_path):
+    from scans import patient
+
+    before = len(page.points())
+    page.page.locator("[data-test=sets]").select_option("trunk")
+    page.page.locator("[data-point='kidney upper pole left'] .answer:not(.pending)").wait_for()
+    page.page.screenshot(path=pictures / "landmark-set.png")
+    name = "kidney upper pole left"
+    for number, scan in enumerate(("prior", "current")):
+        truth = patient(number).points_ras["kidney_left_upper_pole"]
+        # the kidneys of synthetic patients are simple: their poles lie a little elsewhere
+        assert np.linalg.norm(exported(page, tmp_path)[scan][name] - truth) < 20
+    page.press("undo")
+    page.wait(f"document.querySelectorAll('[data-point]').length === {before}")

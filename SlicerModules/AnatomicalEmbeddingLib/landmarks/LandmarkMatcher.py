@@ -159,7 +159,8 @@ class LandmarkMatcher:
                 weights += setWeights.tolist()
                 weights[0] = 0.0 if isFromSet(points, pointId) else 1.0
             joined = join_matches([replace(answer, evidence=None) for answer in answers])
-            rows.append(replace(combine(joined, np.array(weights), unit_mm=unitMm), evidence=None))
+            combined = combine(joined, np.array(weights), unit_mm=unitMm)
+            rows.append(combined if len(weights) > 1 else joined)
         return join_matches(rows)
 
     def _isExample(self, correction: Correction, target) -> bool:

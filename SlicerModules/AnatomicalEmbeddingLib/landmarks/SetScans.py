@@ -25,12 +25,13 @@ from .Measurements import markupOf
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.landmarks.drawing import Drawing
+    from AnatomicalEmbedding.landmarks.landmark_set import LandmarkSet
     from AnatomicalEmbedding.landmarks.markups import Markup
 
 _CLASS = "vtkMRMLMarkupsNode"
 
 
-def openSet(scene, store: MapStore, path: str, template) -> tuple[list, str]:
+def openSet(scene, store: MapStore, path: str, template, points=None) -> tuple[list, str]:
     """Place the landmarks of a set in the template.
 
     Args:
@@ -38,9 +39,11 @@ def openSet(scene, store: MapStore, path: str, template) -> tuple[list, str]:
         store: has the map of the template.
         path: a file NAME.landmarks.json.
         template: volume node in which the landmarks are placed.
+        points: a point list to which all landmarks are added that it lacks; default: new nodes.
 
     Returns:
-        The new nodes: a point list, and the lines, angles and curves of the set; and a sentence for the user.
+        The nodes of the landmarks: by default a point list, and the lines, angles and curves of the set; and a sentence
+        for the user.
 
     Raises:
         PointsError: the set cannot be read, or the template is not prepared.
@@ -54,18 +57,15 @@ def openSet(scene, store: MapStore, path: str, template) -> tuple[list, str]:
         raise PointsError(f"{template.GetName()} is not prepared yet; press Prepare scans first.")
     matches, name = landmarkSet.find(embedding), Path(path).name.removesuffix(SUFFIX)
     numbers = {label: number for number, label in enumerate(landmarkSet.names)}
-    drawn = [markup for markup in landmarkSet.markups if markup.kind in QUANTITIES]
-    inMarkups = {label for markup in drawn for label in markup.labels}
-    single = [label for label in landmarkSet.names if label not in inMarkups]
-    lists = [("Fiducial", name, single)] if single else []
-    lists += [(markup.kind, markup.name, markup.labels) for markup in drawn]
-    nodes, places = [], toWorld(template, matches.points_ras)
+    if points is None:
+        labelsByNode = _newNodes(scene, name, landmarkSet)
+    else:
+        present = {labelOf(points, pointId) for pointId in definedIds(points)}
+        labelsByNode = {points: [label for label in numbers if label not in present]}
+    places = toWorld(template, matches.points_ras)
     absent, uncertain = [], []
-    for kind, nodeName, labels in lists:
-        node = scene.AddNewNodeByClass(f"vtkMRMLMarkups{kind}Node", nodeName)
-        node.CreateDefaultDisplayNodes()
+    for node, labels in labelsByNode.items():
         setSetFile(node, str(path))
-        nodes.append(node)
         for label in labels:
             answer = matches[numbers[label]]
             if answer["status"] == ABSENT:
@@ -82,7 +82,22 @@ def openSet(scene, store: MapStore, path: str, template) -> tuple[list, str]:
         sentences.append(f"Check {', '.join(uncertain)}: uncertain.")
     if absent:
         sentences.append(f"{template.GetName()} does not seem to show {', '.join(absent)}.")
-    return nodes, " ".join(sentences)
+    return list(labelsByNode), " ".join(sentences)
+
+
+def _newNodes(scene, name: str, landmarkSet: LandmarkSet) -> dict:
+    """Create a point list, and the lines, angles and curves of a set. Returns node -> labels of its points."""
+    drawn = [markup for markup in landmarkSet.markups if markup.kind in QUANTITIES]
+    inMarkups = {label for markup in drawn for label in markup.labels}
+    single = [label for label in landmarkSet.names if label not in inMarkups]
+    lists = [("Fiducial", name, single)] if single else []
+    lists += [(markup.kind, markup.name, markup.labels) for markup in drawn]
+    labelsByNode = {}
+    for kind, nodeName, labels in lists:
+        node = scene.AddNewNodeByClass(f"vtkMRMLMarkups{kind}Node", nodeName)
+        node.CreateDefaultDisplayNodes()
+        labelsByNode[node] = labels
+    return labelsByNode
 
 
 def saveSet(scene, store: MapStore, path: str, template, points) -> str:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from slicer.util import NodeModify
+
+from AnatomicalEmbedding.landmarks.landmark_set import SUFFIX
 from AnatomicalEmbedding.matching.status import ABSENT
+from AnatomicalEmbedding.resources import resource
 from AnatomicalEmbeddingLib.landmarks.AnswerList import SOURCE_ROLE, VOLUME_ROLE
 from AnatomicalEmbeddingLib.landmarks.ControlPoints import worldOf
 from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
+from AnatomicalEmbeddingLib.landmarks.SetScans import openSet
 from AnatomicalEmbeddingLib.shared import SceneNodes
 from AnatomicalEmbeddingLib.shared.Colours import STATUS_WORDS, mmText
 from AnatomicalEmbeddingLib.shared.maps.MapStore import FAILED, READY
@@ -22,11 +28,17 @@ _POINT_COLOUR = (0.25, 0.7, 1.0)  # by eye
 
 class Landmarks:
     """Places and matches points. Sets values of the page: `points` (the table), `point_counts` (number of points by
-    template ID), `selected` (point ID), `mouse` (mode of the left button), `can_undo` and `can_redo`.
+    template ID), `selected` (point ID), `mouse` (mode of the left button), `landmark_sets` (names), `can_undo` and
+    `can_redo`.
+
+    own_set: path of a landmark set of the user, or None.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, own_set: Path | None) -> None:
         self._session = session
+        paths = [resource(f"Landmarks/{name}{SUFFIX}") for name in ("trunk", "pelvis")]
+        paths += [own_set] if own_set else []
+        self._sets = {path.name.removesuffix(SUFFIX): str(path) for path in paths}
         self.logic = LandmarkLogic(session.scene, session.relations)
         self._selected: str | None = None
         self._known: set[str] = set()
@@ -105,6 +117,22 @@ class Landmarks:
             markups.disable_place_mode()
         self._changed = True
 
+    def place_set(self, name: str) -> None:
+        """Place the landmarks of a set in the template; all its examples find them in the other scans."""
+        points = self.logic.points
+        if points is None or name not in self._sets:
+            self._session.report("There is no scan yet; add a scan, then choose a landmark set.")
+            return
+        with NodeModify(points):  # one step for undo
+            _nodes, sentence = openSet(
+                self._session.scene,
+                self._session.store,
+                self._sets[name],
+                self.logic.template,
+                points,
+            )
+        self._session.report(sentence)
+
     def select(self, point_id: str) -> None:
         """Move the views of all scans to a point and its answers."""
         if self._has_point(point_id):
@@ -172,6 +200,7 @@ class Landmarks:
             scan: points.GetNumberOfDefinedControlPoints() for scan, points in self._lists.items()
         }
         state.mouse = self._published_mode = self._mouse_mode
+        state.landmark_sets = list(self._sets)
         state.can_undo, state.can_redo = self.logic.history.canUndo, self.logic.history.canRedo
 
     def _row(self, row) -> dict:

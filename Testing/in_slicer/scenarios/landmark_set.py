@@ -1,4 +1,5 @@
-"""Five scans: points, two lines and an angle, three corrections; a set made of them is placed in the fifth scan."""
+"""Five scans: twelve points, two lines and an angle, corrections in three scans, undo of everything, the table; a set
+made of them is placed in the fifth scan, and the scene is saved and loaded. (The command line writes reports, SR.)"""
 
 import json
 from pathlib import Path
@@ -8,8 +9,21 @@ import slicer
 from driver.landmarks import answer, distance, new_list, world
 from driver.scans import add_patient, patient
 
-NAMES = ("carina", "heart_apex", "liver_dome", "kidney_left_lower_pole", "diaphragm_dome_right")
-MARKUPS = {"Line": (0, 1), "Angle": (0, 2, 3)}
+NAMES = (
+    "carina",
+    "heart_apex",
+    "liver_dome",
+    "kidney_left_lower_pole",
+    "diaphragm_dome_right",
+    "aortic_bifurcation",
+    "liver_tip",
+    "spleen_centre",
+    "pancreas_head",
+    "xiphoid",
+    "kidney_left_upper_pole",
+    "kidney_right_lower_pole",
+)
+MARKUPS = {"Line": (0, 1), "Height": (0, 3), "Angle": (0, 2, 3)}
 COUNT = 5
 
 
@@ -39,12 +53,24 @@ def run(user):
     assert np.mean(after) < 4, user.figures
     user.picture("corrected")
 
-    for kind, corners in MARKUPS.items():
+    while panel.ui.undoButton.enabled:
+        user.click(panel.ui.undoButton)
+    assert points.GetNumberOfControlPoints() == 0, "everything is undone"
+    while panel.ui.redoButton.enabled:
+        user.click(panel.ui.redoButton)
+    again = [_error(panel, scans[4], ids[name], truth[4][name]) for name in NAMES]
+    np.testing.assert_allclose(again, after, atol=0.01)
+    user.click(panel.ui.exportButton)
+    (table,) = slicer.util.getNodesByClass("vtkMRMLTableNode")
+    assert table.GetNumberOfRows() == len(NAMES) * (COUNT - 1)
+
+    for name, corners in MARKUPS.items():
+        kind = "Angle" if len(corners) == 3 else "Line"
         node = panel.ui.pointsSelector.addNode(f"vtkMRMLMarkups{kind}Node")
-        node.SetName(kind)
+        node.SetName(name)
         for corner in corners:
             node.AddControlPointWorld(*truth[0][NAMES[corner]])
-        user.wait(lambda: panel.logic.measurementIn(scans[4]) is not None, 20, f"{kind} is found")
+        user.wait(lambda: panel.logic.measurementIn(scans[4]) is not None, 20, f"{name} is found")
 
     path = Path(user.folder) / "study.landmarks.json"
     panel.ui.setFileEdit.currentPath = str(path)
