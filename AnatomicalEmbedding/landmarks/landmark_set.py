@@ -170,9 +170,7 @@ class Landmark:
         left_out: tuple[float, ...] = ()
         if combined.expected_error_mm is not None:
             error_mm = float(np.linalg.norm(combined.points_ras[0] - mark))
-            stated_mm = median_error_mm(
-                combined.expected_error_mm[0], np.count_nonzero(others.weights)
-            )
+            stated_mm = median_error_mm(combined.expected_error_mm[0], int(others.weights.sum()))
             left_out = tuple(_rounded(mm, self.unit_mm) for mm in (error_mm, stated_mm))
         examples[scan] = replace(own, left_out_mm=left_out)
         return replace(self, examples=tuple(examples[name] for name in self.scans))
