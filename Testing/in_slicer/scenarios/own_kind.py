@@ -46,6 +46,12 @@ def run(user):
         display = node.GetDisplayNode()
         low, high = node.GetImageData().GetScalarRange()
         assert 0.3 * (high - low) < display.GetWindow() < high - low, "the window suits the values"
+        views = user.views.nodes(node)
+        user.wait(
+            lambda views=views: not any(view.GetOrientationMarkerType() for view in views),
+            5,
+            "no human is drawn beside a specimen",
+        )
     assert not panel.viewButtons.widget.enabled, "no windows in HU are offered"
     new_list(panel)
     for row, lobe in enumerate(LOBES):

@@ -69,7 +69,12 @@ class ViewPanel:
 
     def poll(self) -> None:
         """Set new scans to the soft tissue window; keep one window per patient. Call `poll` a few times a second."""
-        self._windows.poll(self._volumes())
+        volumes = self._volumes()
+        self._windows.poll(volumes)
+        for node in filter(self._store.isOwnKind, volumes):
+            for view in Views.viewsOf(self.scene, node):
+                # the axes of such a scan are those of no patient
+                view.SetOrientationMarkerType(view.OrientationMarkerTypeNone)
 
     def layOutWith(self, node) -> bool:
         """Show this scan and the visible scans side by side. Does nothing and returns False if no scan is visible."""
