@@ -6,9 +6,8 @@ from itertools import combinations
 from typing import Self
 
 import numpy as np
-import SimpleITK as sitk
 
-from .geometry import to_image, transform_points
+from .geometry import transform_points
 
 Overlap = tuple[str, str, float]  # names of two structures, and the volume, ml, that they share
 
@@ -99,23 +98,6 @@ class LabelMap:
             values=dict(values),
             covered=tuple(new_labels[layer] for layer in self.covered),
         )
-
-    def resampled(self, shape: tuple[int, ...], ijk_to_ras: np.ndarray) -> Self:
-        """Return the same structures on other voxels; each voxel gets the label of the nearest old voxel.
-
-        Args:
-            shape: (k, j, i) of the new grid.
-            ijk_to_ras: (4, 4) of the new grid.
-        """
-        grid = to_image(np.zeros(shape, np.uint8), ijk_to_ras)
-        nearest = sitk.sitkNearestNeighbor
-        voxels, *covered = (
-            sitk.GetArrayFromImage(
-                sitk.Resample(to_image(layer, self.ijk_to_ras), grid, sitk.Transform(), nearest)
-            )
-            for layer in (self.voxels, *self.covered)
-        )
-        return replace(self, voxels=voxels, ijk_to_ras=ijk_to_ras, covered=tuple(covered))
 
     def mask(self, name: str) -> np.ndarray:
         """Return the mask (k, j, i) bool of a structure. Raises KeyError for an unknown name."""

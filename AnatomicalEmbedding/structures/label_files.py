@@ -9,6 +9,7 @@ The labels of the scan NAME.nii.gz, or of the DICOM series in the folder NAME, a
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -79,6 +80,23 @@ def read_label_image(path: Path, orientation: str = "") -> tuple[np.ndarray, np.
             )
         voxels = voxels.astype(np.int32)
     return voxels, image_affine(image)
+
+
+def resampled(labels: LabelMap, scan: Volume) -> LabelMap:
+    """Return the same structures on the voxels of a scan; each voxel gets the label of the nearest old voxel."""
+    grid = to_image(np.zeros(scan.shape, np.uint8), scan.ijk_to_ras)
+    voxels, *covered = (
+        sitk.GetArrayFromImage(
+            sitk.Resample(
+                to_image(layer, labels.ijk_to_ras),
+                grid,
+                sitk.Transform(),
+                sitk.sitkNearestNeighbor,
+            )
+        )
+        for layer in (labels.voxels, *labels.covered)
+    )
+    return replace(labels, voxels=voxels, ijk_to_ras=scan.ijk_to_ras, covered=tuple(covered))
 
 
 def check_same_grid(

@@ -33,7 +33,13 @@ from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, is_la
 from ..scan.label_map import LabelMap
 from ..scan.text_headers import check_text_header
 from ..scan.volume import Volume
-from .label_files import check_same_grid, has_own_names, read_json, read_labels
+from .label_files import (
+    check_same_grid,
+    has_own_names,
+    read_json,
+    read_labels,
+    resampled,
+)
 from .label_names import KINDS, LANDMARK, find_structures
 
 _TIME_POINT = re.compile(
@@ -160,10 +166,7 @@ def load_case(scan: Path) -> Case | None:
 def _read_labels(labels: Path, scan: Path) -> LabelMap:
     """Read the labels of a scan, on its voxels."""
     label_map = read_labels(labels, lambda: _read_volume(scan))
-    if has_own_names(labels):
-        volume = _read_volume(scan)
-        return label_map.resampled(volume.shape, volume.ijk_to_ras)
-    return label_map
+    return resampled(label_map, _read_volume(scan)) if has_own_names(labels) else label_map
 
 
 def _check_same_grid(scan: Path, labels: Path, label_map: LabelMap) -> None:
