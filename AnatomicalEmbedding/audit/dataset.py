@@ -130,7 +130,8 @@ def _read_masks(paths: Sequence[Path]) -> LabelMap:
     voxels, ijk_to_ras = read_label_image(paths[0])
 
     def masks() -> Iterator[tuple[str, np.ndarray]]:
-        for path in paths:
+        yield display_name(paths[0]), voxels > 0
+        for path in paths[1:]:
             mask = LabelMap(*read_label_image(path), {})
             check_same_grid(path, mask, voxels.shape, ijk_to_ras, paths[0].name)
             yield display_name(path), mask.voxels > 0

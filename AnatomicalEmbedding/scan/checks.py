@@ -87,10 +87,17 @@ def as_hu_array(voxels: np.ndarray, where: str) -> np.ndarray:
     return voxels
 
 
-def without_padding(voxels: np.ndarray) -> tuple[np.ndarray, str]:
-    """Return the HU of a CT (k, j, i) with padding set to -1024 HU, and a note about it."""
-    note = f"padding of {voxels.min():g} HU was set to {PADDING_HU} HU"
-    return np.where(voxels < PADDING_BELOW_HU, voxels.dtype.type(PADDING_HU), voxels), note
+def without_padding(
+    voxels: np.ndarray, notes: tuple[str, ...]
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Return the HU of a CT (k, j, i) with padding set to -1024 HU, and its notes, with one about padding if there is
+    any."""
+    lowest = voxels.min()
+    if lowest >= PADDING_BELOW_HU:
+        return voxels, notes
+    note = f"padding of {lowest:g} HU was set to {PADDING_HU} HU"
+    padded = voxels < PADDING_BELOW_HU
+    return np.where(padded, voxels.dtype.type(PADDING_HU), voxels), (*notes, note)
 
 
 def as_affine(ijk_to_ras: np.ndarray, where: str) -> np.ndarray:

@@ -19,7 +19,6 @@ from ..errors import VolumeError
 from . import dicom
 from .checks import (
     MAX_SHEAR,
-    PADDING_BELOW_HU,
     SMALLEST_SPACING_MM,
     as_affine,
     as_hu_array,
@@ -317,9 +316,9 @@ def check_ct(volume: Volume) -> Volume:
 
     Raises VolumeError if the volume is too small, or does not look like CT in Hounsfield units.
     """
-    if volume.voxels.min() < PADDING_BELOW_HU:
-        voxels, note = without_padding(volume.voxels)
-        volume = replace(volume, voxels=voxels, notes=(*volume.notes, note))
+    voxels, notes = without_padding(volume.voxels, volume.notes)
+    if notes != volume.notes:
+        volume = replace(volume, voxels=voxels, notes=notes)
     if volume.is_film:
         check_film_size(volume.shape, volume.spacing[:2], volume.path or volume.name or "film")
         return volume
@@ -377,9 +376,7 @@ def _from_arrays(
             f"{where}: the voxel axes are {tilt:.0f} degrees from perpendicular; export the scan again."
         )
     if worst_shear(ijk_to_ras)[0] > MAX_SHEAR:
-        if voxels.min() < PADDING_BELOW_HU:  # before it is interpolated
-            voxels, note = without_padding(voxels)
-            notes = (*notes, note)
+        voxels, notes = without_padding(voxels, notes)  # before it is interpolated
         voxels, ijk_to_ras = resample_upright(voxels, ijk_to_ras)
         notes = (*notes, f"gantry tilt of {tilt:.1f} degrees; resampled to perpendicular axes")
     return Volume(voxels, ijk_to_ras, name, str(path), notes, patient_id)

@@ -24,22 +24,12 @@ import SimpleITK as sitk
 
 from ..errors import PointsError, VolumeError
 from ..scan.film import is_picture
-from ..scan.geometry import (
-    LPS_FROM_RAS,
-    image_affine,
-    transform_points,
-)
+from ..scan.geometry import LPS_FROM_RAS, image_affine, transform_points
 from ..scan.image_files import IMAGE_SUFFIXES, display_name, image_suffix, is_label_map
 from ..scan.label_map import LabelMap
 from ..scan.text_headers import check_text_header
 from ..scan.volume import Volume
-from .label_files import (
-    check_same_grid,
-    has_own_names,
-    read_json,
-    read_labels,
-    resampled,
-)
+from .label_files import check_same_grid, has_own_names, read_json, read_labels, resampled
 from .label_names import KINDS, LANDMARK, find_structures
 
 _TIME_POINT = re.compile(

@@ -5,7 +5,6 @@ and random contents. The rest of the image is the canonical body, deformed to fi
 shows an organ of the label map at a place where the label map has no label, this place becomes fat or muscle.
 """
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,7 +32,7 @@ from ..phantom.tissues import LABEL_ID, PHASES, TISSUE_ID, hu_table
 from ..resources import read_table
 from ..scan.label_map import LabelMap
 from ..scan.volume import Volume
-from ..structures.label_files import list_of_names, read_label_image, read_texts
+from ..structures.label_files import list_of_names, read_label_image, read_texts, write_nifti
 from ..structures.label_names import find_structures, structure_name
 from .frames import STILL
 from .label_frames import Placement, Points, place
@@ -169,13 +168,9 @@ def write_label_image(
     Raises KeyError if `placement` has no entry for this body.
     """
     image = make_label_image(body, placement, seed)
-    labels = sitk.GetImageFromArray(body.labels)
-    labels.SetSpacing(body.grid.spacing)
-    labels.SetOrigin((body.grid.first_ras * (-1, -1, 1)).tolist())
+    values = {name: number for number, name in enumerate(body.names) if name}
     folder.mkdir(parents=True, exist_ok=True)
-    sitk.WriteImage(labels, str(folder / f"{body.name}{SUFFIX}"))
-    names = {number: name for number, name in enumerate(body.names) if name}
-    (folder / f"{body.name}.labels.json").write_text(json.dumps(names))
+    write_nifti(folder, body.name, LabelMap(body.labels, body.grid.ijk_to_ras, values))
     image.volume.write(folder / f"{body.name}.nii.gz")
     return image
 

@@ -141,7 +141,7 @@ def list_label_files(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise PointsError(f"{folder}: no such folder; give a folder of label maps.")
     files = sorted(folder.glob("*" + label_images.SUFFIX))
-    label_files = [path for path in files if _beside(path, ".labels.json").exists()]
+    label_files = [path for path in files if list_of_names(path).exists()]
     if not label_files:
         raise PointsError(
             f"{folder}: the folder holds no label map; add NAME.seg.nii.gz and NAME.labels.json."

@@ -159,8 +159,9 @@ class LandmarkMatcher:
                 weights += setWeights.tolist()
                 weights[0] = 0.0 if isFromSet(points, pointId) else 1.0
             joined = join_matches([replace(answer, evidence=None) for answer in answers])
-            combined = combine(joined, np.array(weights), unit_mm=unitMm)
-            rows.append(combined if len(weights) > 1 else joined)
+            if len(weights) > 1:
+                joined = combine(joined, np.array(weights), unit_mm=unitMm)
+            rows.append(joined)
         return join_matches(rows)
 
     def _isExample(self, correction: Correction, target) -> bool:
