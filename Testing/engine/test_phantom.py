@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from AnatomicalEmbedding.anatomy.names import canonical_name
 from AnatomicalEmbedding.phantom import BODY_RANGE_MM, make_phantom, map_points
+from AnatomicalEmbedding.phantom.anatomy import canonical_anatomy
 from AnatomicalEmbedding.phantom.deformation import Deformation
 from AnatomicalEmbedding.phantom.landmarks import LANDMARK_LABEL
 from AnatomicalEmbedding.phantom.tissues import LABEL_ID
@@ -172,6 +173,12 @@ def test_contrast_phase_changes_the_blood_not_the_patient(phase, low, high):
     np.testing.assert_array_equal(
         phantom.labels, make_phantom(2, (4.0, 4.0, 4.0), (380.0, 440.0)).labels
     )
+
+
+def test_the_body_of_each_sex_is_drawn_once():
+    man, woman = canonical_anatomy(), canonical_anatomy(female=True)
+    assert canonical_anatomy(False) is canonical_anatomy(female=False) is man
+    assert canonical_anatomy(True) is woman is not man
 
 
 def test_same_seed_same_scan_other_seed_other_scan():
