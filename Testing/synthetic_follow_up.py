@@ -278,16 +278,15 @@ def make_follow_up(seed: int, studies: int = 2) -> PhantomFollowUp:
     coverage = [_choose_coverage(number, days, course, rng) for number in range(studies)]
     phase = str(phase_rng.choice(PHASES))
     tissue_seed = int(hu_rng.integers(2**31))
+    anatomy = canonical_anatomy(False)
     volumes = []
     for number, (day, (low, high)) in enumerate(zip(days, coverage, strict=True)):
         if number and rng.uniform() < 0.3:
             phase = str(rng.choice(PHASES))
-        grid = grid_about(day, _SPACINGS[rng.integers(len(_SPACINGS))], low, high)
+        grid = grid_about(day, anatomy, _SPACINGS[rng.integers(len(_SPACINGS))], low, high)
         image_rng.bit_generator.state = texture
         hu = hu_table(phase, np.random.default_rng(tissue_seed))
-        voxels = render(day.to_body, grid, hu, 0.0, True, image_rng, female=False)[0].astype(
-            np.float32
-        )
+        voxels = render(day.to_body, grid, anatomy, hu, 0.0, True, image_rng)[0].astype(np.float32)
         for lesion in course[number]:
             if lesion.blobs:
                 blobs = [(day.from_body(place)[0], radius) for place, radius in lesion.blobs]
@@ -479,7 +478,7 @@ def _fits(place: np.ndarray, margin_mm: float, labels: tuple[str, ...]) -> bool:
 
 def _is_in(points_body: np.ndarray, labels: tuple[str, ...]) -> np.ndarray:
     """Return (N,) bool: whether each point (N, 3), body mm, lies in a structure whose name begins with a label."""
-    anatomy = canonical_anatomy()
+    anatomy = canonical_anatomy(False)
     numbers = [number for name, number in LABEL_ID.items() if name.startswith(labels)]
     return np.isin(anatomy.nearest(anatomy.label, anatomy.index(points_body)), numbers)
 

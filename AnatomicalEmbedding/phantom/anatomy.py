@@ -50,16 +50,14 @@ class Anatomy:
         return np.where(inside, grid.ravel()[flat], grid.dtype.type(beyond))
 
 
-def canonical_anatomy(female: bool = False) -> Anatomy:
-    """Return the canonical body of a man or a woman, who differ in the pelvis alone.
+@lru_cache(maxsize=2)
+def canonical_anatomy(
+    female: bool, /
+) -> Anatomy:  # f(False) and f(female=False) would be drawn twice
+    """Draw the canonical body of a man or a woman, who differ in the pelvis alone.
 
     The first call for each takes about three seconds; later calls return the same object.
     """
-    return _draw(female)
-
-
-@lru_cache(maxsize=2)  # by position alone: f(), f(False) and f(female=False) would be three entries
-def _draw(female: bool) -> Anatomy:
     # in it, each organ replaces the tissue of the organs drawn before
     canvas = Canvas(LOW, HIGH, STEP_MM)
     draw_walls(canvas)

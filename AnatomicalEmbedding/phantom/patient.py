@@ -7,7 +7,7 @@ from types import MappingProxyType
 import numpy as np
 
 from ..scan.volume import Volume
-from .anatomy import canonical_anatomy
+from .anatomy import Anatomy, canonical_anatomy
 from .deformation import Deformation
 from .landmarks import LANDMARKS
 from .render import ScanGrid, render
@@ -90,10 +90,10 @@ def make_phantom(
     )
     deformation = Deformation.random(shape_rng)
     phase = contrast or str(phase_rng.choice(PHASES, p=_PHASE_ODDS))
-    grid = grid_about(deformation, spacing, low, high)
-    female = bool(sex_rng.random() < 0.5)
+    anatomy = canonical_anatomy(bool(sex_rng.random() < 0.5))
+    grid = grid_about(deformation, anatomy, spacing, low, high)
     voxels, labels = render(
-        deformation.to_body, grid, hu_table(phase, hu_rng), noise_hu, table, image_rng, female
+        deformation.to_body, grid, anatomy, hu_table(phase, hu_rng), noise_hu, table, image_rng
     )
     volume = Volume(voxels, grid.ijk_to_ras, name=f"phantom-{seed}")
     places = deformation.from_body(np.stack(list(LANDMARKS.values())))
@@ -107,17 +107,22 @@ def make_phantom(
 
 
 def grid_about(
-    deformation: Deformation, spacing: tuple[float, float, float], low: float, high: float
+    deformation: Deformation,
+    anatomy: Anatomy,
+    spacing: tuple[float, float, float],
+    low: float,
+    high: float,
 ) -> ScanGrid:
     """Make the grid of a scan that shows a part of the body.
 
     Args:
         deformation: the transform of the patient.
+        anatomy: the canonical body.
         spacing: voxel size in x, y, z, mm.
         low, high: lowest and highest body height of the part, mm.
     """
     bottom, top = deformation.from_body(np.array([[0, 0, low], [0, 0, high]]))[:, 2]
-    outline = deformation.from_body(_body_points(low, high))
+    outline = deformation.from_body(_body_points(anatomy, low, high))
     low_x = outline[:, 0].min() - _MARGIN_MM[0]
     high_x = outline[:, 0].max() + _MARGIN_MM[0]
     front = outline[:, 1].max() + _MARGIN_MM[1]
@@ -128,10 +133,9 @@ def grid_about(
     return ScanGrid(first, spacing, (k, j, i))
 
 
-def _body_points(low: float, high: float) -> np.ndarray:
+def _body_points(anatomy: Anatomy, low: float, high: float) -> np.ndarray:
     """Return the positions (N, 3), mm, of voxels of the canonical body between the heights `low` and `high`, mm. Of
     _EVERY voxels along an axis, one is returned."""
-    anatomy = canonical_anatomy()
     k0, k1 = (
         int(np.clip((z - anatomy.low[2]) / anatomy.step, 0, len(anatomy.label) - 1))
         for z in (low, high)

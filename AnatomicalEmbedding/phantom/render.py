@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from ..scan.geometry import AIR_HU
-from .anatomy import Anatomy, canonical_anatomy
+from .anatomy import Anatomy
 from .tissues import TEXTURE_HU
 
 _LATTICE_MM = 8.0  # distance of the nodes at which the transform is computed; the error between them is below 0.3 mm
@@ -37,24 +37,23 @@ class ScanGrid:
 def render(
     to_body: ToBody,
     grid: ScanGrid,
+    anatomy: Anatomy,
     hu: np.ndarray,
     noise_hu: float,
     table: bool,
     rng: np.random.Generator,
-    female: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Make the voxels of one scan, int16 (k, j, i) HU, and its labels, uint8 (k, j, i).
 
     Args:
         to_body: converts RAS mm to the canonical body.
         grid: the grid of the scan.
+        anatomy: the canonical body.
         hu: CT number of each tissue.
         noise_hu: standard deviation of the noise.
         table: whether to draw the couch.
         rng: random numbers for the texture and the noise.
-        female: whether the canonical body is that of a woman.
     """
-    anatomy = canonical_anatomy(female)
     body_index = BodyIndex(to_body, grid, anatomy)
     source, first_k = _hounsfield(anatomy, hu, body_index.coarse[..., 2], rng)
     voxels = np.empty(grid.shape, np.float32)

@@ -69,7 +69,7 @@ class BodyMap:
 @lru_cache(maxsize=1)
 def canonical_structures() -> Points:
     """Return centre and extremes (7, 3), mm, of each complete structure in the body from which phantoms are made."""
-    anatomy = canonical_anatomy()
+    anatomy = canonical_anatomy(False)
     to_body = np.diag([anatomy.step] * 3 + [1.0])
     to_body[:3, 3] = anatomy.low
     values: dict[str, int] = {}

@@ -126,7 +126,7 @@ def make_label_image(body: LabelledBody, placement: Placement, seed: int) -> Lab
     def to_body(points_ras: np.ndarray) -> np.ndarray:
         return fat.apply(body_map.to_body(points_ras))
 
-    anatomy = canonical_anatomy()
+    anatomy = canonical_anatomy(False)
 
     def to_canonical(points_ras: np.ndarray) -> np.ndarray:
         return placement.to_canonical.to_body(to_body(points_ras))
