@@ -11,6 +11,7 @@ import numpy as np
 from ..anatomy.names import SIDES, canonical_name, other_side
 from ..anatomy.terms import load_terms
 from ..embedding.orientation import FAULTS
+from ..scan.checks import size_text
 from ..scan.geometry import GRIDS_AGREE_MM, corner_distance_mm, transform_points
 from .findings import AuditFinding, judge
 from .relations import SPINE, Relations
@@ -202,7 +203,7 @@ def check_map(embedding: EmbeddingMap) -> list[AuditFinding]:
 def check_grids(volume: Volume, labels: LabelMap) -> list[AuditFinding]:
     """Compare the grid of a scan with the grid of its labels."""
     if volume.shape != labels.voxels.shape:
-        sizes = (" x ".join(map(str, shape[::-1])) for shape in (volume.shape, labels.voxels.shape))
+        sizes = (size_text(shape[::-1]) for shape in (volume.shape, labels.voxels.shape))
         text = "the scan has {} voxels, its labels have {}".format(*sizes)
         return [AuditFinding("geometry", _CERTAIN, text)]
     away = corner_distance_mm(volume.ijk_to_ras, labels.ijk_to_ras, volume.shape)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..embedding.cache import MapCache, default_folder
 from ..errors import AnatomicalEmbeddingError
+from ..scan.geometry import spacing_of
 from . import console
 from .scans import Scans
 
@@ -126,7 +127,7 @@ def _coverage_of(embedding: EmbeddingMap) -> dict[str, object]:
 
 def _axes(ijk_to_ras: np.ndarray) -> str:
     """Return the directions in which i, j, k increase, such as "LPS", and in degrees the angle of an oblique scan."""
-    direction = ijk_to_ras[:3, :3] / np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
+    direction = ijk_to_ras[:3, :3] / spacing_of(ijk_to_ras)
     letters = ""
     for axis in range(3):
         world = int(np.abs(direction[:, axis]).argmax())

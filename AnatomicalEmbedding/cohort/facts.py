@@ -8,6 +8,7 @@ import numpy as np
 from ..embedding.coverage import apply_affine, body_points, find_coverage, robust_affine
 from ..embedding.map import EmbeddingMap
 from ..scan.boxes import boxes_from_json, boxes_to_json
+from ..scan.geometry import spacing_of
 from ..spine.vertebrae import spine_from_json, spine_to_json
 
 _LARGEST_SIZE = 100_000  # cells or voxels along an axis
@@ -31,7 +32,7 @@ def make_facts(embedding: EmbeddingMap) -> dict[str, Any]:
         "body_shape": list(embedding.body.shape),
         "scan_shape": list(embedding.scan_shape),
         "voxels": list(embedding.scan_shape[::-1]),
-        "spacing_mm": np.linalg.norm(embedding.scan_to_ras[:3, :3], axis=0).round(4).tolist(),
+        "spacing_mm": spacing_of(embedding.scan_to_ras).round(4).tolist(),
         "model": made_by.model,
         "weights_hash": made_by.weights_hash,
         "scan_hash": made_by.scan_hash,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..scan.geometry import transform_points
+from ..scan.geometry import read_nearest, transform_points
 from ..scan.volume import Volume
 from ..structures.segments import colour
 from ..words.dictionary import not_understood
@@ -157,7 +157,7 @@ def _draw_outlines(
     points = pictures.slice_points(middle, plane, side_mm, side_mm / _PIXELS)
     picture = np.repeat(SOFT_TISSUE.to_grey(hu)[..., None], 3, axis=2)
     for layer in labels.layers:
-        label = _read_nearest(layer, transform_points(volume.ras_to_ijk, points)).reshape(hu.shape)
+        label = read_nearest(layer, transform_points(volume.ras_to_ijk, points)).reshape(hu.shape)
         edge = np.zeros(label.shape, bool)
         for axis in (0, 1):
             for step in (1, -1):
@@ -225,7 +225,7 @@ def _draw_place(volume: Volume, place: Place, point_ras: np.ndarray, plane: Plan
     cells = (points_ras - place.grid.origin) / place.grid.step - place.region.first
     for share, rgb, opacity in _REGIONS:
         region = place.region.values >= place.least_chance(share)
-        pixels = _read_nearest(region, cells).reshape(grey.shape)
+        pixels = read_nearest(region, cells).reshape(grey.shape)
         picture[pixels] = (1 - opacity) * picture[pixels] + opacity * np.array(rgb)
     _draw_cross(picture, np.array(_REGIONS[1][1]))
     return pictures.data_uri(np.rint(picture).astype(np.uint8))
@@ -290,11 +290,3 @@ def _size(volume: Volume) -> str:
 def _side_mm(box: np.ndarray) -> float:
     """Return the side length, mm, of the square picture that shows a box (2, 3) RAS mm."""
     return max(_LEAST_MM, _AROUND * float((box[1] - box[0]).max()))
-
-
-def _read_nearest(values: np.ndarray, ijk: np.ndarray) -> np.ndarray:
-    cells = np.rint(ijk).astype(int)
-    inside = ((cells >= 0) & (cells < values.shape[::-1])).all(axis=1)
-    i, j, k = np.where(inside[:, None], cells, 0).T
-    # booleans stay booleans, which select pixels
-    return np.where(inside, values[k, j, i], values.dtype.type(0))

@@ -4,13 +4,13 @@
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 import numpy as np
 
 from ..errors import VolumeError
-from .geometry import slice_axis
+from .geometry import slice_axis, spacing_of
 
 MIN_SLICES = 16  # of a CT that can be embedded; by hand, not tuned
 MIN_EXTENT_MM = 60.0  # along each axis; by hand, not tuned
@@ -34,6 +34,11 @@ _LEAST_CUT, _TIMES_CUT = 0.2, 3.0  # limits of `check_axis_order`, see RESULTS.m
 _SAMPLES = 500_000  # voxels that are read for percentiles; by hand, only saves time
 
 
+def size_text(sizes: Iterable[float], form: str = "") -> str:
+    """Return sizes along the axes as a text, such as "512 x 512 x 120". form: format of each number, such as ".4g"."""
+    return " x ".join(f"{size:{form}}" for size in sizes)
+
+
 def check_claimed(
     shape: Sequence[int], bytes_a_voxel: int, file_bytes: int | None, where: str
 ) -> None:
@@ -51,9 +56,8 @@ def check_claimed(
     if voxels > _MOST_VOXELS or (
         file_bytes is not None and voxels * bytes_a_voxel > file_bytes * _MOST_PACKED + 4096
     ):
-        size = " x ".join(str(n) for n in shape)
         raise VolumeError(
-            f"{where}: the header states {size} voxels, too many for this file; export the scan again."
+            f"{where}: the header states {size_text(shape)} voxels, too many for this file; export the scan again."
         )
 
 
@@ -93,7 +97,7 @@ def without_padding(
     """Return the HU of a CT (k, j, i) with padding set to -1024 HU, and its notes, with one about padding if there is
     any."""
     lowest = voxels.min()
-    if lowest >= PADDING_BELOW_HU:
+    if lowest >= PADDING_BELOW_HU:  # there is no padding
         return voxels, notes
     note = f"padding of {lowest:g} HU was set to {PADDING_HU} HU"
     padded = voxels < PADDING_BELOW_HU
@@ -114,7 +118,7 @@ def as_affine(ijk_to_ras: np.ndarray, where: str) -> np.ndarray:
         raise VolumeError(
             f"{where}: the position or orientation in the header is not a number; export the scan again."
         )
-    check_spacing(np.linalg.norm(affine[:3, :3], axis=0), where, SMALLEST_SPACING_MM)
+    check_spacing(spacing_of(affine), where, SMALLEST_SPACING_MM)
     cosine, first, second = worst_shear(affine)
     if cosine > MAX_SHEAR:
         angle = np.degrees(np.arccos(min(cosine, 1.0)))
@@ -127,18 +131,16 @@ def as_affine(ijk_to_ras: np.ndarray, where: str) -> np.ndarray:
 
 def check_spacing(spacing: np.ndarray, where: str, smallest_mm: float = MIN_SPACING_MM) -> None:
     """Raise VolumeError unless the three voxel sizes are finite and between `smallest_mm` and 12 mm."""
-    spacing = np.asarray(spacing, dtype=np.float64)
-    if not np.all(np.isfinite(spacing) & (spacing >= smallest_mm) & (spacing <= MAX_SPACING_MM)):
-        sizes = " x ".join(f"{s:.4g}" for s in spacing)
+    if not np.all((spacing >= smallest_mm) & (spacing <= MAX_SPACING_MM)):  # also for NaN
         raise VolumeError(
-            f"{where}: the voxel spacing is {sizes} mm, outside {smallest_mm:g} to {MAX_SPACING_MM:g} mm;"
-            " export the scan again with the right spacing."
+            f"{where}: the voxel spacing is {size_text(spacing, '.4g')} mm,"
+            f" outside {smallest_mm:g} to {MAX_SPACING_MM:g} mm; export the scan again with the right spacing."
         )
 
 
 def worst_shear(affine: np.ndarray) -> tuple[float, int, int]:
     """Find the two voxel axes (0, 1, 2) that are least perpendicular. Returns (|cosine| of their angle, axis, axis)."""
-    axes = affine[:3, :3] / np.linalg.norm(affine[:3, :3], axis=0)
+    axes = affine[:3, :3] / spacing_of(affine)
     cosines = np.abs(axes.T @ axes)
     return max((float(cosines[a, b]), a, b) for a, b in combinations(range(3), 2))
 
@@ -154,17 +156,16 @@ def check_extent(shape: tuple[int, int, int], affine: np.ndarray, where: str) ->
         where: file or name with which the message starts.
     """
     counts = np.array(shape[::-1])
-    spacing = np.linalg.norm(affine[:3, :3], axis=0)
     slices = counts[slice_axis(affine)]
     if slices < MIN_SLICES:
         raise VolumeError(
             f"{where}: has {slices} axial slices; give a CT with at least {MIN_SLICES} slices."
         )
-    extent = counts * spacing
+    extent = counts * spacing_of(affine)
     if extent.min() < MIN_EXTENT_MM:
-        sizes = " x ".join(f"{e:.0f}" for e in extent)
         raise VolumeError(
-            f"{where}: the scan covers only {sizes} mm; give a scan of at least {MIN_EXTENT_MM:.0f} mm along each axis."
+            f"{where}: the scan covers only {size_text(extent, '.0f')} mm;"
+            f" give a scan of at least {MIN_EXTENT_MM:.0f} mm along each axis."
         )
 
 
@@ -207,8 +208,7 @@ def grey_range(voxels: np.ndarray, highest: float = 99.9) -> tuple[float, float]
         voxels: (k, j, i).
         highest: percentile of white; that of black is 1.
     """
-    black, white = np.percentile(sample_voxels(voxels), (1.0, highest))
-    return black, white
+    return tuple(np.percentile(sample_voxels(voxels), (1.0, highest)))
 
 
 def check_hounsfield(voxels: np.ndarray, where: str) -> None:

@@ -1,21 +1,20 @@
 """Crop scans to boxes, with the original voxels or resampled; and put label maps of crops back on the whole scan."""
 
 import math
-from itertools import product
 from pathlib import Path
 
 import numpy as np
 import SimpleITK as sitk
 
 from ..errors import VolumeError
-from .geometry import bounds_of, image_affine, resample, transform_points
+from .geometry import bounds_of, box_corners, image_affine, resample, transform_points
 from .volume import Volume
 
 _MOST_VOXELS = 10**9  # 4 GB in memory; a long scan of the whole body has a quarter of this
 
 
 def voxel_block(
-    ijk_to_ras: np.ndarray, shape: tuple[int, int, int], box_ras: np.ndarray, name: str = ""
+    ijk_to_ras: np.ndarray, shape: tuple[int, int, int], box_ras: np.ndarray, name: str
 ) -> tuple[slice, slice, slice]:
     """Return the index slices (k, j, i) of all voxels that a box (2, 3) RAS mm touches, limited to the scan.
 
@@ -29,7 +28,7 @@ def voxel_block(
 
     Raises VolumeError if the box lies outside the scan.
     """
-    ijk = transform_points(np.linalg.inv(ijk_to_ras), np.array(list(product(*box_ras.T))))
+    ijk = transform_points(np.linalg.inv(ijk_to_ras), box_corners(*box_ras))
     # a voxel extends 0.5 to both sides of its index; 1e-6 is the tolerance for rounding errors
     first = np.maximum(np.ceil(ijk.min(axis=0) - 0.5 + 1e-6), 0).astype(int)
     last = np.minimum(np.floor(ijk.max(axis=0) + 0.5 - 1e-6), np.array(shape[::-1]) - 1).astype(int)
@@ -94,9 +93,7 @@ def crop_resampled(
     return Volume(voxels, ijk_to_ras, volume.name, "", volume.notes)
 
 
-def paste_back(
-    labels: sitk.Image, volume: Volume, path: str | Path = "the label map"
-) -> sitk.Image:
+def paste_back(labels: sitk.Image, volume: Volume, path: str | Path) -> sitk.Image:
     """Put the label map of a crop on the voxels of the whole scan; voxels outside the crop become 0.
 
     The result is exact if the crop was not resampled. Otherwise each voxel gets the nearest label.
@@ -110,10 +107,9 @@ def paste_back(
     """
     crop_bounds = bounds_of(image_affine(labels), labels.GetSize()[::-1])
     scan_bounds = volume.bounds_ras
-    is_outside = (
-        np.minimum(crop_bounds[1], scan_bounds[1]) <= np.maximum(crop_bounds[0], scan_bounds[0])
-    ).any()
-    if is_outside or labels.GetNumberOfComponentsPerPixel() != 1:
+    common_low = np.maximum(crop_bounds[0], scan_bounds[0])
+    common_high = np.minimum(crop_bounds[1], scan_bounds[1])
+    if (common_high <= common_low).any() or labels.GetNumberOfComponentsPerPixel() != 1:
         raise VolumeError(
             f"{path}: is not a label map of a part of {volume.name or 'the scan'}; give the label map of a crop."
         )

@@ -154,6 +154,7 @@ def group_series(files: Iterable[Path]) -> tuple[dict[str, tuple[list[Path], str
 
 
 def _damaged(path: Path) -> str:
+    """Return the error message about a CT slice that cannot be read."""
     return (
         f"{path}: is a damaged or truncated CT slice; copy the series again, or delete this file."
     )
@@ -242,10 +243,14 @@ def _read_headers(files: Iterable[Path]) -> tuple[list[_Slice], list[Path]]:
 
 
 def _in_phases(group: list[_Slice]) -> list[_Slice]:
-    """Give the slices of each phase of a series a series of their own. Slices without a position keep their series."""
+    """Give the slices of each phase of a series a series of their own. Slices without a position keep their series.
+
+    The phases of series UID become UID-1, UID-2 ... in the natural order of their names, such as "acquisition 9".
+    """
     images = list({s.image: s for s in _positioned(group)}.values())
     if not images:
         return group
+    # rounded, so that slices at one position have equal keys
     positions = [(*s.position_lps.round(2), *s.orientation_lps.round(3)) for s in images]
     normal = np.cross(images[0].orientation_lps[:3], images[0].orientation_lps[3:])
     heights = [float(s.position_lps @ normal) for s in images]
@@ -312,6 +317,7 @@ def _is_ct_storage(path: Path) -> bool:
     """
     with path.open("rb") as stream:
         head = stream.read(1024)
+    # tag (0002,0002), VR "UI", the length in two bytes, the value
     start = head.find(b"\x02\x00\x02\x00UI")
     if start < 0:
         return head[128:132] == b"DICM"
@@ -322,6 +328,7 @@ def _is_ct_storage(path: Path) -> bool:
 
 
 def _by_series(slices: Iterable[_Slice]) -> dict[str, list[_Slice]]:
+    """Return series UID -> slices."""
     groups = defaultdict(list)
     for item in slices:
         groups[item.series].append(item)
@@ -330,18 +337,18 @@ def _by_series(slices: Iterable[_Slice]) -> dict[str, list[_Slice]]:
 
 def _positioned(group: Iterable[_Slice]) -> list[_Slice]:
     """Return the images of a series that have a position, an orientation and pixel spacing and are no localizers."""
-
-    def is_usable(item: _Slice) -> bool:
-        has_geometry = not any(
-            values is None
-            for values in (item.position_lps, item.orientation_lps, item.pixel_spacing)
-        )
-        return has_geometry and "LOCALIZER" not in item.tags["image_type"].upper()
-
-    return list(filter(is_usable, group))
+    return [
+        item
+        for item in group
+        if item.position_lps is not None
+        and item.orientation_lps is not None
+        and item.pixel_spacing is not None
+        and "LOCALIZER" not in item.tags["image_type"].upper()
+    ]
 
 
 def _why_unfit(group: list[_Slice]) -> str:
+    """Return why a series is not a CT volume; "" if it may be one."""
     if group[0].modality != "CT":
         return f"{len(group)} {group[0].modality} images, not a CT"
     count = len(_positioned(group))
@@ -398,6 +405,7 @@ def _choose(groups: dict[str, list[_Slice]], path: Path, series: str | None) -> 
 
 
 def _describe(groups: dict[str, list[_Slice]], uids: Iterable[str]) -> str:
+    """List the series `uids` for an error message. groups: series UID -> slices."""
     infos = [_info(uid, groups[uid]) for uid in uids]
     return "; ".join(
         f"{i.uid} ({i.description or 'no description'}, {i.modality}, {i.slices} slices)"

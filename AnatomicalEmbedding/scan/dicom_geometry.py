@@ -62,12 +62,14 @@ def arrange_slices(
     Raises VolumeError when more than 10 % of slices share a position, when slice origins do not lie on a straight line,
     or when steps are too uneven.
     """
+    # slices with equal keys have one size and orientation; the most common key is that of the stack
     keys = [tuple(key) for key in np.round(np.hstack((orientations_lps, pixel_spacings, sizes)), 3)]
     common = Counter(keys).most_common(1)[0][0]
     order = np.array([n for n, key in enumerate(keys) if key == common])
     unlike = len(keys) - len(order)
     notes = [f"{unlike} slices of another size or orientation were left out"] if unlike else []
 
+    # from here on, `order` lists the slices along the normal, and `distance` is their place along it, mm
     row, column, normal = _axes(orientations_lps[order[0]], where)
     order = order[np.argsort(positions_lps[order] @ normal, kind="stable")]
     distance = positions_lps[order] @ normal
@@ -104,14 +106,15 @@ def fill_gaps(voxels: np.ndarray, stack: SliceStack) -> np.ndarray:
     """Interpolate slices (k,j,i), which lie at stack.positions, linearly at the evenly spaced slices of the stack."""
     if len(voxels) == stack.slices and _is_even(stack.positions):
         return voxels
+    # slice k of the grid lies between the read slices lower[k] and lower[k] + 1, at this fraction of their distance
     grid = np.arange(stack.slices)
     lower = np.clip(np.searchsorted(stack.positions, grid, side="right") - 1, 0, len(voxels) - 2)
     width = stack.positions[lower + 1] - stack.positions[lower]
     fraction = np.clip((grid - stack.positions[lower]) / width, 0, 1)
     # A slice that is only a rounding error away from its grid position is copied, not interpolated.
-    fraction = np.where(
-        fraction < _EVEN, 0.0, np.where(fraction > 1 - _EVEN, 1.0, fraction)
-    ).astype(np.float32)
+    fraction[fraction < _EVEN] = 0
+    fraction[fraction > 1 - _EVEN] = 1
+    fraction = fraction.astype(np.float32)
     filled = np.empty((stack.slices, *voxels.shape[1:]), dtype=voxels.dtype)
     for k, (n, f) in enumerate(zip(lower, fraction, strict=True)):
         plane = voxels[n] * (1 - f) + voxels[n + 1] * f
@@ -138,7 +141,15 @@ def _line(
     positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, half_pixel: float, where: str
 ) -> tuple[np.ndarray, np.ndarray]:
     """Fit a line to slice origins. Returns the point (3,) of the line at the first slice, and the shift (3,) of the
-    line for each mm of distance between slices."""
+    line for each mm of distance between slices.
+
+    Args:
+        positions: (n, 3) LPS mm, the origins.
+        distance: (n,) mm, their places along `normal`.
+        normal: (3,) normal of the slices.
+        half_pixel: mm; if the whole line leaves the normal by less than this, it is taken as the normal: no tilt.
+        where: the folder, for the message.
+    """
     centred = distance - distance.mean()
     along = (positions - positions.mean(axis=0)).T @ centred / (centred @ centred)
     off_line = positions - positions.mean(axis=0) - centred[:, None] * along
@@ -147,6 +158,7 @@ def _line(
         raise VolumeError(
             f"{where}: slices lie up to {worst:.1f} mm off a straight line, so the series mixes scans; export one scan."
         )
+    # `along` is at most a rounding error away from the normal
     if np.linalg.norm(along - normal) * np.ptp(distance) < half_pixel:
         along = normal
     return positions.mean(axis=0) + centred[0] * along, along
@@ -155,7 +167,14 @@ def _line(
 def _grid_length(
     positions: np.ndarray, distance: np.ndarray, normal: np.ndarray, where: str
 ) -> tuple[int, list[str]]:
-    """Return the number of slices of a grid without gaps, and [a sentence on missing or uneven slices], or []."""
+    """Return the number of slices of a grid without gaps, and [a sentence on missing or uneven slices], or [].
+
+    Args:
+        positions: (n, 3) LPS mm, the origins of the slices.
+        distance: (n,) mm, their places along `normal`, increasing.
+        normal: (3,) normal of the slices; the message states places along the axis nearest to it.
+        where: the folder, for the message.
+    """
     steps = np.diff(distance)
     median = float(np.median(steps))
     # Steps are averaged without the gaps. The median would be biased, because positions are rounded in the header.
@@ -163,6 +182,7 @@ def _grid_length(
     missing = slices - len(distance)
     widest = int(np.argmax(steps))
     axis = int(np.argmax(np.abs(normal)))
+    # of the widest gap, RAS mm; the diagonal holds the sign of each axis
     ends = (np.diag(RAS_FROM_LPS)[axis] * positions[widest : widest + 2, axis]).tolist()
     gap = f"{'xyz'[axis]} = {min(ends):.1f} and {max(ends):.1f} mm"
     if steps[widest] > _MAX_STEP * median or (
@@ -194,4 +214,5 @@ def _in_steps(distance: np.ndarray, slices: int) -> np.ndarray:
 
 
 def _is_even(positions: np.ndarray) -> bool:
+    """Return whether slices at these positions, in steps of the grid, are the slices of the grid."""
     return bool(np.abs(positions - np.arange(len(positions))).max() <= _EVEN)

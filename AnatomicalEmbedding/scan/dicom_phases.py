@@ -47,6 +47,7 @@ def split_phases(
         values = [row[attribute] for row in tags]
         if _are_phases(positions, values):
             return [name.format(value or "not stated") for value in values]
+    # by time of acquisition, time of creation and instance number
     keys = [tuple(_sortable(row[order]) for order in _ORDERS) for row in tags]
     if len(set(keys)) < len(keys):  # two slices with equal keys have no order
         return None
@@ -58,6 +59,7 @@ def split_phases(
 
 
 def _is_mixed(positions: Sequence[Hashable]) -> bool:
+    """Return whether so many positions are repeated that the slices are of several phases."""
     return len(positions) - len(set(positions)) > MAX_DUPLICATES * len(positions)
 
 
@@ -92,7 +94,7 @@ def _runs(positions: Sequence[Hashable], order: Sequence[int]) -> list[int]:
     phase_positions: set[Hashable] = set()
     for index in order:
         if positions[index] in phase_positions:
-            number = number + 1
+            number += 1
             phase_positions = set()
         phase_positions.add(positions[index])
         numbers[index] = number
@@ -111,6 +113,7 @@ def _ranks(positions: Sequence[Hashable], order: Sequence[int]) -> list[int]:
 
 
 def _sortable(text: str) -> float:
+    """Return a time or a number of a header as a number; 0 if it is missing."""
     try:
         return float(text)
     except ValueError:

@@ -77,21 +77,35 @@ def read_film(path: Path) -> FilmParts:
         raise VolumeError(
             f"{path}: is damaged, or is not a {kind} file; export the film again."
         ) from error
-    values = _grey_values(
-        sitk.GetArrayFromImage(image), image.GetNumberOfComponentsPerPixel() > 1, path
-    )
-    if not is_dicom:
+    values = sitk.GetArrayFromImage(image)
+    if image.GetNumberOfComponentsPerPixel() > 1:
+        values = without_colours(values, str(path))
+    if values.ndim == 3 and len(values) == 1:
+        values = values[0]
+    if values.ndim != 2:
+        raise VolumeError(f"{path}: has {len(values)} pictures; give one film.")
+    patient = ""
+    if is_dicom:
+        tags = {
+            name: reader.GetMetaData(tag).strip() if reader.HasMetaDataKey(tag) else ""
+            for name, tag in _TAGS.items()
+        }
+        patient = tags["patient"]
+        values, spacing, notes = _with_dicom_size(values, tags, path)
+    else:
         spacing, notes = pixel_size(image.GetSpacing()[:2], values.shape[1])
-        return _checked(values, spacing, path), film_matrix(values.shape, spacing), notes, ""
-    tags = {
-        name: reader.GetMetaData(tag).strip() if reader.HasMetaDataKey(tag) else ""
-        for name, tag in _TAGS.items()
-    }
-    return _from_dicom(values, tags, path)
+    check_film_size((1, *values.shape), spacing, str(path))
+    return values[None].astype(np.float32), film_matrix(values.shape, spacing), notes, patient
 
 
-def _from_dicom(values: np.ndarray, tags: dict[str, str], path: Path) -> FilmParts:
-    """Add the geometry of a DICOM film. SimpleITK has inverted `values` (j, i) if the film is MONOCHROME1."""
+def _with_dicom_size(
+    values: np.ndarray, tags: dict[str, str], path: Path
+) -> tuple[np.ndarray, tuple[float, float], tuple[str, ...]]:
+    """Return the pixels (j, i) of a DICOM film with the patient's right on the left, the size of a pixel along x and y,
+    mm, and notes.
+
+    SimpleITK has inverted `values` if the film is MONOCHROME1. tags: name in _TAGS -> text, "" if it is missing.
+    """
     notes: tuple[str, ...] = ()
     if tags["view"].upper() in _SIDEWAYS:
         raise VolumeError(
@@ -101,34 +115,16 @@ def _from_dicom(values: np.ndarray, tags: dict[str, str], path: Path) -> FilmPar
         values = values[:, ::-1]
         notes = ("the film was stored mirrored; it is shown with the patient's right on the left",)
     text = tags["imager"] or tags["pixel"]
-    if text:
-        try:
-            down, across = (float(part) for part in text.split("\\"))
-        except ValueError:
-            raise VolumeError(
-                f"{path}: the pixel size {text!r} is no pair of numbers; export the film again."
-            ) from None
-        spacing = across, down
-    else:
+    if not text:
         spacing, unknown = pixel_size((1.0, 1.0), values.shape[1])
-        notes += unknown
-    return (
-        _checked(values, spacing, path),
-        film_matrix(values.shape, spacing),
-        notes,
-        tags["patient"],
-    )
-
-
-def _grey_values(values: np.ndarray, is_coloured: bool, path: Path) -> np.ndarray:
-    """Return the pixels (j, i). A colour picture whose colours are equal is a grey picture."""
-    if is_coloured:
-        values = without_colours(values, str(path))
-    if values.ndim == 3 and len(values) == 1:
-        values = values[0]
-    if values.ndim != 2:
-        raise VolumeError(f"{path}: has {len(values)} pictures; give one film.")
-    return values
+        return values, spacing, notes + unknown
+    try:
+        down, across = (float(part) for part in text.split("\\"))
+    except ValueError:
+        raise VolumeError(
+            f"{path}: the pixel size {text!r} is no pair of numbers; export the film again."
+        ) from None
+    return values, (across, down), notes
 
 
 def without_colours(values: np.ndarray, where: str) -> np.ndarray:
@@ -151,12 +147,6 @@ def pixel_size(
     return (size, size), (
         f"the file states no pixel size; the film is taken as {FILM_MM:g} mm wide",
     )
-
-
-def _checked(values: np.ndarray, pixel_mm: tuple[float, ...], path: Path) -> np.ndarray:
-    """Return the grey values as (1, j, i). Raises VolumeError if the size of the film is impossible."""
-    check_film_size((1, *values.shape), pixel_mm, str(path))
-    return values[None].astype(np.float32)
 
 
 def check_film_size(shape: tuple[int, int, int], pixel_mm: tuple[float, ...], where: str) -> None:

@@ -18,6 +18,7 @@ RAS_FROM_LPS = LPS_FROM_RAS
 # largest distance between the corners of two grids that count as the same grid
 GRIDS_AGREE_MM = 0.5
 _ROUNDING = 1e-3  # voxels; tolerance for points on the edge
+AIR_HU = -1000.0  # by definition of the scale; outside of a scan there is air
 
 
 def transform_points(matrix: np.ndarray, points: np.ndarray) -> np.ndarray:
@@ -34,20 +35,31 @@ def in_grid(ijk: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     return inside
 
 
+def box_corners(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return the eight corners (8, 3) of a box from its lowest and its highest corner, (3,) each."""
+    return np.array(list(product(*zip(low, high, strict=True))))
+
+
 def corner_distance_mm(first: np.ndarray, second: np.ndarray, shape: Sequence[int]) -> float:
-    """Return the largest distance, mm, between the corners of two grids of one shape.
+    """Return the largest distance, mm, between the same corners of two grids of one shape.
 
     Args:
         first, second: (4, 4) ijk_to_ras of the grids.
         shape: (k, j, i).
     """
-    corners = np.array([(0, 0, 0), np.array(shape[::-1]) - 1])
-    return float(np.linalg.norm(transform_points(first - second, corners), axis=1).max())
+    corners = box_corners(np.zeros(3), np.array(shape[::-1]) - 1)
+    offsets = transform_points(first, corners) - transform_points(second, corners)
+    return float(np.linalg.norm(offsets, axis=1).max())
+
+
+def spacing_of(matrix: np.ndarray) -> np.ndarray:
+    """Return the voxel size (3,), mm along i, j, k, of a grid. matrix: (4, 4) voxel i, j, k to mm, RAS or LPS."""
+    return np.linalg.norm(matrix[:3, :3], axis=0)
 
 
 def slice_axis(ijk_to_ras: np.ndarray) -> int:
     """Return the voxel axis nearest to S: 0, 1 or 2 for i, j or k. ijk_to_ras: (4, 4)."""
-    return int(np.argmax(np.abs(ijk_to_ras[2, :3]) / np.linalg.norm(ijk_to_ras[:3, :3], axis=0)))
+    return int(np.argmax(np.abs(ijk_to_ras[2, :3]) / spacing_of(ijk_to_ras)))
 
 
 def mm_to_sides(ijk: np.ndarray, ijk_to_ras: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
@@ -58,31 +70,42 @@ def mm_to_sides(ijk: np.ndarray, ijk_to_ras: np.ndarray, shape: tuple[int, int, 
         ijk_to_ras: (4, 4) of the grid.
         shape: (k, j, i) of the grid.
     """
-    return np.minimum(ijk + 0.5, np.array(shape[::-1]) - 0.5 - ijk) * np.linalg.norm(
-        ijk_to_ras[:3, :3], axis=0
-    )
+    # a voxel extends half a step to both sides of its index
+    steps = np.minimum(ijk + 0.5, np.array(shape[::-1]) - 0.5 - ijk)
+    return steps * spacing_of(ijk_to_ras)
 
 
 def bounds_of(ijk_to_ras: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray:
     """Return the lowest and highest corner (2,3), RAS mm, of the box around all voxels of a grid. shape: (k,j,i)."""
-    high = np.array(shape[::-1]) - 0.5
-    corners = np.array(list(product(*((-0.5, h) for h in high))))
+    corners = box_corners(np.full(3, -0.5), np.array(shape[::-1]) - 0.5)
     corners_ras = transform_points(ijk_to_ras, corners)
     return np.array((corners_ras.min(axis=0), corners_ras.max(axis=0)))
 
 
 def mask_box(mask: np.ndarray) -> tuple[slice, ...]:
-    """Return the slices of the smallest box that holds all True values of a mask, which must have at least one."""
+    """Return the slices of the smallest box that holds all True values of a mask, which must have at least one.
+
+    The slices are in the order of the mask's axes.
+    """
     slices = []
     for axis in range(mask.ndim):
-        rows = np.flatnonzero(
-            mask.any(axis=tuple(across for across in range(mask.ndim) if across != axis))
-        )
-        slices.append(slice(int(rows[0]), int(rows[-1]) + 1))
+        other_axes = tuple(set(range(mask.ndim)) - {axis})
+        indices = np.flatnonzero(mask.any(axis=other_axes))
+        slices.append(slice(int(indices[0]), int(indices[-1]) + 1))
     return tuple(slices)
 
 
-AIR_HU = -1000.0  # by definition of the scale; outside of a scan there is air
+def read_nearest(values: np.ndarray, ijk: np.ndarray) -> np.ndarray:
+    """Return the values (n,) of the voxels nearest to continuous indices i, j, k (n, 3); 0 or False outside the grid.
+
+    values: (k, j, i). An index that is NaN lies outside.
+    """
+    cells = np.rint(ijk)
+    inside = ((cells >= 0) & (cells < values.shape[::-1])).all(axis=1)  # False for NaN
+    nearest = np.zeros(len(cells), values.dtype)
+    i, j, k = cells[inside].astype(int).T
+    nearest[inside] = values[k, j, i]
+    return nearest
 
 
 def to_image(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> sitk.Image:
@@ -112,8 +135,9 @@ def resample_upright(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> tuple[np.nda
     old k axis (the movement of the table). The new i axis stays as close to the old i axis as possible. Interpolation
     is linear, voxels outside the old grid become -1000 HU, spacing and dtype are kept. Returns (voxels, ijk_to_ras).
     """
-    spacing = np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
+    spacing = spacing_of(ijk_to_ras)
     old_i, old_j, new_k = (ijk_to_ras[:3, :3] / spacing).T
+    # the part of the old i axis that is perpendicular to the k axis
     new_i = old_i - (old_i @ new_k) * new_k
     new_i /= np.linalg.norm(new_i)
     new_j = np.cross(new_k, new_i)
@@ -121,7 +145,7 @@ def resample_upright(voxels: np.ndarray, ijk_to_ras: np.ndarray) -> tuple[np.nda
     upright = np.eye(4)
     upright[:3, :3] = np.column_stack((new_i, new_j, new_k)) * spacing
 
-    corners = np.array(list(product(*((0, n - 1) for n in voxels.shape[::-1]))))
+    corners = box_corners(np.zeros(3), np.array(voxels.shape[::-1]) - 1)
     # Without the tolerance of 1e-6, a rounding error could add an empty layer of voxels.
     ijk = transform_points(np.linalg.inv(upright) @ ijk_to_ras, corners)
     low = np.floor(ijk.min(axis=0) + 1e-6)
@@ -158,7 +182,7 @@ def _set_geometry(
     target: sitk.Image | sitk.ResampleImageFilter, ijk_to_lps: np.ndarray, prefix: str = "Set"
 ) -> None:
     """Set origin, spacing and direction of an image or, if `prefix` is "SetOutput", of a resampler's output."""
-    spacing = np.linalg.norm(ijk_to_lps[:3, :3], axis=0)
+    spacing = spacing_of(ijk_to_lps)
     getattr(target, prefix + "Origin")(ijk_to_lps[:3, 3].tolist())
     getattr(target, prefix + "Spacing")(spacing.tolist())
     getattr(target, prefix + "Direction")((ijk_to_lps[:3, :3] / spacing).ravel().tolist())

@@ -7,7 +7,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +14,8 @@ import SimpleITK as sitk
 
 from ..errors import VolumeError
 from ..files import atomic_path
-from .checks import SMALLEST_SPACING_MM, check_claimed, check_spacing
-from .geometry import image_affine, transform_points
+from .checks import SMALLEST_SPACING_MM, check_claimed, check_spacing, size_text
+from .geometry import corner_distance_mm, image_affine
 from .nifti_header import NiftiGeometry, check_nifti
 from .text_headers import check_text_header
 
@@ -100,7 +99,7 @@ def _select_volume(reader: sitk.ImageFileReader, path: Path) -> None:
     """Raise VolumeError unless the image is one 3-D volume with one value per voxel. If the image has a fourth axis of
     length 1, the reader is set to remove this axis."""
     size = reader.GetSize()
-    shape = " x ".join(str(n) for n in size)
+    shape = size_text(size)
     if reader.GetNumberOfComponents() != 1:
         raise VolumeError(
             f"{path}: has {reader.GetNumberOfComponents()} values per voxel (a colour picture or vector field);"
@@ -114,17 +113,23 @@ def _select_volume(reader: sitk.ImageFileReader, path: Path) -> None:
         raise VolumeError(
             f"{path}: has {len(size)} dimensions ({shape}); extract one 3-D volume and give this volume."
         )
-    bytes_a_voxel = sitk.Image([1, 1, 1], reader.GetPixelID()).GetSizeOfPixelComponent()
-    check_claimed(
-        size, bytes_a_voxel, None if path.suffix in _HEADERS else path.stat().st_size, str(path)
-    )
+    file_bytes = None if path.suffix in _HEADERS else path.stat().st_size
+    check_claimed(size, _bytes_a_voxel(reader), file_bytes, str(path))
     check_spacing(np.array(reader.GetSpacing()[:3]), str(path), SMALLEST_SPACING_MM)
     if len(size) > 3:
         reader.SetExtractSize([*size[:3], *(0 for _ in size[3:])])
 
 
+def _bytes_a_voxel(reader: sitk.ImageFileReader) -> int:
+    return sitk.Image([1, 1, 1], reader.GetPixelID()).GetSizeOfPixelComponent()
+
+
 def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
-    """Raise VolumeError if voxels of a MetaImage are missing; SimpleITK would print messages of its own."""
+    """Raise VolumeError if voxels of a MetaImage are missing; SimpleITK would print messages of its own.
+
+    The field ElementDataFile, the last of the header, names the file of the voxels: LOCAL if they follow in this file.
+    Voxels in several files (LIST, or a pattern with %) are not checked.
+    """
     with path.open("rb") as stream:
         head = stream.read(1 << 16)
     start = head.find(b"ElementDataFile")
@@ -144,8 +149,7 @@ def _check_meta_data(reader: sitk.ImageFileReader, path: Path) -> None:
     if keys.get(b"CompressedData", b"").lower() == b"true":
         needed = int(keys.get(b"CompressedDataSize", 0))
     else:
-        bytes_per_voxel = sitk.Image([1, 1, 1], reader.GetPixelID()).GetSizeOfPixelComponent()
-        needed = math.prod(reader.GetSize()) * bytes_per_voxel
+        needed = math.prod(reader.GetSize()) * _bytes_a_voxel(reader)
     if present < needed:
         raise VolumeError(
             f"{path}: is truncated ({present} of {needed} bytes of voxels); copy the file again."
@@ -161,9 +165,7 @@ def _nifti_notes(geometry: NiftiGeometry, image: sitk.Image) -> tuple[str, ...]:
         )
     if sform is None:
         return ()
-    corners = np.array(list(product(*((0, n - 1) for n in image.GetSize()))))
-    difference = transform_points(image_affine(image), corners) - transform_points(sform, corners)
-    distance = np.linalg.norm(difference, axis=1).max()
+    distance = corner_distance_mm(image_affine(image), sform, image.GetSize()[::-1])
     if distance <= _FORMS_AGREE_MM:
         return ()
     return (f"the qform is used; the sform differs by up to {distance:.1f} mm",)

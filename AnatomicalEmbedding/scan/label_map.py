@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from .geometry import transform_points
+from .geometry import read_nearest, transform_points
 
 Overlap = tuple[str, str, float]  # names of two structures, and the volume, ml, that they share
 
@@ -75,13 +75,17 @@ class LabelMap:
         """Label maps (k, j, i); each structure lies in one of them, whole."""
         if not self.covered:
             return (self.voxels,)
+        # by label; a structure in `covered` is left out of the first layer
         is_whole = np.ones(max(self.values.values()) + 1, self.voxels.dtype)
         for layer in self.covered:
             is_whole[np.flatnonzero(np.bincount(layer.ravel()))] = 0
         return (self.voxels * is_whole[self.voxels], *self.covered)
 
     def renamed(self, names: Mapping[str, str]) -> Self:
-        """Return the same structures under new names. names: name -> new name, for the names that change."""
+        """Return the same structures under new names, without `texts`. names: name -> new name, for names that change.
+
+        `labels.renamed(labels.texts)` has the names that the file writes.
+        """
         return replace(
             self, values={names.get(n, n): label for n, label in self.values.items()}, texts={}
         )
@@ -100,7 +104,10 @@ class LabelMap:
         )
 
     def mask(self, name: str) -> np.ndarray:
-        """Return the mask (k, j, i) bool of a structure. Raises KeyError for an unknown name."""
+        """Return the mask (k, j, i) bool of a structure. Raises KeyError for an unknown name.
+
+        A structure that is whole in a layer of `covered` is there; the part of it in `voxels` adds nothing.
+        """
         masks = (layer == self.values[name] for layer in (self.voxels, *self.covered))
         return np.logical_or.reduce(list(masks))
 
@@ -121,9 +128,5 @@ class LabelMap:
 
     def at(self, points_ras: np.ndarray) -> np.ndarray:
         """Return the labels (n,) of the voxels nearest to points (n, 3) RAS mm; 0 outside the map."""
-        ijk = np.rint(transform_points(np.linalg.inv(self.ijk_to_ras), points_ras))
-        inside = ((ijk >= 0) & (ijk < self.voxels.shape[::-1])).all(axis=1)  # False for NaN
-        labels = np.zeros(len(ijk), dtype=self.voxels.dtype)
-        i, j, k = ijk[inside].astype(int).T
-        labels[inside] = self.voxels[k, j, i]
-        return labels
+        ijk = transform_points(np.linalg.inv(self.ijk_to_ras), points_ras)
+        return read_nearest(self.voxels, ijk)

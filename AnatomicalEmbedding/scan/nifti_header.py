@@ -16,7 +16,15 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import VolumeError
-from .checks import MAX_SHEAR, SMALLEST_SPACING_MM, check_claimed, check_spacing, worst_shear
+from .checks import (
+    MAX_SHEAR,
+    SMALLEST_SPACING_MM,
+    check_claimed,
+    check_spacing,
+    size_text,
+    worst_shear,
+)
+from .geometry import spacing_of
 
 _CHUNK = 1 << 20  # bytes read at a time; only limits memory
 # If the file has a qform too, a slight shear of the sform is allowed: SimpleITK uses the qform. 0.5 mm over 500 mm.
@@ -65,6 +73,7 @@ def check_nifti(path: Path) -> NiftiGeometry:
 def _read_fields(stream: BufferedIOBase, path: Path) -> dict[str, tuple]:
     """Return name -> values of each field in _LAYOUT of a NIfTI header, and "order" -> the byte order, "<" or ">"."""
     header = stream.read(_HEADER_BYTES)
+    # the length of the header, its first number, is right in one byte order only; a shorter file has no header
     for order in "<>" if len(header) == _HEADER_BYTES else "":
         length = struct.unpack_from(order + "i", header)[0]
         if length == _NIFTI2_HEADER_BYTES:
@@ -123,7 +132,7 @@ def _geometry(fields: dict[str, tuple], path: Path) -> NiftiGeometry:
     if sform_code <= 0:
         return None, qform_code > 0
     sform = np.vstack((np.reshape(fields["srow"], (3, 4)), (0, 0, 0, 1)))
-    columns = np.linalg.norm(sform[:3, :3], axis=0)
+    columns = spacing_of(sform)
     if not np.isfinite(sform).all() or columns.min() == 0:
         raise VolumeError(
             f"{path}: the sform in the header has a zero axis, NaN or infinity; export the scan again."
@@ -134,12 +143,9 @@ def _geometry(fields: dict[str, tuple], path: Path) -> NiftiGeometry:
             f"{path}: the sform in the header is sheared; resample the scan to perpendicular axes first."
         )
     if not np.allclose(columns, spacing, rtol=1e-2):
+        stated, computed = (size_text(sizes, ".4g") for sizes in (spacing, columns))
         raise VolumeError(
-            f"{path}: the header gives two different spacings ({_mm(spacing)} in pixdim, {_mm(columns)} in the sform);"
+            f"{path}: the header gives two different spacings ({stated} mm in pixdim, {computed} mm in the sform);"
             " export the scan again."
         )
     return sform, True
-
-
-def _mm(spacing: np.ndarray) -> str:
-    return " x ".join(f"{s:.4g}" for s in spacing) + " mm"

@@ -128,14 +128,15 @@ def read_points(path: str | Path, film_to_ras: np.ndarray | None = None) -> Poin
     position are left out. Raises PointsError when the file is missing, damaged or of another kind, or holds no point.
     """
     path = Path(path)
-    if path.suffix.lower() not in (".json", ".csv"):
+    suffix = path.suffix.lower()
+    if suffix == ".json":
+        rows = [row for entry in read_markups(path) for row in entry_points(entry, path)]
+    elif suffix == ".csv":
+        rows = _read_csv(path, film_to_ras)
+    else:
         raise PointsError(
             f"{path}: is neither .json nor .csv; give a Slicer .mrk.json, or a .csv with label,r,a,s."
         )
-    if path.suffix.lower() == ".json":
-        rows = [row for entry in read_markups(path) for row in entry_points(entry, path)]
-    else:
-        rows = _read_csv(path, film_to_ras)
     if not rows:
         raise PointsError(f"{path}: contains no point with a position; place at least one point.")
     return PointList.of_rows(rows)
@@ -183,8 +184,7 @@ def point_markup(
     """
     descriptions = points.descriptions or ("",) * len(points)
     missing = [False] * len(points) if missing is None else missing
-    positions_lps = transform_points(LPS_FROM_RAS, points.points_ras).tolist()
-    rows = zip(points.labels, positions_lps, descriptions, missing, strict=True)
+    rows = zip(points.labels, points.points_lps.tolist(), descriptions, missing, strict=True)
     control_points = [
         control_point(number, label, position, description, "missing" if gone else "defined")
         for number, (label, position, description, gone) in enumerate(rows, start=1)

@@ -140,6 +140,7 @@ def distinct_names(scans: Sequence[str | Path]) -> list[str]:
         alike.setdefault(name.casefold(), []).append(number)
     names = [name for _, name, _ in parts]
     for group in alike.values():
+        # scans of one name: as many columns of folders and of numbers of the UID as tell them apart
         above = _telling([parts[n][0] for n in group], [])
         after = _telling([parts[n][2] for n in group], above)
         for row, n in enumerate(group):
@@ -176,9 +177,9 @@ def _telling(rows: list[list[str]], earlier: list[tuple[str, ...]]) -> list[tupl
     chosen: list[tuple[str, ...]] = []
     for column in zip_longest(*rows, fillvalue=""):
         before = [*earlier, *chosen]
-        if len(set(zip(*before, column, strict=True))) > len(
-            set(zip(*before, strict=True)) or {()}
-        ):
+        # without any column before, all scans are alike: one group
+        groups_before = len(set(zip(*before, strict=True))) or 1
+        if len(set(zip(*before, column, strict=True))) > groups_before:
             chosen.append(column)
     return chosen
 
@@ -201,6 +202,7 @@ def read_scan(scan: str) -> Volume:
 
 
 def _exists(name: str) -> bool:
+    """Return whether a file or folder has this name; False for a text that no file can have as its name."""
     with suppress(OSError, ValueError):  # the name is not a valid file name
         return Path(name).exists()
     return False
@@ -250,6 +252,7 @@ def _in_folder(folder: Path, names: list[str]) -> Iterator[Source]:
 
 
 def _is_slice(path: Path) -> bool:
+    """Return whether a file looks like DICOM; False if it cannot be opened."""
     try:
         return path.is_file() and path.stat().st_size > 0 and is_dicom_file(path)
     except OSError:
@@ -259,6 +262,7 @@ def _is_slice(path: Path) -> bool:
 def _source(
     path: Path, series: str, files: tuple[Path, ...], unfit: str = "", alone: bool = True
 ) -> Source:
+    """Make a Source with the size and the time of change of its files. Arguments: as the fields of `Source`."""
     size = changed = 0
     for file in files:
         try:

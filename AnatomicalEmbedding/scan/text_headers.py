@@ -32,6 +32,7 @@ def check_text_header(path: Path) -> None:
     with path.open("rb") as stream:
         head = stream.read(_HEADER_BYTES)
     if suffix in (".nrrd", ".nhdr"):
+        # the header ends at the first empty line
         lines = re.split(rb"\r?\n", re.split(rb"\r?\n\r?\n", head, maxsplit=1)[0])
         harmless = all(len(line) <= _LONGEST_FIELD or _is_free(line) for line in lines)
     else:

@@ -26,6 +26,7 @@ from .checks import (
     check_extent,
     check_hounsfield,
     check_spacing,
+    size_text,
     without_padding,
     worst_shear,
 )
@@ -37,6 +38,7 @@ from .geometry import (
     image_affine,
     in_grid,
     resample_upright,
+    spacing_of,
     to_image,
     transform_points,
 )
@@ -68,12 +70,16 @@ class Volume:
     is_projection: bool = False
 
     def __repr__(self) -> str:
-        return f"Volume({self.name or self.path or 'scan'}: {' x '.join(map(str, self.shape[::-1]))} voxels)"
+        return f"Volume({self.name or self.path or 'scan'}: {size_text(self.shape[::-1])} voxels)"
 
     def __post_init__(self) -> None:
-        where = self.path or self.name or "volume"
-        object.__setattr__(self, "voxels", as_hu_array(self.voxels, where))
-        object.__setattr__(self, "ijk_to_ras", as_affine(self.ijk_to_ras, where))
+        object.__setattr__(self, "voxels", as_hu_array(self.voxels, self._where))
+        object.__setattr__(self, "ijk_to_ras", as_affine(self.ijk_to_ras, self._where))
+
+    @property
+    def _where(self) -> str:
+        """What an error message about this scan begins with."""
+        return self.path or self.name or "volume"
 
     @classmethod
     def of(
@@ -110,9 +116,8 @@ class Volume:
             return (check or check_ct)(cls.from_sitk(source, name))
         own_affine = getattr(source, "affine", None)
         voxels = source
-        if (
-            own_affine is not None
-        ):  # nibabel has `dataobj`, TorchIO `data`; a tensor of MONAI is the voxels
+        # nibabel has `dataobj`, TorchIO `data`; a tensor of MONAI is the voxels
+        if own_affine is not None:
             voxels = getattr(source, "dataobj", getattr(source, "data", source))
         if hasattr(voxels, "detach"):  # a tensor of torch
             voxels = voxels.detach().cpu()
@@ -266,7 +271,7 @@ class Volume:
     @cached_property
     def spacing(self) -> tuple[float, float, float]:
         """Voxel size (si, sj, sk) in mm."""
-        i, j, k = (float(s) for s in np.linalg.norm(self.ijk_to_ras[:3, :3], axis=0))
+        i, j, k = map(float, spacing_of(self.ijk_to_ras))
         return i, j, k
 
     @cached_property
@@ -296,6 +301,7 @@ class Volume:
         upper = np.minimum(lower + 1, last)
         fraction = ijk - lower
         values = np.zeros(len(ijk))
+        # of the eight voxels around a point, each is weighted by how near it is along each axis
         for corner in product((0, 1), repeat=3):
             index = np.where(corner, upper, lower)
             weight = np.where(corner, fraction, 1 - fraction).prod(axis=-1)
@@ -322,36 +328,33 @@ def check_ct(volume: Volume) -> Volume:
     if volume.is_film:
         check_film_size(volume.shape, volume.spacing[:2], volume.path or volume.name or "film")
         return volume
-    where = volume.path or volume.name or "volume"
-    check_spacing(np.array(volume.spacing), where)
-    check_extent(volume.shape, volume.ijk_to_ras, where)
+    check_spacing(spacing_of(volume.ijk_to_ras), volume._where)
+    check_extent(volume.shape, volume.ijk_to_ras, volume._where)
     check_voxels(volume)
     return volume
 
 
 def check_any(volume: Volume) -> Volume:
     """Return a volume of any kind, with values of any unit. Raises VolumeError if it is too small or empty."""
-    where = volume.path or volume.name or "volume"
     if volume.is_film or min(volume.shape) < LEAST_VOXELS:
-        size = " x ".join(map(str, volume.shape[::-1]))
         raise VolumeError(
-            f"{where}: has {size} voxels; give a 3-D scan with at least {LEAST_VOXELS} voxels along each axis."
+            f"{volume._where}: has {size_text(volume.shape[::-1])} voxels;"
+            f" give a 3-D scan with at least {LEAST_VOXELS} voxels along each axis."
         )
     if volume.voxels.min() == volume.voxels.max():
         raise VolumeError(
-            f"{where}: all voxels are equal, so the image is empty; export the scan again."
+            f"{volume._where}: all voxels are equal, so the image is empty; export the scan again."
         )
     return volume
 
 
 def check_voxels(volume: Volume) -> None:
     """Raise VolumeError unless the voxels look like CT in HU. If the volume has no path, also check the axis order."""
-    where = volume.path or volume.name or "volume"
     if volume.is_film:
         return
-    check_hounsfield(volume.voxels, where)
+    check_hounsfield(volume.voxels, volume._where)
     if not volume.path:
-        check_axis_order(volume.voxels, volume.ijk_to_ras, where)
+        check_axis_order(volume.voxels, volume.ijk_to_ras, volume._where)
 
 
 def _from_arrays(
@@ -369,13 +372,14 @@ def _from_arrays(
     if voxels.dtype != np.int16 and np.abs(voxels).max() <= np.iinfo(np.int16).max:
         whole = voxels.astype(np.int16)
         voxels = whole if np.array_equal(whole, voxels) else voxels
-    check_spacing(np.linalg.norm(ijk_to_ras[:3, :3], axis=0), where, SMALLEST_SPACING_MM)
-    tilt = np.degrees(np.arcsin(min(worst_shear(ijk_to_ras)[0], 1.0)))
+    check_spacing(spacing_of(ijk_to_ras), where, SMALLEST_SPACING_MM)
+    cosine, _, _ = worst_shear(ijk_to_ras)  # 0 if all axes are perpendicular
+    tilt = np.degrees(np.arcsin(min(cosine, 1.0)))
     if tilt > _MAX_TILT_DEG:
         raise VolumeError(
             f"{where}: the voxel axes are {tilt:.0f} degrees from perpendicular; export the scan again."
         )
-    if worst_shear(ijk_to_ras)[0] > MAX_SHEAR:
+    if cosine > MAX_SHEAR:
         voxels, notes = without_padding(voxels, notes)  # before it is interpolated
         voxels, ijk_to_ras = resample_upright(voxels, ijk_to_ras)
         notes = (*notes, f"gantry tilt of {tilt:.1f} degrees; resampled to perpendicular axes")

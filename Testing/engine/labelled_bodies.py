@@ -1,6 +1,7 @@
 """Label maps of a body whose structures are balls at their usual places, for tests of the audit."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -46,20 +47,20 @@ def make_labels(
     return voxels
 
 
-def measured(
+def labelled(
     voxels: np.ndarray, names: tuple[str, ...] = NAMES, to_ras: np.ndarray | None = None
-) -> list[MeasuredLabel]:
+) -> LabelMap:
+    """Return labels (k, j, i) with their names: value n belongs to names[n - 1]."""
     to_ras = ijk_to_ras() if to_ras is None else to_ras
-    return measure_labels(
-        LabelMap(voxels, to_ras, {name: n for n, name in enumerate(names, start=1)})
-    )
+    return LabelMap(voxels, to_ras, {name: n for n, name in enumerate(names, start=1)})
+
+
+def measured(*labels: Any) -> list[MeasuredLabel]:
+    """Measure labels. Arguments: as for `labelled`."""
+    return measure_labels(labelled(*labels))
 
 
 def write_body(folder: Path, name: str, voxels: np.ndarray, names: tuple[str, ...] = NAMES) -> None:
     """Write NAME.seg.nii.gz and NAME.labels.json."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_nifti(
-        folder,
-        name,
-        LabelMap(voxels, ijk_to_ras(), {text: n for n, text in enumerate(names, start=1)}),
-    )
+    write_nifti(folder, name, labelled(voxels, names))
