@@ -7,13 +7,12 @@ from pathlib import Path
 import numpy as np
 from specimens import make_specimen
 
-from AnatomicalEmbedding.embedding.calibration import Calibration, calibration_file
+from AnatomicalEmbedding.embedding.calibration import Calibration, Forest, calibration_file
 from AnatomicalEmbedding.embedding.frames.frame import SPACING, Frame, FrameSpec
 from AnatomicalEmbedding.embedding.frames.grey_image import ANY, GreyImage
 from AnatomicalEmbedding.embedding.models.registry import write_weights
 from AnatomicalEmbedding.matching import EFFORTS
 from AnatomicalEmbedding.matching.confidence import EVIDENCE
-from AnatomicalEmbedding.training.calibrate import Outcomes, grow_forest
 
 _UNITS = 200.0  # of the radius of an object
 
@@ -27,7 +26,8 @@ def write_shape_weights(path: Path) -> None:
     spec = FrameSpec(ANY, lattice.origin_ras, spacing_mm, lattice.size, image.radius_mm, 0.7)
     occupancy = (grid.hu > image.threshold / 2).float()
     sha256 = write_weights(Frame(spec, grid.hu, occupancy), path, "shape", {"kind": "any"})
-    rows = Outcomes(np.zeros((400, len(EVIDENCE)), np.float32), np.full(400, 5.0))
-    forests = {effort: grow_forest({"all": rows}, {"all": 1.0}) for effort in EFFORTS}
-    calibration = Calibration(sha256, EVIDENCE, forests, {})
+    leaf = (np.zeros(1, np.int32), np.full(1, -1, np.int8), np.zeros(1, np.float32))
+    outcomes = np.array([(1.0, 1.0, 1.0, 5.0)], np.float16)  # see `OUTCOMES`
+    forest = Forest(*leaf, np.zeros(1, np.int32), outcomes)
+    calibration = Calibration(sha256, EVIDENCE, {EFFORTS[0]: forest}, {})
     calibration.save(calibration_file(path))

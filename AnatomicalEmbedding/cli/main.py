@@ -27,7 +27,7 @@ _COMMANDS = (
     "demo doctor info bundle embed match landmarks followup register view locate find levels audit crop segment cohort "
     "structures prepare train weights evaluate calibrate dicomweb"
 )
-_OF_ANY_KIND = "match landmarks embed info"  # commands that take weights of the kind "any"
+_OF_ANY_KIND = "match landmarks embed info view"  # commands that take weights of the kind "any"
 
 
 class _Parser(argparse.ArgumentParser):

@@ -17,7 +17,6 @@ from trame.ui.html import DivLayout
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.scan.sources import Source, find_scans
 from AnatomicalEmbedding.scan.volume import Volume
-from AnatomicalEmbeddingLib.shared.CtWindow import PRESETS
 from AnatomicalEmbeddingLib.shared.maps.Engine import Choice
 
 from .logic.boxes import Boxes
@@ -84,7 +83,7 @@ class Viewer:
         )
         self._published = 0.0
         state = self.server.state
-        state.update({"trame__title": "Anatomical Embedding", "windows": list(PRESETS), **_FIELDS})
+        state.update({"trame__title": "Anatomical Embedding", **_FIELDS})
         state.cohort = "" if self._gallery is None else self._gallery.name
         state.client_only(*_FIELDS)
         self._publish()
@@ -95,7 +94,9 @@ class Viewer:
         if options.demo:
             self._scans.read_demo()
         for name, source in find_scans(options.scans, report, options.series).items():
-            self._scans.read(name, partial(_read_source, name, source, options.film_width_mm))
+            self._scans.read(
+                name, partial(_read_source, name, source, session.check, options.film_width_mm)
+            )
 
     # -- the server --------------------------------------------------------------------------------------------------
 
@@ -203,7 +204,11 @@ def _template(name: str) -> str:
 
 
 def _read_source(
-    name: str, source: Source, film_width_mm: float | None, _cancelled: Callable[[], bool]
+    name: str,
+    source: Source,
+    check: Callable[[Volume], Volume] | None,
+    film_width_mm: float | None,
+    _cancelled: Callable[[], bool],
 ) -> list[Volume]:
-    volume = replace(source.read(), name=name)
+    volume = replace(source.read(check), name=name)
     return [volume.with_width(film_width_mm) if volume.is_film else volume]

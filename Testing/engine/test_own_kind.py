@@ -30,7 +30,7 @@ RADIUS_MM = 3.2
 OF_PATIENTS = (
     *("locate s -o o", "crop s -o o", "register s s -o o", "find liver s -o o", "audit s -o o"),
     *("name s --point 0,0,0", "levels s -o o", "segment train s -o o", "followup s s s -o o"),
-    *("cohort run o s", "view s"),
+    "cohort run o s",
 )
 NAMES = tuple(f"lobe {n}" for n in range(len(LOBES)))
 

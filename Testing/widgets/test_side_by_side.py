@@ -4,7 +4,9 @@ import pytest
 import slicer.util
 import vtk
 from film_nodes import add_film
+from own_kind_weights import write_shape_weights
 from scans import add_patient, add_transform, patient, turned
+from specimens import make_specimen
 
 from AnatomicalEmbeddingLib.shared import Views
 from AnatomicalEmbeddingLib.shared.SideBySide import AXIAL
@@ -162,3 +164,30 @@ def test_texts_in_views_are_wrapped_and_have_a_dark_ground(kit, panel, window):
         assert " ".join(lines) == sentence
         assert max(map(len, lines)) * 8 < view.GetDimensions()[0]
         assert corners.GetTextProperty().GetBackgroundOpacity() >= 0.5
+
+
+def test_a_user_can_switch_on_the_marker_that_is_off_beside_specimens(kit, window, tmp_path):
+    from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
+
+    write_shape_weights(tmp_path / "shape.safetensors")
+    ModuleSettings.setValue("weights", str(tmp_path / "shape.safetensors"))
+    ModuleSettings.setValue("device", "cpu")
+    for seed in (0, 1):
+        volume = make_specimen(seed).volume
+        specimen = slicer.util.addVolumeFromArray(volume.voxels, volume.ijk_to_ras, name="Specimen")
+        specimen.CreateDefaultDisplayNodes()
+    panel = kit.open(kit.load_module("AnatomicalLandmarks"))
+    kit.click(panel.preparation.button)
+    kit.spin(lambda: panel.session.store.isOwnKind(specimen), 60)
+
+    def markers():
+        return {view.GetOrientationMarkerType() for view in views_of(kit, specimen)}
+
+    kit.click(panel.ui.gridButton)
+    view = views_of(kit, specimen)[0]
+    kit.spin(lambda: markers() == {view.OrientationMarkerTypeNone})
+    view.SetOrientationMarkerType(view.OrientationMarkerTypeCube)
+    panel.viewButtons.poll()
+    assert view.GetOrientationMarkerType() == view.OrientationMarkerTypeCube
+    kit.click(panel.ui.gridButton)  # a new layout has all markers of Slicer
+    kit.spin(lambda: markers() == {view.OrientationMarkerTypeNone})

@@ -120,9 +120,12 @@ class Exports:
             targets.append((scan.GetName(), _volume(scan), matches))
         template = _volume(logic.template)
         model = self._session.store.engine.weightsPath(isFilm(logic.template)).stem
+        title = f"Points of {template.name}"
+        embedding = self._session.store.map(logic.template)
+        unit_mm = 1.0 if embedding is None else embedding.unit_mm
 
         def write(path: Path) -> None:
-            write_report(path, template, points, targets, f"Points of {template.name}", model)
+            write_report(path, template, points, targets, title, model, unit_mm)
 
         return partial(file_content, self._session.folder, "report.html", write)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from slicer.util import NodeModify
 
 from AnatomicalEmbedding.landmarks.landmark_set import SUFFIX
-from AnatomicalEmbedding.matching.status import ABSENT
+from AnatomicalEmbedding.matching.status import ABSENT, decimals
 from AnatomicalEmbedding.resources import resource
 from AnatomicalEmbeddingLib.landmarks.AnswerList import SOURCE_ROLE, VOLUME_ROLE
 from AnatomicalEmbeddingLib.landmarks.ControlPoints import worldOf
@@ -36,7 +36,9 @@ class Landmarks:
 
     def __init__(self, session: Session, own_set: Path | None) -> None:
         self._session = session
-        paths = [resource(f"Landmarks/{name}{SUFFIX}") for name in ("trunk", "pelvis")]
+        usual = session.check is None  # the shipped sets were made with the usual weights
+        shipped = ("trunk", "pelvis") if usual else ()
+        paths = [resource(f"Landmarks/{name}{SUFFIX}") for name in shipped]
         paths += [own_set] if own_set else []
         self._sets = {path.name.removesuffix(SUFFIX): str(path) for path in paths}
         self.logic = LandmarkLogic(session.scene, session.relations)
@@ -209,6 +211,10 @@ class Landmarks:
         place = "  ".join(
             f"{abs(mm):.0f} {side}" for mm, side in zip((r, a, s), sides, strict=True)
         )
+        embedding = self._session.store.map(self.logic.template)
+        if embedding is not None and embedding.is_own_kind:
+            digits = decimals(embedding.unit_mm)
+            place = "  ".join(f"{round(mm, digits) + 0.0:.{digits}f}" for mm in (r, a, s))
         answers = [self._answer(row, scan) for scan in self.logic.targets] if row.inside else []
         return {
             "id": row.pointId,

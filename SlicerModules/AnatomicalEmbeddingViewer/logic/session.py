@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import slicer
 import vtk
@@ -17,6 +18,9 @@ from AnatomicalEmbeddingLib.shared.maps.Engine import Choice, Engine
 from AnatomicalEmbeddingLib.shared.maps.MapStore import MapStore
 from AnatomicalEmbeddingLib.shared.maps.SceneRelations import SceneRelations
 from AnatomicalEmbeddingLib.shared.Signal import Signal
+
+if TYPE_CHECKING:
+    from AnatomicalEmbedding.scan.volume import Volume
 
 _SENTENCE_LIMIT = 6  # a size on the screen
 
@@ -37,6 +41,7 @@ class Session:
     Attributes:
         scans: volume nodes of the scans, in the order in which the page shows the scans.
         template: the volume node in which points are placed, or None.
+        check: checks a scan that is read, see `Volume.read`; None if the weights are the usual ones, for CTs.
         folder: path for temporary files; deleted with its content when the session closes.
         sentences: the messages that the page shows to the user.
         on_close: registers a function to call when the session closes; the last registered function is called first.
@@ -50,6 +55,7 @@ class Session:
         _log_vtk_errors()
         self.scene = slicer.mrmlScene = self.app.scene  # slicer.util uses slicer.mrmlScene
         self.store = MapStore(self.scene, ThreadedEngine(choice))
+        self.check = self._checked if Path(choice.weights).is_file() else None
         self.relations = SceneRelations(self.scene, self.store)
         self.scans_changed = Signal()
         self.scan_leaves = Signal()
@@ -63,6 +69,9 @@ class Session:
         )
         self.on_close(self.store.close)
         self.on_close(self.relations.close)
+
+    def _checked(self, volume: Volume) -> Volume:
+        return self.store.engine.load(volume.is_film).check_scan(volume)
 
     def scan(self, scan_id: object):
         """Return the volume node with an ID that the page has sent; None if no scan has this ID."""

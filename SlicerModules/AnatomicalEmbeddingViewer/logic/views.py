@@ -229,8 +229,12 @@ class Views:
     def publish(self, state) -> None:
         views = self._by_tag()
         rows = self._shown_rows()
+        # the axes of such scans are those of no patient, and their values are no HU
+        own_kind = any(map(self._session.store.isOwnKind, self._session.scans))
         for cell in (cell for row in rows for cell in row["cells"]):
-            cell["edges"] = _edge_letters(views[cell["tag"]])
+            cell["edges"] = {} if own_kind else _edge_letters(views[cell["tag"]])
+        state.own_kind = own_kind
+        state.windows = [] if own_kind else list(PRESETS)
         state.rows = rows
         state.in_grid = self._in_grid
         state.orientation = self._orientation
@@ -241,7 +245,8 @@ class Views:
         state.window_values = f"W {values[0]:.0f}  L {values[1]:.0f}"
         tags = [cell["tag"] for row in rows for cell in row["cells"]]
         state.slices = {
-            tag: _slice_of(views[tag]) | {"level": self._level_of(views[tag])} for tag in tags
+            tag: _slice_of(views[tag], own_kind) | {"level": self._level_of(views[tag])}
+            for tag in tags
         }
         state.pointer = self._pointer(tags)
 
@@ -260,8 +265,9 @@ class Views:
             or not self._cursor.GetCursorPositionRAS(ras)
         ):
             return {}
-        value = huAt(volumeIn(self._session.scene, node), ras)
-        unit = "" if isFilm(volumeIn(self._session.scene, node)) else " HU"
+        volume = volumeIn(self._session.scene, node)
+        value = huAt(volume, ras)
+        unit = "" if isFilm(volume) or self._session.store.isOwnKind(volume) else " HU"
         return {} if value is None else {"tag": node.GetSingletonTag(), "hu": f"{value:.0f}{unit}"}
 
     def _window_of(self, scan) -> tuple[float, float]:
@@ -310,8 +316,11 @@ def slice_to_ras(slice_node) -> np.ndarray:
     return slicer.util.arrayFromVTKMatrix(slice_node.GetSliceToRAS())
 
 
-def _slice_of(view) -> dict:
-    """Return the range of a view's slices and the current slice, mm along its normal, for the page's slider."""
+def _slice_of(view, own_kind: bool) -> dict:
+    """Return the range of a view's slices and the current slice, mm along its normal, for the page's slider.
+
+    The text of the slice states its position along the patient's axis, unless the scan is of a kind without such axes.
+    """
     (low, high), step, value = view.get_slice_range(), view.get_slice_step(), view.get_slice_value()
     number, count = (round((end - low) / max(step, 1e-6)) + 1 for end in (value, high))
     matrix = slice_to_ras(view.get_view_node())
@@ -319,7 +328,7 @@ def _slice_of(view) -> dict:
     height = (
         f"{abs(matrix[axis, 3]):.1f} mm {(_POSITIVE if matrix[axis, 3] >= 0 else _NEGATIVE)[axis]}"
     )
-    text = f"{number} / {count}  {height}"
+    text = f"{number} / {count}" if own_kind else f"{number} / {count}  {height}"
     return {
         "min": round(low, 2),
         "max": round(high, 2),

@@ -43,7 +43,7 @@ def add_routes(
         title = names[0] if len(names) == 1 else f"{len(names)} files"
         scans.read(
             title,
-            partial(read_files, folder, names),
+            partial(read_files, folder, names, check=session.check),
             partial(shutil.rmtree, folder, ignore_errors=True),
         )
         return web.Response(text="read in the background")

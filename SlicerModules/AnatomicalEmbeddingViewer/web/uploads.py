@@ -20,6 +20,8 @@ from AnatomicalEmbedding.scan.film import PICTURE_SUFFIXES
 if TYPE_CHECKING:
     from AnatomicalEmbedding.scan.volume import Volume
 
+    Check = Callable[[Volume], Volume] | None  # see `Volume.read`
+
 # file formats that store a whole scan in one file
 _SUFFIXES = (".nii.gz", ".nii", ".nrrd", ".mha", *PICTURE_SUFFIXES)
 _BYTES_LIMIT = 2 * 2**30  # limit for the files of one upload, and for the files in one zip
@@ -73,7 +75,9 @@ def _check_size(total: int, limit: int) -> None:
         )
 
 
-def read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) -> list[Volume]:
+def read_files(
+    folder: Path, names: list[str], cancelled: Callable[[], bool], check: Check = None
+) -> list[Volume]:
     """Return the scans in the files that `receive` has written, and remove the folder.
 
     Each image file is one scan; all other files are read as DICOM.
@@ -82,14 +86,17 @@ def read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) ->
         folder: folder of the files.
         names: names of the files.
         cancelled: returns True to stop.
+        check: as in `Volume.read`.
     """
     try:
-        return _read_files(folder, names, cancelled)
+        return _read_files(folder, names, cancelled, check)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) -> list[Volume]:
+def _read_files(
+    folder: Path, names: list[str], cancelled: Callable[[], bool], check: Check
+) -> list[Volume]:
     """Read the scans among uploaded files and in uploaded .zip files. All files of no known ending are read as DICOM.
 
     Raises VolumeError if there is no scan.
@@ -112,9 +119,9 @@ def _read_files(folder: Path, names: list[str], cancelled: Callable[[], bool]) -
                 images.append((file, name))
             else:
                 file.rename(dicom / f"{number:05d}-{file.name}")
-    volumes = [_read_image(path, name) for path, name in images if not cancelled()]
+    volumes = [_read_image(path, name, check) for path, name in images if not cancelled()]
     if any(dicom.iterdir()) and not cancelled():
-        volumes += _read_dicom(dicom, names)
+        volumes += _read_dicom(dicom, names, check)
     if not volumes and not cancelled():
         raise VolumeError(_no_scan(names))
     return volumes
@@ -199,19 +206,19 @@ def check_self_contained(path: Path, name: str) -> None:
         )
 
 
-def _read_image(path: Path, name: str) -> Volume:
+def _read_image(path: Path, name: str, check: Check) -> Volume:
     from AnatomicalEmbedding.scan.image_files import display_name
     from AnatomicalEmbedding.scan.volume import Volume
 
     check_self_contained(path, name)
     try:
-        volume = Volume.read(path)
+        volume = Volume.read(path, check=check)
     except AnatomicalEmbeddingError as error:
         raise VolumeError(str(error).replace(str(path), name)) from error
     return replace(volume, name=display_name(Path(name)), path="")
 
 
-def _read_dicom(folder: Path, names: list[str]) -> list[Volume]:
+def _read_dicom(folder: Path, names: list[str], check: Check) -> list[Volume]:
     """Read all CT series from the uploaded files `names` in a folder. Raises VolumeError if a series cannot be read."""
     from AnatomicalEmbedding.scan.checks import MIN_SLICES
     from AnatomicalEmbedding.scan.dicom import list_series
@@ -226,7 +233,7 @@ def _read_dicom(folder: Path, names: list[str]) -> list[Volume]:
         entry.uid for entry in series if entry.modality == "CT" and entry.slices >= MIN_SLICES
     ] or [series[0].uid]
     try:
-        return [replace(Volume.read(folder, uid), name=name, path="") for uid in uids]
+        return [replace(Volume.read(folder, uid, check=check), name=name, path="") for uid in uids]
     except AnatomicalEmbeddingError as error:
         raise VolumeError(str(error).replace(str(folder), name)) from error
 

@@ -53,6 +53,9 @@ class ViewPanel:
         self._placeOf = placeOf
         self.laidOut = Signal()
         self._windows = CtWindows(store)
+        self._unmarked: set[tuple[str, str]] = (
+            set()
+        )  # IDs of the views and scans whose marker was removed
         self.widget = slicer.util.loadUI(str(moduleResource("UI/AnatomicalEmbeddingWindows.ui")))
         parentLayout.addWidget(self.widget)
         ui = slicer.util.childWidgetVariables(self.widget)
@@ -73,8 +76,10 @@ class ViewPanel:
         self._windows.poll(volumes)
         for node in filter(self._store.isOwnKind, volumes):
             for view in Views.viewsOf(self.scene, node):
-                # the axes of such a scan are those of no patient
-                view.SetOrientationMarkerType(view.OrientationMarkerTypeNone)
+                # the axes of such a scan are those of no patient; the user may switch the marker on
+                if (view.GetID(), node.GetID()) not in self._unmarked:
+                    self._unmarked.add((view.GetID(), node.GetID()))
+                    view.SetOrientationMarkerType(view.OrientationMarkerTypeNone)
 
     def layOutWith(self, node) -> bool:
         """Show this scan and the visible scans side by side. Does nothing and returns False if no scan is visible."""
@@ -110,6 +115,7 @@ class ViewPanel:
             viewCount += 1
             _processEvents()
         with _drawingAtTheEnd():
+            self._unmarked.clear()  # the layout shows all markers
             laidOut = SideBySide.showSideBySide(
                 self.scene, nodes, number, wide, _processEvents if viewCount else None
             )
