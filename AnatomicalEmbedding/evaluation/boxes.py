@@ -6,12 +6,12 @@ VR is the volume of the scan divided by the volume of the box. Protocol: Gonchar
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..embedding.inference import Model
+from ..embedding.inference import Model, ProgressCallback
 from ..errors import PointsError
 from ..scan.boxes import grown, intersection_over_union
 from ..structures.examples import BoxCase
@@ -29,7 +29,7 @@ def find_by_library(
     cases: Sequence[BoxCase],
     model: Model,
     library: StructureLibrary,
-    progress: Callable[[float, str], None],
+    progress: ProgressCallback,
 ) -> tuple[list[KnownBox], float]:
     """Locate the structures of each case with a library. Returns the boxes, and the mean seconds for one scan.
 
@@ -73,6 +73,7 @@ class BoxResult(Tables):
     seconds: float
 
     def _columns(self) -> list[str]:
+        """Return the columns of the table. Boxes of other methods (`peers`) have a column of overlaps each."""
         peers = sorted({peer for box in self.boxes for peer in box.peers})
         stated = [
             f"{figure} {recall:g}" for recall in _RECALLS for figure in ("recall at", "VR at")
@@ -99,6 +100,7 @@ class BoxResult(Tables):
         return [*rows, mean]
 
     def _row(self, name: str, boxes: list[KnownBox]) -> dict[str, float | str | int]:
+        """Return the figures of one structure, by column."""
         overlaps = [intersection_over_union(b.located.box_ras, b.truth_ras) for b in boxes]
         row: dict[str, float | str | int] = {
             "structure": name,
@@ -126,6 +128,8 @@ class BoxResult(Tables):
         return [Section(f"Boxes, {self.model}", rows, (note,))]
 
     def to_json(self) -> str:
+        """Return JSON text with the figures of each structure; null for a figure that is undefined."""
+
         def cell(value: float | str | int) -> float | str | int | None:
             return None if isinstance(value, float) and not np.isfinite(value) else value
 
@@ -135,6 +139,7 @@ class BoxResult(Tables):
         )
 
     def _cells(self, row: dict[str, float | str | int]) -> tuple[str, ...]:
+        """Return a row of the table as text; "-" for a figure that is missing."""
         cells = []
         for column in self._columns():
             value = row.get(column, float("nan"))
@@ -167,8 +172,6 @@ def _papers_volume_ratio(boxes: list[KnownBox]) -> float:
 
 def _recall_and_ratio(boxes: list[KnownBox], grown_boxes: list[np.ndarray]) -> tuple[float, float]:
     """Return the mean recall of the grown boxes (2, 3), and the median of scan volume / volume of the grown box."""
-    recalls = [box.recall(grown_box) for box, grown_box in zip(boxes, grown_boxes, strict=True)]
-    ratios = [
-        box.volume_ratio(grown_box) for box, grown_box in zip(boxes, grown_boxes, strict=True)
-    ]
-    return float(np.mean(recalls)), float(np.median(ratios))
+    recalls = map(KnownBox.recall, boxes, grown_boxes)
+    ratios = map(KnownBox.volume_ratio, boxes, grown_boxes)
+    return float(np.mean(list(recalls))), float(np.median(list(ratios)))

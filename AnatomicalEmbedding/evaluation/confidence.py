@@ -163,6 +163,7 @@ def summarise_confidence(judged: Judged, model: str) -> ConfidenceResult:
 
 
 def _row(name: str, judged: Judged) -> ConfidenceRow:
+    """Compute the figures of one group of answers."""
     present = np.isfinite(judged.errors_mm)
     present_answers = judged.select(present)
     absent_answers = judged.select(~present)
@@ -188,6 +189,7 @@ def _row(name: str, judged: Judged) -> ConfidenceRow:
 
 
 def _risk(judged: Judged) -> list[tuple[float, float, float]]:
+    """Return the rows of `ConfidenceResult.risk`, from all answers to the tenth with the smallest expected error."""
     present_answers = judged.select(np.isfinite(judged.errors_mm))
     errors = present_answers.errors_mm[np.argsort(present_answers.expected_error_mm, kind="stable")]
     shares = [tenths / 10 for tenths in range(10, 0, -1)] if len(errors) else []
@@ -216,8 +218,6 @@ def calibration_error(probability: np.ndarray, came_true: np.ndarray) -> float:
 
     The error is |mean probability - fraction of True in `came_true`|, averaged over bins, weighted by answer counts.
     """
-    if not len(probability):
-        return 0.0
     bin_of = np.minimum((probability * 10).astype(int), 9)
     gaps = [
         abs(probability[bin_of == b].mean() - came_true[bin_of == b].mean()) * (bin_of == b).mean()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ..embedding.inference import Model
+from ..embedding.inference import Model, ProgressCallback
 from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
 from ..relations.relate import relate
@@ -54,7 +54,7 @@ class EmbeddingMatcher:
 def evaluate_landmarks(
     cases: Sequence[Case],
     matchers: Mapping[str, Matcher],
-    progress: Callable[[float, str], None] = lambda share, step: None,
+    progress: ProgressCallback = lambda share, step: None,
     notes: Sequence[str] = (),
     templates: Sequence[Case] = (),
 ) -> Result:
@@ -93,6 +93,7 @@ def evaluate_landmarks(
 
 
 def _measure(name: str, matcher: Matcher, pair: Pair) -> MeasuredPair:
+    """Match the points of a pair with one matcher; return errors and time. Raises PointsError for a wrong shape."""
     start = time.perf_counter()
     answers = np.asarray(
         matcher(pair.template, pair.template_ras.copy(), pair.target), dtype=np.float64

@@ -67,6 +67,29 @@ class MeasuredPair:
         """The group of each point: "centre", "extreme" or "landmark"."""
         return tuple(map(group_of, self.kinds))
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the values for JSON: the summary of each group of points, and the error of each point."""
+        groups = np.array(self.groups)
+        summaries = {
+            group: vars(summarise(self.errors_mm[groups == group]))
+            for group in GROUPS
+            if group in self.groups
+        }
+        points = [
+            {"name": name, "kind": kind, "error": round(error, 2) if np.isfinite(error) else None}
+            for name, kind, error in zip(
+                self.names, self.kinds, self.errors_mm.tolist(), strict=True
+            )
+        ]
+        return {
+            "matcher": self.matcher,
+            "template": self.template,
+            "target": self.target,
+            "seconds": round(self.seconds, 4),
+            **summaries,
+            "points": points,
+        }
+
 
 @dataclass(frozen=True)
 class Summary:
@@ -142,14 +165,8 @@ class Result(Tables):
 
     def names(self, group: str) -> list[str]:
         """Return the sorted names of the structures or landmarks that were measured in a group."""
-        names: set[str] = set()
-        for measured in self.measured:
-            names.update(
-                n
-                for n, in_group in zip(measured.names, measured.groups, strict=True)
-                if in_group == group
-            )
-        return sorted(names)
+        points = {point for m in self.measured for point in zip(m.names, m.groups, strict=True)}
+        return sorted({name for name, point_group in points if point_group == group})
 
     def sections(self) -> list[Section]:
         sections = [
@@ -159,45 +176,23 @@ class Result(Tables):
         ]
         if self.names("centre"):
             sections.append(_structure_section(self))
-        return [*sections, *([Section("Notes", (), self.notes)] if self.notes else [])]
+        if self.notes:
+            sections.append(Section("Notes", (), self.notes))
+        return sections
 
     def to_json(self) -> str:
         """Return JSON text with the summaries, and for every pair of scans the error of each point in mm."""
-        pairs = [
-            {
-                "matcher": m.matcher,
-                "template": m.template,
-                "target": m.target,
-                "seconds": round(m.seconds, 4),
-                **{
-                    g: vars(summarise(m.errors_mm[np.array(m.groups) == g]))
-                    for g in GROUPS
-                    if g in m.groups
-                },
-                "points": [
-                    {
-                        "name": name,
-                        "kind": kind,
-                        "error": round(error, 2) if np.isfinite(error) else None,
-                    }
-                    for name, kind, error in zip(
-                        m.names, m.kinds, m.errors_mm.tolist(), strict=True
-                    )
-                ],
-            }
-            for m in self.measured
-        ]
-        matchers = {name: self._matcher_dict(name) for name in self.matchers}
         values = {
             "unit": "mm",
-            "matchers": matchers,
-            "pairs": pairs,
+            "matchers": {name: self._matcher_dict(name) for name in self.matchers},
+            "pairs": [pair.to_dict() for pair in self.measured],
             "left_out": self.left_out,
             "notes": self.notes,
         }
         return json.dumps(values, indent=1, allow_nan=False)
 
     def _matcher_dict(self, matcher: str) -> dict[str, Any]:
+        """Return the values of a matcher for JSON: times, summaries by group, and by structure and group."""
         groups = [group for group in GROUPS if self.names(group)]
         return {
             "seconds_per_pair": self.pair_seconds(matcher),
@@ -214,6 +209,7 @@ class Result(Tables):
 
 
 def _group_section(result: Result, group: str, heading: str) -> Section:
+    """Return the table of one group of points, with a row for each matcher."""
     rows: list[tuple[str, ...]] = [
         ("mm", "mean", "median", "SD", "90 %", "points", "missing", "s/pair", "s/scan")
     ]
@@ -228,6 +224,7 @@ def _group_section(result: Result, group: str, heading: str) -> Section:
 
 
 def _structure_section(result: Result) -> Section:
+    """Return the table of mean errors at centres and extremes: a row for each structure, a column for each matcher."""
     rows = [("centre | extremes, mean mm", "pairs", *result.matchers)]
     for name in result.names("centre"):
         cells = []

@@ -35,6 +35,7 @@ def draw_abdomen(canvas: Canvas, female: bool) -> None:
 
 
 def _draw_kidney(canvas: Canvas, side: str) -> None:
+    """Draw a kidney with its pyramids, the fat and the renal pelvis in its hollow, and the ureter."""
     center = KIDNEY[side]
     axis = kidney_axis(side)
     label = f"kidney_{side}"
@@ -65,6 +66,8 @@ def _draw_kidney(canvas: Canvas, side: str) -> None:
 
 
 def _under_diaphragm(solid: Ellipsoid) -> Piece:
+    """Return the part of a solid that lies at least 4 mm below the diaphragm and 2 mm inside the body wall."""
+
     def inside(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
         roof = diaphragm_z(x, y).astype(np.float32) - 4.0
         return solid.inside(x, y, z) & (z < roof) & CAVITY.inside(x, y, z, 2.0)
@@ -87,15 +90,10 @@ def _draw_liver(canvas: Canvas) -> None:
 
 
 def _draw_stomach(canvas: Canvas) -> None:
+    """Draw the stomach; gas fills its front part, because the patient lies on the back."""
     draw_part(canvas, "stomach")
-    low = np.array([-100, 50, 220])
-    high = np.array([40, 120, 380])
-    canvas.paint(
-        Piece(low, high, lambda x, y, z: y > 51 + 0.03 * (x + 60)),
-        "gut_gas",
-        "stomach",
-        over=("stomach_fluid",),
-    )
+    gas = Piece((-100, 50, 220), (40, 120, 380), lambda x, y, z: y > 51 + 0.03 * (x + 60))
+    canvas.paint(gas, "gut_gas", "stomach", over=("stomach_fluid",))
 
 
 def _draw_bowel(canvas: Canvas) -> None:
@@ -134,6 +132,7 @@ def _gut(
     radii = tube.radii * (1 + haustra * np.sin(np.arange(count) * 1.15))
     over = ("visceral_fat", "gut_wall", "gut_fluid", "stool", "gut_gas")
     canvas.paint(Tube(tube.points, radii), "gut_wall", label, over)
+    # a smoothed random number for each point; by its rank, the given shares of the length get gas and stool
     drift = np.convolve(rng.uniform(size=count + 8), np.full(9, 1 / 9), mode="valid")
     rank = drift.argsort().argsort() / count
     contents = np.where(rank < gas, "gut_gas", np.where(rank < gas + stool, "stool", "gut_fluid"))

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .solids import Ellipsoid, Solid, Tube
+from .solids import Solid, Tube
 from .tissues import LABEL_ID, TISSUE_ID
 
 
@@ -26,7 +26,7 @@ class Canvas:
         ]
 
     def region(
-        self, low: np.ndarray, high: np.ndarray
+        self, low: ArrayLike, high: ArrayLike
     ) -> tuple[tuple[slice, ...], tuple[np.ndarray, ...]]:
         """Return slices (k, j, i) that cut a box from the grid, and x, y, z of the box's points, mm (broadcastable)."""
         first = np.maximum(np.ceil((np.asarray(low, float) - self.low) / self.step).astype(int), 0)
@@ -50,39 +50,24 @@ class Canvas:
             label: name of the structure, or None.
             over: fill only voxels that have these tissues; None for all voxels.
         """
-        allowed = None
-        if over is not None:
-            allowed = np.zeros(256, bool)
-            allowed[[TISSUE_ID[name] for name in over]] = True
+        allowed = np.full(256, over is None)  # by tissue
+        allowed[[TISSUE_ID[name] for name in over or ()]] = True
         for solid in [solids] if isinstance(solids, Solid) else solids:
             for piece in solid.capsules() if isinstance(solid, Tube) else [solid]:
                 cut, (x, y, z) = self.region(piece.low, piece.high)
                 target = self.tissue[cut]
-                if not target.size:
-                    continue
-                mask = np.broadcast_to(piece.inside(x, y, z), target.shape)
-                if allowed is not None:
-                    mask = mask & allowed[target]
+                mask = piece.inside(x, y, z) & allowed[target]
                 np.copyto(target, TISSUE_ID[tissue], where=mask)
                 if label is not None:
                     np.copyto(self.label[cut], LABEL_ID[label], where=mask)
 
-    def bone(
-        self,
-        solids: Ellipsoid | Tube | Iterable[Ellipsoid | Tube],
-        label: str,
-        shell: float = 2.0,
-        cortex: str = "cortical_bone",
-        core: str = "marrow",
-    ) -> None:
-        """Draw a bone: a cortex, `shell` mm thick, around a core. Where solids overlap, their cores are joined.
+    def bone(self, tubes: list[Tube], label: str, shell: float) -> None:
+        """Draw a bone: a cortex around a core of marrow. Where tubes overlap, their cores are joined.
 
         Args:
-            solids: one solid, or several.
+            tubes: the shape of the bone.
             label: name of the structure.
             shell: thickness of the cortex, mm.
-            cortex, core: tissues of the cortex and of the core.
         """
-        parts = [solids] if isinstance(solids, Ellipsoid | Tube) else list(solids)
-        self.paint(parts, cortex, label)
-        self.paint([part.grown(-shell) for part in parts], core, label)
+        self.paint(tubes, "cortical_bone", label)
+        self.paint([tube.grown(-shell) for tube in tubes], "marrow", label)

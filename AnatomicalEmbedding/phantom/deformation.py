@@ -57,6 +57,7 @@ class Waves:
         )
 
     def __call__(self, z: np.ndarray) -> np.ndarray:
+        """Return the values at heights z, mm, in the shape of `z`."""
         return np.cos(2 * np.pi * z[..., None] / self.wavelength_mm + self.phase) @ self.amplitude
 
 
@@ -115,6 +116,7 @@ class Bumps:
         return float(total.max())
 
     def __call__(self, points: np.ndarray) -> np.ndarray:
+        """Return the displacements (n, 3), mm, of points (n, 3), mm."""
         total = np.zeros_like(points)
         for center, reach, shift in zip(self.center, self.reach_mm, self.shift_mm, strict=True):
             close = np.flatnonzero(np.abs(points[:, 2] - center[2]) < reach)
@@ -151,6 +153,7 @@ class FatLayer:
     def _profile(self, radius: np.ndarray, amount: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return two arrays (n,): the radii in the canonical body for radii in the patient, and the derivatives of the
         new radii by the old radii."""
+        # soft: softplus(radius - 1), that is softness * log(1 + exp(u)), without overflow for large u
         u = np.clip((radius - 1) / self.softness, -60, 60)
         soft = self.softness * np.where(u > 40, u, np.log1p(np.exp(np.minimum(u, 40))))
         soft += np.maximum(radius - 1 - 60 * self.softness, 0)
@@ -158,10 +161,12 @@ class FatLayer:
         return radius - amount * (soft - zero), 1 - amount / (1 + np.exp(-u))
 
     def apply(self, points: np.ndarray) -> np.ndarray:
+        """Move points (n, 3), mm, from the patient to the canonical body."""
         middle, radius, amount = self._ellipse(points)
         return self._rescale(points, middle, radius, self._profile(radius, amount)[0])
 
     def invert(self, points: np.ndarray) -> np.ndarray:
+        """Move points (n, 3), mm, from the canonical body to the patient: the inverse of `apply`."""
         middle, goal, amount = self._ellipse(points)
         radius = goal.copy()
         # Newton's method converges, as the function is monotone and convex or concave
@@ -177,6 +182,13 @@ class FatLayer:
     def _rescale(
         points: np.ndarray, middle: np.ndarray, before: np.ndarray, after: np.ndarray
     ) -> np.ndarray:
+        """Move points (n, 3) sideways and in depth, away from the middle of the body or towards it.
+
+        Args:
+            points: the points, mm.
+            middle: (n,) y of the body's middle, mm; its x is 0.
+            before, after: (n,) distance of each point from the middle, in the same unit.
+        """
         factor = after / np.maximum(before, 1e-9)
         moved = points.copy()
         moved[:, 0] *= factor
@@ -196,10 +208,12 @@ class Filling:
     reach_mm: float = 110.0
 
     def apply(self, points: np.ndarray) -> np.ndarray:
+        """Move points (n, 3), mm, from the patient to the canonical body."""
         away = points - _BLADDER_NECK
         return points + away * (self._factor(np.linalg.norm(away, axis=1)) - 1)[:, None]
 
     def invert(self, points: np.ndarray) -> np.ndarray:
+        """Move points (n, 3), mm, from the canonical body to the patient: the inverse of `apply`."""
         away = points - _BLADDER_NECK
         goal = np.linalg.norm(away, axis=1)
         low = np.zeros_like(goal)
@@ -214,6 +228,7 @@ class Filling:
         return np.where(inside[:, None], _BLADDER_NECK + away * factor[:, None], points)
 
     def _factor(self, r: np.ndarray) -> np.ndarray:
+        """Return by which factor distances r, mm, in the patient change."""
         return 1 + self.change * np.maximum(1 - np.square(r / self.reach_mm), 0) ** 3
 
 
@@ -238,6 +253,7 @@ class Deformation:
 
     @classmethod
     def random(cls, rng: np.random.Generator) -> Self:
+        """Make the transform of a random patient. The arguments below stand in the order of the random numbers."""
         angles = np.deg2rad(rng.normal(0, 1, 3) * (3.0, 2.0, 3.0)).clip(-0.12, 0.12)
         size = rng.uniform(0.91, 1.11)
         return cls(

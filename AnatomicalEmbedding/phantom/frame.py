@@ -5,50 +5,39 @@ middle of the vertebral bodies. z = 0 is at the centres of the femoral heads. Th
 means over many scans, each of which was scaled and shifted to fit the others.
 """
 
-from types import MappingProxyType
-
 import numpy as np
 
-from ..anatomy.names import VERTEBRAE
 from ..resources import read_table
 from .solids import Loft, Spline
 
 LOW, HIGH = (-232.0, -148.0, -130.0), (232.0, 172.0, 836.0)  # corners of the drawn region, body mm
 
-# Height of the centre of each vertebral body, from C1 down to L5.
-_HEIGHTS = (
-    *(652, 633, 614, 597, 580, 563, 547),
-    *(530, 512, 493, 474, 454, 433, 411, 388, 364, 339, 313, 285),
-    *(256, 223, 190, 156, 122),
-)
-VERTEBRA_Z = MappingProxyType(dict(zip(VERTEBRAE[:-1], map(float, _HEIGHTS), strict=True)))
-
-# y of the middle of the vertebral bodies, mm, at height z.
-spine_y = Spline(
-    (-20, 25, 60, 95, 118, 152, 187, 221, 254, 285, 339, 388, 433, 474, 512, 547, 580, 614, 652),
-    (-60, -58, -36, -8, 7, 14, 13, 6, -3, -11, -24, -32, -34, -28, -15, 3, 15, 20, 22),
-)
-
 _OUTLINES = read_table("Phantom/outlines.csv")
+_PROFILES = read_table("Phantom/profiles.csv")
+# height of the centre of each vertebral body, from C1 down to L5
+VERTEBRA_Z = {row["name"]: float(row["z"]) for row in read_table("Phantom/vertebrae.csv")}
+
+
+def profile(name: str) -> np.ndarray:
+    """Return a profile of `Resources/Phantom/profiles.csv`, (2, n): n heights z, and the value at each, mm."""
+    points = [(row["z"], row["value"]) for row in _PROFILES if row["profile"] == name]
+    return np.array(points, float).T
+
+
+spine_y = Spline(*profile("spine_y"))  # y of the middle of the vertebral bodies, mm, at height z
+fat_mm = Spline(*profile("fat_mm"))  # thickness of skin and subcutaneous fat, mm, at height z
 
 
 def outline(name: str, squareness: float) -> Loft:
     """Return a solid of `Resources/Phantom/outlines.csv`: the skin, the body cavity or the mediastinum."""
     columns = ("z", "half_width", "front", "back")
-    rows = [
-        [float(row[column]) for column in columns] for row in _OUTLINES if row["outline"] == name
-    ]
-    return Loft(rows, squareness)
+    rows = [[row[column] for column in columns] for row in _OUTLINES if row["outline"] == name]
+    return Loft(np.array(rows, float), squareness)
 
 
 BODY = outline("skin", squareness=0.18)  # of trunk and neck
 # the inner surface of the body wall: thorax above the diaphragm, abdomen below it
 CAVITY = outline("cavity", squareness=0.25)
-
-# Thickness of skin and subcutaneous fat, mm, at height z.
-fat_mm = Spline(
-    (-130, 0, 80, 150, 257, 378, 469, 520, 555, 590), (20, 24, 23, 19, 16, 14, 13, 10, 7, 4)
-)
 
 
 def spine_axes(z: float) -> np.ndarray:

@@ -9,6 +9,7 @@ from .solids import Ellipsoid, Piece, curve, mirrored
 _CRANIUM = np.array([0.0, 36.0, 736.0])
 _CRANIUM_RADII = (73.0, 93.0, 83.0)
 _SKULL_MM = 6.5  # thickness of the skull
+_BASE_SLOPE = 0.32  # of the base of the skull, mm of height for each mm ahead
 
 
 def draw_head(canvas: Canvas) -> None:
@@ -23,51 +24,51 @@ def draw_head(canvas: Canvas) -> None:
     draw_part(canvas, "neck")
 
 
-def _cut_below(solid: Ellipsoid, slope: float, height: float) -> Piece:
+def _cut_below(solid: Ellipsoid, height: float) -> Piece:
+    """Return the part of a solid above the base of the skull. height: of the base, mm, where y is 36."""
     return Piece(
         solid.low,
         solid.high,
-        lambda x, y, z: solid.inside(x, y, z) & (z > height + slope * (y - 36)),
+        lambda x, y, z: solid.inside(x, y, z) & (z > height + _BASE_SLOPE * (y - 36)),
     )
 
 
 def _draw_skull(canvas: Canvas) -> None:
+    """Draw the vault of the skull as three layers inside each other, then its other bones."""
     outer = Ellipsoid(_CRANIUM, _CRANIUM_RADII)
-    canvas.paint(_cut_below(outer, 0.32, 668), "dense_bone", "skull")
-    canvas.paint(_cut_below(outer.grown(-2.2), 0.32, 671), "marrow", "skull")
-    canvas.paint(_cut_below(outer.grown(-4.4), 0.32, 673), "dense_bone", "skull")
+    canvas.paint(_cut_below(outer, 668), "dense_bone", "skull")
+    canvas.paint(_cut_below(outer.grown(-2.2), 671), "marrow", "skull")
+    canvas.paint(_cut_below(outer.grown(-4.4), 673), "dense_bone", "skull")
     draw_part(canvas, "occiput")
     petrous = part_tubes("petrous bones")
-    for paths in (
-        petrous,
-        [curve(mirrored(p.points[[0, len(p.points) // 2, -1]]), [6, 9, 10]) for p in petrous],
-    ):
-        canvas.paint(paths, "dense_bone", "skull")
+    canvas.paint(petrous, "dense_bone", "skull")
+    for tube in petrous:
+        ends_and_middle = tube.points[[0, len(tube.points) // 2, -1]]
+        canvas.paint(curve(mirrored(ends_and_middle), [6, 9, 10]), "dense_bone", "skull")
     draw_part(canvas, "skull")
 
 
 def _draw_brain(canvas: Canvas) -> None:
+    """Draw fluid inside the skull, the brain in the fluid, the falx between its halves, and the brain stem."""
     inner = Ellipsoid(np.add(_CRANIUM, (0, 0, 1)), np.subtract(_CRANIUM_RADII, _SKULL_MM))
-    canvas.paint(_cut_below(inner, 0.32, 679), "csf", "brain")
-    canvas.paint(_cut_below(inner.grown(-3.5), 0.32, 682), "grey_matter", "brain")
+    canvas.paint(_cut_below(inner, 679), "csf", "brain")
+    canvas.paint(_cut_below(inner.grown(-3.5), 682), "grey_matter", "brain")
     draw_part(canvas, "brain")
-    falx = Piece(
-        np.array([-1.5, -56, 762]), np.array([1.5, 128, 818]), lambda x, y, z: np.abs(x) < 1.2
-    )
+    falx = Piece((-1.5, -56, 762), (1.5, 128, 818), lambda x, y, z: np.abs(x) < 1.2)
     canvas.paint(falx, "cord", "brain", over=("grey_matter", "white_matter"))
     draw_part(canvas, "brain stem")
 
 
 def _draw_face(canvas: Canvas) -> None:
+    """Draw the face with its airways. A thin septum divides the airway of the nose."""
     draw_part(canvas, "face")
-    septum = Piece(
-        np.array([-1.5, 54, 658]), np.array([1.5, 132, 700]), lambda x, y, z: np.abs(x) < 1.4
-    )
+    septum = Piece((-1.5, 54, 658), (1.5, 132, 700), lambda x, y, z: np.abs(x) < 1.4)
     canvas.paint(septum, "soft", "paranasal_sinuses", over=("airway",))
     draw_part(canvas, "pharynx")
 
 
 def _draw_teeth(canvas: Canvas) -> None:
+    """Draw upper and lower teeth: ellipsoids every 7 mm along two arches, given by x and y of their right halves."""
     for z, arch in (
         (644, [(27, 76), (21, 100), (10, 111)]),
         (634, [(27, 76), (21, 98), (10, 108)]),

@@ -1,7 +1,6 @@
 """Named points of the canonical body: those of `Resources/Phantom/landmarks.csv`, and those that are computed."""
 
 from collections.abc import Iterator
-from types import MappingProxyType
 
 import numpy as np
 
@@ -37,5 +36,5 @@ def _points() -> Iterator[tuple[str, np.ndarray, str]]:
 
 
 _POINTS = list(_points())
-LANDMARKS = MappingProxyType({name: point for name, point, _ in _POINTS})
-LANDMARK_LABEL = MappingProxyType({name: structure for name, _, structure in _POINTS})
+LANDMARKS = {name: point for name, point, _ in _POINTS}
+LANDMARK_LABEL = {name: structure for name, _, structure in _POINTS}

@@ -55,6 +55,7 @@ def tree_roots(tree: str) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 def _draw_rows(canvas: Canvas, rows: list[_Row], side: str, flip: _Flip) -> None:
+    """Draw rows on one side. Solids are collected until a row has a tissue; a row without a shape draws them again."""
     solids: list[Ellipsoid | Tube] = []
     is_drawn = False
     for row in rows:
@@ -80,6 +81,7 @@ def _solids(row: _Row, flip: _Flip) -> list[Ellipsoid | Tube]:
 
 
 def _shape(row: _Row, flip: _Flip) -> list[Ellipsoid | Tube]:
+    """Return the solids of a row on one side, before the column `grow` is applied; the page explains the columns."""
     curves = [
         flip([_numbers(point) for point in points.split(";")])
         for points in row["points"].split("|")

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
 import numpy as np
 
@@ -103,7 +102,7 @@ def make_phantom(
         if ok
     }
     names = {number: name for name, number in LABEL_ID.items()}
-    return Phantom(volume, labels, MappingProxyType(names), MappingProxyType(visible), deformation)
+    return Phantom(volume, labels, names, visible, deformation)
 
 
 def grid_about(

@@ -70,8 +70,7 @@ def render(
         )
     if table:
         draw_table(voxels, labels, grid)
-    if noise_hu > 0:
-        add_noise(voxels, noise_hu, rng)
+    add_noise(voxels, noise_hu, rng)
     return np.clip(np.rint(voxels), -1024, 3071).astype(np.int16), labels
 
 
@@ -141,11 +140,15 @@ def texture(tissue: np.ndarray, starts: Sequence[int] | np.ndarray) -> np.ndarra
     k, j, i = (
         (np.arange(n) + start) % TEXTURE_SIZE for n, start in zip(tissue.shape, starts, strict=True)
     )
-    return TEXTURE_HU[tissue] * _texture_tile()[k][:, j][:, :, i]
+    return TEXTURE_HU[tissue] * _texture_tile()[np.ix_(k, j, i)]
 
 
 @lru_cache(maxsize=1)
 def _texture_tile() -> np.ndarray:
+    """Return the texture, (TEXTURE_SIZE,) * 3, standard deviation 1: fine and coarse blurs of one noise, mixed.
+
+    The blurs are products in frequency space, so that the tile is periodic. `squared`: squared frequency of each term.
+    """
     rng = np.random.default_rng(77)
     noise = np.fft.rfftn(rng.standard_normal((TEXTURE_SIZE,) * 3))
     f = np.fft.fftfreq(TEXTURE_SIZE)

@@ -3,16 +3,20 @@
 import numpy as np
 
 from ..anatomy.names import VERTEBRAE
+from ..resources import read_table
 from .canvas import Canvas
-from .frame import CAVITY, VERTEBRA_Z, spine_axes, spine_y
+from .frame import CAVITY, VERTEBRA_Z, profile, spine_axes, spine_y
 from .parts import draw_part
 from .solids import Piece, Tube, curve
 
-# Ribs 1-12: how far they reach around the chest (0: spine, 1: sternum), and how far a complete rib would descend (mm).
-_RIB_END = (0.93, 0.95, 0.95, 0.95, 0.94, 0.92, 0.90, 0.84, 0.77, 0.68, 0.46, 0.30)
-_RIB_FALL = (30, 52, 68, 82, 96, 106, 112, 108, 100, 88, 58, 40)
-# Length of the spinous process, its droop, and the reach of the transverse processes, mm, by region of the spine.
-_PROCESSES = {"C": (9, -3, 22), "T": (13, -16, 31), "L": (24, -4, 42)}
+_RIBS = read_table("Phantom/ribs.csv")  # ribs 1 to 12
+# By region of the spine, mm: half width of the canal; length and droop of the spinous process; reach of the transverse
+# processes, how far they lie behind the canal's centre, and their radius.
+_PROCESSES = {
+    "C": (10.0, 9, -3, 22, -4, 3.2),
+    "T": (10.0, 13, -16, 31, 8, 4.2),
+    "L": (11.0, 24, -4, 42, 8, 4.2),
+}
 _RIB_OUTWARD_MM = 4.5  # distance of a rib's middle line from the body cavity
 _BONY = 0.76  # beyond this fraction of the way from spine to sternum, a rib is cartilage
 
@@ -26,11 +30,11 @@ def draw_skeleton(canvas: Canvas) -> None:
 
 def vertebra_radii(name: str) -> tuple[float, float]:
     """Return half width and half depth of a vertebral body, mm."""
-    z = VERTEBRA_Z[name]
-    knots = (118, 187, 254, 339, 433, 512, 547, 652)
-    half_widths = (25, 24, 21, 17, 15, 15, 14, 11)
-    half_depths = (18, 17.5, 16, 15, 13.5, 10.5, 9.5, 8)
-    return float(np.interp(z, knots, half_widths)), float(np.interp(z, knots, half_depths))
+    half_width, half_depth = (
+        float(np.interp(VERTEBRA_Z[name], *profile(f"vertebra_half_{size}")))
+        for size in ("width", "depth")
+    )
+    return half_width, half_depth
 
 
 def _frame_point(name: str, right: float, ahead: float, up: float) -> np.ndarray:
@@ -40,6 +44,14 @@ def _frame_point(name: str, right: float, ahead: float, up: float) -> np.ndarray
 
 
 def _cylinder(name: str, rx: float, ry: float, half: float, up: float = 0.0) -> Piece:
+    """Return a body of a vertebra, or a disc: an elliptic cylinder along the spine, a tenth narrower in its middle.
+
+    Args:
+        name: the vertebra.
+        rx, ry: half width and half depth, mm.
+        half: half height, mm.
+        up: distance of its centre above the centre of the vertebra, mm.
+    """
     axes = spine_axes(VERTEBRA_Z[name]).astype(np.float32)
     center = _frame_point(name, 0, 0, up)
     reach = np.array([rx, ry, half]) + 0.6 * half
@@ -58,19 +70,17 @@ def _cylinder(name: str, rx: float, ry: float, half: float, up: float = 0.0) -> 
 
 
 def _draw_spine(canvas: Canvas) -> None:
+    """Draw sacrum, vertebrae (arch, processes, body), the disc below each vertebra, and the spinal cord."""
     draw_part(canvas, "sacrum")
     heights = np.array(list(VERTEBRA_Z.values()))
-    gaps = -np.diff(np.append(heights, 94.0))
+    gaps = -np.diff(np.append(heights, 94.0))  # to the next centre below; 94 mm: the sacrum
     for name, below in zip(VERTEBRA_Z, gaps, strict=True):
         rx, ry = vertebra_radii(name)
         disc = 0.27 * below
         half = (below - disc) / 2
         label = f"vertebrae_{name}"
-        lumbar = name[0] == "L"
-        neck = name[0] == "C"
-        canal = 11.0 if lumbar else 10.0
+        canal, reach, droop, wing, behind, radius = _PROCESSES[name[0]]
         canal_y = -ry - canal  # centre of the canal
-        reach, droop, wing = _PROCESSES[name[0]]
         spinous = [(0, canal_y - canal, 0), (0, canal_y - canal - reach, droop)]
         turns = np.linspace(-2.3, 2.3, 15)
         wide = canal + 2
@@ -84,10 +94,10 @@ def _draw_spine(canvas: Canvas) -> None:
         for side in (1, -1):
             process = [
                 (side * (canal + 2), canal_y - 2, 1),
-                (side * wing, canal_y - (8 if not neck else -4), 2),
+                (side * wing, canal_y - behind, 2),
             ]
-            parts.append(curve([_frame_point(name, *p) for p in process], 4.2 if not neck else 3.2))
-        canvas.bone(parts, label, shell=1.9)
+            parts.append(curve([_frame_point(name, *p) for p in process], radius))
+        canvas.bone(parts, label, 1.9)
         if name != "C1":
             canvas.paint(_cylinder(name, rx, ry, half), "cortical_bone", label)
             canvas.paint(_cylinder(name, rx - 1.8, ry - 1.8, half - 1.8), "marrow", label)
@@ -100,9 +110,9 @@ def _draw_spine(canvas: Canvas) -> None:
 
 
 def _draw_cord(canvas: Canvas) -> None:
+    """Draw the fluid in the canal of the spine, the cord in it, and below L1 two bundles of nerves."""
     path = [
-        _frame_point(v, 0, -vertebra_radii(v)[1] - (11 if v[0] == "L" else 10), 0)
-        for v in VERTEBRAE[1:-1]
+        _frame_point(v, 0, -vertebra_radii(v)[1] - _PROCESSES[v[0]][0], 0) for v in VERTEBRAE[1:-1]
     ]
     path.insert(0, np.array([0.0, 14.0, 668.0]))
     path.append(np.array([0.0, -28.0, 92.0]))
@@ -129,11 +139,12 @@ def rib_point(number: int, way: float, side: int) -> np.ndarray:
     z = (
         start
         + 6 * np.sin(np.pi * min(way * 4, 1)) * (way < 0.25)
-        - _RIB_FALL[number - 1] * way**1.25
+        - float(_RIBS[number - 1]["fall"]) * way**1.25
     )
     if way > _BONY and number <= 10:  # the cartilage rises to the sternum
         rise = 130 if number > 5 else 50
         z += (way - _BONY) * (rise if number > 2 else 0)
+    # the point of the cavity's cross-section in the direction `angle` (0: to the back), moved outwards
     half, middle, front, rear = (float(v) for v in CAVITY.section(np.array(z)))
     angle = np.pi * (0.075 + 0.90 * way)
     u = np.sin(angle)
@@ -150,8 +161,9 @@ def rib_point(number: int, way: float, side: int) -> np.ndarray:
 
 
 def _draw_thorax(canvas: Canvas) -> None:
+    """Draw the ribs, each from its vertebra around the chest, with the cartilage at its end, and the sternum."""
     for number in range(1, 13):
-        end = _RIB_END[number - 1]
+        end = float(_RIBS[number - 1]["end"])
         for name, side in (("right", 1), ("left", -1)):
             vertebra = f"T{number}"
             rx, ry = vertebra_radii(vertebra)
@@ -166,5 +178,5 @@ def _draw_thorax(canvas: Canvas) -> None:
                     [rib_point(number, w, side) for w in np.linspace(bony, end, 8)], 5.2
                 )
                 canvas.paint(gristle, "cartilage", "costal_cartilages")
-            canvas.bone(curve(path, radius, squash=squash), f"rib_{name}_{number}", shell=1.7)
+            canvas.bone([curve(path, radius, squash=squash)], f"rib_{name}_{number}", 1.7)
     draw_part(canvas, "sternum")

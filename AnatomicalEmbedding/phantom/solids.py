@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 class Piece:
     """A region in the box from `low` to `high`. inside: takes x, y, z in mm (broadcastable), returns a bool array."""
 
-    low: np.ndarray
-    high: np.ndarray
+    low: ArrayLike
+    high: ArrayLike
     inside: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -28,19 +28,19 @@ class Ellipsoid:
 
     def grown(self, mm: float) -> Self:
         """Return the ellipsoid with radii that are `mm` longer; `mm` may be negative."""
-        return replace(self, radii=np.maximum(np.asarray(self.radii, float) + mm, 0.1))
+        return replace(self, radii=np.maximum(np.add(self.radii, mm), 0.1))
 
     @property
     def _reach(self) -> np.ndarray:
-        return np.sqrt(np.square(self.axes * np.asarray(self.radii, float)[:, None]).sum(0))
+        return np.sqrt(np.square(self.axes * np.reshape(self.radii, (3, 1))).sum(0))
 
     @property
     def low(self) -> np.ndarray:
-        return np.asarray(self.center, float) - self._reach
+        return np.subtract(self.center, self._reach)
 
     @property
     def high(self) -> np.ndarray:
-        return np.asarray(self.center, float) + self._reach
+        return np.add(self.center, self._reach)
 
     def inside(self, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Return whether points lie in the solid.
@@ -48,11 +48,10 @@ class Ellipsoid:
         Args:
             x, y, z: coordinates of the points, mm (broadcastable).
         """
-        matrix = self.axes / np.asarray(self.radii, float)[:, None]
-        dx, dy, dz = (
-            v - np.float32(c)
-            for v, c in zip((x, y, z), np.asarray(self.center, float), strict=True)
-        )
+        # each row gives one coordinate along an axis of the ellipsoid, in units of the radius
+        matrix = self.axes / np.reshape(self.radii, (3, 1))
+        center_x, center_y, center_z = np.asarray(self.center, np.float32)
+        dx, dy, dz = x - center_x, y - center_y, z - center_z
         total = np.zeros((1, 1, 1), np.float32)
         for row in matrix.astype(np.float32):
             total = total + np.square(row[0] * dx + row[1] * dy + row[2] * dz)
@@ -106,6 +105,7 @@ def _in_capsule(
         for place, first, flat in zip(places, start, squash, strict=True)
     ]
     slope = (axis / max(np.square(axis).sum(), 1e-6)).astype(np.float32)
+    # along: place of the nearest point of the axis, from 0 to 1; gap: square of the distance from it
     along = np.clip(sum(a * b for a, b in zip(away, slope, strict=True)), 0, 1)
     axis = axis.astype(np.float32)
     gap = sum(np.square(a - along * b) for a, b in zip(away, axis, strict=True))
@@ -126,6 +126,7 @@ class Spline:
             self._slopes[[0, -1]] = 0
 
     def __call__(self, positions: np.ndarray | float) -> np.ndarray:
+        """Return the value at each position, with the columns, if any, as last axis."""
         positions = np.clip(np.asarray(positions, float), self.knots[0], self.knots[-1])
         i = np.clip(
             np.searchsorted(self.knots, positions, side="right") - 1, 0, len(self.knots) - 2
@@ -135,6 +136,7 @@ class Spline:
         if self.values.ndim > 1:
             t = t[..., None]
             h = h[..., None]
+        # t: 0 at the knot below, 1 at the knot above. The sum of the two terms is the Hermite polynomial, factorised.
         remainder = 1 - t
         lower = self.values[i] + t * (2 * self.values[i] + h * self._slopes[i])
         upper = self.values[i + 1] + remainder * (2 * self.values[i + 1] - h * self._slopes[i + 1])

@@ -20,11 +20,13 @@ def draw_thorax(canvas: Canvas) -> None:
 
 
 def _draw_heart(canvas: Canvas) -> None:
+    """Draw the fat around the heart, then atria, muscle and ventricles as ellipsoids along the axis of the heart."""
     axes = axes_along(_HEART_AXIS)
 
     def body(
         ahead: float, offset: tuple[float, float, float], radii: tuple[float, float, float]
     ) -> Ellipsoid:
+        """Make an ellipsoid. ahead: mm from the heart's centre along its axis. offset: x, y, z to add, mm."""
         return Ellipsoid(_HEART_CENTRE + ahead * _HEART_AXIS + np.array(offset), radii, axes)
 
     canvas.paint(body(0, (0, 0, 0), (52, 52, 70)), "visceral_fat", "visceral_fat", over=("lung",))

@@ -1,18 +1,14 @@
 """Tissues and structures of the canonical body: `Resources/Phantom/tissues.csv`, `Resources/Phantom/structures.csv`."""
 
-from types import MappingProxyType
-
 import numpy as np
 
 from ..resources import read_table
 
 PHASES = ("native", "arterial", "portal", "delayed")
 _TISSUES = read_table("Phantom/tissues.csv")
-TISSUE_ID = MappingProxyType({row["name"]: number for number, row in enumerate(_TISSUES)})
+TISSUE_ID = {row["name"]: number for number, row in enumerate(_TISSUES)}
 TEXTURE_HU = np.array([float(row["texture"]) for row in _TISSUES], np.float32)
-LABEL_ID = MappingProxyType(
-    {row["name"]: number for number, row in enumerate(read_table("Phantom/structures.csv"))}
-)
+LABEL_ID = {row["name"]: number for number, row in enumerate(read_table("Phantom/structures.csv"))}
 
 
 def hu_table(phase: str, rng: np.random.Generator) -> np.ndarray:

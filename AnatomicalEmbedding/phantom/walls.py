@@ -22,6 +22,7 @@ def draw_walls(canvas: Canvas) -> None:
 
 
 def _draw_outline(canvas: Canvas) -> None:
+    """Draw skin, fat and muscle inside each other: of trunk and neck, of thighs and head, of nose and ears."""
     low = BODY.low
     high = BODY.high
     low[2] = -78
@@ -39,20 +40,21 @@ def _draw_outline(canvas: Canvas) -> None:
     canvas.paint(wall, "muscle", "muscle")
     canvas.paint([thigh.grown(-20) for thigh in _THIGHS], "muscle", "muscle")
     canvas.paint([solid.grown(-6) for solid in _HEAD], "muscle", "muscle")
-    low = np.array([-14, -140, -100])
-    high = np.array([14, -76, 62])
-    cleft = Piece(low, high, lambda x, y, z: np.abs(x) < 3 + np.maximum(-86 - y, 0) * 0.35)
-    canvas.paint(cleft, "fat", "subcutaneous_fat", over=("muscle",))
-    low = np.array([-6, -148, -130])
-    high = np.array([6, -90, 20])
-    canvas.paint(
-        Piece(low, high, lambda x, y, z: np.abs(x) < np.maximum(-98 - y, 0) * 0.3),
-        "air",
-        "background",
+    # between the buttocks: fat, and behind the fat air
+    cleft = Piece(
+        (-14, -140, -100),
+        (14, -76, 62),
+        lambda x, y, z: np.abs(x) < 3 + np.maximum(-86 - y, 0) * 0.35,
     )
+    canvas.paint(cleft, "fat", "subcutaneous_fat", over=("muscle",))
+    gap = Piece(
+        (-6, -148, -130), (6, -90, 20), lambda x, y, z: np.abs(x) < np.maximum(-98 - y, 0) * 0.3
+    )
+    canvas.paint(gap, "air", "background")
 
 
 def _draw_cavities(canvas: Canvas) -> None:
+    """Draw fat below the diaphragm, the diaphragm, the lungs above it, and the mediastinum between the lungs."""
     low = CAVITY.low
     high = CAVITY.high
     _, (x, y, z) = canvas.region(low, high)
@@ -81,19 +83,19 @@ def _draw_cavities(canvas: Canvas) -> None:
         rear_y = _spine_rows(z) - 22
         return np.abs(x) < 20 + np.maximum(rear_y - y, 0) * 0.55 - 40 * (y > rear_y)
 
-    low = np.array([-60, -110, 260])
-    high = np.array([60, 20, 566])
-    canvas.paint(Piece(low, high, is_spine), "visceral_fat", "visceral_fat", over=("lung",))
-    low = np.array([-60, -110, 200])
-    high = np.array([60, -20, 566])
-    canvas.paint(Piece(low, high, is_gutter), "muscle", "muscle", over=("lung", "visceral_fat"))
+    spine = Piece((-60, -110, 260), (60, 20, 566), is_spine)
+    canvas.paint(spine, "visceral_fat", "visceral_fat", over=("lung",))
+    gutter = Piece((-60, -110, 200), (60, -20, 566), is_gutter)
+    canvas.paint(gutter, "muscle", "muscle", over=("lung", "visceral_fat"))
 
 
 def _spine_rows(z: np.ndarray) -> np.ndarray:
+    """Return y of the spine at heights z, (nk, 1, 1) mm, in the same shape."""
     return spine_y(z.ravel()).astype(np.float32)[:, None, None]
 
 
 def _draw_muscles(canvas: Canvas) -> None:
+    """Draw sheets of fat between the muscles, the muscles beside the spine, and the other muscles of the trunk."""
     _draw_septa(canvas)
     heights = [VERTEBRA_Z[v] for v in ("L5", "L4", "L3", "L2", "L1", "T11", "T9", "T7", "T5", "T3")]
     for name, side in (("right", 1), ("left", -1)):
@@ -111,15 +113,14 @@ def _draw_septa(canvas: Canvas) -> None:
     coarse = rng.standard_normal((42, 16, 22)).astype(np.float32)
     nk, nj, ni = canvas.label.shape
     fine = _stretch(_stretch(_stretch(coarse, 0, nk), 1, nj), 2, ni)
-    low = np.array([-232, -148, -130])
-    high = np.array([232, 172, 640])
+    low, high = (-232, -148, -130), (232, 172, 640)
     cut, _ = canvas.region(low, high)
-    canvas.paint(
-        Piece(low, high, lambda *_: np.abs(fine[cut]) < 0.035), "fat", None, over=("muscle",)
-    )
+    sheets = Piece(low, high, lambda *_: np.abs(fine[cut]) < 0.035)
+    canvas.paint(sheets, "fat", None, over=("muscle",))
 
 
 def _stretch(field: np.ndarray, axis: int, size: int) -> np.ndarray:
+    """Interpolate an array along an axis to `size` values, by a cubic B-spline whose coefficients are its values."""
     count = field.shape[axis]
     positions = np.linspace(1, count - 2.001, size)
     i = positions.astype(int)

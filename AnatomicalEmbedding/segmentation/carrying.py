@@ -49,9 +49,9 @@ def carry(target: EmbeddingMap, crop: GroupCrop, examples: Sequence[LabelSource]
         crop: part of this scan.
         examples: the examples.
     """
-    k, j, i = crop.shape
-    x, y, z = map(float, crop.origin_ras)
-    lattice = Lattice((x, y, z), (crop.spacing_mm,) * 3, (i, j, k))
+    lattice = Lattice(
+        tuple(crop.origin_ras.tolist()), (crop.spacing_mm,) * 3, tuple(crop.shape[::-1])
+    )
     scan = bounds_of(target.scan_to_ras, target.scan_shape)
     result = torch.full((len(examples), len(examples[0].outlined), *crop.shape), float("nan"))
     for n, example in enumerate(examples):

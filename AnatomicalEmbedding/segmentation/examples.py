@@ -1,7 +1,7 @@
 """Read outlined scans (examples), divide their structures into groups, and crop each scan around each group."""
 
 import glob
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from ..anatomy.names import choose_names
-from ..embedding.inference import Model
+from ..embedding.inference import Model, ProgressCallback
 from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
 from ..scan.geometry import transform_points
@@ -191,7 +191,7 @@ class PreparedExample:
 def prepare(
     examples: Sequence[OutlinedScan],
     model: Model,
-    step: Callable[[float, str], None] = lambda share, text: None,
+    step: ProgressCallback = lambda share, text: None,
 ) -> tuple[list[Group], list[PreparedExample]]:
     """Group structures; crop each example around each group. Raises PointsError if an outline lies outside its scan.
 

@@ -17,7 +17,7 @@ from ..embedding.grid_reading import read_linear
 from ..embedding.map import EmbeddingMap
 from ..embedding.working_grid import resample
 from ..scan.cropping import crop_voxels
-from ..scan.geometry import AIR_HU, transform_points
+from ..scan.geometry import AIR_HU, mask_box, transform_points
 from ..scan.volume import Volume
 
 MARGIN_MM = 28.0  # margin around a structure's body coordinates; 99 % of the errors of body coordinates are smaller
@@ -49,6 +49,7 @@ class Group:
         return (self.low.min(axis=0) + self.high.max(axis=0)) / 2
 
     def to_dict(self) -> dict:
+        """Return the values that a file of JSON stores."""
         values = {"names": list(self.names), "spacing_mm": self.spacing_mm}
         return values | {
             "low": np.round(self.low, 2).tolist(),
@@ -99,11 +100,6 @@ class GroupCrop:
         matrix = np.diag([*[self.spacing_mm] * 3, 1.0])
         matrix[:3, 3] = self.origin_ras
         return matrix
-
-    def points_ras(self) -> np.ndarray:
-        """(n, 3) RAS mm of every voxel, i fastest."""
-        k, j, i = np.meshgrid(*(np.arange(n) for n in self.shape), indexing="ij")
-        return np.stack([i, j, k], axis=-1).reshape(-1, 3) * self.spacing_mm + self.origin_ras
 
 
 def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
@@ -157,14 +153,12 @@ def make_crop(
     part = crop_voxels(volume, box_ras)
     spacing = group.spacing_mm
     grid = resample(part, (spacing,) * 3, lattice=1, step=1)
-    # incomplete: only for the places of its voxels
-    crop = GroupCrop(grid.hu, torch.empty(0), torch.empty(0), spacing, np.asarray(grid.origin_ras))
-    points = crop.points_ras()
-    inside = torch.from_numpy(part.contains(points).reshape(crop.shape))
+    points = grid.lattice.points_ras()
+    inside = torch.from_numpy(part.contains(points).reshape(grid.hu.shape))
     coordinate = _coordinates(embedding, points) - group.centre
-    coordinate = torch.from_numpy(coordinate.T.reshape(3, *crop.shape) / UNIT_MM).float()
+    coordinate = torch.from_numpy(coordinate.T.reshape(3, *grid.hu.shape) / UNIT_MM).float()
     features = () if embedding.local is None else _features(embedding, box_ras)
-    return GroupCrop(grid.hu, coordinate, inside, spacing, crop.origin_ras, *features)
+    return GroupCrop(grid.hu, coordinate, inside, spacing, np.asarray(grid.origin_ras), *features)
 
 
 def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: GroupCrop) -> torch.Tensor:
@@ -175,15 +169,14 @@ def occupancy(mask: np.ndarray, ijk_to_ras: np.ndarray, crop: GroupCrop) -> torc
         ijk_to_ras: (4, 4) from voxels of the mask to RAS mm.
         crop: the crop.
     """
-    kji = np.argwhere(mask)
     result = torch.zeros(crop.shape, dtype=torch.float16)
-    if not len(kji):
+    if not mask.any():
         return result
-    low = np.maximum(kji.min(axis=0) - 2, 0)
-    high = kji.max(axis=0) + 3
-    part = mask[tuple(slice(a, b) for a, b in zip(low, high, strict=True))]
+    # two more voxels on each side, for the interpolation
+    box = tuple(slice(max(part.start - 2, 0), part.stop + 2) for part in mask_box(mask))
+    part = mask[box]
     to_ras = ijk_to_ras.copy()
-    to_ras[:3, 3] = transform_points(ijk_to_ras, low[None, ::-1])[0]
+    to_ras[:3, 3] = transform_points(ijk_to_ras, np.array([axis.start for axis in box[::-1]]))
     # 0 in the mask; outside -1000, like air around a scan
     filled = Volume((part.astype(np.int16) - 1) * 1000, to_ras)
     grid = resample(filled, (crop.spacing_mm,) * 3, lattice=1, step=1)
@@ -242,26 +235,17 @@ def group_structures(
     groups: list[list[str]] = []
     for name in sorted(spacings, key=lambda n: float(ranges[n][0][2])):
         for members in groups:
-            height = _height([ranges[n] for n in (*members, name)])
-            if is_fine[members[0]] == is_fine[name] and height < _TALL_MM:
+            # (structures, 2): lowest and highest body height of each
+            heights_mm = np.array([ranges[n] for n in (*members, name)])[:, :, 2]
+            is_low = heights_mm.max() - heights_mm.min() < _TALL_MM
+            if is_low and is_fine[members[0]] == is_fine[name]:
                 members.append(name)
                 break
         else:  # no group has room
             groups.append([name])
-    return [_group(names, spacings, ranges) for names in groups]
-
-
-def _height(ranges: Sequence[tuple[np.ndarray, np.ndarray]]) -> float:
-    """Return the height of the smallest box around ranges of body coordinates, mm."""
-    return float(max(high[2] for _, high in ranges) - min(low[2] for low, _ in ranges))
-
-
-def _group(
-    names: list[str],
-    spacings: Mapping[str, float],
-    ranges: Mapping[str, tuple[np.ndarray, np.ndarray]],
-) -> Group:
-    """Make the group of the structures `names`. spacings, ranges: as in `group_structures`."""
-    spacing_mm = float(np.median([spacings[name] for name in names]))
-    low, high = (np.array([ranges[name][end] for name in names]) for end in (0, 1))
-    return Group(tuple(names), spacing_mm, low, high)
+    result = []
+    for names in groups:
+        spacing_mm = float(np.median([spacings[name] for name in names]))
+        low, high = np.array([ranges[name] for name in names]).swapaxes(0, 1)
+        result.append(Group(tuple(names), spacing_mm, low, high))
+    return result

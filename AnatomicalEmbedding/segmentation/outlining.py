@@ -1,7 +1,7 @@
 """Outline the structures of one scan, estimate how doubtful each outline is, and make and read the table of volumes."""
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,6 +9,7 @@ import numpy as np
 import SimpleITK as sitk
 import torch
 
+from ..embedding.inference import ProgressCallback
 from ..embedding.map import EmbeddingMap
 from ..scan.cropping import crop_voxels
 from ..scan.geometry import to_image, transform_points
@@ -63,7 +64,7 @@ def outline(
     volume: Volume,
     embedding: EmbeddingMap,
     segmenter: Segmenter,
-    step: Callable[[float, str], None] = lambda share, stage: None,
+    step: ProgressCallback = lambda share, stage: None,
 ) -> Outlines:
     """Outline all structures of a segmenter in a scan.
 
@@ -176,7 +177,7 @@ def clean(
     sizes[0] = 0
     keep = torch.zeros(len(sizes), dtype=torch.bool)
     for part in torch.argsort(sizes, descending=True).tolist():
-        if sizes[part] < _LEAST_SHARE * sizes.max() or not sizes[part]:
+        if sizes[part] < _LEAST_SHARE * sizes.max():
             break
         middle = crop.coordinate[:, number == part].mean(1).double().numpy()
         middle = middle * UNIT_MM + group.centre
@@ -309,9 +310,10 @@ def table_rows(done: Sequence[tuple[str, Sequence[Outline]]]) -> list[list[objec
     The column `look` ranks the outlines: 1 for the most doubtful outline. Absent structures have no `look` and `doubt`.
     """
     structures = [(path, structure) for path, outlines in done for structure in outlines]
-    # row -> doubt; row -> rank
+    # number of the row -> doubt; number of the row -> rank
     doubts = {n: round(s.doubt, 3) for n, (_, s) in enumerate(structures) if s.doubt is not None}
-    ranks = {n: rank for rank, n in enumerate(sorted(doubts, key=lambda n: -doubts[n]), 1)}
+    most_doubtful_first = sorted(doubts, key=doubts.__getitem__, reverse=True)
+    ranks = {n: rank for rank, n in enumerate(most_doubtful_first, start=1)}
     return [
         [
             path,

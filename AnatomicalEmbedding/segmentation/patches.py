@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from ..embedding.grid_reading import sample_positions
 from ..scan.geometry import AIR_HU, rotations
 from .grids import UNIT_MM, GroupCrop
-from .voxels import network_input, read_features
+from .voxels import network_input, read_features, softness
 
 _TURN_DEG = 12.0  # two standard deviations about each axis; by hand, not tuned
 _SCALE = 0.18  # largest change of size (logarithm); by hand, not tuned
@@ -159,9 +159,7 @@ class PatchSampler:
             smooth = F.avg_pool3d(hu[None, None], 3, 1, 1, count_include_pad=False)[0, 0]
             hu = smooth.lerp(hu, float(rng.random()))
         contrast = float(np.exp(rng.normal(0, _CONTRAST / 2)))
-        # contrast medium changes soft tissue, not air
-        soft = (1 - ((hu - 50) / 250).abs()).clamp(0, 1)
-        hu = hu + soft * ((contrast - 1) * (hu - 50) + float(rng.normal(0, _SHIFT_HU)))
+        hu = hu + softness(hu) * ((contrast - 1) * (hu - 50) + float(rng.normal(0, _SHIFT_HU)))
         noise = torch.from_numpy(rng.standard_normal(hu.shape, dtype=np.float32))
         return hu + noise * float(rng.uniform(0, _NOISE_HU))
 

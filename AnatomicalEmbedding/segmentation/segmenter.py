@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from safetensors import safe_open
 
-from ..embedding.inference import Model
+from ..embedding.inference import Model, ProgressCallback
 from ..embedding.map import EmbeddingMap
 from ..embedding.tensor_files import (
     DAMAGED,
@@ -81,7 +81,7 @@ def train_segmenter(
     seed: int = 0,
     steps: int = 600,
     weights: str = "",
-    step: Callable[[float, str], None] = lambda share, text: None,
+    step: ProgressCallback = lambda share, text: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Segmenter:
     """Train a segmenter on outlined scans and save it in a folder.
@@ -334,5 +334,5 @@ def _read_label_sources(
         check_size(outlined, (len(labels),), torch.bool)
         check_size(to_ras, (4, 4), torch.float64)
         shares = labels.half() / 255
-        sources.append(LabelSource(embedding, shares, to_ras.numpy().astype(np.float64), outlined))
+        sources.append(LabelSource(embedding, shares, to_ras.numpy(), outlined))
     return tuple(sources)

@@ -87,7 +87,7 @@ class VoxelNet(nn.Module):
         guess = _TRUST * (rows[:, INPUTS : INPUTS + self.structures] - 0.5)
         return self.head(self.body(self.scale(rows))) + guess
 
-    def forward(self, x: torch.Tensor, features: torch.Tensor | None = None) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, features: torch.Tensor | None) -> torch.Tensor:
         """Compute logits (1, structures, k, j, i) of x (1, INPUTS + structures, k, j, i); k, j and i must be even."""
         in_reach = dilate(x[:, -self.structures :], REACH) > 0.02
         if not in_reach.any():  # without any guess, all voxels are classified
@@ -235,10 +235,7 @@ def _padded(
     crop: GroupCrop, guess: torch.Tensor, size: tuple[int, ...]
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return HU, coordinates and guess of a crop, enlarged at the upper ends so that a window of this size fits in."""
-    missing = [max(0, window - n) for window, n in zip(size, crop.shape, strict=True)]
-    if not any(missing):
-        return crop.hu, crop.coordinate, guess
-    k, j, i = missing
+    k, j, i = (max(0, window - n) for window, n in zip(size, crop.shape, strict=True))
     pad = [0, i, 0, j, 0, k]
     coordinate = F.pad(crop.coordinate[None], pad, mode="replicate")[0]
     return F.pad(crop.hu, pad, value=AIR_HU), coordinate, F.pad(guess, pad)
@@ -253,13 +250,20 @@ def _block_centres(first: tuple[int, ...], size: tuple[int, ...]) -> torch.Tenso
 
 def _shift_soft_tissue(hu: torch.Tensor, shift_hu: float) -> torch.Tensor:
     """Add a shift to HU: all of it at 50 HU, and less of it far from 50 HU, none beyond -200 and 300 HU."""
-    softness = (1 - ((hu - 50) / 250).abs()).clamp(0, 1)
-    return hu + softness * shift_hu
+    return hu + softness(hu) * shift_hu
+
+
+def softness(hu: torch.Tensor) -> torch.Tensor:
+    """Return how far contrast medium changes tissues of these HU: 1 at 50 HU, 0 beyond -200 and 300 HU."""
+    return (1 - ((hu - 50) / 250).abs()).clamp(0, 1)
 
 
 def _starts(whole: int, window: int) -> list[int]:
-    """Return the first voxel of each window, so that windows cover `whole` voxels and overlap by at least a third."""
-    count = 1 if whole <= window else int(np.ceil((whole - window) / (window * 2 / 3))) + 1
+    """Return the first voxel of each window, so that windows cover `whole` voxels and overlap by at least a third.
+
+    `whole` is at least as large as `window`.
+    """
+    count = int(np.ceil((whole - window) / (window * 2 / 3))) + 1
     return np.unique(np.rint(np.linspace(0, whole - window, count)).astype(int)).tolist()
 
 

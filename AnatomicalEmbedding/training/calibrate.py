@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 
 from ..embedding.calibration import OUTCOMES, Calibration, Forest
-from ..embedding.inference import Model
+from ..embedding.inference import Model, ProgressCallback
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError, PointsError, VolumeError, require
 from ..matching import EFFORTS
@@ -78,14 +78,6 @@ def try_matching(trial: Trial, effort: str, find: Find = match) -> Outcomes:
     return Outcomes(matches.evidence, trial.errors_mm(matches) / trial.template.unit_mm)
 
 
-def _refuse_too_few(count: int) -> None:
-    """Raise AnatomicalEmbeddingError if a forest cannot be learned from this number of matches."""
-    if count < _FEWEST:
-        raise AnatomicalEmbeddingError(
-            f"calibration needs at least {_FEWEST} matches with known truth, but there are {count}; add scans."
-        )
-
-
 def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float]) -> Forest:
     """Fit a forest to the matches of all sources.
 
@@ -97,7 +89,11 @@ def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float]) -
     """
     used = {name: matches for name, matches in sources.items() if len(matches.errors_mm)}
     every = Outcomes.joined(used.values())
-    _refuse_too_few(len(every.errors_mm))
+    if len(every.errors_mm) < _FEWEST:
+        raise AnatomicalEmbeddingError(
+            f"calibration needs at least {_FEWEST} matches with known truth, but there are {len(every.errors_mm)}; "
+            "add scans."
+        )
     counts = {name: len(matches.errors_mm) for name, matches in used.items()}
     share = np.concatenate(
         [np.full(count, weights[name] / count) for name, count in counts.items()]
@@ -110,6 +106,8 @@ def grow_forest(sources: Mapping[str, Outcomes], weights: Mapping[str, float]) -
         n_jobs=-1,
     )
     forest.fit(every.evidence, _targets(every.errors_mm), sample_weight=share * len(share))
+    # all trees in one table: a row is a node, and `roots` are the rows where the trees begin. scikit-learn puts the
+    # left child of a node into the next row, so only the right child (`otherwise`) is stored.
     trees = [tree.tree_ for tree in forest.estimators_]
     sizes = [len(tree.feature) for tree in trees]
     roots = np.cumsum([0, *sizes[:-1]])
@@ -156,7 +154,7 @@ def collect(
     model: Model,
     folders: Sequence[Path],
     phantom_seeds: Sequence[int],
-    progress: Callable[[float, str], None] = lambda share, stage: None,
+    progress: ProgressCallback = lambda share, stage: None,
 ) -> Calibration:
     """Learn the calibration of a model from the scans in folders, labelled or not, and from synthetic patients.
 
@@ -201,7 +199,7 @@ def learn(
     trials: Mapping[str, Iterable[Trial]],
     expected: int,
     facts: dict,
-    progress: Callable[[float, str], None],
+    progress: ProgressCallback,
     find: Find = match,
 ) -> Calibration:
     """Learn the calibration of a model from trials.
@@ -227,7 +225,7 @@ def learn(
                 parts.append(try_matching(trial, effort, find))
     progress(0.99, "fitting the random forests")
     if not tried:
-        _refuse_too_few(0)
+        grow_forest({}, WEIGHTS)  # raises that there are too few matches
     forests: dict[str, Forest] = {}
     counts: dict[str, int] = {}
     for effort, sources in tried.items():

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from ..embedding.grid_reading import flat_index
 from ..embedding.models.network import STRIDE
 from ..scan.geometry import AIR_HU, rotations
 from .recipes import AugmentationSpec
@@ -20,6 +21,9 @@ from .scans import FIELD_STEP, PreparedScan
 # along each axis, of the transform from crop to scan; it has an affine and an elastic part
 _NODES = 5
 _LEAST_ADVANCE = 0.2  # least distance of successive nodes along k, as a share of the mean distance; prevents folding
+
+
+Size = tuple[int, int, int]  # number of voxels of a crop along i, j and k
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ class Warp:
         high = min(self.first_slice + self.in_plane.shape[1], hu.shape[0])
         if low >= high:
             return torch.full(self.shape, AIR_HU, device=hu.device)
+        # letters of the sums below: c (i, j), s slices, a and b nodes along j and i, y and x voxels along j and i
         columns = self.in_plane[:, low - self.first_slice : high - self.first_slice]
         first_i, end_i = _span(columns[0], hu.shape[2])
         first_j, end_j = _span(columns[1], hu.shape[1])
@@ -81,6 +86,7 @@ class Warp:
         grid = torch.einsum("ya,csax->syxc", along_j, grid).contiguous()
         flat = F.grid_sample(part[:, None], grid, align_corners=False)
         flat = F.pad(flat[:, 0], (0, 0, 0, 0, 1, 1)).flatten()  # an empty slice before and after
+        # of the padded slices: where each voxel lies between two of them
         depth = (self._depth(1) - (low - 1)).clamp_(0, high - low + 1 - 1e-4)
         whole = depth.to(torch.int32)
         plane = self.shape[1] * self.shape[2]
@@ -107,11 +113,13 @@ class Warp:
         return torch.stack([x, y, depth], dim=-1)
 
     def _depth(self, pool: int) -> torch.Tensor:
+        """Return the scan's k at each cell of pool^3 voxels of the crop, (k, j, i)."""
         along_k, along_j, along_i = self._weights(pool)
         plane = torch.einsum("kab,ya,xb->kyx", self.depth, along_j, along_i)
         return (along_k @ plane.flatten(1)).view(len(along_k), *plane.shape[1:])
 
     def _weights(self, pool: int) -> list[torch.Tensor]:
+        """Return the weights of `_hats` along k, j and i."""
         sizes = zip(self.shape, self.depth.shape, strict=True)
         return [_hats(voxels, nodes, pool, self.depth.device) for voxels, nodes in sizes]
 
@@ -126,7 +134,7 @@ class Crop:
 
 def draw_geometry(
     spec: AugmentationSpec,
-    size_ijk: tuple[int, int, int],
+    size_ijk: Size,
     spacing_mm: np.ndarray,
     rng: np.random.Generator,
     planar: bool = False,
@@ -166,7 +174,7 @@ def cut_crop(
     scan: PreparedScan,
     centre_ijk: np.ndarray,
     lattice_mm: np.ndarray,
-    size_ijk: tuple[int, int, int],
+    size_ijk: Size,
 ) -> Crop:
     """Cut a crop out of a scan.
 
@@ -189,11 +197,8 @@ def cell_positions(scan: PreparedScan, crop: Crop) -> tuple[torch.Tensor, torch.
     inside the body, bool (k/4, j/4, i/4).
     """
     voxel = crop.warp.voxel_ijk(STRIDE)
-    nearest = voxel.round().long()
-    shape_ijk = torch.tensor(scan.hu.shape[::-1], device=voxel.device)
-    inside = ((nearest >= 0) & (nearest < shape_ijk)).all(-1)
-    i, j, k = torch.minimum(nearest.clamp(min=0), shape_ijk - 1).unbind(-1)
-    return body_coordinates(scan, voxel).movedim(-1, 0), inside & scan.body[k, j, i]
+    row, inside = flat_index(voxel.round().long(), scan.hu.shape)
+    return body_coordinates(scan, voxel).movedim(-1, 0), inside & scan.body.flatten()[row]
 
 
 def body_coordinates(scan: PreparedScan, voxel_ijk: torch.Tensor) -> torch.Tensor:
@@ -215,6 +220,10 @@ def body_coordinates(scan: PreparedScan, voxel_ijk: torch.Tensor) -> torch.Tenso
 
 
 def _hats(voxels: int, nodes: int, pool: int, device: torch.device) -> torch.Tensor:
+    """Return weights (voxels / pool, nodes): to interpolate linearly from nodes to the means of `pool` voxels each.
+
+    The first and the last node lie at the first and the last voxel of the axis.
+    """
     place = torch.linspace(0, nodes - 1, voxels, device=device)
     weight = (1 - (place[:, None] - torch.arange(nodes, device=device)).abs()).clamp_min(0)
     return weight.view(voxels // pool, pool, nodes).mean(1)
@@ -230,7 +239,7 @@ def _advancing(depth: np.ndarray) -> np.ndarray:
 
 
 def _line(positions: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Interpolate linearly between points (x, y) at `at`; outside `x`, the first and the last segment are extended."""
+    """Interpolate linearly between points (x, y) at `positions`; beyond `x`, the end segments are extended."""
     piece = np.clip(np.searchsorted(x, positions) - 1, 0, len(x) - 2)
     slope = (y[piece + 1] - y[piece]) / (x[piece + 1] - x[piece])
     return y[piece] + (positions - x[piece]) * slope

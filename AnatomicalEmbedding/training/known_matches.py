@@ -136,6 +136,16 @@ def _with_inner_points(case: Case) -> Case:
 def _shared(
     template: Case, target: Case, cut: tuple[float, float] | None, groups: Collection[str]
 ) -> tuple[np.ndarray, np.ndarray, tuple[str, ...]]:
+    """Return the n points that two cases share: (n, 3) RAS mm in the template, in the target, and groups (n,).
+
+    A place of the target is NaN if it lies outside `cut`, that is, if the point is absent. Points near a height of
+    `cut`, and structures that are not measured equally in both cases, are left out.
+
+    Args:
+        template, target: the cases, with the points of `measure_all`.
+        cut: lowest and highest RAS z of the target's part that is shown, mm; None for the whole scan.
+        groups: the groups of points to return.
+    """
     one_patient = template.patient == target.patient
     names = [
         n
@@ -244,6 +254,7 @@ def phantom_trials(seeds: Iterable[int], embed: Embed, groups: Collection[str]) 
     seeds = list(seeds)
     rng = np.random.default_rng(0)
     first_views = template_views = phantom_views(seeds[0]) if seeds else {}
+    # None stands for the first patient, whose scans are still in memory; without any seed, the list is empty
     for seed in [*seeds[1:], None][: len(seeds)]:
         target_views = first_views if seed is None else phantom_views(seed)
         template, whole = (

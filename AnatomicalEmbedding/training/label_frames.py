@@ -127,6 +127,8 @@ def place(
             if len(points) >= FEWEST_STRUCTURES
         }
 
+    # generalised Procrustes analysis: the label maps are fitted to the mean shape, and the mean of the fitted maps
+    # becomes the new mean shape; structures that vary much are left out
     for _ in range(_ROUNDS):
         map_points = rich_maps(usable & mean.keys())
         if not map_points:
@@ -156,6 +158,7 @@ def place(
 
 
 def _among(points: Points, names: Container[str]) -> Points:
+    """Return the points of the structures in `names`."""
     return {name: shape for name, shape in points.items() if name in names}
 
 
@@ -224,6 +227,7 @@ def _body_map(points: Points, mean: Points, frame: FrameGuess, count: Mapping[st
         source = np.concatenate([source, still])
         remaining = np.concatenate([remaining, np.zeros_like(still)])
         noise = np.append(noise, np.full(len(still), _EXTREME_NOISE))
+    # Gaussian process regression; the noise is raised until the map does not fold
     kernel = _gaussian(source, source)
     while True:
         body_map = BodyMap(frame, source, np.linalg.solve(kernel + np.diag(noise), remaining))
@@ -264,5 +268,6 @@ def _least_slope(body_map: BodyMap) -> float:
 
 
 def _gaussian(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return the covariance (n, m) of the field at places (n, 3) and (m, 3), mm: 1 at distance 0."""
     square = (a**2).sum(1)[:, None] + (b**2).sum(1) - 2 * a @ b.T
     return np.exp(-np.maximum(square, 0) / (2 * _SIGMA_MM**2))

@@ -66,6 +66,11 @@ class LabelledBody:
     names: tuple[str, ...]
     points: Points = field(repr=False)
 
+    @property
+    def label_map(self) -> LabelMap:
+        values = {name: value for value, name in enumerate(self.names) if name}
+        return LabelMap(self.labels, self.grid.ijk_to_ras, values)
+
     @classmethod
     def read(cls, path: Path) -> Self:
         """Read `NAME.seg.nii.gz`, with `NAME.labels.json` next to it. The lobes of an organ become one structure.
@@ -168,9 +173,8 @@ def write_label_image(
     Raises KeyError if `placement` has no entry for this body.
     """
     image = make_label_image(body, placement, seed)
-    values = {name: number for number, name in enumerate(body.names) if name}
     folder.mkdir(parents=True, exist_ok=True)
-    write_nifti(folder, body.name, LabelMap(body.labels, body.grid.ijk_to_ras, values))
+    write_nifti(folder, body.name, body.label_map)
     image.volume.write(folder / f"{body.name}.nii.gz")
     return image
 
@@ -267,7 +271,4 @@ def prepare_label_image(
         spacing_mm: spacing of the working grid, mm.
     """
     scan = replace(prepare_volume(image.volume, STILL, spacing_mm), name=name, origin="label map")
-    labels = LabelMap(
-        body.labels, body.grid.ijk_to_ras, {name: n for n, name in enumerate(body.names) if name}
-    )
-    return with_exact_body(with_labels(scan, labels), image.to_body)
+    return with_exact_body(with_labels(scan, body.label_map), image.to_body)

@@ -33,6 +33,7 @@ ALGORITHMS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "radam": torch.optim.RAdam,
 }
 _COLUMNS = ("step", "loss", "learning_rate", "minutes")
+_STATE = ("step", "minutes", "mean_loss", "extra")  # attributes of a loop that checkpoints store
 
 
 @dataclass(frozen=True)
@@ -105,16 +106,13 @@ class TrainingLoop:
         self.spec = spec
         self.steps = steps
         self.identity = identity
-        modules = dict(modules or {})
-        self._parts = {
-            "network": network,
-            **{name: module for name, (module, _) in modules.items()},
-        }
-        self._rates = [spec.learning_rate, *(rate for _, rate in modules.values())]
+        self._parts = {"network": network}
+        self._rates = [spec.learning_rate]  # of each part
         groups: list[dict[str, Any]] = [{"params": list(network.parameters())}]
-        groups += [
-            {"params": list(part.parameters()), "weight_decay": 0.0} for part, _ in modules.values()
-        ]
+        for name, (module, rate) in (modules or {}).items():
+            self._parts[name] = module
+            self._rates.append(rate)
+            groups.append({"params": list(module.parameters()), "weight_decay": 0.0})
         self.optimiser = ALGORITHMS[spec.algorithm](
             groups, spec.learning_rate, weight_decay=spec.weight_decay, eps=spec.epsilon
         )
@@ -223,17 +221,15 @@ class TrainingLoop:
                 if last:
                     return
 
+    def _stored(self) -> dict[str, Any]:
+        """Return what a checkpoint stores with its `state_dict`: networks, averaged weights and optimiser, by name."""
+        return self._parts | {"averaged": self.averaged, "optimiser": self.optimiser}
+
     def save(self, path: Path) -> None:
         """Write the checkpoint that `resume` reads. An interrupted write leaves the old file unchanged."""
-        state = {name: part.state_dict() for name, part in self._parts.items()}
-        state |= {"averaged": self.averaged.state_dict(), "optimiser": self.optimiser.state_dict()}
-        state |= {
-            "step": self.step,
-            "minutes": self.minutes,
-            "mean_loss": self.mean_loss,
-            "identity": self.identity,
-        }
-        state |= {"extra": self.extra, "random": torch.get_rng_state()}
+        state: dict[str, Any] = {name: part.state_dict() for name, part in self._stored().items()}
+        state |= {name: getattr(self, name) for name in ("identity", *_STATE)}
+        state["random"] = torch.get_rng_state()
         try:
             with atomic_path(path) as temporary:
                 torch.save(state, temporary)
@@ -262,16 +258,10 @@ class TrainingLoop:
                 f"{path}: belongs to a run with another recipe, seed, steps or scans; choose another output folder."
             )
         try:
-            for name, part in {
-                **self._parts,
-                "averaged": self.averaged,
-                "optimiser": self.optimiser,
-            }.items():
+            for name, part in self._stored().items():
                 part.load_state_dict(state[name])
-            self.step = state["step"]
-            self.minutes = state["minutes"]
-            self.mean_loss = state["mean_loss"]
-            self.extra = state["extra"]
+            for name in _STATE:
+                setattr(self, name, state[name])
             torch.set_rng_state(state["random"])
         except (RuntimeError, LookupError, TypeError, ValueError):
             raise damaged from None
@@ -288,9 +278,8 @@ class StepLog:
         path = folder / "loss.csv"
         rows = _rows_until(path, finished_steps)
         self.file = path.open("w", newline="")
-        self._table = csv.DictWriter(self.file, _COLUMNS)
-        self._table.writeheader()
-        self._table.writerows(rows)
+        self._table = csv.writer(self.file)
+        self._table.writerows([_COLUMNS, *rows])
 
     def __enter__(self) -> Self:
         return self
@@ -307,26 +296,20 @@ class StepLog:
             learning_rate: learning rate of the network.
             minutes: training time so far.
         """
-        values = (step, f"{loss:.5f}", f"{learning_rate:.2e}", f"{minutes:.2f}")
-        self._table.writerow(dict(zip(_COLUMNS, values, strict=True)))
+        self._table.writerow((step, f"{loss:.5f}", f"{learning_rate:.2e}", f"{minutes:.2f}"))
 
     def validation(self, step: int, errors_mm: dict[str, float]) -> None:
         """Append the errors of a step (kind of error -> mm) as a row to `folder`/validation.csv."""
         path = self._folder / "validation.csv"
         rows = _rows_until(path, step - 1)
+        errors = (f"{error:.2f}" for error in errors_mm.values())
         with path.open("w", newline="") as file:
-            table = csv.DictWriter(file, ("step", *errors_mm))
-            table.writeheader()
-            table.writerows(
-                [
-                    *rows,
-                    {"step": step} | {kind: f"{value:.2f}" for kind, value in errors_mm.items()},
-                ]
-            )
+            csv.writer(file).writerows([("step", *errors_mm), *rows, (step, *errors)])
 
 
-def _rows_until(path: Path, step: int) -> list[dict[str, str]]:
+def _rows_until(path: Path, step: int) -> list[list[str]]:
+    """Return the rows of a table, without its heading, up to a step; [] if there is no file. The first column: step."""
     if not path.exists():
         return []
     with path.open(newline="") as file:
-        return [row for row in csv.DictReader(file) if int(row["step"]) <= step]
+        return [row for row in list(csv.reader(file))[1:] if int(row[0]) <= step]

@@ -98,7 +98,9 @@ def train_mirror_network(
 def _batch(scans: Sequence[torch.Tensor], rng: np.random.Generator) -> torch.Tensor:
     """Put each scan in the middle of air. Returns (b, 3, k, j, i)."""
     largest = np.max([scan.shape[1:] for scan in scans], axis=0)
-    size = (-(-largest // STRIDE) + 1) * STRIDE
+    size = (
+        -(-largest // STRIDE) + 1
+    ) * STRIDE  # multiples of STRIDE, with at least STRIDE cells of air
     batch = torch.zeros(len(scans), 3, *size)
     for part, scan in zip(batch, scans, strict=True):
         shape = np.array(scan.shape[1:])

@@ -12,6 +12,7 @@ from torch import nn
 
 from ..embedding.grid_reading import flat_index, read_linear, rows_of
 from ..embedding.models.network import LOCAL_STRIDE, STRIDE, EmbeddingNetwork, Features
+from ..scan.geometry import transform_points
 from .organs import organ_loss, share_of_cells
 from .recipes import LossSpec, Recipe
 from .sampler import BatchSampler, CoordinateBatch, CoordinateSampler, ViewBatch, ViewSampler
@@ -52,7 +53,7 @@ def near_loss(
         generator: random numbers for the choice of negatives.
     """
     pairs = len(batch.first_cells)
-    # the gradient of each indexing would be as large as all views together
+    # `unbind`, because the gradient of each `features.local[n]` would be as large as all views together
     views = features.local.unbind()
     losses = []
     for pair in range(pairs):
@@ -60,7 +61,8 @@ def near_loss(
         positions = batch.position_mm[pair], batch.position_mm[pairs + pair]
         cells = batch.first_cells[pair], batch.second_cells[pair]
         anchor, positive = (read_cells(m, c) for m, c in zip(maps, cells, strict=True))
-        place = read_cells(positions[0], cells[0], unit=False)
+        place = read_cells(positions[0], cells[0], unit=False)  # (p, 3) mm
+        # each descriptor of the one view is compared with its partner in the other view
         for query, partner in ((anchor, positive), (positive, anchor)):
             negatives = [
                 _similar_nearby(query, place, c, m, p, spec, generator)
@@ -163,9 +165,9 @@ class FrameCorrections(nn.Module):
 
 
 def _middle(scan: PreparedScan) -> np.ndarray:
+    """Return the body coordinates (3,), mm, of the middle of a scan, by its frame."""
     middle_ijk = np.array(scan.hu.shape[::-1]) / 2
-    ras = scan.grid_to_ras[:3, :3] @ middle_ijk + scan.grid_to_ras[:3, 3]
-    return scan.frame.apply(ras[None])[0]
+    return scan.frame.apply(transform_points(scan.grid_to_ras, middle_ijk))
 
 
 @dataclass(frozen=True)
@@ -192,12 +194,14 @@ class Objective:
 def _coordinates(
     network: EmbeddingNetwork, batch: CoordinateBatch, context: LossContext
 ) -> torch.Tensor:
+    """Return the loss of the objective "coordinates"."""
     with context.precision:
         features = network(batch.image)
     return _in_frame(features, context.frames, batch, context.recipe)
 
 
 def _hybrid(network: EmbeddingNetwork, batch: ViewBatch, context: LossContext) -> torch.Tensor:
+    """Return the loss of the objective "hybrid": of descriptors, coordinates and, if the network has them, organs."""
     recipe = context.recipe
     with context.precision:
         features = network(batch.image)
@@ -207,11 +211,9 @@ def _hybrid(network: EmbeddingNetwork, batch: ViewBatch, context: LossContext) -
     if recipe.optimiser.descriptors_only:
         return contrast
     loss = contrast + _in_frame(features, context.frames, batch, recipe)
-    return (
-        loss
-        if features.organs is None
-        else loss + recipe.loss.organ_weight * _of_organs(features.organs, batch)
-    )
+    if features.organs is not None:
+        loss = loss + recipe.loss.organ_weight * _of_organs(features.organs, batch)
+    return loss
 
 
 def _in_frame(

@@ -64,6 +64,7 @@ def _split_by_place(scan_points: Mapping[str, Points]) -> tuple[dict[str, Points
         }
         whole = len(ungrouped)
         while ungrouped:
+            # close: (n, n) bool, which scans draw the structure to equal extents. The largest group is taken away.
             points = np.array(list(ungrouped.values()))
             ends = points[:, _ENDS]
             close = np.linalg.norm(ends[:, None] - ends, axis=-1).max(axis=-1) < _SAME_MM

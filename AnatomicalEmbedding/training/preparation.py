@@ -51,6 +51,7 @@ def align_scan(scan: PreparedScan, embedding: EmbeddingMap) -> PreparedScan:
     field = apply_affine(affine, nodes.reshape(-1, 3)).reshape(nodes.shape) + _smooth(
         embedding, residual, weight, nodes
     )
+    # a line along each axis, for programs that need no field
     scale, shift = np.transpose(
         [np.polyfit(ras[:, a], body[:, a], 1, w=np.sqrt(weight)) for a in range(3)]
     )
@@ -69,6 +70,7 @@ def _smooth(
     grid = np.zeros((*embedding.body.shape, 4))
     i, j, k = embedding.body_index.numpy().T
     grid[k, j, i] = np.column_stack([residual, np.ones(len(residual))]) * weight[:, None]
+    # along: weights (nodes, cells) of a Gaussian, for each axis. Residuals and weights are summed together.
     along = []
     for axis, line in enumerate((nodes[0, 0, :, 0], nodes[0, :, 0, 1], nodes[:, 0, 0, 2])):
         cell_mm = embedding.cell_to_ras[axis, 3] + embedding.cell_mm[axis] * np.arange(
@@ -154,22 +156,15 @@ def prepare_set(
         # left by a killed process
         for half_written in destination.glob(TEMPORARY.format(name="*.safetensors")):
             half_written.unlink(missing_ok=True)
+    rows = [
+        (o.name, o.source.path, o.source.series, "yes" if o.prepared else "no", o.reason)
+        for o in outcomes
+    ]
     with (
         atomic_path(destination / REPORT) as temporary,
         temporary.open("w", newline="", encoding="utf-8") as file,
     ):
-        table = csv.writer(file)
-        table.writerow(["name", "path", "series", "used", "reason"])
-        for outcome in outcomes:
-            table.writerow(
-                [
-                    outcome.name,
-                    outcome.source.path,
-                    outcome.source.series,
-                    "yes" if outcome.prepared else "no",
-                    outcome.reason,
-                ]
-            )
+        csv.writer(file).writerows([("name", "path", "series", "used", "reason"), *rows])
     prepared = [outcome.prepared for outcome in outcomes if outcome.prepared is not None]
     if not prepared:
         where = ", ".join(map(str, folders))
@@ -193,6 +188,7 @@ def _same_scan(first: Outcome, second: Outcome) -> bool:
 def _in_processes(
     work: Callable[[_Scan], Outcome], scans: list[_Scan], jobs: int
 ) -> Iterator[Outcome]:
+    """Yield the outcome of each scan, in the order of the scans. `jobs` processes work at the same time."""
     if jobs <= 1 or len(scans) <= 1:
         yield from map(work, scans)
         return
@@ -218,6 +214,7 @@ def _start_process() -> None:
 
 
 def _end_with_parent() -> None:
+    """Wait for the end of the parent process, then end this process: a killed parent leaves no worker behind."""
     multiprocessing.parent_process().join()
     os._exit(1)
 
@@ -230,6 +227,12 @@ def _prepare(
     model: str | None,
     align: str | None,
 ) -> Outcome:
+    """Prepare one scan, or find it prepared. Errors do not leave the function: they are the reason in the outcome.
+
+    Args:
+        named: name and source of the scan.
+        spacing_mm, destination, levels, model, align: as for `prepare_set`.
+    """
     name, source = named
     target = destination / f"{name}.safetensors"
     try:

@@ -74,6 +74,8 @@ class LossSpec:
 
 @dataclass(frozen=True)
 class Recipe:
+    """All settings of a training run; each section of the file is one field."""
+
     name: str
     objective: str  # one of OBJECTIVES, or an objective of a paper
     network: NetworkSpec

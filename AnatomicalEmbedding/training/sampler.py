@@ -16,10 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch.utils.data import Dataset
 
+from ..embedding.grid_reading import flat_index
 from ..embedding.models.network import LOCAL_STRIDE
 from ..errors import AnatomicalEmbeddingError
 from .augmentation import augment
-from .crops import Crop, body_coordinates, cell_positions, cut_crop, draw_geometry
+from .crops import Crop, Size, body_coordinates, cell_positions, cut_crop, draw_geometry
 from .recipes import Recipe
 from .scans import ORIGINS, PreparedScan
 
@@ -56,14 +57,17 @@ class BatchSampler(Dataset):
         self.seed = seed
         self.ranges = np.array([s.height_range_mm for s in scans])
         self.origin = np.array([ORIGINS.index(s.origin) for s in scans])
+        # shares of the crops, in the order of ORIGINS; an origin without a scan gets none
         shares = np.array([0.0, recipe.batch.label_image_share, recipe.batch.phantom_share])
         shares[0] = 1 - shares.sum()
         present = np.isin(np.arange(len(ORIGINS)), self.origin).astype(float)
         chances = shares * present if (shares * present).any() else present
         self.shares = chances / chances.sum()
+        # of each scan: the slices k that show the body
         self.rows = [np.flatnonzero(scan.body.flatten(1).any(1).cpu().numpy()) for scan in scans]
         self.spacing = np.array(recipe.network.spacing_mm)
         self.planar = recipe.network.planar
+        # low, high: (bands,) mm; reached: (scans,) whether a scan shows a height in some band
         low, high = np.array([b[:2] for b in recipe.batch.height_bands if b[2] > 0]).T
         reached = ((self.ranges[:, :1] <= high) & (low <= self.ranges[:, 1:])).any(axis=1)
         for origin in set(self.origin):
@@ -77,7 +81,7 @@ class BatchSampler(Dataset):
         """Make the random generator of batch `step` or, if `part` > 0, of crop or pair number `part` of this batch."""
         return np.random.default_rng([self.seed, step, part])
 
-    def crop_size(self, step: int) -> tuple[int, int, int]:
+    def crop_size(self, step: int) -> Size:
         """Choose the size of all crops in batch number `step`: (i, j, k) voxels."""
         sizes = self.recipe.batch.crop_sizes
         i, j, k = sizes[int(self.rng(step).integers(len(sizes)))]
@@ -128,7 +132,7 @@ def coordinate_row(
     index: int,
     centre_ijk: np.ndarray,
     lattice_mm: np.ndarray,
-    size_ijk: tuple[int, int, int],
+    size_ijk: Size,
     rng: np.random.Generator,
 ) -> tuple[torch.Tensor, ...]:
     """Cut one crop out of a scan. Returns image, body_mm, inside and scan, as in `CoordinateBatch`.
@@ -198,14 +202,20 @@ class ViewSampler(BatchSampler):
         views, points = zip(
             *(self._pair(size, self.rng(step, 1 + n)) for n in range(batch.pairs)), strict=True
         )
-        ordered = [pair[0] for pair in views] + [pair[1] for pair in views]
+        first_views, second_views = zip(*views, strict=True)
+        ordered = [*first_views, *second_views]
         stacked = {name: torch.stack([view[name] for view in ordered]) for name in ordered[0]}
         first, second = (torch.stack(cells) for cells in zip(*points, strict=True))
         return ViewBatch(**stacked, first_cells=first, second_cells=second)
 
     def _pair(
-        self, size: tuple[int, int, int], rng: np.random.Generator
+        self, size: Size, rng: np.random.Generator
     ) -> tuple[list[dict[str, torch.Tensor]], tuple[torch.Tensor, torch.Tensor]]:
+        """Draw a pair of views that show at least _FEWEST points in common.
+
+        Returns two results of `_view`, and the cells of the points in the first and in the second view, (p, 3) each.
+        With fewer common points than wanted, points are repeated.
+        """
         count = self.recipe.batch.points_per_pair
         while True:
             index, voxel = self.aim(rng)
@@ -213,6 +223,7 @@ class ViewSampler(BatchSampler):
             for _ in range(_TRIES):
                 crops = self._crops(aims, size, rng)
                 indices = [index for index, _ in aims]
+                # two scans share no RAS positions
                 in_body = indices[0] != indices[1]
                 positions = [
                     _positions(self.scans[n], crop, in_body)
@@ -247,7 +258,7 @@ class ViewSampler(BatchSampler):
     def _crops(
         self,
         aims: tuple[tuple[int, np.ndarray], tuple[int, np.ndarray]],
-        size: tuple[int, int, int],
+        size: Size,
         rng: np.random.Generator,
     ) -> list[Crop]:
         """Cut two crops of `size` voxels (i, j, k) that overlap by a random share along each axis. aims: for each crop,
@@ -271,6 +282,14 @@ class ViewSampler(BatchSampler):
     def _view(
         self, index: int, crop: Crop, position: torch.Tensor, rng: np.random.Generator
     ) -> dict[str, torch.Tensor]:
+        """Return one view with the fields of `ViewBatch`, except the cells of shared points.
+
+        Args:
+            index: number of the scan.
+            crop: the crop.
+            position: result of `_positions`.
+            rng: random numbers for the changes of the grey values.
+        """
         body_mm, inside = cell_positions(self.scans[index], crop)
         labels, labelled = self._labels(self.scans[index], crop)
         return {
@@ -296,14 +315,11 @@ class ViewSampler(BatchSampler):
             no_labels = torch.zeros(
                 [n // LOCAL_STRIDE for n in crop.hu.shape], dtype=torch.uint8, device=device
             )
-            return no_labels, labelled & False
+            return no_labels, torch.zeros_like(labelled)
         voxel = crop.warp.voxel_ijk(LOCAL_STRIDE).round().long()
-        shape = torch.tensor(scan.labels.shape[::-1], device=voxel.device)
-        inside = ((voxel >= 0) & (voxel < shape)).all(-1)
-        i, j, k = torch.minimum(voxel.clamp(min=0), shape - 1).unbind(-1)
-        return scan.numbers_among(organs).to(voxel.device)[
-            scan.labels[k, j, i].long()
-        ] * inside, labelled
+        row, inside = flat_index(voxel, scan.labels.shape)
+        organ_numbers = scan.numbers_among(organs).to(device)
+        return organ_numbers[scan.labels.flatten()[row].long()] * inside, labelled
 
 
 def counterpart(
@@ -361,17 +377,19 @@ def matching_cells(
     shape = torch.tensor(second.shape[2::-1], device=device)
     tissue = torch.nonzero(F.avg_pool3d(hu[None, None], LOCAL_STRIDE)[0, 0] > _TISSUE_HU)
     if not len(tissue):
-        return torch.zeros(0, 3, device=device), torch.zeros(0, 3, device=device)
+        no_cells = torch.zeros(0, 3, device=device)
+        return no_cells, no_cells
     kji = tissue[torch.from_numpy(rng.integers(len(tissue), size=candidates)).to(device)]
     goals_mm = first[kji.unbind(1)]
-    inverse, offset = _inverse_affine(second)
+    inverse, offset = _inverse_affine(second)  # cell = inverse @ (position - offset)
     guess = ((goals_mm - offset)[:, None] * inverse).sum(-1).round().long()
     axis = torch.arange(-_SEARCH, _SEARCH + 1, device=device)
     # a film has equal layers
     along_a = axis if second.shape[1] > LOCAL_STRIDE else axis[_SEARCH : _SEARCH + 1]
     around = guess[:, None] + torch.cartesian_prod(axis, along_a, axis)
     clamped = torch.minimum(around.clamp(min=0), shape - 1)
-    around_mm = second[clamped[..., 2], clamped[..., 1], clamped[..., 0]]
+    i, j, k = clamped.unbind(-1)
+    around_mm = second[k, j, i]
     nearest = (around_mm - goals_mm[:, None]).square().sum(-1).argmin(1)
     row = torch.arange(len(goals_mm), device=device)
     cell = clamped[row, nearest].float()

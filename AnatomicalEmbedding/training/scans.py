@@ -84,31 +84,28 @@ class PreparedScan:
 
     @property
     def nbytes(self) -> int:
-        return sum(
-            grid.nbytes
-            for grid in (self.hu, self.body, self.body_field, self.labels)
-            if grid is not None
-        )
+        """Size of the grids in memory, bytes."""
+        return sum(grid.nbytes for grid in self._grids().values())
+
+    def _grids(self) -> dict[str, torch.Tensor]:
+        """Return the grids that the scan has: name of the field -> grid."""
+        grids = {name: getattr(self, name) for name in ("hu", "body", "body_field", "labels")}
+        return {name: grid for name, grid in grids.items() if grid is not None}
 
     def to(self, device: torch.device) -> "PreparedScan":
         """Copy the grids to a device; crops are then made on this device."""
-        grids = {name: getattr(self, name) for name in ("hu", "body", "body_field", "labels")}
-        return replace(
-            self, **{name: grid.to(device) for name, grid in grids.items() if grid is not None}
-        )
+        return replace(self, **{name: grid.to(device) for name, grid in self._grids().items()})
 
     def save(self, path: Path) -> None:
+        """Write the scan to a file of safetensors, completely or not at all."""
         frame = {name: values.tolist() for name, values in vars(self.frame).items()}
-        tensors = {
-            "hu": self.hu,
-            "body": self.body,
-            "grid_to_ras": torch.from_numpy(self.grid_to_ras),
+        tensors = self._grids() | {"grid_to_ras": torch.from_numpy(self.grid_to_ras)}
+        metadata = {
+            "name": self.name,
+            "frame": json.dumps(frame),
+            "origin": self.origin,
+            "label_names": json.dumps(self.label_names),
         }
-        tensors |= {
-            n: grid for n in ("body_field", "labels") if (grid := getattr(self, n)) is not None
-        }
-        metadata = {"name": self.name, "frame": json.dumps(frame), "origin": self.origin}
-        metadata["label_names"] = json.dumps(self.label_names)
         with atomic_path(path) as temporary:
             save_file(tensors, str(temporary), metadata)
 
@@ -119,23 +116,18 @@ class PreparedScan:
             with safe_open(str(path), "pt") as file:
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 - not a dict
                 metadata = file.metadata()
-            origin = metadata["origin"]
-            label_names = tuple(map(structure_name, json.loads(metadata["label_names"])))
+            frame = json.loads(metadata["frame"])
+            return cls(
+                metadata["name"],
+                grid_to_ras=tensors.pop("grid_to_ras").numpy(),
+                frame=FrameGuess(**{name: np.array(values) for name, values in frame.items()}),
+                origin=metadata["origin"],
+                label_names=tuple(map(structure_name, json.loads(metadata["label_names"]))),
+                **tensors,
+            )
         except (SafetensorError, OSError, KeyError, TypeError):
             message = f"{path}: is damaged, outdated or not a prepared scan; delete this file and run again."
             raise AnatomicalEmbeddingError(message) from None
-        frame = FrameGuess(**{k: np.array(v) for k, v in json.loads(metadata["frame"]).items()})
-        return cls(
-            metadata["name"],
-            tensors["hu"],
-            tensors["body"],
-            tensors["grid_to_ras"].numpy(),
-            frame,
-            tensors.get("body_field"),
-            origin,
-            tensors.get("labels"),
-            label_names,
-        )
 
 
 def prepare_volume(
@@ -202,8 +194,10 @@ def prepare_film(
     )
     nodes = bare.field_nodes_ras()
     body, water_mm = on_rays(nodes.reshape(-1, 3))
+    # (3, 2): scale and shift of each axis
     fit = np.array([np.polyfit(nodes[..., axis].ravel(), body[:, axis], 1) for axis in range(3)])
     water = torch.from_numpy(water_mm).float().view(1, 1, *nodes.shape[:3])
+    # each node stands for its FIELD_STEP^3 voxels
     filled = F.interpolate(water, scale_factor=FIELD_STEP, mode="nearest")[0, 0] > _LEAST_WATER_MM
     k, j, i = bare.hu.shape
     frame = replace(STILL, scale=fit[:, 0], shift_mm=fit[:, 1])
@@ -224,6 +218,7 @@ def with_labels(scan: PreparedScan, label_map: LabelMap) -> PreparedScan:
     for name, value in label_map.values.items():
         table[value] = numbers.setdefault(structure_name(name), len(numbers) + 1)
     renamed = replace(label_map, voxels=table[label_map.voxels], covered=())
+    # read slice by slice, to limit the memory
     k, j, i = scan.hu.shape
     layer = np.stack(np.meshgrid(np.arange(i), np.arange(j), [0.0]), axis=-1).reshape(-1, 3)
     layers = [

@@ -99,11 +99,11 @@ def train(
         modules={"frames": (frames, recipe.optimiser.frame_learning_rate)},
     )
     loop.resume(folder / CHECKPOINT)
-    if place.type != "cpu" and sum(scan.nbytes for scan in scans) < _RESIDENT_SHARE * memory_budget(
-        place
-    ):
-        scans = [scan.to(place) for scan in scans]
-        workers = 0
+    if place.type != "cpu":
+        bytes_limit = _RESIDENT_SHARE * memory_budget(place)
+        if sum(scan.nbytes for scan in scans) < bytes_limit:
+            scans = [scan.to(place) for scan in scans]
+            workers = 0
     loader = DataLoader(
         objective.sampler(scans, recipe, seed),
         batch_size=None,
@@ -115,6 +115,7 @@ def train(
     batches: Iterator[Any] = iter(loader)
 
     def loss_of(number: int) -> torch.Tensor:
+        """Compute the loss of the next batch, which has this number."""
         batch = next(batches)
         batch = type(batch)(**{name: x.to(place) for name, x in vars(batch).items()})
         # like the batch, its random negatives depend on (seed, step) alone
@@ -124,6 +125,7 @@ def train(
         )
 
     def judge(log: StepLog, last: bool) -> None:
+        """Validate the averaged weights after every `validate_every` steps; keep the best weights in `loop.extra`."""
         if validate is not None and (last or loop.step % validate_every == 0):
             judged = _on_cpu(loop.averaged)
             errors = validate(judged)
@@ -151,6 +153,7 @@ def train(
 
 
 def _network(recipe: Recipe, start_from: EmbeddingNetwork | None) -> EmbeddingNetwork:
+    """Make the network of a recipe, ready for training: with the weights of `start_from` if given, else random."""
     network = EmbeddingNetwork(recipe.network)
     if start_from is not None:
         _copy_weights(start_from, network)

@@ -27,10 +27,8 @@ class WarpedScan:
     def to_original(self, points_ras: np.ndarray) -> np.ndarray:
         """Convert points (N, 3) from RAS mm of the copy to RAS mm of the original."""
         points_lps = transform_points(LPS_FROM_RAS, points_ras)
-        moved = np.array([self.transform.TransformPoint(p) for p in points_lps.tolist()]).reshape(
-            -1, 3
-        )
-        return transform_points(RAS_FROM_LPS, moved)
+        moved = [self.transform.TransformPoint(point) for point in points_lps.tolist()]
+        return transform_points(RAS_FROM_LPS, np.reshape(moved, (-1, 3)))
 
 
 def warp_scan(volume: Volume, seed: int) -> WarpedScan:

@@ -93,16 +93,14 @@ def read_data(data: Path, terms: str) -> tuple[list[DataEntry], list[DataEntry]]
     held_out = [entry for entry in listed if entry.path.is_relative_to(data / HELD_OUT)]
     patients = {entry.person for entry in held_out}
     scans = [entry for entry in listed if entry.person not in patients]
-    maps = [
-        entry for path in sorted(data.glob(f"{LABEL_MAPS}/{INDEX}")) for entry in _read_index(path)
-    ]
-    scans, maps = (
-        sorted(
-            (entry for entry in entries if terms == "all" or entry.is_open),
-            key=lambda entry: entry.name,
-        )
-        for entries in (scans, maps)
-    )
+    maps: list[DataEntry] = []
+    for path in sorted(data.glob(f"{LABEL_MAPS}/{INDEX}")):
+        maps += _read_index(path)
+    if terms != "all":
+        scans = [entry for entry in scans if entry.is_open]
+        maps = [entry for entry in maps if entry.is_open]
+    for entries in (scans, maps):
+        entries.sort(key=lambda entry: entry.name)
     if not scans and not maps:
         raise AnatomicalEmbeddingError(
             f"{data / INDEX}: lists no data with open terms; add data, or use --terms all."
@@ -113,6 +111,10 @@ def read_data(data: Path, terms: str) -> tuple[list[DataEntry], list[DataEntry]]
 
 
 def _read_index(path: Path) -> list[DataEntry]:
+    """Read one index.csv. Raises AnatomicalEmbeddingError if it is missing, lacks a column, or lists a missing file.
+
+    A column may have its name in _SYNONYMS. A row without a collection gets the folder of its file.
+    """
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
@@ -162,16 +164,14 @@ def link_files(entries: Iterable[DataEntry], folder: Path) -> Path:
     """
     folder.mkdir(parents=True, exist_ok=True)
     for entry in entries:
-        for path in {
-            entry.path,
-            *(entry.path.with_name(entry.name + suffix) for suffix in _BESIDE),
-        }:
-            if path.exists():
-                _link(path, folder / path.name)
+        paths = {entry.path, *(entry.path.with_name(entry.name + suffix) for suffix in _BESIDE)}
+        for path in filter(Path.exists, paths):
+            _link(path, folder / path.name)
     return folder
 
 
 def _link(path: Path, link: Path) -> None:
+    """Make a link to a file or folder, or a copy where links are not possible. An existing link stays."""
     if not link.exists():
         try:
             link.symlink_to(path.resolve(), path.is_dir())

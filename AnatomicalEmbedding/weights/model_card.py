@@ -117,10 +117,10 @@ def card_text(facts: Facts, scans: Sequence[DataEntry], label_maps: Sequence[Dat
 
 
 def _rows(entries: Sequence[DataEntry]) -> list[str]:
+    """Return a row of a Markdown table for each collection, licence and source: how many entries have them."""
     counted = Counter((entry.collection, entry.licence, entry.source) for entry in entries)
-    return [
-        "| "
-        + " | ".join(text.replace("|", "/") for text in (collection, str(count), licence, source))
-        + " |"
-        for (collection, licence, source), count in sorted(counted.items())
-    ]
+    rows = []
+    for (collection, licence, source), count in sorted(counted.items()):
+        cells = [text.replace("|", "/") for text in (collection, str(count), licence, source)]
+        rows.append(f"| {' | '.join(cells)} |")
+    return rows

@@ -6,9 +6,10 @@ Each stage writes one result. A stage whose result exists is skipped, so a stopp
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -47,8 +48,7 @@ _LEAST_LABELLED = 30
 _MIRROR_SHARES = {"scan": 0.35, "label map": 0.54, "phantom": 0.11}
 
 
-@dataclass(frozen=True)
-class Stage:
+class Stage(NamedTuple):
     """One stage. name: as in the plan. make: writes the file `result`."""
 
     name: str
@@ -74,6 +74,7 @@ def run_build(build: WeightsBuild) -> list[Path]:
 
 
 def _training_stages(build: WeightsBuild) -> list[Stage]:
+    """Return two stages for each round: its scans are prepared, then the network is trained."""
     stages = []
     for name in build.plan.rounds:
         preparation = f"align {name}" if build.weights_before(name) else "scans"
@@ -121,6 +122,7 @@ def _prepare_scans(build: WeightsBuild, result: Path, name: str) -> None:
 
 
 def _train_round(build: WeightsBuild, result: Path, name: str) -> None:
+    """Train one round, from the weights of the round before, whose batch statistics then stay, or from random ones."""
     folder = build.work / f"round_{name}"
     scans = training_set(build, name)
     recipe = build.recipe
@@ -169,6 +171,7 @@ def _round_steps(build: WeightsBuild, scans: list[PreparedScan]) -> dict[str, in
                 progress=lambda progress: times.append(time.monotonic()),
                 cancelled=build.cancelled,
             )
+        # without the first step, which also starts the workers
         step_hours = (times[-1] - times[0]) / (len(times) - 1) / 3600
         hours = {name: build.plan.hours[f"{ROUND}{name}"] for name in build.plan.rounds}
         write_values(
@@ -198,6 +201,7 @@ def _learn_organs(build: WeightsBuild, result: Path) -> None:
 
 
 def _train_orientation(build: WeightsBuild, result: Path) -> None:
+    """Train the network that recognises mirrored scans; scans of each origin are chosen with their share."""
     scans = training_set(build, build.plan.rounds[-1])
     grids = [
         WorkingGrid(s.hu.float(), s.grid_to_ras[:3, 3], build.recipe.network.spacing_mm)
@@ -217,6 +221,7 @@ def _train_orientation(build: WeightsBuild, result: Path) -> None:
 
 
 def _calibrate(build: WeightsBuild, result: Path) -> None:
+    """Learn the calibration, from chosen scans, drawn scans and synthetic patients."""
     folders = [
         folder for folder in (chosen_scans(build), drawn_scans(build)) if any(folder.iterdir())
     ]
@@ -227,6 +232,7 @@ def _calibrate(build: WeightsBuild, result: Path) -> None:
 
 
 def _build_library(build: WeightsBuild, result: Path) -> None:
+    """Build the structure library, from chosen scans, drawn scans and synthetic patients."""
     model = _model(build)
     scans = [
         scan for folder in (chosen_scans(build), drawn_scans(build)) for scan in list_scans(folder)
@@ -240,6 +246,7 @@ def _build_library(build: WeightsBuild, result: Path) -> None:
 
 
 def _build_atlas(build: WeightsBuild, result: Path) -> None:
+    """Build the atlas: with the full budget from all label maps, with less from the chosen ones."""
     maps = build.work / "label_maps" if build.hours >= FULL_HOURS else chosen_maps(build)
     folders = [folder for folder in (maps, chosen_scans(build)) if any(folder.glob("*" + LABELS))]
     phantoms = build.plan.numbers["atlas_phantoms"]

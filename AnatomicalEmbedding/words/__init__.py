@@ -9,14 +9,16 @@
 from importlib import import_module
 from typing import Any
 
-_WHERE = (
-    dict.fromkeys(("INSIDE", "OUTSIDE", "PARTLY", "UNCERTAIN"), ".matching.status")
-    | dict.fromkeys(("Term", "Terms", "load_terms"), ".anatomy.terms")
-    | dict.fromkeys(("Atlas", "shipped_atlas"), "atlas")
-    | dict.fromkeys(("completions", "not_understood", "suggestions"), "dictionary")
-    | dict.fromkeys(("Mention", "Sentence", "parse", "parse_query", "parse_report"), "phrases")
-    | dict.fromkeys(("Named", "Place", "PlaceFinder", "points_of"), "placing")
-)
+_NAMES = {
+    ".matching.status": "INSIDE OUTSIDE PARTLY UNCERTAIN",
+    ".anatomy.terms": "Term Terms load_terms",
+    "atlas": "Atlas shipped_atlas",
+    "dictionary": "completions not_understood suggestions",
+    "phrases": "Mention Sentence parse parse_query parse_report",
+    "placing": "Named Place PlaceFinder points_of",
+}
+# name -> module in which it is defined, relative to this folder
+_WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 __all__ = sorted(_WHERE)
 
 

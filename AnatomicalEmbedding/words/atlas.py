@@ -77,8 +77,9 @@ class Atlas:
             "format_version": FORMAT_VERSION,
             "weights_sha256": self.weights_hash,
             "structures": facts,
+            "about": self.metadata,
         }
-        content = json.dumps(metadata | {"about": self.metadata}).encode()
+        content = json.dumps(metadata).encode()
         try:
             with atomic_path(Path(path)) as temporary, temporary.open("wb") as file:
                 np.savez_compressed(file, about=np.frombuffer(content, dtype=np.uint8), **arrays)
@@ -148,10 +149,7 @@ def _occupancy(
     return Occupancy(tuple(first), share, real, discriminant)
 
 
-@lru_cache(maxsize=2)
-def _loaded(path: Path) -> Atlas:
-    """Return `Atlas.load(path)`, read only once."""
-    return Atlas.load(path)
+_load_once = lru_cache(maxsize=2)(Atlas.load)
 
 
 def shipped_atlas(weights_hash: str, weights: Path | None = None) -> Atlas:
@@ -159,7 +157,7 @@ def shipped_atlas(weights_hash: str, weights: Path | None = None) -> Atlas:
 
     Raises WeightsError if no atlas is installed.
     """
-    atlases = [_loaded(path) for path in companions("Atlas", SUFFIX, weights)]
+    atlases = [_load_once(path) for path in companions("Atlas", SUFFIX, weights)]
     if not atlases:
         raise WeightsError(
             "this installation has no atlas, so no named place can be found; install the package again."

@@ -5,7 +5,7 @@ is made first (`training/label_images.py`). For each structure, all synthetic pa
 real patients together 0.9. If fewer than three real patients show the structure, all patients have equal weights.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import torch
 
 from ..anatomy.names import sums_of_parts, whole_name
 from ..embedding.grid_reading import smoothed
-from ..embedding.inference import Model
+from ..embedding.inference import Model, ProgressCallback
 from ..embedding.map import EmbeddingMap
 from ..errors import PointsError
 from ..phantom import make_phantom
@@ -69,7 +69,7 @@ def build_atlas(
     folders: Iterable[Path],
     model: Model,
     phantoms: int = 18,
-    progress: Callable[[float, str], None] = lambda share, text: None,
+    progress: ProgressCallback = lambda share, text: None,
 ) -> Atlas:
     """Build an atlas from the label maps in `folders` and from synthetic patients.
 
@@ -107,7 +107,7 @@ def build_atlas(
 
 
 def _labelled_bodies(
-    paths: list[Path], model: Model, progress: Callable[[float, str], None]
+    paths: list[Path], model: Model, progress: ProgressCallback
 ) -> Iterator[SampledBody]:
     """Yield the points of each label map, with the body coordinates of its scan or of a CT made from the label map.
 
@@ -169,7 +169,7 @@ def _sampled(
     spacing = np.linalg.norm(ijk_to_ras[:3, :3], axis=0)
     step = np.maximum(np.rint(_SAMPLE_MM / spacing), 1).astype(int)  # voxels along i, j, k
     every = [slice(0, n, s) for n, s in zip(voxels.shape, step[::-1], strict=True)]
-    kji = np.mgrid[tuple(every)].reshape(3, -1).T
+    kji = np.mgrid[tuple(every)].reshape(3, -1).T  # (n, 3)
     label = voxels[tuple(kji.T)]
     ras = transform_points(ijk_to_ras, kji[:, ::-1])
     inside = embedding.in_body(ras)
@@ -205,11 +205,8 @@ def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
                 counted.setdefault(name, []).append(
                     _Counted(body.kind, cell_counts, cells, number.astype(np.float32))
                 )
-    return {
-        name: occupancy
-        for name, counts in sorted(counted.items())
-        if (occupancy := _occupancy(counts)) is not None
-    }
+    occupancies = {name: _occupancy(counts) for name, counts in sorted(counted.items())}
+    return {name: value for name, value in occupancies.items() if value is not None}
 
 
 def _frame_index(body: SampledBody) -> tuple[np.ndarray, np.ndarray]:
@@ -237,7 +234,8 @@ def with_discriminants(
             label = body.label[in_box]
             descriptor = body.descriptor[in_box].astype(np.float32)
             inside = np.isin(label, values)
-            # unlabelled points have the weight 2, because `_sampled` kept only every second unlabelled point
+            # a point counts by the share of the structure at its cell; points inside the structure do not count.
+            # Unlabelled points have the weight 2, because `_sampled` kept only every second unlabelled point
             weight = np.where(label == 0, 2, 1) * (share[k, j, i] / 255.0) * ~inside
             members = _thinned(np.flatnonzero(inside))
             around = _thinned(np.flatnonzero(weight > 0))
@@ -283,17 +281,15 @@ def _thinned(index: np.ndarray) -> np.ndarray:
 def _labels_of(body: SampledBody) -> dict[str, list[int]]:
     """Return {structure: its label values}. A structure without a label of its own but with labels for its parts, such
     as a lung, gets the label values of its parts."""
-    parts = set(body.names.values())
-    labels: dict[str, tuple[str, ...]] = {name: (name,) for name in parts}
-    labels |= {
-        name: parts_of_sum
-        for name, parts_of_sum in sums_of_parts().items()
-        if name not in parts and not parts.isdisjoint(parts_of_sum)
-    }
-    return {
-        name: [value for value, n in body.names.items() if n in parts_of_sum]
-        for name, parts_of_sum in labels.items()
-    }
+    labels: dict[str, list[int]] = {}
+    for value, name in body.names.items():
+        labels.setdefault(name, []).append(value)
+    sums = {}
+    for name, parts in sums_of_parts().items():
+        values = [value for value, part in body.names.items() if part in parts]
+        if name not in labels and values:
+            sums[name] = values
+    return labels | sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,7 +313,8 @@ def _occupancy(counts: list[_Counted]) -> Occupancy | None:
     synthetic = [count for count in counts if count.kind == "synthetic"]
     cells = np.unique(np.concatenate([count.cells for count in counts]))
     index = np.stack(np.unravel_index(cells, SHAPE))  # (3, n): k, j, i
-    # the box must hold the blur of a structure that only one patient shows, which is the widest
+    # low, size: first cell and number of cells of a box, k, j, i. The box must hold the blur of a structure that only
+    # one patient shows, which is the widest.
     reach = int(np.ceil(2.5 * _blur_of(1) / STEP_MM)) + 1
     low = np.maximum(index.min(axis=1) - reach, 0)
     size = np.minimum(index.max(axis=1) + reach + 1, SHAPE) - low

@@ -21,7 +21,7 @@ from math import erf, exp, pi, sqrt
 
 import numpy as np
 
-from .grid_weights import NOWHERE, Field, Grid
+from .grid_weights import NOWHERE, Field, Grid, joined
 from .qualifiers import Qualifier
 
 _SOFT_SHARE = 0.06  # fraction of the extent over which a part fades at its ends
@@ -81,7 +81,7 @@ def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -
     if kind == "box":
         return _body_box(grid, np.array(values).reshape(3, 2))
     if kind == "union":
-        return grid.joined([field_of(name) for name in names])
+        return joined([field_of(name) for name in names])
     first_field = field_of(names[0])
     if kind == "part":
         return part_of(grid, first_field, np.array(values).reshape(3, 2), side)
@@ -146,7 +146,7 @@ def _surroundings(grid: Grid, field: Field) -> Field:
     wide = grid.grown(field, 3 * _AROUND_MM)
     distance_mm = grid.distance(wide, _BORDER_SHARE * float(field.values.max()))
     nearness = np.exp(-(((distance_mm - _AROUND_MM) / _AROUND_SOFT_MM) ** 2) / 2)
-    return grid.with_values(wide, nearness * grid.tissue[grid.crop(wide)])
+    return grid.in_tissue(wide, nearness)
 
 
 def _side_of(grid: Grid, surroundings: Field, span: np.ndarray, direction: str) -> Field:
@@ -167,7 +167,7 @@ def _side_of(grid: Grid, surroundings: Field, span: np.ndarray, direction: str) 
         position = grid.position(surroundings, across_axis)
         beside_mm = np.maximum(low[across_axis] - position, position - high[across_axis])
         values = values * np.exp(-((np.maximum(beside_mm, 0) / _ACROSS_MM) ** 2) / 2)
-    return grid.with_values(surroundings, values)
+    return surroundings.with_values(values)
 
 
 def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
@@ -192,7 +192,7 @@ def part_of(grid: Grid, field: Field, shares: np.ndarray, side: str) -> Field:
             values = values / (1 + np.exp(-(position - a) / (_SOFT_SHARE / 2)))
         if b < 1:
             values = values / (1 + np.exp((position - b) / (_SOFT_SHARE / 2)))
-    return grid.with_values(field, values)
+    return field.with_values(values)
 
 
 def _between(grid: Grid, first: Field, second: Field) -> Field:
@@ -200,10 +200,10 @@ def _between(grid: Grid, first: Field, second: Field) -> Field:
     NOWHERE if a place is missing."""
     if first.total < 0.5 or second.total < 0.5:
         return NOWHERE
-    box = grid.grown(grid.joined([first, second]), 4.0)
+    box = grid.grown(joined([first, second]), 4.0)
     distances = []
     for field in (first, second):
-        box_values = grid.with_values(box, grid.values_over(field, box))
+        box_values = box.with_values(field.over(box))
         border = _BORDER_SHARE * float(field.values.max())
         # distances inside of a place are negative
         distances.append(np.maximum(grid.distance(box_values, border), 0))
@@ -211,8 +211,7 @@ def _between(grid: Grid, first: Field, second: Field) -> Field:
     way_mm = first_mm + second_mm
     halfway = np.exp(-(((first_mm - second_mm) / _BETWEEN_MM) ** 2) / 2)
     on_shortest_way = np.exp(-((way_mm - float(way_mm.min())) / _BETWEEN_MM))
-    values = halfway * on_shortest_way * grid.tissue[grid.crop(box)]
-    return grid.trimmed(grid.with_values(box, values))
+    return grid.in_tissue(box, halfway * on_shortest_way).trimmed()
 
 
 def _shell(grid: Grid, field: Field, mm: float) -> Field:
@@ -220,7 +219,7 @@ def _shell(grid: Grid, field: Field, mm: float) -> Field:
     wide = grid.grown(field, mm + 6)
     distance = grid.distance(wide, _BORDER_SHARE * float(max(field.values.max(), 1e-3)))
     values = np.exp(-(((distance - mm / 2) / mm) ** 2) * 2)
-    return grid.with_values(wide, values * grid.tissue[grid.crop(wide)])
+    return grid.in_tissue(wide, values)
 
 
 def _body_blob(grid: Grid, centre: np.ndarray, sd: float) -> Field:
@@ -228,8 +227,7 @@ def _body_blob(grid: Grid, centre: np.ndarray, sd: float) -> Field:
     if grid.body is None:
         return blob(grid, centre, sd)
     square = sum(np.square(grid.body[axis] - np.float32(centre[axis])) for axis in range(3))
-    values = np.exp(-square / np.float32(2 * sd**2)) * grid.tissue
-    return grid.trimmed(grid.with_values(grid.zeros(), values))
+    return grid.in_tissue(grid.zeros(), np.exp(-square / np.float32(2 * sd**2))).trimmed()
 
 
 def _body_box(grid: Grid, limits: np.ndarray) -> Field:
@@ -242,7 +240,7 @@ def _body_box(grid: Grid, limits: np.ndarray) -> Field:
         middle = (low + high) / 2
         half = (high - low) / 2
         values = values / (1 + np.exp(np.clip((np.abs(position - middle) - half) / 4.0, -30, 30)))
-    return grid.trimmed(grid.with_values(whole, np.where(values < 0.02, 0, values)))
+    return whole.with_values(np.where(values < 0.02, 0, values)).trimmed()
 
 
 def blob(grid: Grid, centre: np.ndarray, sd: float) -> Field:
@@ -255,7 +253,7 @@ def blob(grid: Grid, centre: np.ndarray, sd: float) -> Field:
     """
     box = grid.around(centre - 3 * sd, centre + 3 * sd)
     square = sum(np.square(grid.position(box, axis) - centre[axis]) for axis in range(3))
-    return grid.with_values(box, np.exp(-square / (2 * sd**2)) * grid.tissue[grid.crop(box)])
+    return grid.in_tissue(box, np.exp(-square / (2 * sd**2)))
 
 
 def _end_of(grid: Grid, field: Field, axis: int, sign: int) -> np.ndarray:
@@ -264,7 +262,7 @@ def _end_of(grid: Grid, field: Field, axis: int, sign: int) -> np.ndarray:
     low, high = grid.span(field, _END_SHARE, 1 - _END_SHARE)
     position = grid.position(field, axis)
     outer = field.values * (position >= high[axis] if sign > 0 else position <= low[axis])
-    return grid.mean(grid.with_values(field, outer)) if outer.sum() > 0 else grid.mean(field)
+    return grid.mean(field.with_values(outer) if outer.sum() > 0 else field)
 
 
 def _parsed(recipe: str) -> tuple[str, list[str], list[float]]:

@@ -17,8 +17,8 @@ TYPED_LENGTH = 200  # characters; in a longer text no spelling mistakes are corr
 _MOST_COMPLETIONS = 8  # a list of this length fits below the text field
 _COMPLETED_WORDS = 6  # only the last six words of a text are completed
 _SHOWN = 60  # characters of the text that a message shows
-BOTH = frozenset(("both", "bilateral"))
-SILENT = frozenset(("of", "the", "a", "an", "in", "its", "this", "that", *BOTH, *SIDES))
+BOTH = word_set("both bilateral")
+SILENT = word_set("of the a an in its this that") | BOTH | set(SIDES)
 
 _NOT_PLURAL = word_set(
     "pancreas ascites biceps triceps quadriceps psoas iliopsoas pons lens atlas teres"
@@ -172,7 +172,7 @@ def completions(typed: str) -> list[str]:
     The last words of the text are completed if the name of a place begins with them; as many words as possible are
     used. If no name begins with the last words, the result is empty.
     """
-    if len(typed) > TYPED_LENGTH or not typed.strip() or typed != typed.rstrip():
+    if len(typed) > TYPED_LENGTH or typed != typed.rstrip():  # the last word is finished
         return []
     starts = [match.start() for match in re.finditer(r"[^\s,;]+", typed)]
     for start in starts[-_COMPLETED_WORDS:]:
@@ -185,13 +185,12 @@ def completions(typed: str) -> list[str]:
 def not_understood(text: str) -> str:
     """Return an error message for words that name no place. The message suggests places that the words may mean."""
     words = text[:TYPED_LENGTH].split()
-    titles = [title for word in words[:8] if len(word) > 2 for title in suggestions(word[:4], 2)][
-        :4
-    ]
-    hint = (
-        f"; did you mean {', '.join(dict.fromkeys(titles))}?"
-        if titles
-        else "; name an organ, a bone or a region."
-    )
+    titles: list[str] = []
+    for word in words[:8]:
+        if len(word) > 2:
+            titles += suggestions(word[:4], 2)
+    hint = "; name an organ, a bone or a region."
+    if titles:
+        hint = f"; did you mean {', '.join(dict.fromkeys(titles[:4]))}?"
     excerpt = "".join(letter for letter in " ".join(words) if letter.isprintable())[:_SHOWN]
     return f"'{excerpt}' names no place that is known{hint}"

@@ -2,8 +2,10 @@
 that holds the values above 0.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 
 import numpy as np
 import SimpleITK as sitk
@@ -13,7 +15,7 @@ import torch.nn.functional as F
 from ..embedding.grid_reading import smoothed
 from ..embedding.map import EmbeddingMap
 from ..errors import MapError, no_body_frame
-from ..scan.geometry import AIR_HU, mask_box
+from ..scan.geometry import AIR_HU, LPS_FROM_RAS, mask_box, transform_points
 from ..scan.volume import Volume
 from .atlas import LOW_MM, SHAPE, STEP_MM
 
@@ -28,14 +30,49 @@ Cell = tuple[int, int, int]  # i, j, k; of the shape of an array k, j, i
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """Values in a box of a grid. values: float32 (k, j, i), 0 to 1. first: index i, j, k of the box's first cell."""
+    """Values in a box of a grid; beyond the box, all values are 0.
+
+    first: index i, j, k of the box's first cell. values: float32 (k, j, i), 0 to 1.
+    """
 
     first: Cell
     values: np.ndarray
 
     @property
     def total(self) -> float:
+        """The sum of all values."""
         return float(self.values.sum(dtype=np.float64))
+
+    @property
+    def box(self) -> tuple[slice, ...]:
+        """The slices that cut the field's box out of an array (k, j, i) of the grid."""
+        return _box(self.first, self.values.shape[::-1])
+
+    def with_values(self, values: np.ndarray) -> Field:
+        """Return a field with other values (k, j, i) in the same box."""
+        return Field(self.first, np.ascontiguousarray(values, dtype=np.float32))
+
+    def over(self, where: Field) -> np.ndarray:
+        """Return the values of this field in the box of `where`, (k, j, i); 0 where this field has no cell."""
+        result = np.zeros_like(where.values)
+        # low, high: i, j, k of the part that both boxes have
+        low = np.maximum(self.first, where.first)
+        high = np.minimum(
+            np.add(self.first, self.values.shape[::-1]),
+            np.add(where.first, where.values.shape[::-1]),
+        )
+        if (high > low).all():
+            size = high - low
+            result[_box(low - where.first, size)] = self.values[_box(low - self.first, size)]
+        return result
+
+    def trimmed(self) -> Field:
+        """Return the field in the smallest box that holds its values above 0.001; smaller values become 0."""
+        values = np.where(self.values > _LEAST, self.values, 0)
+        if not values.any():
+            return Field(self.first, NOWHERE.values)
+        box = mask_box(values > 0)
+        return Field(as_cell(np.add(self.first, [part.start for part in box[::-1]])), values[box])
 
 
 NOWHERE = Field((0, 0, 0), np.zeros((1, 1, 1), dtype=np.float32))
@@ -66,19 +103,15 @@ class Grid:
             (first + step * np.arange(count)).astype(np.float32) for first, step, count in of_axes
         ]
 
-    @staticmethod
-    def crop(field: Field) -> tuple[slice, ...]:
-        """Return the slices that cut a field's box out of an array (k, j, i) of the grid."""
-        return _box(field.first, field.values.shape[::-1])
-
     def zeros(self) -> Field:
+        """Return a field of zeros over the whole grid."""
         return Field((0, 0, 0), np.zeros(self.shape, dtype=np.float32))
 
     def position(self, field: Field, axis: int) -> np.ndarray:
         """Return a field's cell centres along axis 0 (R), 1 (A) or 2 (S), mm, as a three-dimensional array."""
         shape = [1, 1, 1]
         shape[2 - axis] = -1
-        return self.axes[axis][self.crop(field)[2 - axis]].reshape(shape)
+        return self.axes[axis][field.box[2 - axis]].reshape(shape)
 
     def mean(self, field: Field) -> np.ndarray:
         """Return the mean position (3,), mm, of a field's cells, weighted by their values."""
@@ -95,6 +128,7 @@ class Grid:
             low, high: the shares, 0 to 1.
         """
         result = np.zeros((2, 3))
+        # axis 0 is R, but the last axis of the array: the sum runs over the two other axes
         for axis, across_axes in enumerate(((0, 1), (0, 2), (1, 2))):
             share = np.cumsum(field.values.sum(axis=across_axes, dtype=np.float64))
             ends = np.searchsorted(share, np.array([low, high]) * share[-1]).clip(0, len(share) - 1)
@@ -116,7 +150,11 @@ class Grid:
         larger = self.around(
             low - mm, low + self.step * (np.array(field.values.shape[::-1]) - 1) + mm
         )
-        return self.with_values(larger, self.values_over(field, larger))
+        return larger.with_values(field.over(larger))
+
+    def in_tissue(self, field: Field, values: np.ndarray) -> Field:
+        """Return a field with `values` (k, j, i) in the box of `field`; 0 where the scan shows no tissue."""
+        return field.with_values(values * self.tissue[field.box])
 
     @cached_property
     def _by_place(self) -> tuple[np.ndarray, np.ndarray]:
@@ -128,7 +166,8 @@ class Grid:
         """
         cells = np.flatnonzero(self.tissue)
         index = np.rint((self.body.reshape(3, -1)[:, cells].T - LOW_MM) / STEP_MM).astype(int)
-        flat = np.ravel_multi_index(np.clip(index, 0, np.array(SHAPE[::-1]) - 1).T[::-1], SHAPE)
+        in_frame = np.clip(index, 0, np.array(SHAPE[::-1]) - 1)  # (n, 3) i, j, k
+        flat = np.ravel_multi_index(in_frame.T[::-1], SHAPE)
         begin = np.concatenate([[0], np.bincount(flat, minlength=int(np.prod(SHAPE))).cumsum()])
         return cells[np.argsort(flat, kind="stable")], begin
 
@@ -159,46 +198,10 @@ class Grid:
         box[tuple(index - low[:, None])] = values[values > 0]
         return Field(as_cell(low[::-1]), box)
 
-    def values_over(self, field: Field, where: Field) -> np.ndarray:
-        """Return the values of `field` in the box of `where`; 0 where this box lies outside the box of `field`."""
-        result = np.zeros_like(where.values)
-        low = np.maximum(field.first, where.first)
-        high = np.minimum(
-            np.add(field.first, field.values.shape[::-1]),
-            np.add(where.first, where.values.shape[::-1]),
-        )
-        if (high > low).all():
-            result[_box(low - where.first, high - low)] = field.values[
-                _box(low - field.first, high - low)
-            ]
-        return result
-
-    @staticmethod
-    def with_values(field: Field, values: np.ndarray) -> Field:
-        return Field(field.first, np.ascontiguousarray(values, dtype=np.float32))
-
-    def trimmed(self, field: Field) -> Field:
-        """Return the field in the smallest box that holds its values above 0.001; smaller values become 0."""
-        values = np.where(field.values > _LEAST, field.values, 0)
-        if not values.any():
-            return Field(field.first, NOWHERE.values)
-        box = mask_box(values > 0)
-        return Field(as_cell(np.add(field.first, [part.start for part in box[::-1]])), values[box])
-
-    def joined(self, fields: list[Field]) -> Field:
-        """Return a field whose value at each cell is the largest value of the given fields at this cell."""
-        low = np.min([f.first for f in fields], axis=0)
-        high = np.max([np.add(f.first, f.values.shape[::-1]) for f in fields], axis=0)
-        box = Field(as_cell(low), np.zeros((high - low)[::-1], dtype=np.float32))
-        return self.with_values(
-            box, reduce(np.maximum, (self.values_over(field, box) for field in fields))
-        )
-
     def blurred(self, field: Field, sigma_mm: float) -> np.ndarray:
         """Return the values of a field, smoothed by a Gaussian inside the box of the field."""
-        return smoothed(torch.from_numpy(field.values)[None], (sigma_mm / self.step).tolist())[
-            0
-        ].numpy()
+        values = torch.from_numpy(field.values)[None]
+        return smoothed(values, (sigma_mm / self.step).tolist()).numpy()[0]
 
     def distance(self, field: Field, threshold: float) -> np.ndarray:
         """Return each cell's distance to the region of values >= `threshold`, (k, j, i) mm; negative in the region."""
@@ -218,6 +221,7 @@ class Grid:
 
 
 def as_cell(index: np.ndarray) -> Cell:
+    """Convert an array (3,) to a tuple of whole numbers; the order of the axes stays."""
     i, j, k = index
     return int(i), int(j), int(k)
 
@@ -227,15 +231,21 @@ def _box(first: Cell | np.ndarray, size: Cell | np.ndarray) -> tuple[slice, ...]
     return tuple(slice(a, a + n) for a, n in zip(first[::-1], size[::-1], strict=True))
 
 
+def joined(fields: list[Field]) -> Field:
+    """Return a field whose value at each cell is the largest value of `fields` at this cell."""
+    low = np.min([field.first for field in fields], axis=0)
+    high = np.max([np.add(field.first, field.values.shape[::-1]) for field in fields], axis=0)
+    box = Field(as_cell(low), np.zeros((high - low)[::-1], dtype=np.float32))
+    return box.with_values(np.max([field.over(box) for field in fields], axis=0))
+
+
 def middle_of_likeliest(values: np.ndarray) -> Cell:
-    """Of all cells with at least 99 % of the largest value, return the most central cell: its index k, j, i."""
+    """Of all cells with at least 99 % of the largest value, return the most central cell: its index k, j, i.
+
+    The most central cell is the nearest to the mean of these cells. values: (k, j, i).
+    """
     sure = np.argwhere(values >= _AS_SURE * values.max())
     return as_cell(sure[np.square(sure - sure.mean(axis=0)).sum(axis=1).argmin()])
-
-
-def make_frame_grid() -> Grid:
-    """Make the grid of the body frame, with the cells of an atlas."""
-    return Grid(LOW_MM, np.full(3, STEP_MM), SHAPE, np.ones(SHAPE, dtype=bool))
 
 
 def make_scan_grid(embedding: EmbeddingMap, volume: Volume | None = None) -> Grid:
@@ -289,16 +299,16 @@ def _clear_beyond_scan(grid: Grid, embedding: EmbeddingMap) -> None:
 
 def _fine_hu(volume: Volume, grid: Grid) -> np.ndarray:
     """Return the HU at eight points in each cell of the grid, as an array (2 k, 2 j, 2 i)."""
-    image = sitk.GetImageFromArray(volume.voxels)
-    spacing = np.linalg.norm(volume.ijk_to_ras[:3, :3], axis=0)
-    image.SetSpacing(spacing.tolist())
-    # RAS instead of ITK's LPS, because the image is not written
-    image.SetOrigin(volume.ijk_to_ras[:3, 3].tolist())
-    image.SetDirection((volume.ijk_to_ras[:3, :3] / spacing).ravel().tolist())
-    resample = sitk.ResampleImageFilter()
-    resample.SetSize([2 * n for n in grid.shape[::-1]])
-    resample.SetOutputSpacing((grid.step / 2).tolist())
-    resample.SetOutputOrigin((grid.origin - grid.step / 4).tolist())
-    resample.SetDefaultPixelValue(AIR_HU)
-    resample.SetOutputPixelType(sitk.sitkFloat32)
-    return sitk.GetArrayFromImage(resample.Execute(image))
+    first_ras = grid.origin - grid.step / 4
+    resampled = sitk.Resample(
+        volume.to_sitk(),
+        [2 * n for n in grid.shape[::-1]],
+        sitk.Transform(),
+        sitk.sitkLinear,
+        transform_points(LPS_FROM_RAS, first_ras).tolist(),
+        (grid.step / 2).tolist(),
+        LPS_FROM_RAS[:3, :3].ravel().tolist(),
+        AIR_HU,
+        sitk.sitkFloat32,
+    )
+    return sitk.GetArrayFromImage(resampled)

@@ -1,10 +1,11 @@
 """Read numbered places: "T12", "T3 to T7", "ribs 3-5", "5th and 6th ribs", "segments V/VI", "stations 4R and 7"."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 
 from ..anatomy.names import RIBS, SIDES, VERTEBRAE
+from .tokens import word_set
 
 _ORDINALS = (
     "first",
@@ -20,13 +21,13 @@ _ORDINALS = (
     "eleventh",
     "twelfth",
 )
-_RANGE = ("-", "to", "through", "thru", "until")
-_LIST = (",", "and", "&", "/", "or", "with")
-_SIZES = ("mm", "cm", "x", "%", "m")  # a number before one of these words is a size
-_SILENT = ("of", "the", "number", "no", "level", "and", *SIDES)
-_DISC = ("intervertebral", "disc", "disk", "space", "interspace")
-_VERTEBRA = ("vertebra", "vertebral", "body")
-_LIVER = ("liver", "hepatic", "couinaud")
+_RANGE = word_set("- to through thru until")
+_LIST = word_set(", and & / or with")
+_SIZES = word_set("mm cm x % m")  # a number before one of these words is a size
+_SILENT = word_set("of the number no level and") | set(SIDES)
+_DISC = word_set("intervertebral disc disk space interspace")
+_VERTEBRA = word_set("vertebra vertebral body")
+_LIVER = word_set("liver hepatic couinaud")
 _LIMIT = 30  # largest number of places in one list
 
 # (word, item before it or "") -> item, or None if the word is no item
@@ -61,14 +62,14 @@ def _items(words: Sequence[str], start: int, item: Item) -> tuple[list[tuple[str
         items.append((link, value))
         after = n + 1
         n = _skip(words, after, SIDES)
-        if n >= len(words) or words[n] not in (*_RANGE, *_LIST):
+        if n >= len(words) or words[n] not in _RANGE | _LIST:
             break
         link = words[n]
         n = _skip(words, n + 1, ("and", "the", *SIDES))
     return items, after
 
 
-def _skip(words: Sequence[str], start: int, skipped: Sequence[str]) -> int:
+def _skip(words: Sequence[str], start: int, skipped: Collection[str]) -> int:
     """Return the index of the first word, from index `start` on, that is not in `skipped`; len(words) if all are."""
     while start < len(words) and words[start] in skipped:
         start += 1
@@ -122,7 +123,7 @@ def _discs_between(words: Sequence[str], start: int) -> tuple[list[str], int] | 
     says_disc = begin > start
     if words[begin : begin + 1] != ["between"]:
         return None
-    items, after = _items(words, _skip(words, begin + 1, ("the", *_VERTEBRA)), _vertebra)
+    items, after = _items(words, _skip(words, begin + 1, _VERTEBRA | {"the"}), _vertebra)
     if len(items) != 2:
         return None
     first, last = (VERTEBRAE.index(level) for _, level in items)
@@ -151,7 +152,7 @@ def _ribs(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
         items, after = _items(words, _skip(words, start + 1, _SILENT), _rib)
     else:
         items, after = _items(words, start, _rib)
-        end = _skip(words, after, (*_SILENT, ".", "anterior", "posterior", "lateral"))
+        end = _skip(words, after, _SILENT | word_set(". anterior posterior lateral"))
         after = end + 1
         if words[end:after] != ["rib"]:
             return None
@@ -173,9 +174,8 @@ def _segments(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
     return [f"liver_segment_{number}" for number in _counted(items, "12345678")], after
 
 
-# word -> station without a side
-_UNPAIRED = {"3": "3a", "3a": "3a", "3p": "3p", "5": "5", "6": "6", "7": "7", "8": "8"}
-_STATION_SIDES = {"r": "_right", "l": "_left", "": "_{s}"}
+_UNPAIRED = word_set("3a 3p 5 6 7 8")  # stations without a side
+_STATION_SIDES = {"r": "_right", "l": "_left"}
 
 
 def _station(word: str, _: str) -> str | None:
@@ -184,9 +184,11 @@ def _station(word: str, _: str) -> str | None:
     match = re.fullmatch(r"(1?[0-9])([rlap]?)", word)
     if match is None or not 1 <= int(match[1]) <= 12:
         return None
-    unpaired = _UNPAIRED.get(word) or _UNPAIRED.get(match[1])
-    paired = match[1] + _STATION_SIDES.get(match[2], "_{s}")
-    return f"node_station_{unpaired or paired}"
+    number = match[1]
+    for station in (word, number, f"{number}a"):  # "3" means station 3a
+        if station in _UNPAIRED:
+            return f"node_station_{station}"
+    return f"node_station_{number}{_STATION_SIDES.get(match[2], '_{s}')}"
 
 
 def _stations(words: Sequence[str], start: int) -> tuple[list[str], int] | None:

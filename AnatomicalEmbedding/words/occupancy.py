@@ -73,9 +73,7 @@ def read_occupancy(
         shift_mm: added to the body height of each cell.
         fading: True for ribs; their front parts are shifted less.
     """
-    if grid.body is None:
-        return Field(occupancy.first, occupancy.share.astype(np.float32) / 255)
-    # near: the frame cells with a share above 0, their neighbours, and the cells that the shift can reach
+    # reachable: the frame cells with a share above 0, their neighbours, and the cells that the shift can reach
     reach = [1, 1, 1 + int(np.ceil(abs(shift_mm) / STEP_MM))]
     occupied = np.pad((occupancy.share > 0).astype(np.uint8), [(n, n) for n in reach[::-1]])
     reachable = (
@@ -131,10 +129,10 @@ def between_bounds(grid: Grid, field: Field, spine: Spine, vertebra: str) -> Fie
         bottom = -np.inf
         top = spine.bounds_s[-1, 0]
     else:
-        return grid.with_values(field, np.zeros_like(field.values))
+        return field.with_values(np.zeros_like(field.values))
     below = np.maximum(bottom - height, 0) / _BELOW_FADE_MM
     above = np.maximum(height - top, 0) / _ABOVE_FADE_MM
-    return grid.with_values(field, field.values * behind * np.exp(-(below**2) / 2 - above**2 / 2))
+    return field.with_values(field.values * behind * np.exp(-(below**2) / 2 - above**2 / 2))
 
 
 def weighed(
@@ -146,10 +144,10 @@ def weighed(
         grid: the grid.
         prior: the chances.
         embedding: the map of the scan.
-        discriminant: (d + 1,) of the structure, or None.
+        discriminant: (d + 1,) of the structure, learnt with the weights of the map; or None.
     """
     local = embedding.local
-    if local is None or discriminant is None or len(discriminant) != len(local) + 1:
+    if local is None or discriminant is None:
         return prior
     possible = prior.values > 0
     if not possible.any():
@@ -166,15 +164,18 @@ def weighed(
     box = (slice(a, b) for a, b in zip(start[::-1], stop[::-1], strict=True))
     crop = local[(slice(None), *box)].float()
     weights = torch.from_numpy(discriminant[:-1])
-    length = crop.norm(dim=0).clamp_min(1e-3)
+    length = crop.norm(dim=0).clamp_min(
+        1e-3
+    )  # discriminants were learnt from descriptors of length 1
     ratio = torch.tensordot(weights, crop, dims=1) / length + float(discriminant[-1])
+    # (n, 3) i, j, k of the cells with a chance above 0, in indices of `crop`
     cells = low - start + np.argwhere(possible)[:, ::-1] * (grid.step / local_mm)
     log_ratio = read_linear(ratio[None, None], torch.from_numpy(cells).float()[None])
     limited = log_ratio.numpy().ravel().clip(-_DESCRIPTOR_LIMIT, _DESCRIPTOR_LIMIT)
     new_odds = odds(prior.values[possible]) * np.exp(_DESCRIPTOR_WORTH * limited)
     values = np.zeros_like(prior.values)
     values[possible] = new_odds / (1 + new_odds)
-    return grid.with_values(prior, values)
+    return prior.with_values(values)
 
 
 def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None) -> Field:
@@ -188,10 +189,11 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
     """
     if grid.hu is None or share.total < 0.5:
         return share
-    counted = grid.tissue[grid.crop(share)] & (share.values > _LEAST)
+    # (k, j, i) of the box; below, arrays (n,) belong to the counted cells
+    counted = grid.tissue[share.box] & (share.values > _LEAST)
     if not counted.any():
         return share
-    all_hu = grid.hu[grid.crop(share)][counted]
+    all_hu = grid.hu[share.box][counted]
     all_prior = share.values[counted].clip(0, _SUREST)
     every = max(len(all_hu) // _CELLS_LIMIT, 1)
     order = np.argsort(all_hu[::every])  # sorted by CT number, for quick medians
@@ -225,7 +227,7 @@ def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None)
         inside = _posterior(prior, log_ratio(inside)[bins])
     values = np.zeros_like(share.values)
     values[counted] = _posterior(all_prior, log_ratio(inside)[_bins_of(all_hu)])
-    return grid.with_values(share, values)
+    return share.with_values(values)
 
 
 def _posterior(share: np.ndarray, log_ratio: np.ndarray) -> np.ndarray:
@@ -243,7 +245,7 @@ def _density_where_sure(grid: Grid, field: Field) -> np.ndarray | None:
     sure = field.values > 0.5
     if sure.sum() <= _FEWEST_SURE:
         return None
-    return _one_tissue(grid.hu[grid.crop(field)][sure], field.values[sure] ** 2)
+    return _one_tissue(grid.hu[field.box][sure], field.values[sure] ** 2)
 
 
 def _one_tissue(hu: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -254,6 +256,7 @@ def _one_tissue(hu: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def _weighted_median(values: np.ndarray, weight: np.ndarray) -> float:
+    """Return the least value up to which the values have half of the total weight. values, weight: (n,)."""
     order = np.argsort(values, kind="stable")  # fast, because the values are nearly sorted
     share = np.cumsum(weight[order])
     return float(values[order[min(int(np.searchsorted(share, share[-1] / 2)), len(order) - 1)]])
@@ -278,23 +281,21 @@ def total_odds(grid: Grid, fields: list[Field]) -> Field:
     """Return for each cell of the grid the sum of the odds of several structures."""
     total = grid.zeros()
     for field in fields:
-        total.values[grid.crop(field)] += odds(field.values)
+        total.values[field.box] += odds(field.values)
     return total
 
 
-def among_others(grid: Grid, field: Field, total: Field, sharing: list[Field]) -> Field:
+def among_others(field: Field, total: Field, sharing: list[Field]) -> Field:
     """Correct each cell's chance to belong to a structure by the chances of the other structures.
 
     Args:
-        grid: the grid.
         field: the chances.
         total: `total_odds` of all structures, including this structure.
         sharing: fields of the structures that contain this structure or are parts of it; these structures are ignored.
     """
     structure_odds = odds(field.values)
-    rivals = total.values[grid.crop(field)] - structure_odds
+    rivals = total.values[field.box] - structure_odds
     for sharing_field in sharing:
-        rivals = rivals - grid.values_over(
-            grid.with_values(sharing_field, odds(sharing_field.values)), field
-        )
-    return grid.with_values(field, structure_odds / (1 + structure_odds + np.maximum(rivals, 0)))
+        sharing_odds = sharing_field.with_values(odds(sharing_field.values))
+        rivals = rivals - sharing_odds.over(field)
+    return field.with_values(structure_odds / (1 + structure_odds + np.maximum(rivals, 0)))

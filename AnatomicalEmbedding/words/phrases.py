@@ -33,17 +33,17 @@ from .qualifiers import (
     Qualifier,
     denied,
 )
-from .tokens import MOST_CHARACTERS, Span, Token, split_sentences, tokenise
+from .tokens import MOST_CHARACTERS, Span, Token, split_sentences, tokenise, word_set
 
 _BREAKS = frozenset(",:()[]")
-_BETWEEN_ENTRIES = frozenset((",", "and", "or", "&", "/"))  # separators in a list of places
+_BETWEEN_ENTRIES = word_set(", and or & /")  # separators in a list of places
 _SIDE_REACH, _SAME_SIDE_REACH, _CHAIN_REACH, _NEAR = 4, 6, 4, 5  # words
 _MOST_SKIPPED = 5  # words such as "of" in one name
 _PART_REACH = 6  # words between a place and its part
 _CLAUSE_ENDS = _BREAKS | _BETWEEN_ENTRIES | TURNS
 _NOT_BEFORE_A_PART = _CLAUSE_ENDS | {"foreign"}  # a foreign body
 # these words end the reach of a side word
-_AFTER_A_SIDE = frozenset(("and", "is", "are", "was", "with", "in"))
+_AFTER_A_SIDE = word_set("and is are was with in")
 _LONGEST_PHRASE = 9  # words; the dictionary's longest has 5
 _PLACES_LIMIT = 60  # names in a sentence
 
@@ -241,7 +241,7 @@ def _sharing(words: Sequence[str], name: Name, names: Sequence[Name], step: int)
     """
     phrases = load_dictionary().phrases
     phrase = tuple(words[n] for n in name.tokens if words[n] not in SILENT)
-    # of names that are complete: the tokens of names with several words, and the token after each of them
+    # tokens at which the search ends: those of names with several words, and the token after each such name
     complete = {
         n
         for candidate in names
@@ -256,7 +256,7 @@ def _sharing(words: Sequence[str], name: Name, names: Sequence[Name], step: int)
         if position is None or position in complete:
             break
         word = (words[position],)
-        # the phrase with 1, 2, ... of its words replaced by this word
+        # the phrase with 1, 2, ... of its last words replaced by this word (or of its first words, before the name)
         if step > 0:
             joined = [phrase[:-n] + word for n in range(1, len(phrase))]
         else:
@@ -272,7 +272,7 @@ def _sharing(words: Sequence[str], name: Name, names: Sequence[Name], step: int)
             break
         members.append(shared)
         edge = position
-    return members[::step]
+    return members[::step]  # the members before the name were found from right to left
 
 
 def _next_member(words: Sequence[str], edge: int, step: int) -> int | None:
@@ -456,6 +456,7 @@ def give_qualifiers(
     result = []
     for name in names:
         before = _before(words, name.first, named)
+        # phrases of two words come first: "anterior to" before "to"
         relation = RELATIONS.get(tuple(before[-2:])) or RELATIONS.get(tuple(before[-1:]), "")
         zones, last = ([], name.last) if relation else _zones(words, name, before, named)
         usable = [zone for zone in zones if name.has_sides or zone not in ("medial", "lateral")]
@@ -513,8 +514,11 @@ def _zones(
 
 
 def drop_vaguer(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
-    """Stage 4: drop the name of a place if another name means a part of this place. Drop repeated names."""
-    wholes = [_wholes(name) for name in names]
+    """Stage 4: drop the name of a place if another name means a part of this place. Drop repeated names.
+
+    The name of a region is dropped if any name of the sentence means a part of it, other names only beside such a name.
+    """
+    wholes = [_wholes(name) for name in names]  # places that contain a place of each name
     precise = []
     for n, name in enumerate(names):
         dropped = False
@@ -542,6 +546,7 @@ def _are_near(words: Sequence[str], *names: Name) -> bool:
 
 
 def _mention(text: str, tokens: Sequence[Token], words: Sequence[str], name: Name) -> Mention:
+    """Make the mention of a name, after all stages. tokens, words: of the name's sentence in `text`."""
     start = tokens[name.first].start
     end = tokens[name.last].end
     denial = denied(words, name.first, name.last, not name.is_adjective)

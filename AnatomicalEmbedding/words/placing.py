@@ -18,7 +18,7 @@ from ..spine.levels import level_sentence
 from ..spine.structures import doubtful_levels, spine_place
 from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy, shipped_atlas
 from .derived_places import blob, field_by_recipe, qualify, surety
-from .grid_weights import NOWHERE, Field, Grid, make_scan_grid, middle_of_likeliest
+from .grid_weights import NOWHERE, Cell, Field, Grid, as_cell, make_scan_grid, middle_of_likeliest
 from .occupancy import (
     among_others,
     between_bounds,
@@ -32,6 +32,7 @@ from .phrases import Mention
 from .presence import Presence, frame_fields, occupancy_of
 from .qualifiers import Qualifier
 from .ribs import Ribs, find_ribs
+from .tokens import word_set
 
 _PEAK_MM = 2.5  # standard deviation of the blur of the chances before the best point is chosen
 _REGION_MM = 4.0  # standard deviation of the blur of regions, so that regions of 90 % contain 90 % of the true places
@@ -45,25 +46,12 @@ _CELL_MM, _FIRMER_HU = 4.0, 5.0
 _AORTA = "aorta"  # all arteries have the CT numbers of the aorta
 _PEAK = 0.6  # largest value of a blob (a Gaussian field) after sampling in cells and averaging
 _PROSTATE, _UTERUS = "prostate", "uterus"  # the largest organ that only men or only women have
-_OF_MEN = (
-    _PROSTATE,
-    "seminal_vesicle_left",
-    "seminal_vesicle_right",
-    "testis_left",
-    "testis_right",
-    "penis",
+_OF_MEN = word_set(
+    "prostate seminal_vesicle_left seminal_vesicle_right testis_left testis_right penis"
 )
-_OF_WOMEN = (
-    _UTERUS,
-    "cervix_uteri",
-    "vagina",
-    "ovary_left",
-    "ovary_right",
-    "adnexa_left",
-    "adnexa_right",
-)
-# Place that only one sex has -> the largest organ of this sex, the largest organ of the other sex.
-_OTHER_SEX = dict.fromkeys(_OF_MEN, (_PROSTATE, _UTERUS)) | dict.fromkeys(
+_OF_WOMEN = word_set("uterus cervix_uteri vagina ovary_left ovary_right adnexa_left adnexa_right")
+# place that only one sex has -> the largest organ of this sex, the largest organ of the other sex
+_SEX_ORGANS = dict.fromkeys(_OF_MEN, (_PROSTATE, _UTERUS)) | dict.fromkeys(
     _OF_WOMEN, (_UTERUS, _PROSTATE)
 )
 _SEX_REMARK = "not known whether the patient has a prostate or a uterus"
@@ -106,12 +94,11 @@ class Place:
 
     def least_chance(self, share: float) -> float:
         """Return a threshold: the cells with at least this chance have the fraction `share` of the sum of chances."""
-        values = np.sort(self.region.values.ravel())[::-1].astype(np.float64)
+        values = np.sort(self.region.values.ravel())[::-1].astype(np.float64)  # the largest first
         total = values.cumsum()
-        return max(
-            float(values[min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)]),
-            1e-6,
-        )
+        # the first cell at which the sum reaches the share; the last cell if rounding prevents this
+        index = min(int(np.searchsorted(total, share * total[-1])), len(values) - 1)
+        return max(float(values[index]), 1e-6)
 
 
 def points_of(places: Sequence[tuple[str, Place]]) -> PointList:
@@ -190,18 +177,23 @@ class PlaceFinder:
             AnatomicalEmbeddingError: no place has this name.
         """
         place = dataclasses.replace(self._place(name, qualifier), negated=negated, remark=remark)
-        if place.point_ras is None or name not in _OTHER_SEX:
+        if place.point_ras is None or name not in _SEX_ORGANS:
             return place
-        # the largest organ of each sex, first of the same sex, tells how likely the patient has this sex
-        leads = [self._place(lead) for lead in _OTHER_SEX[name]]
-        same_sex, opposite_sex = (
-            0.0 if lead.point_ras is None else lead.probability for lead in leads
-        )
-        is_known = same_sex > 0 and opposite_sex > 0
-        chance = place.probability * (same_sex / (same_sex + opposite_sex) if is_known else _EITHER)
+        chance = place.probability * self._sex_probability(name)
         remark = f"{remark}; {_SEX_REMARK}" if remark else _SEX_REMARK
         status = place.status if chance >= CERTAIN_PLACE else UNCERTAIN
         return dataclasses.replace(place, status=status, probability=chance, remark=remark)
+
+    def _sex_probability(self, name: str) -> float:
+        """Return the probability that the patient has the sex that has the organ `name`.
+
+        The largest organ of each sex is searched. If the scan shows the place of one of them alone, as a scan of the
+        lower pelvis does, it tells nothing about the sex.
+        """
+        same_sex, opposite_sex = (self._place(organ) for organ in _SEX_ORGANS[name])
+        if same_sex.point_ras is None or opposite_sex.point_ras is None:
+            return _EITHER
+        return same_sex.probability / (same_sex.probability + opposite_sex.probability)
 
     def _place(self, name: str, qualifier: Qualifier | None = None) -> Place:
         """Find a place as `place` does, but without regard to the patient's sex.
@@ -265,15 +257,15 @@ class PlaceFinder:
         answers = []
         for name, occupancy in self._atlas.occupancies.items():
             term = self._terms.by_name.get(name)
-            usual = _value_at(Field(occupancy.first, occupancy.share), frame_cell)
+            usual = _value_at(Field(occupancy.first, occupancy.share), as_cell(frame_cell))
             if term is None or usual < 255 * _NAMED:
                 continue
             chance = _value_at(self._field(name), (i, j, k))
-            if name in _OTHER_SEX:
+            if name in _SEX_ORGANS:
                 chance *= _EITHER
             if chance >= _NAMED:
                 answers.append(Named(name, term.title, round(_TRUST * chance, 3)))
-        wholes = {n for answer in answers for n in self._terms.ancestors(answer.name)}
+        wholes = {whole for answer in answers for whole in self._terms.ancestors(answer.name)}
         # unlikely places come last; among the likely and the unlikely, a place comes after its named parts
         answers.sort(key=lambda a: (a.probability < 0.3, a.name in wholes, -a.probability))
         return answers[:most]
@@ -303,7 +295,7 @@ class PlaceFinder:
                 if occupancy_of(name, self._atlas) is None
                 else self._among_others(name)
             )
-            self._fields[name] = self.grid.trimmed(field)
+            self._fields[name] = field.trimmed()
         return self._fields[name]
 
     def _among_others(self, name: str) -> Field:
@@ -314,7 +306,7 @@ class PlaceFinder:
             return alone
         wholes = self._terms.ancestors(name)
         sharing = [n for n in self._excluding if n in wholes or name in self._terms.ancestors(n)]
-        return among_others(self.grid, alone, self._odds, [self._field_alone(n) for n in sharing])
+        return among_others(alone, self._odds, [self._field_alone(n) for n in sharing])
 
     @cached_property
     def _excluding(self) -> list[str]:
@@ -330,9 +322,8 @@ class PlaceFinder:
     def _field_alone(self, name: str) -> Field:
         """Return the chance of each cell to belong to structure `name`, without regard to other structures."""
         if name not in self._alone:
-            self._alone[name] = self.grid.trimmed(
-                self._from_atlas(name, self._atlas.occupancies[name])
-            )
+            field = self._from_atlas(name, self._atlas.occupancies[name])
+            self._alone[name] = field.trimmed()
         return self._alone[name]
 
     def _from_recipe(self, name: str) -> Field:
@@ -348,8 +339,8 @@ class PlaceFinder:
         field = field_by_recipe(term.recipe, self.grid, self._field, term.side)
         if self.grid.hu is None or term.recipe.split()[0] in ("part", "union"):
             return field
-        likely = 0.05 + 0.95 * tissue_likelihood(self.grid.hu[self.grid.crop(field)], term.tissue)
-        return self.grid.with_values(field, field.values * likely)
+        likely = 0.05 + 0.95 * tissue_likelihood(self.grid.hu[field.box], term.tissue)
+        return field.with_values(field.values * likely)
 
     def _from_atlas(self, name: str, occupancy: Occupancy) -> Field:
         """Return each cell's chance to belong to a structure, from atlas, ribs, spine, descriptors and CT numbers."""
@@ -368,9 +359,7 @@ class PlaceFinder:
     def _blurred(self, field: Field) -> Field:
         """Return the chances of a place, blurred for its region: 0 outside the patient's body."""
         wide = self.grid.grown(field, 2 * _REGION_MM)
-        return self.grid.with_values(
-            wide, self.grid.blurred(wide, _REGION_MM) * self.grid.tissue[self.grid.crop(wide)]
-        )
+        return self.grid.in_tissue(wide, self.grid.blurred(wide, _REGION_MM))
 
     def _shift(self, name: str) -> float:
         """Return the correction, mm, of body heights at the vertebra or rib `name`; 0 for any other structure."""
@@ -385,9 +374,8 @@ class PlaceFinder:
         if self.grid.fine_hu is None:
             return point
         step = self.grid.step / 2
-        first = (
-            self.grid.origin - step / 2
-        )  # centre of the first half cell; low, high: i, j, k of half cells
+        # centre of the first half cell; low, high: i, j, k of the first half cell, and after the last, within 4 mm
+        first = self.grid.origin - step / 2
         low = np.clip(np.ceil((point - _CELL_MM - first) / step).astype(int), 0, None)
         high = np.clip(np.floor((point + _CELL_MM - first) / step).astype(int) + 1, 0, None)
         box = tuple(slice(a, b) for a, b in zip(low[::-1], high[::-1], strict=True))
@@ -418,9 +406,6 @@ def _trusted(chance: float, recipe: str) -> float:
     return _TRUST * chance if sure is None else sure * min(chance / _PEAK, 1.0)
 
 
-def _value_at(field: Field, cell: tuple[int, int, int] | np.ndarray) -> float:
+def _value_at(field: Field, cell: Cell) -> float:
     """Return the value of a field at a cell i, j, k of its grid; 0 outside the box of the field."""
-    i, j, k = (int(n - f) for n, f in zip(cell, field.first, strict=True))
-    size = field.values.shape
-    inside = 0 <= k < size[0] and 0 <= j < size[1] and 0 <= i < size[2]
-    return float(field.values[k, j, i]) if inside else 0.0
+    return float(field.over(Field(cell, NOWHERE.values)).item())

@@ -1,6 +1,7 @@
 """Compute the fraction of a place that lies in a scan: cells of the body frame are mapped into the scan."""
 
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 import torch
@@ -9,9 +10,10 @@ from ..anatomy.terms import load_terms
 from ..embedding.coverage import body_points, robust_affine
 from ..embedding.grid_reading import nearest_rows
 from ..embedding.map import EmbeddingMap
+from ..scan.geometry import transform_points
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas, Occupancy
 from .derived_places import field_by_recipe
-from .grid_weights import NOWHERE, Field, Grid, make_frame_grid
+from .grid_weights import NOWHERE, Field, Grid
 from .occupancy import faded
 
 _EVERY = 3  # every third frame cell along each axis is mapped into the scan
@@ -25,7 +27,7 @@ class FrameFields:
     """Computes a field for each place: the probability that a cell of the body frame belongs to the place, 0 to 1."""
 
     def __init__(self, atlas: Atlas) -> None:
-        self.grid: Grid = make_frame_grid()
+        self.grid = Grid(LOW_MM, np.full(3, STEP_MM), SHAPE, np.ones(SHAPE, dtype=bool))
         self._atlas = atlas
         self._fields: dict[str, Field] = {}
 
@@ -91,6 +93,7 @@ class Presence:
             shift_mm: mm to add to this patient's body heights at the field.
             fading: True for ribs, whose front ends are shifted less than their back ends.
         """
+        # the n cells that count, as indices of the field's box
         k, j, i = np.nonzero(field.values > 0.05 * max(float(field.values.max()), 1e-6))
         if not len(k):
             return 0.0, ""
@@ -99,7 +102,7 @@ class Presence:
             ahead = LOW_MM[1] + STEP_MM * (j + field.first[1])
             shift = faded(shift_mm, ahead) if fading else shift_mm
             k = np.maximum(k - np.rint(shift / STEP_MM).astype(int), -field.first[2])
-        # each cell gets the point of a coarse cell, which is converted only once
+        # cell n gets the point of coarse cell group[n]; the point of each coarse cell is converted only once
         coarse = [
             np.minimum((n + first) // _EVERY, (size - 1) // _EVERY)
             for n, first, size in zip((k, j, i), field.first[::-1], SHAPE, strict=True)
@@ -114,6 +117,7 @@ class Presence:
         if outside.sum() <= 0:
             return 1.0, ""
         low, high = self._bounds
+        # (n, 6) mm: how far each point lies beyond each side of the scan; negative inside
         beyond = np.concatenate([low - points_ras, points_ras - high], axis=1)
         beyond = beyond[:, [0, 3, 1, 4, 2, 5]]  # in the order of _DIRECTIONS
         side = (outside[:, None] * np.maximum(beyond, 0)).sum(axis=0).argmax()
@@ -131,13 +135,12 @@ def _blocks(
         np.stack([np.bincount(group, values[:, axis]) / count for axis in range(3)], axis=1)
         for values in (ras, body)
     ]
-    every = -(-len(count) // _BLOCKS_LIMIT)
+    every = -(-len(count) // _BLOCKS_LIMIT)  # rounded up
     return means[0][::every], means[1][::every]
 
 
 def _bounds(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:
     """Return the lowest and the highest x, y, z among the centres of a scan's voxels: two arrays (3,), RAS mm."""
-    size = np.array(embedding.scan_shape[::-1])
-    corners = np.array(np.meshgrid(*[(0, n - 1) for n in size], indexing="ij")).reshape(3, -1)
-    ras = (embedding.scan_to_ras @ np.vstack([corners, np.ones(corners.shape[1])]))[:3]
-    return ras.min(axis=1), ras.max(axis=1)
+    corners = np.array(list(product(*((0, n - 1) for n in embedding.scan_shape[::-1]))))
+    ras = transform_points(embedding.scan_to_ras, corners)
+    return ras.min(axis=0), ras.max(axis=0)

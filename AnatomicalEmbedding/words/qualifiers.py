@@ -59,17 +59,20 @@ PARTS = word_set(
     "nerve valve cusp leaflet septum wall arch hilum isthmus head neck body tail dome cortex medulla capsule lobe "
     "segment process crest shaft pedicle lamina tubercle condyle epicondyle stump pole corner fundus pelvis"
 )
-# Phrases before a name that mean the space next to the named place; the phrases of two words come first.
-RELATIONS: dict[tuple[str, ...], str] = {
-    **{(word, "to"): "above" for word in ("superior", "cranial", "cephalad")},
-    **{(word, "to"): "below" for word in ("inferior", "caudal")},
-    **{(word, "to"): "before" for word in ("anterior", "ventral")},
-    **{(word, "to"): "behind" for word in ("posterior", "dorsal")},
-    **{(word, "to"): word for word in ("medial", "lateral")},
-    **{(word, "to"): "around" for word in ("adjacent", "next", "close")},
-    **{(word,): word for word in ("above", "below", "behind", "around")},
-    **{(word,): "below" for word in ("beneath", "under")},
-    **{(word,): "around" for word in ("near", "surrounding", "abutting")},
+_RELATION_PHRASES = {
+    "above": "superior to, cranial to, cephalad to, above",
+    "below": "inferior to, caudal to, below, beneath, under",
+    "before": "anterior to, ventral to",
+    "behind": "posterior to, dorsal to, behind",
+    "medial": "medial to",
+    "lateral": "lateral to",
+    "around": "adjacent to, next to, close to, around, near, surrounding, abutting",
+}
+# words of a phrase before a name -> where the text means a place, as seen from the named place
+RELATIONS = {
+    tuple(phrase.split()): relation
+    for relation, phrases in _RELATION_PHRASES.items()
+    for phrase in phrases.split(", ")
 }
 FINDING, PLACE = "finding", "place"
 SEEN = word_set(
@@ -79,7 +82,7 @@ SEEN = word_set(
 _NO = word_set("no without not absent absence denies negative free neither nor")
 # "free of" denies a finding, "free fluid" does not
 _NEEDS = {"free": ("of", "from"), "negative": ("for",)}
-_NOT_ONLY = ("only", "just", "merely", "solely")  # "not only the liver" denies nothing
+_NOT_ONLY = word_set("only just merely solely")  # "not only the liver" denies nothing
 _NOT = word_set("not n't")
 _MISSING = word_set("absent missing removed resected")
 TURNS = word_set("but however although except though while whereas ;")

@@ -39,6 +39,7 @@ def read_report(path: str | Path) -> str:
 
 
 def _sr_text(path: Path) -> str:
+    """Return all texts of a DICOM structured report, one a line. Raises AnatomicalEmbeddingError without any."""
     import pydicom
 
     try:

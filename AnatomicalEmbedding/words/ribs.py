@@ -15,7 +15,7 @@ import SimpleITK as sitk
 from ..anatomy.names import RIBS, SIDES
 from ..spine.vertebrae import Spine
 from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas
-from .grid_weights import Field, Grid
+from .grid_weights import Cell, Field, Grid
 from .occupancy import faded
 
 # each half of the body is divided into this number of angles, from the back to the front
@@ -83,12 +83,13 @@ class Ribs:
         for offset in _OFFSETS[is_next]:
             _put(box.values, cells + offset, _SURE * _NEXT_TO)
         _put(box.values, cells, _SURE)
-        expected = grid.values_over(usual, box)
+        expected = usual.over(box)
         largest = float(expected[tuple(cells.T[::-1])].max())  # in the bone of the rib
         expected = np.minimum(expected / max(largest, 0.05), 1)
+        # from _ELSEWHERE where the atlas never has the rib to 1 where it has the rib most often
         values = box.values * (_ELSEWHERE + (1 - _ELSEWHERE) * expected)
         _put(values, self.index[~is_rib] - box.first, 0.0)
-        return grid.with_values(box, values)
+        return box.with_values(values)
 
 
 def _put(values: np.ndarray, cells: np.ndarray, value: float) -> None:
@@ -114,7 +115,7 @@ def find_ribs(grid: Grid, atlas: Atlas, spine: Spine | None) -> Ribs | None:
     aside = place[:, 0] - right
     ahead = place[:, 1] - front
     beside = (np.abs(aside) > _VERTEBRA_MM[0]) | (ahead > _VERTEBRA_MM[1])
-    # from here on, only the cells that belong to no vertebra
+    # from here on, only the n cells that belong to no vertebra
     index, body, place, aside, ahead, among = (
         values[beside] for values in (index, body, place, aside, ahead, among)
     )
@@ -151,7 +152,7 @@ def number_pieces(
     number: np.ndarray,
     error: np.ndarray,
     among: np.ndarray,
-    shape: tuple[int, int, int],
+    shape: Cell,
 ) -> np.ndarray:
     """Number each connected piece of unnumbered bone in one half of the body. Returns rib numbers (n,) of all cells.
 
@@ -165,8 +166,6 @@ def number_pieces(
     """
     free = np.flatnonzero(number < 0)
     numbered = np.flatnonzero(number > 0)
-    if not len(free):
-        return number
     # the mean error, reduced because it is uncertain with few cells
     errors = np.nan_to_num(error[numbered, number[numbered]])
     common = errors.sum() / (len(numbered) + _HALF_CORRECTED)
@@ -184,12 +183,6 @@ def number_pieces(
     result = number.copy()
     result[free] = best[piece]
     return result
-
-
-def _known_median(values: np.ndarray) -> float:
-    """Return the median of the values that are not NaN; NaN if all are."""
-    numbers = values[~np.isnan(values)]
-    return float(np.median(numbers)) if len(numbers) else np.nan
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,10 +206,7 @@ def _usual_ribs(atlas: Atlas) -> _Usual | None:
         f"rib_{side}_{n}": (half, n) for half, side in enumerate(SIDES) for n in range(1, RIBS + 1)
     }
     for name, occupancy in atlas.occupancies.items():
-        box = tuple(
-            slice(a, a + n)
-            for a, n in zip(occupancy.first[::-1], occupancy.share.shape, strict=True)
-        )
+        box = Field(occupancy.first, occupancy.share).box
         if name in numbered:
             ribs[box] += occupancy.share
             points, weight = occupancy.points_mm()
@@ -267,11 +257,11 @@ def _groups(height: np.ndarray) -> list[np.ndarray]:
     """Return the cell indices of each rib, highest rib first. A rib is a peak in the histogram of `height` (n,), mm."""
     if len(height) < _FEWEST_BEGIN:
         return []
-    places = np.arange(height.min() - 5, height.max() + 6)
+    places = np.arange(height.min() - 5, height.max() + 6)  # every mm
     amount = np.exp(-np.square((places[:, None] - height) / _PROFILE_MM) / 2).sum(axis=1)
     peaks = np.flatnonzero((amount[1:-1] > amount[:-2]) & (amount[1:-1] >= amount[2:])) + 1
     chosen: list[int] = []
-    for peak in peaks[np.argsort(-amount[peaks])]:
+    for peak in peaks[np.argsort(-amount[peaks])]:  # the highest first
         is_separate = all(
             amount[min(peak, p) : max(peak, p)].min() < _VALLEY * amount[peak] for p in chosen
         )
@@ -316,6 +306,7 @@ def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
             cost[a + 1, b + 1] = min(
                 cost[a, b] + price[a, b], cost[a, b + 1] + _SKIPPED, cost[a + 1, b] + _SKIPPED
             )
+    # cost[a, b]: of the first a rows and the first b columns. The pairs are read back from the last entry.
     pairs = []
     a = rows
     b = columns
@@ -331,9 +322,7 @@ def _aligned(price: np.ndarray) -> tuple[float, list[tuple[int, int]]]:
     return float(cost[-1, -1]), pairs
 
 
-def _followed(
-    index: np.ndarray, number: np.ndarray, error: np.ndarray, shape: tuple[int, int, int]
-) -> np.ndarray:
+def _followed(index: np.ndarray, number: np.ndarray, error: np.ndarray, shape: Cell) -> np.ndarray:
     """Return `number` (n,) after rib numbers have spread, cell by cell, to connected cells without a number (-1).
 
     error: (n, 13) mm; column r is the body height of each cell minus the usual height of rib r. Along a rib the error
@@ -343,11 +332,14 @@ def _followed(
     row = np.full(tuple(n + 2 for n in shape), -1, dtype=np.int32)
     padded = index[:, ::-1] + 1
     row[tuple(padded.T)] = np.arange(len(index))
-    number, front = number.copy(), np.flatnonzero(number >= 0)
+    number = number.copy()
+    front = np.flatnonzero(number >= 0)
     learnt = np.zeros(len(index))  # error that the rib of a numbered cell has there, mm
     for rib in np.unique(number[front]):
         begin = front[number[front] == rib]
-        learnt[begin] = np.nan_to_num(_known_median(error[begin, rib]))
+        errors = error[begin, rib]
+        if not np.isnan(errors).all():
+            learnt[begin] = np.nanmedian(errors)
     while len(front):
         neighbour = row[tuple((padded[front][:, None] + _TOUCHING).reshape(-1, 3).T)]
         source = np.repeat(front, len(_TOUCHING))

@@ -32,7 +32,7 @@ _ROMAN = {
     "iva": "4a",
     "ivb": "4b",
 }
-_NUMBERED = ("segment", "level", "station")
+_NUMBERED = word_set("segment level station")
 _NODE = word_set(
     "lymph node nodes nodal lymphadenopathy lymphadenopathies adenopathy adenopathies lap laps ln lns lymphnode "
     "lymphnodes lymphonodus"

@@ -10,7 +10,6 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
-from ..shared.DicomFiles import whyNoReports
 from ..shared.panels import ModuleSettings
 from ..shared.panels.PackageSetup import InstallError, install, missingForReport
 from ..shared.panels.Widgets import GOOD, WARNING, coloured, showText
@@ -21,6 +20,7 @@ from .FollowUpFiles import (
     importRecord,
     pointLists,
     studiesOfPoints,
+    whyNoReports,
 )
 from .FollowUpLogic import FollowUpLogic
 from .LesionActions import LesionActions
