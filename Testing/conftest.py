@@ -66,7 +66,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def phantom_pair() -> tuple[Phantom, Phantom]:
     """Two synthetic torsos (4 mm, small and quick) of seeds that no weights were trained on."""
     first, second = (
-        make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(150.0, 480.0)) for seed in (71, 72)
+        make_phantom(seed, spacing=(4.0, 4.0, 4.0), coverage_mm=(185.0, 430.0)) for seed in (71, 72)
     )
     return first, second
 

@@ -16,7 +16,7 @@ from AnatomicalEmbedding.followup.record_file import from_json, to_json
 from AnatomicalEmbedding.matching.match import match_query
 from AnatomicalEmbedding.matching.query import query_from_text, query_to_text, read_query
 
-NAMES = ("carina", "liver_dome", "kidney_left_lower_pole")
+NAMES = ("heart_apex", "liver_dome", "kidney_left_lower_pole")
 
 
 @pytest.fixture(scope="module")

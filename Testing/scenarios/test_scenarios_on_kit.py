@@ -16,8 +16,11 @@ LONG = {
     "align",
     "enter_and_leave",
     "follow_up",
+    "landmark_set",
     "main_thread",
+    "one_patient",
     "outline_the_rest",
+    "own_kind",
     "self_tests",
     "train_weights",
 }
