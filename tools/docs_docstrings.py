@@ -1,7 +1,5 @@
 """griffe extension: docstrings here state each argument as `name: meaning`; show each on a line of its own."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """mkdocs hook: pictures of Resources/. Pages name them by their path in the repository, so that they show there too."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

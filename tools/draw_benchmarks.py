@@ -3,8 +3,6 @@
 python tools/draw_benchmarks.py docs/pictures
 """
 
-from __future__ import annotations
-
 import csv
 import sys
 from collections import defaultdict

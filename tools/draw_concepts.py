@@ -5,8 +5,6 @@
 Both patients are phantoms, so the truth is known exactly and no scan of a person is shown.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

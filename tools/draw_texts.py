@@ -7,8 +7,6 @@ A message is a text of an AnatomicalEmbeddingError or of a sentence that a progr
 or a page of docs/.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import random

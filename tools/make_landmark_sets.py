@@ -7,8 +7,6 @@ are images drawn from these label maps, in which the landmarks are found by the 
 examples: in real scans, sets with them were less exact (Testing/benchmarks/LOG.md).
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path

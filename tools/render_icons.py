@@ -3,8 +3,6 @@
 Qt renders, as in Slicer, which takes the .svg of a module's icon where there is one.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -2,8 +2,6 @@
 compiler and no make are needed.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from dataclasses import dataclass

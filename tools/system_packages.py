@@ -4,8 +4,6 @@ As root, as in containers and CI, what is missing is installed with apt-get; oth
 tests skip what still cannot run (fixtures `drawing` and `browser`). Runs on any Python 3 without packages.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import shutil

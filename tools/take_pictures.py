@@ -6,8 +6,6 @@ NAME: file names without extension; without names, all pictures are taken. The p
 with --slicer. Needs Chromium.
 """
 
-from __future__ import annotations
-
 import argparse
 import io
 import os

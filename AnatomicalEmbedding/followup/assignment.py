@@ -56,9 +56,8 @@ class Assignment:
     distances: for each pair of `same`: two distances between the lesions, mm: the distance after matching, and the
         distance to expect from the matching error and the lesion sizes.
 
-    Four more fields are set only by `assign_in_record`. apart: pairs kept out of `same`, because a person reviewed both
-    lesions of the pair in one study. unread: id -> why the lesion could not be matched. earlier_study, later_study:
-    study keys.
+    Two more fields are set only by `assign_in_record`. apart: pairs kept out of `same`, because a person reviewed both
+    lesions of the pair in one study. unread: id -> why the lesion could not be matched.
     """
 
     same: tuple[tuple[str, str], ...]
@@ -67,8 +66,6 @@ class Assignment:
     distances: Mapping[tuple[str, str], tuple[float, float]]
     apart: tuple[tuple[str, str], ...] = ()
     unread: Mapping[str, str] = field(default_factory=dict)
-    earlier_study: str = ""
-    later_study: str = ""
 
     def put_into(self, record: FollowUp) -> FollowUp:
         """Return a copy of `record` that states which lesions of this assignment are the same.
@@ -184,8 +181,6 @@ def assign_in_record(
         same=tuple(pair for pair in assignment.same if pair not in separate),
         apart=tuple(separate),
         unread=unread,
-        earlier_study=earlier,
-        later_study=later,
     )
 
 

@@ -1,7 +1,5 @@
 """The viewer as a program: starts the server, updates the page, and removes all temporary files at the end."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

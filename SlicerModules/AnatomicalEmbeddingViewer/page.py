@@ -1,7 +1,5 @@
 """The page: connects all features with the buttons, with the values that the page shows, and with the server."""
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Callable

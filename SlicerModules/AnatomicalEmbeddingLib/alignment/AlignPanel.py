@@ -1,11 +1,8 @@
 """The section "Align volumes": lets the user choose two scans, align them, check the result, and undo."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from html import escape
 
-import qt
 from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.registration import DEFORMABLE, KINDS
@@ -37,7 +34,6 @@ class AlignPanel(Listener):
         ui.alignShowButton.connect("clicked(bool)", self.onShow)
         ui.alignColoursCheckBox.connect("toggled(bool)", self._onColours)
         ui.alignUndoButton.connect("clicked(bool)", self.onUndo)
-        ui.alignLabel.setTextFormat(qt.Qt.RichText)
         self.listen(logic.reported, self._showError)
         self.atEnd(session.addWork(lambda: self.logic.busy))
         self.listen(session.ticked, self._onTick)

@@ -3,22 +3,20 @@
 MRML itself writes the name of an ROI only in slices through the middle of the ROI.
 """
 
-from __future__ import annotations
-
-from itertools import product
-
 import numpy as np
 import slicer.util
 import vtk
 from slicer.util import NodeModify
 
+from AnatomicalEmbedding.scan.geometry import transform_points
+
 from ..shared import Views
 from ..shared.Markers import PassingNodes
-from .BoxNodes import BoxNode, boxesByVolume
+from .BoxNodes import BoxNode, boxesByVolume, cornersOf
 from .StructureNames import readable
 
 _TEXT_SIZE = 2.2  # percent of the view's size
-# edges of a box: pairs of corners 0 to 7
+# edges of a box: pairs of corners 0 to 7, whose numbers differ in one bit; the corners are those of `cornersOf`
 _EDGES = [(a, a | bit) for a in range(8) for bit in (1, 2, 4) if not a & bit]
 _WIDE, _HIGH = 60, 13  # width and height of a written name, pixels
 # smallest distances between a name and the borders of its view, pixels
@@ -31,9 +29,10 @@ class BoxLabels:
     def __init__(self, scene) -> None:
         self.scene = scene
         self._lists = PassingNodes(scene)
+        # view ID -> all values on which the names in the view depend, at the last writing
         self._drawn: dict[str, tuple] = {}
         self._version = None
-        self._boxes = {}
+        self._boxes: dict[str, dict[str, BoxNode]] = {}  # volume ID -> structure -> box
 
     def follow(self, version: object) -> None:
         """Update the names in each view that has changed or whose boxes have changed. Call this a few times a second.
@@ -47,25 +46,32 @@ class BoxLabels:
             self.clear()
             return
         for view in Views.sliceNodes(self.scene):
-            volume = Views.volumeIn(self.scene, view)
-            xyToRas = slicer.util.arrayFromVTKMatrix(view.GetXYToRAS())
-            boxes = {} if volume is None else self._boxes.get(volume.GetID(), {})
-            visible = {name: box for name, box in boxes.items() if _isShown(box)}
-            transform = volume.GetParentTransformNode() if visible else None
-            moved = None if transform is None else (transform.GetID(), transform.GetMTime())
-            now = (version, list(visible), moved, xyToRas.tobytes(), tuple(view.GetDimensions()))
-            if self._drawn.get(view.GetID()) != now:
-                self._drawn[view.GetID()] = now
-                corners = {
-                    readable(name): _cornerIn(view, xyToRas, box) for name, box in visible.items()
-                }
-                places = _spread(
-                    {name: corner for name, corner in corners.items() if corner is not None}
-                )
-                self._write(
-                    view,
-                    {name: (xyToRas @ [*place, 0.0, 1.0])[:3] for name, place in places.items()},
-                )
+            self._followView(view)
+
+    def _followView(self, view) -> None:
+        """Write the names in one view again if the view, its scan, or the boxes in it have changed."""
+        volume = Views.volumeIn(self.scene, view)
+        xyToRas = slicer.util.arrayFromVTKMatrix(
+            view.GetXYToRAS()
+        )  # pixel (x, y, 0, 1) -> world mm
+        boxes = {} if volume is None else self._boxes.get(volume.GetID(), {})
+        visible = {name: box for name, box in boxes.items() if _isShown(box)}
+        transform = volume.GetParentTransformNode() if visible else None
+        moved = None if transform is None else (transform.GetID(), transform.GetMTime())
+        now = (self._version, list(visible), moved, xyToRas.tobytes(), tuple(view.GetDimensions()))
+        if self._drawn.get(view.GetID()) == now:
+            return
+        self._drawn[view.GetID()] = now
+        corners = {}
+        for name, box in visible.items():
+            corner = _cornerIn(view, xyToRas, box)
+            if corner is not None:
+                corners[readable(name)] = corner
+        places = _spread(corners)
+        self._write(
+            view,
+            {name: (xyToRas @ [*place, 0.0, 1.0])[:3] for name, place in places.items()},
+        )
 
     def clear(self) -> None:
         self._lists.clear()
@@ -97,16 +103,17 @@ class BoxLabels:
 
 
 def _isShown(box: BoxNode) -> bool:
+    """Return True if the user has not hidden the box in slice views."""
     display = box.node.GetDisplayNode()
     return display is not None and bool(display.GetVisibility()) and bool(display.GetVisibility2D())
 
 
 def _cornerIn(view, xyToRas: np.ndarray, box: BoxNode) -> tuple[float, float] | None:
     """Return the upper left corner (x, y), in pixels, of a box in a view; None if the view shows no part of the box."""
-    toRas = slicer.util.arrayFromVTKMatrix(box.node.GetObjectToWorldMatrix())
-    half = np.array(box.node.GetSize()) / 2
-    corners = np.array([[*(half * signs), 1.0] for signs in product((-1, 1), repeat=3)])
-    xyz = (np.linalg.inv(xyToRas) @ toRas @ corners.T).T[:, :3]
+    world = cornersOf(box.node, box.node.GetObjectToWorldMatrix())
+    # (8, 3): pixels to the right, pixels up, distance from the slice, whose sign says on which side
+    xyz = transform_points(np.linalg.inv(xyToRas), world)
+    # the points in which edges cross the slice: their distance is 0
     cut = [
         (xyz[a] * xyz[b, 2] - xyz[b] * xyz[a, 2]) / (xyz[b, 2] - xyz[a, 2])
         for a, b in _EDGES
@@ -114,18 +121,20 @@ def _cornerIn(view, xyToRas: np.ndarray, box: BoxNode) -> tuple[float, float] | 
     ]
     if not cut:
         return None
-    (xMin, yMin), (xMax, yMax) = np.min(cut, axis=0)[:2], np.max(cut, axis=0)[:2]
+    xMin, yMin, _distance = np.min(cut, axis=0)
+    xMax, yMax, _distance = np.max(cut, axis=0)
     width, height = view.GetDimensions()[:2]
     if xMax < 0 or xMin > width or yMax < 0 or yMin > height:
         return None
-    return min(max(xMin, _LEFT), max(width - _RIGHT, _LEFT)), min(
-        max(yMax, _BOTTOM), max(height - _TOP, _BOTTOM)
-    )
+    x = min(max(xMin, _LEFT), max(width - _RIGHT, _LEFT))
+    y = min(max(yMax, _BOTTOM), max(height - _TOP, _BOTTOM))
+    return x, y
 
 
 def _spread(places: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
     """Return positions at which no two names overlap: names are moved down. places: name -> position (x, y), pixels."""
     spread: dict[str, tuple[float, float]] = {}
+    # from the top of the view to the bottom
     for name, (x, y) in sorted(places.items(), key=lambda item: -item[1][1]):
         while any(abs(x - ax) < _WIDE and abs(y - ay) < _HIGH for ax, ay in spread.values()):
             y -= _HIGH

@@ -1,7 +1,5 @@
 """Boxes of structures in scans: find the boxes, read them, and move them when their volumes move."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,7 +12,7 @@ from ..shared import SceneNodes, Views
 from ..shared.maps.MapStore import MapStore
 from ..shared.SceneJob import SceneJob, Steps
 from ..shared.SceneNodes import nodesOf
-from ..shared.VolumeNodes import ctVolumes, toWorld
+from ..shared.VolumeNodes import ctVolumes
 from .BoxLabels import BoxLabels
 from .BoxNodes import (
     ABSENT,
@@ -146,7 +144,7 @@ class BoxLogic(SceneJob):
             title="opening the library",
         )
         self.store.request([*(example.volumeNode for example in examples), *volumes])
-        markings = []
+        markings = []  # see `Finder`
         for example in examples:
             try:
                 (embedding,) = yield from self.maps([example.volumeNode])
@@ -160,6 +158,7 @@ class BoxLogic(SceneJob):
             self.reported.emit(remark)
         volumes.sort(key=lambda volume: self.store.map(volume) is None)
         for done, volume in enumerate(volumes):
+            # on the progress bar, the scan is prepared from `begin` to `ready`, and searched from `ready` to `end`
             begin, ready, end = ((done + share) / len(volumes) for share in (0.0, _PREPARING, 1.0))
             volumeMarks = {
                 example.structure for example in examples if example.volumeNode is volume
@@ -193,10 +192,10 @@ class BoxLogic(SceneJob):
         try:
             boxes = boxesIn(self.scene, volume)
             colours = coloursIn(self.scene)
-            absent: dict[str, FoundBox | None] = {}
+            absent: dict[str, FoundBox | None] = {}  # None: is not absent any more
             for answer, box in answers:
                 name = answer.structure
-                old = boxes.get(answer.structure)
+                old = boxes.get(name)
                 if old is not None and old.edited and not replaceEdited:
                     editedNames.append(readable(name))
                 elif answer.status == ABSENT:
@@ -206,9 +205,8 @@ class BoxLogic(SceneJob):
                 else:
                     absent[name] = None
                     colours.setdefault(name, freeColour(colours.values()))
-                    (old or BoxNode.create(self.scene, name, volume, colours[name])).write(
-                        box, answer
-                    )
+                    node = old or BoxNode.create(self.scene, name, volume, colours[name])
+                    node.write(box, answer)
             keepAbsent(volume, absent)
         finally:
             self.scene.EndState(self.scene.BatchProcessState)
@@ -236,11 +234,9 @@ class BoxLogic(SceneJob):
             for name, box in boxes.items():
                 outdated = _isOutdated(box.found, source)
                 cells[name] = Cell(box.found, boxed=True, edited=box.edited, outdated=outdated)
-            cells |= {
-                example.structure: Cell(marked=True)
-                for example in examples
-                if example.volumeNode is volume
-            }
+            for example in examples:
+                if example.volumeNode is volume:
+                    cells[example.structure] = Cell(marked=True)
             for name, cell in cells.items():
                 rows.setdefault(name, {})[volume.GetID()] = cell
         return dict(sorted(rows.items()))
@@ -251,11 +247,7 @@ class BoxLogic(SceneJob):
         If the user marked a structure in this volume, return the box around the marks; otherwise, the found box with
         the user's changes. Structures without a box are left out. Raises PointsError if an example's node was removed.
         """
-        boxByName = {
-            name: box.box
-            for name, box in boxesIn(self.scene, volumeNode).items()
-            if name in structures
-        }
+        boxByName = {name: box.box for name, box in boxesIn(self.scene, volumeNode).items()}
         marked: dict[str, list[np.ndarray]] = {}
         for example in self.examples.of(structures):
             if example.volumeNode is volumeNode:
@@ -273,11 +265,7 @@ class BoxLogic(SceneJob):
                 box.setInteractive(volumeId == volumeNode.GetID() and name == structure)
         boxByName = self.boxesOf(volumeNode, [structure])
         if boxByName:
-            if not Views.viewsOf(self.scene, volumeNode):
-                Views.show(self.scene, volumeNode)
-            Views.jump(
-                self.scene, volumeNode, toWorld(volumeNode, [boxByName[structure].mean(axis=0)])[0]
-            )
+            Views.showBox(self.scene, volumeNode, boxByName[structure])
         return bool(boxByName)
 
     def removeBoxes(self, volumeNodes: Sequence) -> None:
@@ -285,12 +273,13 @@ class BoxLogic(SceneJob):
         for volume in volumeNodes:
             for box in boxesIn(self.scene, volume).values():
                 SceneNodes.removeNode(self.scene, box.node)
-            keepAbsent(volume, dict.fromkeys(absentIn(volume)))
+            keepAbsent(volume, dict.fromkeys(absentIn(volume)))  # None: removed
         self.changed.emit()
 
     # -- following views and volumes -----------------------------------------------------------------------------------
 
     def _transforms(self) -> dict[str, str | None]:
+        """Return volume ID -> ID of the volume's parent transform, or None."""
         return {node.GetID(): node.GetTransformNodeID() for node in ctVolumes(self.scene)}
 
     def _followTransforms(self) -> None:
@@ -301,10 +290,12 @@ class BoxLogic(SceneJob):
         if now == before:
             return
         for volumeId, boxes in boxesByVolume(self.scene).items():
+            if volumeId not in now:
+                continue
+            # a volume that is new keeps its transform
+            earlier = before.get(volumeId, now[volumeId])
             for box in boxes.values():
-                if volumeId in now and box.node.GetTransformNodeID() == before.get(
-                    volumeId, now[volumeId]
-                ):
+                if box.node.GetTransformNodeID() == earlier:
                     box.follow(now[volumeId])
 
     def _drawnNow(self) -> tuple:
@@ -335,4 +326,5 @@ class BoxLogic(SceneJob):
 
 
 def _isOutdated(answer: FoundBox | None, source: str) -> bool:
+    """Return True if an answer was found in another map than the volume's map now. source: see `BoxLogic._source`."""
     return answer is not None and bool(source) and answer.madeFrom != source

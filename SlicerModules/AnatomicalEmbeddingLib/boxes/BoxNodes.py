@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import colorsys
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count, product
 
@@ -18,6 +18,7 @@ import slicer.util
 from slicer.util import NodeModify
 
 from AnatomicalEmbedding.anatomy.names import canonical_name
+from AnatomicalEmbedding.scan.geometry import transform_points
 
 from ..shared import SceneNodes, Views
 from ..shared.SceneNodes import nodesOf
@@ -32,7 +33,7 @@ _ABSENT = "AnatomicalEmbedding.Absent"
 _CLASS = "vtkMRMLMarkupsROINode"
 _EDITED_MM = 1e-3  # smaller changes are MRML's rounding
 Colour = tuple[float, float, float]
-_CORNERS = np.array(list(product((-0.5, 0.5), repeat=3)))  # of a box of size 1 about 0
+_CORNERS = np.array(list(product((-0.5, 0.5), repeat=3)))  # (8, 3), of a box of size 1 about 0
 _GOLDEN = 0.618033988749895  # golden ratio: hues that are multiples of this number differ clearly
 _COLOUR_STEP = 0.01  # colours whose red, green and blue differ by less are the same colour
 
@@ -63,11 +64,9 @@ class FoundBox:
         source = "found with your examples" if self.byOwn else "found with the library"
         if self.status == ABSENT:
             return f"absent: this scan does not seem to show the structure ({source})"
-        status = (
-            "uncertain: perhaps cut by the edge of the scan, perhaps in another place"
-            if self.status == UNCERTAIN
-            else self.status
-        )
+        status = self.status
+        if status == UNCERTAIN:
+            status += ": perhaps cut by the edge of the scan, perhaps in another place"
         where = f", outside the scan at its {' and '.join(self.cut)} side" if self.cut else ""
         error = f"likely error of a side {max(self.sigmaMm):.0f} mm"
         remarks = "".join(f"; {remark}" for remark in self.remarks)
@@ -133,6 +132,7 @@ class BoxNode:
         written = json.loads(text)
         moved = np.abs(np.array(_shape(self.node)) - written["shape"]).max() > _EDITED_MM
         elsewhere = self.node.GetTransformNodeID() != self.volumeNode.GetTransformNodeID()
+        # if the volume got another grid, `follow` has left the ROI at its place
         return bool(moved or (elsewhere and self._sameGrid(written)))
 
     def write(self, box: np.ndarray, answer: FoundBox) -> None:
@@ -168,6 +168,7 @@ class BoxNode:
             display.SetHandlesInteractive(on)
 
     def _sameGrid(self, written: dict) -> bool:
+        """Return True if the volume has the IJK-to-RAS matrix that it had when `write` stored `written`."""
         return bool(np.allclose(written["grid"], ijkToRas(self.volumeNode).ravel(), atol=1e-5))
 
 
@@ -178,11 +179,15 @@ def isDrawn(roiNode) -> bool:
 
 def boxIn(volumeNode, roiNode) -> np.ndarray:
     """Return the smallest box around an ROI, which may be rotated. The box is (2, 3) in the volume's own RAS mm."""
-    matrix = slicer.util.arrayFromVTKMatrix(roiNode.GetObjectToNodeMatrix())
-    corners = (_CORNERS * roiNode.GetSize()) @ matrix[:3, :3].T + matrix[:3, 3]
+    corners = cornersOf(roiNode, roiNode.GetObjectToNodeMatrix())
     isWithVolume = roiNode.GetParentTransformNode() is volumeNode.GetParentTransformNode()
     inVolume = corners if isWithVolume else fromWorld(volumeNode, toWorld(roiNode, corners))
     return np.stack([inVolume.min(axis=0), inVolume.max(axis=0)])
+
+
+def cornersOf(roiNode, toMm) -> np.ndarray:
+    """Return the corners (8, 3) of an ROI in mm. toMm: its VTK matrix from the ROI's axes to these mm."""
+    return transform_points(slicer.util.arrayFromVTKMatrix(toMm), _CORNERS * roiNode.GetSize())
 
 
 def boxesIn(scene, volumeNode) -> dict[str, BoxNode]:
@@ -224,6 +229,7 @@ def keepAbsent(volumeNode, changes: Mapping[str, FoundBox | None]) -> None:
 
 
 def _fromValues(values: dict) -> FoundBox:
+    """Return the answer whose fields a scene has stored."""
     # older scenes have old names
     return FoundBox(**{**values, "structure": canonical_name(values["structure"])})
 
@@ -240,17 +246,20 @@ def coloursIn(scene) -> dict[str, Colour]:
 
 def freeColour(used: Collection[Colour]) -> Colour:
     """Return the first colour of the palette that is not among the `used` colours."""
-    # without amber, which means "uncertain"
-    hues = ((0.17 + 0.87 * ((0.5 + n * _GOLDEN) % 1)) % 1 for n in count())
-    # the lightness changes after every nine hues
-    palette = (
-        colorsys.hls_to_rgb(hue, (0.55, 0.68, 0.45)[n // 9 % 3], 0.85) for n, hue in enumerate(hues)
+    return next(
+        colour
+        for colour in _palette()
+        if not any(np.abs(np.subtract(colour, c)).max() < _COLOUR_STEP for c in used)
     )
-    return next(colour for colour in palette if not any(_isAlike(colour, c) for c in used))
 
 
-def _isAlike(colour: Colour, second: Colour) -> bool:
-    return all(abs(a - b) < _COLOUR_STEP for a, b in zip(colour, second, strict=True))
+def _palette() -> Iterator[Colour]:
+    """Yield colours without end. Colours near to each other in the sequence differ clearly."""
+    for n in count():
+        # 0.17 to 1.04: without amber, which means "uncertain"
+        hue = (0.17 + 0.87 * ((0.5 + n * _GOLDEN) % 1)) % 1
+        lightness = (0.55, 0.68, 0.45)[n // 9 % 3]  # changes after every nine hues
+        yield colorsys.hls_to_rgb(hue, lightness, 0.85)
 
 
 def _shape(roiNode) -> list[float]:

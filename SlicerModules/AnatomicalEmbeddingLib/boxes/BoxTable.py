@@ -1,7 +1,5 @@
 """The table of boxes: a row for each structure, a column for each scan."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import qt
@@ -10,7 +8,7 @@ from slicer.i18n import tr as _
 from AnatomicalEmbedding.errors import PointsError
 
 from ..shared.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING
-from ..shared.panels.CellTable import putCell, setColumns
+from ..shared.panels.CellTable import fillTable, setColumns
 from ..shared.Signal import Listener, Signal
 from .BoxLogic import BoxLogic, Cell
 from .BoxNodes import ABSENT, CUT, UNCERTAIN
@@ -31,7 +29,6 @@ class BoxTable(Listener):
         self._volumes: list = []
         self.structures: list[str] = []
         tableWidget.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
-        tableWidget.setSelectionMode(qt.QAbstractItemView.SingleSelection)
         tableWidget.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
         self.listen(logic.changed, self.update)
         self.update()
@@ -44,15 +41,15 @@ class BoxTable(Listener):
 
     def update(self) -> None:
         self._volumes = [node for node in self._volumes if node.GetScene() is self.logic.scene]
-        cellsByStructure = self.logic.table(self._volumes)
+        cellsByStructure = self.logic.table(self._volumes)  # structure -> volume ID -> cell
         self.structures = list(cellsByStructure)
         table = self.widget
         setColumns(table, [_("Structure"), *(node.GetName() for node in self._volumes)])
-        table.setRowCount(len(cellsByStructure))
-        for row, (structure, cells) in enumerate(cellsByStructure.items()):
-            putCell(table, row, 0, titled(structure), structure)
-            for column, node in enumerate(self._volumes, start=1):
-                putCell(table, row, column, *_shown(cells.get(node.GetID())))
+        rows = [
+            [(titled(structure), structure), *(_shown(cells.get(n.GetID())) for n in self._volumes)]
+            for structure, cells in cellsByStructure.items()
+        ]
+        fillTable(table, rows)
         table.resizeColumnsToContents()
 
     def _onDoubleClick(self, row: int, column: int) -> None:
@@ -73,11 +70,8 @@ def _shown(cell: Cell | None) -> tuple[str, str, str | None]:
     if cell is None:
         return "", _("This structure was not searched for in this scan."), None
     if cell.marked:
-        return (
-            "\u2605 " + _("example"),
-            _("Your own example marks this structure in this scan."),
-            BY_HAND,
-        )
+        tip = _("Your own example marks this structure in this scan.")
+        return "\u2605 " + _("example"), tip, BY_HAND
     if cell.answer is None:
         return "\u270e " + _("by hand"), _("You drew this box."), BY_HAND
     tip = cell.answer.text
@@ -86,11 +80,8 @@ def _shown(cell: Cell | None) -> tuple[str, str, str | None]:
             "{found}; outdated, because the weights or the scan have changed since: find boxes again"
         ).format(found=tip)
     if cell.edited:
-        return (
-            "\u270e " + _("edited"),
-            _("You changed this box. The search found: {found}").format(found=tip),
-            BY_HAND,
-        )
+        tip = _("You changed this box. The search found: {found}").format(found=tip)
+        return "\u270e " + _("edited"), tip, BY_HAND
     sign, word, colour = {
         ABSENT: ("\u2013", _("not in scan"), NOTHING),
         CUT: ("\u25e7", _("cut"), DOUBTFUL),

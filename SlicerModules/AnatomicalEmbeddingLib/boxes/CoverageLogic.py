@@ -1,7 +1,5 @@
 """Describes which part of the body a scan shows, and faults of the scan, such as swapped left and right sides."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
@@ -28,13 +26,13 @@ class CoverageLogic:
 
     def __init__(self, store: MapStore) -> None:
         self.store = store
-        self._coverage: dict[
-            str, tuple[str, bool]
-        ] = {}  # by `madeFrom`: (holds, isKnown) of a CoverageRow
+        # `madeFrom` of a map -> (holds, isKnown) of a CoverageRow
+        self._coverage: dict[str, tuple[str, bool]] = {}
 
     def row(self, volumeNode) -> CoverageRow:
+        name = volumeNode.GetName()
         if isFilm(volumeNode):
-            return CoverageRow(volumeNode.GetName(), "a film", False)
+            return CoverageRow(name, "a film", False)
         state = self.store.state(volumeNode)
         if state.status != READY:
             sentences = {
@@ -43,7 +41,7 @@ class CoverageLogic:
                 FAILED: state.sentence,
             }
             sentence = sentences.get(state.status, "not prepared yet")
-            return CoverageRow(volumeNode.GetName(), sentence, False)
+            return CoverageRow(name, sentence, False)
         source = madeFrom(state.embedding)
         if source not in self._coverage:
             from AnatomicalEmbedding.embedding.coverage import find_coverage
@@ -52,4 +50,4 @@ class CoverageLogic:
                 self._coverage[source] = find_coverage(state.embedding).text, True
             except AnatomicalEmbeddingError as error:
                 self._coverage[source] = str(error), False
-        return CoverageRow(volumeNode.GetName(), *self._coverage[source], state.embedding.faults)
+        return CoverageRow(name, *self._coverage[source], state.embedding.faults)

@@ -1,14 +1,12 @@
 """The coverage table. A row states which part of the body a scan shows, and faults of the scan's orientation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import qt
 from slicer.i18n import tr as _
 
 from ..shared.Colours import FAULT
-from ..shared.panels.CellTable import putCell, setColumns
+from ..shared.panels.CellTable import fillTable
 from .CoverageLogic import CoverageLogic
 
 
@@ -19,11 +17,9 @@ class CoverageTable:
         self.widget = tableWidget
         self.logic = logic
         self._volumes: list = []
-        setColumns(tableWidget, [_("Scan"), _("Shows"), _("Orientation")])
-        tableWidget.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
-        tableWidget.setWordWrap(True)
-        tableWidget.horizontalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
-        tableWidget.horizontalHeader().setSectionResizeMode(1, qt.QHeaderView.Stretch)
+        for header in (tableWidget.verticalHeader(), tableWidget.horizontalHeader()):
+            header.setSectionResizeMode(qt.QHeaderView.ResizeToContents)
+        header.setSectionResizeMode(1, qt.QHeaderView.Stretch)
 
     def setVolumes(self, nodes: Sequence) -> None:
         """Set the volumes that have a row in the table."""
@@ -33,9 +29,9 @@ class CoverageTable:
         self._volumes = [
             node for node in self._volumes if node.GetScene() is self.logic.store.scene
         ]
-        self.widget.setRowCount(len(self._volumes))
-        for n, row in enumerate(map(self.logic.row, self._volumes)):
+        rows = []
+        for row in map(self.logic.row, self._volumes):
             stored = "; ".join(row.faults) or (_("no fault found") if row.isKnown else "")
-            for column, text in enumerate((row.name, row.holds, stored)):
-                colour = FAULT if row.faults and column == 2 else None
-                putCell(self.widget, n, column, text, text, colour)
+            colour = FAULT if row.faults else None
+            rows.append([(row.name,) * 2, (row.holds,) * 2, (stored, stored, colour)])
+        fillTable(self.widget, rows)

@@ -3,8 +3,6 @@
 The box is used as it is in the scene now, with all corrections and transforms of the user.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,14 +1,12 @@
 """The user's own examples: a form to add an example, and a table of all examples with check boxes."""
 
-from __future__ import annotations
-
 import qt
 import slicer
 from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.errors import PointsError
 
-from ..shared.panels.CellTable import putCell, setColumns
+from ..shared.panels.CellTable import putCell
 from ..shared.panels.Widgets import fillComboBox
 from ..shared.Signal import Flag, Listener, Signal
 from .BoxNodes import STRUCTURE, VOLUME_ROLE
@@ -36,7 +34,6 @@ class ExamplePanel(Listener):
         self._filling = Flag()
         self._kinds = {BOX: _("box"), SEGMENT: _("segment")}
         self.table = ui.exampleTable
-        setColumns(self.table, [_("Structure"), _("Marked by"), _("Scan")])
         self.table.horizontalHeader().setSectionResizeMode(qt.QHeaderView.Stretch)
         self.table.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         self.table.connect("itemChanged(QTableWidgetItem*)", self._onItem)
@@ -90,6 +87,7 @@ class ExamplePanel(Listener):
         self._showButtons()
 
     def _onItem(self, item) -> None:
+        """Tick or untick a structure, in all rows of its examples."""
         if self._filling or item.column() != 0 or item.row() >= len(self._rows):
             return
         change = self._chosen.add if item.checkState() == qt.Qt.Checked else self._chosen.discard
@@ -98,17 +96,18 @@ class ExamplePanel(Listener):
         self.changed.emit()
 
     def _onMarking(self, node) -> None:
+        """Prepare the form for the ROI or segmentation with which the user marks a structure; None for no node."""
         ui = self.ui
         isSegmentation = node is not None and node.IsA("vtkMRMLSegmentationNode")
         ui.placeWidget.setCurrentNode(None if isSegmentation else node)
         ui.placeWidget.enabled = node is not None and not isSegmentation
         segments = []
         if isSegmentation:
-            segments = [(segmentId, segmentName(node, segmentId)) for segmentId in segmentIds(node)]
-            segments.insert(0, (_ALL_SEGMENTS, _("All segments, with their names")))
+            segments = [(_ALL_SEGMENTS, _("All segments, with their names"))]
+            segments += [(entry, segmentName(node, entry)) for entry in segmentIds(node)]
         fillComboBox(ui.segmentSelector, segments, _ALL_SEGMENTS)
         ui.segmentLabel.visible = ui.segmentSelector.visible = isSegmentation
-        if node is not None:
+        if node is not None:  # suggest its scan and its structure
             role = node.GetReferenceImageGeometryReferenceRole() if isSegmentation else VOLUME_ROLE
             volume = node.GetNodeReference(role)
             if volume is not None:

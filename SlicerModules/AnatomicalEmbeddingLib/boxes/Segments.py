@@ -1,7 +1,5 @@
 """Segments of segmentation nodes: their names, their boxes, and their voxels in the grid of a scan."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -50,13 +48,17 @@ def extremesIn(
     matrix = vtk.vtkMatrix4x4()
     image.GetImageToWorldMatrix(matrix)
     toVolume = _toVolume(segmentationNode, volumeNode) @ slicer.util.arrayFromVTKMatrix(matrix)
+    # the image was cropped: its first voxel has the lowest indices (i, j, k) of the extent
     toVolume[:3, 3] += toVolume[:3, :3] @ image.GetExtent()[::2]
-    centres = transform_points(toVolume, np.argwhere(_array(image))[:, ::-1])
+    centres = transform_points(
+        toVolume, np.argwhere(_array(image))[:, ::-1]
+    )  # (n, 3), of the voxels
     box = np.stack([centres.min(axis=0), centres.max(axis=0)])
     # a voxel is at a side if its centre is within half a voxel of the outermost centre: this gives exactly one layer of
     # voxels if the grid is parallel to the box, and about one layer if the grid is oblique
     layer = np.abs(toVolume[:3, :3]).max(axis=1) / 2
     halfVoxel = np.abs(toVolume[:3, :3]).sum(axis=1) / 2
+    # (n, 3): whether a voxel is at the lowest, or at the highest, side in each axis
     lowest = centres < box[0] + layer
     highest = centres > box[1] - layer
     points = np.array(

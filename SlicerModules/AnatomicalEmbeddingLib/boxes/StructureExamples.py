@@ -4,8 +4,6 @@ A box (ROI) or a segment marks a structure in one volume. The node of the box or
 and an attribute with the names of structures. The position is read at each use, so the user may move the box later.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -91,18 +89,18 @@ class StructureExamples(Listener):
 
     def all(self) -> list[MarkedExample]:
         """Return all examples whose volume and segment exist, sorted by structure, then in the order of the scene."""
-        nodes = [node for name in _KINDS for node in nodesOf(self.scene, name)]
-        examples = [
-            MarkedExample(structure, node, volumeNode, segmentId)
-            for node in nodes
-            if (volumeNode := node.GetNodeReference(VOLUME_ROLE)) is not None
-            for segmentId, structure in _namesOn(node).items()
-        ]
-        # skip removed segments
-        examples = [example for example in examples if example.kind == BOX or example.name]
+        examples = []
+        for node in [node for className in _KINDS for node in nodesOf(self.scene, className)]:
+            volumeNode = node.GetNodeReference(VOLUME_ROLE)
+            for segmentId, structure in _namesOn(node).items():
+                example = MarkedExample(structure, node, volumeNode, segmentId)
+                # a removed segment has no name
+                if volumeNode is not None and (example.kind == BOX or example.name):
+                    examples.append(example)
         return sorted(examples, key=lambda example: example.structure)
 
     def of(self, structures: Sequence[str]) -> list[MarkedExample]:
+        """Return the examples of these structures, in the order of `all`."""
         return [example for example in self.all() if example.structure in structures]
 
     def add(self, structure: str, node, volumeNode, segmentId: str = "") -> MarkedExample:
@@ -169,5 +167,6 @@ class StructureExamples(Listener):
 
 
 def _namesOn(node) -> dict[str, str]:
+    """Return segment ID -> structure of the examples on a node. The ID is "" for an ROI."""
     stored = json.loads(node.GetAttribute(_ATTRIBUTE) or "{}")
     return {segmentId: canonical_name(structure) for segmentId, structure in stored.items()}

@@ -24,7 +24,7 @@ from .StructureNames import sortKey
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.embedding.map import EmbeddingMap
-    from AnatomicalEmbedding.structures.box_finder import BoxFinder
+    from AnatomicalEmbedding.structures.box_finder import BoxFinder, StructureBox
     from AnatomicalEmbedding.structures.library import StructureLibrary
     from AnatomicalEmbedding.structures.locating import Example
 
@@ -84,6 +84,7 @@ def openLibrary(
         raise WeightsError(
             f"{path}: the library was built with other weights; choose the weights of this library, or another library."
         )
+    # both raise the error of names or margins; the finders themselves are made by `Finder`
     if names:
         BoxFinder.by_library(library, names, recall)
     if ownExamples:
@@ -120,7 +121,7 @@ class Finder:
                 )
             except AnatomicalEmbeddingError as error:
                 self.remarks.append(f"{name}: {error}")
-        # (finder, True if it uses the user's examples)
+        # (finder, whether it uses the user's examples)
         self._finders: list[tuple[BoxFinder, bool]] = []
         if names:
             self._finders.append((BoxFinder.by_library(library, names, recall), False))
@@ -147,11 +148,6 @@ class Finder:
             }
             for name, result in replace(finder, examples=searched).find(embedding).items():
                 located = result.located
-                box = result.box_ras
-                times = 0.0
-                if box is not None:
-                    ungrownMm3 = np.ptp(located.in_scan(located.box_ras), axis=0).prod()
-                    times = round(float(np.ptp(box, axis=0).prod() / max(ungrownMm3, 1.0)), 2)
                 answer = FoundBox(
                     name,
                     located.status,
@@ -162,10 +158,18 @@ class Finder:
                     located.remarks,
                     byOwn,
                     madeFrom(embedding),
-                    times,
+                    _enlargement(result),
                 )
-                answers.append((answer, box))
+                answers.append((answer, result.box_ras))
         return answers
+
+
+def _enlargement(result: StructureBox) -> float:
+    """Return the volume of a box, divided by its volume before it was enlarged; 0 for an absent structure."""
+    if result.box_ras is None:
+        return 0.0
+    ungrownMm3 = np.ptp(result.located.in_scan(result.located.box_ras), axis=0).prod()
+    return round(float(np.ptp(result.box_ras, axis=0).prod() / max(ungrownMm3, 1.0)), 2)
 
 
 def madeFrom(embedding: EmbeddingMap) -> str:
@@ -176,6 +180,7 @@ def madeFrom(embedding: EmbeddingMap) -> str:
 @once_a_change
 def _description(path: Path) -> dict:
     """Return the JSON text in the header of a library file as a dict. The header is read without torch."""
+    # a .safetensors file begins with the length of its header (8 bytes), then the header, which is JSON
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(min(length, path.stat().st_size)))

@@ -1,7 +1,5 @@
 """How names of structures are displayed and sorted."""
 
-from __future__ import annotations
-
 import re
 
 from AnatomicalEmbedding.anatomy.names import known_name

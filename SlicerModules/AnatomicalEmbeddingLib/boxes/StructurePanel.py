@@ -1,7 +1,5 @@
 """A list of the structures in the library, with check boxes and a search field."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import qt

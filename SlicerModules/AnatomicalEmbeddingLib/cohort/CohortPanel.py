@@ -1,14 +1,12 @@
 """The section "Cohort": lists the places that `anatemb cohort find` has found. A double click loads the scan."""
 
-from __future__ import annotations
-
 from html import escape
 
 import qt
 from slicer.i18n import tr as _
 
 from ..shared.Colours import DOUBTFUL, GOOD
-from ..shared.panels.CellTable import putCell, setColumns
+from ..shared.panels.CellTable import fillTable
 from ..shared.panels.FileForm import askForFile
 from ..shared.panels.Session import Session
 from ..shared.panels.Widgets import WARNING, coloured, showText
@@ -32,7 +30,6 @@ class CohortPanel(Listener):
         self._sentence = ""  # the last message
         self._listed: list[CohortPlace] = []
         table = ui.cohortTable
-        setColumns(table, [_("Scan"), _("Probability"), _("Error")])
         table.horizontalHeader().setSectionResizeMode(0, qt.QHeaderView.Stretch)
         table.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
         ui.cohortButton.connect("clicked(bool)", self._onButton)
@@ -46,13 +43,13 @@ class CohortPanel(Listener):
         table = self.ui.cohortTable
         if self._listed != hits.places[:_MOST]:
             self._listed = hits.places[:_MOST]
-            table.setRowCount(len(self._listed))
-            for row, hit in enumerate(self._listed):
+            rows = []
+            for hit in self._listed:
                 chance = _("unknown") if hit.probability is None else f"{hit.probability:.0%}"
                 error = "" if hit.errorMm is None else f"{hit.errorMm:.1f} mm"
-                putCell(table, row, 0, hit.name, hit.scan)
-                putCell(table, row, 1, chance, hit.status, _COLOURS.get(hit.status))
-                putCell(table, row, 2, error)
+                colour = _COLOURS.get(hit.status)
+                rows.append([(hit.name, hit.scan), (chance, hit.status, colour), (error,)])
+            fillTable(table, rows)
         table.visible = bool(self._listed)
         showText(
             self.ui.cohortLabel,

@@ -1,7 +1,5 @@
 """Reads the table places.csv that `anatemb cohort find` writes: one line for each scan of a cohort."""
 
-from __future__ import annotations
-
 import csv
 import math
 from dataclasses import dataclass, replace

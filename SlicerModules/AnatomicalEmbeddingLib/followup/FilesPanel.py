@@ -1,7 +1,5 @@
 """Two panels: a menu to import lesions, and check boxes with a button to export files."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import qt
@@ -11,6 +9,7 @@ from slicer.i18n import tr as _
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
 from ..shared.panels import ModuleSettings
+from ..shared.panels.FileForm import askForFile
 from ..shared.panels.PackageSetup import InstallError, install, missingForReport
 from ..shared.panels.Widgets import GOOD, WARNING, coloured, showText
 from ..shared.Signal import Listener
@@ -69,16 +68,17 @@ class ImportPanel(Listener):
         )
 
     def _importRecord(self) -> None:
-        path = qt.QFileDialog.getOpenFileName(
+        path = askForFile(
             self.ui.importButton,
             _("Lesions of an earlier session"),
-            ModuleSettings.value(_FOLDER, ""),
             _("Records (*.followup.json)"),
+            _FOLDER,
         )
         if path:
             self._run(lambda: importRecord(self.logic, path))
 
     def _run(self, load: Callable[[], list[str]]) -> None:
+        """Call `load`, and show the sentences that it returns, or its error."""
         try:
             with slicer.util.WaitCursor():
                 sentences = load()
@@ -104,7 +104,6 @@ class ExportPanel(Listener):
             box.connect("toggled(bool)", self._showButton)
         ui.exportButton.connect("clicked(bool)", self._onExport)
         self._patient = ""
-        ui.exportedLabel.visible = False
         self.listen(logic.changed, self.update)
         self.update()
 
@@ -131,8 +130,11 @@ class ExportPanel(Listener):
         self._showButton()
 
     def _showButton(self) -> None:
-        missing = "" if self._kinds() else _("Tick a kind of file first.")
-        missing = missing if self.logic.record.lesions else _("Mark a lesion first.")
+        missing = ""
+        if not self.logic.record.lesions:
+            missing = _("Mark a lesion first.")
+        elif not self._kinds():
+            missing = _("Tick a kind of file first.")
         self.ui.exportButton.enabled = not missing
         self.ui.exportButton.toolTip = missing or _(
             "Choose a folder. Existing files with the same names are replaced."
@@ -142,6 +144,7 @@ class ExportPanel(Listener):
         return [kind for kind, box in self._boxes.items() if box.enabled and box.checked]
 
     def _onExport(self) -> None:
+        """Ask for a folder, install missing packages, and write the ticked kinds of files that can be written."""
         before = ModuleSettings.value(_FOLDER, "")
         folder = qt.QFileDialog.getExistingDirectory(
             self.ui.exportButton, _("Folder for the files"), before
@@ -151,6 +154,7 @@ class ExportPanel(Listener):
         ModuleSettings.setValue(_FOLDER, folder)
         kinds = self._kinds()
         notes = []
+        # kind -> its missing packages
         missing = {kind: names for kind in kinds if (names := missingForReport(kind))}
         try:
             if missing:
@@ -167,6 +171,7 @@ class ExportPanel(Listener):
         showText(self.ui.exportedLabel, "\n".join(notes))
 
     def _written(self, folder: str, kinds: list[str]) -> list[str]:
+        """Write the files. Returns sentences for the user."""
         try:
             with slicer.util.WaitCursor():
                 written, notes = exportFollowUp(self.logic, folder, kinds)

@@ -1,7 +1,5 @@
 """Import lesions from records and from point lists of the scene, and write the files of a follow-up."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -199,5 +197,6 @@ def whyNoReports(volumeNodes) -> str:
 
 
 def _isFromDatabase(volumeNode) -> bool:
+    """Return True if the volume's DICOM files can be found in Slicer's database."""
     database = getattr(slicer, "dicomDatabase", None)
     return database is not None and database.isOpen and bool(volumeNode.GetAttribute(_ATTRIBUTE))

@@ -65,9 +65,8 @@ class FollowUpLogic(Listener):
         self.mirror.placed.connect(self._onPlaced)
         self.mirror.measured.connect(self._onMeasured)
         self.mirror.reported.connect(self.reported.emit)
-        self._asked: dict[
-            str, dict[str, tuple]
-        ] = {}  # study key -> `_question(...)` at the last proposal
+        # study key -> `_question(...)` at the last proposal
+        self._asked: dict[str, dict[str, tuple]] = {}
         self.listen(self.store.changed, self._onMap)
         self.listen(relations.changed, self._onRelation)
         self.observe(scene, scene.NodeRemovedEvent, lambda *_: self._onNodeRemoved())
@@ -114,9 +113,9 @@ class FollowUpLogic(Listener):
         record = inStudies(self.record, loaded, self.record.studies)
         if record != self.record:
             self.history.refresh(record)
-            self._show()
+            self._renew()
         else:
-            self.mirror.show(self.record, self.volumes, self._shown)
+            self._draw()
             if self.history is not before:
                 self.changed.emit()
 
@@ -125,7 +124,7 @@ class FollowUpLogic(Listener):
         volumes = {study: node for study, node in self.volumes.items() if node in volumeNodes}
         if volumes != self._shown:
             self._shown = volumes
-            self.mirror.show(self.record, self.volumes, volumes)
+            self._draw()
 
     def studyOf(self, volumeNode) -> str:
         """Return the study key of a volume; "" if the volume does not belong to this patient."""
@@ -210,10 +209,10 @@ class FollowUpLogic(Listener):
             record = step(self.record, *arguments, **changes)
         except AnatomicalEmbeddingError as error:
             self.reported.emit(str(error))
-            self.mirror.show(self.record, self.volumes, self._shown)  # moves a dragged point back
+            self._draw()  # moves a dragged point back
             return False
         self.history.step(record)
-        self._show()
+        self._renew()
         return True
 
     def undo(self) -> None:
@@ -242,14 +241,14 @@ class FollowUpLogic(Listener):
                 "The click was not in a study of this patient; click in a slice view of a study."
             )
             return
-        ends = tuple(tuple(end) for end in fromWorld(volumeNode, places))
+        ends = tuple(tuple(end) for end in fromWorld(volumeNode, places))  # one point, or two ends
         if not kind:
             self._onPlaced(study, ends[0], lesion)
             return
         finding = self.record.finding(lesion, study)
-        # unconfirmed axes are dropped
-        confirmedAxes = finding.size.axes if finding is not None and finding.size.confirmed else {}
-        axes = {**confirmedAxes, kind: ends}
+        axes = {kind: ends}  # replaces axes that no person has confirmed
+        if finding is not None and finding.size.confirmed:
+            axes = {**finding.size.axes, kind: ends}
         if self.measure(lesion, study, axes.get(LONG), axes.get(SHORT)):
             self.touched.emit(lesion, study)
 
@@ -271,9 +270,13 @@ class FollowUpLogic(Listener):
         loaded = [study for study in before if study.key in self.volumes]
         step()
         self.history.refresh(inStudies(self.record, loaded, (*before, *self.record.studies)))
-        self._show()
+        self._renew()
 
-    def _show(self) -> None:
+    def _draw(self) -> None:
+        """Show the record in the views as it is now."""
+        self.mirror.show(self.record, self.volumes, self._shown)
+
+    def _renew(self) -> None:
         """Renew the proposals of the record, store the record in the scene, and update its nodes.
 
         Proposals that rest on a place that is gone are removed; missing places of lesions are proposed.
@@ -286,17 +289,19 @@ class FollowUpLogic(Listener):
             self.node = createRecord(self.scene, self.patient)
         if self.node is not None:
             writeRecord(self.node, self.record)
-        self.mirror.show(self.record, self.volumes, self._shown)
-        lesions = {lesion.id for lesion in self.record.lesions}
-        awaited = self.placing.lesion
-        if self.placing.active and awaited is not None and awaited not in lesions:
+        self._draw()
+        lesions = {None, *(lesion.id for lesion in self.record.lesions)}  # None: a new lesion
+        if self.placing.active and self.placing.lesion not in lesions:
             self.placing.stop()  # the lesion is gone whose place the user should click
         self.changed.emit()
         if new:
             self.proposed.emit({(lesion, study) for lesion, study, _place in new})
 
     def _withProposals(self, record: FollowUp) -> FollowUp:
-        """Return `record` with new proposals in each study whose map or lesions have changed since the last call."""
+        """Return `record` with new proposals in each study whose map or lesions have changed since the last call.
+
+        Then register the two scans of each proposal in the background; the result makes the proposal again.
+        """
         maps = {
             study: embedding
             for study, node in self.volumes.items()
@@ -340,11 +345,11 @@ class FollowUpLogic(Listener):
     def _onMap(self, volumeId: str) -> None:
         node = next((node for node in self.volumes.values() if node.GetID() == volumeId), None)
         if node is not None and self.store.state(node).status == READY:
-            self._show()
+            self._renew()
 
     def _onRelation(self) -> None:
         if self.patient is not None:
-            self._show()
+            self._renew()
 
     def _onNodeRemoved(self) -> None:
         """Clear the follow-up if its node was removed, and forget the scans that were removed."""
@@ -355,7 +360,7 @@ class FollowUpLogic(Listener):
                 self.reported.emit(
                     "The follow-up was deleted from the scene; press Undo to restore it."
                 )
-                self._show()
+                self._renew()
         remaining = {
             study: node for study, node in self.volumes.items() if node.GetScene() is self.scene
         }
@@ -366,9 +371,10 @@ class FollowUpLogic(Listener):
             )
             self.patient = replace(self.patient, studies=studies)
             self.setShown(self._shown.values())
-            self.mirror.show(self.record, self.volumes, self._shown)
+            self._draw()
 
     def _release(self) -> None:
+        """End the follow-up of the patient. The record and its nodes stay in the scene."""
         self.placing.stop()
         self.mirror.stop()
         self._asked = {}
@@ -411,8 +417,17 @@ def _question(
     maps: Mapping[str, EmbeddingMap],
     relations: Mapping[tuple[str, str], Relation],
 ) -> dict[str, tuple]:
-    """Return, for each lesion whose place or axes may be proposed in the study, the lesion's id and all values that
-    determine the proposal. relations: from one study to another, by their keys."""
+    """Return the values that determine the proposals in a study; a proposal is made again if its values change.
+
+    Args:
+        record: the record.
+        study: key of the study.
+        maps: study key -> map.
+        relations: (study key, study key) -> relation from the first to the second study.
+
+    Returns:
+        Lesion id -> values, for each lesion whose place or axes may be proposed in the study.
+    """
 
     def scanOf(key: str) -> str:
         return maps[key].provenance.scan_hash if key in maps else ""
@@ -426,15 +441,11 @@ def _question(
     weights = maps[study].provenance.weights_hash
     for lesion in record.lesions:
         finding = lesion.findings.get(study)
-        visible = {
-            key: source
-            for key, source in lesion.findings.items()
-            if source.visible and key != study
-        }
+        # findings in other studies from which a place can be proposed: with a map, or with the query of an absent scan
         usable = {
             key: source
-            for key, source in visible.items()
-            if key in maps or source.query.startswith(weights)
+            for key, source in lesion.findings.items()
+            if source.visible and key != study and (key in maps or source.query.startswith(weights))
         }
         if usable and (
             finding is None
@@ -453,7 +464,9 @@ def _withoutGroundless(record: FollowUp) -> FollowUp:
     """Return the record without proposals that were made from a finding that is now removed or not visible."""
     for lesion, study in record.unreviewed():
         guess = lesion.findings[study.key].guess
-        source = None if guess is None else lesion.findings.get(guess.source)
-        if guess is not None and (source is None or not source.visible):
+        if guess is None:
+            continue
+        source = lesion.findings.get(guess.source)
+        if source is None or not source.visible:
             record = record.forget(lesion.id, study.key)
     return record

@@ -1,7 +1,5 @@
 """Keeps the lesion and the study that the user has chosen, runs actions on them, and suggests the next step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from slicer.i18n import tr as _
@@ -62,12 +60,13 @@ class LesionActions(Listener):
 
         At either end, continue at the other end.
         """
+        # all cells of the table in the order of the steps, study by study
         places = [
             (lesion.id, study.key)
             for study in self.logic.record.studies
             for lesion in self.logic.record.lesions
         ]
-        unreviewed = self.logic.openPlaces()[::direction]
+        unreviewed = self.logic.openPlaces()[::direction]  # in the order of the steps, too
         chosen = (self.lesion, self.study)
         now = places.index(chosen) if chosen in places else -1  # -1: before the first
         beyond = [place for place in unreviewed if (places.index(place) - now) * direction > 0]
@@ -104,16 +103,12 @@ class LesionActions(Listener):
 
     def mergeChoices(self) -> list[str]:
         """Return ids of lesions into which the chosen lesion can merge: all other lesions with a place in the study."""
-        findings = {
-            lesion.id: lesion.findings.get(self.study)
-            for lesion in self.logic.record.lesions
-            if lesion.id != self.lesion
-        }
-        return [
-            key
-            for key, finding in findings.items()
-            if finding is not None and finding.state in WITH_PLACE
-        ]
+        choices = []
+        for lesion in self.logic.record.lesions:
+            finding = lesion.findings.get(self.study)
+            if lesion.id != self.lesion and finding is not None and finding.state in WITH_PLACE:
+                choices.append(lesion.id)
+        return choices
 
     def whyNot(self, action: str) -> str:
         """Return a sentence that states why an action is not possible now; "" if the action is possible."""
@@ -144,6 +139,7 @@ class LesionActions(Listener):
                     "The scan probably does not show {lesion}: press Outside, or press Move and click on it."
                 )
                 return text.format(lesion=self.lesion)
+        # the state that the action would set, or None
         state = {MARK_NOT_VISIBLE: NOT_VISIBLE, MARK_OUTSIDE: OUTSIDE}.get(action)
         if finding is not None and finding.state == state:
             return _("{lesion} already has this state in this study.").format(lesion=self.lesion)
@@ -186,11 +182,11 @@ def nextStep(logic: FollowUpLogic) -> str:
         return _(
             "The table has cells without a finding: prepare the scans, or choose a cell and press M, N or O."
         )
-    targets = [lesion for lesion in record.lesions if lesion.target]
     if any(
         finding.visible and not finding.size.confirmed
-        for lesion in targets
+        for lesion in record.lesions
         for finding in lesion.findings.values()
+        if lesion.target
     ):
         return _(
             "All proposals are reviewed. Measure the target lesions: choose a cell, and draw axes (keys L, S)."

@@ -1,7 +1,5 @@
 """The buttons and the keyboard keys for the actions on a lesion."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import qt
@@ -33,8 +31,7 @@ class LesionActionsPanel(Listener):
             if KEYS[name]:
                 button.text = f"{button.text} ({KEYS[name]})"
                 self._addKey(KEYS[name], keyParent, self._slot(name))
-        self._addKey("Esc", keyParent, lambda: logic.placing.stop())
-        self._escape = self._keys[-1]
+        self._escape = self._addKey("Esc", keyParent, lambda: logic.placing.stop())
         self._mergeMenu = qt.QMenu(ui.mergeButton)
         for button, keys, step in (
             (ui.undoButton, "Ctrl+Z", logic.undo),
@@ -48,12 +45,15 @@ class LesionActionsPanel(Listener):
             self.listen(signal, self.update)
         self.update()
 
-    def _addKey(self, keys: str, parent, slot: Callable[[], None]) -> None:
+    def _addKey(self, keys: str, parent, slot: Callable[[], None]):
+        """Call `slot` when the user presses `keys`, such as "Ctrl+Z", in the window of `parent`. Returns a shortcut."""
         key = qt.QShortcut(qt.QKeySequence(keys), parent)
         key.connect("activated()", slot)
         self._keys.append(key)
+        return key
 
     def _giveKeysBack(self) -> None:
+        """Remove all shortcuts; the window, which stays, may use the keys for something else."""
         for key in self._keys:
             key.setEnabled(False)
             key.deleteLater()

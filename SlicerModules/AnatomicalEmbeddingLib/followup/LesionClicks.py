@@ -1,7 +1,5 @@
 """Read mouse clicks in slice views: one click for the place of a lesion, or two clicks for the ends of an axis."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..landmarks.ControlPoints import definedIds, worldOf
@@ -32,8 +30,9 @@ class LesionClicks:
         self.kind = self.label = ""
         self._node = None
         self._tags: list[int] = []
+        # class and ID of the node in which clicks placed points before, and whether the place mode persisted
         self._before: tuple = (None, None, 0)
-        self._used: list = []
+        self._used: list = []  # nodes that `poll` removes
 
     @property
     def active(self) -> bool:
@@ -49,12 +48,11 @@ class LesionClicks:
             label: label of the point or line.
         """
         self.stop()
-        mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
-        persistence = mouse.GetPlaceModePersistence()
+        mouse, selection = self._mouseAndSelection()
         self._before = (
             selection.GetActivePlaceNodeClassName(),
             selection.GetActivePlaceNodeID(),
-            persistence,
+            mouse.GetPlaceModePersistence(),
         )
         className = _LINE if kind else _POINT
         node = self.scene.CreateNodeByClass(className)
@@ -69,12 +67,9 @@ class LesionClicks:
         self.lesion = lesion
         self.kind = kind
         self.label = label
-        volumes = {
-            id: volume
-            for _, id in Views.backgrounds(self.scene)
-            if (volume := self.scene.GetNodeByID(id or ""))
-        }
-        Views.takeClicksIn(self.scene, node, volumes.values())
+        inViews = (Views.volumeIn(self.scene, view) for view in Views.sliceNodes(self.scene))
+        volumes = dict.fromkeys(filter(None, inViews))  # each volume once
+        Views.takeClicksIn(self.scene, node, volumes)
         self._tags = [
             node.AddObserver(node.PointPositionDefinedEvent, self._onPlaced),
             node.AddObserver(node.PointAddedEvent, self._showOverItsScan),
@@ -98,7 +93,7 @@ class LesionClicks:
         self._used.append(node)
         if node.GetDisplayNode() is not None:
             node.GetDisplayNode().SetVisibility(False)
-        mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
+        mouse, selection = self._mouseAndSelection()
         # otherwise another tool uses the mouse now
         if selection.GetActivePlaceNodeID() == node.GetID():
             mouse.SetPlaceModePersistence(self._before[2])
@@ -118,12 +113,16 @@ class LesionClicks:
             if node.GetScene() is self.scene:
                 Views.takeClicksIn(self.scene, node, ())
                 removeNode(self.scene, node)
-        mouse, selection = (self.scene.GetNodeByID(nodeId) for nodeId in (_INTERACTION, _SELECTION))
+        mouse, selection = self._mouseAndSelection()
         isPlacing = mouse.GetCurrentInteractionMode() == mouse.Place
         if self._node is not None and not (
             isPlacing and selection.GetActivePlaceNodeID() == self._node.GetID()
         ):
             self.stop()
+
+    def _mouseAndSelection(self) -> tuple:
+        """Return the node with the mode of the mouse, and the node that says in which node clicks place points."""
+        return self.scene.GetNodeByID(_INTERACTION), self.scene.GetNodeByID(_SELECTION)
 
     def _showOverItsScan(self, caller, event: str) -> None:
         """Show the point at the mouse, or the unfinished axis, only in views of the scan under the mouse."""
@@ -134,6 +133,7 @@ class LesionClicks:
                 Views.takeClicksIn(self.scene, self._node, [over])
 
     def _onPlaced(self, caller, event: str) -> None:
+        """After the last click, stop waiting and emit `completed`."""
         node = self._node
         lesion = self.lesion
         kind = self.kind

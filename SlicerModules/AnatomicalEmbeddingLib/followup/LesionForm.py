@@ -1,7 +1,5 @@
 """The form for the name, site and kind of the chosen lesion."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from slicer.i18n import tr as _
@@ -21,8 +19,9 @@ class LesionForm(Listener):
         self.logic = choice.logic
         self.choice = choice
         self._filling = Flag()
-        self._lesion = ""
-        for name, textEdit in (("name", ui.nameEdit), ("site", ui.siteEdit)):
+        self._lesion = ""  # id of the lesion at the last `update`
+        self._edits = {"name": ui.nameEdit, "site": ui.siteEdit}
+        for name, textEdit in self._edits.items():
             textEdit.connect("editingFinished()", self._writer(name, textEdit))
             # so that the keys of the actions work again
             textEdit.connect("returnPressed()", textEdit.clearFocus)
@@ -47,13 +46,11 @@ class LesionForm(Listener):
             ui.formArea.setToolTip(
                 "" if lesion is not None else _("Choose a lesion in the table first.")
             )
-            for edit, text in (
-                (ui.nameEdit, lesion and lesion.name),
-                (ui.siteEdit, lesion and lesion.site),
-            ):
+            for name, edit in self._edits.items():
+                text = getattr(lesion, name) if lesion else ""
                 isHalfWritten = edit.modified and self._lesion == self.choice.lesion
-                if edit.text != (text or "") and not isHalfWritten:
-                    edit.text = text or ""
+                if edit.text != text and not isHalfWritten:
+                    edit.text = text
             ui.targetCheckBox.checked = lesion is not None and lesion.target
             ui.nodalCheckBox.checked = lesion is not None and lesion.nodal
             choices = [
@@ -69,6 +66,8 @@ class LesionForm(Listener):
         self._lesion = self.choice.lesion
 
     def _writer(self, name: str, textEdit) -> Callable[[], None]:
+        """Return a function that stores the text of a field in the record. name: what the text is of the lesion."""
+
         def write() -> None:
             textEdit.modified = False  # the record has this text now, so undo may change the field
             self._describe(**{name: textEdit.text.strip()})
@@ -76,5 +75,6 @@ class LesionForm(Listener):
         return write
 
     def _describe(self, **changes) -> None:
+        """Change the chosen lesion in the record, unless `update` fills the form. changes: see `FollowUp.describe`."""
         if not self._filling and self.choice.lesion:
             self.logic.apply(FollowUp.describe, self.choice.lesion, **changes)

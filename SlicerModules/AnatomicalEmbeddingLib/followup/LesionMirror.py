@@ -1,7 +1,5 @@
 """Shows a follow-up in the scene as markups nodes, and reports the user's changes of these nodes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 
@@ -57,6 +55,7 @@ class LesionMirror:
             return
         with self._writing:
             LesionPoints.removeLeftovers(self.scene)
+            # a list of points that has become empty stays
             needed = {
                 *self._points,
                 *(study for lesion in record.lesions for study in lesion.findings),
@@ -75,8 +74,7 @@ class LesionMirror:
     def restrict(self) -> None:
         """Show each node only in the views of the node's own volume."""
         for mark in (*self._points.values(), *self._lines):
-            if mark.node.GetDisplayNode() is not None:
-                Views.showOnlyIn(mark.node.GetDisplayNode(), self.scene, mark.volumeNode)
+            Views.showOnlyIn(mark.node.GetDisplayNode(), self.scene, mark.volumeNode)
 
     def poll(self) -> None:
         """Report the user's edits, then reset the edited nodes to the record. Call `poll` a few times a second."""
@@ -126,22 +124,26 @@ class LesionMirror:
             self.placed.emit(study, place, None)
 
     def _inHand(self) -> bool:
+        """Return True while the user drags a point or an end of an axis."""
         return any(
-            observer.inHand and self.scene.GetNodeByID(i) for i, observer in self._observers.items()
+            observer.inHand and self.scene.GetNodeByID(nodeId)
+            for nodeId, observer in self._observers.items()
         )
 
     def _observe(self) -> None:
         """Observe the nodes of all points and lines, and no other node."""
-        nodes = {mark.node.GetID(): mark for mark in (*self._points.values(), *self._lines)}
-        for nodeId in self._observers.keys() - nodes.keys():
+        marks = {mark.node.GetID(): mark for mark in (*self._points.values(), *self._lines)}
+        for nodeId in self._observers.keys() - marks.keys():
             self._observers.pop(nodeId).stop()
-        for nodeId in nodes.keys() - self._observers.keys():
-            mark = nodes[nodeId]
-            moved = partial(
-                self._onLineMoved if isinstance(mark, AxisLine) else self._onPointMoved, mark
-            )
+        for nodeId in marks.keys() - self._observers.keys():
+            mark = marks[nodeId]
+            onMoved = self._onLineMoved if isinstance(mark, AxisLine) else self._onPointMoved
             self._observers[nodeId] = ListObserver(
-                mark.node, self._onEdited, moved, self._onEdited, lambda: self._writing
+                mark.node,
+                self._onEdited,
+                partial(onMoved, mark),
+                self._onEdited,
+                lambda: self._writing,
             )
 
     def _onEdited(self, index: int | None = None) -> None:
@@ -149,12 +151,14 @@ class LesionMirror:
         self._edited = True
 
     def _onPointMoved(self, points: LesionPoints, index: int) -> None:
+        """Report the new place of a lesion's point. index: the moved control point."""
         lesion = points.lesionAt(index)
         if lesion:
             place = tuple(points.node.GetNthControlPointPosition(index))
             self.placed.emit(self._studyOf(points.volumeNode), place, lesion)
 
     def _onLineMoved(self, line: AxisLine, index: int) -> None:
+        """Report an axis that the user moved, together with the lesion's other axis. index: the moved end."""
         study = self._studyOf(line.volumeNode)
         finding = self._record.finding(line.lesion, study)
         if line.axis is None or finding is None:

@@ -64,7 +64,7 @@ class LesionPoints:
     def show(self, record: FollowUp, study: str) -> None:
         """Show a point at each lesion of the record in this study, and remove all other points."""
         followVolume(self.node, self.volumeNode)
-        lesions = [lesion for lesion in record.lesions if _isShown(record, lesion.id, study)]
+        lesions = _lesionsShown(record, study)
         before = self.node.StartModify()  # the node then emits one event for all changes
         if list(self._lesions().values()) != [lesion.id for lesion in lesions]:
             self.node.RemoveAllControlPoints()
@@ -98,11 +98,7 @@ class LesionPoints:
     def missing(self, record: FollowUp, study: str) -> list[str]:
         """Return the ids of the lesions whose points the user deleted from the list."""
         present = set(self._lesions().values())
-        return [
-            lesion.id
-            for lesion in record.lesions
-            if lesion.id not in present and _isShown(record, lesion.id, study)
-        ]
+        return [lesion.id for lesion in _lesionsShown(record, study) if lesion.id not in present]
 
     def _lesions(self) -> dict[str, str]:
         """Return {point ID: lesion id} of all points with a position. The id is "" if the user added the point."""
@@ -115,14 +111,15 @@ def isLesionList(node) -> bool:
     return node.GetAttribute(_LESIONS_ATTRIBUTE) is not None
 
 
-def _isShown(record: FollowUp, lesionId: str, study: str) -> bool:
-    """Return True if the lesion has a place in the study and the scan probably shows this place."""
-    finding = record.finding(lesionId, study)
-    return (
-        finding is not None
-        and finding.point_ras is not None
-        and status_of(record, lesionId, study) != ABSENT
-    )
+def _lesionsShown(record: FollowUp, study: str) -> list[Lesion]:
+    """Return the lesions that have a place in the study which the scan probably shows."""
+    return [
+        lesion
+        for lesion in record.lesions
+        if study in lesion.findings
+        and lesion.findings[study].point_ras is not None
+        and status_of(record, lesion.id, study) != ABSENT
+    ]
 
 
 def _texts(lesion: Lesion, finding: Finding, status: str) -> tuple[str, str]:
@@ -136,7 +133,7 @@ def _texts(lesion: Lesion, finding: Finding, status: str) -> tuple[str, str]:
         )
     if finding.reviewed or finding.guess is None or finding.guess.error_mm is None:
         return label, status
-    doubt = finding.guess.doubt and f"; {finding.guess.doubt}"
+    doubt = finding.guess.doubt and f"; {finding.guess.doubt}"  # "" stays ""
     return label, f"{status}: {errorText(finding.guess.error_mm)}{doubt}"
 
 
@@ -154,8 +151,7 @@ class AxisLine:
         """The two ends that the line has now, in RAS mm of the volume. None if the user has deleted an end."""
         if self.node.GetNumberOfDefinedControlPoints() != 2:
             return None
-        start, end = (tuple(self.node.GetNthControlPointPosition(n)) for n in range(2))
-        return start, end
+        return tuple(tuple(self.node.GetNthControlPointPosition(n)) for n in range(2))
 
     def show(self, axis: Axis, confirmed: bool) -> None:
         """Set the ends and the colour of the line: green if a person has confirmed the axis, otherwise amber."""
@@ -195,6 +191,7 @@ def showAxes(scene, record: FollowUp, volumes: Mapping[str, object]) -> list[Axi
         record: the record with the axes.
         volumes: study key -> volume node.
     """
+    # (volume ID, lesion id, kind of axis) -> (the axis, whether a person has confirmed it)
     axes = {
         (volume.GetID(), lesion.id, kind): (axis, lesion.findings[study].size.confirmed)
         for study, volume in volumes.items()

@@ -1,7 +1,5 @@
 """The table of lesions: a row for each lesion, and a column for each study in order of date."""
 
-from __future__ import annotations
-
 import math
 
 import qt
@@ -12,7 +10,7 @@ from AnatomicalEmbedding.followup.lesions import MERGED, Finding, Lesion, Measur
 from AnatomicalEmbedding.followup.record import FollowUp
 
 from ..shared.Colours import DOUBTFUL, GOOD, NOTHING, errorText
-from ..shared.panels.CellTable import putCell, setColumns
+from ..shared.panels.CellTable import fillTable, fitHeight, setColumns
 from ..shared.Signal import Flag, Listener
 from .LesionActions import LesionActions
 
@@ -49,21 +47,25 @@ class LesionTable(Listener):
         table = self.widget
         with self._filling:
             setColumns(table, [_("Lesion"), *(self._header(study) for study in record.studies)])
-            table.setRowCount(len(record.lesions))
-            for row, lesion in enumerate(record.lesions):
-                putCell(table, row, 0, _lesionText(lesion), _lesionTip(lesion))
-                for column, study in enumerate(record.studies, start=1):
-                    putCell(table, row, column, *_cell(record, lesion.id, study.key))
+            rows = [
+                [
+                    (_lesionText(lesion), _lesionTip(lesion)),
+                    *(_cell(record, lesion.id, study.key) for study in record.studies),
+                ]
+                for lesion in record.lesions
+            ]
+            fillTable(table, rows)
             fitColumns(table)
-            rows = min(max(len(record.lesions), _LEAST_ROWS), _MOST_ROWS)
-            table.setFixedHeight(rows * _ROW_PX + table.horizontalHeader().sizeHint.height() + 4)
+            fitHeight(table, min(max(len(record.lesions), _LEAST_ROWS), _MOST_ROWS) * _ROW_PX)
         self._showChoice()
 
     def _header(self, study) -> str:
+        """Return the title of a study's column: its date or name, and below it what the study is here."""
         role = self.roles.get(study.key) if study.key in self.logic.volumes else _("not loaded")
         return f"{study.label}\n{role or ''}"
 
     def _showChoice(self) -> None:
+        """Select the cell of the chosen lesion and study."""
         record = self.logic.record
         lesions = [entry.id for entry in record.lesions]
         studies = [entry.key for entry in record.studies]
@@ -118,6 +120,7 @@ def _cell(record: FollowUp, lesion: str, study: str) -> tuple[str, str, str | No
 
 
 def _sizeText(size: Measurement) -> str:
+    """Return the lengths of the axes, in parentheses if no person has confirmed them; "" without axes."""
     text = "\u2009\u00d7\u2009".join(f"{math.dist(*axis):.0f}" for axis in size.axes.values())
     if not text:
         return ""
@@ -150,6 +153,7 @@ def _signAndColour(finding: Finding, status: str) -> tuple[str, str | None]:
 
 
 def _tip(record: FollowUp, finding: Finding, status: str) -> str:
+    """Return the tool tip of a cell: what no person has reviewed yet, and where it comes from."""
     guess = finding.guess
     sentences = []
     if not finding.reviewed:

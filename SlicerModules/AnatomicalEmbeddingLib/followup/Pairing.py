@@ -78,8 +78,9 @@ class Pairing(Listener):
             "{one} and {other} look like one lesion, but a study shows both, so they remain two lesions."
         )
         conflicts = (text.format(one=lesion, other=match) for lesion, match in assignment.apart)
-        self.changes = list(_changes(record, assignment))
-        self.notes = [*conflicts, *_notes(record, assignment), *assignment.unread.values()]
+        labels = [record.study(study).label for study in (earlier, later)]
+        self.changes = list(_changes(assignment, *labels))
+        self.notes = [*conflicts, *_notes(assignment, *labels), *assignment.unread.values()]
         self._basis = _basisOf(record)
         self._set(assignment)
 
@@ -118,10 +119,8 @@ def _basisOf(record: FollowUp) -> tuple:
     return tuple(study.key for study in record.studies), reviewed
 
 
-def _changes(record: FollowUp, assignment: Assignment) -> Iterator[str]:
-    earlier, later = (
-        record.study(key).label for key in (assignment.earlier_study, assignment.later_study)
-    )
+def _changes(assignment: Assignment, earlier: str, later: str) -> Iterator[str]:
+    """Yield a sentence for each pair of lesions that is one lesion. earlier, later: labels of the studies."""
     sentence = _("{one} in {earlier} and {other} in {later} are the same lesion, {one}: {how}.")
     likely = _(
         "likely, because matching puts them {off:.0f} mm apart; at most {expected:.0f} mm are expected"
@@ -135,11 +134,11 @@ def _changes(record: FollowUp, assignment: Assignment) -> Iterator[str]:
         yield sentence.format(one=lesion, other=match, earlier=earlier, later=later, how=how)
 
 
-def _notes(record: FollowUp, assignment: Assignment) -> Iterator[str]:
-    """Yield a sentence for each lesion of one study that has no matching lesion in the other study."""
-    earlier, later = (
-        record.study(key).label for key in (assignment.earlier_study, assignment.later_study)
-    )
+def _notes(assignment: Assignment, earlier: str, later: str) -> Iterator[str]:
+    """Yield a sentence for each lesion of one study that has no matching lesion in the other study.
+
+    earlier, later: labels of the studies.
+    """
     sentences = {
         DISAPPEARED: _(
             "{lesion} in {here} has no matching lesion in {there}. "

@@ -1,7 +1,5 @@
 """The part of the panel that shows which lesions of two studies may be the same, for the user to confirm."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import slicer

@@ -1,13 +1,11 @@
 """The table with the RECIST sum and response of each study, and sentences about findings and sizes that are missing."""
 
-from __future__ import annotations
-
 from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.followup import response as recist
 
 from ..shared.Colours import FAULT, GOOD
-from ..shared.panels.CellTable import putCell
+from ..shared.panels.CellTable import fillTable
 from ..shared.panels.Widgets import WARNING, coloured, showText
 from ..shared.Signal import Listener
 from .LesionActions import LesionActions
@@ -36,22 +34,25 @@ class ResponsePanel(Listener):
         record = self.logic.record
         responses = recist.responses(record) if record.lesions else []
         table = self.ui.responseTable
-        rows = (
+        # title, attribute of a response, format of its value
+        measures = (
             (_("Sum of targets"), "sum_mm", "{:.1f} mm"),
             (_("From baseline"), "from_baseline", "{:+.0f} %"),
             (_("From nadir"), "from_nadir", "{:+.0f} %"),
             (_("Response"), "category", "{}"),
         )
-        table.setColumnCount(len(responses) + 1)
-        table.setRowCount(len(rows))
-        for row, (name, field, form) in enumerate(rows):
-            putCell(table, row, 0, name)
-            for column, response in enumerate(responses, start=1):
+        rows = []
+        for title, field, form in measures:
+            cells = [(title,)]
+            for response in responses:
                 value = getattr(response, field)
                 tip = "\n".join((*response.missing, *response.notes))
                 colour = _COLOURS.get(response.category) if field == "category" else None
                 text = "\u2013" if value is None else form.format(value)
-                putCell(table, row, column, text, tip, colour)
+                cells.append((text, tip, colour))
+            rows.append(cells)
+        table.setColumnCount(len(responses) + 1)
+        fillTable(table, rows)
         fitColumns(table)
         table.resizeRowsToContents()
         table.setFixedHeight(sum(table.rowHeight(row) for row in range(len(rows))) + 4)
@@ -59,13 +60,15 @@ class ResponsePanel(Listener):
         showText(self.ui.missingLabel, self._sentences(responses))
 
     def _sentences(self, responses: list[recist.Response]) -> str:
+        """Return what is missing in the chosen study, as rich text. Without a chosen study, the last study counts."""
         if not responses:
             return _(
                 "After you have marked and measured lesions, the sums and the response are shown here."
             )
         study = self.choice.study or self.choice.usual
-        ofStudy = [response for response in responses if response.study == study]
-        chosen = (ofStudy or responses[-1:])[0]
+        chosen = next(
+            (response for response in responses if response.study == study), responses[-1]
+        )
         lines = [_("Missing: {entry}").format(entry=sentence) for sentence in chosen.missing]
         lines += [_("Note: {remark}").format(remark=sentence) for sentence in chosen.notes]
         hidden = len(lines) - _MOST_SENTENCES

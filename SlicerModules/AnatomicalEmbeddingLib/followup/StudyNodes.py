@@ -3,13 +3,9 @@
 The text node stores the record as JSON. Therefore the record is saved and loaded with the scene.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from uuid import uuid4
-
-import slicer
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 from AnatomicalEmbedding.followup.lesions import Study as RecordStudy
@@ -17,10 +13,19 @@ from AnatomicalEmbedding.followup.record import FollowUp
 from AnatomicalEmbedding.followup.record_file import from_json, to_json
 from AnatomicalEmbedding.followup.study_inputs import in_order
 
-from ..shared.SceneNodes import ancestorOf, itemOf, nodesOf, placeInFolder
+from ..shared.SceneNodes import (
+    PATIENT,
+    STUDY,
+    UID,
+    ancestorOf,
+    hierarchyOf,
+    itemOf,
+    nodesOf,
+    placeInFolder,
+)
 from ..shared.Views import keepingPlaceNode
 from ..shared.VolumeNodes import scans
-from .StudyOrder import PATIENT, STUDY, UID, Patient
+from .StudyOrder import Patient
 
 VOLUME_ROLE = "AnatomicalEmbedding.Volume"
 _KEY_ATTRIBUTE = "AnatomicalEmbedding.StudyKey"
@@ -51,7 +56,7 @@ def keyedVolumes(scene) -> dict[str, object]:
 
 def studiesOf(scene, patient: Patient) -> list[RecordStudy]:
     """Return a patient's studies for the record, in order of date. Call `keyedVolumes` first, to set the keys."""
-    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    hierarchy = hierarchyOf(scene)
     studies = []
     for study in patient.studies:
         key = study.volume.GetAttribute(_KEY_ATTRIBUTE)
@@ -81,7 +86,8 @@ def inStudies(
 
 
 def _seriesUid(scene, volumeNode) -> str:
-    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    """Return the UID of the DICOM series of a volume; "" if it does not come from DICOM."""
+    hierarchy = hierarchyOf(scene)
     item = hierarchy.GetItemByDataNode(volumeNode)
     return hierarchy.GetItemUID(item, UID) if item else ""
 
@@ -149,7 +155,9 @@ def findRecord(
         studies = {study.key for study in record.studies} | {
             key for lesion in record.lesions for key in lesion.findings
         }
-        shared = 10**6 if patient.uid and owner == patient.uid else len(studies.intersection(keys))
+        shared = len(studies.intersection(keys))
+        if patient.uid and owner == patient.uid:
+            shared = 10**6  # more than any record of another owner can have
         if shared > most:
             most = shared
             best = (node, record)
@@ -162,7 +170,7 @@ def createRecord(scene, patient: Patient):
         _RECORD_CLASS, f"Follow-up of {patient.name}" if patient.name else "Follow-up"
     )
     node.SetAttribute(_RECORD_ATTRIBUTE, patient.uid or _NOBODY)
-    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    hierarchy = hierarchyOf(scene)
     person = ancestorOf(scene, patient.volumes[0], PATIENT) if patient.volumes else 0
     hierarchy.SetItemParent(itemOf(scene, node), person or hierarchy.GetSceneItemID())
     return node

@@ -4,8 +4,6 @@ Patients and dates are read from the subject hierarchy, into which the DICOM imp
 sets is stored as an attribute of the volume node, and replaces the date from DICOM.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from datetime import date
@@ -14,13 +12,10 @@ import slicer
 
 from AnatomicalEmbedding.followup.study_inputs import date_of
 
-from ..shared.SceneNodes import ancestorOf
+from ..shared.SceneNodes import PATIENT, UID, ancestorOf, hierarchyOf
 from ..shared.VolumeNodes import scans
 
 DATE_ATTRIBUTE = "AnatomicalEmbedding.StudyDate"
-PATIENT = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
-STUDY = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelStudy()
-UID = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
 _HAND_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -81,7 +76,7 @@ class Patient:
 
 def patients(scene) -> list[Patient]:
     """Return the patients of all CT volumes, in the scene's order, and last a Patient for all other volumes."""
-    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    hierarchy = hierarchyOf(scene)
     volumes: dict[int, list] = {}
     for volume in scans(scene):
         volumes.setdefault(ancestorOf(scene, volume, PATIENT), []).append(volume)
@@ -102,13 +97,13 @@ def patients(scene) -> list[Patient]:
 
 def studyOf(scene, volumeNode) -> Study:
     """Return the study of a volume. If the volume has no date, the study has a note about this."""
-    userDate = date_of(volumeNode.GetAttribute(DATE_ATTRIBUTE) or "")
-    if userDate is not None:
-        return Study(volumeNode, volumeNode.GetName(), userDate, True, "")
     name = volumeNode.GetName()
-    storedDate = date_of(_storedDate(scene, volumeNode))
-    note = f"{name}: has no study date and is sorted last; enter the date as YYYY-MM-DD."
-    return Study(volumeNode, name, storedDate, False, note if storedDate is None else "")
+    userDate = date_of(volumeNode.GetAttribute(DATE_ATTRIBUTE) or "")
+    day = userDate or date_of(_storedDate(scene, volumeNode))
+    note = ""
+    if day is None:
+        note = f"{name}: has no study date and is sorted last; enter the date as YYYY-MM-DD."
+    return Study(volumeNode, name, day, userDate is not None, note)
 
 
 def setDate(volumeNode, text: str) -> None:
@@ -126,7 +121,7 @@ def setDate(volumeNode, text: str) -> None:
 
 def _storedDate(scene, volumeNode) -> str:
     """Return the date of the volume's item in the subject hierarchy, or of a parent item; "" if no item has a date."""
-    hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
+    hierarchy = hierarchyOf(scene)
     name = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMStudyDateAttributeName()
     item = hierarchy.GetItemByDataNode(volumeNode)
     while item not in (hierarchy.GetInvalidItemID(), hierarchy.GetSceneItemID()):

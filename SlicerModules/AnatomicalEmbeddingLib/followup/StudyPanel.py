@@ -1,13 +1,11 @@
 """The part of the panel in which the user chooses the patient and the two studies to compare, and sets dates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from slicer.i18n import tr as _
 
 from ..shared.Colours import DOUBTFUL
-from ..shared.panels.CellTable import putCell, setColumns
+from ..shared.panels.CellTable import fitHeight, putCell
 from ..shared.panels.Widgets import WARNING, coloured, fillComboBox
 from ..shared.Signal import Flag, Signal
 from .StudyOrder import Patient, Study, patients, setDate
@@ -33,9 +31,8 @@ class StudyPanel:
         self.dated = Signal()
         self._prior = self._current = None
         self._studies: Sequence[Study] = ()
-        self._isUndated = False
+        self._isUndated = False  # True if a study had no date at the last `show`
         self._filling = Flag()
-        setColumns(ui.studyTable, [_("Date"), _("Scan")])
         ui.studyTable.connect("itemChanged(QTableWidgetItem*)", self._onEdited)
         ui.patientSelector.connect("activated(int)", self._onPatient)
         ui.priorSelector.connect("activated(int)", self._onPrior)
@@ -90,8 +87,7 @@ class StudyPanel:
                 colour = DOUBTFUL if study.note else None
                 putCell(table, row, _DATE, study.dateText, _dateTip(study), colour, editable=True)
                 putCell(table, row, _SCAN, study.name)
-        rows = min(max(len(self._studies), _LEAST_ROWS), _MOST_ROWS)
-        table.setFixedHeight(rows * _ROW_PX + table.horizontalHeader().sizeHint.height() + 4)
+        fitHeight(table, min(max(len(self._studies), _LEAST_ROWS), _MOST_ROWS) * _ROW_PX)
 
     def _onPatient(self, index: int) -> None:
         key = self.ui.patientSelector.itemData(index)
@@ -121,11 +117,11 @@ class StudyPanel:
 
 
 def _entries(studies: Sequence[Study]) -> list[tuple[str, str]]:
+    """Return (ID of the volume, date and name) of each study, for a combo box."""
     return [(s.volume.GetID(), f"{s.dateText or _('no date')}   {s.name}") for s in studies]
 
 
 def _dateTip(study: Study) -> str:
-    byHand = _("Date set by the user. Clear the cell to use the date from DICOM again.")
-    return study.note or (
-        byHand if study.byHand else _("Date from DICOM. Double click to set another date.")
-    )
+    if study.byHand:
+        return _("Date set by the user. Clear the cell to use the date from DICOM again.")
+    return study.note or _("Date from DICOM. Double click to set another date.")

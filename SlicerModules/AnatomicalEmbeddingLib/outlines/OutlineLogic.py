@@ -1,7 +1,5 @@
 """The work of "Segment the rest like these": learns from the segmentations of a few scans and outlines other scans."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

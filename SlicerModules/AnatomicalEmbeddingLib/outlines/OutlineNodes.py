@@ -17,7 +17,7 @@ from AnatomicalEmbedding.scan.label_map import LabelMap
 from ..boxes.Segments import addSegment, extremesIn, maskIn, segmentIds, segmentName
 from ..boxes.StructureNames import readable
 from ..shared import SceneNodes, Views
-from ..shared.VolumeNodes import hasVoxels, ijkToRas, toWorld
+from ..shared.VolumeNodes import hasVoxels, ijkToRas
 
 if TYPE_CHECKING:
     from .OutlineFolder import OutlineFolder
@@ -172,6 +172,7 @@ def rowsIn(scene) -> list[OutlineRow]:
             rows.append(
                 OutlineRow(node, volume, row["structure"], row["status"], ml, doubt, row["remark"])
             )
+    # a row without a doubt is absent
     return sorted(rows, key=lambda row: (row.doubt is None, -(row.doubt or 0.0)))
 
 
@@ -183,12 +184,11 @@ def jumpTo(scene, row: OutlineRow) -> None:
         if canonical_name(segmentName(row.node, segmentId)) == canonical_name(row.structure):
             boxAndExtremes = extremesIn(row.volume, row.node, segmentId)
             if boxAndExtremes is not None:
-                Views.jump(
-                    scene, row.volume, toWorld(row.volume, [boxAndExtremes[0].mean(axis=0)])[0]
-                )
+                Views.showBox(scene, row.volume, boxAndExtremes[0])
 
 
 def _outlines(scene) -> list:
+    """Return the segmentation nodes with the newest outlines of a scan."""
     return [
         node
         for node in SceneNodes.nodesOf(scene, "vtkMRMLSegmentationNode")

@@ -1,7 +1,5 @@
 """The section "Segment the rest like these": examples to tick, a progress bar, and the table of outlines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -13,7 +11,7 @@ from AnatomicalEmbedding.errors import PointsError
 from ..shared.Colours import NOTHING
 from ..shared.maps.Engine import Choice
 from ..shared.panels import ModuleSettings
-from ..shared.panels.CellTable import putCell, setColumns
+from ..shared.panels.CellTable import fillTable
 from ..shared.panels.Widgets import StatusLines, connectPath, showProgress, showText
 from ..shared.SceneNodes import nodesOf
 from ..shared.Signal import Flag, Listener, Signal
@@ -39,10 +37,7 @@ class OutlinePanel(Listener):
         self._showing = Flag()
         self._status = StatusLines(ui.outlineStatusLabel)
         table = ui.outlineTable
-        setColumns(table, [_("Scan"), _("Structure"), _("ml"), _("Remark")])
-        table.setSelectionBehavior(qt.QAbstractItemView.SelectRows)
         table.horizontalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
-        table.horizontalHeader().setStretchLastSection(True)
         table.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
         ui.outlineFolderEdit.currentPath = self.folder
         connectPath(
@@ -103,13 +98,8 @@ class OutlinePanel(Listener):
 
     def update(self) -> None:
         self._rows = OutlineNodes.rowsIn(self.logic.scene)
-        table = self.ui.outlineTable
-        table.setRowCount(len(self._rows))
-        table.setVisible(bool(self._rows))
-        for n, row in enumerate(self._rows):
-            for column, text in enumerate(_texts(row)):
-                colour = NOTHING if row.doubt is None and column == 3 else None
-                putCell(table, n, column, text, row.remark, colour)
+        fillTable(self.ui.outlineTable, list(map(_cells, self._rows)))
+        self.ui.outlineTable.setVisible(bool(self._rows))
         self._showButton()
         showProgress(self.ui.outlineProgressBar, self.logic)
 
@@ -142,11 +132,16 @@ class OutlinePanel(Listener):
             OutlineNodes.jumpTo(self.logic.scene, self._rows[row])
 
 
-def _texts(row: OutlineNodes.OutlineRow) -> tuple[str, ...]:
-    absent = row.doubt is None
-    remark = row.remark or (
-        _("cut by the border of the scan") if row.status == OutlineNodes.CUT else ""
-    )
-    if absent:
+def _cells(row: OutlineNodes.OutlineRow) -> list[tuple]:
+    """Return the cells of a row of the table, see `fillTable`."""
+    remark = row.remark
+    if not remark and row.status == OutlineNodes.CUT:
+        remark = _("cut by the border of the scan")
+    ml = f"{row.volumeMl:.1f}"
+    colour = None
+    if row.doubt is None:  # absent
         remark = _("absent: {reason}").format(reason=remark)
-    return row.volume.GetName(), row.structure, "" if absent else f"{row.volumeMl:.1f}", remark
+        ml = ""
+        colour = NOTHING
+    texts = (row.volume.GetName(), row.structure, ml)
+    return [*((text, row.remark) for text in texts), (remark, row.remark, colour)]

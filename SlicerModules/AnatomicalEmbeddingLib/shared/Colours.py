@@ -1,7 +1,5 @@
 """Colours and words with the same meaning in every table, label and view."""
 
-from __future__ import annotations
-
 from AnatomicalEmbedding.matching.status import MATCHED_MM, decimals
 
 # backgrounds of table cells

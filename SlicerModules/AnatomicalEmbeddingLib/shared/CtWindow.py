@@ -3,8 +3,6 @@
 Scans of other kinds get windows by their values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import slicer.util
@@ -38,9 +36,10 @@ def setWindow(volumeNodes: Sequence, window: float, level: float) -> None:
         level: middle of the window, HU.
     """
     for node in volumeNodes:
-        if node.GetDisplayNode() is not None:
-            node.GetDisplayNode().SetAutoWindowLevel(False)
-            node.GetDisplayNode().SetWindowLevel(window, level)
+        display = node.GetDisplayNode()
+        if display is not None:
+            display.SetAutoWindowLevel(False)
+            display.SetWindowLevel(window, level)
 
 
 class CtWindows:
@@ -55,18 +54,20 @@ class CtWindows:
     def __init__(self, store: MapStore) -> None:
         self._store = store
         self._scene = store.scene
+        # volume ID -> window and level at the last `poll`
         self._last: dict[str, tuple[float, float]] = {}
 
     def poll(self, volumeNodes: Sequence) -> None:
         """Set the windows of new scans, and copy changed windows (see the class). Call `poll` a few times a second."""
-        volumes = [
-            node for node in volumeNodes if node.GetDisplayNode() is not None and hasVoxels(node)
-        ]
-        for node in [node for node in volumes if self._store.isOwnKind(node)]:
-            volumes.remove(node)
-            _chooseByValues(node)
-        for node in volumes:
-            _chooseOnce(node)
+        volumes = []
+        for node in volumeNodes:
+            if node.GetDisplayNode() is None or not hasVoxels(node):
+                continue
+            if self._store.isOwnKind(node):
+                _chooseByValues(node)
+            else:
+                _chooseOnce(node)
+                volumes.append(node)
         changed = [
             node
             for node in volumes
@@ -85,6 +86,7 @@ class CtWindows:
 
 
 def _chooseByValues(volumeNode) -> None:
+    """At the first call for a volume, set its window to the usual range of its values, from black to white."""
     display = volumeNode.GetDisplayNode()
     if display.GetAttribute(_OWN_KIND) is None:
         display.SetAttribute(_OWN_KIND, "1")
@@ -93,11 +95,13 @@ def _chooseByValues(volumeNode) -> None:
 
 
 def _windowOf(volumeNode) -> tuple[float, float]:
+    """Return the window and the level of a volume."""
     display = volumeNode.GetDisplayNode()
     return display.GetWindow(), display.GetLevel()
 
 
 def _chooseOnce(volumeNode) -> None:
+    """At the first call for a CT, set the soft tissue window, unless the file or the user has set another window."""
     display = volumeNode.GetDisplayNode()
     if display.GetAttribute(_CHOSEN) is not None:
         return

@@ -1,7 +1,5 @@
 """The level of the spine in each slice view, for example "L3"."""
 
-from __future__ import annotations
-
 from AnatomicalEmbedding.spine.vertebrae import level_text
 
 from .maps.MapStore import MapStore

@@ -1,7 +1,5 @@
 """Temporary nodes, for example marks of places. They are not saved with the scene and not shown in node selectors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import vtk

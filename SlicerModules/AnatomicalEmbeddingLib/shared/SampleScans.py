@@ -4,8 +4,6 @@ A pair of synthetic patients is part of the extension and needs neither network 
 files as in Slicer's own sample data, with the same checksums. A file is downloaded only when the user clicks on it.
 """
 
-from __future__ import annotations
-
 import json
 
 from .. import moduleResource

@@ -1,13 +1,10 @@
 """Runs long work on the scans of a scene. One generator contains all steps of the work, in their order."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Sequence
 from typing import TypeVar
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, VolumeError
 
-from . import SceneNodes
 from .maps.MapStore import EMPTY, FAILED, MapStore
 from .maps.Worker import Event, Work, Worker
 from .Signal import Listener, Signal
@@ -148,7 +145,9 @@ class SceneJob(Listener):
             states = [self.store.state(volume) for volume in volumes]
             for volume, state in zip(volumes, states, strict=True):
                 if state.status == FAILED:
-                    raise VolumeError(SceneNodes.naming(volume, state.sentence))
+                    isNamed = volume.GetName() in state.sentence
+                    name = "" if isNamed else f"{volume.GetName()}: "
+                    raise VolumeError(name + state.sentence)
                 if state.status == EMPTY:
                     raise VolumeError(
                         f"{volume.GetName()}: was changed, or its preparation stopped; {self.remedy}."
@@ -179,32 +178,25 @@ class SceneJob(Listener):
         # a step that handles events can call `poll` again, while its generator is still running
         if steps is None or steps.gi_running:
             return
+        hasEnded = True
         sentence = ""
         try:
             next(steps)
+            hasEnded = False
         except StopIteration:
             pass
         except AnatomicalEmbeddingError as error:
             sentence = str(error)
-        except BaseException:
-            self._forget(name, steps)
-            raise
-        else:
-            if self._running.get(name) is not steps:  # the generator has cancelled itself
-                steps.close()
-            return
-        hasEnded = self._forget(name, steps)
+        finally:  # also after an unexpected error
+            isCancelled = self._running.get(name) is not steps  # by itself
+            if hasEnded and not isCancelled:
+                del self._running[name]
+        if isCancelled and not hasEnded:
+            steps.close()
         if sentence:
             self.reported.emit(sentence)
-        if hasEnded:
+        if hasEnded and not isCancelled:
             self.changed.emit()
-
-    def _forget(self, name: str, steps: Steps[None]) -> bool:
-        """Remove a generator that has ended. Returns False if it was cancelled before."""
-        if self._running.get(name) is not steps:
-            return False
-        del self._running[name]
-        return True
 
     def _requirePresent(self, volumes: Sequence) -> None:
         for volume in volumes:
@@ -212,6 +204,7 @@ class SceneJob(Listener):
                 raise VolumeError(f"{volume.GetName()}: was removed from the scene; {self.remedy}.")
 
     def _mapsOf(self, volumes: Sequence) -> list:
+        """Return the map of each volume; None for a volume without a map."""
         return [None if self.store is None else self.store.map(volume) for volume in volumes]
 
     def _weightsNow(self) -> object:

@@ -4,8 +4,6 @@ The subject hierarchy is Slicer's tree of all data. Slicer creates an item in th
 Slicer, for example in the browser viewer, the functions below create these items.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -15,7 +13,9 @@ import vtk
 
 _HIDDEN = "AnatomicalEmbedding.Hidden"  # attribute of an item whose node is hidden from users
 
-_PATIENT = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
+PATIENT = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelPatient()
+STUDY = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMLevelStudy()
+UID = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
 
 # a new key for each run, so that a code cannot be traced back to a Patient ID
 _KEY = os.urandom(16)
@@ -34,7 +34,7 @@ def nodesOf(scene, className: str) -> list:
 
 def itemOf(scene, node) -> int:
     """Return the node's item in the subject hierarchy. A missing item is created at the top of the hierarchy."""
-    hierarchy = _hierarchy(scene)
+    hierarchy = hierarchyOf(scene)
     item = hierarchy.GetItemByDataNode(node)
     return item if item else hierarchy.CreateItem(hierarchy.GetSceneItemID(), node)
 
@@ -45,12 +45,12 @@ def addHiddenItem(scene, node) -> None:
     Slicer creates items only for visible nodes, but logs an error each time a segmentation without an item changes.
     The saved scene contains the item even if it does not contain the node; `dropLostItems` later removes such items.
     """
-    _hierarchy(scene).SetItemAttribute(itemOf(scene, node), _HIDDEN, "1")
+    hierarchyOf(scene).SetItemAttribute(itemOf(scene, node), _HIDDEN, "1")
 
 
 def showItem(scene, node) -> None:
     """Show a hidden node to users. See `addHiddenItem`."""
-    _hierarchy(scene).RemoveItemAttribute(itemOf(scene, node), _HIDDEN)
+    hierarchyOf(scene).RemoveItemAttribute(itemOf(scene, node), _HIDDEN)
     node.SetHideFromEditors(False)
 
 
@@ -59,11 +59,9 @@ def dropLostItems(scene) -> None:
 
     Also removes the items of such nodes' segments, which Slicer may have moved to the top of the hierarchy.
     """
-    hierarchy = _hierarchy(scene)
-    children = vtk.vtkIdList()
-    hierarchy.GetItemChildren(hierarchy.GetSceneItemID(), children)
+    hierarchy = hierarchyOf(scene)
     ofSegment = slicer.vtkMRMLSegmentationNode.GetSegmentIDAttributeName()
-    for item in (children.GetId(n) for n in range(children.GetNumberOfIds())):
+    for item in _childrenOf(hierarchy, hierarchy.GetSceneItemID()):
         isLost = (
             hierarchy.HasItemAttribute(item, _HIDDEN) and hierarchy.GetItemDataNode(item) is None
         )
@@ -79,7 +77,7 @@ def placeNextTo(scene, node, volumeNode) -> None:
         node: the node.
         volumeNode: the volume.
     """
-    _hierarchy(scene).SetItemParent(itemOf(scene, node), _parentOf(scene, volumeNode))
+    hierarchyOf(scene).SetItemParent(itemOf(scene, node), _parentOf(scene, volumeNode))
 
 
 def placeInFolder(scene, node, volumeNode, folderName: str) -> None:
@@ -91,21 +89,20 @@ def placeInFolder(scene, node, volumeNode, folderName: str) -> None:
         volumeNode: the volume.
         folderName: name of the folder.
     """
-    hierarchy = _hierarchy(scene)
+    hierarchy = hierarchyOf(scene)
     parent = _parentOf(scene, volumeNode)
-    children = vtk.vtkIdList()
-    hierarchy.GetItemChildren(parent, children)
-    items = [children.GetId(n) for n in range(children.GetNumberOfIds())]
-    named = (item for item in items if hierarchy.GetItemName(item) == folderName)
-    folder = next((item for item in named if hierarchy.GetItemDataNode(item) is None), 0)
-    hierarchy.SetItemParent(
-        itemOf(scene, node), folder or hierarchy.CreateFolderItem(parent, folderName)
+    folders = (
+        item
+        for item in _childrenOf(hierarchy, parent)
+        if hierarchy.GetItemName(item) == folderName and hierarchy.GetItemDataNode(item) is None
     )
+    folder = next(folders, 0) or hierarchy.CreateFolderItem(parent, folderName)
+    hierarchy.SetItemParent(itemOf(scene, node), folder)
 
 
 def removeNode(scene, node) -> None:
     """Remove a node and its item in the subject hierarchy. Outside Slicer, removing the node would leave its item."""
-    hierarchy = _hierarchy(scene)
+    hierarchy = hierarchyOf(scene)
     item = hierarchy.GetItemByDataNode(node)
     if item:
         hierarchy.RemoveItem(item, False)  # must come before the node is removed
@@ -117,14 +114,9 @@ def freeName(scene, name: str) -> str:
     return name if scene.GetFirstNodeByName(name) is None else scene.GenerateUniqueName(name)
 
 
-def naming(node, sentence: str) -> str:
-    """Return the sentence. If it does not contain the name of the node, put this name before the sentence."""
-    return sentence if node.GetName() in sentence else f"{node.GetName()}: {sentence}"
-
-
 def patientItem(scene, node) -> int:
     """Return the subject hierarchy item of the node's patient; if the node has no patient, the item of the scene."""
-    return ancestorOf(scene, node, _PATIENT) or _hierarchy(scene).GetSceneItemID()
+    return ancestorOf(scene, node, PATIENT) or hierarchyOf(scene).GetSceneItemID()
 
 
 def placeUnderPatient(scene, node, patientId: str) -> None:
@@ -138,28 +130,28 @@ def placeUnderPatient(scene, node, patientId: str) -> None:
         patientId: DICOM Patient ID; "" changes nothing.
     """
     if patientId:
-        hierarchy = _hierarchy(scene)
-        uid = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
+        hierarchy = hierarchyOf(scene)
         code = blake2b(patientId.encode(), key=_KEY, digest_size=8).hexdigest()
-        item = hierarchy.GetItemByUID(uid, patientId) or hierarchy.GetItemByUID(uid, code)
+        item = hierarchy.GetItemByUID(UID, patientId) or hierarchy.GetItemByUID(UID, code)
         if not item:
             item = hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), "Patient")
-            hierarchy.SetItemUID(item, uid, code)
+            hierarchy.SetItemUID(item, UID, code)
         hierarchy.SetItemParent(itemOf(scene, node), item)
 
 
 def haveOnePatient(scene, *nodes) -> bool | None:
     """Return True if all nodes belong to one patient of the subject hierarchy, False if they belong to different
     patients. Return None if this is not known, because a node has no patient."""
-    items = {ancestorOf(scene, node, _PATIENT) for node in nodes}
-    return False if len(items - {0}) > 1 else None if 0 in items else True
+    items = {ancestorOf(scene, node, PATIENT) for node in nodes}
+    if len(items - {0}) > 1:  # 0: no patient
+        return False
+    return None if 0 in items else True
 
 
 def isPatientSaid(scene, node) -> bool:
     """Return True if a user has put the node under its patient; False if the patient came from DICOM."""
-    item = ancestorOf(scene, node, _PATIENT)
-    uid = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
-    return bool(item) and not _hierarchy(scene).GetItemUID(item, uid)
+    item = ancestorOf(scene, node, PATIENT)
+    return bool(item) and not hierarchyOf(scene).GetItemUID(item, UID)
 
 
 def setOnePatient(scene, nodes: Iterable, isOne: bool) -> None:
@@ -172,14 +164,14 @@ def setOnePatient(scene, nodes: Iterable, isOne: bool) -> None:
         nodes: the nodes.
         isOne: True for one patient, False for a patient for each node.
     """
-    hierarchy = _hierarchy(scene)
-    uid = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
-    before = {node: ancestorOf(scene, node, _PATIENT) for node in nodes}
-    fixed = [item for item in before.values() if item and hierarchy.GetItemUID(item, uid)]
+    hierarchy = hierarchyOf(scene)
+    before = {node: ancestorOf(scene, node, PATIENT) for node in nodes}  # 0: no patient
+    fixed = [item for item in before.values() if item and hierarchy.GetItemUID(item, UID)]
     movable = [node for node, item in before.items() if item not in fixed]
     patient = fixed[0] if fixed else 0
     for node in movable:
         if not (isOne and patient):
+            # the first node without a fixed patient; if there is not one patient, each such node
             name = hierarchy.GenerateUniqueItemName("Patient")
             patient = hierarchy.CreateSubjectItem(hierarchy.GetSceneItemID(), name)
         hierarchy.SetItemParent(itemOf(scene, node), patient)
@@ -196,14 +188,22 @@ def ancestorOf(scene, node, level: str) -> int:
         node: the node.
         level: "Patient" or "Study".
     """
-    hierarchy = _hierarchy(scene)
+    hierarchy = hierarchyOf(scene)
     item = hierarchy.GetItemByDataNode(node)
     return hierarchy.GetItemAncestorAtLevel(item, level) if item else 0
 
 
-def _hierarchy(scene):
+def hierarchyOf(scene):
+    """Return the subject hierarchy of a scene."""
     return slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(scene)
 
 
+def _childrenOf(hierarchy, item: int) -> list[int]:
+    """Return the items directly below an item."""
+    children = vtk.vtkIdList()
+    hierarchy.GetItemChildren(item, children)
+    return [children.GetId(n) for n in range(children.GetNumberOfIds())]
+
+
 def _parentOf(scene, node) -> int:
-    return _hierarchy(scene).GetItemParent(itemOf(scene, node))
+    return hierarchyOf(scene).GetItemParent(itemOf(scene, node))

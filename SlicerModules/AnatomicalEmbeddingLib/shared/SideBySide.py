@@ -4,8 +4,6 @@ The bar of a slice view is at least 330 pixels wide. With three columns of views
 the screen. So a narrow window gets two columns: wide=False.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -43,12 +41,12 @@ def layoutOf(
         views = [line[0] for line in lines]
         lines = [views[first : first + columns] for first in range(0, len(views), columns)]
     items = []
-    for n, line in enumerate(lines):
-        part = line[: max(most, 0)]
-        most -= len(line)
+    for (name, _plane), line in zip(rows, lines, strict=False):  # a grid has fewer lines than rows
+        part = "".join(line[:most])
+        most = max(most - len(line), 0)
         if part:
             items.append(
-                f'<item name="{escape(rows[n][0])}"><layout type="horizontal">{"".join(part)}</layout></item>'
+                f'<item name="{escape(name)}"><layout type="horizontal">{part}</layout></item>'
             )
     return f'<layout type="vertical" split="true">{"".join(items)}</layout>'
 
@@ -59,9 +57,12 @@ def viewTag(row: int, orientation: str) -> str:
 
 
 def _orientations(number: int, wide: bool, plane: str) -> Sequence[tuple[str, str]]:
+    """Return (orientation, colour) of each view of a volume. plane: of a film; "" for a CT."""
     if plane:
         return [orientation for orientation in ORIENTATIONS if orientation[0] == plane]
-    return ORIENTATIONS[:1] if number == AXIAL else ORIENTATIONS if wide else ORIENTATIONS[::2]
+    if number == AXIAL:
+        return ORIENTATIONS[:1]
+    return ORIENTATIONS if wide else ORIENTATIONS[::2]  # two columns: axial and coronal
 
 
 def offerLayouts(
@@ -113,7 +114,7 @@ def makeViews(scene, volumeNodes: Sequence, number: int = ROWS, wide: bool = Tru
                 node.SetName(tag)
                 node.SetOrientation(orientation)
                 node.SetLayoutLabel(_label(row, orientation))
-                node.SetLayoutColor(*(int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)))
+                node.SetLayoutColor(*(value / 255 for value in bytes.fromhex(colour[1:])))
                 scene.AddNode(node)
                 yield tag
 
@@ -161,11 +162,13 @@ def showSideBySide(
 
 
 def _viewsInRow(scene, row: int) -> list:
+    """Return the slice nodes of our views of a scan. row: number of the scan, from 0."""
     tags = {viewTag(row, orientation) for orientation, _ in ORIENTATIONS}
     return [node for node in sliceNodes(scene) if node.GetLayoutName() in tags]
 
 
 def _showIn(scene, sliceNode, row: int, volumeNode) -> None:
+    """Show a volume in a view. row: number of the scan; the views of a row scroll together."""
     with NodeModify(sliceNode):
         sliceNode.SetViewGroup(FIRST_VIEW_GROUP + row)
         sliceNode.SetOrientationMarkerType(sliceNode.OrientationMarkerTypeHuman)
@@ -184,6 +187,7 @@ def _showIn(scene, sliceNode, row: int, volumeNode) -> None:
 
 
 def _view(row: int, orientation: str, colour: str) -> str:
+    """Return the layout description of one view. row: number of the scan, from 0."""
     return (
         f'<item><view class="vtkMRMLSliceNode" singletontag="{viewTag(row, orientation)}">'
         f'<property name="orientation" action="default">{orientation}</property>'
@@ -194,25 +198,25 @@ def _view(row: int, orientation: str, colour: str) -> str:
 
 
 def _label(row: int, orientation: str) -> str:
+    """Return the short text in the bar of a view, such as "1A"."""
     return f"{row + 1}{orientation[0]}"
 
 
 def _describe(
     layoutNode, number: int, rows: Sequence[Sequence[str]], wide: bool = True, most: int = 1000
 ) -> None:
-    if layoutNode.IsLayoutDescription(number):
-        layoutNode.SetLayoutDescription(number, layoutOf(rows, number, wide, most))
-    else:
-        layoutNode.AddLayoutDescription(number, layoutOf(rows, number, wide, most))
+    """Register the description of a layout, or replace it. The arguments are those of `layoutOf`."""
+    isNew = not layoutNode.IsLayoutDescription(number)
+    describe = layoutNode.AddLayoutDescription if isNew else layoutNode.SetLayoutDescription
+    describe(number, layoutOf(rows, number, wide, most))
 
 
 def _restoreFormerLayout(scene) -> None:
+    """If one of our layouts is shown, show the layout that was used before it."""
     layoutNode = scene.GetFirstNodeByClass("vtkMRMLLayoutNode")
     if layoutNode is not None and layoutNode.GetViewArrangement() in (ROWS, AXIAL):
-        before = layoutNode.GetAttribute(_BEFORE)
-        layoutNode.SetViewArrangement(
-            int(before) if before else layoutNode.SlicerLayoutConventionalView
-        )
+        before = layoutNode.GetAttribute(_BEFORE) or layoutNode.SlicerLayoutConventionalView
+        layoutNode.SetViewArrangement(int(before))
 
 
 def _restoreRows(scene, loaded: Callable[[Callable[[], None]], object], wide: bool) -> None:
@@ -231,12 +235,13 @@ def _restoreRows(scene, loaded: Callable[[Callable[[], None]], object], wide: bo
         for row in range(len(rows)):
             for node in _viewsInRow(scene, row):
                 node.SetViewGroup(FIRST_VIEW_GROUP + row)
-                places.append((node, vtk.vtkMatrix4x4()))
-                places[-1][1].DeepCopy(node.GetSliceToRAS())
-        loaded(lambda: _showPlaces(places))
+                place = vtk.vtkMatrix4x4()
+                place.DeepCopy(node.GetSliceToRAS())
+                places.append((node, place))
 
+        def showPlaces() -> None:
+            for node, place in places:
+                node.GetSliceToRAS().DeepCopy(place)
+                node.UpdateMatrices()
 
-def _showPlaces(places: Sequence[tuple]) -> None:
-    for node, sliceToRas in places:
-        node.GetSliceToRAS().DeepCopy(sliceToRas)
-        node.UpdateMatrices()
+        loaded(showPlaces)

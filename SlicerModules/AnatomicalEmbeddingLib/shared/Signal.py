@@ -1,7 +1,5 @@
 """Signals that do not need Qt, a base class for objects that listen to signals, and flags."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 

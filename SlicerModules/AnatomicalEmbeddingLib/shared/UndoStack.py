@@ -1,7 +1,5 @@
 """Undo and redo of immutable states."""
 
-from __future__ import annotations
-
 from typing import Generic, TypeVar
 
 State = TypeVar("State")

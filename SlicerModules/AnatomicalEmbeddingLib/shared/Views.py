@@ -1,7 +1,5 @@
 """Slice views as MRML nodes: finds the views of a volume, moves views to a point, draws nodes only in some views."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -10,7 +8,7 @@ import slicer.util
 from slicer.util import NodeModify
 
 from .SceneNodes import nodesOf
-from .VolumeNodes import bodyBounds, hasPixelSize, isFilm
+from .VolumeNodes import bodyBounds, hasPixelSize, isFilm, toWorld
 
 # in Slicer's colours
 ORIENTATIONS = (("Axial", "#F34A33"), ("Sagittal", "#EDD54C"), ("Coronal", "#6EB04B"))
@@ -21,7 +19,11 @@ _HIDDEN = "AnatomicalEmbedding.Hidden"  # visibility in 2-D and 3-D before hidin
 _OWNED = "AnatomicalEmbedding.Owned"  # the node is drawn only in views of its owner, the volume of _OWNER_ROLE
 _OWNER_ROLE = "AnatomicalEmbedding.Owner"  # reference role
 # roles of the references from answers, found boxes, outlines and examples to the volume to which they belong
-_MARKS_OF = tuple(f"AnatomicalEmbedding.{kind}Volume" for kind in ("", "Outlined", "Example"))
+_MARKS_OF = (
+    "AnatomicalEmbedding.Volume",
+    "AnatomicalEmbedding.OutlinedVolume",
+    "AnatomicalEmbedding.ExampleVolume",
+)
 _CLICKS = "AnatomicalEmbedding.Clicks"  # the display node draws nothing; it only lets clicks in its views place points
 
 
@@ -142,19 +144,15 @@ def fit(scene, volumeNode, embedding=None) -> None:
     if not (low < high).all():  # no image yet
         return
     for node in viewsOf(scene, volumeNode):
-        toRas = node.GetSliceToRAS()
+        # columns: directions to the right and up in the view
+        axes = slicer.util.arrayFromVTKMatrix(node.GetSliceToRAS())[:3, :2]
         # size of the box around the volume, seen along the normal of the view: mm to the right, mm up
-        across = [
-            sum(abs(toRas.GetElement(n, axis)) * (high - low)[n] for n in range(3))
-            for axis in range(2)
-        ]
-        pixels = node.GetDimensions()
-        perPixel = max(mm / max(count, 1) for mm, count in zip(across, pixels[:2], strict=True))
+        sizeMm = (abs(axes) * (high - low)[:, None]).sum(axis=0)
+        pixels = np.array(node.GetDimensions()[:2])
+        mmPerPixel = (sizeMm / np.maximum(pixels, 1)).max()
         with NodeModify(node):
             node.SetXYZOrigin(0, 0, 0)
-            node.SetFieldOfView(
-                perPixel * pixels[0], perPixel * pixels[1], node.GetFieldOfView()[2]
-            )
+            node.SetFieldOfView(*(mmPerPixel * pixels), node.GetFieldOfView()[2])
             node.JumpSliceByCentering(*((low + high) / 2))
 
 
@@ -179,6 +177,19 @@ def show(scene, volumeNode, insteadOf=None) -> None:
         if composite is not None:
             composite.SetBackgroundVolumeID(volumeNode.GetID())
     fit(scene, volumeNode)
+
+
+def showBox(scene, volumeNode, box: np.ndarray) -> None:
+    """Centre the views of a volume on a box. If no view shows the volume, all views show it first.
+
+    Args:
+        scene: the scene.
+        volumeNode: the volume.
+        box: (2, 3) in the volume's own RAS mm.
+    """
+    if not viewsOf(scene, volumeNode):
+        show(scene, volumeNode)
+    jump(scene, volumeNode, toWorld(volumeNode, [box.mean(axis=0)])[0])
 
 
 def showOnlyIn(displayNode, scene, volumeNode) -> None:
@@ -219,6 +230,7 @@ class OwnViews:
             return False
         self._backgrounds = now
         for node in nodesOf(self.scene, "vtkMRMLDisplayableNode"):
+            # the first reference to a volume that the node has, or None
             volume = next(filter(None, map(node.GetNodeReference, _MARKS_OF)), None)
             if volume is not None:
                 showOnlyIn(node.GetDisplayNode(), self.scene, volume)
@@ -242,9 +254,8 @@ def takeClicksIn(scene, listNode, volumeNodes: Iterable) -> None:
     views = [node.GetID() for volume in volumeNodes for node in viewsOf(scene, volume)]
     drawing = listNode.GetDisplayNode()
     displays = map(listNode.GetNthDisplayNode, range(listNode.GetNumberOfDisplayNodes()))
-    display = next(
-        (candidate for candidate in displays if candidate and candidate.GetAttribute(_CLICKS)), None
-    )
+    # the second display node, if the list has one
+    display = next((node for node in displays if node and node.GetAttribute(_CLICKS)), None)
     if display is not None and not views:
         scene.RemoveNode(display)
     elif display is not None and list(display.GetViewNodeIDs()) != views:
@@ -262,9 +273,10 @@ def takeClicksIn(scene, listNode, volumeNodes: Iterable) -> None:
 
 
 def _restrict(displayNode, scene, volumeNode) -> None:
+    """Draw a display node only in the views that show a volume now. volumeNode: None for no view."""
     viewIds = [] if volumeNode is None else [node.GetID() for node in viewsOf(scene, volumeNode)]
     volumes = filter(None, (volumeIn(scene, view) for view in sliceNodes(scene)))
-    # 3-D views draw only nodes of the first slice view's volume
+    # 3-D views draw only nodes of the volume that the first slice view with a volume shows
     if viewIds and next(volumes) is volumeNode:
         viewIds += [node.GetID() for node in nodesOf(scene, "vtkMRMLViewNode")]
     if list(displayNode.GetViewNodeIDs()) != viewIds:
@@ -274,17 +286,15 @@ def _restrict(displayNode, scene, volumeNode) -> None:
 
 def _hide(displayNode, hidden: bool) -> None:
     """Hide a display node, or show it as before it was hidden. The user's own switch `Visibility` does not change."""
-    before = displayNode.GetAttribute(
-        _HIDDEN
-    )  # two digits, of 2-D and 3-D views; None if not hidden
-    isHidden = before is not None
-    if hidden and not isHidden:
+    # two digits, 0 or 1: visibility in 2-D and in 3-D views; None if not hidden
+    before = displayNode.GetAttribute(_HIDDEN)
+    if hidden and before is None:
         digits = f"{int(displayNode.GetVisibility2D())}{int(displayNode.GetVisibility3D())}"
         displayNode.SetVisibility2D(False)
         displayNode.SetVisibility3D(False)
         displayNode.SetAttribute(_HIDDEN, digits)
-    elif isHidden and not hidden:
-        digits = before.rjust(2, "1")
+    elif before is not None and not hidden:
+        digits = before.rjust(2, "1")  # older scenes have one digit, of 3-D views
         displayNode.SetVisibility2D(int(digits[0]))
         displayNode.SetVisibility3D(int(digits[1]))
         displayNode.SetAttribute(_HIDDEN, None)

@@ -171,6 +171,10 @@ def fromEngine(node, points: np.ndarray) -> np.ndarray:
 
 
 def _byPixels(source: np.ndarray, destination: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Convert points (n, 3) of a film, mm, between two matrices (4, 4) from voxel (i, j, k, 1) to mm.
+
+    A point beside the film's plane is moved into it.
+    """
     pixels = transform_points(np.linalg.inv(source), points)
     pixels[:, 2] = 0
     return transform_points(destination, pixels)
@@ -187,7 +191,8 @@ def _engineMatrix(node) -> tuple[np.ndarray, tuple[str, ...]]:
     size = node.GetImageData().GetDimensions()[:2]
     spacing, notes = pixel_size(node.GetSpacing()[:2], size[0])
     matrix = film_matrix(size[::-1], spacing)
-    # positive: to the right, to the head
+    # the film is turned around along i and along j where the slice runs to the right, and to the head or back
+    # (an axial slice runs in A, others in S). Positive: to the right, to the head
     for axis, toward in enumerate((slicerMatrix[0, 0], slicerMatrix[1, 1] + slicerMatrix[2, 1])):
         if toward > 0:
             matrix[:3, 3] += (size[axis] - 1) * matrix[:3, axis]
@@ -220,10 +225,10 @@ def bodyBounds(node, embedding: EmbeddingMap | None) -> np.ndarray:
     node.GetRASBounds(bounds)  # lowest R, highest R, lowest A, ...
     if embedding is None or isFilm(node):
         return np.array([bounds[::2], bounds[1::2]])
-    cells = embedding.body_index.numpy()
-    corners = np.array(
-        list(product(*zip(cells.min(axis=0) - 1, cells.max(axis=0) + 1, strict=True)))
-    )
+    cells = embedding.body_index.numpy()  # (n, 3)
+    # the lowest and the highest index of a cell along each axis, one cell farther out
+    ends = np.stack([cells.min(axis=0) - 1, cells.max(axis=0) + 1], axis=1)
+    corners = np.array(list(product(*ends)))
     world = toWorld(node, transform_points(embedding.cell_to_ras, corners))
     return np.stack([world.min(axis=0), world.max(axis=0)])
 
@@ -243,9 +248,10 @@ def holds(node, points: np.ndarray) -> np.ndarray:
     if not hasVoxels(node) and not isFilm(node):
         return np.zeros(len(points), dtype=bool)
     ijk = transform_points(np.linalg.inv(ijkToRas(node)), points)
-    return ((ijk >= -0.5) & (ijk <= np.array(node.GetImageData().GetDimensions()) - 0.5)).all(
-        axis=1
-    )
+    highest = (
+        np.array(node.GetImageData().GetDimensions()) - 0.5
+    )  # the outer border of the last voxel
+    return ((ijk >= -0.5) & (ijk <= highest)).all(axis=1)
 
 
 def addDerived(scene, name: str, source, voxels: np.ndarray, matrix: np.ndarray, beside):
@@ -271,7 +277,7 @@ def addDerived(scene, name: str, source, voxels: np.ndarray, matrix: np.ndarray,
     node.CreateDefaultDisplayNodes()
     looks = source.GetDisplayNode()
     display = node.GetDisplayNode()
-    if looks is not None and display is not None:
+    if looks is not None:
         display.SetAndObserveColorNodeID(looks.GetColorNodeID())
         display.SetInterpolate(looks.GetInterpolate())
         display.SetAutoWindowLevel(False)

@@ -1,7 +1,5 @@
 """Draws the loss and the validation errors of a training run in Slicer's plot views."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The form of the training panel: its widgets show and change the settings of a run."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import qt

@@ -1,7 +1,5 @@
 """The panel of the training module: starts and stops a run, shows its progress, and offers its weights for use."""
 
-from __future__ import annotations
-
 import json
 import time
 from dataclasses import replace
@@ -50,7 +48,6 @@ class TrainingPanel:
         self._news = ""  # rich text about the last event; empty after the user's next action
         self._stepped = False  # True if the current run has finished a step
         self._inPlots = False
-        ui.statusLabel.setTextFormat(qt.Qt.RichText)
         ui.startButton.connect("clicked(bool)", lambda: self._start(finishNow=False))
         ui.finishButton.connect("clicked(bool)", lambda: self._start(finishNow=True))
         ui.stopButton.connect("clicked(bool)", self._onStop)

@@ -1,7 +1,5 @@
 """Runs the trainer as a child process, and reports the progress and the outcome of the training."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The folder of a run: reads the run's settings and progress, and checks if a run can start or continue in it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path

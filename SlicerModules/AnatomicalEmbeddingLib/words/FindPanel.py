@@ -1,7 +1,5 @@
 """The section "Find by words": the user types words or chooses a sentence of a report; all views show the place."""
 
-from __future__ import annotations
-
 from html import escape
 
 import qt
@@ -37,7 +35,6 @@ class FindPanel(Listener):
         ui.keepButton.connect("clicked(bool)", lambda: search.regions.keep())
         ui.reportFileButton.connect("clicked(bool)", self._onFile)
         ui.reportList.connect("itemClicked(QListWidgetItem*)", self._onSentence)
-        ui.reportList.visible = False
         self.listen(search.changed, self.update)
         self.listen(search.reported, self._showSentence)
         self.listen(search.reportRead, self._showReport)

@@ -1,7 +1,5 @@
 """Access control of the server: refuses requests without the token or from other pages, and adds security headers."""
 
-from __future__ import annotations
-
 import hmac
 import secrets
 from urllib.parse import urlsplit

@@ -3,8 +3,6 @@
 No request contains the path of a file on this computer.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import shutil

@@ -66,7 +66,7 @@ class FollowUpBench:
         """As matching does, which has no maps here."""
         proposal = Finding(PROPOSED, place, Guess(status, source, 3.2, 0.9), size)
         self.logic.history.refresh(self.logic.record.propose(study, {lesion: proposal}))
-        self.logic._show()
+        self.logic._renew()
 
     def finding(self, study, lesion="L1"):
         return self.logic.record.finding(lesion, study)

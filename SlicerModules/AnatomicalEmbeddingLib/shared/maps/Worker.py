@@ -4,8 +4,6 @@ Only the main thread may use MRML, VTK and Qt. Therefore a job gets copies of th
 called by a timer in Slicer's modules, by the event loop in the browser viewer, and directly in tests.
 """
 
-from __future__ import annotations
-
 import logging
 import queue
 import threading

@@ -1,7 +1,5 @@
 """Functions that fill a QTableWidget. The tables of all panels use these functions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import qt
@@ -14,6 +12,22 @@ def setColumns(table, titles: Sequence[str]) -> None:
     table.setColumnCount(len(titles))
     table.setHorizontalHeaderLabels(titles)
     table.verticalHeader().setVisible(False)
+
+
+def fitHeight(table, rowsPx: int) -> None:
+    """Fix the height of a table, so that its rows and the column titles are visible. rowsPx: height of the rows."""
+    table.setFixedHeight(rowsPx + table.horizontalHeader().sizeHint.height() + 4)
+
+
+def fillTable(table, rows: Sequence[Sequence[tuple]]) -> None:
+    """Show these rows, and no other rows. A row has a tuple for each cell: text, tip and colour, as in `putCell`.
+
+    A tuple may end after the text, or after the tip.
+    """
+    table.setRowCount(len(rows))
+    for row, cells in enumerate(rows):
+        for column, cell in enumerate(cells):
+            putCell(table, row, column, *cell)
 
 
 def putCell(

@@ -3,8 +3,6 @@
 If the user closes the scene or loads another scene, a panel then shows the new parameter node of the scene.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import qt

@@ -1,7 +1,5 @@
 """A file dialog that opens in the folder of the file that was chosen last."""
 
-from __future__ import annotations
-
 import qt
 from slicer.i18n import tr as _
 

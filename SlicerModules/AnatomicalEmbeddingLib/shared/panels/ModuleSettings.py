@@ -4,8 +4,6 @@ They are part of the settings of Slicer, under "AnatomicalEmbedding/". Stored va
 edited. A value that cannot be used is replaced by the default.
 """
 
-from __future__ import annotations
-
 import slicer
 
 from ..maps.Engine import DEVICES, Choice

@@ -5,8 +5,6 @@ and SimpleITK are part of Slicer. Only on macOS with Intel or Rosetta, numpy 2 i
 PyTorch for these computers, 2.2.2, needs numpy 1.
 """
 
-from __future__ import annotations
-
 import importlib
 import logging
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A check box by which the user says whether scans show one patient."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import qt

@@ -1,7 +1,5 @@
 """Shows the progress of embedding scans, with a button to start and cancel."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from html import escape
 

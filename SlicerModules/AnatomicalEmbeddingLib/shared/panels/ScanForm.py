@@ -1,7 +1,5 @@
 """Lets the user choose the scans that a module uses: all scans, or only the ticked scans."""
 
-from __future__ import annotations
-
 import qt
 
 from ..VolumeNodes import ctVolumes, films, isFilm, scans

@@ -1,7 +1,5 @@
 """The self-test of the modules: it checks that the engine works in this Slicer."""
 
-from __future__ import annotations
-
 import time
 from unittest import SkipTest
 

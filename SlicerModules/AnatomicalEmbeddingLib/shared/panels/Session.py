@@ -1,7 +1,5 @@
 """The session: one engine and one map store, which all modules share, and the timer that polls the store."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ The section opens if packages or weights are missing; otherwise it is closed. Er
 installation opens a dialog.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from pathlib import Path
 

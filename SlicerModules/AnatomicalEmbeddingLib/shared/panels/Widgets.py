@@ -1,7 +1,5 @@
 """Helper functions for Qt widgets: combo boxes, paths, narrow panels, coloured texts, progress bars, status lines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from html import escape
 

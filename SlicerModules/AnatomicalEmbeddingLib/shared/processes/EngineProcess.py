@@ -4,8 +4,6 @@ In Slicer's modules a timer calls `poll`. The child and its own children form on
 all of them. If this application ends for any reason, the child saves its work and stops.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import queue
