@@ -90,7 +90,6 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
     def __init__(self, parent=None):
         ScriptedLoadableModuleWidget.__init__(self, parent)
         EnginePanel.__init__(self)
-        self.boxes = self.outlines = None
         self._targets = []
 
     def setup(self):
@@ -181,10 +180,9 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.status.clear()
         scene = slicer.mrmlScene
         node = self._parameterNode
-        firstOf = {}
-        for crop in cropAll(
-            self.boxes, self._targets, self._ticked(), node.separately, node.marginMm
-        ):
+        crops = cropAll(self.boxes, self._targets, self._ticked(), node.separately, node.marginMm)
+        firstOf = {}  # scan -> its first crop
+        for crop in crops:
             firstOf.setdefault(crop.GetNodeReference(SOURCE_ROLE), crop)
         inViews = [(source, crop) for source, crop in firstOf.items() if viewsOf(scene, source)]
         for source, crop in inViews or list(firstOf.items())[:1]:
@@ -222,6 +220,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
             self._onParameters()
 
     def showParameters(self, node):
+        """Show the choices of the user, which the parameter node stores."""
         self._setTargets(self.scanChoice.show(node))
         if self.ui.libraryFileEdit.currentPath != node.libraryFile:
             self.ui.libraryFileEdit.currentPath = node.libraryFile
@@ -235,6 +234,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
             part.setVolumes(volumes)
 
     def _onTick(self):
+        """Continue all work, and follow the scene."""
         self.boxes.poll()
         self.outlinePanel.poll()
         if self.parent.isEntered:
@@ -258,6 +258,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         tabs.updateGeometry()
 
     def _showState(self):
+        """Show the ticked structures, and what the buttons do now; tool tips say what is missing."""
         self.structurePanel.setNames(self.boxes.libraryStructures())
         ui = self.ui
         node = self._parameterNode

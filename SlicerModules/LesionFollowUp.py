@@ -33,8 +33,6 @@ from AnatomicalEmbeddingLib.shared.SideBySide import ROWS
 from AnatomicalEmbeddingLib.shared.Views import showInstead
 from AnatomicalEmbeddingLib.shared.VolumeNodes import scans
 
-# pixels; with a larger value, the views would be too small on a screen of 1280 pixels
-_LEAST_WIDTH = 340
 _CHECK_TICKS = 5  # ticks between two searches for changed studies in the scene; a search at each event would be slow
 
 
@@ -74,12 +72,10 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
     def __init__(self, parent=None):
         ScriptedLoadableModuleWidget.__init__(self, parent)
         EnginePanel.__init__(self)
-        self.logic = None
         self._ticks = 0
         self._shownPatients = None
-        self._defaultPair = (
-            None  # the default (prior, current) that the module chose last; None before
-        )
+        # the default (prior, current) that the module chose last; None before
+        self._defaultPair = None
 
     def setup(self):
         ScriptedLoadableModuleWidget.setup(self)
@@ -106,9 +102,6 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.viewButtons.laidOut.connect(self._onLaidOut)
 
         letShrink(uiWidget)
-        for section in slicer.util.findChildren(uiWidget, className="ctkCollapsibleButton"):
-            # otherwise the contents of the section set a larger minimum
-            section.setMinimumWidth(_LEAST_WIDTH)
         self.say("")
         logic.reported.connect(self.say)
         logic.changed.connect(self._showNextStep)
@@ -152,6 +145,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self._jump()
 
     def _pair(self):
+        """Return [prior volume, current volume]; [] unless both are chosen."""
         node = self._parameterNode
         pair = [] if node is None else [node.prior, node.current]
         return [] if None in pair else pair
@@ -175,20 +169,17 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         """Make the chosen study current, unless it is the prior study. Move all views to the chosen lesion."""
         volume = self.logic.volumes.get(self.choice.study)
         node = self._parameterNode
-        if (
-            node is not None
-            and volume is not None
-            and volume is not node.prior
-            and volume is not node.current
-        ):
+        if node is not None and volume not in (None, node.prior, node.current):
             self._choose(node.prior, volume)
         self._jump()
 
     def _onProposed(self, places):
-        """Move the views to the proposals of the chosen lesion. The registration moves them later by a few mm."""
-        self.logic.jumpTo(
-            self.choice.lesion, [study for lesion, study in places if lesion == self.choice.lesion]
-        )
+        """Move the views to the proposals of the chosen lesion. The registration moves them later by a few mm.
+
+        places: pairs (lesion id, study key).
+        """
+        chosen = self.choice.lesion
+        self.logic.jumpTo(chosen, [study for lesion, study in places if lesion == chosen])
 
     def _jump(self):
         if self.choice.lesion:
@@ -197,6 +188,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
     # -- panel and scene ---------------------------------------------------------------------------------------------
 
     def _onTick(self):
+        """Continue the work. Now and then, look for new studies and dates in the scene."""
         self.logic.poll()
         if self.parent.isEntered:
             self.viewButtons.poll()
@@ -217,11 +209,9 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         of the default studies. Studies that the user chose stay. patientList: the patients of the scene."""
         patient = self._patient(patientList)
         if patient is None:
-            patient = next(
-                (entry for entry in patientList if len(entry.studies) > 1),
-                patientList[0] if patientList else None,
-            )
-            self._chooseDefault(node, patient)
+            # the first patient with several studies, or the first patient, or nobody
+            several = [entry for entry in patientList if len(entry.studies) > 1]
+            self._chooseDefault(node, next(iter(several or patientList), None))
             return
         if node.current not in [study.volume for study in patient.after(node.prior)]:
             node.current = patient.lastAfter(node.prior)
@@ -242,6 +232,7 @@ class LesionFollowUpWidget(ScriptedLoadableModuleWidget, EnginePanel):
         )
 
     def _showStudies(self, patientList, patient):
+        """Follow up a patient, or nobody, and show the studies to compare in all parts of the panel."""
         node = self._parameterNode
         logic = self.logic
         prior, current = (None, None) if patient is None else (node.prior, node.current)

@@ -20,11 +20,11 @@ Series = dict[str, dict[str, float]]  # series -> name -> value
 
 def read_figures() -> dict[str, Series]:
     """All numbers, by figure."""
-    found: dict[str, Series] = defaultdict(lambda: defaultdict(dict))
+    figures: dict[str, Series] = defaultdict(lambda: defaultdict(dict))
     with FIGURES.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            found[row["figure"]][row["series"]][row["name"]] = float(row["value"])
-    return found
+            figures[row["figure"]][row["series"]][row["name"]] = float(row["value"])
+    return figures
 
 
 def draw_bars(series: Series, title: str, unit: str, path: Path) -> None:
@@ -47,7 +47,16 @@ def draw_bars(series: Series, title: str, unit: str, path: Path) -> None:
 def draw_lines(
     series: Series, title: str, across: str, unit: str, path: Path, numbers: bool
 ) -> None:
-    """One line for each series."""
+    """One line for each series.
+
+    Args:
+        series: series -> name of a point -> value.
+        title: title of the plot.
+        across: title of the horizontal axis.
+        unit: title of the vertical axis.
+        path: the file.
+        numbers: True if the names of points are numbers, and their places on the horizontal axis.
+    """
     figure, axes = plt.subplots(figsize=(7, 3.4))
     for name, values in series.items():
         places = [float(label) for label in values] if numbers else list(values)

@@ -35,32 +35,32 @@ COLOURS = {"matched": "#2ca02c", "uncertain": "#ff9f1c", "absent": "#d62728"}
 def coronal(
     phantom: Phantom, a_mm: float
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, float, float, float]]:
-    """HU (s, r) of a coronal slice with the patient's right on the left; its points (n, 3) RAS mm; its extent in mm."""
+    """Return a coronal slice with the patient's right on the left, as radiologists expect.
+
+    Returns:
+        HU (s, r); the points (n, 3) of its pixels, RAS mm; its extent (left, right, lowest, highest) for `Axes.imshow`,
+        in which -R mm are to the right and S mm are up.
+    """
     (r0, _, s0), (r1, _, s1) = phantom.volume.bounds_ras
     r, s = np.arange(r1 - 1, r0, -STEP_MM), np.arange(s0 + 1, s1, STEP_MM)
     rr, ss = np.meshgrid(r, s)
     points = np.stack([rr.ravel(), np.full(rr.size, a_mm), ss.ravel()], axis=1)
-    return phantom.volume.sample(points).reshape(rr.shape), points, (r1, r0, s0, s1)
+    return phantom.volume.sample(points).reshape(rr.shape), points, (-r1, -r0, s0, s1)
 
 
 def show(axes: Axes, hu: np.ndarray, extent: tuple[float, float, float, float], title: str) -> None:
-    # an extent whose left end is the larger puts the patient's right on the viewer's left, as radiologists expect
+    """Draw the HU of a slice. hu, extent: see `coronal`."""
     axes.imshow(
         hu,
         cmap="gray",
         vmin=WINDOW_HU[0],
         vmax=WINDOW_HU[1],
         origin="lower",
-        extent=_upright(extent),
+        extent=extent,
     )
     axes.set_title(title, fontsize=10)
     axes.set_xticks([])
     axes.set_yticks([])
-
-
-def _upright(extent: tuple[float, float, float, float]) -> tuple[float, float, float, float]:
-    r1, r0, s0, s1 = extent
-    return (-r1, -r0, s0, s1)
 
 
 def values_at(embedding: EmbeddingMap, points: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
@@ -76,7 +76,6 @@ def draw_coordinate(
 ) -> None:
     """The height in the common body as bands over two patients that show different parts of it."""
     figure, every = plt.subplots(1, 2, figsize=(8.5, 5.5), constrained_layout=True)
-    picture = None
     for axes, phantom, embedding, name in zip(
         every, phantoms, maps, ("scan A", "scan B"), strict=True
     ):
@@ -91,10 +90,10 @@ def draw_coordinate(
             vmax=800,
             alpha=0.45,
             origin="lower",
-            extent=_upright(extent),
+            extent=extent,
         )
         grid = (
-            np.linspace(-extent[0], -extent[1], hu.shape[1]),
+            np.linspace(extent[0], extent[1], hu.shape[1]),
             np.linspace(extent[2], extent[3], hu.shape[0]),
         )
         lines = axes.contour(
@@ -130,7 +129,7 @@ def draw_descriptor(
     distance = np.linalg.norm(values_at(maps[1], points, hu.shape) - near, axis=2)
     show(every[1], hu, extent, "target: how near the coordinate is, mm")
     shown = every[1].imshow(
-        distance, cmap="viridis_r", vmax=200, alpha=0.6, origin="lower", extent=_upright(extent)
+        distance, cmap="viridis_r", vmax=200, alpha=0.6, origin="lower", extent=extent
     )
     figure.colorbar(shown, ax=every[1], shrink=0.7)
 
@@ -140,7 +139,7 @@ def draw_descriptor(
     show(every[2], hu, extent, "target: how alike the descriptor is")
     similar = alike.reshape(hu.shape)
     shown = every[2].imshow(
-        similar, cmap="magma", vmin=0, vmax=1, alpha=0.7, origin="lower", extent=_upright(extent)
+        similar, cmap="magma", vmin=0, vmax=1, alpha=0.7, origin="lower", extent=extent
     )
     figure.colorbar(shown, ax=every[2], shrink=0.7)
     for axes in every[1:]:

@@ -27,19 +27,16 @@ def docstrings(tree: ast.Module, path: str) -> list[tuple[str, str]]:
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         if text := ast.get_docstring(node):
-            head = (
-                ""
-                if isinstance(node, ast.Module)
-                else ast.unparse(_without_body(node)).splitlines()[-2] + "\n"
-            )
+            head = "" if isinstance(node, ast.Module) else _signature(node) + "\n"
             found.append((f"{path}:{getattr(node, 'lineno', 1)}", head + text))
     return found
 
 
-def _without_body(node: ast.AST) -> ast.AST:
-    shown = ast.parse(ast.unparse(node)).body[0]
-    shown.body = [ast.Pass()]
-    return shown
+def _signature(node: ast.AST) -> str:
+    """Return the line with `class` or `def` above a docstring."""
+    copy = ast.parse(ast.unparse(node)).body[0]
+    copy.body = [ast.Pass()]
+    return ast.unparse(copy).splitlines()[-2]  # after decorators, before `pass`
 
 
 def messages(tree: ast.Module, path: str) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ examples: in real scans, sets with them were less exact (Testing/benchmarks/LOG.
 
 import argparse
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -66,19 +67,20 @@ def names_of(landmarks: dict[str, tuple[str, ...]]) -> list[str]:
 
 
 class Labels:
-    """A label map. voxels: (k, j, i) numbers. names: number -> structure. ijk_to_ras: (4, 4)."""
+    """A label map. voxels: (k, j, i) numbers. ijk_to_ras: (4, 4). numbers: structure -> its numbers."""
 
-    def __init__(self, voxels: np.ndarray, names: dict[int, str], ijk_to_ras: np.ndarray) -> None:
-        self.voxels, self.ijk_to_ras = voxels, ijk_to_ras
+    def __init__(self, body: LabelledBody) -> None:
+        self.voxels = body.labels
+        self.ijk_to_ras = body.grid.ijk_to_ras
         self.numbers: dict[str, list[int]] = {}
-        for number, name in names.items():
+        for number, name in enumerate(body.names):
             self.numbers.setdefault(name, []).append(number)
 
     def mask(self, *names: str, may_be_cut_below: bool = False) -> np.ndarray:
         """Return the voxels of structures. Raises LookupError if one is missing or cut by the border of the map."""
         numbers = [number for name in names for number in self.numbers.get(name, ())]
         mask = np.isin(self.voxels, numbers)
-        lowest = 0 if self.ijk_to_ras[2, 2] > 0 else -1
+        lowest = 0 if self.ijk_to_ras[2, 2] > 0 else -1  # k of the lowest slice
         ends = [(axis, end) for axis in range(3) for end in (0, -1)]
         if may_be_cut_below:
             ends.remove((0, lowest))
@@ -120,6 +122,7 @@ def femoral_head(labels: Labels, side: str) -> np.ndarray:
     points = labels.points(surface & (distance < _HEAD_GAP_MM))
     if len(points) < 100:
         raise LookupError("femur")
+    # |p - c|^2 = r^2 for each point p of the sphere: 2 p.c + (r^2 - |c|^2) = |p|^2 is linear in c and in the bracket
     system = np.hstack([2 * points, np.ones((len(points), 1))])
     centre = np.linalg.lstsq(system, np.square(points).sum(axis=1), rcond=None)[0][:3]
     lowest = transform_points(
@@ -171,8 +174,8 @@ def hilum(labels: Labels, side: str) -> np.ndarray:
 def carina(labels: Labels) -> np.ndarray:
     """The place between the two parts of the highest slice in which the trachea has two large parts."""
     mask = np.isin(labels.voxels, labels.numbers.get("trachea", [-1]))
-    order = range(len(mask)) if labels.ijk_to_ras[2, 2] < 0 else range(len(mask))[::-1]
-    for k in order:
+    is_upward = labels.ijk_to_ras[2, 2] > 0
+    for k in range(len(mask))[:: -1 if is_upward else 1]:  # from the highest slice
         parts = sitk.GetArrayFromImage(
             sitk.RelabelComponent(
                 sitk.ConnectedComponent(sitk.GetImageFromArray(mask[k].astype(np.uint8))), 12
@@ -185,47 +188,40 @@ def carina(labels: Labels) -> np.ndarray:
     raise LookupError("trachea")
 
 
+def top_of(labels: Labels, name: str) -> np.ndarray:
+    """The top of a structure, which the lowest slice may cut."""
+    return farthest(labels.points(labels.uncut_above(name)), (0, 0, 1))
+
+
+def pole(labels: Labels, side: str, up: int) -> np.ndarray:
+    """The upper (up=1) or lower (up=-1) pole of a kidney."""
+    return farthest(labels.points(labels.mask(f"kidney_{side}")), (0, 0, up))
+
+
+def dome(labels: Labels, side: str) -> np.ndarray:
+    """The top of the liver; on the left, of stomach and spleen, which lie below the left dome."""
+    names = ("liver",) if side == "right" else ("stomach", "spleen")
+    return max((top_of(labels, name) for name in names), key=lambda top: top[2])
+
+
 RULES: dict[str, Callable[..., np.ndarray]] = {
     "ASIS": lambda labels, side: farthest(hip_points(labels, side, 45, 300), (0, 1, 0)),
     "PSIS": lambda labels, side: farthest(hip_points(labels, side, 0, 300), (0, -1, 0)),
-    "iliac crest": lambda labels, side: farthest(
-        labels.points(labels.uncut_above(f"hip_{side}")), (0, 0, 1)
-    ),
+    "iliac crest": lambda labels, side: top_of(labels, f"hip_{side}"),
     "femoral head": femoral_head,
     "sacral promontory": promontory,
     "symphysis": symphysis,
-    "lung apex": lambda labels, side: farthest(
-        labels.points(labels.uncut_above(f"lung_{side}")), (0, 0, 1)
-    ),
-    "kidney upper pole": lambda labels, side: farthest(
-        labels.points(labels.mask(f"kidney_{side}")), (0, 0, 1)
-    ),
-    "kidney lower pole": lambda labels, side: farthest(
-        labels.points(labels.mask(f"kidney_{side}")), (0, 0, -1)
-    ),
+    "lung apex": lambda labels, side: top_of(labels, f"lung_{side}"),
+    "diaphragm dome": dome,
+    "kidney upper pole": lambda labels, side: pole(labels, side, 1),
+    "kidney lower pole": lambda labels, side: pole(labels, side, -1),
     "kidney hilum": hilum,
     "carina": carina,
-    "aortic arch top": lambda labels: farthest(
-        labels.points(labels.uncut_above("aorta")), (0, 0, 1)
-    ),
+    "aortic arch top": lambda labels: top_of(labels, "aorta"),
     "aortic bifurcation": lambda labels: farthest(
         labels.points(labels.mask("aorta")), (0, 0, -1), 40
     ),
 }
-RULES["diaphragm dome"] = lambda labels, side: (
-    farthest(labels.points(labels.uncut_above("liver")), (0, 0, 1))
-    if side == "right"
-    else dome_left(labels)
-)
-
-
-def dome_left(labels: Labels) -> np.ndarray:
-    """The highest place of stomach and spleen, which lie below the left dome."""
-    tops = [
-        farthest(labels.points(labels.uncut_above(name)), (0, 0, 1))
-        for name in ("stomach", "spleen")
-    ]
-    return max(tops, key=lambda top: top[2])
 
 
 def place_by_rule(labels: Labels, landmarks: dict[str, tuple[str, ...]]) -> dict[str, np.ndarray]:
@@ -233,15 +229,9 @@ def place_by_rule(labels: Labels, landmarks: dict[str, tuple[str, ...]]) -> dict
     places = {}
     for name, sides in landmarks.items():
         for side in sides or ("",):
-            try:
-                places[f"{name} {side}".strip()] = RULES[name](labels, *([side] if side else []))
-            except LookupError:
-                continue
+            with suppress(LookupError):
+                places[f"{name} {side}".strip()] = RULES[name](labels, *filter(None, [side]))
     return places
-
-
-def labels_of(body: LabelledBody) -> Labels:
-    return Labels(body.labels, dict(enumerate(body.names)), body.grid.ijk_to_ras)
 
 
 def examples(
@@ -251,7 +241,7 @@ def examples(
     bodies = [LabelledBody.read(path) for path in sorted(folder.glob(COLLECTION))]
     placement = place({body.name: body.points for body in bodies})
     for body in bodies:
-        places = place_by_rule(labels_of(body), landmarks)
+        places = place_by_rule(Labels(body), landmarks)
         if places and body.name in placement.maps:
             yield model.embed(make_label_image(body, placement, 0).volume), places
 

@@ -50,6 +50,7 @@ class Commit:
 
     @classmethod
     def of(cls, source: Path) -> Commit:
+        """Return the commit that is checked out in a folder."""
         try:
             show, status = (
                 subprocess.run(
@@ -119,13 +120,13 @@ def write_zip(
     return path
 
 
-def make_zip(folder: Path, target: Target, source: Path = ROOT) -> Path:
-    """Stage the extension in `source` and pack it into `folder`, which is made. Raises StagingError, OSError."""
-    entry = json.loads((source / "Resources/Packaging/AnatomicalEmbedding.json").read_text())
+def make_zip(folder: Path, target: Target) -> Path:
+    """Stage the extension and pack it into `folder`, which is made. Raises StagingError, OSError."""
+    entry = json.loads((ROOT / "Resources/Packaging/AnatomicalEmbedding.json").read_text())
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
-        staged = stage(Path(place) / "build", source, target.version)
-        return write_zip(staged, entry, target, Commit.of(source), folder)
+        staged = stage(Path(place) / "build", slicer_version=target.version)
+        return write_zip(staged, entry, target, Commit.of(ROOT), folder)
 
 
 def _of_form(pattern: str, form: str):

@@ -20,8 +20,8 @@ def drawings() -> list[Path]:
     )
 
 
-def render(drawing: Path, pixels: int = PIXELS):
-    """The drawing as a QImage of pixels x pixels, transparent around it. Raises ValueError where Qt cannot read it."""
+def render(drawing: Path):
+    """The drawing as a QImage of PIXELS x PIXELS, transparent around it. Raises ValueError where Qt cannot read it."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
     from PySide6.QtGui import QImage, QPainter
     from PySide6.QtSvg import QSvgRenderer
@@ -29,7 +29,7 @@ def render(drawing: Path, pixels: int = PIXELS):
     renderer = QSvgRenderer(str(drawing))
     if not renderer.isValid():
         raise ValueError(f"{drawing} is not an SVG file that Qt can render")
-    image = QImage(pixels, pixels, QImage.Format.Format_ARGB32)
+    image = QImage(PIXELS, PIXELS, QImage.Format.Format_ARGB32)
     image.fill(0)
     painter = QPainter(image)
     renderer.render(painter)

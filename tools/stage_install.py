@@ -53,9 +53,7 @@ def find_cmake() -> str | None:
     return str(Path(cmake.CMAKE_BIN_DIR) / "cmake")
 
 
-def stage(
-    folder: Path, source: Path = ROOT, slicer_version: str = SLICER_VERSION, testing: bool = True
-) -> Staged:
+def stage(folder: Path, source: Path = ROOT, slicer_version: str = SLICER_VERSION) -> Staged:
     """Configure the extension in `source` into `folder`, which is made. Raises StagingError with CMake's complaint."""
     cmake = find_cmake()
     if cmake is None:
@@ -64,7 +62,7 @@ def stage(
         *(cmake, "-S", source, "-B", folder, "-G", "Unix Makefiles"),
         f"-DSlicer_DIR={_DOUBLE / 'Slicer'}",
         f"-DSlicer_VERSION={slicer_version}",
-        f"-DBUILD_TESTING={'ON' if testing else 'OFF'}",
+        "-DBUILD_TESTING=ON",
         f"-DCMAKE_TOOLCHAIN_FILE={_DOUBLE / 'no_compiler.cmake'}",
         f"-DCMAKE_MAKE_PROGRAM={cmake}",
     ]

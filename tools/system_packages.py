@@ -34,18 +34,16 @@ DICOMWEB_PLUGIN = "/usr/share/orthanc/plugins/libOrthancDicomWeb.so"
 
 def missing_libraries() -> list[str]:
     """Files of the libraries for drawing that cannot be loaded; only Linux leaves them to the system."""
-    return [name for name in _LIBRARIES if sys.platform == "linux" and not _loads(name)]
+    return _unloadable(_LIBRARIES)
 
 
 def has_browser() -> bool:
     """A Chromium, and what Playwright drives it with."""
-    return find_program("chromium") is not None and not _missing_for_driver()
+    return find_program("chromium") is not None and not _unloadable(_DRIVER)
 
 
-def _missing_for_driver() -> list[str]:
-    return [
-        package for name, package in _DRIVER.items() if sys.platform == "linux" and not _loads(name)
-    ]
+def _unloadable(libraries: dict[str, str]) -> list[str]:
+    return [name for name in libraries if sys.platform == "linux" and not _loads(name)]
 
 
 def find_program(package: str) -> str | None:
@@ -56,7 +54,8 @@ def find_program(package: str) -> str | None:
 def missing_packages() -> list[str]:
     """Debian's names of what is missing."""
     packages = [] if find_spec("ensurepip") else [f"python3.{sys.version_info.minor}-venv"]
-    packages += [_LIBRARIES[name] for name in missing_libraries()] + _missing_for_driver()
+    libraries = _LIBRARIES | _DRIVER
+    packages += [libraries[name] for name in _unloadable(libraries)]
     packages += [package for package in _PROGRAMS if find_program(package) is None]
     return packages + ["orthanc-dicomweb"] * (not os.path.exists(DICOMWEB_PLUGIN))  # noqa: PTH110
 

@@ -90,6 +90,7 @@ def take_viewer(name: str, size: tuple[int, int], draw: Callable[[Page], None]) 
 
 
 def draw_points(page: Page) -> None:
+    """Click the points of VIEWER_POINTS, and name them."""
     for view, across, down, label in VIEWER_POINTS:
         page.press("fit")
         page.add_point(view, across, down)
@@ -101,6 +102,7 @@ def draw_points(page: Page) -> None:
 
 
 def draw_words(page: Page) -> None:
+    """Read a report, and show the place of its first sentence."""
     page.press("report")
     page.page.fill("[data-test=report-text]", REPORT_TEXT)
     page.press("report-read")
@@ -116,6 +118,7 @@ class Animation:
         self.mouse = (CLICK_PAGE[0] * 0.8, CLICK_PAGE[1] * 0.9)
 
     def take(self, milliseconds: int) -> None:
+        """Take a picture that the animation shows for some milliseconds."""
         picture = Image.open(io.BytesIO(self.page.page.screenshot())).convert("RGB")
         arrow = [(self.mouse[0] + x, self.mouse[1] + y) for x, y in ARROW]
         ImageDraw.Draw(picture).polygon(arrow, fill="white", outline="black")
@@ -124,6 +127,7 @@ class Animation:
         self.times.append(milliseconds)
 
     def move_to(self, x: float, y: float, steps: int = 6) -> None:
+        """Move the mouse to a place of the page, pixels, with a picture at each step."""
         start = self.mouse
         for step in range(1, steps + 1):
             self.mouse = (
@@ -135,6 +139,7 @@ class Animation:
             self.take(SHORT_MS)
 
     def write(self, path: Path) -> None:
+        """Write the pictures as one animated file."""
         first, *rest = self.frames
         first.save(
             path,

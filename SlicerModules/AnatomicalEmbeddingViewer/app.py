@@ -38,6 +38,7 @@ def serve(options: argparse.Namespace, report: Callable[[str], None]) -> None:
 
 
 async def _serve(options: argparse.Namespace, report: Callable[[str], None]) -> None:
+    """Start the server, open the browser, and serve until a signal or an error; then close everything."""
     from .page import Viewer  # only after the environment variables are set
 
     stop = asyncio.Event()
@@ -99,6 +100,7 @@ def _check_address(serving: asyncio.Task, options: argparse.Namespace) -> None:
 
 
 async def _poll(viewer) -> None:
+    """Poll the page again and again. An error is shown and logged, and polling goes on."""
     while True:
         try:
             viewer.poll()

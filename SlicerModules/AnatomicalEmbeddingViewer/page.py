@@ -52,7 +52,7 @@ class Viewer:
         report: called with each sentence for the terminal.
     """
 
-    def __init__(self, options: argparse.Namespace, report: Callable[[str], None] = print) -> None:
+    def __init__(self, options: argparse.Namespace, report: Callable[[str], None]) -> None:
         self._options = options
         choice = Choice(options.model, options.device, None if options.no_cache else "")
         self.session = session = Session(choice)
@@ -116,6 +116,7 @@ class Viewer:
         )
 
     def _bind(self, wslink_server) -> None:
+        """Add our addresses before the server listens, and check every request."""
         app = wslink_server.app
         app.middlewares.append(self._guard.middleware)
         add_routes(app, self.session, self._scans, self._exports, self._boxes)
@@ -170,6 +171,8 @@ class Viewer:
             self.server.trigger(name)(self._reporting(action))
 
     def _reporting(self, action: Callable) -> Callable:
+        """Return a function that runs an action, shows its error on the page, and updates the page."""
+
         def act(*values) -> None:
             try:
                 action(*values)
@@ -208,5 +211,6 @@ def _read_source(
     film_width_mm: float | None,
     _cancelled: Callable[[], bool],
 ) -> list[Volume]:
+    """Read a scan of the command line. check: see `Source.read`. film_width_mm: None if the file of a film states it."""
     volume = replace(source.read(check), name=name)
     return [volume.with_width(film_width_mm) if volume.is_film else volume]

@@ -35,7 +35,7 @@ from AnatomicalEmbedding.training.label_frames import place
 from AnatomicalEmbedding.training.label_images import SUFFIX, LabelledBody, make_label_image
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-from make_landmark_sets import COLLECTION, PELVIS, TRUNK, labels_of, place_by_rule
+from make_landmark_sets import COLLECTION, PELVIS, TRUNK, Labels, place_by_rule
 
 MANUAL = {
     "ASIS left": "Left ASIS",
@@ -119,7 +119,7 @@ def labelled_scans(model: Model, paths: list[Path]) -> Iterator[tuple[EmbeddingM
     """Give the maps of labelled scans, and the landmarks that the rules find in their labels."""
     for path in paths:
         body = LabelledBody.read(path.with_name(path.name.removesuffix(".nii.gz") + SUFFIX))
-        yield model.embed(Volume.read(path)), place_by_rule(labels_of(body), PELVIS | TRUNK)
+        yield model.embed(Volume.read(path)), place_by_rule(Labels(body), PELVIS | TRUNK)
 
 
 if __name__ == "__main__":

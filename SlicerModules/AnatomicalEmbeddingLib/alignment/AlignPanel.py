@@ -132,16 +132,15 @@ class AlignPanel(Listener):
         self._error = sentence
 
     def update(self) -> None:
+        """Show the state of the alignment: buttons, their tool tips, progress, and the result or an error."""
         ui = self.ui
         busy = self.logic.busy
         fixed = self.fixed
         moving = self.moving
         problem = self.logic.problem(fixed, moving)
         alignment = alignmentOf(moving)
-        names = {
-            "fixed": fixed.GetName() if fixed else "",
-            "moving": moving.GetName() if moving else "",
-        }
+        # a tip that names a scan is shown only if there is one
+        names = {"fixed": fixed and fixed.GetName(), "moving": moving and moving.GetName()}
         for widget in (
             ui.alignKindComboBox,
             ui.alignFixedSelector,

@@ -116,6 +116,7 @@ def _register(maps, volumes, kind, device, step) -> tuple[Registration, str]:
 
 
 def _describe(registration: Registration, folding: Folding, seconds: float, note: str) -> str:
+    """Return sentences about a registration for the user. seconds: its duration. note: see `_register`."""
     sentences = [
         f"{registration.moving} was aligned with {registration.fixed} ({registration.kind}).",
         f"The alignment uses {registration.used} of {registration.tried} matched points of {registration.fixed}: "

@@ -84,13 +84,14 @@ def _splineTransform(affine: np.ndarray, field: SplineField):
 
     Outside the fixed scan's box the displacement of the B-spline decreases to 0 within three knot distances.
     """
-    knots = field.coefficients.double().numpy()
-    moved = np.tensordot(np.linalg.inv(affine[:3, :3]), knots, axes=1)
+    knots = field.coefficients.double().numpy()  # (3, k, j, i)
+    # the affine map comes after the B-spline and also acts on its displacements; its inverse makes up for this
+    coefficients = np.tensordot(np.linalg.inv(affine[:3, :3]), knots, axes=1)
     grid = vtk.vtkImageData()
     grid.SetDimensions(*reversed(knots.shape[1:]))
-    grid.SetOrigin(*(low - field.knot_mm for low in field.low))
+    grid.SetOrigin(*(low - field.knot_mm for low in field.low))  # of the first knot
     grid.SetSpacing(*[field.knot_mm] * 3)
-    values = np.ascontiguousarray(np.moveaxis(moved, 0, -1).reshape(-1, 3))
+    values = np.ascontiguousarray(np.moveaxis(coefficients, 0, -1).reshape(-1, 3))
     grid.GetPointData().SetScalars(numpy_to_vtk(values, deep=True))
     spline = slicer.vtkOrientedBSplineTransform()
     spline.SetCoefficientData(grid)
@@ -155,11 +156,13 @@ def takeAway(scene, fixedNode, movingNode) -> None:
 
 
 def _composites(scene, views) -> list:
+    """Return the nodes that state which volumes these slice views show."""
     nodes = (compositeOf(scene, view) for view in views)
     return [composite for composite in nodes if composite is not None]
 
 
 def _colour(volumeNode, colourId: str) -> None:
+    """Draw a volume with another colour table, given its ID, and remember the table that it had."""
     display = volumeNode.GetDisplayNode()
     if display is not None:
         display.SetNodeReferenceID(_COLOURS_ROLE, display.GetColorNodeID())
@@ -167,6 +170,7 @@ def _colour(volumeNode, colourId: str) -> None:
 
 
 def _restoreColours(scene) -> None:
+    """Give all volumes the colour tables that they had before `layOver`."""
     for display in nodesOf(scene, "vtkMRMLScalarVolumeDisplayNode"):
         before = display.GetNodeReferenceID(_COLOURS_ROLE)
         if before is not None:

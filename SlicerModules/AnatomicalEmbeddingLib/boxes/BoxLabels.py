@@ -88,6 +88,7 @@ class BoxLabels:
                 node.AddControlPoint(vtk.vtkVector3d(*place), name)
 
     def _addList(self, view):
+        """Add the point list with the names of boxes in one view. Its points are drawn as texts only."""
         node = self._lists.add(view, "vtkMRMLMarkupsFiducialNode", "Names of boxes")
         node.SetLocked(True)
         node.CreateDefaultDisplayNodes()

@@ -144,13 +144,7 @@ class BoxLogic(SceneJob):
             title="opening the library",
         )
         self.store.request([*(example.volumeNode for example in examples), *volumes])
-        markings = []  # see `Finder`
-        for example in examples:
-            try:
-                (embedding,) = yield from self.maps([example.volumeNode])
-                markings.append((example.structure, example.name, *example.read(), embedding))
-            except AnatomicalEmbeddingError as error:
-                self.reported.emit(f"{error} The example {example.name} is not used.")
+        markings = yield from self._readExamples(examples)
         finder = yield from self.inBackground(
             lambda *_: Finder(library, fromLibrary, markings, recall), title="reading the examples"
         )
@@ -181,6 +175,17 @@ class BoxLogic(SceneJob):
                 if volume.GetScene() is self.scene:  # no message about a volume that was removed
                     self.reported.emit(str(error))
             self.changed.emit()
+
+    def _readExamples(self, examples: list[MarkedExample]) -> Steps[list[tuple]]:
+        """Return the markings for `Finder`. An example that cannot be read is reported and left out."""
+        markings = []
+        for example in examples:
+            try:
+                (embedding,) = yield from self.maps([example.volumeNode])
+                markings.append((example.structure, example.name, *example.read(), embedding))
+            except AnatomicalEmbeddingError as error:
+                self.reported.emit(f"{error} The example {example.name} is not used.")
+        return markings
 
     def _showBoxes(
         self, volume, answers: list[tuple[FoundBox, np.ndarray]], replaceEdited: bool

@@ -61,6 +61,7 @@ class FoundBox:
 
     @property
     def text(self) -> str:
+        """The answer as a phrase for tool tips."""
         source = "found with your examples" if self.byOwn else "found with the library"
         if self.status == ABSENT:
             return f"absent: this scan does not seem to show the structure ({source})"

@@ -30,8 +30,7 @@ class BoxTable(Listener):
         self.structures: list[str] = []
         tableWidget.verticalHeader().setSectionResizeMode(qt.QHeaderView.ResizeToContents)
         tableWidget.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
-        self.listen(logic.changed, self.update)
-        self.update()
+        self.updateAt(logic.changed)
 
     def setVolumes(self, nodes: Sequence) -> None:
         """Set the volumes that have a column in the table."""
@@ -40,6 +39,7 @@ class BoxTable(Listener):
             self.update()
 
     def update(self) -> None:
+        """Fill the table again."""
         self._volumes = [node for node in self._volumes if node.GetScene() is self.logic.scene]
         cellsByStructure = self.logic.table(self._volumes)  # structure -> volume ID -> cell
         self.structures = list(cellsByStructure)
@@ -53,6 +53,7 @@ class BoxTable(Listener):
         table.resizeColumnsToContents()
 
     def _onDoubleClick(self, row: int, column: int) -> None:
+        """Show the box of the cell. The first column has the names of the structures."""
         if row >= len(self.structures) or not 0 < column <= len(self._volumes):
             return
         volume = self._volumes[column - 1]

@@ -30,6 +30,7 @@ class CoverageLogic:
         self._coverage: dict[str, tuple[str, bool]] = {}
 
     def row(self, volumeNode) -> CoverageRow:
+        """Return the row of a volume."""
         name = volumeNode.GetName()
         if isFilm(volumeNode):
             return CoverageRow(name, "a film", False)

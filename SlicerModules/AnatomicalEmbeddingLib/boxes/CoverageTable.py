@@ -26,6 +26,7 @@ class CoverageTable:
         self._volumes = list(nodes)
 
     def update(self) -> None:
+        """Fill the table again."""
         self._volumes = [
             node for node in self._volumes if node.GetScene() is self.logic.store.scene
         ]

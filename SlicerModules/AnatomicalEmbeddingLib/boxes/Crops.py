@@ -95,7 +95,7 @@ def _cut(volume, structures: list[str], box: np.ndarray, suffix: str, marginMm: 
     matrix = ijkToRas(volume)
     box = grown(box, np.full(6, marginMm - _ROUNDING_MM))
     block = voxel_block(matrix, voxels.shape, box, volume.GetName())
-    # the block is (k, j, i), the matrix takes (i, j, k)
+    # to the first voxel of the block; the block is (k, j, i), the matrix takes (i, j, k)
     matrix[:3, 3] += matrix[:3, :3] @ [part.start for part in reversed(block)]
     name = f"{volume.GetName()} {suffix}"
     cropNode = addDerived(volume.GetScene(), name, volume, voxels[block].copy(), matrix, volume)

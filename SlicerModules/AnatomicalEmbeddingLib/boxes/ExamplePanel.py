@@ -44,9 +44,8 @@ class ExamplePanel(Listener):
         ui.structureEdit.connect("returnPressed()", ui.addExampleButton.click)
         ui.addExampleButton.connect("clicked(bool)", self._onAdd)
         ui.removeExampleButton.connect("clicked(bool)", self._onRemove)
-        self.listen(examples.changed, self.update)
         self._onMarking(ui.markingSelector.currentNode())
-        self.update()
+        self.updateAt(examples.changed)
 
     @property
     def names(self) -> list[str]:
@@ -65,6 +64,7 @@ class ExamplePanel(Listener):
             self.update()
 
     def update(self) -> None:
+        """Fill the table again, tick the chosen structures, and write the number of examples into the tab."""
         self._rows = self.examples.all()
         with self._filling:
             self.table.setRowCount(len(self._rows))
@@ -117,6 +117,7 @@ class ExamplePanel(Listener):
         self._showButtons()
 
     def _onNewBox(self) -> None:
+        """Add an ROI, and let the user draw it in a view."""
         scene = slicer.mrmlScene
         node = scene.AddNewNodeByClass(
             "vtkMRMLMarkupsROINode", scene.GenerateUniqueName(_("Example box"))
@@ -129,6 +130,7 @@ class ExamplePanel(Listener):
         self.ui.placeWidget.setPlaceModeEnabled(True)
 
     def _onAdd(self) -> None:
+        """Add the box, the chosen segment, or all segments of the form as examples, and tick their structures."""
         node = self.ui.markingSelector.currentNode()
         volume = self.ui.exampleVolumeSelector.currentNode()
         segmentId = self.ui.segmentSelector.currentData or ""

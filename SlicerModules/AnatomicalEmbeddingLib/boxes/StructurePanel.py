@@ -82,6 +82,7 @@ class StructurePanel:
         self.changed.emit()
 
     def _showCount(self) -> None:
+        """Say how many structures are ticked; the tool tip has their names."""
         chosen = self.chosen
         count = len(self.names)
         if not count:

@@ -76,6 +76,7 @@ class CohortHits(SceneJob):
         self.markers.follow()
 
     def _load(self, hit: CohortPlace) -> Steps[None]:
+        """Read the scan of a place in the background, add it to the scene, and show the place."""
         try:
             volume = yield from self.inBackground(lambda *_: _read(hit.scan))
         finally:
@@ -84,6 +85,7 @@ class CohortHits(SceneJob):
         self._showAt(self._added(hit, volume), hit)
 
     def _added(self, hit: CohortPlace, volume: Volume):
+        """Add a scan of the cohort to the scene. Returns its volume node."""
         node = self.scene.AddNewNodeByClass(
             "vtkMRMLScalarVolumeNode", freeName(self.scene, hit.name)
         )
@@ -98,18 +100,15 @@ class CohortHits(SceneJob):
         """Move the views of the volume `node` to the place `hit`, and mark this place.
 
         If no view shows the volume, the volume replaces the scan of the cohort that was shown last. If no view shows
-        that scan either, the volume is shown next to the visible volumes.
+        that scan either, the volume is shown next to the visible volumes, or in all views if that is not possible.
         """
         if not Views.viewsOf(self.scene, node):
             before = self._shown
-            if (
-                before is not None
-                and before.GetScene() is self.scene
-                and Views.viewsOf(self.scene, before)
-            ):
-                Views.show(self.scene, node, before)
-            elif not self.layOut(node):
-                Views.show(self.scene, node)
+            # a removed scan is in no view
+            isReplaced = before is not None and bool(Views.viewsOf(self.scene, before))
+            isLaidOut = not isReplaced and self.layOut(node)
+            if not isLaidOut:
+                Views.show(self.scene, node, before if isReplaced else None)
         self._shown = node
         world = toWorld(node, hit.place)[0]
         Views.jump(self.scene, node, world, atMostMm=_ACROSS_MM)

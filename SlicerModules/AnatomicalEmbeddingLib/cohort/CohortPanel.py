@@ -33,12 +33,12 @@ class CohortPanel(Listener):
         table.horizontalHeader().setSectionResizeMode(0, qt.QHeaderView.Stretch)
         table.connect("cellDoubleClicked(int,int)", self._onDoubleClick)
         ui.cohortButton.connect("clicked(bool)", self._onButton)
-        self.listen(hits.changed, self.update)
         self.listen(hits.reported, self._onReported)
         self.atEnd(session.addWork(lambda: self.hits.loading is not None))
-        self.update()
+        self.updateAt(hits.changed)
 
     def update(self) -> None:
+        """Show the places of the opened table, and a message or a summary."""
         hits = self.hits
         table = self.ui.cohortTable
         if self._listed != hits.places[:_MOST]:
@@ -57,6 +57,7 @@ class CohortPanel(Listener):
         )
 
     def _summary(self) -> str:
+        """Return a sentence about the places, or about the scan that is being read; "" without places."""
         hits = self.hits
         if hits.loading is not None:
             return _("Reading {name} ...").format(name=hits.loading.name)

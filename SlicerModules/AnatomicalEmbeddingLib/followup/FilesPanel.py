@@ -37,8 +37,7 @@ class ImportPanel(Listener):
         self._say = say
         self._menu = qt.QMenu(ui.importButton)
         ui.importButton.connect("clicked(bool)", self._onClicked)
-        self.listen(self.logic.changed, self.update)
-        self.update()
+        self.updateAt(self.logic.changed)
 
     def update(self) -> None:
         """Enable the import button if a study of the patient is loaded."""
@@ -68,6 +67,7 @@ class ImportPanel(Listener):
         )
 
     def _importRecord(self) -> None:
+        """Ask for a file of an earlier session, and import it."""
         path = askForFile(
             self.ui.importButton,
             _("Lesions of an earlier session"),
@@ -104,8 +104,7 @@ class ExportPanel(Listener):
             box.connect("toggled(bool)", self._showButton)
         ui.exportButton.connect("clicked(bool)", self._onExport)
         self._patient = ""
-        self.listen(logic.changed, self.update)
-        self.update()
+        self.updateAt(logic.changed)
 
     def update(self) -> None:
         """Enable the box for structured reports if they can be written. Show the number of unreviewed proposals."""
@@ -130,6 +129,7 @@ class ExportPanel(Listener):
         self._showButton()
 
     def _showButton(self) -> None:
+        """Enable the button if there is something to export; otherwise its tool tip says what is missing."""
         missing = ""
         if not self.logic.record.lesions:
             missing = _("Mark a lesion first.")

@@ -298,10 +298,7 @@ class FollowUpLogic(Listener):
             self.proposed.emit({(lesion, study) for lesion, study, _place in new})
 
     def _withProposals(self, record: FollowUp) -> FollowUp:
-        """Return `record` with new proposals in each study whose map or lesions have changed since the last call.
-
-        Then register the two scans of each proposal in the background; the result makes the proposal again.
-        """
+        """Return `record` with new proposals in each study whose map or lesions have changed since the last call."""
         maps = {
             study: embedding
             for study, node in self.volumes.items()
@@ -328,13 +325,17 @@ class FollowUpLogic(Listener):
                 for lesion in sentences.keys() & questions[study].keys():
                     self.reported.emit(sentences[lesion])
                     record = record.forget(lesion, study)
+        self._asked = {study: _question(record, study, maps, relations) for study in maps}
+        self._requestRelations(record, maps)
+        return record
+
+    def _requestRelations(self, record: FollowUp, maps: Mapping[str, EmbeddingMap]) -> None:
+        """Register the two scans of each proposal in the background. The result makes the proposal again."""
         for lesion, study in record.unreviewed():
             guess = lesion.findings[study.key].guess
             if guess is not None and {guess.source, study.key} <= maps.keys():
                 volumes = self.volumes[guess.source], [self.volumes[study.key]]
                 self._relations.request(*volumes, ofOnePatient=True)
-        self._asked = {study: _question(record, study, maps, relations) for study in maps}
-        return record
 
     def _relation(self, source: str, target: str) -> Relation:
         """Return the relation of two studies, given their keys."""

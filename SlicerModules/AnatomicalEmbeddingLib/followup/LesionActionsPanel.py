@@ -1,6 +1,7 @@
 """The buttons and the keyboard keys for the actions on a lesion."""
 
 from collections.abc import Callable
+from functools import partial
 
 import qt
 
@@ -25,30 +26,30 @@ class LesionActionsPanel(Listener):
         logic = self.logic
         self._buttons = {name: getattr(ui, f"{name}Button") for name in KEYS}
         self._tips = {name: button.toolTip for name, button in self._buttons.items()}
+        self._keyParent = keyParent
         self._keys = []
         for name, button in self._buttons.items():
-            button.connect("clicked(bool)", self._slot(name))
             if KEYS[name]:
                 button.text = f"{button.text} ({KEYS[name]})"
-                self._addKey(KEYS[name], keyParent, self._slot(name))
-        self._escape = self._addKey("Esc", keyParent, lambda: logic.placing.stop())
+            self._connect(button, KEYS[name], partial(self.run, name))
+        self._connect(ui.undoButton, "Ctrl+Z", logic.undo)
+        self._connect(ui.redoButton, "Ctrl+Y", logic.redo)
+        self._escape = self._addKey("Esc", logic.placing.stop)
         self._mergeMenu = qt.QMenu(ui.mergeButton)
-        for button, keys, step in (
-            (ui.undoButton, "Ctrl+Z", logic.undo),
-            (ui.redoButton, "Ctrl+Y", logic.redo),
-        ):
-            button.connect("clicked(bool)", lambda _on, step=step: step())
-            self._addKey(keys, keyParent, lambda step=step: step())
         self.setKeysEnabled(False)
         self.atEnd(self._giveKeysBack)
-        for signal in (logic.changed, logic.placing.changed, choice.changed):
-            self.listen(signal, self.update)
-        self.update()
+        self.updateAt(logic.changed, logic.placing.changed, choice.changed)
 
-    def _addKey(self, keys: str, parent, slot: Callable[[], None]):
-        """Call `slot` when the user presses `keys`, such as "Ctrl+Z", in the window of `parent`. Returns a shortcut."""
-        key = qt.QShortcut(qt.QKeySequence(keys), parent)
-        key.connect("activated()", slot)
+    def _connect(self, button, keys: str, run: Callable[[], object]) -> None:
+        """Call `run` when the user presses a button or its keys. keys: such as "Ctrl+Z"; "" for none."""
+        button.connect("clicked(bool)", lambda _on: run())
+        if keys:
+            self._addKey(keys, run)
+
+    def _addKey(self, keys: str, run: Callable[[], object]):
+        """Call `run` when the user presses these keys in the window. Returns the shortcut."""
+        key = qt.QShortcut(qt.QKeySequence(keys), self._keyParent)
+        key.connect("activated()", lambda: run())
         self._keys.append(key)
         return key
 
@@ -102,6 +103,3 @@ class LesionActionsPanel(Listener):
                 lambda partner=partner: self.logic.apply(FollowUp.merge, lesion, study, partner),
             )
         return menu
-
-    def _slot(self, name: str) -> Callable[[], None]:
-        return lambda: self.run(name)

@@ -30,9 +30,7 @@ class LesionForm(Listener):
         ui.splitSelector.connect(
             "activated(int)", lambda n: self._describe(split_from=ui.splitSelector.itemData(n))
         )
-        self.listen(self.logic.changed, self.update)
-        self.listen(choice.changed, self.update)
-        self.update()
+        self.updateAt(self.logic.changed, choice.changed)
 
     def update(self) -> None:
         """Fill the form with the values of the chosen lesion. Texts that the user is typing do not change."""

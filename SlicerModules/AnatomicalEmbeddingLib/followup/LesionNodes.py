@@ -218,6 +218,7 @@ def showAxes(scene, record: FollowUp, volumes: Mapping[str, object]) -> list[Axi
 
 
 def _addLine(scene, volumeId: str, lesion: str, kind: str) -> AxisLine:
+    """Add a line for an axis of a lesion. kind: LONG or SHORT."""
     volume = scene.GetNodeByID(volumeId)
     node = addStudyNode(scene, _LINES, f"{lesion} {kind}", volume)
     node.SetAttribute(_AXIS_ATTRIBUTE, json.dumps([lesion, kind]))

@@ -33,9 +33,8 @@ class LesionTable(Listener):
         self.widget.connect(
             "cellDoubleClicked(int,int)", lambda _row, _column: choice.changed.emit()
         )
-        self.listen(self.logic.changed, self.update)
         self.listen(choice.changed, self._showChoice)
-        self.update()
+        self.updateAt(self.logic.changed)
 
     def setRoles(self, prior: str, current: str) -> None:
         """Write "prior" and "current" into the column titles of two studies. prior, current: study keys."""
@@ -43,6 +42,7 @@ class LesionTable(Listener):
         self.update()
 
     def update(self) -> None:
+        """Fill the table again."""
         record = self.logic.record
         table = self.widget
         with self._filling:
@@ -78,6 +78,7 @@ class LesionTable(Listener):
                 self.widget.setCurrentItem(None)
 
     def _onCurrent(self, row: int, column: int, _rowBefore: int, _columnBefore: int) -> None:
+        """Choose the lesion and the study of the current cell. The first column stands for no study."""
         record = self.logic.record
         if not self._filling and row >= 0:
             self.choice.choose(

@@ -122,15 +122,13 @@ def _basisOf(record: FollowUp) -> tuple:
 def _changes(assignment: Assignment, earlier: str, later: str) -> Iterator[str]:
     """Yield a sentence for each pair of lesions that is one lesion. earlier, later: labels of the studies."""
     sentence = _("{one} in {earlier} and {other} in {later} are the same lesion, {one}: {how}.")
-    likely = _(
-        "likely, because matching puts them {off:.0f} mm apart; at most {expected:.0f} mm are expected"
-    )
-    uncertain = _(
-        "uncertain, because matching puts them {off:.0f} mm apart; at most {expected:.0f} mm are expected"
+    reason = _(
+        "{chance}, because matching puts them {off:.0f} mm apart; at most {expected:.0f} mm are expected"
     )
     for lesion, match in assignment.same:
         off, expected = assignment.distances[lesion, match]
-        how = (likely if off <= expected else uncertain).format(off=off, expected=expected)
+        chance = _("likely") if off <= expected else _("uncertain")
+        how = reason.format(chance=chance, off=off, expected=expected)
         yield sentence.format(one=lesion, other=match, earlier=earlier, later=later, how=how)
 
 

@@ -30,6 +30,7 @@ class PairingPanel(Pairing):
         self._show()
 
     def _show(self) -> None:
+        """Show or hide the pairs that the user can accept."""
         ui = self.ui
         offer = self.offer
         ui.pairArea.visible = offer is not None

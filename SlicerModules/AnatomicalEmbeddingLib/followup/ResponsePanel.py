@@ -26,11 +26,10 @@ class ResponsePanel(Listener):
         self.ui = ui
         self.logic = choice.logic
         self.choice = choice
-        self.listen(self.logic.changed, self.update)
-        self.listen(choice.changed, self.update)
-        self.update()
+        self.updateAt(self.logic.changed, choice.changed)
 
     def update(self) -> None:
+        """Fill the table: a column for each study, after the titles."""
         record = self.logic.record
         responses = recist.responses(record) if record.lesions else []
         table = self.ui.responseTable

@@ -152,9 +152,8 @@ def findRecord(
                 f"{node.GetName()}: {error} The node is kept, and a new follow-up is started."
             )
             continue
-        studies = {study.key for study in record.studies} | {
-            key for lesion in record.lesions for key in lesion.findings
-        }
+        studies = {study.key for study in record.studies}
+        studies.update(key for lesion in record.lesions for key in lesion.findings)
         shared = len(studies.intersection(keys))
         if patient.uid and owner == patient.uid:
             shared = 10**6  # more than any record of another owner can have

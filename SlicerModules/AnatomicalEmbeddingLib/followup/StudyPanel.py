@@ -80,6 +80,7 @@ class StudyPanel:
         self._showDates()
 
     def _showDates(self) -> None:
+        """Fill the table of dates."""
         table = self.ui.studyTable
         with self._filling:
             table.setRowCount(len(self._studies))
@@ -105,6 +106,7 @@ class StudyPanel:
         )
 
     def _onEdited(self, item) -> None:
+        """Store the date that the user typed into a cell, or say that it is no date."""
         if self._filling:
             return
         try:

@@ -11,14 +11,15 @@ import filecmp
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 from AnatomicalEmbedding.files import free_name, once_a_change, write_text
+
+from ..shared.processes.EngineProcess import folderErrors
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.scan.label_map import LabelMap
@@ -39,17 +40,6 @@ class OutlineFolder:
             self.path / name for name in ("examples", "scans", "results")
         )
 
-    @contextmanager
-    def namingErrors(self) -> Iterator[None]:
-        """Turn an OSError inside the `with` block into an AnatomicalEmbeddingError that names the folder."""
-        try:
-            yield
-        except OSError as error:
-            reason = (error.strerror or "unknown reason").lower()
-            raise AnatomicalEmbeddingError(
-                f"{self.path}: cannot be used ({reason}); choose another folder."
-            ) from None
-
     def prepare(self, names: Sequence[str]) -> None:
         """Create the folder and its subfolders. Remove the files of earlier scans whose name is not in `names`.
 
@@ -59,7 +49,7 @@ class OutlineFolder:
             raise AnatomicalEmbeddingError(
                 f"{self.path}: is a relative path; give the full path of the folder."
             )
-        with self.namingErrors():
+        with folderErrors(self.path):
             try:
                 before = set(json.loads((self.path / _RECORD).read_text("utf-8")))
             except (FileNotFoundError, TypeError, ValueError):
@@ -89,9 +79,9 @@ class OutlineFolder:
         from AnatomicalEmbedding.structures.segments import write_segments
 
         volume = scan.volume()
-        folder, otherFolder = (
-            (self.scans, self.examples) if labels is None else (self.examples, self.scans)
-        )
+        folder, otherFolder = self.examples, self.scans
+        if labels is None:
+            folder, otherFolder = self.scans, self.examples
         with TemporaryDirectory(dir=self.path) as fresh:
             volume.write(Path(fresh, f"{name}.nii.gz"))
             if labels is not None:
@@ -142,6 +132,7 @@ def fileNames(names: Sequence[str]) -> list[str]:
 
 @once_a_change
 def _table(path: Path) -> dict[str, list[dict[str, str]]]:
+    """Read the table of results, see `OutlineFolder.table`."""
     rowsByScan: dict[str, list[dict[str, str]]] = {}
     for row in csv.DictReader(path.read_text("utf-8").splitlines()):
         rowsByScan.setdefault(Path(row["scan"]).name.removesuffix(".nii.gz"), []).append(row)
@@ -149,11 +140,13 @@ def _table(path: Path) -> dict[str, list[dict[str, str]]]:
 
 
 def _timeOf(path: Path) -> float:
+    """Return when a file was changed, in seconds; 0 if there is no file."""
     return path.stat().st_mtime if path.exists() else 0.0
 
 
 def _remove(
     folder: Path, name: str, ends: Sequence[str] = (".nii.gz", ".seg.nrrd", *_EARLIER_ENDS)
 ) -> None:
+    """Remove the files of a scan from a folder. name: file name without ending. ends: endings of the files."""
     for end in ends:
         (folder / f"{name}{end}").unlink(missing_ok=True)

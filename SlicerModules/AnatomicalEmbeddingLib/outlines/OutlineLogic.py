@@ -9,7 +9,7 @@ from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 
 from ..shared import Views
 from ..shared.maps.Engine import Choice
-from ..shared.processes.EngineProcess import EngineProcess, stopReason
+from ..shared.processes.EngineProcess import EngineProcess, folderErrors, stopReason
 from ..shared.SceneJob import SceneJob, Steps
 from ..shared.VolumeNodes import hasVoxels, snapshot
 from . import OutlineNodes
@@ -147,9 +147,10 @@ class OutlineLogic(SceneJob):
             return False
         for volume, segmentation in outlined:
             # otherwise outlines of all scans would cover each other
-            if segmentation.GetDisplayNode() is not None:
-                Views.showOnlyIn(segmentation.GetDisplayNode(), self.scene, volume)
-        examples = dict(zip(names, outlined, strict=False))
+            Views.showOnlyIn(segmentation.GetDisplayNode(), self.scene, volume)
+        examples = dict(
+            zip(names, outlined, strict=False)
+        )  # the first names are those of the examples
         scans = dict(zip(names[len(outlined) :], remaining, strict=True))
         self.start(self._outline(place, examples, scans, titlesAndColours(segmentations), choice))
         return True
@@ -162,10 +163,11 @@ class OutlineLogic(SceneJob):
         examples: file name -> (volume, segmentation). scans: file name -> volume. looks: structure -> (title, colour).
         """
         try:
-            with folder.namingErrors():
+            with folderErrors(folder.path):
                 yield from self._save(folder, examples, scans)
                 count = len(scans)
-                waiting = dict(scans)
+                waiting = dict(scans)  # without those whose outlines are in the scene
+                # place on the progress bar at which the training ends
                 trained = _SAVED + (1 - _SAVED) * _TRAINING / (_TRAINING + count * _SCAN)
                 run = folder.run()
                 self.process.start(
@@ -174,16 +176,10 @@ class OutlineLogic(SceneJob):
                     choice,
                 )
                 yield from self._follow((_SAVED, trained))
-                words = [
-                    "run",
-                    str(folder.scans),
-                    "--model",
-                    str(run),
-                    "-o",
-                    str(folder.results),
-                    "--no-report",
-                ]
-                self.process.start(words, folder, choice)
+                output = ["-o", str(folder.results), "--no-report"]
+                self.process.start(
+                    ["run", str(folder.scans), "--model", str(run), *output], folder, choice
+                )
                 yield from self._follow(
                     (trained, 1.0), lambda: self._addNext(folder, run, waiting, looks)
                 )
@@ -210,6 +206,7 @@ class OutlineLogic(SceneJob):
                     lambda *_, write=write: write(), [volume], part, "saving scans"
                 )
             except AnatomicalEmbeddingError as error:
+                # an example is not among the scans
                 if scans.pop(name, None) is None or not scans:
                     raise
                 self.reported.emit(str(error))

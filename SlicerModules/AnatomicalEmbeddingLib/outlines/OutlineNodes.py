@@ -40,8 +40,10 @@ def outlinedScans(segmentations: Sequence) -> list[tuple]:
             slicer.vtkMRMLSegmentationNode.GetReferenceImageGeometryReferenceRole()
         )
         if volume is None or not hasVoxels(volume):
-            text = "the scan of this segmentation is not known; choose the scan as source volume in the Segment Editor."
-            raise PointsError(f"{node.GetName()}: {text}")
+            raise PointsError(
+                f"{node.GetName()}: the scan of this segmentation is not known; choose the scan as source volume in "
+                "the Segment Editor."
+            )
         if volume.GetID() in scans:
             otherName = scans[volume.GetID()][1].GetName()
             raise PointsError(
@@ -63,7 +65,7 @@ def labelsOf(volume, segmentation) -> LabelMap:
         mask = maskIn(volume, segmentation, segmentId)
         if mask is not None and mask.any():
             text = segmentName(segmentation, segmentId)
-            text = texts.setdefault(canonical_name(text), text)
+            text = texts.setdefault(canonical_name(text), text)  # the first spelling
             masks[text] = mask | masks.get(text, False)
     if not masks:
         raise PointsError(
@@ -80,9 +82,8 @@ def titlesAndColours(segmentations: Sequence) -> dict[str, tuple[str, Colour]]:
     for node in segmentations:
         for segmentId in segmentIds(node):
             segment = node.GetSegmentation().GetSegment(segmentId)
-            looks.setdefault(
-                canonical_name(segment.GetName()), (segment.GetName(), tuple(segment.GetColor()))
-            )
+            name = segment.GetName()
+            looks.setdefault(canonical_name(name), (name, tuple(segment.GetColor())))
     return looks
 
 

@@ -46,8 +46,7 @@ class OutlinePanel(Listener):
         ui.outlineExamplesSelector.connect("checkedNodesChanged()", self._onChecked)
         ui.outlineButton.connect("clicked(bool)", self.onSegment)
         self.listen(logic.reported, self._status.say)
-        self.listen(logic.changed, self.update)
-        self.update()
+        self.updateAt(logic.changed)
 
     @property
     def folder(self) -> str:
@@ -97,6 +96,7 @@ class OutlinePanel(Listener):
             self.update()
 
     def update(self) -> None:
+        """Fill the table, and update the button."""
         self._rows = OutlineNodes.rowsIn(self.logic.scene)
         fillTable(self.ui.outlineTable, list(map(_cells, self._rows)))
         self.ui.outlineTable.setVisible(bool(self._rows))
@@ -104,15 +104,15 @@ class OutlinePanel(Listener):
         showProgress(self.ui.outlineProgressBar, self.logic)
 
     def _showButton(self) -> None:
+        """State on the button how many scans it will segment; its tool tip says what is missing."""
         button = self.ui.outlineButton
         busy = self.logic.busy
         text = _("Segment")
         missing = ""
         try:
             count = len(self.logic.examplesAndRest(self.examples, self._volumes)[1])
-            text = _("Segment {count} scans").format(count=count)
-            if count == 1:
-                text = _("Segment 1 scan")
+            several = _("Segment {count} scans").format(count=count)
+            text = several if count > 1 else _("Segment 1 scan")
         except PointsError as error:
             missing = str(error)
         button.text = _("Cancel") if busy else text

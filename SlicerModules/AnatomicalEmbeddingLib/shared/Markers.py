@@ -46,6 +46,7 @@ class PassingNodes:
             self._ownViews.follow()
 
     def drop(self, ownerId: str) -> None:
+        """Remove the node of an owner, given the owner's ID."""
         node = self._nodes.pop(ownerId, None)
         if node is not None and node.GetScene() is self.scene:
             display = node.GetDisplayNode()
@@ -80,6 +81,7 @@ class Markers(PassingNodes):
             node.GetDisplayNode().SetVisibility(False)
 
     def _make(self, volumeNode):
+        """Add the mark of a scan, at the origin."""
         node = self.add(volumeNode, "vtkMRMLMarkupsFiducialNode", self._name)
         node.CreateDefaultDisplayNodes()
         display = node.GetDisplayNode()

@@ -35,6 +35,12 @@ class Listener:
         signal.connect(slot)
         self.atEnd(lambda: signal.disconnect(slot))
 
+    def updateAt(self, *signals: Signal) -> None:
+        """Call the method `update` of this object now, and each time that one of the signals is emitted."""
+        for signal in signals:
+            self.listen(signal, self.update)
+        self.update()
+
     def observe(self, caller, event: int, slot: Callable) -> None:
         """Call a function at each event of a scene or node, until `close` is called.
 

@@ -42,6 +42,7 @@ class UndoStack(Generic[State]):
         return self._move(self._future, self._past)
 
     def _move(self, source: list[State], destination: list[State]) -> bool:
+        """Store the current state at `destination`, and take the last state of `source`. False if `source` is empty."""
         if not source:
             return False
         destination.append(self.now)

@@ -1,5 +1,6 @@
 """Draws the loss and the validation errors of a training run in Slicer's plot views."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -22,14 +23,15 @@ class TrainingCurves:
 
     def showLoss(self, curve: LossCurve):
         """Draw the running mean of the loss at each step. Returns the chart node; None if the curve has no step yet."""
-        every = -(-len(curve.steps) // _MOST_POINTS) or 1
-        # counted from the end, so that the last step is always drawn
-        steps = curve.steps[::-1][::every][::-1]
-        means = curve.means[::-1][::every][::-1]
-        return self._show("Training loss", {"step": steps, "loss": means})
+        count = len(curve.steps)
+        every = max(math.ceil(count / _MOST_POINTS), 1)
+        drawn = slice((count - 1) % every, None, every)  # the last step is always drawn
+        columns = {"step": curve.steps[drawn], "loss": curve.means[drawn]}
+        return self._show("Training loss", columns)
 
     def showValidation(self, validations: Sequence[Mapping[str, float]]):
         """Draw one line for each kind of median error. Returns the chart node; None if there is no validation yet."""
+        # each column once, "step" first
         columns = dict.fromkeys(["step", *(kind for row in validations for kind in row)])
         errors = {kind: [row.get(kind, np.nan) for row in validations] for kind in columns}
         chart = self._show("Validation error (mm)", errors)
@@ -38,6 +40,10 @@ class TrainingCurves:
         return chart
 
     def _show(self, title: str, columns: Mapping[str, Sequence[float]]):
+        """Draw columns against the column "step". Returns the chart node; None before the first step.
+
+        The nodes of the last drawing are used again if all are in the scene and the columns are as many as before.
+        """
         nodes = self._nodes.setdefault(title, {})
         chart = nodes.get("chart")
         if chart is not None and chart.GetScene() is None:

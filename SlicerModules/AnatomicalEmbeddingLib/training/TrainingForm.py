@@ -5,7 +5,6 @@ from dataclasses import replace
 import qt
 from slicer.i18n import tr as _
 
-from ..shared.maps.Engine import DEVICES
 from ..shared.panels.Widgets import connectPath
 from ..shared.Signal import Flag, Signal
 from .TrainingSettings import KINDS, TrainingSettings
@@ -38,7 +37,6 @@ class TrainingForm:
         self.ui = ui
         self.changed = Signal()
         self._showing = Flag()
-        ui.deviceCombo.addItems(list(DEVICES))
         ui.addFolderButton.connect("clicked(bool)", self._onAdd)
         ui.removeFolderButton.connect("clicked(bool)", self._onRemove)
         ui.startCombo.connect("currentIndexChanged(int)", self._onChanged)
@@ -50,14 +48,15 @@ class TrainingForm:
                 getattr(ui, name).connect(_CHANGED[key], self._onChanged)
 
     def settings(self) -> TrainingSettings:
-        plain = {
+        """Return the settings that the widgets show."""
+        values = {
             name: getattr(getattr(self.ui, widget), key) for name, (widget, key) in _WIDGETS.items()
         }
         return TrainingSettings(
             KINDS[self.ui.kindCombo.currentIndex],
             tuple(self._folders()),
             fineTune=self.ui.startCombo.currentIndex == 0,
-            **plain,
+            **values,
         )
 
     def show(self, settings: TrainingSettings) -> None:

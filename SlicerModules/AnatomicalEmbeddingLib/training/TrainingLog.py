@@ -73,6 +73,7 @@ def _rows(path: Path) -> list[dict[str, float]]:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
+    # without the last line, which may be incomplete
     table = csv.DictReader(text[: text.rfind("\n") + 1].splitlines())
     rows = [{column: _number(cell) for column, cell in row.items()} for row in table]
     finite = [
@@ -82,6 +83,7 @@ def _rows(path: Path) -> list[dict[str, float]]:
 
 
 def _number(cell: object) -> float:
+    """Return the number in a cell; NaN if it holds none."""
     try:
         return float(cell)
     except (TypeError, ValueError):

@@ -87,6 +87,7 @@ class TrainingPanel:
             self.update()
 
     def update(self) -> None:
+        """Show the state of the run in all widgets."""
         running = self.process.running
         run = self._run
         problem = "" if running else self._problem()
@@ -94,9 +95,14 @@ class TrainingPanel:
         ui = self.ui
         isOwnKind = self.form.settings().isOwnKind
         for widget in (
-            *(ui.trainingSection, ui.validationLabel, ui.validationFolderEdit),
-            *(ui.finishButton, ui.plotLossButton, ui.plotValidationButton),
-            *(ui.validationTitle, ui.validationResultLabel),
+            ui.trainingSection,
+            ui.validationLabel,
+            ui.validationFolderEdit,
+            ui.finishButton,
+            ui.plotLossButton,
+            ui.plotValidationButton,
+            ui.validationTitle,
+            ui.validationResultLabel,
         ):
             widget.visible = not isOwnKind
         isBegun = run.stage in (UNFINISHED, FINISHED) and not isOwnKind
@@ -109,18 +115,14 @@ class TrainingPanel:
             run.stage == UNFINISHED and run.steps > 0 and not running and not problem
         )
         if not running:
-            self._showProgress(
-                1.0
-                if run.stage == FINISHED
-                else run.steps / run.settings.steps
-                if run.steps
-                else 0.0
-            )
+            share = run.steps / run.settings.steps if run.steps else 0.0
+            self._showProgress(1.0 if run.stage == FINISHED else share)
         ui.statusLabel.text = self._status(problem)
         ui.installButton.visible = bool(self._missingPackages) and not running
         self._showResult()
 
     def _onStop(self) -> None:
+        """Ask the run to stop; the second click ends it at once."""
         if self.process.stopping:
             self.process.kill()
         else:
@@ -163,6 +165,7 @@ class TrainingPanel:
         self.refresh()
 
     def _onSettings(self) -> None:
+        """Update the panel after a change of the form. A folder with a run shows the settings of this run."""
         if self.process.running:
             return
         self._news = ""
@@ -180,6 +183,7 @@ class TrainingPanel:
             self._news = escape(_("Preparing: {what}").format(what=line))
 
     def _onProgress(self, progress: TrainingProgress) -> None:
+        """Show a finished step: its curves, the share that is done, and the time that is left."""
         self._losses.add(progress.step, progress.loss)
         self._validations = readValidations(self._run.folder)
         self._stepped = True
@@ -202,6 +206,7 @@ class TrainingPanel:
         self._news = escape(f"{100 * share:.0f} %: {stage}")
 
     def _onFinished(self, outcome: str, sentence: str) -> None:
+        """Show the outcome of a run: FINISHED, STOPPED or FAILED. sentence: the reason of a failure."""
         self.refresh()
         if outcome == FAILED:
             self._news = coloured(sentence, BAD)
@@ -220,6 +225,7 @@ class TrainingPanel:
         return [*Engine.missingPackages(), *(["scikit-learn"] if needed else [])]
 
     def _problem(self) -> str:
+        """Return why a run cannot start, as a sentence with the remedy; "" if it can."""
         if self._missingPackages:
             return _("Training needs {names}; press Install packages.").format(
                 names=", ".join(self._missingPackages)
@@ -228,6 +234,7 @@ class TrainingPanel:
         return settingsProblem(settings) or runProblem(settings, self._run) or ""
 
     def _status(self, problem: str) -> str:
+        """Return the rich text of the status label. problem: the result of `_problem`."""
         if self.process.stopping:
             if self.form.settings().isOwnKind:
                 return escape(_("Cancelling..."))
@@ -242,11 +249,10 @@ class TrainingPanel:
             )
             return escape(text.format(step=self._run.steps, steps=self._run.settings.steps))
         if self._run.stage == FINISHED:
-            return escape(
-                _(
-                    "The run in this folder ended because its time was used up; press Resume to continue."
-                )
+            text = _(
+                "The run in this folder ended because its time was used up; press Resume to continue."
             )
+            return escape(text)
         return escape(_("Ready to start."))
 
     def _showProgress(self, share: float) -> None:
@@ -254,6 +260,7 @@ class TrainingPanel:
         self.ui.progressBar.value = round(_BAR * share)
 
     def _showResult(self) -> None:
+        """Show the weights of a finished run, and the errors of its best validation."""
         ui = self.ui
         weights = self._run.weights
         ui.weightsEdit.text = "" if weights is None or self.process.running else str(weights)
@@ -262,6 +269,7 @@ class TrainingPanel:
         ui.validationResultLabel.text = self._validationText()
 
     def _validationText(self) -> str:
+        """Return the median error of each kind of points at the step whose weights are kept."""
         best = bestOf(self._validations)
         if best is None:
             return _("none yet")
@@ -269,8 +277,8 @@ class TrainingPanel:
             "phantom": _("synthetic patients"),
             "centre": _("organ centres"),
             "extreme": _("organ borders"),
+            "landmark": _("landmarks"),
         }
-        words["landmark"] = _("landmarks")
         errors = [
             f"{words.get(kind, kind)} {error:.1f} mm"
             for kind, error in best.items()
@@ -280,6 +288,7 @@ class TrainingPanel:
         return text.format(step=int(best["step"]), errors=", ".join(errors))
 
     def _showCurves(self) -> None:
+        """Enable the buttons of the charts. Update the charts once the user has opened one of them."""
         self.ui.plotLossButton.enabled = bool(self._losses.steps)
         self.ui.plotValidationButton.enabled = bool(self._validations)
         if self._inPlots:
@@ -309,6 +318,7 @@ def _showInLayout(chart) -> None:
 
 
 def _duration(seconds: float) -> str:
+    """Return hours and minutes as text, at least one minute."""
     hours, minutes = divmod(max(round(seconds / 60), 1), 60)
     text = _("{hours} h {minutes} min") if hours else _("{minutes} min")
     return text.format(hours=hours, minutes=minutes)

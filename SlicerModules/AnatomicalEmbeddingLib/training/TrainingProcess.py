@@ -3,9 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
-
-from ..shared.processes.EngineProcess import FAILED, FINISHED, STOPPED, EngineProcess, stopReason
+from ..shared.processes.EngineProcess import (
+    FAILED,
+    FINISHED,
+    STOPPED,
+    EngineProcess,
+    folderErrors,
+    stopReason,
+)
 from ..shared.Signal import Signal
 from .TrainingLog import LossCurve
 from .TrainingRun import rememberRun
@@ -44,7 +49,7 @@ class TrainingProcess(EngineProcess):
         Raises AnatomicalEmbeddingError if the process cannot be started, or if the folder cannot be written to.
         """
         self.requireReady()
-        try:
+        with folderErrors(settings.runFolder):
             rememberRun(settings)
             self.settings = settings
             self._budget = replace(settings, minutes=0) if finishNow else settings
@@ -52,14 +57,9 @@ class TrainingProcess(EngineProcess):
             self._firstStep: int | None = None
             self._hasWeights = False
             self.begin(self._budget.arguments(), settings.runFolder)
-        except OSError as error:
-            folder = settings.runFolder
-            reason = (error.strerror or "unknown reason").lower()
-            raise AnatomicalEmbeddingError(
-                f"{folder}: cannot be used ({reason}); choose another folder."
-            ) from None
 
     def onValues(self, values: dict) -> None:
+        """Emit the signal for a line of the trainer; the last line names the weights."""
         if "weights" in values:
             self._hasWeights = True
         elif "step" in values:
@@ -89,8 +89,10 @@ class TrainingProcess(EngineProcess):
     def _progress(
         self, step: int, steps: int, loss: float, seconds_per_step: float
     ) -> TrainingProgress:
+        """Return the progress after a step. steps: of the whole run. seconds_per_step: mean since this start."""
         if self._firstStep is None:
             self._firstStep = step
+        # seconds of all starts of the run; the run ends after its steps or its minutes, whatever comes first
         spent = 60 * self._before.minutes + seconds_per_step * (step - self._firstStep + 1)
         secondsLeft = max(
             min((steps - step) * seconds_per_step, 60 * self._budget.minutes - spent), 0.0

@@ -39,11 +39,10 @@ def inspectRun(folder: str | Path) -> RunState:
         return RunState(path, FOREIGN if hasFiles else NEW)
     checkpoint = path / _CHECKPOINT
     weights = path / _WEIGHTS
-    if settings.isOwnKind:  # written when the run ends; such a run cannot be continued
-        isFinished = weights.is_file()
-        return RunState(
-            path, FINISHED if isFinished else NEW, settings, weights=weights if isFinished else None
-        )
+    if settings.isOwnKind:
+        if weights.is_file():  # written when the run ends; such a run cannot be continued
+            return RunState(path, FINISHED, settings, weights=weights)
+        return RunState(path, NEW, settings)
     if not checkpoint.is_file():
         # scans are prepared for one recipe only, so a run with prepared scans cannot get other settings
         return RunState(path, UNFINISHED if (path / _PREPARED).is_dir() else NEW, settings)
@@ -84,6 +83,7 @@ def runProblem(settings: TrainingSettings, state: RunState) -> str | None:
 
 
 def _read(path: Path) -> TrainingSettings | None:
+    """Return the settings in a run's file; None if the file is missing or damaged."""
     try:
         values = json.loads(path.read_text("utf-8"))["settings"]
         return replace(TrainingSettings.fromDict(values), runFolder=str(path.parent))

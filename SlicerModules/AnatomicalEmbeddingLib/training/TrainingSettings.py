@@ -89,13 +89,12 @@ class TrainingSettings:
             **values,
             "scanFolders": tuple(map(str, folders)) if isinstance(folders, list) else (),
         }
-        return cls(
-            **{
-                f.name: values[f.name]
-                for f in fields(cls)
-                if type(values.get(f.name)) is type(f.default)
-            }
-        )
+        usable = {
+            setting.name: values[setting.name]
+            for setting in fields(cls)
+            if type(values.get(setting.name)) is type(setting.default)
+        }
+        return cls(**usable)
 
 
 def settingsProblem(settings: TrainingSettings) -> str | None:
@@ -129,4 +128,4 @@ def differences(settings: TrainingSettings, begun: TrainingSettings) -> list[str
     """Return the names of settings that must not change in a run, but differ from its first settings, `begun`."""
     old = begun.toDict()
     new = settings.toDict()
-    return [_WORDS[name] for name in new if name in _WORDS and new[name] != old[name]]
+    return [word for name, word in _WORDS.items() if new[name] != old[name]]

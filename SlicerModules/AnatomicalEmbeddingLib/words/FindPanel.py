@@ -35,11 +35,10 @@ class FindPanel(Listener):
         ui.keepButton.connect("clicked(bool)", lambda: search.regions.keep())
         ui.reportFileButton.connect("clicked(bool)", self._onFile)
         ui.reportList.connect("itemClicked(QListWidgetItem*)", self._onSentence)
-        self.listen(search.changed, self.update)
         self.listen(search.reported, self._showSentence)
         self.listen(search.reportRead, self._showReport)
         self.atEnd(session.addWork(lambda: self.search.busy))
-        self.update()
+        self.updateAt(search.changed)
 
     def clear(self) -> None:
         self.ui.findEdit.clear()
@@ -48,6 +47,7 @@ class FindPanel(Listener):
         self._showSentence("")
 
     def update(self) -> None:
+        """Show the answers in all scans, or the last message."""
         ui = self.ui
         search = self.search
         ready = bool(search.volumes)
@@ -68,6 +68,7 @@ class FindPanel(Listener):
             self._find("")
 
     def _onEnter(self) -> None:
+        """Search for the typed words; if they were searched for before, show the next place."""
         text = self.ui.findEdit.text
         self.completer.popup().hide()
         if self.search.steps and text.strip() == self.search.text:
@@ -91,22 +92,21 @@ class FindPanel(Listener):
             self.search.openReport(path)
 
     def _showReport(self) -> None:
+        """List the sentences of the report. Only sentences that name a place can be chosen."""
         sentences = self.ui.reportList
         sentences.clear()
         for sentence in self.search.sentences:
             item = qt.QListWidgetItem(" ".join(sentence.text.split()))
-            item.setFlags(
-                qt.Qt.ItemIsEnabled | qt.Qt.ItemIsSelectable
-                if sentence.mentions
-                else qt.Qt.NoItemFlags
-            )
+            if not sentence.mentions:
+                item.setFlags(qt.Qt.NoItemFlags)
             sentences.addItem(item)
         sentences.visible = bool(self.search.sentences)
 
     def _onSentence(self, item) -> None:
+        """Search for the places that a sentence of the report names."""
         row = self.ui.reportList.row(item)
         if row < len(self.search.sentences) and self.search.sentences[row].mentions:
-            text = " ".join(self.search.sentences[row].text.split())
-            self.ui.findEdit.text = text  # the Enter key then shows the next place of the sentence
+            # the Enter key then shows the next place of the sentence
+            self.ui.findEdit.text = item.text()
             self._sentence = ""
-            self.search.findMentions(text, self.search.sentences[row].mentions)
+            self.search.findMentions(item.text(), self.search.sentences[row].mentions)

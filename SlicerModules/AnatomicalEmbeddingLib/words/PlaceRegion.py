@@ -39,6 +39,7 @@ def regionOf(place: Place) -> Region | None:
         return None
     import torch
 
+    # the probability of each cell, with an empty cell around
     values = torch.from_numpy(np.pad(place.region.values, 1))[None, None]
     fine = torch.nn.functional.interpolate(
         values, scale_factor=_FINER, mode="trilinear", align_corners=False
@@ -48,6 +49,7 @@ def regionOf(place: Place) -> Region | None:
         for share, _colour, _inside in _SHARES
     )
     step = np.asarray(place.grid.step, dtype=np.float64) / _FINER
+    # centre of the first cell, with the empty cell; a cell has `_FINER` voxels along each axis
     first = np.asarray(place.grid.origin) + place.grid.step * (np.array(place.region.first) - 1)
     return Region(masks, first - (_FINER - 1) / 2 * step, step)
 
@@ -104,6 +106,7 @@ class RegionNodes(PassingNodes):
 
 
 def _image(mask: np.ndarray, region: Region):
+    """Return a mask (k, j, i) of a region as image for a segmentation."""
     image = slicer.vtkOrientedImageData()
     image.SetDimensions(*mask.shape[::-1])
     image.SetOrigin(*region.origin)

@@ -88,8 +88,8 @@ class WordSearch(Listener):
         self._job.reported.connect(self.reported.emit)
         self._query = _Query()  # a query without words means that there is no search
         self._searched: dict[str, _Searched] = {}  # by volume ID
-        self._typed = False
-        self._moved = 0.0
+        self._typed = False  # True after the user has typed words
+        self._moved = 0.0  # time at which `_point` was set
         self._point: tuple | None = None  # (volume node, world point) that waits for its name
         # True if a scene was loaded and `dropLostItems` has not been called for it yet
         self._wasLoaded = True
@@ -198,14 +198,14 @@ class WordSearch(Listener):
 
     def absences(self) -> dict[str, str]:
         """Return volume ID -> text to write over the scan, for each scan that does not show the searched place."""
-        answers = self._query.answers.items()
         return {
-            key: f"{answer.place.title}: {answer.text}"
-            for key, answer in answers
+            volumeId: f"{answer.place.title}: {answer.text}"
+            for volumeId, answer in self._query.answers.items()
             if answer.world is None
         }
 
     def _answerText(self, node) -> str:
+        """Return the answer in a scan as text, or the state of the search in this scan."""
         query = self._query
         state = self.store.state(node)
         answer = query.answers.get(node.GetID())
@@ -235,12 +235,11 @@ class WordSearch(Listener):
             return
         query = self._query
         withMap = [node for node in self.volumes if self.store.map(node) is not None]
-        if query.steps:
-            for node in withMap:
-                if node.GetID() not in query.answers and node.GetID() not in query.failed:
-                    self._job.start(self._findPlace(query, node), _PLACE)
-                    return
-        if self._point is not None:
+        answered = {*query.answers, *query.failed}
+        unanswered = [node for node in withMap if node.GetID() not in answered]
+        if query.steps and unanswered:
+            self._job.start(self._findPlace(query, unanswered[0]), _PLACE)
+        elif self._point is not None:
             if time.monotonic() - self._moved >= _REST_SECONDS:
                 (node, world), self._point = self._point, None
                 self._job.start(self._findName(node, world), _NAME)
@@ -257,6 +256,7 @@ class WordSearch(Listener):
         self._setSteps(query, steps)
 
     def _setSteps(self, query: _Query, places: list[Step]) -> None:
+        """Start to search for places, or report that the words name no place."""
         from AnatomicalEmbedding.words import not_understood
 
         query.steps = places
@@ -268,10 +268,16 @@ class WordSearch(Listener):
         self.changed.emit()
 
     def _findPlace(self, query: _Query, node) -> Steps[None]:
+        """Find the shown place in a scan, draw its region, and move the views to it."""
         step = query.step
         embedding = self.store.map(node)
+
+        def find(finder: PlaceFinder) -> tuple[Place, Region | None]:
+            place = finder.place(step.name, step.qualifier, step.negated)
+            return place, regionOf(place)
+
         try:
-            place, region = yield from self._askFinder(node, lambda finder: _placeOf(finder, step))
+            place, region = yield from self._askFinder(node, find)
         except AnatomicalEmbeddingError as error:
             # if not, the scan has changed and will be searched again
             if self.store.map(node) is embedding:
@@ -285,6 +291,7 @@ class WordSearch(Listener):
         self.changed.emit()
 
     def _findName(self, node, world: Sequence[float]) -> Steps[None]:
+        """Find the name of the structure at a point of a scan. world: (3,) world mm."""
         name = ""
         if node.GetScene() is self.scene and self.store.map(node) is not None:
             point = fromWorld(node, [world])[0]
@@ -298,6 +305,7 @@ class WordSearch(Listener):
             yield from self._askFinder(node, lambda finder: finder.prepare())
 
     def _readReport(self, readText: Callable[[], str]) -> Steps[None]:
+        """Read a report in the background. readText(): returns its text."""
         from AnatomicalEmbedding.words import parse_report
 
         self.sentences = []
@@ -311,6 +319,7 @@ class WordSearch(Listener):
         """Call `ask` in the background with the scan's PlaceFinder, and return the result of `ask`."""
         requireCt(node)
         searched = self._searchedOf(node)
+        # only the first question needs the voxels
         copy = None if searched.finder is not None else snapshot(node)
 
         def run(*_):
@@ -323,6 +332,7 @@ class WordSearch(Listener):
         return (yield from self._job.inBackground(run, [node]))
 
     def _searchedOf(self, node) -> _Searched:
+        """Return the state of the search in a scan. A scan with a new map gets a new state."""
         searched = self._searched.get(node.GetID())
         embedding = self.store.map(node)
         if searched is None or searched.embedding is not embedding:
@@ -347,14 +357,10 @@ class WordSearch(Listener):
         self.changed.emit()
 
     def _forgetAll(self) -> None:
+        """Forget all scans, because the scene is closing."""
         self.volumes = []
         self._point = None
         self.sentences = []
         self._searched.clear()
         self._typed = False
         self.clear()
-
-
-def _placeOf(finder: PlaceFinder, step: Step) -> tuple[Place, Region | None]:
-    place = finder.place(step.name, step.qualifier, step.negated)
-    return place, regionOf(place)

@@ -45,6 +45,7 @@ class FoundPlace:
 
     @property
     def text(self) -> str:
+        """The answer as a phrase, such as "found (93 %)"."""
         place = self.place
         if self.world is None:
             where = f"; it lies beyond the {place.side} border of the scan" if place.side else ""
@@ -73,12 +74,16 @@ def _ended(text: str) -> str:
     from AnatomicalEmbedding.words import completions, parse
 
     offers = [] if parse(text) else completions(text)
+    # completions that only end the last word
     ending = [
         offer
         for offer in offers
         if offer.lower().startswith(text.lower()) and " " not in offer[len(text) :]
     ]
-    return next((choices[0] for choices in (offers, ending) if len(choices) == 1), text)
+    for choices in (offers, ending):
+        if len(choices) == 1:
+            return choices[0]
+    return text
 
 
 def steps(mentions: Sequence[Mention]) -> list[Step]:

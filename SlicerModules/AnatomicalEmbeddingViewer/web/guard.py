@@ -47,6 +47,7 @@ class Guard:
 
     @web.middleware
     async def middleware(self, request: web.Request, handler) -> web.StreamResponse:
+        """Refuse a request, exchange the token in its address for a cookie, or answer it."""
         refusal = self.refusal(request)
         if refusal is not None:
             return _secured(request, web.Response(status=403, text=refusal))
@@ -80,6 +81,7 @@ class Guard:
 
 
 def _secured(request: web.Request, answer):
+    """Add the security headers to an answer. Returns the answer."""
     host = request.headers.get("Host", "")
     for name, value in _HEADERS.items():
         answer.headers.setdefault(name, value)

@@ -68,6 +68,7 @@ async def receive(request: web.Request, folder: Path) -> tuple[Path, list[str]]:
 
 
 def _check_size(total: int, limit: int) -> None:
+    """Raise VolumeError if `total` bytes are more than `limit`."""
     if total > limit:
         size = f"{limit / 2**30:.1f} GB"
         raise VolumeError(
@@ -155,11 +156,13 @@ def unzip(archive: Path, target: Path, bytes_limit: int = _BYTES_LIMIT) -> None:
     total = 0
     try:
         with zipfile.ZipFile(archive) as packed:
+            # without hidden files
             entries = [
-                entry for entry in packed.infolist() if entry.filename and not entry.is_dir()
-            ]
-            entries = [
-                entry for entry in entries if not PurePosixPath(entry.filename).name.startswith(".")
+                entry
+                for entry in packed.infolist()
+                if entry.filename
+                and not entry.is_dir()
+                and not PurePosixPath(entry.filename).name.startswith(".")
             ]
             for number, entry in enumerate(entries, 1):
                 with (
@@ -195,6 +198,7 @@ def check_self_contained(path: Path, name: str) -> None:
         head = file.read(_HEADER_BYTES)
     named = False
     if path.name.endswith(".nrrd"):
+        # the header ends with an empty line
         fields = head.partition(b"\n\n")[0].partition(b"\r\n\r\n")[0].lower()
         named = re.search(rb"^\s*data ?file\s*:", fields, re.MULTILINE) is not None
     elif path.name.endswith(".mha"):
@@ -207,6 +211,7 @@ def check_self_contained(path: Path, name: str) -> None:
 
 
 def _read_image(path: Path, name: str, check: Check) -> Volume:
+    """Read an uploaded image. name: the name of the file that the user sent, for messages."""
     from AnatomicalEmbedding.scan.image_files import display_name
     from AnatomicalEmbedding.scan.volume import Volume
 
@@ -229,9 +234,8 @@ def _read_dicom(folder: Path, names: list[str], check: Check) -> list[Volume]:
         series = list_series(folder)
     except VolumeError as error:
         raise VolumeError(_no_scan(names)) from error
-    uids = [
-        entry.uid for entry in series if entry.modality == "CT" and entry.slices >= MIN_SLICES
-    ] or [series[0].uid]
+    uids = [entry.uid for entry in series if entry.modality == "CT" and entry.slices >= MIN_SLICES]
+    uids = uids or [series[0].uid]  # its error says why it cannot be used
     try:
         return [replace(Volume.read(folder, uid, check=check), name=name, path="") for uid in uids]
     except AnatomicalEmbeddingError as error:

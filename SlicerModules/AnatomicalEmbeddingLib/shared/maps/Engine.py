@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
     from .Worker import Progress
 
-DEVICES = ("auto", "cpu", "cuda", "mps")  # in the order of AnatomicalEmbeddingSetup.ui
+# in the order of AnatomicalEmbeddingSetup.ui and AnatomicalEmbeddingTraining.ui
+DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
 class Choice(NamedTuple):
@@ -142,7 +143,9 @@ class Engine:
         from AnatomicalEmbedding.followup.doubts import doubt_of
         from AnatomicalEmbedding.relations.relate import relate
 
-        corner = embedding.scan_to_ras[:3, 3:].T
+        corner = embedding.scan_to_ras[
+            :3, 3:
+        ].T  # (1, 3) RAS mm of the first voxel: any point will do
         matches = relate(embedding, embedding).points(corner)
         if not embedding.is_film:
             doubt_of(matches, corner[0], embedding, embedding, None)
@@ -193,11 +196,12 @@ class Engine:
             torch.cuda.empty_cache()
 
     def _cache(self) -> object | None:
+        """Return the folder of maps as `MapCache`; None to keep no maps on disk."""
         from AnatomicalEmbedding.embedding.cache import MapCache, default_folder
 
         if self.choice.cacheFolder is None:
             return None
-        folder = Path(self.choice.cacheFolder) if self.choice.cacheFolder else default_folder()
+        folder = Path(self.choice.cacheFolder or default_folder())
         return MapCache(folder, self.choice.cacheLimitMb * 2**20)
 
 

@@ -49,7 +49,7 @@ class MapStore(Listener):
         self.changed = Signal()
         self._worker = Worker()
         self._states: dict[str, MapState] = {}
-        self._waiting: list[str] = []
+        self._waiting: list[str] = []  # IDs of volumes, in the order of the work
         self._kept: set[str] = set()  # IDs of volumes whose maps are only read from the disk
         # True until the maps of a loaded scene have been requested
         self._wasLoaded = bool(scene.GetURL())
@@ -89,7 +89,7 @@ class MapStore(Listener):
         started = []
         passed = (WAITING, WORKING, READY) if retry else (WAITING, WORKING, READY, FAILED)
         for node in volumeNodes:
-            if not onlyKept:
+            if not onlyKept:  # also if the map is read from the disk now
                 self._kept.discard(node.GetID())
             if self.state(node).status in passed:
                 continue
@@ -111,6 +111,7 @@ class MapStore(Listener):
             self._start(self.scene.GetNodeByID(self._waiting.pop(0)))
 
     def _start(self, node) -> None:
+        """Copy a volume, and embed the copy in the background."""
         try:
             copy = snapshot(node)
         except AnatomicalEmbeddingError as error:
@@ -118,7 +119,7 @@ class MapStore(Listener):
             return
         # the volume may have changed while it waited
         self._update(node.GetID(), content=contentKey(node))
-        embed = self.engine.embed
+        embed = self.engine.embed  # of the engine as it is now
         onlyKept = node.GetID() in self._kept
 
         def compute(*progress) -> EmbeddingMap:
@@ -129,15 +130,14 @@ class MapStore(Listener):
 
     def cancel(self, volumeNodes: Iterable | None = None) -> None:
         """Stop embedding these volumes, or all volumes if `volumeNodes` is None. Finished maps stay."""
-        for volumeId in self._stop(
-            None if volumeNodes is None else {node.GetID() for node in volumeNodes}
-        ):
+        volumeIds = None if volumeNodes is None else {node.GetID() for node in volumeNodes}
+        for volumeId in self._stop(volumeIds):
             self._drop(volumeId)
         self._advance()
 
     def _stop(self, volumeIds: set[str] | None = None) -> list[str]:
         """Stop embedding the given volumes, or all volumes if `volumeIds` is None. Returns the stopped volumes' IDs."""
-        chosen = {*self._waiting, *self._states} if volumeIds is None else volumeIds
+        chosen = set(self._states) if volumeIds is None else volumeIds
         stopped = [volumeId for volumeId in self._waiting if volumeId in chosen]
         self._waiting = [volumeId for volumeId in self._waiting if volumeId not in chosen]
         return stopped + [volumeId for key in chosen for volumeId in self._worker.cancel(key)]
@@ -210,6 +210,7 @@ class MapStore(Listener):
 
     @vtk.calldata_type(vtk.VTK_OBJECT)
     def _onScene(self, caller, event: str, node=None) -> None:
+        """Drop the map of a removed node; without a node, the scene is closing: drop all maps."""
         if node is None:  # the scene is closing
             self.clear()
             self.engine.release()

@@ -85,9 +85,9 @@ class SceneRelations(Listener):
         maps, relation = self._computed.get((template.GetID(), target.GetID()), ([], None))
         isCurrent = maps == [self.store.map(template), self.store.map(target)]
         isLine = isFilm(template) and not isFilm(target)
-        return (
-            relation if isCurrent and not isLine and not self.areApart(template, target) else None
-        )
+        if isCurrent and not isLine and not self.areApart(template, target):
+            return relation
+        return None
 
     def areApart(self, template, target) -> bool:
         """Return True if two CTs belong to different patients of the subject hierarchy."""
@@ -116,13 +116,9 @@ class SceneRelations(Listener):
 
         relations = [self.relation(template, target, effort) for target in targets]
         answers = matches_in_all(relations, toEngine(template, pointsRas))
-        places = [
-            fromEngine(target, matches.points_ras)
-            for target, matches in zip(targets, answers, strict=True)
-        ]
         return [
-            replace(matches, points_ras=place)
-            for matches, place in zip(answers, places, strict=True)
+            replace(matches, points_ras=fromEngine(target, matches.points_ras))
+            for target, matches in zip(targets, answers, strict=True)
         ]
 
     def doubts(self, template, pointsRas: np.ndarray, target, matches: Matches) -> list[str]:
@@ -163,10 +159,10 @@ class SceneRelations(Listener):
         """
         for target in targets:
             key = (template.GetID(), target.GetID())
-            isKnown = (
-                template is target or key in self._computed or (key in self._failed and not retry)
-            )
-            if isKnown or None in (self.store.map(template), self.store.map(target)):
+            isKnown = key in self._computed or (key in self._failed and not retry)
+            if template is target or isKnown:
+                continue
+            if None in (self.store.map(template), self.store.map(target)):
                 continue
             if (isFilm(template) and not isFilm(target)) or self.areApart(template, target):
                 continue
@@ -191,6 +187,7 @@ class SceneRelations(Listener):
             self._start(*self._waiting.pop(0))
 
     def _start(self, *nodes) -> None:
+        """Start to compute the relation of two volumes. nodes: the template and the target."""
         maps = [self.store.map(node) for node in nodes]
         engine = self.store.engine
         if None in maps:  # voxels have changed while the pair waited

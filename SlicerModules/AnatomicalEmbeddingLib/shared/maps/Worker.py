@@ -9,7 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, CancelledError
 
@@ -43,11 +43,11 @@ class Event:
     result: object = None
 
 
+@dataclass(eq=False)
 class _Job:
-    def __init__(self, key: Hashable, work: Work) -> None:
-        self.key = key
-        self.work = work
-        self.cancelled = threading.Event()
+    key: Hashable
+    work: Work
+    cancelled: threading.Event = field(default_factory=threading.Event)
 
 
 class Worker:
@@ -86,13 +86,14 @@ class Worker:
 
     def poll(self) -> list[Event]:
         """Return the events since the last call. For each job, only the latest progress event is returned."""
+        # (key of a job, whether it has ended) -> its latest event of this kind, in the order of the events
         events: dict[tuple[Hashable, bool], Event] = {}
         while True:
             try:
                 job, event = self._events.get_nowait()
             except queue.Empty:
                 return list(events.values())
-            if self._known.get(event.key) is not job:
+            if self._known.get(event.key) is not job:  # it was cancelled
                 continue
             ended = event.kind != "progress"
             if ended:
@@ -117,6 +118,8 @@ class Worker:
             del job  # the job may hold the voxels of a scan
 
     def _outcome(self, job: _Job) -> Event:
+        """Do the work of a job, and return its last event."""
+
         def progress(share: float, step: str) -> None:
             self._events.put((job, Event(job.key, "progress", share, step)))
 

@@ -4,6 +4,7 @@ If the user closes the scene or loads another scene, a panel then shows the new 
 """
 
 from collections.abc import Callable
+from functools import cache
 
 import qt
 import slicer
@@ -16,15 +17,15 @@ from .Session import Session
 from .SetupPanel import SetupPanel
 from .Widgets import showText
 
-_sessions: list[Session] = []
+
+@cache
+def _sessionOf(scene) -> Session:
+    return Session(scene, qt.QTimer())
 
 
 def sharedSession() -> Session:
     """Return the session of the application's scene. All modules share this session."""
-    scene = slicer.mrmlScene
-    if not any(session.scene is scene for session in _sessions):
-        _sessions.append(Session(scene, qt.QTimer()))
-    return next(session for session in _sessions if session.scene is scene)
+    return _sessionOf(slicer.mrmlScene)
 
 
 class EnginePanel(Listener, VTKObservationMixin):
@@ -42,7 +43,7 @@ class EnginePanel(Listener, VTKObservationMixin):
         self._parameterNode = self._guiTag = None
         # True while this class itself changes the node or the panel; such changes are not treated as input of the user
         self.changingParameters = Flag()
-        self._isStale = False
+        self._isStale = False  # see `_onImported`
         self._scene = None
 
     def openPanel(self, path: str) -> qt.QWidget:

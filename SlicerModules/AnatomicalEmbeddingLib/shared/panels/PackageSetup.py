@@ -53,33 +53,32 @@ def install(missing: Sequence[str]) -> str:
     the user must restart Slicer, otherwise "". Raises InstallError.
     """
     try:
-        from slicer.packaging import load_requirements, pip_ensure
+        from slicer.packaging import load_requirements
     except ImportError:
         raise InstallError(
             _("This version of Slicer cannot install packages; install Slicer 5.12 or newer.")
         ) from None
     requirements = [
-        requirement
+        str(requirement)
         for requirement in load_requirements(REQUIREMENTS_FILE)
         if requirement.name in missing
     ]
     try:
-        wheels = ModuleSettings.value(ModuleSettings.WHEEL_FOLDER, "")
-        withTorch = "torch" in missing
-        if wheels and (withTorch or requirements):
-            torch = [f"torch{TORCH_REQUIREMENT}"] if withTorch else []
-            _installFromFolder([*torch, *map(str, requirements)], Path(wheels))
-        elif withTorch:
-            _installTorch()
-        if requirements and not wheels:
-            pip_ensure(requirements, requester=REQUESTER)
+        if "torch" in missing:
+            if _wheelFolder():
+                requirements.insert(0, f"torch{TORCH_REQUIREMENT}")
+            else:
+                _installTorch()
+        _install(requirements)
         importlib.invalidate_caches()
-        return _replaceNumpy(wheels) if numpy_is_too_new() else ""
+        if not numpy_is_too_new():
+            return ""
+        _install([NUMPY_1])
+        return _RESTART
     except InstallError:
         raise
-    except (
-        Exception
-    ) as error:  # errors of pip, network, disk or extension: each must reach the user
+    # errors of pip, network, disk or extension: each must reach the user
+    except Exception as error:
         if "declined" in str(error):  # `pip_ensure` uses this word if the user does not confirm
             raise InstallError(_DECLINED.format(names=", ".join(missing))) from None
         logging.exception("AnatomicalEmbedding: installing %s failed", ", ".join(missing))
@@ -90,19 +89,24 @@ def install(missing: Sequence[str]) -> str:
         ) from error
 
 
-def _replaceNumpy(wheels: str) -> str:
-    """Install numpy 1 for a PyTorch that needs it. Returns the sentence that asks the user to restart Slicer."""
+def _wheelFolder() -> str:
+    """Return the folder of wheel files that the user chose; "" for the network."""
+    return ModuleSettings.value(ModuleSettings.WHEEL_FOLDER, "")
+
+
+def _install(requirements: list[str]) -> None:
+    """Install packages from the folder of wheel files or from the network. requirements: as for pip; may be empty."""
     from packaging.requirements import Requirement
     from slicer.packaging import pip_ensure
 
-    if wheels:
-        _installFromFolder([NUMPY_1], Path(wheels))
-    else:
-        pip_ensure([Requirement(NUMPY_1)], requester=REQUESTER)
-    return _RESTART
+    if requirements and _wheelFolder():
+        _installFromFolder(requirements, Path(_wheelFolder()))
+    elif requirements:
+        pip_ensure(list(map(Requirement, requirements)), requester=REQUESTER)
 
 
 def _installTorch() -> None:
+    """Install PyTorch with Slicer's extension PyTorch, which asks the user. Raises InstallError."""
     try:
         import PyTorchUtils
     except ModuleNotFoundError:
@@ -120,6 +124,7 @@ def _installTorch() -> None:
 
 
 def _installFromFolder(requirements: list[str], folder: Path) -> None:
+    """Install packages from a folder of wheel files, without network. requirements: as for pip."""
     import slicer.util
 
     if not any(folder.glob("*.whl")):

@@ -28,6 +28,7 @@ class PatientForm(Listener):
         return haveOnePatient(self._session.scene, *self._volumes())
 
     def update(self) -> None:
+        """Show in the box whether the scans show one patient."""
         self._box.enabled = len(self._volumes()) > 1
         state = {True: qt.Qt.Checked, False: qt.Qt.Unchecked, None: qt.Qt.PartiallyChecked}[
             self._isOne

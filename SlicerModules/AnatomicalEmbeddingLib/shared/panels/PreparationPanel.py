@@ -28,8 +28,7 @@ class PreparationPanel(Listener):
         self.label = ui.preparationLabel
         self.button.connect("clicked(bool)", self._onClicked)
         parentLayout.addWidget(self.widget)
-        self.listen(session.ticked, self.update)
-        self.update()
+        self.updateAt(session.ticked)
 
     def setVolumes(self, nodes: Iterable) -> None:
         """Set the scans whose progress is shown. Entries of `nodes` that are None are ignored."""
@@ -37,6 +36,7 @@ class PreparationPanel(Listener):
         self.update()
 
     def update(self) -> None:
+        """Show the progress, and what the button does now."""
         self._volumes = [node for node in self._volumes if node.GetScene() is self.session.scene]
         states = [(node.GetName(), self.session.store.state(node)) for node in self._volumes]
         ready = sum(state.status == READY for _name, state in states)
@@ -67,13 +67,12 @@ class PreparationPanel(Listener):
 
 
 def _progressLines(states: list[tuple[str, MapState]], ready: int) -> list[str]:
+    """Return how many scans are ready, and the step of the scan that is being prepared."""
     if not states:
         return [_("No scan is chosen.")]
     if ready == len(states):
-        text = _("All {count} scans are ready.").format(count=ready)
-        if ready == 1:
-            text = _("The scan is ready.")
-        return [coloured(text, GOOD)]
+        several = _("All {count} scans are ready.").format(count=ready)
+        return [coloured(several if ready > 1 else _("The scan is ready."), GOOD)]
     counted = _("{ready} of {count} scans ready").format(ready=ready, count=len(states))
     now = next(((name, state) for name, state in states if state.status == WORKING), None)
     if now is None:
@@ -85,6 +84,7 @@ def _progressLines(states: list[tuple[str, MapState]], ready: int) -> list[str]:
 
 
 def _noteLines(states: list[tuple[str, MapState]]) -> list[str]:
+    """Return a line for each scan whose map has notes or faults."""
     maps = [(name, state.embedding) for name, state in states if state.embedding is not None]
     return [
         coloured(f"{name}: {'; '.join(notes)}.", WARNING)
@@ -99,10 +99,8 @@ def _failureLines(states: list[tuple[str, MapState]]) -> list[str]:
     for name, state in states:
         if state.status == FAILED:
             sentences.setdefault(state.sentence, []).append(name)
-    return [
-        coloured(
-            sentence if sentence.startswith(f"{names[0]}:") else f"{', '.join(names)}: {sentence}",
-            BAD,
-        )
-        for sentence, names in sentences.items()
-    ]
+    lines = []
+    for sentence, names in sentences.items():
+        isNamed = sentence.startswith(f"{names[0]}:")
+        lines.append(coloured(sentence if isNamed else f"{', '.join(names)}: {sentence}", BAD))
+    return lines

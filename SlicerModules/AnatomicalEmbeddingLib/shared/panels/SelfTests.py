@@ -37,6 +37,7 @@ class SelfTest:
             self.doCleanups()
 
     def test_PointOfOneSyntheticPatientInAnother(self) -> None:
+        """Embed two synthetic patients, and find the carina of the first in the second within 10 mm."""
         from AnatomicalEmbedding.phantom import make_phantom
 
         store = MapStore(slicer.mrmlScene, Engine(Choice(device="cpu", cacheFolder=None)))

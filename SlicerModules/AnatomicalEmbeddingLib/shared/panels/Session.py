@@ -103,6 +103,7 @@ class Session:
         self.ticked.emit()
 
     def _end(self) -> None:
+        """Stop the timer and all work, and release the memory. The next use starts anew."""
         self._timer.stop()
         ModuleSettings.changed.disconnect(self._onSettings)
         if self._relations is not None:

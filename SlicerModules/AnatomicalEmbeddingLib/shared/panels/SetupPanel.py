@@ -81,22 +81,18 @@ class SetupPanel(Listener):
         return self.session.store.engine.missingPackages()
 
     def _showPackages(self, message: str = "") -> None:
+        """Show which packages are installed. message: shown instead of the problem of the engine."""
         missing = self._missing()
-        packages = [name for name in missing if name != "torch"]
-        installed = _("Installed: {version}").format(version=installedVersion("torch"))
-        isMissing = "torch" in missing
-        self.ui.torchStatus.text = (
-            coloured(_("Not installed"), BAD) if isMissing else coloured(installed, GOOD)
-        )
-        if packages:
-            text = coloured(_("Not installed: {names}").format(names=", ".join(packages)), BAD)
-        else:
-            text = coloured(
-                _("Installed: safetensors {version}").format(
-                    version=installedVersion("safetensors")
-                ),
-                GOOD,
-            )
+        text = coloured(_("Not installed"), BAD)
+        if "torch" not in missing:
+            installed = _("Installed: {version}").format(version=installedVersion("torch"))
+            text = coloured(installed, GOOD)
+        self.ui.torchStatus.text = text
+        names = ", ".join(name for name in missing if name != "torch")
+        text = coloured(_("Not installed: {names}").format(names=names), BAD)
+        if not names:
+            version = installedVersion("safetensors")
+            text = coloured(_("Installed: safetensors {version}").format(version=version), GOOD)
         self.ui.packagesStatus.text = text
         self.ui.installButton.enabled = bool(missing)
         folder = value(WHEEL_FOLDER, "")
@@ -106,6 +102,7 @@ class SetupPanel(Listener):
         showText(self.ui.messageLabel, coloured(problem, BAD) if problem else "")
 
     def _onInstall(self) -> None:
+        """Install the missing packages, and show what is still missing or must be done."""
         try:
             message = install(self._missing())
         except InstallError as error:
@@ -121,6 +118,7 @@ class SetupPanel(Listener):
     # -- weights -----------------------------------------------------------------------------------------------------
 
     def _showWeights(self) -> None:
+        """Fill the list of weights, and state whether the chosen file exists, its size, card and terms."""
         from AnatomicalEmbedding.resources import default_weights, list_weights, terms_of
 
         chosen = choice().weights
@@ -154,10 +152,10 @@ class SetupPanel(Listener):
     # -- maps on disk ------------------------------------------------------------------------------------------------
 
     def _maps(self) -> MapCache:
-        folder = value(CACHE_FOLDER, "")
-        return MapCache(Path(folder) if folder else default_folder())
+        return MapCache(Path(value(CACHE_FOLDER, "") or default_folder()))
 
     def _showCache(self) -> None:
+        """Show the number and the size of the maps on disk, and their limit."""
         maps = self._maps()
         count = maps.count()
         self.ui.cacheStatus.text = _("{count} maps, {size}").format(

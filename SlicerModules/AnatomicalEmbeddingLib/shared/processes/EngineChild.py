@@ -45,6 +45,7 @@ class _Output:
 
 
 def main() -> int:
+    """Run the command until it ends, or until the stop file appears. Returns the exit code."""
     stopFile = Path(sys.argv.pop(1))
     sys.stdout = _Output(sys.stdout)
     sys.stderr = _Output(sys.stderr)

@@ -15,8 +15,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -44,15 +44,11 @@ class EngineProcess:
 
     graceSeconds = 300.0  # time from `stop` to a kill; a slow computer may first have to finish a training step
 
-    def __init__(
-        self, pythonCommand: Sequence[str], engineParent: str | Path | None = None
-    ) -> None:
-        """pythonCommand: the command that starts a Python with the engine's packages, as a list of words.
-
-        engineParent: folder that contains the engine; None to use the engine of this process.
-        """
+    def __init__(self, pythonCommand: Sequence[str]) -> None:
+        """pythonCommand: the command that starts a Python with the engine's packages, as a list of words."""
         self.pythonCommand = list(pythonCommand)
-        self.engineParent = engineParent or Path(AnatomicalEmbedding.__file__).resolve().parents[1]
+        # the folder that contains the engine
+        self.engineParent = Path(AnatomicalEmbedding.__file__).resolve().parents[1]
         self._child: subprocess.Popen | None = None
         self._newSignals()
 
@@ -85,10 +81,11 @@ class EngineProcess:
         # left by a command that was killed before it read the file
         self._stopFile.unlink(missing_ok=True)
         self._errors: deque[str] = deque(maxlen=_LINES_KEPT)
+        # ("out" or "error", line) of the streams that threads read; the line is None at the end of a stream
         self._lines: queue.Queue[tuple[str, str | None]] = queue.Queue()
-        self._open = 2
-        self._deadline: float | None = None
-        self._ended: float | None = None
+        self._openStreams = 2
+        self._deadline: float | None = None  # time of the kill, after `stop`
+        self._ended: float | None = None  # time at which `poll` saw that the command has ended
         paths = [str(self.engineParent), os.environ.get("PYTHONPATH", "")]
         variables = {
             "PYTHONPATH": os.pathsep.join(filter(None, paths)),
@@ -133,7 +130,8 @@ class EngineProcess:
         child = self._child
         if child.poll() is not None:
             self._ended = self._ended or now
-            if self._open == 0:
+            # the command's own children may still write to its streams
+            if self._openStreams == 0:
                 stopped = self.stopping
                 self._child = None
                 child.stdout.close()
@@ -192,14 +190,27 @@ class EngineProcess:
         self.logged = Signal()
 
     def _deliver(self, kind: str, line: str | None) -> None:
+        """Handle a line of output, see `_lines`."""
         if line is None:
-            self._open -= 1
+            self._openStreams -= 1
         elif kind == "out" and (values := _json(line)) is not None:
             self.onValues(values)
         else:
             self._errors.append(line)
             self.onLine(line)
             self.logged.emit(line)
+
+
+@contextmanager
+def folderErrors(folder: str | Path) -> Iterator[None]:
+    """Turn an OSError inside the `with` block into an AnatomicalEmbeddingError that names the folder."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or "unknown reason").lower()
+        raise AnatomicalEmbeddingError(
+            f"{folder}: cannot be used ({reason}); choose another folder."
+        ) from None
 
 
 def pythonCommand() -> list[str]:
@@ -209,13 +220,10 @@ def pythonCommand() -> list[str]:
 
 
 def _kill(child: subprocess.Popen) -> None:
+    """End a process and all its children at once."""
     if _IS_WINDOWS:
-        hidden = subprocess.CREATE_NO_WINDOW
-        subprocess.run(
-            ["taskkill", "/F", "/T", "/PID", str(child.pid)],
-            capture_output=True,
-            creationflags=hidden,
-        )
+        words = ["taskkill", "/F", "/T", "/PID", str(child.pid)]
+        subprocess.run(words, capture_output=True, creationflags=subprocess.CREATE_NO_WINDOW)
         return
     # ProcessLookupError: all processes have ended. PermissionError: macOS raises it for ended child processes
     with suppress(ProcessLookupError, PermissionError):
@@ -223,12 +231,14 @@ def _kill(child: subprocess.Popen) -> None:
 
 
 def _read(stream: IO[bytes], kind: str, lines: queue.Queue) -> None:
+    """Put the lines of a stream into a queue until the stream ends, see `EngineProcess._lines`. Runs in a thread."""
     for line in stream:
         lines.put((kind, line.decode("utf-8", "replace").rstrip()))
     lines.put((kind, None))
 
 
 def _json(line: str) -> dict | None:
+    """Return a line of JSON as dict; None if it is something else."""
     with suppress(ValueError):
         if isinstance(values := json.loads(line), dict):
             return values
@@ -246,6 +256,7 @@ _REMEDIES = {  # message for the user, by a pattern in the reason of the failure
     r"No space left on device": "The disk with the folder of the run is full; make room, then resume.",
 }
 _STATED = "anatemb: "  # beginning of the command's messages to the user
+# the last line of a traceback: the name of an exception, mostly with its message
 _RAISED = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Pool)\b(?:: .*)?$")
 _KILLED = (-9, 137)  # signal 9, as Python and as a shell state it
 _KILLED_BELOW_LAUNCHER = "exit abnormally"  # printed by Slicer's launcher, which ends with code 1
@@ -253,6 +264,7 @@ _KILLED_BELOW_LAUNCHER = "exit abnormally"  # printed by Slicer's launcher, whic
 
 def stopReason(code: int, lines: Sequence[str]) -> str:
     """Return a sentence with the reason of a failure. code: exit code. lines: lines of stderr, the latest last."""
+    # the latest message to the user, and the latest exception
     stated = next((line for line in reversed(lines) if line.startswith(_STATED)), "")
     raised = next((line for line in reversed(lines) if _RAISED.match(line)), "")
     reason = stated or raised
