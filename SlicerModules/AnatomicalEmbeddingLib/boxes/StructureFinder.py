@@ -113,6 +113,7 @@ class Finder:
         from AnatomicalEmbedding.structures.margins import locate_examples
 
         self.remarks: list[str] = []
+        # structure -> its examples, each with the map of its scan
         ownExamples: dict[str, list[tuple[Example, EmbeddingMap]]] = {}
         for structure, name, box, extremes, embedding in markings:
             try:
@@ -126,6 +127,7 @@ class Finder:
         if names:
             self._finders.append((BoxFinder.by_library(library, names, recall), False))
         if ownExamples:
+            # the margins of the library, adapted to how well these examples find each other
             margins = library.example_margins.adapted(locate_examples(ownExamples))
             examples = {
                 name: [example for example, _embedding in pairs]

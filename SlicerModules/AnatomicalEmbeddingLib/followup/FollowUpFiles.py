@@ -120,7 +120,7 @@ def _points(logic: FollowUpLogic, listNode, study: str) -> Iterator[tuple[str, s
 def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: str) -> list[str]:
     """Replace the record by `step(record)`. Returns sentences for the user about new and changed lesions; [] if `step`
     failed. name: name of the imported file or list."""
-    before = {lesion.id: lesion for lesion in logic.record.lesions}
+    before = {lesion.id: lesion.reviewed for lesion in logic.record.lesions}
     if not logic.apply(step):
         return []
     logic.prepare()
@@ -129,7 +129,7 @@ def _applied(logic: FollowUpLogic, step: Callable[[FollowUp], FollowUp], name: s
     grown = [
         lesion.label
         for lesion in lesions
-        if lesion.id in before and lesion.reviewed != before[lesion.id].reviewed
+        if lesion.id in before and lesion.reviewed != before[lesion.id]
     ]
     sentences = [_("{name}: contains no new lesion.").format(name=name)]
     if new:

@@ -106,7 +106,7 @@ class Pairing(Listener):
 
 def _hasOwn(record: FollowUp, study: str, otherStudy: str) -> bool:
     """Return whether a person saw a lesion in the study `study` that no person has reviewed in `otherStudy`."""
-    reviewed = [lesion.reviewed for lesion in record.lesions]
+    reviewed = [lesion.reviewed for lesion in record.lesions]  # study key -> finding
     return any(
         study in findings and findings[study].visible and otherStudy not in findings
         for findings in reviewed

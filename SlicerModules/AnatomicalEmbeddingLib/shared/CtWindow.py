@@ -68,6 +68,7 @@ class CtWindows:
             else:
                 _chooseOnce(node)
                 volumes.append(node)
+        # a new scan has not changed
         changed = [
             node
             for node in volumes

@@ -143,7 +143,9 @@ def showSideBySide(
         return False
     rows = [(volume.GetName(), filmPlane(volume)) for volume in volumeNodes]
     views = sum(len(_orientations(number, wide, plane)) for _name, plane in rows)
-    for most in [views] if afterEach is None else range(1, views + 1):
+    # numbers of views in the window, one after the other
+    steps = [views] if afterEach is None else range(1, views + 1)
+    for most in steps:
         with NodeModify(layoutNode):  # the window gets a new layout once, not at each change
             _describe(layoutNode, number, rows, wide, most)
             layoutNode.SetAttribute(_ROWS, json.dumps(rows))

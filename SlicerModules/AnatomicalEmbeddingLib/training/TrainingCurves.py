@@ -48,9 +48,11 @@ class TrainingCurves:
         chart = nodes.get("chart")
         if chart is not None and chart.GetScene() is None:
             chart = None
+        # the table, and a series for each column but "step": as many nodes as columns
         drawn = [nodes["table"], *nodes["series"]] if "table" in nodes else []
         present = [node for node in drawn if node.GetScene() is not None]
-        if chart is None or not columns["step"] or len(drawn) != len(columns) or present != drawn:
+        isUsable = chart is not None and len(present) == len(drawn) == len(columns)
+        if not isUsable or not columns["step"]:
             for node in present:
                 node.GetScene().RemoveNode(node)
             nodes.clear()

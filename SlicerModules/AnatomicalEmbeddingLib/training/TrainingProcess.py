@@ -94,8 +94,7 @@ class TrainingProcess(EngineProcess):
             self._firstStep = step
         # seconds of all starts of the run; the run ends after its steps or its minutes, whatever comes first
         spent = 60 * self._before.minutes + seconds_per_step * (step - self._firstStep + 1)
-        secondsLeft = max(
-            min((steps - step) * seconds_per_step, 60 * self._budget.minutes - spent), 0.0
-        )
+        byTime = 60 * self._budget.minutes - spent
+        secondsLeft = max(min((steps - step) * seconds_per_step, byTime), 0.0)
         share = spent / (spent + secondsLeft) if spent > 0 else 0.0
         return TrainingProgress(step, steps, loss, seconds_per_step, secondsLeft, share)

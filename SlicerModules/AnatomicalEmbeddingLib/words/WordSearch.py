@@ -322,7 +322,7 @@ class WordSearch(Listener):
         # only the first question needs the voxels
         copy = None if searched.finder is not None else snapshot(node)
 
-        def run(*_):
+        def run(*_):  # in the background thread
             if searched.finder is None:
                 from AnatomicalEmbedding.words import PlaceFinder
 

@@ -47,6 +47,8 @@ def add_routes(
         return web.Response(text="read in the background")
 
     def download(name: str, make: Callable) -> Handler:
+        """Return a handler that sends a file. make(): returns its content, or a function that makes it in a thread."""
+
         async def handle(_request: web.Request) -> web.Response:
             content = make()
             return _file(

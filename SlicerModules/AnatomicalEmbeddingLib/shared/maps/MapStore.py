@@ -151,7 +151,7 @@ class MapStore(Listener):
                 self._update(event.key, status=READY, share=1.0, step="", embedding=event.result)
             elif event.kind == "failed":
                 self._update(event.key, status=FAILED, sentence=event.message)
-            else:
+            else:  # "cancelled": the disk has no map of this volume
                 self._drop(event.key)
                 if event.key not in self._kept:  # meanwhile, the user has asked for the map
                     self.request([self.scene.GetNodeByID(event.key)])

@@ -16,8 +16,8 @@ class ScanForm:
         self._scene = scene
         self._selector = selector
         self._withFilms = films
-        self._offered = []
-        self._chosen = []
+        self._offered = []  # volumes with a box at the last `show`
+        self._chosen = []  # volumes that were ticked then
 
     @property
     def isCurrent(self) -> bool:
