@@ -51,9 +51,8 @@ class BoxLabels:
     def _followView(self, view) -> None:
         """Write the names in one view again if the view, its scan, or the boxes in it have changed."""
         volume = Views.volumeIn(self.scene, view)
-        xyToRas = slicer.util.arrayFromVTKMatrix(
-            view.GetXYToRAS()
-        )  # pixel (x, y, 0, 1) -> world mm
+        # from pixel (x, y, 0, 1) to world mm
+        xyToRas = slicer.util.arrayFromVTKMatrix(view.GetXYToRAS())
         boxes = {} if volume is None else self._boxes.get(volume.GetID(), {})
         visible = {name: box for name, box in boxes.items() if _isShown(box)}
         transform = volume.GetParentTransformNode() if visible else None

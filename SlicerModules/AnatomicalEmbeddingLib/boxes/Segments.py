@@ -50,9 +50,8 @@ def extremesIn(
     toVolume = _toVolume(segmentationNode, volumeNode) @ slicer.util.arrayFromVTKMatrix(matrix)
     # the image was cropped: its first voxel has the lowest indices (i, j, k) of the extent
     toVolume[:3, 3] += toVolume[:3, :3] @ image.GetExtent()[::2]
-    centres = transform_points(
-        toVolume, np.argwhere(_array(image))[:, ::-1]
-    )  # (n, 3), of the voxels
+    # (n, 3), of the voxels of the segment
+    centres = transform_points(toVolume, np.argwhere(_array(image))[:, ::-1])
     box = np.stack([centres.min(axis=0), centres.max(axis=0)])
     # a voxel is at a side if its centre is within half a voxel of the outermost centre: this gives exactly one layer of
     # voxels if the grid is parallel to the box, and about one layer if the grid is oblique

@@ -148,9 +148,8 @@ class OutlineLogic(SceneJob):
         for volume, segmentation in outlined:
             # otherwise outlines of all scans would cover each other
             Views.showOnlyIn(segmentation.GetDisplayNode(), self.scene, volume)
-        examples = dict(
-            zip(names, outlined, strict=False)
-        )  # the first names are those of the examples
+        # the first names are those of the examples
+        examples = dict(zip(names, outlined, strict=False))
         scans = dict(zip(names[len(outlined) :], remaining, strict=True))
         self.start(self._outline(place, examples, scans, titlesAndColours(segmentations), choice))
         return True

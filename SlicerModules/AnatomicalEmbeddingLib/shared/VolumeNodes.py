@@ -248,9 +248,8 @@ def holds(node, points: np.ndarray) -> np.ndarray:
     if not hasVoxels(node) and not isFilm(node):
         return np.zeros(len(points), dtype=bool)
     ijk = transform_points(np.linalg.inv(ijkToRas(node)), points)
-    highest = (
-        np.array(node.GetImageData().GetDimensions()) - 0.5
-    )  # the outer border of the last voxel
+    # the outer border of the last voxel
+    highest = np.array(node.GetImageData().GetDimensions()) - 0.5
     return ((ijk >= -0.5) & (ijk <= highest)).all(axis=1)
 
 

@@ -143,9 +143,8 @@ class Engine:
         from AnatomicalEmbedding.followup.doubts import doubt_of
         from AnatomicalEmbedding.relations.relate import relate
 
-        corner = embedding.scan_to_ras[
-            :3, 3:
-        ].T  # (1, 3) RAS mm of the first voxel: any point will do
+        # (1, 3) RAS mm, the first voxel: any point will do
+        corner = embedding.scan_to_ras[:3, 3:].T
         matches = relate(embedding, embedding).points(corner)
         if not embedding.is_film:
             doubt_of(matches, corner[0], embedding, embedding, None)
