@@ -25,7 +25,6 @@ from AnatomicalEmbeddingLib.boxes.ExamplePanel import ExamplePanel
 from AnatomicalEmbeddingLib.boxes.StructurePanel import StructurePanel
 from AnatomicalEmbeddingLib.outlines.OutlineLogic import OutlineLogic
 from AnatomicalEmbeddingLib.outlines.OutlinePanel import OutlinePanel
-from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 from AnatomicalEmbeddingLib.shared.panels.EnginePanel import EnginePanel
 from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPanel
 from AnatomicalEmbeddingLib.shared.panels.ScanForm import ScanForm
@@ -109,7 +108,7 @@ class AnatomicalROIWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.examplePanel = ExamplePanel(ui, self.boxes.examples)
         self.boxTable = BoxTable(ui.boxTable, self.boxes)
         self.coverageTable = CoverageTable(ui.coverageTable, CoverageLogic(store))
-        self.outlinePanel = OutlinePanel(ui, self.outlines, ModuleSettings.choice)
+        self.outlinePanel = OutlinePanel(ui, self.outlines)
         self.atEnd(
             self.preparation.close,
             self.examplePanel.close,

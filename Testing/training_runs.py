@@ -43,7 +43,9 @@ class Watched:
     """A process and all that it emitted."""
 
     def __init__(self, engine: Path | None = None, **options: object) -> None:
-        self.process = TrainingProcess([sys.executable], engine)
+        self.process = TrainingProcess([sys.executable])
+        if engine is not None:
+            self.process.engineParent = engine
         vars(self.process).update(options)
         self.lines = []
         self.progress = []

@@ -174,13 +174,13 @@ def hilum(labels: Labels, side: str) -> np.ndarray:
 def carina(labels: Labels) -> np.ndarray:
     """The place between the two parts of the highest slice in which the trachea has two large parts."""
     mask = np.isin(labels.voxels, labels.numbers.get("trachea", [-1]))
-    is_upward = labels.ijk_to_ras[2, 2] > 0
-    for k in range(len(mask))[:: -1 if is_upward else 1]:  # from the highest slice
-        parts = sitk.GetArrayFromImage(
-            sitk.RelabelComponent(
-                sitk.ConnectedComponent(sitk.GetImageFromArray(mask[k].astype(np.uint8))), 12
-            )
-        )
+    slices = list(enumerate(mask))
+    if labels.ijk_to_ras[2, 2] > 0:
+        slices.reverse()  # from the highest slice
+    for k, plane in slices:
+        components = sitk.ConnectedComponent(sitk.GetImageFromArray(plane.astype(np.uint8)))
+        # the parts of at least 12 pixels; 1 is the largest
+        parts = sitk.GetArrayFromImage(sitk.RelabelComponent(components, 12))
         if parts.max() >= 2:
             rows = [np.argwhere(parts == part).mean(axis=0) for part in (1, 2)]
             j, i = np.mean(rows, axis=0)

@@ -67,7 +67,7 @@ def test_lines_become_signals_and_the_end_has_weights(watch, tmp_path):
     assert [p.loss for p in run.progress] == [1, 0.5, 1 / 3]
     assert run.lines == ["prepared scan one"]
     assert not run.process.running
-    assert inspectRun(tmp_path / "run").settings == run.process.settings
+    assert inspectRun(tmp_path / "run").settings == settings(tmp_path, minutes=60)
 
 
 def test_stop_lets_the_trainer_save(watch):
@@ -100,7 +100,8 @@ import sys, time
 sys.path[:0] = {[p for p in sys.path if p]!r}
 from AnatomicalEmbeddingLib.training.TrainingProcess import TrainingProcess
 from AnatomicalEmbeddingLib.training.TrainingSettings import TrainingSettings
-process = TrainingProcess([sys.executable], {str(engine)!r})
+process = TrainingProcess([sys.executable])
+process.engineParent = {str(engine)!r}
 seen = []
 process.progressed.connect(seen.append)
 process.start(TrainingSettings.fromDict({run.toDict()!r}))

@@ -26,9 +26,7 @@ class AlignPanel(Listener):
         self.logic = logic
         self._session = session
         self.kindChosen = Signal()
-        self._template = None
-        self._targets = []
-        self._error = ""
+        self.clear()
         ui.alignKindComboBox.connect("currentIndexChanged(int)", self._onKind)
         ui.alignButton.connect("clicked(bool)", self.onAlign)
         ui.alignShowButton.connect("clicked(bool)", self.onShow)

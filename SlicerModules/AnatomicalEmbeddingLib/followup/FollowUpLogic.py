@@ -54,19 +54,13 @@ class FollowUpLogic(Listener):
         self.reported = Signal()
         self.touched = Signal()
         self.proposed = Signal()
-        self.patient: Patient | None = None
-        self.volumes: dict[str, object] = {}
         self.placing = LesionClicks(scene)
         self.placing.completed.connect(self._onClicked)
-        self.history = UndoStack(FollowUp())
-        self.node = None
-        self._shown: dict[str, object] = {}
         self.mirror = LesionMirror(scene)
         self.mirror.placed.connect(self._onPlaced)
         self.mirror.measured.connect(self._onMeasured)
         self.mirror.reported.connect(self.reported.emit)
-        # study key -> `_question(...)` at the last proposal
-        self._asked: dict[str, dict[str, tuple]] = {}
+        self._release()
         self.listen(self.store.changed, self._onMap)
         self.listen(relations.changed, self._onRelation)
         self.observe(scene, scene.NodeRemovedEvent, lambda *_: self._onNodeRemoved())
@@ -378,12 +372,13 @@ class FollowUpLogic(Listener):
         """End the follow-up of the patient. The record and its nodes stay in the scene."""
         self.placing.stop()
         self.mirror.stop()
-        self._asked = {}
+        # study key -> `_question(...)` at the last proposal
+        self._asked: dict[str, dict[str, tuple]] = {}
         self.history = UndoStack(FollowUp())
-        self.patient = None
+        self.patient: Patient | None = None
         self.node = None
-        self.volumes = {}
-        self._shown = {}
+        self.volumes: dict[str, object] = {}
+        self._shown: dict[str, object] = {}
 
 
 def _placed(record: FollowUp) -> set[tuple[str, str, Point | None]]:

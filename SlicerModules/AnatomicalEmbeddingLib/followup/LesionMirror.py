@@ -26,15 +26,10 @@ class LesionMirror:
         self.placed = Signal()
         self.measured = Signal()
         self.reported = Signal()
-        self._record = FollowUp()
-        self._volumes = {}
-        self._shown = {}
-        self._points: dict[str, LesionPoints] = {}
-        self._lines: list[AxisLine] = []
         self._observers: dict[str, ListObserver] = {}  # node ID -> observer
         self._writing = Flag()
-        self._edited = False
         self._ownViews = Views.OwnViews(scene)
+        self.stop()
 
     def show(
         self, record: FollowUp, volumes: Mapping[str, object], visible: Mapping[str, object]
@@ -88,16 +83,16 @@ class LesionMirror:
             self._report()
 
     def stop(self) -> None:
-        """Stop observing the nodes. The nodes remain in the scene."""
+        """Stop observing the nodes, and forget them. The nodes remain in the scene."""
         for observer in self._observers.values():
             observer.stop()
+        self._observers = {}
         self._record = FollowUp()
         self._volumes = {}
         self._shown = {}
-        self._points = {}
-        self._lines = []
-        self._observers = {}
-        self._edited = False
+        self._points: dict[str, LesionPoints] = {}  # study key -> its points
+        self._lines: list[AxisLine] = []
+        self._edited = False  # True after an edit of the user, which `poll` reports
 
     def _report(self) -> None:
         """Draw the points and axes of the record again. Emit a sentence for each point or axis that the user deleted,

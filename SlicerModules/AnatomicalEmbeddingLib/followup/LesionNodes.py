@@ -20,7 +20,8 @@ from AnatomicalEmbedding.followup.status import ABSENT, UNCERTAIN, status_of
 from ..landmarks.ControlPoints import definedIds, fromNode, makeIdsUnique
 from ..shared.Colours import AMBER, GREEN, errorText
 from ..shared.SceneNodes import nodesOf, removeNode
-from .StudyNodes import VOLUME_ROLE, addStudyNode, followVolume
+from ..shared.VolumeNodes import followVolume
+from .StudyNodes import VOLUME_ROLE, addStudyNode
 
 _LISTS = "vtkMRMLMarkupsFiducialNode"
 _TIMES = " \u00d7 "

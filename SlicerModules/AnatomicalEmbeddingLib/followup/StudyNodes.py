@@ -112,12 +112,6 @@ def addStudyNode(scene, className: str, name: str, volumeNode):
     return node
 
 
-def followVolume(node, volumeNode) -> None:
-    """Give a node the same parent transform as the volume. The node's coordinates are then the RAS mm of the volume."""
-    if node.GetTransformNodeID() != volumeNode.GetTransformNodeID():
-        node.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
-
-
 # -- the record --------------------------------------------------------------------------------------------------------
 
 

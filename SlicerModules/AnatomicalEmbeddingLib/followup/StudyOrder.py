@@ -83,15 +83,16 @@ def patients(scene) -> list[Patient]:
     patientList = []
     # last the volumes without a patient, whose item is 0 or None
     for item in sorted(volumes, key=lambda item: not item):
-        name = hierarchy.GetItemName(item) if item else ""
-        uid = hierarchy.GetItemUID(item, UID) if item else ""
+        name = uid = key = ""
+        if item:
+            name = hierarchy.GetItemName(item)
+            uid = hierarchy.GetItemUID(item, UID)
+            key = uid or f"item {item}"
         studies = sorted(
             (studyOf(scene, volume) for volume in volumes[item]),
             key=lambda study: study.date or date.max,
         )
-        patientList.append(
-            Patient(uid or (f"item {item}" if item else ""), name, tuple(studies), uid)
-        )
+        patientList.append(Patient(key, name, tuple(studies), uid))
     return patientList
 
 

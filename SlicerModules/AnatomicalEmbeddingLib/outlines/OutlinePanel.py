@@ -1,6 +1,6 @@
 """The section "Segment the rest like these": examples to tick, a progress bar, and the table of outlines."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import qt
@@ -9,7 +9,6 @@ from slicer.i18n import tr as _
 from AnatomicalEmbedding.errors import PointsError
 
 from ..shared.Colours import NOTHING
-from ..shared.maps.Engine import Choice
 from ..shared.panels import ModuleSettings
 from ..shared.panels.CellTable import fillTable
 from ..shared.panels.Widgets import StatusLines, connectPath, showProgress, showText
@@ -24,13 +23,12 @@ _FOLDER = "outlineFolder"  # name of the setting that stores the working folder
 class OutlinePanel(Listener):
     """Shows and controls an OutlineLogic. Signal changed(): emitted when the user ticks or unticks an example.
 
-    ui: the widgets by name. choice(): returns the chosen weights, device and folder of maps.
+    ui: the widgets by name.
     """
 
-    def __init__(self, ui, logic: OutlineLogic, choice: Callable[[], Choice]) -> None:
+    def __init__(self, ui, logic: OutlineLogic) -> None:
         self.ui = ui
         self.logic = logic
-        self._choice = choice
         self.changed = Signal()
         self._volumes: list = []
         self._rows: list[OutlineNodes.OutlineRow] = []
@@ -81,7 +79,9 @@ class OutlinePanel(Listener):
             self.logic.stop()
         else:
             self._status.clear()
-            self.logic.segmentRest(self.examples, self._volumes, self.folder, self._choice())
+            self.logic.segmentRest(
+                self.examples, self._volumes, self.folder, ModuleSettings.choice()
+            )
         self.update()
 
     def poll(self) -> None:

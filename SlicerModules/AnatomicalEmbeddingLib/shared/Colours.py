@@ -9,9 +9,6 @@ NOTHING = "#e6e6e6"
 BY_HAND = "#d9e8fb"
 FAULT = "#ffd9d6"
 
-# text colours of labels, by state; legible on light and dark backgrounds
-TEXTS = {"good": "#2a9d4e", "warning": "#c77800", "bad": "#d8433b"}
-
 # points and lines in views: green is matched, amber is uncertain. The mean of red, green and blue is above 0.5, so that
 # VTK draws names with a black shadow, which is legible on every tissue. Below 0.5, the shadow would be white
 GREEN = (0.31, 0.86, 0.42)

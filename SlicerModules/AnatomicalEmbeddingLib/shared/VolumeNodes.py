@@ -210,6 +210,12 @@ def fromWorld(node, points: np.ndarray) -> np.ndarray:
     return _moved(None, node.GetParentTransformNode(), points)
 
 
+def followVolume(node, volumeNode) -> None:
+    """Give a node the same parent transform as the volume. The node's coordinates are then the RAS mm of the volume."""
+    if node.GetTransformNodeID() != volumeNode.GetTransformNodeID():
+        node.SetAndObserveTransformNodeID(volumeNode.GetTransformNodeID())
+
+
 def huAt(node, pointWorld: Sequence[float]) -> float | None:
     """Return the HU of the voxel nearest to a world point; None if the point lies outside the scan."""
     toIjk = np.linalg.inv(ijkToRas(node))

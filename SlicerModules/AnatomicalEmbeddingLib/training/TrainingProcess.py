@@ -41,8 +41,6 @@ class TrainingProcess(EngineProcess):
     a failure, otherwise "".
     """
 
-    settings: TrainingSettings | None = None
-
     def start(self, settings: TrainingSettings, finishNow: bool = False) -> None:
         """Start the run in `settings.runFolder`, or continue it. finishNow: train one more step, then write weights.
 
@@ -51,7 +49,6 @@ class TrainingProcess(EngineProcess):
         self.requireReady()
         with folderErrors(settings.runFolder):
             rememberRun(settings)
-            self.settings = settings
             self._budget = replace(settings, minutes=0) if finishNow else settings
             self._before = LossCurve.read(settings.runFolder)
             self._firstStep: int | None = None

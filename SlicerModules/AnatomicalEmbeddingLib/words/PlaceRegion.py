@@ -13,6 +13,7 @@ from vtk.util.vtkConstants import VTK_UNSIGNED_CHAR
 
 from ..shared import SceneNodes, Views
 from ..shared.Markers import PassingNodes
+from ..shared.VolumeNodes import followVolume
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.words import Place
@@ -100,8 +101,8 @@ class RegionNodes(PassingNodes):
             volume = self.scene.GetNodeByID(volumeId)
             if volume is None or node.GetScene() is not self.scene:
                 self.drop(volumeId)
-            elif node.GetTransformNodeID() != volume.GetTransformNodeID():
-                node.SetAndObserveTransformNodeID(volume.GetTransformNodeID())
+            else:
+                followVolume(node, volume)
         super().follow()
 
 

@@ -16,8 +16,7 @@ class ScanForm:
         self._scene = scene
         self._selector = selector
         self._withFilms = films
-        self._offered = []  # volumes with a box at the last `show`
-        self._chosen = []  # volumes that were ticked then
+        self.clear()
 
     @property
     def isCurrent(self) -> bool:
@@ -50,8 +49,9 @@ class ScanForm:
         return ctVolumes(self._scene) + (films(self._scene) if self._withFilms else [])
 
     def clear(self) -> None:
-        self._offered = []
-        self._chosen = []
+        """Forget the volumes, because the scene is closing."""
+        self._offered = []  # volumes with a box at the last `show`
+        self._chosen = []  # volumes that were ticked then
 
     def write(self, parameterNode) -> None:
         isKnown = self._offered == self._present()  # if not, Slicer changed the ticks, not the user

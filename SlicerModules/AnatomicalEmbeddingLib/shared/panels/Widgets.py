@@ -5,9 +5,8 @@ from html import escape
 
 import slicer.util
 
-from ..Colours import TEXTS
-
-GOOD, WARNING, BAD = "good", "warning", "bad"
+# text colours of labels, by state; legible on light and dark backgrounds
+GOOD, WARNING, BAD = "#2a9d4e", "#c77800", "#d8433b"
 _MARGINS = 40  # pixels, left and right margin of a section together, and a scroll bar
 _MOST = 8  # largest number of sentences in StatusLines
 
@@ -68,9 +67,9 @@ def showProgress(bar, job) -> None:
         bar.format = f"{step}  %p%"
 
 
-def coloured(text: str, state: str) -> str:
-    """Return rich text for a label: the escaped plain text in the colour of a state (GOOD, WARNING or BAD)."""
-    return f'<span style="color:{TEXTS[state]}">{escape(text)}</span>'
+def coloured(text: str, colour: str) -> str:
+    """Return rich text for a label: the escaped plain text in a colour (GOOD, WARNING or BAD)."""
+    return f'<span style="color:{colour}">{escape(text)}</span>'
 
 
 class StatusLines:
@@ -78,8 +77,7 @@ class StatusLines:
 
     def __init__(self, label) -> None:
         self._label = label
-        self._sentences: list[str] = []
-        self._show()
+        self.clear()
 
     def say(self, sentence: str) -> None:
         if sentence and sentence not in self._sentences:
@@ -87,7 +85,7 @@ class StatusLines:
             self._show()
 
     def clear(self) -> None:
-        self._sentences = []
+        self._sentences: list[str] = []
         self._show()
 
     def _show(self) -> None:
