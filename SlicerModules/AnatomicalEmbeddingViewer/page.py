@@ -211,6 +211,6 @@ def _read_source(
     film_width_mm: float | None,
     _cancelled: Callable[[], bool],
 ) -> list[Volume]:
-    """Read a scan of the command line. check: see `Source.read`. film_width_mm: None if the file of a film states it."""
+    """Read a scan of the command line. check: see `Source.read`. film_width_mm: None if a film states its width."""
     volume = replace(source.read(check), name=name)
     return [volume.with_width(film_width_mm) if volume.is_film else volume]
