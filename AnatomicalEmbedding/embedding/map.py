@@ -20,7 +20,7 @@ from ..fields.spline import Lattice
 from ..scan.geometry import in_grid, transform_points
 from ..spine.vertebrae import Spine
 from .calibration import Calibration, find_calibration
-from .grid_reading import read_linear, read_rows, rows_of, to_parts
+from .grid_reading import flat_index, read_linear, read_rows, rows_of, to_parts
 from .map_file import Provenance, read_map_file, write_map_file
 
 _CHUNK_POINTS = 512  # number of points whose distances to all body cells are computed at a time
@@ -45,6 +45,7 @@ class EmbeddingMap:
         image: uint8, the scan as grey values 0 to 255 (`working_grid.grey_values_of`), with `voxels_per_cell` voxels
             along each axis of a cell; or None.
         unit_mm: length that is to objects of this kind what 1 mm is to a body; 1 for CTs.
+        vagueness: float16 (k, j, i), how badly the place of a body cell is defined, see `Frame.vagueness`; or None.
         spine: the vertebrae of the scan, by which `coordinate` is corrected; None if the scan shows no spine.
     """
 
@@ -62,6 +63,7 @@ class EmbeddingMap:
     image: torch.Tensor | None = None
     spine: Spine | None = None
     unit_mm: float = 1.0
+    vagueness: torch.Tensor | None = None
 
     @property
     def is_own_kind(self) -> bool:
@@ -254,6 +256,13 @@ class EmbeddingMap:
                 "choose a point inside this scan."
             )
         return points
+
+    def vagueness_at(self, cells: torch.Tensor) -> torch.Tensor:
+        """Return the vagueness (n,) of the cells nearest to `cells` (n, 3), i, j, k; 0 if the map has none."""
+        if self.vagueness is None:
+            return torch.zeros(len(cells))
+        row, _ = flat_index(cells.round().long(), self.vagueness.shape)
+        return self.vagueness.flatten()[row].float()
 
     def describe(self, points_ras: np.ndarray) -> torch.Tensor:
         """Read local descriptors (N, l), unit vectors, at points (N, 3) RAS mm by linear interpolation.

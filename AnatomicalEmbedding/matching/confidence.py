@@ -47,7 +47,8 @@ class Evidence:
         query: (n, 3) body coordinates of the points.
         template_size: (n,) volume in the body frame that corresponds to 1 mm^3 of the template at the point.
         similarity: (n,) similarity of descriptors at the point and at the answer.
-        spread_mm: (n,) root mean square error of the affine function fitted to the displacements around the point.
+        spread_mm: (n,) root mean square error of the affine function fitted to the displacements around the point;
+            without descriptors, the vagueness of the answer's place in the map.
     """
 
     def __init__(

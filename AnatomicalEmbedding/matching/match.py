@@ -247,6 +247,7 @@ def _find(
     first = find_coordinates(coordinates, rows)
     evidence = Evidence(first, coordinates, query.sizes.repeat(times))
     if effort == "coordinates":
+        evidence.spread_mm = rows.apply(EmbeddingMap.vagueness_at, first.cells)
         metric = rows.maps[0].provenance.metric
         scale = _SCORE_MM if metric else 0.1 * float(rows.maps[0].body_cells[1].std())
         return first.cells, torch.exp(-first.residual / scale), evidence

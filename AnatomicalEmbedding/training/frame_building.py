@@ -18,11 +18,12 @@ from ..scan.geometry import mask_box
 
 FEWEST = 8  # scans
 _MARGIN = 3  # voxels of the mean image around the object
-_ROUNDS = 2  # of averaging and aligning
+FOLDS = 4  # parts of the scans; each is aligned with the mean image of the others; by hand
+_ROUNDS = 2  # of such alignments: with two of nine spines a vertebra off, the second one mended what was left
 _SIZES = (0.6, 1.7)  # smallest and largest radius of an object, relative to the median
 _TEMPLATES = 3  # scans that are tried as the first template
 _LEAST_LIKENESS = 0.5  # with less, two scans of one kind were never rightly aligned
-_LEAST_SHARE = 0.7  # least share of the scans that must be alike
+_LEAST_SHARE = 0.7  # least share of the scans that must be alike, and of those that lie alike if rotations are known
 _MOST_NAMES = 10  # of odd scans in a message; by hand
 _LOWER = 0.75  # a scan is still of the kind if its likeness is this share of the median likeness
 
@@ -62,28 +63,25 @@ def build_frame(
         )
     radius_mm = float(np.median([image.radius_mm for image in images]))
     template, firsts = _first_template(images, radius_mm, progress)
-    alike = [n for n, first in enumerate(firsts) if first.likeness >= _LEAST_LIKENESS]
-    left_out = tuple(
-        f"{images[n].name}: is not like {template.name}, to which all scans were aligned (likeness "
-        f"{first.likeness:.2f})"
-        for n, first in enumerate(firsts)
-        if n not in alike
-    )
-    chosen = [images[n] for n in alike]
-    alignments = [firsts[n] for n in alike]
+    chosen, alignments, left_out = _alike(images, firsts, _LEAST_LIKENESS, template.name)
+    count = len(chosen)
     voxel_mm = float(np.median([image.voxel_mm for image in images]))
     lattice = _lattice(template, max(SPACING * radius_mm / UNITS, voxel_mm))
-    frame = None
-    for number in range(_ROUNDS):
-        frame = _averaged(chosen, alignments, lattice, radius_mm, modality)
-        steps = enumerate(zip(chosen, alignments, strict=True))
-        alignments = []
-        for n, (image, earlier) in steps:
-            progress(0.4 + 0.3 * (number + n / len(chosen)), "aligning with the mean image")
-            alignments.append(align(frame.grey_image, image, radius_mm, earlier.affine))
-    odd = _odd_names(chosen, alignments)
-    if not _are_enough(len(chosen) - len(odd), len(chosen)):
-        raise _mixed(odd, len(chosen), "their mean image")
+    alignments = _aligned_with_others(chosen, alignments, lattice, radius_mm, modality, progress)
+    median = float(np.median([alignment.likeness for alignment in alignments]))
+    chosen, alignments, odd = _alike(
+        chosen, alignments, _LOWER * median, "the mean of the other scans"
+    )
+    frame = _averaged(chosen, alignments, lattice, radius_mm, modality)
+    steps = enumerate(zip(chosen, alignments, strict=True))
+    alignments = []
+    for n, (image, earlier) in steps:
+        progress(0.9 + 0.1 * n / len(chosen), "aligning with the mean image")
+        alignments.append(align(frame.grey_image, image, radius_mm, earlier.affine))
+    odd_names = _odd_names(chosen, alignments)
+    if not _are_enough(len(chosen) - len(odd_names), count):
+        raise _mixed(odd_names, count, "their mean image")
+    left_out = (*left_out, *odd)
     frame = _averaged(chosen, alignments, lattice, radius_mm, modality, is_final=True)
     return FrameBuild(frame, tuple(chosen), tuple(alignments), left_out)
 
@@ -111,17 +109,89 @@ def _first_template(
         for n, image in enumerate(images):
             progress(0.4 * n / len(images), f"aligning with {template.name}")
             if not _SIZES[0] < image.radius_mm / radius_mm < _SIZES[1]:
-                alignments.append(Alignment(np.eye(4), None, 0.0))
+                alignments.append(Alignment(np.eye(4), None, 0.0, 0.0))
             elif image is template:
-                alignments.append(Alignment(np.eye(4), None, 1.0))
+                alignments.append(Alignment(np.eye(4), None, 1.0, 1.0))
             else:
                 alignments.append(align(template, image, radius_mm))
+        if _lie_alike(alignments):
+            # an object such as a piece of a spine may fit upside down
+            alignments = [
+                align(template, image, radius_mm, any_rotation=False) if first.is_turned else first
+                for image, first in zip(images, alignments, strict=True)
+            ]
         odd = _odd_names(images, alignments)
         if best is None or len(odd) < len(best[0]):
             best = odd, template, alignments
         if _are_enough(len(images) - len(odd), len(images)):
             return template, alignments
     raise _mixed(best[0], len(images), f"{best[1].name}, the scan that most others are like")
+
+
+def _lie_alike(alignments: Sequence[Alignment]) -> bool:
+    """Return whether most scans lie in the same rotation as the image with which they were aligned."""
+    turned = [first.is_turned for first in alignments if first.likeness >= _LEAST_LIKENESS]
+    return turned.count(False) >= max(_LEAST_SHARE * len(turned), FEWEST // 2)
+
+
+def _alike(
+    images: Sequence[GreyImage], alignments: Sequence[Alignment], least: float, template: str
+) -> tuple[list[GreyImage], list[Alignment], tuple[str, ...]]:
+    """Return the scans that are like the image with which they were aligned.
+
+    Args:
+        images: the scans.
+        alignments: of each scan.
+        least: least likeness.
+        template: what they were aligned with.
+
+    Returns:
+        The scans, their alignments, and a sentence about each other scan.
+    """
+    pairs = list(zip(images, alignments, strict=True))
+    alike = [pair for pair in pairs if pair[1].likeness >= least]
+    sentences = tuple(
+        f"{image.name}: is not like {template} (likeness {alignment.likeness:.2f})"
+        for image, alignment in pairs
+        if alignment.likeness < least
+    )
+    return [image for image, _ in alike], [alignment for _, alignment in alike], sentences
+
+
+def _aligned_with_others(
+    images: Sequence[GreyImage],
+    alignments: Sequence[Alignment],
+    lattice: Lattice,
+    radius_mm: float,
+    modality: str,
+    progress: Progress,
+) -> list[Alignment]:
+    """Align each scan anew with the mean of other scans.
+
+    The first search may have missed by a period of the object, such as a vertebra. Few do, so the mean of the others
+    shows the right place.
+
+    Args:
+        images: the scans.
+        alignments: the first ones.
+        lattice, radius_mm, modality: as in `_averaged`.
+        progress: as in `build_frame`.
+    """
+    current = list(alignments)
+    for number in range(_ROUNDS):
+        earlier = list(current)
+        for fold in np.array_split(np.arange(len(images)), FOLDS):
+            others = [n for n in range(len(images)) if n not in fold]
+            parts = [images[n] for n in others], [earlier[n] for n in others]
+            frame = _averaged(*parts, lattice, radius_mm, modality)
+            any_rotation = not frame.spec.anatomical
+            for n in fold.tolist():
+                share = 0.4 + 0.25 * (number + n / len(images))
+                progress(share, "aligning with the mean of other scans")
+                current[n] = align(
+                    frame.grey_image, images[n], radius_mm, any_rotation=any_rotation
+                )
+    return current
 
 
 def _odd_names(images: Sequence[GreyImage], alignments: Sequence[Alignment]) -> list[str]:
@@ -194,7 +264,9 @@ def _averaged(
         mask = F.max_pool3d((grid.hu > scan.threshold / 2).float()[None], 3, 1, 1)[0]
         covered += read_grey(mask, grid.lattice, alignment.on(lattice))
     occupancy = covered / len(images)
-    likeness = float(np.median([alignment.likeness for alignment in alignments]))
+    likeness, affine_likeness = np.median(
+        [(alignment.likeness, alignment.affine_likeness) for alignment in alignments], axis=0
+    ).tolist()
     spec = FrameSpec(
         modality,
         lattice.origin_ras,
@@ -202,5 +274,7 @@ def _averaged(
         lattice.size,
         radius_mm,
         _LOWER * likeness,
+        _lie_alike(alignments),
+        _LOWER * affine_likeness,
     )
     return Frame(spec, *(read_grey(values, lattice, places) for values in (image, occupancy)))

@@ -15,12 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from sklearn.metrics import roc_auc_score
 
 from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.embedding.inference import Model
 from AnatomicalEmbedding.embedding.map import EmbeddingMap
 from AnatomicalEmbedding.errors import VolumeError
+from AnatomicalEmbedding.evaluation.confidence import auroc, calibration_error
 from AnatomicalEmbedding.landmarks.landmark_set import make_landmark_set
 from AnatomicalEmbedding.matching.match import match, match_all
 from AnatomicalEmbedding.matching.status import ABSENT, MATCHED, MATCHED_MM
@@ -40,17 +40,6 @@ def summary(errors_mm: np.ndarray) -> str:
     mean, median, high = errors_mm.mean(), np.median(errors_mm), np.quantile(errors_mm, 0.9)
     failures = 100 * (errors_mm > FAILURE_MM).mean()
     return f"{mean:.3f} / {median:.3f} / {high:.3f} mm, {failures:.2f} % above {FAILURE_MM:g} mm"
-
-
-def calibration_error(stated: np.ndarray, right: np.ndarray, bins: int = 10) -> float:
-    """Return the expected calibration error (ECE) of stated probabilities. right: bool, what was true."""
-    row = np.minimum((stated * bins).astype(int), bins - 1)
-    gaps = [
-        abs(stated[row == n].mean() - right[row == n].mean()) * (row == n).mean()
-        for n in range(bins)
-        if (row == n).any()
-    ]
-    return float(sum(gaps))
 
 
 def broken_copies(
@@ -186,7 +175,7 @@ def main() -> None:
         f"within {MATCHED_MM * model.network.unit_mm:.2f} mm: {right.mean():.3f}, stated "
         f"{np.concatenate(stated).mean():.3f}, ECE {calibration_error(np.concatenate(stated), right):.3f}; "
         f"stated error {np.concatenate(expected).mean():.3f} mm, AUROC of the worst fifth "
-        f"{roc_auc_score(worst, np.concatenate(expected)):.2f}"
+        f"{auroc(np.concatenate(expected), worst):.2f}"
     )
     rng = np.random.default_rng(0)
     combined = []

@@ -32,9 +32,7 @@ def test_an_answer_is_stated_in_fractions_of_a_millimetre(specimens_page, pictur
     assert np.abs([float(text) for text in point["place"].split()]).max() < SIDE * SPACING_MM / 2
     error_mm = point["answers"][0]["error"].removeprefix("± ").removesuffix(" mm")
     assert len(error_mm.partition(".")[2]) == 2
-    picture = specimens_page.picture("scan1axial").mean(axis=2)
-    dark, bright = np.quantile(picture, (0.02, 0.98))
-    assert bright - dark > 120, "the object can be seen against its background"
+    specimens_page.picture("scan1axial")  # waits until it no longer changes
     specimens_page.page.screenshot(path=pictures / "own_kind.png")
 
 

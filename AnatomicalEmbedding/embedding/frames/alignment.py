@@ -28,6 +28,7 @@ _SEARCH, _SIMILARITY = 30.0, 20.0
 _ROTATIONS, _BATCH = 720, 60
 _SIDE = 16  # points along each axis of the small images
 _CANDIDATES, _APART = 8, np.cos(np.radians(20.0))
+_ALIKE = np.cos(np.radians(45.0))  # scans that are turned by less lie alike; by hand
 _ROUNDS, _AFFINE_ROUNDS = 6, 15
 _SMOOTH = 0.6  # as for CTs, see registration/instance_optimisation.py
 _RIDGE = 1e-6  # keeps the equations solvable where an image is flat
@@ -47,11 +48,24 @@ class Alignment:
         affine: (4, 4) RAS mm.
         field: displacement, mm, added after the affine transform; None for an affine alignment.
         likeness: correlation of both images, -1 to 1, in and near the object of the frame.
+        affine_likeness: the same after the affine transform alone. Any two images can be displaced to look a bit alike.
     """
 
     affine: np.ndarray
     field: SplineField | None
     likeness: float
+    affine_likeness: float
+
+    @property
+    def rotation(self) -> np.ndarray:
+        """(3, 3) the rotation in the affine transform."""
+        first, _, second = np.linalg.svd(self.affine[:3, :3])
+        return first @ second
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether the scan lies otherwise than the frame: it is turned by more than 45 degrees."""
+        return bool(_cosines(self.rotation) < _ALIKE)
 
     def to_scan(self, points: np.ndarray) -> np.ndarray:
         """Transform points (n, 3) of the frame to the scan."""
@@ -92,6 +106,8 @@ def align(
     radius_mm: float,
     start: np.ndarray | None = None,
     step: Callable[[float], None] = lambda share: None,
+    *,
+    any_rotation: bool = True,
 ) -> Alignment:
     """Align a scan with a frame or with another scan.
 
@@ -101,10 +117,13 @@ def align(
         radius_mm: radius of the objects of this kind, from which all distances follow.
         start: (4, 4) RAS mm of the frame -> scan, nearly right; None to search over all rotations.
         step: called with the share of the work that is done; may raise an error to stop.
+        any_rotation: False if both images lie alike, so that rotations by more than 45 degrees are not tried.
     """
     unit = radius_mm / UNITS
     finest_mm = max(fixed.voxel_mm, moving.voxel_mm)
-    affine = search_similarity(fixed, moving, unit, step) if start is None else start
+    affine = start
+    if affine is None:
+        affine = search_similarity(fixed, moving, unit, step, any_rotation)
     for spacing in _AFFINE_LEVELS:
         spacing_mm = max(spacing * unit, finest_mm)
         affine = fit_affine(fixed.features(spacing_mm), moving.features(spacing_mm), affine)
@@ -121,7 +140,10 @@ def align(
             step(0.5 + 0.25 * (spacing == _LEVELS[-1][0]) + 0.25 * number / _ROUNDS)
             if moved_mm < _STILL * spacing_mm:
                 break
-    return Alignment(affine, field, _likeness(fixed, moving, affine, field, spacing_mm))
+    likeness, affine_likeness = (
+        _likeness(fixed, moving, affine, displacement, spacing_mm) for displacement in (field, None)
+    )
+    return Alignment(affine, field, likeness, affine_likeness)
 
 
 def _likeness(
@@ -140,7 +162,7 @@ def _likeness(
     points = lattice.through(np.eye(4))[:, weight > 0]
     if not points.shape[1]:
         return 0.0
-    places = Alignment(affine, field, 0.0).on(lattice)[:, weight > 0]
+    places = Alignment(affine, field, 0.0, 0.0).on(lattice)[:, weight > 0]
     values = read_grey(still.hu, still.lattice, points)
     scan_features = moving.features(spacing_mm)
     in_scan = read_grey(scan_features.weight, scan_features.lattice, places) > 0.5
@@ -155,15 +177,19 @@ def search_similarity(
     moving: GreyImage,
     unit: float,
     step: Callable[[float], None] = lambda share: None,
+    any_rotation: bool = True,
 ) -> np.ndarray:
-    """Search over all rotations. Returns the best similarity transform, (4, 4) RAS mm fixed -> moving.
+    """Search over rotations. Returns the best similarity transform, (4, 4) RAS mm fixed -> moving.
 
     Args:
         fixed, moving: the images.
         unit: the unit of the kind, mm.
         step: called with the share of the work that is done.
+        any_rotation: as in `align`.
     """
-    candidates = rotation_candidates(fixed, moving, _SEARCH * unit, lambda share: step(0.3 * share))
+    candidates = rotation_candidates(
+        fixed, moving, _SEARCH * unit, lambda share: step(0.3 * share), any_rotation
+    )
     spacing_mm = _SIMILARITY * unit
     levels = (fixed.features(spacing_mm), moving.features(spacing_mm))
     fits = [fit_affine(*levels, start, similarity=True) for start in candidates]
@@ -175,6 +201,7 @@ def rotation_candidates(
     moving: GreyImage,
     spacing_mm: float,
     step: Callable[[float], None] = lambda share: None,
+    any_rotation: bool = True,
 ) -> list[np.ndarray]:
     """Return the rotations, each with its best shift, after which two small images correlate best: (4, 4) each.
 
@@ -182,6 +209,7 @@ def rotation_candidates(
         fixed, moving: the images.
         spacing_mm: distance of the points of the small images.
         step: called with the share of the work that is done.
+        any_rotation: as in `align`.
     """
     middles = fixed.centre_ras, moving.centre_ras
     first = -spacing_mm * (_SIDE - 1) / 2
@@ -192,8 +220,10 @@ def rotation_candidates(
     still = _standardised(_small(grids[0], cube[None] + _column(middles[0])))
     spectrum = torch.fft.rfftn(still, padded).conj()
     rotations = spread_rotations(_ROTATIONS)
+    if not any_rotation:
+        rotations = rotations[_cosines(rotations) > _ALIKE]
     scores, shifts = [], []
-    for number in range(0, _ROTATIONS, _BATCH):
+    for number in range(0, len(rotations), _BATCH):
         batch = torch.from_numpy(rotations[number : number + _BATCH]).float()
         turned = _standardised(_small(grids[1], batch @ cube + _column(middles[1])))
         correlation = torch.fft.irfftn(
@@ -202,13 +232,12 @@ def rotation_candidates(
         best, place = correlation.flatten(1).max(dim=1)
         scores.append(best)
         shifts.append(place)
-        step(number / _ROTATIONS)
+        step(number / len(rotations))
     place = np.stack(np.unravel_index(torch.cat(shifts).numpy(), padded)[::-1], axis=1)
     shift_mm = np.where(place >= _SIDE, place - 2 * _SIDE, place) * spacing_mm
     chosen: list[int] = []
     for index in torch.cat(scores).argsort(descending=True).tolist():
-        cosines = [(np.trace(rotations[index] @ rotations[n].T) - 1) / 2 for n in chosen]
-        if max(cosines, default=-1.0) < _APART:
+        if not chosen or _cosines(rotations[chosen] @ rotations[index].T).max() < _APART:
             chosen.append(index)
         if len(chosen) == _CANDIDATES:
             break
@@ -219,6 +248,11 @@ def rotation_candidates(
         start[:3, 3] = middles[1] + rotations[index] @ (shift_mm[index] - middles[0])
         starts.append(start)
     return starts
+
+
+def _cosines(rotations: np.ndarray) -> np.ndarray:
+    """Return the cosines (...) of the angles of rotations (..., 3, 3)."""
+    return (np.trace(rotations, axis1=-2, axis2=-1) - 1) / 2
 
 
 def _column(point: np.ndarray) -> torch.Tensor:

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from ...errors import VolumeError
+from ...fields.comparison import windowed
 from ...fields.spline import Lattice
 from ...scan.geometry import transform_points
 from ...scan.volume import Volume
@@ -26,6 +27,8 @@ _PARTS = 2  # voxels of a map's image along each axis of a cell
 _COMMON = 0.25  # share of the scans that must show an object at a place of the frame, so that the place counts
 _LEAST_SHARE = 0.1  # least share of object in a cell or its neighbours
 _SIZES = (0.5, 2.0)  # smallest and largest radius of an object, relative to the radius of the kind
+# grey values change by a hundredth per voxel: where the mean image changes less, points slide no farther
+_FLAT = 1e-4
 _MOST_POINTS = 1 << 28  # of a mean image in a file; only limits memory
 
 
@@ -39,7 +42,9 @@ class FrameSpec:
         radius_mm: median radius of the objects.
         least_likeness: a scan that is less like the frame after the alignment is refused; a part of a scan that is
             less like the frame is missing.
-        anatomical: whether the axes of the frame are R, A and S of a patient.
+        anatomical: whether the scans lie alike, so that the axes of the frame mean the same in all of them. Then no
+            scan may be turned by more than 45 degrees.
+        least_affine_likeness: as `least_likeness`, for the likeness after the affine transform alone.
     """
 
     modality: str
@@ -49,6 +54,7 @@ class FrameSpec:
     radius_mm: float
     least_likeness: float
     anatomical: bool = False
+    least_affine_likeness: float = -1.0
 
     # what other code asks of the spec of a network
     planar = False
@@ -113,6 +119,22 @@ class Frame(torch.nn.Module):
         matrix[:3, 3] = self.spec.origin_ras
         return GreyImage.of_values(self.image.float().cpu().numpy(), matrix, "the frame")
 
+    @cached_property
+    def vagueness(self) -> torch.Tensor:
+        """How far a point may slide along places that look alike, (k, j, i), relative to the median of the object.
+
+        It is the root of the trace of the inverse structure tensor (Foerstner 1987), which is large on smooth ridges.
+        """
+        slopes = torch.gradient(self.image.float().cpu())
+        products = torch.stack([first * second for first in slopes for second in slopes])
+        is_common = self.occupancy.cpu() >= _COMMON
+        tensors = windowed(products[None])[0][:, is_common].T.reshape(-1, 3, 3)
+        inverse = torch.linalg.inv(tensors + _FLAT * torch.eye(3))
+        variance = inverse.diagonal(dim1=1, dim2=2).sum(dim=1)
+        vagueness = torch.ones(is_common.shape)
+        vagueness[is_common] = (variance / variance.median()).sqrt()
+        return vagueness
+
     def align(self, image: GreyImage, step: Callable[[float], None]) -> Alignment:
         """Align a scan with the frame.
 
@@ -130,12 +152,23 @@ class Frame(torch.nn.Module):
                 f"{where}: its object has a radius of {image.radius_mm:.3g} mm, but objects of these weights have "
                 f"{self.spec.radius_mm:.3g} mm; give scans of the kind with which the weights were trained."
             )
-        alignment = align(self.grey_image, image, self.spec.radius_mm, step=step)
-        if alignment.likeness < self.spec.least_likeness:
-            raise VolumeError(
-                f"{where}: is not like the scans of these weights (likeness {alignment.likeness:.2f}, at least "
-                f"{self.spec.least_likeness:.2f} is needed); give scans of the kind with which they were trained."
-            )
+        alignment = align(
+            self.grey_image,
+            image,
+            self.spec.radius_mm,
+            step=step,
+            any_rotation=not self.spec.anatomical,
+        )
+        limits = (
+            (alignment.likeness, self.spec.least_likeness),
+            (alignment.affine_likeness, self.spec.least_affine_likeness),
+        )
+        for likeness, least in limits:
+            if likeness < least:
+                raise VolumeError(
+                    f"{where}: is not like the scans of these weights (likeness {likeness:.2f}, at least {least:.2f} "
+                    "is needed); give scans of the kind with which they were trained."
+                )
         return alignment
 
     def map_of(
@@ -189,6 +222,8 @@ class Frame(torch.nn.Module):
             raise VolumeError(f"{where}: shows no object; check the file.")
         coordinate = torch.zeros(3, *body.shape)
         coordinate[:, body] = places[usable].T
+        vagueness = torch.zeros(body.shape)
+        vagueness[body] = read_grey(self.vagueness, self.spec.lattice, places[usable].T)
         return EmbeddingMap(
             coordinate,
             body,
@@ -199,4 +234,5 @@ class Frame(torch.nn.Module):
             image.volume.notes,
             unit_mm=self.unit_mm,
             image=(grid.hu * 255).round().to(torch.uint8),
+            vagueness=vagueness.half(),
         )
