@@ -40,12 +40,10 @@ def fake_engine(folder: Path, body: str) -> Path:
 
 
 class Watched:
-    """A process and all that it emitted."""
+    """A process and all that it emitted. options: attributes of the process."""
 
-    def __init__(self, engine: Path | None = None, **options: object) -> None:
+    def __init__(self, **options: object) -> None:
         self.process = TrainingProcess([sys.executable])
-        if engine is not None:
-            self.process.engineParent = engine
         vars(self.process).update(options)
         self.lines = []
         self.progress = []

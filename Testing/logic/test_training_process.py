@@ -48,7 +48,7 @@ def watch(tmp_path):
     started = []
 
     def begin(body: str, finishNow: bool = False, **options) -> Watched:  # noqa: N803 - as the process calls it
-        watched = Watched(fake_engine(tmp_path / "engine", body), **options)
+        watched = Watched(engineParent=fake_engine(tmp_path / "engine", body), **options)
         watched.process.start(settings(tmp_path, minutes=60), finishNow)
         started.append(watched)
         return watched
