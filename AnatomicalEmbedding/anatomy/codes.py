@@ -48,12 +48,14 @@ def site_words(organ: Code, side: Code | None) -> str:
 
 
 def _key(name: str) -> str:
+    """Return a key that is equal for all spellings of a name, and for both sides."""
     key = spelling_key(name.lower().replace("lymph nodes", "node").replace("lymph node", "node"))
     return "_".join(word for word in key.split("_") if word not in SIDES)
 
 
 @lru_cache(maxsize=1)
 def _codes_by_key() -> dict[str, Code]:
+    """Return the code of each name and spelling, by `_key`."""
     codes: dict[str, Code] = {}
     terms = [term for term in (*load_tissues(), *load_terms().by_name.values()) if term.code]
     # names first: the words of a structure may be the name of another one
@@ -62,12 +64,13 @@ def _codes_by_key() -> dict[str, Code]:
             scheme, value = term.code.split(":")
             words = term.words[0].replace("node", _NODE)
             code = value, scheme, words[0].upper() + words[1:]
-            spellings = getattr(term, label)
-            for spelling in [spellings] if isinstance(spellings, str) else spellings:
+            spellings = (term.name,) if label == "name" else getattr(term, label)
+            for spelling in spellings:
                 codes.setdefault(_key(spelling), code)
     return codes
 
 
 @lru_cache(maxsize=1)
 def _names_by_code() -> dict[tuple[str, str], str]:
+    """Return the words of each code, by value and scheme. Of several words of one code, the first are used."""
     return {code[:2]: code[2].lower() for code in reversed(_codes_by_key().values())}

@@ -38,6 +38,7 @@ _NO_PLACE = re.compile(
 
 def spelling_key(label: str) -> str:
     """Return a key that is equal for all spellings of a name: lower case, side last (`Rib, left 5` -> `rib_5_left`)."""
+    # "05" and "5" are equal
     words = [str(int(word)) if word.isdecimal() else word for word in _WORD.findall(label.lower())]
     sides = [_SIDE_WORDS[word] for word in words if word in _SIDE_WORDS]
     words_without_side = [_SAME_WORDS.get(word, word) for word in words if word not in _SIDE_WORDS]
@@ -125,5 +126,6 @@ def _hint(name: str, available: Collection[str]) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
+    """Return the first names as a text, and how many more there are."""
     more = len(names) - _MOST_NAMES
     return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")

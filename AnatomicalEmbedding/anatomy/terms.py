@@ -48,6 +48,7 @@ class Terms:
     """All structures and places, by name."""
 
     by_name: dict[str, Term]
+    # of the names for which `ancestors` was called
     _ancestors: dict[str, set[str]] = field(default_factory=dict, init=False, repr=False)
 
     def __getitem__(self, name: str) -> Term:
@@ -82,25 +83,22 @@ def load_tissues() -> tuple[Term, ...]:
 
 
 def _rows() -> list[Term]:
+    """Read all rows of all tables, in the order of the files' names."""
     terms: list[Term] = []
     for path in sorted(resource("Terms").glob("*.csv")):
         for row in read_table(f"Terms/{path.name}"):
-            words, adjectives, labels, parts = (
-                _several(row.get(column) or "")
-                for column in ("words", "adjective", "labels", "parts")
-            )
             terms.append(
                 Term(
                     name=row["name"],
-                    words=words,
-                    adjectives=adjectives,
+                    words=_several(row["words"]),
+                    adjectives=_several(row["adjective"]),
                     side=row["side"],
                     code=row["code"],
                     parent=row["parent"],
                     recipe=row["place"],
                     tissue=row["tissue"],
-                    labels=labels,
-                    parts=parts,
+                    labels=_several(row["labels"]),
+                    parts=_several(row.get("parts")),
                     group=path.stem,
                 )
             )
@@ -111,8 +109,9 @@ def _rows() -> list[Term]:
     return terms
 
 
-def _several(cell: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in cell.split("|") if part.strip())
+def _several(cell: str | None) -> tuple[str, ...]:
+    """Return the texts of a cell, which | separates; () for an empty cell, and for a column that the table lacks."""
+    return tuple(part.strip() for part in (cell or "").split("|") if part.strip())
 
 
 @lru_cache(maxsize=1)

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +37,14 @@ def run(store: Store, plan: Plan, progress: Callable[[Counter[str], int], None])
         store: the store.
         plan: weights and computing resources.
         progress: called at least every second with the number of scans that ended in each state, and the number of
-            scans
-            to embed.
+            scans to embed.
 
     Returns:
         How many scans ended in each state.
 
     Raises:
         AnatomicalEmbeddingError: Dask is missing, another run uses the store, the store was embedded with other
-            weights,
-            the scheduler does not answer, or no worker is left.
+            weights, the scheduler does not answer, or no worker is left.
     """
     require("distributed", "Dask distributed", "cohorts are embedded with", "cohort")
     with store.locked():
@@ -73,8 +71,7 @@ def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, st
 
     Raises:
         AnatomicalEmbeddingError: the store was embedded with other weights, or the coordinates of the weights are not
-            in
-            mm of the common body frame.
+            in mm of the common body frame.
     """
     from ..embedding.models.registry import find_weights
 
@@ -96,62 +93,58 @@ def choose_weights(store: Store, model: str, descriptors: bool) -> tuple[str, st
     return name, weights.sha256, with_descriptors == "yes"
 
 
+@dataclass(eq=False)
 class _Run:
-    def __init__(
-        self,
-        store: Store,
-        plan: Plan,
-        weights_hash: str,
-        client: Any,
-        due: list[int],
-        progress: Callable[[Counter[str], int], None],
-    ) -> None:
-        self._store = store
-        self._plan = plan
-        self._client = client
-        self._progress = progress
-        self._weights_hash = weights_hash
-        # reversed: pop() removes the end
-        self._due = due[::-1]
-        self._total = len(due)
-        self._counts = Counter[str]()
-        self._rows: dict[Any, Row] = {}  # rows by the future of their task
-        self._last_worker = time.monotonic()
+    """Sends the scans of a run to Dask. due: ids of the rows to embed. Other fields: as arguments of `run`."""
+
+    store: Store
+    plan: Plan
+    weights_hash: str
+    client: Any
+    due: list[int]
+    progress: Callable[[Counter[str], int], None]
+
+    def __post_init__(self) -> None:
+        self.due.reverse()  # pop() removes the end
+        self.total = len(self.due)
+        self.counts = Counter[str]()
+        self.rows: dict[Any, Row] = {}  # rows by the future of their task
+        self.last_worker = time.monotonic()  # when a worker was seen
 
     def embed_all(self) -> dict[str, int]:
         """Send all tasks and record each result. Returns how many scans ended in each state."""
         from distributed import CancelledError, wait
 
-        while self._due or self._rows:
+        while self.due or self.rows:
             workers = self._workers()
             if not workers:
                 time.sleep(1)
                 continue
-            while self._due and len(self._rows) < _TASKS_AHEAD * len(workers):
-                self._submit(self._store.manifest.row(self._due.pop()), workers)
+            while self.due and len(self.rows) < _TASKS_AHEAD * len(workers):
+                self._submit(self.store.manifest.row(self.due.pop()), workers)
             try:
-                ended = wait(list(self._rows), timeout=1, return_when="FIRST_COMPLETED").done
+                ended = wait(list(self.rows), timeout=1, return_when="FIRST_COMPLETED").done
             except TimeoutError:
                 ended = set()
             except CancelledError:
-                ended = {future for future in self._rows if future.status in ("cancelled", "lost")}
+                ended = {future for future in self.rows if future.status in ("cancelled", "lost")}
             for future in ended:
                 self._record(future)
-            self._progress(self._counts, self._total)
-        return dict(self._counts)
+            self.progress(self.counts, self.total)
+        return dict(self.counts)
 
     def _workers(self) -> dict[str, Any]:
         """Return Dask's workers by address. Raises AnatomicalEmbeddingError after 2 minutes without a worker."""
-        info = self._client.scheduler_info(n_workers=-1) if self._client.status == "running" else {}
+        info = self.client.scheduler_info(n_workers=-1) if self.client.status == "running" else {}
         workers = info.get("workers", {})
         now = time.monotonic()
         if workers:
-            self._last_worker = now
-        is_late = now - self._last_worker > _PATIENCE_S
-        if not workers and (self._client.status in ("closed", "closing") or is_late):
+            self.last_worker = now
+        is_late = now - self.last_worker > _PATIENCE_S
+        if not workers and (self.client.status in ("closed", "closing") or is_late):
             raise AnatomicalEmbeddingError(
-                f"{self._plan.scheduler or 'the scheduler'}: the scheduler ended or has no workers; start scheduler "
-                f"and workers, then repeat the command. {self._counts.total()} finished scans of this run are kept."
+                f"{self.plan.scheduler or 'the scheduler'}: the scheduler ended or has no workers; start scheduler "
+                f"and workers, then repeat the command. {self.counts.total()} finished scans of this run are kept."
             )
         return workers
 
@@ -161,28 +154,28 @@ class _Run:
         If the plan sets no memory, the smallest limit of a worker holds; 0 is no limit.
         """
         limits = [worker.get("memory_limit") or 0 for worker in workers.values()]
-        plan = replace(self._plan, memory_bytes=self._plan.memory_bytes or min(limits, default=0))
+        plan = replace(self.plan, memory_bytes=self.plan.memory_bytes or min(limits, default=0))
         labelled = any(worker.get("resources", {}).get(GPU) for worker in workers.values())
         # without priorities, Dask may run later tasks first
-        future = self._client.submit(
+        future = self.client.submit(
             embed_scan,
-            str(self._store.folder),
+            str(self.store.folder),
             row,
             plan,
-            self._weights_hash,
+            self.weights_hash,
             pure=False,
             retries=0,
             priority=-row.id,
             resources={GPU: 1} if labelled else None,
         )
-        self._rows[future] = row
+        self.rows[future] = row
 
     def _record(self, future: Any) -> None:
         """Write the result of a task to the manifest. If the result was lost, the task is sent again."""
         from distributed import CancelledError
         from distributed.scheduler import KilledWorker
 
-        row = self._rows[future]
+        row = self.rows[future]
         try:
             result = dict(future.result(timeout=10.0))
         except TimeoutError:
@@ -191,15 +184,15 @@ class _Run:
             reason = f"{row.path}: {_RETRIES} workers crashed, perhaps from lack of memory; raise --memory-mb."
             result = {"state": FAILED, "reason": reason}
         except (CancelledError, OSError):
-            self._due.append(self._rows.pop(future).id)
+            self.due.append(self.rows.pop(future).id)
             return
         except Exception as error:  # the task could not be sent or started
             result = {"state": FAILED, "reason": f"{row.path}: {type(error).__name__}: {error}"}
-        del self._rows[future]
+        del self.rows[future]
         state = result.pop("state")
         reason = result.pop("reason", "")
-        self._store.manifest.finish(row.id, state, reason, **result)
-        self._counts[state] += 1
+        self.store.manifest.finish(row.id, state, reason, **result)
+        self.counts[state] += 1
 
 
 @contextmanager

@@ -137,13 +137,8 @@ class Index:
                     scan_cells = part.cells_of(scan_hash)
                     nearest = scan_cells.start + int(squares[scan_cells].argmin())
                     distance_mm = float(np.sqrt(squares[nearest])) * _STEP_MM
-                    yield Hit(
-                        row,
-                        facts,
-                        distance_mm,
-                        _unravel(part.cell[nearest : nearest + 1], facts)[0],
-                        part,
-                    )
+                    cell = _unravel(part.cell[nearest : nearest + 1], facts)[0]
+                    yield Hit(row, facts, distance_mm, cell, part)
 
     def cells(self, row: Row) -> BodyCells:
         """Return the body cells of an embedded scan. Raises MapError if the scan is not embedded."""
@@ -172,10 +167,12 @@ class _Part:
     matrices: torch.Tensor
 
     def cells_of(self, scan_hash: str) -> slice:
+        """Return where the cells of a scan are in `coordinate` and `cell`."""
         number = self.numbers[scan_hash]
         return slice(int(self.first[number]), int(self.first[number + 1]))
 
     def body_cells(self, scan_hash: str, facts: dict[str, Any]) -> BodyCells:
+        """Return the body cells of a scan. facts: of this scan."""
         scan_cells = self.cells_of(scan_hash)
         cell_to_ras, scan_to_ras = self.matrices[self.numbers[scan_hash]].numpy()
         coordinate = self.coordinate[scan_cells].numpy() * np.float32(_STEP_MM)
@@ -208,6 +205,7 @@ def refresh(store: Store) -> list[_Part]:
         except DAMAGED:
             path.unlink(missing_ok=True)
     new = sorted(missing)
+    # new scans join the scans of a part that is not full, which is written again
     for part in [part for part in parts if new and len(part.numbers) < _PART_SCANS]:
         new += sorted(hashes & part.numbers.keys())
         parts.remove(part)

@@ -67,12 +67,13 @@ class Row:
         values = {name: row[name] for name in cls.__dataclass_fields__}
         files = parse_json(row["files"])
         texts = [*(values[name] for name in ("scan", "path", "series", "reason")), *files]
-        if not all(isinstance(text, str) and "\0" not in text for text in texts) or not isinstance(
-            files, list
-        ):
-            raise ValueError("not a scan")
         numbers = [values[name] for name in ("id", "size", "changed_ns")]
-        if not all(type(number) is int for number in numbers) or row["state"] not in STATES:
+        if (
+            not isinstance(files, list)
+            or not all(isinstance(text, str) and "\0" not in text for text in texts)
+            or not all(type(number) is int for number in numbers)
+            or row["state"] not in STATES
+        ):
             raise ValueError("not a scan")
         if row["scan_hash"] is not None:
             check_hash(row["scan_hash"])
@@ -206,6 +207,7 @@ class Manifest:
         return [row["id"] for row in rows]
 
     def row(self, row_id: int) -> Row:
+        """Return the scan with this id."""
         return self._rows(self._execute("SELECT * FROM scans WHERE id = ?", (row_id,)))[0]
 
     def counts(self) -> dict[str, int]:
@@ -297,6 +299,7 @@ class Manifest:
                 self.set_about({"format": str(_FORMAT)})
 
     def _execute(self, command: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        """Run an SQL command with the values of its parameters. Returns the rows of its result."""
         with self._naming_file():
             return self._db.execute(command, values).fetchall()
 
@@ -306,6 +309,7 @@ class Manifest:
 
     @contextmanager
     def _naming_file(self) -> Iterator[None]:
+        """Turn the errors of a damaged file into AnatomicalEmbeddingError, which names the file."""
         try:
             yield
         except (sqlite3.Error, AttributeError, KeyError, TypeError, ValueError) as error:
@@ -319,6 +323,7 @@ class Manifest:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        """Do all changes in the `with` block or, if it raises an error, none of them."""
         with self._naming_file(), self._db:
             self._db.execute("BEGIN IMMEDIATE")
             yield

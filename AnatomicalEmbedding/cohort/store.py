@@ -46,8 +46,11 @@ class Store:
     def __init__(self, folder: str | Path, create: bool = False) -> None:
         self.folder = Path(folder).absolute()
         if create:
-            has_other_files = not (self.folder / MANIFEST_NAME).exists() and self.folder.exists()
-            if has_other_files and (not self.folder.is_dir() or any(self.folder.iterdir())):
+            is_cohort = (self.folder / MANIFEST_NAME).exists()
+            is_free = not self.folder.exists() or (
+                self.folder.is_dir() and not any(self.folder.iterdir())
+            )
+            if not is_cohort and not is_free:
                 raise AnatomicalEmbeddingError(
                     f"{folder}: is neither a cohort nor empty; choose a new folder."
                 )

@@ -64,15 +64,14 @@ def embed_scan(store: str, row: Row, plan: Plan, weights_hash: str) -> dict[str,
     except AnatomicalEmbeddingError as error:
         # other errors come from the machine, not from the scan: another run may succeed
         state = UNUSABLE if isinstance(error, VolumeError) else FAILED
-        return {
-            "state": state,
-            "reason": _as_line(str(error) if row.path in str(error) else f"{row.path}: {error}"),
-        }
+        reason = str(error) if row.path in str(error) else f"{row.path}: {error}"
+        return {"state": state, "reason": _as_line(reason)}
     except Exception as error:  # torch raises RuntimeError if no memory is left
         return {"state": FAILED, "reason": _as_line(f"{row.path}: {type(error).__name__}: {error}")}
 
 
 def _as_line(text: str) -> str:
+    """Return a message on one line, of at most 600 characters."""
     return " ".join(text.split())[:600]
 
 
@@ -107,20 +106,17 @@ def _embed(store: Path, row: Row, plan: Plan, weights_hash: str) -> dict[str, An
             )
         embedding = model.embed(volume)
         # without the name, equal scans give equal files; cohorts do not use the image
-        embedding = replace(
-            embedding, provenance=replace(embedding.provenance, scan=""), image=None
-        )
+        provenance = replace(embedding.provenance, scan="")
+        embedding = replace(embedding, provenance=provenance, image=None)
         if not plan.descriptors:
             embedding = replace(embedding, local=None)
         embedding.save(path)
         facts = make_facts(EmbeddingMap.load(path))
-    size = path.stat().st_size
-    sha256 = file_sha256(path)
     return {
         "state": EMBEDDED,
         "scan_hash": scan_hash,
-        "sha256": sha256,
-        "size": size,
+        "sha256": file_sha256(path),
+        "size": path.stat().st_size,
         "facts": facts,
     }
 
@@ -161,6 +157,7 @@ def _check_readable(row: Row, memory_bytes: int) -> None:
 
 @lru_cache(maxsize=2)
 def _model(name: str, device: str) -> Model:
+    """Load weights once for all tasks of this worker."""
     from ..embedding.inference import load_model
 
     return load_model(name, device)

@@ -20,9 +20,8 @@ from .reading import read_whole
 if TYPE_CHECKING:
     from pydicom import Dataset
 
-logging.getLogger("retrying").addHandler(
-    logging.NullHandler()
-)  # otherwise each retry would print a traceback
+# otherwise each retry would print a traceback
+logging.getLogger("retrying").addHandler(logging.NullHandler())
 _INPUT = re.compile(
     r"dicomweb:(https?://.+?)/studies/([^/]+)(?:/series/([^/]+)(?:/instances/([^/]+))?)?/?"
 )
@@ -54,7 +53,7 @@ class Server:
 
     def __init__(self, url: str) -> None:
         api = require("dicomweb_client.api", "dicomweb-client", "DICOMweb needs", "dicom")
-        self.url = re.sub(r"//[^/]*@", "//", url)  # for messages: without the password
+        self.url = _without_password(url)  # for messages
         self._client = api.DICOMwebClient(url.rstrip("/"), timeout=60)
         self._client.set_http_retry_params(max_attempts=3, wait_exponential_multiplier=200)
 
@@ -104,9 +103,9 @@ class Server:
                 answers = self._client.search_for_instances(
                     series.study_uid, series.uid, offset=len(uids) or None
                 )
-            if not (
-                new := [uid for image in answers if (uid := _value(image, "00080018")) not in uids]
-            ):
+            listed = [_value(image, "00080018") for image in answers]
+            new = [uid for uid in listed if uid not in uids]
+            if not new:
                 break
             uids += new
         uids = [uid for uid in uids if instance in ("", uid)]
@@ -119,11 +118,12 @@ class Server:
         paths = [target / f"{_checked(uid)}.dcm" for uid in uids]
         for count, (uid, path) in enumerate(zip(uids, paths, strict=True)):
             if not path.exists():
-                where, kinds = (series.study_uid, series.uid, uid), (("application/dicom", "*"),)
-                with self._asking(
-                    f"{count} of {len(uids)} files are kept; to continue, give the same command again"
-                ):
-                    document = self._client.retrieve_instance(*where, media_types=kinds)
+                remedy = f"{count} of {len(uids)} files are kept; to continue, give the same command again"
+                kinds = (("application/dicom", "*"),)  # in any transfer syntax
+                with self._asking(remedy):
+                    document = self._client.retrieve_instance(
+                        series.study_uid, series.uid, uid, media_types=kinds
+                    )
                 with atomic_path(path) as temporary:
                     document.save_as(temporary, enforce_file_format=True)
         return paths[0] if len(paths) == 1 else target
@@ -185,7 +185,7 @@ def download_input(word: str, folder: Path, report: Callable[[str], None]) -> st
     parts = _INPUT.fullmatch(word)
     if parts is None:
         raise AnatomicalEmbeddingError(
-            f"{re.sub(r'//[^/]*@', '//', word)}: is not complete; write dicomweb:https://SERVER/studies/UID, then"
+            f"{_without_password(word)}: is not complete; write dicomweb:https://SERVER/studies/UID, then"
             " /series/UID if you need one series."
         )
     url, study, uid, instance = parts.groups(default="")
@@ -199,6 +199,10 @@ def download_input(word: str, folder: Path, report: Callable[[str], None]) -> st
         report(f"reading series {series.uid} from {server.url}")
         path = server.download(series, folder, instance)
     return str(path if uid else folder / study)
+
+
+def _without_password(url: str) -> str:
+    return re.sub(r"//[^/]*@", "//", url)
 
 
 def _value(answer: dict[str, Any], tag: str) -> str:

@@ -97,8 +97,8 @@ _Outlines = Iterator[tuple[str, str, np.ndarray]]
 def _distinct(
     outlines: _Outlines, path: Path, texts: dict[str, str]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield names and masks, and add the names as the file writes them to `texts`. Raises PointsError if two structures
-    have the same name."""
+    """Yield names and masks, and add the names as the file writes them to `texts`: name -> text. Raises PointsError if
+    two structures have the same name."""
     for name, text, mask in outlines:
         if name in texts:
             raise PointsError(
@@ -132,6 +132,7 @@ def _read_seg(
         return sitk.GetArrayFromImage(on_grid)
 
     numbers = list(segmentation.segment_numbers)
+    # pairs of segment numbers and their labels: all segments at once, or each by itself
     try:
         parts = iter([(numbers, read(numbers))])
     except RuntimeError:  # segments overlap: one label for a voxel is not enough

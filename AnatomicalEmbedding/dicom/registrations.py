@@ -7,6 +7,7 @@ moving scan.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,12 +51,13 @@ def write_matrix(
         document = _document(_SPATIAL, fixed, moving)
         document.RegistrationSequence = []
         for series, matrix, name in ((fixed, np.eye(4), "RIGID"), (moving, to_fixed, kind)):
-            images = {
-                "FrameOfReferenceUID": series.frame,
-                "ReferencedImageSequence": _references(series),
-            }
             step = _item(**_comment_attributes(comment), MatrixSequence=[_matrix(matrix, name)])
-            document.RegistrationSequence.append(_item(**images, MatrixRegistrationSequence=[step]))
+            item = _item(
+                FrameOfReferenceUID=series.frame,
+                ReferencedImageSequence=_references(series),
+                MatrixRegistrationSequence=[step],
+            )
+            document.RegistrationSequence.append(item)
         document.save_as(temporary)
 
 
@@ -71,33 +73,29 @@ def write_displacements(
     Raises:
         AnatomicalEmbeddingError: highdicom is not installed, or the file cannot be written.
     """
-    direction, vectors = np.reshape(field.GetDirection(), (3, 3)), sitk.GetArrayViewFromImage(field)
+    direction = np.reshape(field.GetDirection(), (3, 3))
+    vectors = sitk.GetArrayViewFromImage(field)
     origin = field.GetOrigin()
-    # the third axis of DICOM is the cross product of row and column
+    # the third axis of DICOM is the cross product of row and column: for other grids, the last slice becomes the first
     if np.linalg.det(direction) < 0:
-        vectors, origin = (
-            vectors[::-1],
-            field.TransformIndexToPhysicalPoint((0, 0, field.GetSize()[2] - 1)),
-        )
+        vectors = vectors[::-1]
+        origin = field.TransformIndexToPhysicalPoint((0, 0, field.GetSize()[2] - 1))
     with fixed.writing(path) as temporary:
         document = _document(_DEFORMABLE, fixed, moving)
         grid = _item(
-            ImageOrientationPatient=[*map(_decimal, (*direction[:, 0], *direction[:, 1]))],
-            ImagePositionPatient=[*map(_decimal, origin)],
+            ImageOrientationPatient=_decimals([*direction[:, 0], *direction[:, 1]]),
+            ImagePositionPatient=_decimals(origin),
             GridDimensions=list(field.GetSize()),
             GridResolution=list(field.GetSpacing()),
             VectorGridData=vectors.astype("<f4").tobytes(),
         )
-        images = {
-            "SourceFrameOfReferenceUID": moving.frame,
-            "ReferencedImageSequence": _references(moving),
-        }
         still = {
             f"{name}DeformationMatrixRegistrationSequence": [_matrix(np.eye(4), "RIGID")]
             for name in _AROUND
         }
         item = _item(
-            **images,
+            SourceFrameOfReferenceUID=moving.frame,
+            ReferencedImageSequence=_references(moving),
             **_comment_attributes(comment),
             **still,
             DeformableRegistrationGridSequence=[grid],
@@ -118,16 +116,16 @@ def _document(kind: str, fixed: SourceSeries, moving: SourceSeries) -> Any:
     )
     document.copy_patient_and_study_information(header)
     document.SpecificCharacterSet = "ISO_IR 192"  # UTF-8: names may be in any language
-    document.FrameOfReferenceUID, document.PositionReferenceIndicator = fixed.frame, ""
+    document.FrameOfReferenceUID = fixed.frame
+    document.PositionReferenceIndicator = ""
     document.Laterality = ""
-    document.ContentLabel, document.ContentDescription, document.ContentCreatorName = (
-        "REGISTRATION",
-        "",
-        PRODUCT,
-    )
-    in_study = [series for series in (fixed, moving) if series.study == fixed.study]
-    document.ReferencedSeriesSequence = [*map(_series_item, in_study)]
-    if moving not in in_study:
+    document.ContentLabel = "REGISTRATION"
+    document.ContentDescription = ""
+    document.ContentCreatorName = PRODUCT
+    document.ReferencedSeriesSequence = [_series_item(fixed)]
+    if moving.study == fixed.study:
+        document.ReferencedSeriesSequence.append(_series_item(moving))
+    else:
         document.StudiesContainingOtherReferencedInstancesSequence = [
             _item(StudyInstanceUID=moving.study, ReferencedSeriesSequence=[_series_item(moving)])
         ]
@@ -152,13 +150,15 @@ def _references(series: SourceSeries) -> list[Dataset]:
 
 
 def _matrix(matrix_lps: np.ndarray, kind: str) -> Dataset:
-    numbers = [*map(_decimal, matrix_lps.ravel())]
+    """Return a matrix (4, 4), LPS mm, as an item of a MatrixSequence. kind: "RIGID" or "AFFINE"."""
     return _item(
-        FrameOfReferenceTransformationMatrix=numbers, FrameOfReferenceTransformationMatrixType=kind
+        FrameOfReferenceTransformationMatrix=_decimals(matrix_lps.ravel()),
+        FrameOfReferenceTransformationMatrixType=kind,
     )
 
 
 def _item(**attributes: Any) -> Dataset:
+    """Make a DICOM item with these attributes, by their DICOM keywords."""
     from pydicom import Dataset
 
     item = Dataset()
@@ -168,6 +168,7 @@ def _item(**attributes: Any) -> Dataset:
 
 
 def _comment_attributes(comment: str) -> dict[str, Any]:
+    """Return the attributes that state the method and the error of a registration."""
     method = load_highdicom().sr.CodedConcept(*_METHOD)
     return {
         "FrameOfReferenceTransformationComment": comment,
@@ -175,11 +176,11 @@ def _comment_attributes(comment: str) -> dict[str, Any]:
     }
 
 
-def _decimal(value: float) -> str:
-    """Write a number as a DICOM decimal string: at most 16 characters."""
+def _decimals(values: Iterable[float]) -> list[str]:
+    """Write numbers as DICOM decimal strings: at most 16 characters each."""
     from pydicom.valuerep import format_number_as_ds
 
-    return format_number_as_ds(float(value))
+    return [format_number_as_ds(float(value)) for value in values]
 
 
 def read_registration(path: str | Path) -> sitk.Transform:
@@ -209,7 +210,7 @@ def _read_matrix(document: Dataset, path: str | Path) -> sitk.Transform:
 
     Only a scan that moves is counted; without such a scan, the result is the identity.
     """
-    moved = []
+    moved = []  # the matrix of each scan that moves, to the registered coordinate system
     for item in document.RegistrationSequence:
         matrix = np.eye(4)
         for step in item.MatrixRegistrationSequence[0].MatrixSequence:
@@ -219,9 +220,7 @@ def _read_matrix(document: Dataset, path: str | Path) -> sitk.Transform:
         ):
             moved.append(matrix)
     if len(moved) > 1:
-        raise VolumeError(
-            f"{path}: registers {len(moved)} scans; give a registration of one scan with another."
-        )
+        raise _too_many(path, len(moved))
     return _affine(np.linalg.inv(moved[0]) if moved else np.eye(4))
 
 
@@ -230,11 +229,10 @@ def _read_displacements(document: Dataset, path: str | Path) -> sitk.Transform:
 
     A point p moves to after(before(p) + offset(p)). The offsets are stored at the points p of the grid.
     """
-    if (count := len(document.DeformableRegistrationSequence)) != 1:
-        raise VolumeError(
-            f"{path}: registers {count} scans; give a registration of one scan with another."
-        )
-    item = document.DeformableRegistrationSequence[0]
+    items = document.DeformableRegistrationSequence
+    if len(items) != 1:
+        raise _too_many(path, len(items))
+    item = items[0]
     steps = (item.get(f"{name}DeformationMatrixRegistrationSequence") for name in _AROUND)
     before, after = (_matrix_of(step[0]) if step else np.eye(4) for step in steps)
     grid = item.DeformableRegistrationGridSequence[0]
@@ -263,10 +261,18 @@ def _read_displacements(document: Dataset, path: str | Path) -> sitk.Transform:
             field.GetDirection(),
         )
         field = sitk.Add(field, moved)
+    # SimpleITK applies the last transform of the list first
     return sitk.CompositeTransform([_affine(after), sitk.DisplacementFieldTransform(field)])
 
 
+def _too_many(path: str | Path, scans: int) -> VolumeError:
+    return VolumeError(
+        f"{path}: registers {scans} scans; give a registration of one scan with another."
+    )
+
+
 def _matrix_of(item: Dataset) -> np.ndarray:
+    """Return the matrix (4, 4), LPS mm, of an item of a MatrixSequence."""
     return np.array(item.FrameOfReferenceTransformationMatrix, dtype=float).reshape(4, 4)
 
 

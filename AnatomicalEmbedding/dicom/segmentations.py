@@ -15,16 +15,12 @@ from ..scan.geometry import LPS_FROM_RAS, transform_points
 from ..scan.label_map import LabelMap
 from .source import PRODUCT, SourceSeries, load_highdicom, result_attributes
 
-BOX: Code = (
-    "309825002",
-    "SCT",
-    "Spatial and Relational Concept",
-)  # category of a box, which is no outline
+# category of a box, which is no outline
+BOX: Code = ("309825002", "SCT", "Spatial and Relational Concept")
 _TISSUE: Code = ("85756007", "SCT", "Tissue")  # type of a structure whose name has no code
 _METHOD: Code = ("123110", "DCM", "Artificial Intelligence")
-_MOST_BYTES = (
-    2 * 2**30
-)  # of the masks of boxes or outlines that may overlap, and so need an array each
+# of the masks of boxes or outlines that may overlap, and so need an array each
+_MOST_BYTES = 2 * 2**30
 # DICOM's limit for a segment label (LO) is 64 characters; some readers count bytes
 _LABEL_BYTES = 64
 
@@ -103,8 +99,8 @@ def _in_box(box_ras: np.ndarray, shape: tuple[int, int, int], ijk_to_ras: np.nda
     inside = np.ones(shape, dtype=bool)
     # the coordinate along one axis of RAS is a sum of parts that depend on k, on j and on i
     for axis in range(3):
-        parts = [ijk_to_ras[axis, n] * np.arange(shape[2 - n]) for n in range(3)]
-        place = parts[2][:, None, None] + parts[1][:, None] + parts[0] + ijk_to_ras[axis, 3]
+        i, j, k = (ijk_to_ras[axis, n] * np.arange(shape[2 - n]) for n in range(3))
+        place = k[:, None, None] + j[:, None] + i + ijk_to_ras[axis, 3]
         inside &= (place >= box_ras[0][axis]) & (place <= box_ras[1][axis])
     return inside
 
@@ -117,21 +113,30 @@ def _write(
     path: str | Path,
     kind: Code,
 ) -> None:
-    """Write a label map (k, j, i), or masks (k, j, i, segment). kind: category of all segments."""
+    """Write a label map (k, j, i), or masks (k, j, i, segment).
+
+    Args:
+        voxels: labels 1, 2, ... or masks, in the order of `names`.
+        ijk_to_ras: (4, 4) of the voxels.
+        names: names of the segments.
+        source: the DICOM images of the scan.
+        path: the file.
+        kind: category of all segments.
+    """
     hd = load_highdicom()
-    used = [k for k, plane in enumerate(voxels) if plane.any()] or [
-        0
-    ]  # the frames of other slices would be empty
-    voxels, first = voxels[used[0] : used[-1] + 1], np.array([[0, 0, used[0]]])
-    from_kji = (LPS_FROM_RAS @ ijk_to_ras)[:, [2, 1, 0, 3]]
-    from_kji[:3, 3] = transform_points(LPS_FROM_RAS @ ijk_to_ras, first)[0]
+    # the frames of slices below the first segment and above the last would be empty
+    used = [k for k, plane in enumerate(voxels) if plane.any()] or [0]
+    voxels = voxels[used[0] : used[-1] + 1]
+    ijk_to_lps = LPS_FROM_RAS @ ijk_to_ras
+    kji_to_lps = ijk_to_lps[:, [2, 1, 0, 3]]  # highdicom counts slice, row, column
+    kji_to_lps[:3, 3] = transform_points(ijk_to_lps, np.array([[0, 0, used[0]]]))[0]
     title = "Boxes" if kind == BOX else "Outlines"
-    channels = (
-        {"channels": {"SegmentNumber": list(range(1, len(names) + 1))}} if voxels.ndim == 4 else {}
-    )
+    channels: dict[str, Any] = {}
+    if voxels.ndim == 4:
+        channels = {"channels": {"SegmentNumber": list(range(1, len(names) + 1))}}
     with source.writing(path) as temporary:
         volume = hd.Volume(
-            voxels, from_kji, "PATIENT", frame_of_reference_uid=source.frame, **channels
+            voxels, kji_to_lps, "PATIENT", frame_of_reference_uid=source.frame, **channels
         )
         segmentation = hd.seg.Segmentation(
             source_images=source.slices,
@@ -151,13 +156,13 @@ def _description(hd: ModuleType, number: int, name: str, kind: Code) -> Any:
     """Return the description of segment `number`. A structure without a code of its own has the code for tissue."""
     code = hd.sr.CodedConcept
     organ, side = site_codes(name) or (_TISSUE, None)
+    # cut by bytes; a character that is cut in two is dropped
     label = (f"{name} box" if kind == BOX else name).encode()[:_LABEL_BYTES].decode(errors="ignore")
+    category = _TISSUE if (kind, organ) == (STRUCTURE, _TISSUE) else kind
     described = hd.seg.SegmentDescription(
         segment_number=number,
         segment_label=label,
-        segmented_property_category=code(
-            *(_TISSUE if (kind, organ) == (STRUCTURE, _TISSUE) else kind)
-        ),
+        segmented_property_category=code(*category),
         segmented_property_type=code(*organ),
         algorithm_type="AUTOMATIC",
         algorithm_identification=hd.AlgorithmIdentificationSequence(

@@ -32,31 +32,15 @@ _MAY_BE_EMPTY = (
     *("AccessionNumber", "StudyID", "StudyDate", "StudyTime", "ReferringPhysicianName"),
 )
 # Other attributes of the images that results need. Nothing else of the images is read, so nothing else is copied.
-_NEEDED = (
-    *_GEOMETRY,
-    *(
-        "SOPClassUID",
-        "SOPInstanceUID",
-        "StudyInstanceUID",
-        "SeriesInstanceUID",
-        "FrameOfReferenceUID",
-    ),
-    *(
-        "PositionReferenceIndicator",
-        "Modality",
-        "ImageType",
-        "Rows",
-        "Columns",
-        "SliceThickness",
-        "NumberOfFrames",
-    ),
-    *("SpecificCharacterSet", "StudyDescription", "IssuerOfPatientID", "InstanceNumber"),
-)
+_NEEDED = """
+SOPClassUID SOPInstanceUID StudyInstanceUID SeriesInstanceUID FrameOfReferenceUID PositionReferenceIndicator
+Modality ImageType Rows Columns SliceThickness NumberOfFrames InstanceNumber
+SpecificCharacterSet StudyDescription IssuerOfPatientID
+"""
 
 
 def load_highdicom(extra: str = "dicom") -> ModuleType:
     """Import highdicom. If it is missing, raises AnatomicalEmbeddingError that names the dependency group `extra`."""
-    require("highdicom.sr", "highdicom", "DICOM results need", extra)
     return require("highdicom", "highdicom", "DICOM results need", extra)
 
 
@@ -79,10 +63,10 @@ class SourceSeries:
 
     def nearest(self, point_ras: np.ndarray) -> Dataset:
         """Return the header of the slice nearest to a point, (3,) RAS mm."""
-        row, column = np.array(self.slices[0].ImageOrientationPatient, dtype=np.float64).reshape(
-            2, 3
-        )
+        orientation = np.array(self.slices[0].ImageOrientationPatient, dtype=np.float64)
+        row, column = orientation.reshape(2, 3)
         origins = np.array([image.ImagePositionPatient for image in self.slices], dtype=np.float64)
+        # along the normal of the slices, mm
         away = (origins - transform_points(LPS_FROM_RAS, point_ras)) @ np.cross(row, column)
         return self.slices[int(np.argmin(np.abs(away)))]
 
@@ -127,8 +111,12 @@ def read_source(
             f"{label}: no DICOM slices of this study were given (NIfTI, NRRD, multi-frame files cannot be used)."
             f" A DICOM result refers to the DICOM images of its study; give the DICOM series, or {instead}."
         )
-    uid = series_uid or (next(iter(usable)) if len(usable) == 1 else "")
-    if uid not in usable:  # the slices of one phase alone are a whole series
+    uid = series_uid
+    if not uid and len(usable) == 1:
+        (uid,) = usable
+    if (
+        uid not in usable
+    ):  # UID-1, UID-2 are phases of a series; the slices of one phase alone are a whole series
         uid = uid.partition("-")[0]
     if uid not in usable:
         problem = f"are not of the series {uid}" if uid else f"are of {len(usable)} series"
@@ -155,6 +143,7 @@ def _usable_slices(paths: Iterable[Path]) -> dict[str, list[Dataset]]:
     paths: files, and folders that are searched.
     """
     pydicom = require("pydicom", "pydicom", "DICOM results need", "dicom")
+    keywords = [*_MAY_BE_EMPTY, *_GEOMETRY, *_NEEDED.split()]
     all_files = chain.from_iterable(
         sorted(path.rglob("*")) if path.is_dir() else [path] for path in paths
     )
@@ -165,9 +154,7 @@ def _usable_slices(paths: Iterable[Path]) -> dict[str, list[Dataset]]:
     for uid, (slice_paths, _unfit) in series.items():
         slices = {}  # by UID, so that a copy counts once
         for path in slice_paths:
-            header = pydicom.dcmread(
-                path, stop_before_pixels=True, specific_tags=[*_MAY_BE_EMPTY, *_NEEDED]
-            )
+            header = pydicom.dcmread(path, stop_before_pixels=True, specific_tags=keywords)
             has_place = all(map(header.get, _GEOMETRY)) and "NumberOfFrames" not in header
             if has_place and "LOCALIZER" not in header.get("ImageType", ()):
                 slices[header.SOPInstanceUID] = header

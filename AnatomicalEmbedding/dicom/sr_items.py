@@ -88,17 +88,14 @@ def center_in(items: list[Dataset]) -> tuple[float, float, float] | None:
     """Return a place, RAS mm: the center that `items` state, otherwise the mean point of the outline in `items`; None
     if `items` have no 3-D coordinates."""
     items_with_place = [item for item in items if item.ValueType == "SCOORD3D"]
-    chosen = next(iter([*named(items_with_place, CENTER), *items_with_place]), None)
-    return None if chosen is None else mean_point(points_in(chosen))
-
-
-def mean_point(points: list[tuple[float, float, float]]) -> tuple[float, float, float] | None:
-    """Return the mean of points. If the last point repeats the first point, as in a closed outline, it counts once."""
+    chosen = [*named(items_with_place, CENTER), *items_with_place]
+    points = points_in(chosen[0]) if chosen else []
+    if not points:
+        return None
+    # in a closed outline, the last point repeats the first, and counts once
     if len(points) > 2 and points[0] == points[-1]:
         points = points[1:]
-    return (
-        tuple(sum(values) / len(points) for values in zip(*points, strict=True)) if points else None
-    )
+    return tuple(sum(values) / len(points) for values in zip(*points, strict=True))
 
 
 def site_in(items: list[Dataset]) -> str:

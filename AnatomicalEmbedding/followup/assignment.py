@@ -10,8 +10,9 @@ import numpy as np
 
 from ..errors import AnatomicalEmbeddingError, require
 from ..matching.status import ABSENT
-from .lesions import OUTSIDE, Lesion
-from .proposing import carry_points, outside_patient
+from .doubts import on_body
+from .lesions import OUTSIDE
+from .proposing import outside_patient
 from .record import FollowUp
 from .status import DISAPPEARED, NEW
 
@@ -109,20 +110,23 @@ def _pairs(earlier: Listed, later: Listed) -> list[tuple[int, int]]:
     later_count = len(later.ids)
     price = np.zeros((count + later_count, count + later_count))
     distance, expected = _distances(earlier, later)
-    radii = [np.log(np.maximum(lesions.radius_mm, 1.0)) for lesions in (earlier, later)]
-    change = np.abs(radii[0][:, None] - radii[1][None])
-    absent = earlier.absent[:, None] + later.absent[None].astype(float)
+    log_radius, later_log_radius = (
+        np.log(np.maximum(lesions.radius_mm, 1.0)) for lesions in (earlier, later)
+    )
+    change = np.abs(log_radius[:, None] - later_log_radius)
+    absent = earlier.absent[:, None] + later.absent.astype(float)  # 0, 1 or 2 lesions
     price[:count, :later_count] = (
         distance / expected + _SIZE_PRICE * change + _ABSENT_PRICE * absent
     )
+    # a lesion that is known in both studies forms a pair with itself, at a price that no other sum can undercut
     for i, name in enumerate(earlier.ids):
         if name in later.ids:
             j = later.ids.index(name)
             price[i, :later_count] = _FORBIDDEN_PRICE
             price[:count, j] = _FORBIDDEN_PRICE
             price[i, j] = -_FORBIDDEN_PRICE
-    price[:count, later_count:] = _ALONE_PRICE / 2
-    price[count:, :later_count] = _ALONE_PRICE / 2
+    price[:count, later_count:] = _ALONE_PRICE / 2  # an earlier lesion alone
+    price[count:, :later_count] = _ALONE_PRICE / 2  # a later lesion alone
     rows, columns = optimize.linear_sum_assignment(price)
     return [
         (int(i), int(j))
@@ -164,13 +168,13 @@ def assign_in_record(
         maps: the maps of both studies, by study key.
         effort: see `matching.match.match_all`.
     """
-    unread: dict[str, str] = {}
+    unread: dict[str, str] = {}  # filled by `_listed`
     assignment = assign_lesions(
         _listed(record, earlier, later, maps, effort, unread),
         _listed(record, later, earlier, maps, effort, unread),
     )
     united = record
-    separate = []
+    separate = []  # pairs that `unite` refuses
     for pair in assignment.same:
         try:
             united = united.unite(*pair)
@@ -192,20 +196,31 @@ def _listed(
     effort: str,
     unread: dict[str, str],
 ) -> Listed:
-    """Match the lesions that a person saw in study `key` and may still find in `other_key`. If a lesion's point lies
-    outside the patient, the lesion is left out, and `unread` gets the reason under the lesion's id."""
-    lesions = [lesion for lesion in record.lesions if _is_open(lesion, key, other_key)]
+    """Match the lesions that a person saw in study `key` and may still find in `other_key`: there, nobody entered that
+    the lesion is not visible, outside or merged. If a lesion's point lies outside the patient, the lesion is left out,
+    and `unread` gets the reason under the lesion's id."""
+    from ..matching.match import match_all
+
+    lesions = [
+        lesion
+        for lesion in record.lesions
+        if key in lesion.visible
+        and (other_key in lesion.visible or other_key not in lesion.reviewed)
+    ]
     points = np.array([lesion.findings[key].point_ras for lesion in lesions]).reshape(-1, 3)
-    lengths = [lesion.findings[key].size.long_mm for lesion in lesions]
-    radii = np.array(
-        [_UNMEASURED_MM if length is None else max(length / 2, 1.0) for length in lengths]
-    )
-    (matches,), on_body = carry_points(maps[key], points, [maps[other_key]], effort)
-    label = record.study(key).label
-    for lesion, is_readable in zip(lesions, on_body, strict=True):
-        if not is_readable:
-            unread[lesion.id] = outside_patient(lesion.id, label)
-    names = [lesion.id for lesion, is_readable in zip(lesions, on_body, strict=True) if is_readable]
+    radii = np.full(len(lesions), _UNMEASURED_MM)
+    for n, lesion in enumerate(lesions):
+        length_mm = lesion.findings[key].size.long_mm
+        if length_mm is not None:
+            radii[n] = max(length_mm / 2, 1.0)
+    readable = on_body(maps[key], points)
+    (matches,) = match_all(maps[key], points[readable], [maps[other_key]], effort)
+    names = []
+    for lesion, is_readable in zip(lesions, readable, strict=True):
+        if is_readable:
+            names.append(lesion.id)
+        else:
+            unread[lesion.id] = outside_patient(lesion.id, record.study(key).label)
     absent = np.zeros(len(names), bool)
     error_mm = np.full(len(names), _UNCALIBRATED_ERROR_MM)
     if matches.status is not None:
@@ -213,16 +228,4 @@ def _listed(
     if matches.expected_error_mm is not None:
         error_mm = np.nan_to_num(matches.expected_error_mm, nan=_UNCALIBRATED_ERROR_MM)
     error_mm = np.maximum(error_mm, _LEAST_ERROR_MM)
-    return Listed(names, points[on_body], radii[on_body], matches.points_ras, error_mm, absent)
-
-
-def _is_open(lesion: Lesion, key: str, other_key: str) -> bool:
-    """Return True if a person saw the lesion in the study `key`, and no person has entered for `other_key` that
-    the lesion is not visible, outside or merged."""
-    finding = lesion.findings.get(key)
-    other_finding = lesion.findings.get(other_key)
-    return (
-        finding is not None
-        and finding.visible
-        and (other_finding is None or other_finding.visible or not other_finding.reviewed)
-    )
+    return Listed(names, points[readable], radii[readable], matches.points_ras, error_mm, absent)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,8 +59,8 @@ def write_sr(
     report = _Report(hd, record, study, source)
     groups = []
     for lesion in record.lesions:
-        finding = lesion.findings.get(study_key)
-        if finding is not None and finding.reviewed:
+        finding = lesion.reviewed.get(study_key)
+        if finding is not None:
             groups.append(report.group(lesion, finding))
         else:
             report.left_out.append(
@@ -76,6 +77,7 @@ def write_sr(
     return tuple(report.left_out)
 
 
+@dataclass
 class _Report:
     """Makes the parts of a structured report about one study.
 
@@ -83,13 +85,15 @@ class _Report:
     report leaves out.
     """
 
-    def __init__(self, hd: Any, record: FollowUp, study: Study, source: SourceSeries) -> None:
-        self.hd = hd
-        self.record = record
-        self.study = study
-        self.source = source
-        self.images: dict[str, Dataset] = {source.slices[0].SOPInstanceUID: source.slices[0]}
-        self.left_out: list[str] = []
+    hd: Any
+    record: FollowUp
+    study: Study
+    source: SourceSeries
+    left_out: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        header = self.source.slices[0]
+        self.images: dict[str, Dataset] = {header.SOPInstanceUID: header}
 
     def group(self, lesion: Lesion, finding: Finding) -> Any:
         """Make the measurement group of a lesion. finding: of this lesion in the study of the report."""
@@ -100,8 +104,10 @@ class _Report:
             self.left_out.append(
                 f"{lesion.id}: its site {lesion.site!r} has no code and is not in the report."
             )
-        place = None if finding.point_ras is None else np.array(finding.point_ras)
-        image = None if place is None else self._image(place)
+        place = image = None
+        if finding.point_ras is not None:
+            place = np.array(finding.point_ras)
+            image = self._image(place)
         evaluations = [
             sr.QualitativeEvaluation(code(codes.STATE), code(codes.STATE_CODES[finding.state])),
             sr.QualitativeEvaluation(
@@ -136,11 +142,13 @@ class _Report:
         sr = self.hd.sr
         code = self._code
         size = finding.size
-        if not (finding.visible and size.confirmed):
-            if finding.visible and size.axes:
-                axes = f"its axes in {self.study.label} are not confirmed"
+        if not finding.visible:
+            return []
+        if not size.confirmed:
+            if size.axes:
                 self.left_out.append(
-                    f"{lesion.id}: {axes}, so the report does not contain these axes."
+                    f"{lesion.id}: its axes in {self.study.label} are not confirmed,"
+                    " so the report does not contain these axes."
                 )
             return []
         written = []
@@ -165,4 +173,5 @@ class _Report:
         return header
 
     def _code(self, code: codes.Code) -> Any:
+        """Return a code as an object of highdicom."""
         return self.hd.sr.CodedConcept(*code)

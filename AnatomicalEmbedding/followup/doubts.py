@@ -71,6 +71,7 @@ def on_body(embedding: EmbeddingMap, points_ras: np.ndarray) -> np.ndarray:
     inside = embedding.contains(points_ras)
     if not len(body):
         return np.zeros(len(points_ras), bool)
+    # the distance of a point from the nearest body cell; a cell extends 0.5 to both sides of its index
     for n in np.flatnonzero(inside):
         beyond = np.maximum(np.abs(body - cells[n]) - 0.5, 0) * embedding.cell_mm
         inside[n] = np.square(beyond).sum(1).min() <= (_NEAR_BODY_MM * embedding.unit_mm) ** 2

@@ -84,30 +84,30 @@ def mark_lesions(
     """
     label = record.study(study).label
     notes = []
+    # ids of lesions that a mark of the list stands for, so that no other mark of the same name can
     claimed = {_seen_at(record, study, marked.point_ras) for marked in lesions}
     for marked in lesions:
-        lesion_id = _seen_at(record, study, marked.point_ras) or _seen_as(
-            record, study, marked, claimed
-        )
+        away = 0.0  # from the lesion's place in the record to the mark, mm
+        at_place = _seen_at(record, study, marked.point_ras)
+        lesion_id = at_place or _seen_as(record, study, marked, claimed)
         if lesion_id is not None:
             lesion = record.lesion(lesion_id)
             away = math.dist(lesion.findings[study].point_ras, marked.point_ras)
             if away >= _SAME_MM:
-                distance_text = f"{away:.0f} mm from its place in the list"
                 notes.append(
-                    f"{lesion.label}: is already marked in {label}, {distance_text}; the mark was not moved."
+                    f"{lesion.label}: is already marked in {label}, {away:.0f} mm from its place in the list;"
+                    " the mark was not moved."
                 )
         elif (namesake := _namesake(record, study, marked.name)) is None:
             lesion_id = record.free_id()
-            away = 0.0
             record = record.mark(study, marked.point_ras).describe(lesion_id, name=marked.name)
         else:
             lesion_id = namesake.id
-            away = 0.0
-            finding = namesake.findings.get(study)
-            if finding is not None and finding.reviewed:
-                reason = f"{namesake.label}: was reviewed as {finding.state} in {label}"
-                notes.append(f"{reason}; the place in the list was not used.")
+            if study in namesake.reviewed:
+                state = namesake.findings[study].state
+                notes.append(
+                    f"{namesake.label}: was reviewed as {state} in {label}; the place in the list was not used."
+                )
                 continue
             record = record.mark(study, marked.point_ras, lesion_id)
         claimed.add(lesion_id)
@@ -125,12 +125,8 @@ def is_automatic(name: str) -> bool:
 def _seen_at(record: FollowUp, study: str, point_ras: Point) -> str | None:
     """Return the id of a lesion that a person saw in `study` less than 1 mm from `point_ras` (RAS mm), or None."""
     for lesion in record.lesions:
-        finding = lesion.findings.get(study)
-        if (
-            finding is not None
-            and finding.visible
-            and math.dist(finding.point_ras, point_ras) < _SAME_MM
-        ):
+        finding = lesion.visible.get(study)
+        if finding is not None and math.dist(finding.point_ras, point_ras) < _SAME_MM:
             return lesion.id
     return None
 
@@ -145,14 +141,9 @@ def _seen_as(
     """
     places = {}
     for lesion in record.lesions:
-        finding = lesion.findings.get(study)
-        if (
-            not marked.name
-            or lesion.name != marked.name
-            or lesion.id in claimed
-            or finding is None
-            or not finding.visible
-        ):
+        finding = lesion.visible.get(study)
+        has_name = marked.name and lesion.name == marked.name
+        if not has_name or lesion.id in claimed or finding is None:
             continue
         is_carried = finding.state != MARKED or finding.guess is not None
         if not (is_automatic(marked.name) and is_carried):
@@ -163,10 +154,7 @@ def _seen_as(
 def _namesake(record: FollowUp, study: str, name: str) -> Lesion | None:
     """Return the only lesion that has this name and is not seen in the study. Return None if no lesion or several
     lesions fit, or if a program gave the name."""
-    named = [lesion for lesion in record.lesions if lesion.name == name]
     named = [
-        lesion
-        for lesion in named
-        if study not in lesion.findings or not lesion.findings[study].visible
+        lesion for lesion in record.lesions if lesion.name == name and study not in lesion.visible
     ]
     return named[0] if name and not is_automatic(name) and len(named) == 1 else None

@@ -85,11 +85,8 @@ class Measurement:
     @property
     def axes(self) -> dict[str, Axis]:
         """The drawn axes: the kind of axis (LONG or SHORT) -> the two ends of this axis, RAS mm."""
-        return {
-            kind: axis
-            for kind, axis in ((LONG, self.long_axis), (SHORT, self.short_axis))
-            if axis is not None
-        }
+        axes = {LONG: self.long_axis, SHORT: self.short_axis}
+        return {kind: axis for kind, axis in axes.items() if axis is not None}
 
     @property
     def long_mm(self) -> float | None:
@@ -104,7 +101,7 @@ class Measurement:
     def moved(self, start: Point, place: Point) -> Measurement:
         """Return the measurement with both axes moved by the vector from `start` to `place`, RAS mm."""
         dx, dy, dz = (to_mm - from_mm for from_mm, to_mm in zip(start, place, strict=True))
-        moved: dict[str, Any] = {}
+        moved: dict[str, Any] = {}  # the fields long_axis and short_axis, each two ends (x, y, z)
         for kind, ((a, b, c), (d, e, f)) in self.axes.items():
             moved[f"{kind}_axis"] = (a + dx, b + dy, c + dz), (d + dx, e + dy, f + dz)
         return replace(self, **moved)
@@ -164,6 +161,11 @@ class Lesion:
     def reviewed(self) -> dict[str, Finding]:
         """The findings that a person has reviewed, by study key."""
         return {key: finding for key, finding in self.findings.items() if finding.reviewed}
+
+    @property
+    def visible(self) -> dict[str, Finding]:
+        """The findings of the studies in which a person saw the lesion, by study key."""
+        return {key: finding for key, finding in self.findings.items() if finding.visible}
 
     @property
     def label(self) -> str:

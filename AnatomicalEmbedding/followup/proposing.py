@@ -60,10 +60,9 @@ def find_places(
     pairs_by_source: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for key in reasons:
         for lesion in record.lesions:
-            finding = lesion.findings.get(key)
-            if finding is not None and finding.reviewed:
+            if key in lesion.reviewed:
                 continue
-            source = _nearest_source(record, lesion.findings, key, maps)
+            source = _nearest_source(record, lesion, key, maps)
             if source is not None:
                 pairs_by_source[source].append((key, lesion.id))
                 continue
@@ -106,19 +105,16 @@ def _with_offered_sizes(
 ) -> FollowUp:
     """Copy axes into each finding of the study `key` in which a person saw the lesion but did not measure it."""
     for lesion in record.lesions:
-        finding = lesion.findings.get(key)
+        finding = lesion.visible.get(key)
+        if finding is None or finding.size.confirmed:
+            continue
         measured = {
             study
             for study, study_finding in lesion.findings.items()
             if study_finding.size.confirmed and study_finding.size.axes
         }
-        source = _nearest_source(record, lesion.findings, key, measured)
-        if (
-            source is not None
-            and finding is not None
-            and finding.visible
-            and not finding.size.confirmed
-        ):
+        source = _nearest_source(record, lesion, key, measured)
+        if source is not None:
             relation = relate(source, key) if source in maps else None
             size = _carried(lesion.findings[source], finding.point_ras, relation, maps.get(source))
             record = record.offer_size(lesion.id, key, size)
@@ -134,12 +130,9 @@ def keep_queries(record: FollowUp, maps: Mapping[str, EmbeddingMap]) -> FollowUp
 
     for key, embedding in maps.items():
         for lesion in record.lesions:
-            finding = lesion.findings.get(key)
-            if (
-                finding is None
-                or not finding.visible
-                or finding.query.startswith(embedding.provenance.weights_hash)
-            ):
+            finding = lesion.visible.get(key)
+            # the text of a query begins with the hash of its weights
+            if finding is None or finding.query.startswith(embedding.provenance.weights_hash):
                 continue
             point = np.array([finding.point_ras])
             if on_body(embedding, point)[0]:
@@ -149,52 +142,27 @@ def keep_queries(record: FollowUp, maps: Mapping[str, EmbeddingMap]) -> FollowUp
     return record
 
 
-def carry_points(
-    source: EmbeddingMap,
-    points_ras: np.ndarray,
-    targets: Iterable[EmbeddingMap],
-    effort: str = "standard",
-) -> tuple[list[Matches], np.ndarray]:
-    """Match points of one study in other studies. Points that do not lie on the patient's body are not matched.
-
-    Args:
-        points_ras: (n, 3) RAS mm in the source.
-
-    Returns:
-        For each target, the matches of the points on the body; and (n,) bool: whether each point lies on the body.
-    """
-    from ..matching.match import match_all
-
-    readable = on_body(source, points_ras)
-    return match_all(source, points_ras[readable], list(targets), effort), readable
-
-
 def outside_patient(lesion_id: str, study: str) -> str:
     """Return the sentence for a lesion that cannot be matched, because it was marked outside the patient."""
     return f"{lesion_id}: its place in {study} is outside the patient; correct this place."
 
 
 def _nearest_source(
-    record: FollowUp, findings: Mapping[str, Finding], key: str, usable: Container[str]
+    record: FollowUp, lesion: Lesion, key: str, usable: Container[str]
 ) -> str | None:
     """Return the key of the study from which a lesion is found in the study `key`; None if there is no such study.
 
     A person must have seen the lesion in the returned study, and its key must be in `usable`. Of several studies, the
-    nearest in time to `key` is returned; of two equally near studies, the earlier. findings: the findings of the
-    lesion, by study key.
+    nearest in time to `key` is returned; of two equally near studies, the earlier.
     """
-    visible_studies = [
-        s
-        for s in record.studies
-        if s.key in usable and s.key in findings and findings[s.key].visible
-    ]
-    compared = (record.study(key), *visible_studies)
+    sources = [s for s in record.studies if s.key in usable and s.key in lesion.visible]
+    compared = (record.study(key), *sources)
     dated = all(study.date is not None for study in compared)
     # days; without all dates, places in the record's order
     time = {s.key: s.date.toordinal() if dated else record.studies.index(s) for s in compared}
-    if not visible_studies:
-        return None
-    return min(visible_studies, key=lambda study: abs(time[study.key] - time[key])).key
+    # the first of equally near studies is the earlier
+    nearest = min(sources, key=lambda study: abs(time[study.key] - time[key]), default=None)
+    return None if nearest is None else nearest.key
 
 
 def _from_query(
@@ -209,12 +177,8 @@ def _from_query(
     from ..matching.query import query_from_text
 
     weights = target.provenance.weights_hash
-    usable_keys = {
-        key_with_query
-        for key_with_query, finding in lesion.findings.items()
-        if finding.query.startswith(weights)
-    }
-    source = _nearest_source(record, lesion.findings, key, usable_keys)
+    usable = {study for study, item in lesion.findings.items() if item.query.startswith(weights)}
+    source = _nearest_source(record, lesion, key, usable)
     if source is None:
         raise PointsError("is marked in no other loaded study; mark it in a study.")
     source_finding = lesion.findings[source]
@@ -225,9 +189,8 @@ def _from_query(
             f"its kept query is damaged; load the scan of {record.study(source).label}."
         ) from None
     doubt = doubt_of(matches, np.array(source_finding.point_ras), None, target, None)
-    return _proposal(
-        matches, source, doubt, _carried(source_finding, matches.points_ras[0], None, None)
-    )
+    size = _carried(source_finding, matches.points_ras[0], None, None)
+    return _proposal(matches, source, doubt, size)
 
 
 def _proposal(matches: Matches, source: str, doubt: str, size: Measurement) -> Finding:
@@ -236,7 +199,9 @@ def _proposal(matches: Matches, source: str, doubt: str, size: Measurement) -> F
     if matches.status is not None:
         error = float(matches.expected_error_mm[0])
         probability = float(matches.probability[0])
-        status = UNCERTAIN if doubt and matches.status[0] == MATCHED else str(matches.status[0])
+        status = str(matches.status[0])
+        if doubt and status == MATCHED:
+            status = UNCERTAIN
         guess = Guess(status, source, error, probability, doubt if status == UNCERTAIN else "")
     place: Any = tuple(matches.points_ras[0].tolist())
     return Finding(PROPOSED, place, guess, size)
@@ -245,9 +210,10 @@ def _proposal(matches: Matches, source: str, doubt: str, size: Measurement) -> F
 def _carried(
     finding: Finding, place: Any, relation: Relation | None, source: EmbeddingMap | None
 ) -> Measurement:
-    """Carry the axes of a lesion to its place in another study. The volume is left out.
+    """Carry the axes of a lesion to its place in another study.
 
     Args:
+        finding: the lesion in the study in which it was seen.
         place: (3,) RAS mm in the other study.
         relation: a registration carries both ends of each axis. Without it, or if an end lies outside the source, the
             axes move with the place.
@@ -257,8 +223,9 @@ def _carried(
     ends = np.array([finding.point_ras, *(end for axis in size.axes.values() for end in axis)])
     if relation is None or relation.found_by != BY_REGISTRATION or not source.contains(ends).all():
         return size.moved(finding.point_ras, place)
-    # first the place of the lesion, then both ends of each axis
+    # first the place of the lesion, then both ends of each axis; `carried` has a first and a second end in turn
     middle, *carried = map(tuple, relation.points(ends).points_ras.tolist())
     axes: Any = zip(carried[::2], carried[1::2], strict=True)
     kinds = (f"{kind}_axis" for kind in size.axes)
+    # the registered place and `place` may differ; the axes belong to `place`
     return Measurement(**dict(zip(kinds, axes, strict=True))).moved(middle, place)

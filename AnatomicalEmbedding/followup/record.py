@@ -69,7 +69,7 @@ class FollowUp:
         visited = {lesion_id}
         while (finding := self.finding(lesion_id, study)) is not None and finding.state == MERGED:
             lesion_id = finding.into
-            if lesion_id in visited:
+            if lesion_id in visited:  # the lesions have merged into each other
                 break
             visited.add(lesion_id)
         return lesion_id
@@ -80,7 +80,7 @@ class FollowUp:
             (lesion, study)
             for study in self.studies
             for lesion in self.lesions
-            if (finding := lesion.findings.get(study.key)) is not None and not finding.reviewed
+            if study.key in lesion.findings and study.key not in lesion.reviewed
         ]
 
     # -- studies and lesions -----------------------------------------------------------------------------------------
@@ -142,13 +142,13 @@ class FollowUp:
         for key, finding in second.findings.items():
             if finding.into in united_ids:
                 continue
-            first_finding = findings.get(key)
-            if first_finding is not None and first_finding.reviewed and finding.reviewed:
+            is_reviewed = key in findings and findings[key].reviewed
+            if is_reviewed and finding.reviewed:
                 raise AnatomicalEmbeddingError(
                     f"{lesion_id}, {other_id}: both were reviewed in {labels.get(key, key)}, so they are two lesions; "
                     "to join the lesions, remove the finding of one lesion in that study."
                 )
-            if first_finding is None or not first_finding.reviewed:
+            if not is_reviewed:
                 findings[key] = finding
         split_from = united.split_from or second.split_from
         split_from = "" if split_from in united_ids else split_from
@@ -187,12 +187,9 @@ class FollowUp:
         for lesion_id, proposal in proposals.items():
             finding_now = self.finding(lesion_id, study)
             if finding_now is None or not finding_now.reviewed:
+                place = _point(proposal.point_ras)
                 size = replace(proposal.size, confirmed=False)
-                self = self._set(
-                    lesion_id,
-                    study,
-                    replace(proposal, point_ras=_point(proposal.point_ras), size=size),
-                )
+                self = self._set(lesion_id, study, replace(proposal, point_ras=place, size=size))
         return self
 
     def offer_size(self, lesion_id: str, study: str, size: Measurement) -> FollowUp:
@@ -220,9 +217,8 @@ class FollowUp:
         """Remove the finding of a lesion in a study, so that the lesion can be proposed there again."""
         self.study(study)
         lesion = self.lesion(lesion_id)
-        return self._with(
-            replace(lesion, findings={k: f for k, f in lesion.findings.items() if k != study})
-        )
+        findings = {key: finding for key, finding in lesion.findings.items() if key != study}
+        return self._with(replace(lesion, findings=findings))
 
     # -- actions of a person -----------------------------------------------------------------------------------------
 
@@ -271,10 +267,8 @@ class FollowUp:
             raise AnatomicalEmbeddingError(
                 f"{target_id}: has merged into {target.into} in this study; choose {target.into}."
             )
-        if target is not None and target.state not in WITH_PLACE:
-            raise AnatomicalEmbeddingError(
-                f"{target_id}: has no place in this study, as its state is {target.state}; mark a place first."
-            )
+        if target is not None:
+            _require_place(target_id, target)
         return self._gone(lesion_id, study, MERGED, target_id)
 
     def measure(
@@ -291,10 +285,7 @@ class FollowUp:
             AnatomicalEmbeddingError: an axis is shorter than 0.1 mm, or the lesion has no place in the study.
         """
         finding = self._known(lesion_id, study)
-        if finding.state not in WITH_PLACE:
-            raise AnatomicalEmbeddingError(
-                f"{lesion_id}: has no place in this study, as its state is {finding.state}; mark a place first."
-            )
+        _require_place(lesion_id, finding)
         size = Measurement(_axis(long_axis), _axis(short_axis), confirmed=True)
         for kind, axis in size.axes.items():
             if math.dist(*axis) < LEAST_AXIS_MM:
@@ -323,14 +314,11 @@ class FollowUp:
 
     def _gone(self, lesion_id: str, study: str, state: str, target_id: str = "") -> FollowUp:
         """Set a state without a place; what was proposed is kept. target_id: the lesion it has merged into, or ""."""
-        finding = self.finding(lesion_id, study)
-        return self._set(
-            lesion_id,
-            study,
-            Finding(state, guess=None if finding is None else finding.guess, into=target_id),
-        )
+        finding = self.finding(lesion_id, study) or Finding(state)
+        return self._set(lesion_id, study, Finding(state, guess=finding.guess, into=target_id))
 
     def _set(self, lesion_id: str, study: str, finding: Finding) -> FollowUp:
+        """Return the record with this finding of a lesion in a study. An earlier finding is replaced."""
         self.study(study)
         lesion = self.lesion(lesion_id)
         return self._with(replace(lesion, findings={**lesion.findings, study: finding}))
@@ -340,9 +328,9 @@ class FollowUp:
         replaces the id of the removed lesion. If `instead` is "", findings with the removed lesion as `into` are
         removed, too."""
         lesions = []
-        for lesion in (
-            other_lesion for other_lesion in self.lesions if other_lesion.id != lesion_id
-        ):
+        for lesion in self.lesions:
+            if lesion.id == lesion_id:
+                continue
             findings = {
                 key: replace(finding, into=instead) if finding.into == lesion_id else finding
                 for key, finding in lesion.findings.items()
@@ -354,12 +342,15 @@ class FollowUp:
 
     def _with(self, lesion: Lesion) -> FollowUp:
         """Return the record with this lesion in the place of the lesion with its ID."""
-        return replace(
-            self,
-            lesions=tuple(
-                lesion if present_lesion.id == lesion.id else present_lesion
-                for present_lesion in self.lesions
-            ),
+        lesions = (lesion if present.id == lesion.id else present for present in self.lesions)
+        return replace(self, lesions=tuple(lesions))
+
+
+def _require_place(lesion_id: str, finding: Finding) -> None:
+    """Raise AnatomicalEmbeddingError if a finding has no place."""
+    if finding.state not in WITH_PLACE:
+        raise AnatomicalEmbeddingError(
+            f"{lesion_id}: has no place in this study, as its state is {finding.state}; mark a place first."
         )
 
 
@@ -372,10 +363,12 @@ def _placed(finding: Finding, state: str, place: Point) -> Finding:
 
 
 def _axis(axis: Axis | None) -> Axis | None:
+    """Check both ends of an axis; see `_point`."""
     return None if axis is None else (_point(axis[0]), _point(axis[1]))
 
 
 def _point(point: Iterable[float]) -> Point:
+    """Return three coordinates as floats. Raises AnatomicalEmbeddingError if one is not finite."""
     x, y, z = (float(value) for value in point)
     if not all(map(math.isfinite, (x, y, z))):
         raise AnatomicalEmbeddingError(

@@ -126,6 +126,7 @@ def _understood(name: str, convert: Callable[..., Any], value: Any) -> Any:
 
 
 def _list(document: Mapping[str, Any], key: str) -> list:
+    """Return the list `key` of the file. Raises AnatomicalEmbeddingError if it is missing."""
     values = document.get(key)
     if not isinstance(values, list):
         raise AnatomicalEmbeddingError(
@@ -143,6 +144,7 @@ def _study(value: Mapping[str, Any]) -> Study:
 
 
 def _lesion(value: Mapping[str, Any]) -> Lesion:
+    """Convert a lesion and its findings; an error of a finding names its study."""
     _require_text(value, "id", "tracking_uid")
     findings = {}
     for key, entry in value["findings"].items():
@@ -151,6 +153,7 @@ def _lesion(value: Mapping[str, Any]) -> Lesion:
 
 
 def _finding(value: Mapping[str, Any]) -> Finding:
+    """Convert a finding, whose place and `into` must fit its state."""
     finding = _convert(Finding, value)
     if finding.state not in STATES:
         raise ValueError(f"the state {finding.state!r} is unknown")
@@ -167,6 +170,7 @@ def _finding(value: Mapping[str, Any]) -> Finding:
 
 
 def _require_text(value: Mapping[str, Any], *names: str) -> None:
+    """Raise ValueError if one of these entries is missing or empty."""
     for name in names:
         if not value.get(name):
             raise ValueError(f"{name} is missing")
@@ -177,7 +181,7 @@ def _convert(kind: Any, value: Any, name: str = "") -> Any:
 
     If `kind` is a class of the record, such as Lesion, fields that are missing or null get their default values.
     """
-    parts = get_args(kind)
+    parts = get_args(kind)  # of `float | None`: float, None; of a tuple: the types of its values
     if NoneType in parts:
         return None if value is None else _convert(parts[0], value, name)
     if get_origin(kind) is tuple:
@@ -185,22 +189,18 @@ def _convert(kind: Any, value: Any, name: str = "") -> Any:
             _convert(part, part_kind, name) for part, part_kind in zip(parts, value, strict=True)
         )
     if kind in (Study, Lesion, Finding, Guess, Measurement):
-        values = {
-            key: part_kind
-            for key, part_kind in _fields_of(kind).items()
-            if value.get(key) is not None
-        }
         return kind(
-            **{key: _convert(part_kind, value[key], key) for key, part_kind in values.items()}
+            **{
+                key: _convert(part_kind, value[key], key)
+                for key, part_kind in _fields_of(kind).items()
+                if value.get(key) is not None
+            }
         )
     if kind is date:
         return date.fromisoformat(value)
     if kind is float:
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not math.isfinite(value)
-        ):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not math.isfinite(value):
             raise ValueError(f"{value!r} is not a number")
         return float(value)
     if not isinstance(value, kind):
@@ -209,6 +209,7 @@ def _convert(kind: Any, value: Any, name: str = "") -> Any:
 
 
 def _finding_to_json(finding: Finding) -> dict[str, Any]:
+    """Convert a finding to JSON values, in the order of the file."""
     return {
         "state": finding.state,
         "point_ras": finding.point_ras,

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +44,6 @@ def write_page(
     return fill_page(
         path,
         "followup/report_page.html.j2",
-        created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M"),
         studies=list(zip(record.studies, responses(record), strict=True)),
         strips=[
             _strip(record, cells[n : n + count], volumes or {})
@@ -89,11 +87,9 @@ def _window(cells: list[Row], volumes: Mapping[str, Volume]) -> Window:
     placed_rows = [
         row for row in cells if row.finding and row.finding.point_ras and row.study.key in volumes
     ]
-    best = next(
-        (row for row in placed_rows if row.finding.visible), placed_rows[0] if placed_rows else None
-    )
-    if best is None:
+    if not placed_rows:
         return SOFT_TISSUE
+    best = next((row for row in placed_rows if row.finding.visible), placed_rows[0])
     return pictures.choose_window(volumes[best.study.key], np.array(best.finding.point_ras))
 
 

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ..anatomy.codes import code_of
 from .lesions import NOT_VISIBLE, Lesion
 from .record import FollowUp
-from .sr_codes import organ_of
 from .timeline import Measured, News, Timeline, diameter_mm, is_normal, sentences, timeline_of
 
 BASELINE = "baseline"
@@ -154,6 +154,7 @@ def _judged(timeline: Timeline, number: int, before: list[Response]) -> Response
 
 
 def _percent(total: float | None, base: float) -> float | None:
+    """Return the change from `base` to `total`, percent; None if it is unknown."""
     return None if total is None or base <= 0 else 100 * (total - base) / base
 
 
@@ -164,12 +165,8 @@ def _others_left(timeline: Timeline, number: int) -> Iterator[tuple[str, str]]:
     """Yield (id, remark) of each lesion seen up to this visit that may still exist and is not in the sum of sizes."""
     record = timeline.record
     study = timeline.record.studies[number]
-    keys = {visit.key for visit in record.studies[: number + 1]}
-    visible_lesions = [
-        lesion
-        for lesion in record.lesions
-        if any(key in keys and finding.visible for key, finding in lesion.findings.items())
-    ]
+    keys = {visit.key for visit in record.studies[: number + 1]}  # up to this visit
+    visible_lesions = [lesion for lesion in record.lesions if keys & lesion.visible.keys()]
     in_sum = {record.stands_for(lesion.id, study.key) for lesion in timeline.counting(number)}
     visible_ids = [record.stands_for(lesion.id, study.key) for lesion in visible_lesions]
     for lesion_id in dict.fromkeys(visible_ids):
@@ -199,6 +196,8 @@ def _choice_notes(sizes: Measured, targets: list[Lesion]) -> Iterator[str]:
 
 
 def _organ(lesion: Lesion) -> str:
-    """Return the organ of a lesion without the side of the body; "lymph nodes" for each lymph node."""
-    organ = organ_of(lesion.site)
+    """Return the organ of a lesion without the side of the body; "lymph nodes" for each lymph node. For an unknown
+    organ, this is the site in lower case."""
+    code = code_of(lesion.site)
+    organ = (lesion.site.strip() if code is None else code[2]).casefold()
     return "lymph nodes" if lesion.nodal or organ.endswith("lymph node") else organ

@@ -3,7 +3,7 @@
 A role says whether a lesion is a target lesion, and whether it is a lymph node. Organ codes are in `anatomy.codes`.
 """
 
-from ..anatomy.codes import Code, code_of
+from ..anatomy.codes import Code
 from ..dicom.sr_items import SCHEME
 from .lesions import CONFIRMED, LONG, MARKED, MERGED, MOVED, NOT_VISIBLE, OUTSIDE, PROPOSED, SHORT
 
@@ -32,9 +32,3 @@ ROLE_CODES: dict[tuple[bool, bool], Code] = {  # target, nodal
 }
 MERGED_WITH: Code = ("merged-with", SCHEME, "Tracking UID of the lesion it merged with")
 SPLIT_FROM: Code = ("split-from", SCHEME, "Tracking UID of the lesion it split from")
-
-
-def organ_of(site: str) -> str:
-    """Return the organ of a site in words, without the side; for an unknown organ, the site in lower case."""
-    organ = code_of(site)
-    return site.casefold().strip() if organ is None else organ[2].casefold()

@@ -31,25 +31,26 @@ def status_of(record: FollowUp, lesion_id: str, study: str) -> str:
     timeline = timeline_of(record)
     number_now = timeline.number_of(study)
     before = timeline.record.lesion(lesion_id).findings
-    visits = [before.get(visit.key) for visit in timeline.record.studies[: number_now + 1]]
+    # the visits up to this one in which a person saw the lesion
     visible_numbers = [
-        number for number, finding in enumerate(visits) if finding is not None and finding.visible
+        number
+        for number, visit in enumerate(timeline.record.studies[: number_now + 1])
+        if visit.key in before and before[visit.key].visible
     ]
     if finding.state == NOT_VISIBLE:
         return DISAPPEARED if visible_numbers and number_now not in visible_numbers else NOT_VISIBLE
     news = timeline.news(number_now)
-    clean_keys = [clean_study.key for clean_study in timeline.clean]
-    if number_now == timeline.start and any(
-        before.get(key, finding).state == NOT_VISIBLE for key in clean_keys
-    ):
+    # before the start, a person looked at the place and saw no lesion
+    was_clean = any(before.get(s.key, finding).state == NOT_VISIBLE for s in timeline.clean)
+    if number_now == timeline.start and was_clean:
         return NEW
-    if (
-        number_now == (timeline.start if timeline.baseline is None else timeline.baseline)
-        and lesion_id not in news.ids
-    ):
+    baseline = timeline.start if timeline.baseline is None else timeline.baseline
+    if number_now == baseline and lesion_id not in news.ids:
         return BASELINE
     if visible_numbers[0] != number_now:
         return finding.state
     if record.lesion(lesion_id).split_from:
         return SPLIT
-    return NEW if lesion_id in news.new else MAYBE_NEW if lesion_id in news.ids else finding.state
+    if lesion_id in news.new:
+        return NEW
+    return MAYBE_NEW if lesion_id in news.ids else finding.state

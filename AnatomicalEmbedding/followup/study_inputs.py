@@ -28,6 +28,7 @@ def same_studies(record_studies: Sequence[Study], new_studies: Sequence[Study]) 
             keys[study.key] = match
     candidates = _candidates(record_studies, new_studies, keys)
     for key, alike in candidates.items():
+        # one study of the record fits, and it fits no other new study
         if len(alike) == 1 and sum(alike[0] in options for options in candidates.values()) == 1:
             keys[key] = alike[0].key
     return keys
@@ -85,7 +86,8 @@ def recognize(
                 )
             continue
         record_study = by_key[keys[scan.key]]
-        day = scan.date if by_hand or record_study.date is None else record_study.date
+        is_date_used = by_hand or record_study.date is None
+        day = scan.date if is_date_used else record_study.date
         uids = {
             uid: getattr(record_study, uid) or getattr(scan, uid)
             for uid in ("study_uid", "series_uid")
@@ -116,7 +118,9 @@ def in_order(
     )
     for number, study in enumerate(studies):
         if study.date is None:
-            ordered.insert(ordered.index(studies[number - 1]) + 1 if number else 0, study)
+            # studies before it in the list are in `ordered` already
+            place = ordered.index(studies[number - 1]) + 1 if number else 0
+            ordered.insert(place, study)
     undated = ", ".join(study.name for study in studies if study.date is None)
     if not undated or len(studies) < 2:
         return ordered, []
@@ -165,4 +169,5 @@ def _contradict(first: Study, second: Study) -> bool:
 
 
 def _shown(study: Study) -> str:
+    """Return a study as messages name it."""
     return study.name if study.date is None else f"{study.name} ({study.date.isoformat()})"

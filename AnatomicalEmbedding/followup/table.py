@@ -74,10 +74,10 @@ class Row:
     @property
     def size(self) -> Measurement:
         """The sizes of the lesion if a person has confirmed them; otherwise NO_SIZE."""
-        is_measured = (
-            self.finding is not None and self.finding.visible and self.finding.size.confirmed
-        )
-        return self.finding.size if is_measured else NO_SIZE
+        finding = self.finding
+        if finding is None or not finding.visible or not finding.size.confirmed:
+            return NO_SIZE
+        return finding.size
 
     @property
     def guess(self) -> Guess | None:
@@ -128,9 +128,10 @@ def _cells(row: Row) -> dict[str, object]:
     finding = row.finding
     guess = row.guess
     size = row.size
-    place = (
-        (None, None, None) if finding is None or finding.point_ras is None else finding.point_ras
-    )
+    place: tuple[float | None, ...] = (None, None, None)
+    if finding is not None and finding.point_ras is not None:
+        place = finding.point_ras
+    r, a, s = (_number(coordinate, 2) for coordinate in place)
     return {
         "lesion": lesion.id,
         "name": lesion.name,
@@ -142,10 +143,9 @@ def _cells(row: Row) -> dict[str, object]:
         "status": row.status,
         "reviewed": _yes(finding is not None and finding.reviewed),
         "flags": "; ".join(row.flags),
-        **{
-            column: _number(value, 2)
-            for column, value in zip(("R_mm", "A_mm", "S_mm"), place, strict=True)
-        },
+        "R_mm": r,
+        "A_mm": a,
+        "S_mm": s,
         "long_axis_mm": _number(size.long_mm, 2),
         "short_axis_mm": _number(size.short_mm, 2),
         "expected_error_mm": _number(None if guess is None else guess.error_mm, 1),
@@ -172,6 +172,7 @@ def _sums(record: FollowUp) -> Iterator[dict[str, object]]:
 
 
 def _study_cells(study: Study) -> dict[str, object]:
+    """Return the cells that say which study a row is about."""
     return {
         "study": study.name,
         "date": study.date and study.date.isoformat(),
@@ -184,6 +185,7 @@ def _yes(value: bool) -> str:
 
 
 def _number(value: float | None, digits: int) -> float | None:
+    """Round a number. None, an empty cell, stays None."""
     return None if value is None else round(float(value), digits) + 0.0  # + 0.0 turns -0.0 into 0.0
 
 
@@ -191,7 +193,8 @@ def _guarded(value: object) -> object:
     """Put an apostrophe before a text that a spreadsheet would run as a formula. Return any other value unchanged."""
     if not isinstance(value, str):
         return value
+    # as spreadsheets show it: without control characters
     visible_text = "".join(
         character for character in value if unicodedata.category(character) not in ("Cc", "Cf")
-    )  # as spreadsheets show it
+    )
     return f"'{value}" if _FORMULA.match(value) or _FORMULA.match(visible_text) else value

@@ -120,7 +120,8 @@ class Timeline:
             if lesion.id not in ids
             and any(key in keys and _is_seen(finding) for key, finding in lesion.findings.items())
         ]
-        for _ in parts:  # repeated, because a part may have split again
+        # repeated, because a part may have split again: each round adds at least one part, or none is left
+        for _ in parts:
             ids |= {part.id for part in parts if part.split_from in ids}
         return counting + [part for part in parts if part.id in ids]
 
@@ -155,11 +156,11 @@ class Timeline:
         unclear = []
         notes = []
         for lesion in self.record.lesions:
-            wholes = _wholes(self.record, lesion)
+            # at the start: the findings of the lesion, and of the lesions of which it was a part
             before = [
-                finding
-                for whole in wholes
-                if (finding := whole.findings.get(first.key)) is not None
+                whole.findings[first.key]
+                for whole in _wholes(self.record, lesion)
+                if first.key in whole.findings
             ]
             shown_lesion = self._shown(lesion, number)
             if shown_lesion is None or any(map(_is_seen, before)):
@@ -203,14 +204,11 @@ class Timeline:
         key = self.record.studies[number].key
         finding = lesion.findings.get(key)
         if finding is not None and finding.state == MERGED:
-            before = [
-                lesion.findings.get(study.key) for study in self.record.studies[self.start : number]
-            ]
-            if not any(visit is not None and visit.visible for visit in before):
+            before = self.record.studies[self.start : number]
+            if not any(study.key in lesion.visible for study in before):
                 return None
             lesion = self.record.lesion(self.record.stands_for(lesion.id, key))
-            finding = lesion.findings.get(key)
-        return lesion if finding is not None and finding.visible else None
+        return lesion if key in lesion.visible else None
 
 
 def timeline_of(record: FollowUp) -> Timeline:
@@ -222,14 +220,15 @@ def timeline_of(record: FollowUp) -> Timeline:
     unreviewed proposal for this lesion; proposals with the status "absent" do not matter.
     """
     scans = _together(record.studies)
+    # a visit has the key of its first scan, and the names of all its scans
     studies = [
-        replace(first, name=", ".join(dict.fromkeys(s.name for s in (first, *later_scans))))
-        for first, *later_scans in scans
+        replace(visit[0], name=", ".join(dict.fromkeys(scan.name for scan in visit)))
+        for visit in scans
     ]
     lesions = []
     for lesion in record.lesions:
         findings = {}
-        for visit in scans:
+        for visit in scans:  # the finding that tells most stands for the visit
             candidates = [lesion.findings.get(study.key) for study in visit]
             finding = min(candidates, key=partial(_rank, lesion))
             if finding is not None:
@@ -287,10 +286,12 @@ def why_unknown(lesion: Lesion, finding: Finding | None, study: Study) -> str:
 
 def sentences(why: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Return one sentence for each reason, such as "L1, L2: reason". why: pairs (lesion id, reason)."""
-    of_reason: dict[str, dict[str, None]] = {}
+    ids_by_reason: dict[
+        str, dict[str, None]
+    ] = {}  # each id once, in order: the keys of a dictionary
     for lesion_id, reason in why:
-        of_reason.setdefault(reason, {})[lesion_id] = None
-    return tuple(f"{', '.join(ids)}: {reason}" for reason, ids in of_reason.items())
+        ids_by_reason.setdefault(reason, {})[lesion_id] = None
+    return tuple(f"{', '.join(ids)}: {reason}" for reason, ids in ids_by_reason.items())
 
 
 def _find_baseline(timeline: Timeline) -> int | None:
@@ -316,6 +317,7 @@ def _together(studies: Sequence[Study]) -> tuple[tuple[Study, ...], ...]:
 
 
 def _is_one_visit(study: Study, second: Study) -> bool:
+    """Return whether two scans have the same date or the same DICOM study."""
     of_one_day = study.date is not None and study.date == second.date
     return of_one_day or (study.study_uid != "" and study.study_uid == second.study_uid)
 
@@ -346,4 +348,5 @@ def _wholes(record: FollowUp, lesion: Lesion) -> list[Lesion]:
 
 
 def _is_seen(finding: Finding | None) -> bool:
+    """Return whether a person saw the lesion in the study, by itself or merged into another one."""
     return finding is not None and (finding.visible or finding.state == MERGED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,10 @@ def load_page(name: str) -> jinja2.Template:
 
 
 def fill_page(path: str | Path, template: str, /, **values: object) -> Path:
-    """Fill a page template with values, and write the page to `path`. template: as for `load_page`. Returns `path`."""
-    write_text(path, load_page(template).render(values, version=__version__))
+    """Fill a page template with values, and write the page to `path`. template: as for `load_page`. Returns `path`.
+
+    Each page can also show the version of the program, and when it was `created`.
+    """
+    created = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
+    write_text(path, load_page(template).render(values, version=__version__, created=created))
     return Path(path)

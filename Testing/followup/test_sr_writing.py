@@ -149,7 +149,7 @@ def test_images_of_other_studies_are_refused(record, series, tmp_path, named, sa
 
 
 def test_a_missing_highdicom_is_named(record, series, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "highdicom.sr", None)
+    monkeypatch.setitem(sys.modules, "highdicom", None)
     with pytest.raises(
         AnatomicalEmbeddingError, match=r'pip install "AnatomicalEmbedding\[followup\]"'
     ):
