@@ -20,6 +20,7 @@ from ..structures.library import StructureLibrary
 from ..structures.margins import KnownBox, Margins, known_boxes
 from .results import Section, Tables
 
+_Row = dict[str, float | str]  # column -> value
 _RECALLS = (0.9, 0.99)  # whose margins are measured
 # tried as factors of a box's sides; if none is enough, the whole scan counts
 _FACTORS = np.arange(1.0, 6.01, 0.05)
@@ -87,22 +88,22 @@ class BoxResult(Tables):
             "VR@99, alpha on test",
         ]
 
-    def rows(self) -> list[dict[str, float | str | int]]:
+    def rows(self) -> list[_Row]:
         """Return a row for each structure, then a row of means. VR: median of scan volume / box volume."""
         names = sorted({box.located.name for box in self.boxes})
         rows = [
             self._row(name, [box for box in self.boxes if box.located.name == name])
             for name in names
         ]
-        mean: dict[str, float | str | int] = {"structure": "mean", "boxes": len(self.boxes)}
+        mean: _Row = {"structure": "mean", "boxes": len(self.boxes)}
         for column in self._columns()[2:]:
             mean[column] = float(np.nanmean([float(row.get(column, np.nan)) for row in rows]))
         return [*rows, mean]
 
-    def _row(self, name: str, boxes: list[KnownBox]) -> dict[str, float | str | int]:
+    def _row(self, name: str, boxes: list[KnownBox]) -> _Row:
         """Return the figures of one structure, by column."""
         overlaps = [intersection_over_union(b.located.box_ras, b.truth_ras) for b in boxes]
-        row: dict[str, float | str | int] = {
+        row: _Row = {
             "structure": name,
             "boxes": len(boxes),
             "IoU": float(np.mean(overlaps)),
@@ -130,7 +131,7 @@ class BoxResult(Tables):
     def to_json(self) -> str:
         """Return JSON text with the figures of each structure; null for a figure that is undefined."""
 
-        def cell(value: float | str | int) -> float | str | int | None:
+        def cell(value: float | str) -> float | str | None:
             return None if isinstance(value, float) and not np.isfinite(value) else value
 
         rows = [{key: cell(value) for key, value in row.items()} for row in self.rows()]
@@ -138,7 +139,7 @@ class BoxResult(Tables):
             {"model": self.model, "seconds": self.seconds, "structures": rows}, indent=1
         )
 
-    def _cells(self, row: dict[str, float | str | int]) -> tuple[str, ...]:
+    def _cells(self, row: _Row) -> tuple[str, ...]:
         """Return a row of the table as text; "-" for a figure that is missing."""
         cells = []
         for column in self._columns():

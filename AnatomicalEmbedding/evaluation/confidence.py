@@ -77,6 +77,7 @@ class ConfidenceResult(Tables):
     risk: tuple[tuple[float, float, float], ...]
 
     def sections(self) -> list[Section]:
+        """Return the table of figures of each group, and the table of risk."""
         risk = [(f"{share:.0%}", f"{median:.1f}", f"{p90:.1f}") for share, median, p90 in self.risk]
         heads = tuple(head for head, _ in _COLUMNS.values())
         return [

@@ -29,18 +29,21 @@ class Tables:
         """Return the result as text with aligned columns, for a terminal."""
         blocks = []
         for heading, rows, notes in self.sections():
-            head, *body = aligned(rows) if rows else [""]
-            rule = "  ".join("-" * max(map(len, column)) for column in zip(*rows, strict=True))
-            blocks.append("\n".join([heading, *([head, rule, *body] if rows else []), *notes]))
+            lines = aligned(rows)
+            if lines:
+                widths = (max(map(len, column)) for column in zip(*rows, strict=True))
+                lines.insert(1, "  ".join("-" * width for width in widths))
+            blocks.append("\n".join([heading, *lines, *notes]))
         return "\n\n".join(blocks)
 
     def markdown(self) -> str:
         """Return the result as Markdown tables, each with a heading "###"."""
         blocks = []
         for heading, rows, notes in self.sections():
-            lines = [
-                "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows
-            ]
+            lines = []
+            for row in rows:
+                cells = [cell.replace("|", "\\|") for cell in row]
+                lines.append(f"| {' | '.join(cells)} |")
             if lines:
                 lines = [lines[0], "|---|" + "---:|" * (len(rows[0]) - 1), *lines[1:], ""]
             blocks.append("\n".join([f"### {heading}", "", *lines, *notes]).rstrip())
@@ -194,17 +197,16 @@ class Result(Tables):
     def _matcher_dict(self, matcher: str) -> dict[str, Any]:
         """Return the values of a matcher for JSON: times, summaries by group, and by structure and group."""
         groups = [group for group in GROUPS if self.names(group)]
+        structures = {}
+        for name in self.names("centre"):
+            structures[name] = {
+                group: vars(self.summary(matcher, group, name)) for group in ("centre", "extreme")
+            }
         return {
             "seconds_per_pair": self.pair_seconds(matcher),
             "seconds_per_scan": self.scan_seconds.get(matcher),
             "groups": {group: vars(self.summary(matcher, group)) for group in groups},
-            "structures": {
-                name: {
-                    group: vars(self.summary(matcher, group, name))
-                    for group in ("centre", "extreme")
-                }
-                for name in self.names("centre")
-            },
+            "structures": structures,
         }
 
 

@@ -66,6 +66,4 @@ def canonical_anatomy(
     draw_skeleton(canvas)
     draw_head(canvas)
     draw_part(canvas, "vessels")
-    for drawn in (canvas.label, canvas.tissue):
-        drawn.flags.writeable = False
     return Anatomy(canvas.label, canvas.tissue, canvas.low, STEP_MM)

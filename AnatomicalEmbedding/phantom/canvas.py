@@ -39,7 +39,7 @@ class Canvas:
         self,
         solids: Solid | Iterable[Solid],
         tissue: str,
-        label: str | None = None,
+        label: str | None,
         over: Iterable[str] | None = None,
     ) -> None:
         """Fill solids with a tissue, and with a label if given.

@@ -15,6 +15,7 @@ from .solids import SIDES, Ellipsoid, Tube, axes_along, curve, mirrored, sheet
 
 _Row = dict[str, str]
 _Flip = Callable[[ArrayLike], np.ndarray]
+_Solids = list[Ellipsoid | Tube]
 _ROWS = {
     part: list(rows)
     for part, rows in groupby(read_table("Phantom/parts.csv"), lambda row: row["part"])
@@ -30,7 +31,7 @@ def draw_part(canvas: Canvas, part: str) -> None:
             _draw_rows(canvas, block, side, flip)
 
 
-def part_solids(part: str) -> list[Ellipsoid | Tube]:
+def part_solids(part: str) -> _Solids:
     """Return the solids of all rows of a part."""
     return [solid for row in _ROWS[part] for solid in _solids(row, np.asarray)]
 
@@ -56,7 +57,7 @@ def tree_roots(tree: str) -> list[tuple[np.ndarray, np.ndarray]]:
 
 def _draw_rows(canvas: Canvas, rows: list[_Row], side: str, flip: _Flip) -> None:
     """Draw rows on one side. Solids are collected until a row has a tissue; a row without a shape draws them again."""
-    solids: list[Ellipsoid | Tube] = []
+    solids: _Solids = []
     is_drawn = False
     for row in rows:
         if row["shape"]:
@@ -73,14 +74,14 @@ def _draw_rows(canvas: Canvas, rows: list[_Row], side: str, flip: _Flip) -> None
             )
 
 
-def _solids(row: _Row, flip: _Flip) -> list[Ellipsoid | Tube]:
+def _solids(row: _Row, flip: _Flip) -> _Solids:
     """Return the solids of a row, on the side of `flip`; with the side "mirrored", on both sides."""
     flips = (flip, mirrored) if row["side"] == "mirrored" else (flip,)
     solids = [solid for place in flips for solid in _shape(row, place)]
     return [solid.grown(float(row["grow"])) for solid in solids] if row["grow"] else solids
 
 
-def _shape(row: _Row, flip: _Flip) -> list[Ellipsoid | Tube]:
+def _shape(row: _Row, flip: _Flip) -> _Solids:
     """Return the solids of a row on one side, before the column `grow` is applied; the page explains the columns."""
     curves = [
         flip([_numbers(point) for point in points.split(";")])

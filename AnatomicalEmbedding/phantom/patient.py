@@ -9,7 +9,7 @@ from ..scan.volume import Volume
 from .anatomy import Anatomy, canonical_anatomy
 from .deformation import Deformation
 from .landmarks import LANDMARKS
-from .render import ScanGrid, render
+from .render import ScanGrid, Spacing, render
 from .tissues import LABEL_ID, PHASES, hu_table
 
 BODY_RANGE_MM = (-115.0, 828.0)  # lowest and highest body height that a scan can show
@@ -60,7 +60,7 @@ def map_points(a: Phantom, b: Phantom, points_ras: np.ndarray) -> np.ndarray:
 
 def make_phantom(
     seed: int,
-    spacing: tuple[float, float, float] = (2.0, 2.0, 2.0),
+    spacing: Spacing = (2.0, 2.0, 2.0),
     coverage_mm: tuple[float, float] | None = None,
     noise_hu: float = 12.0,
     table: bool = True,
@@ -108,7 +108,7 @@ def make_phantom(
 def grid_about(
     deformation: Deformation,
     anatomy: Anatomy,
-    spacing: tuple[float, float, float],
+    spacing: Spacing,
     low: float,
     high: float,
 ) -> ScanGrid:
@@ -141,8 +141,7 @@ def _body_points(anatomy: Anatomy, low: float, high: float) -> np.ndarray:
     )
     rows = np.unique(np.append(np.arange(k0, k1, _EVERY), k1))
     k, j, i = np.nonzero(anatomy.label[rows][:, ::_EVERY, ::_EVERY])
-    points = np.stack([i * _EVERY, j * _EVERY, rows[k]], axis=1) * anatomy.step + anatomy.low
-    return points if len(points) else np.array([[0.0, 0.0, low], [0.0, 0.0, high]])
+    return np.stack([i * _EVERY, j * _EVERY, rows[k]], axis=1) * anatomy.step + anatomy.low
 
 
 def phantom_views(seed: int) -> dict[str, Phantom]:

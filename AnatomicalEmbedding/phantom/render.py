@@ -16,6 +16,7 @@ _LATTICE_MM = 8.0  # distance of the nodes at which the transform is computed; t
 _SLAB = 24  # slices processed together; limits the memory
 TEXTURE_SIZE = 96  # voxels along a side of the texture, which is repeated; by hand
 
+Spacing = tuple[float, float, float]  # voxel size along x, y, z, mm
 ToBody = Callable[[np.ndarray], np.ndarray]  # points (N, 3): patient RAS mm to canonical body mm
 
 
@@ -24,7 +25,7 @@ class ScanGrid:
     """The grid of a scan, as CT scanners store it: i runs to the patient's left, j to the back, k to the head."""
 
     first_ras: np.ndarray  # centre of voxel (0, 0, 0)
-    spacing: tuple[float, float, float]
+    spacing: Spacing
     shape: tuple[int, int, int]  # (nk, nj, ni)
 
     @property

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..embedding.grid_reading import sample_positions
 from ..embedding.map import EmbeddingMap
 from ..errors import AnatomicalEmbeddingError
 from ..fields.spline import Lattice
@@ -15,7 +14,7 @@ from ..registration import AFFINE
 from ..registration.affine import fit_affine, match_grid
 from ..registration.register import fit_field
 from ..scan.geometry import bounds_of
-from .grids import GroupCrop
+from .grids import GroupCrop, read_grid
 
 CARRIED = 3  # number of examples from which labels are carried over
 # the weight of carried labels is 0.7 minus the contrast, limited to this range
@@ -63,9 +62,7 @@ def carry(target: EmbeddingMap, crop: GroupCrop, examples: Sequence[LabelSource]
             continue
         moved = lattice.through(affine) + field.on(lattice)  # (3, k, j, i) RAS mm in the example
         ijk = _transform(np.linalg.inv(example.to_ras), moved)
-        source = example.labels.float()[None]
-        positions = sample_positions(ijk, source.shape)[None]
-        values = F.grid_sample(source, positions, padding_mode="zeros", align_corners=False)[0]
+        values = read_grid(example.labels.float()[None], ijk, "zeros")[0]
         in_scan = _transform(np.linalg.inv(example.embedding.scan_to_ras), moved)
         last = torch.tensor(example.embedding.scan_shape[::-1]) - 0.5
         values[:, ~((in_scan >= -0.5) & (in_scan <= last)).all(-1)] = float("nan")

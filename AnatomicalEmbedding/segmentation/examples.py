@@ -50,11 +50,6 @@ class OutlinedScan:
         return tuple(self.values)
 
     @property
-    def list_of_names(self) -> Path:
-        """The file with the names of a label map. It does not exist for a DICOM file or a .seg.nrrd."""
-        return list_of_names(self.path)
-
-    @property
     def labels(self) -> LabelMap:
         """The label map with the outlines; its file is read at each access."""
         return _read_labels(self.path).renamed(self.texts)
@@ -96,11 +91,12 @@ def read_examples(folder: Path, names: Sequence[str] | None = None) -> list[Outl
             " NAME.seg.dcm, next to each NAME.nii.gz."
         )
     chosen = set(choose_names(names, outlined, str(folder))) if names else outlined
-    reduced = [
-        replace(e, values={n: value for n, value in e.values.items() if n in chosen})
-        for e in examples
-    ]
-    return [example for example in reduced if example.outlined]
+    reduced = []
+    for example in examples:
+        values = {name: value for name, value in example.values.items() if name in chosen}
+        if values:
+            reduced.append(replace(example, values=values))
+    return reduced
 
 
 def _outlined_values(path: Path, labels: LabelMap) -> dict[str, int]:
@@ -129,7 +125,8 @@ def common_values(examples: Sequence[OutlinedScan]) -> dict[str, int]:
     file in the order in which they were drawn.
     """
     values: dict[str, int] = {}
-    for example in sorted(examples, key=lambda example: not example.list_of_names.exists()):
+    # False comes before True; DICOM files and .seg.nrrd have no list of names
+    for example in sorted(examples, key=lambda example: not list_of_names(example.path).exists()):
         for name, label in example.values.items():
             if name not in values:
                 is_used = label in values.values()

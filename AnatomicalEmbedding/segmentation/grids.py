@@ -11,9 +11,10 @@ from typing import Self
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 from ..embedding.coverage import apply_affine, body_points, robust_affine
-from ..embedding.grid_reading import read_linear
+from ..embedding.grid_reading import read_linear, sample_positions
 from ..embedding.map import EmbeddingMap
 from ..embedding.working_grid import resample
 from ..scan.cropping import crop_voxels
@@ -114,6 +115,18 @@ def spacing_for(mask: np.ndarray, size_mm: np.ndarray) -> float:
     thickness = 6 * mask.sum() * np.prod(size_mm) / max(faces, 1e-6)
     spacing_mm = max(thickness / _ACROSS, 0.8 * float(np.prod(size_mm)) ** (1 / 3))
     return round(float(np.clip(spacing_mm, _FINEST_MM, _COARSEST_MM)) * 2) / 2
+
+
+def read_grid(grid: torch.Tensor, cells: torch.Tensor, beyond: str) -> torch.Tensor:
+    """Interpolate a grid (1, c, k, j, i) linearly at a lattice of places. Returns (1, c, k, j, i) of this lattice.
+
+    Args:
+        grid: the grid.
+        cells: (k, j, i, 3), the fractional cell i, j, k of each place.
+        beyond: values outside the grid, "zeros", or "border" for those of its border.
+    """
+    positions = sample_positions(cells, grid.shape)[None]
+    return F.grid_sample(grid, positions, padding_mode=beyond, align_corners=False)
 
 
 def region(group: Group, names: Sequence[str], embedding: EmbeddingMap) -> np.ndarray | None:

@@ -9,9 +9,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..embedding.grid_reading import sample_positions
 from ..scan.geometry import AIR_HU, rotations
-from .grids import UNIT_MM, GroupCrop
+from .grids import UNIT_MM, GroupCrop, read_grid
 from .voxels import network_input, read_features, softness
 
 _TURN_DEG = 12.0  # two standard deviations about each axis; by hand, not tuned
@@ -77,9 +76,7 @@ class PatchSampler:
         n = int(self._rng.integers(len(self._examples)))
         example = self._examples[n]
         where = self._grid(self._centre(n), example.crop.spacing_mm)
-        source = self._sources[n]
-        positions = sample_positions(where, source.shape)[None]
-        values = F.grid_sample(source, positions, padding_mode="border", align_corners=False)[0]
+        values = read_grid(self._sources[n], where, "border")[0]
         size = torch.tensor(example.crop.shape[::-1])
         outside = ((where < -0.5) | (where > size - 0.5)).any(-1)
         hu = values[0]
@@ -112,8 +109,7 @@ class PatchSampler:
             bend = self._knots(size)
             shift = torch.from_numpy(rng.normal(0, size / 2, (1, 3, 1, 1, 1))).float()
             halved = halved + _smooth_field(bend + shift, halved.shape[:3])
-        positions = sample_positions(halved, source.shape)[None]
-        guess = F.grid_sample(source, positions, padding_mode="zeros", align_corners=False)
+        guess = read_grid(source, halved, "zeros")
         if rng.random() < 0.5:  # smooth, like the mean of labels from several examples
             guess = F.avg_pool3d(guess, 3, 1, 1)
         return F.interpolate(guess, self._size, mode="trilinear", align_corners=False)[0]

@@ -196,8 +196,8 @@ def _check_record(folder: Path, identity: dict[str, object], steps: int) -> None
         )
 
 
-def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[PreparedExample]) -> Path:
-    """Write a segmenter and its examples into a folder. Returns the path of the segmenter's file, written last.
+def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[PreparedExample]) -> None:
+    """Write a segmenter and its examples into a folder. The segmenter's file is written last.
 
     Args:
         folder: the folder.
@@ -238,7 +238,6 @@ def save_segmenter(folder: Path, segmenter: Segmenter, prepared: list[PreparedEx
     write_tensor_file(
         folder / FILE_NAME, weights, {_METADATA_KEY: json.dumps(metadata)}, AnatomicalEmbeddingError
     )
-    return folder / FILE_NAME
 
 
 def load_segmenter(folder: Path, device: torch.device) -> Segmenter:

@@ -14,10 +14,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..embedding.device import fast_dtype, mixed_precision
-from ..embedding.grid_reading import sample_positions
 from ..embedding.models.network import MOST_CHANNELS
 from ..scan.geometry import AIR_HU
-from .grids import UNIT_MM, GroupCrop
+from .grids import UNIT_MM, GroupCrop, read_grid
 
 # HU: soft tissue, lung, bone; one channel each
 WINDOWS = ((-150.0, 250.0), (-1000.0, 200.0), (50.0, 1250.0))
@@ -179,9 +178,7 @@ def read_features(crop: GroupCrop, where: torch.Tensor) -> torch.Tensor:
         for values in (crop.origin_ras, crop.feature_low, crop.feature_mm)
     )
     cells = (where * crop.spacing_mm + origin - low) / size
-    source = crop.features[None]
-    positions = sample_positions(cells, source.shape)[None]
-    return F.grid_sample(source, positions, padding_mode="border", align_corners=False)
+    return read_grid(crop.features[None], cells, "border")
 
 
 @torch.no_grad()
@@ -219,7 +216,7 @@ def predict(
         if crop.features is not None:
             features = read_features(crop, _block_centres(first, size)).to(device)
         for change, (shift_hu, shift_mm) in enumerate(CHANGES):
-            changed_hu = _shift_soft_tissue(hu[window], shift_hu)
+            changed_hu = hu[window] + softness(hu[window]) * shift_hu
             changed_place = coordinate[channels] + torch.tensor(shift_mm).view(3, 1, 1, 1) / UNIT_MM
             with precision:
                 x = network_input(changed_hu, changed_place, guess[channels])
@@ -248,13 +245,8 @@ def _block_centres(first: tuple[int, ...], size: tuple[int, ...]) -> torch.Tenso
     return torch.stack([i, j, k], dim=-1)
 
 
-def _shift_soft_tissue(hu: torch.Tensor, shift_hu: float) -> torch.Tensor:
-    """Add a shift to HU: all of it at 50 HU, and less of it far from 50 HU, none beyond -200 and 300 HU."""
-    return hu + softness(hu) * shift_hu
-
-
 def softness(hu: torch.Tensor) -> torch.Tensor:
-    """Return how far contrast medium changes tissues of these HU: 1 at 50 HU, 0 beyond -200 and 300 HU."""
+    """Return how much contrast medium changes tissues of these HU, 0 to 1: 1 at 50 HU, 0 beyond -200 and 300 HU."""
     return (1 - ((hu - 50) / 250).abs()).clamp(0, 1)
 
 

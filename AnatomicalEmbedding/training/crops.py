@@ -184,8 +184,8 @@ def cut_crop(
         lattice_mm: geometry from `draw_geometry`.
         size_ijk: number of voxels of the crop.
     """
-    spacing = np.diag(scan.grid_to_ras)[:3]
-    nodes = lattice_mm / spacing[:, None, None, None] + np.asarray(centre_ijk)[:, None, None, None]
+    offsets = lattice_mm / scan.spacing_mm[:, None, None, None]
+    nodes = offsets + np.asarray(centre_ijk)[:, None, None, None]
     warp = Warp.through(nodes, torch.Size(size_ijk[::-1]), scan.hu.device)
     return Crop(warp.sample(scan.hu), warp)
 
@@ -214,7 +214,7 @@ def body_coordinates(scan: PreparedScan, voxel_ijk: torch.Tensor) -> torch.Tenso
         return F.grid_sample(scan.body_field[None], grid[None], align_corners=True)[0].movedim(
             0, -1
         )
-    scale = torch.from_numpy(np.diag(scan.grid_to_ras)[:3] * scan.frame.scale).float().to(device)
+    scale = torch.from_numpy(scan.spacing_mm * scan.frame.scale).float().to(device)
     shift = torch.from_numpy(scan.frame.apply(scan.grid_to_ras[:3, 3])).float().to(device)
     return voxel_ijk * scale + shift
 

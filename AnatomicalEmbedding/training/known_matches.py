@@ -157,9 +157,8 @@ def _shared(
     )
     sides = [_side_of_cut(truth[0], cut)]
     kinds = [np.full(len(names), LANDMARK)]
-    for name in (
-        () if one_patient else sorted(template.structures.keys() & target.structures.keys())
-    ):
+    shared = sorted(template.structures.keys() & target.structures.keys())
+    for name in [] if one_patient else shared:
         template_points = template.structures[name]
         target_points = target.structures[name]
         heights = [shape[_TOP, 2] - shape[_BOTTOM, 2] for shape in (template_points, target_points)]
@@ -182,8 +181,10 @@ def _shared(
 
 def _upright(volume: Volume) -> bool:
     """Return whether the slices of a scan are horizontal. Only a scan with horizontal slices can be cut at a height."""
-    axes = volume.ijk_to_ras[:3, :3] / np.linalg.norm(volume.ijk_to_ras[:3, :3], axis=0)
-    return bool(np.abs(axes[2]).max() > _UPRIGHT)
+    cosines = np.abs(
+        volume.ijk_to_ras[2, :3] / volume.spacing
+    )  # of the angles between the voxel axes and S
+    return bool(cosines.max() > _UPRIGHT)
 
 
 def _side_of_cut(places: np.ndarray, cut: tuple[float, float] | None) -> np.ndarray:

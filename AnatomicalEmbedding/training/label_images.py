@@ -36,7 +36,7 @@ from ..structures.label_files import list_of_names, read_label_image, read_texts
 from ..structures.label_names import find_structures, structure_name
 from .frames import STILL
 from .label_frames import Placement, Points, place
-from .scans import PreparedScan, Spacing, prepare_volume, with_exact_body, with_labels
+from .scans import PreparedScan, Report, Spacing, prepare_volume, with_exact_body, with_labels
 
 SUFFIX = ".seg.nii.gz"
 # probability of each of PHASES: most scans of the abdomen are portal venous
@@ -226,7 +226,7 @@ def prepare_label_images(
     images_per_map: int,
     spacing_mm: Spacing,
     destination: Path,
-    report: Callable[[str], None],
+    report: Report,
 ) -> list[Path]:
     """Make and prepare images of the label maps in a folder; images that were prepared before are reused.
 

@@ -37,14 +37,15 @@ def train_mirror_networks(
     """Train one member for each seed, and join the members to one network.
 
     Args:
-        scans, shares, steps, report: as for `train_mirror_network`.
+        scans: (3, k, j, i) each, results of `orientation.in_cells`.
+        shares: how often each scan is chosen, relative to the others.
+        steps: number of steps for each member.
         seeds: seed of each member.
+        report: called with (step, loss) after each step.
     """
     network = MirrorNetwork(_WIDTHS, len(seeds))
     for number, seed in enumerate(seeds):
-        network.members[number] = train_mirror_network(scans, shares, steps, seed, report).members[
-            0
-        ]
+        network.members[number] = _train_member(scans, shares, steps, seed, report)
     return network.eval()
 
 
@@ -60,20 +61,14 @@ def write_mirror_network(network: MirrorNetwork, path: Path) -> None:
     )
 
 
-def train_mirror_network(
+def _train_member(
     scans: Sequence[torch.Tensor],
     shares: Sequence[float],
     steps: int,
-    seed: int = 0,
-    report: Callable[[int, float], None] = lambda step, loss: None,
-) -> MirrorNetwork:
-    """Train one network.
-
-    Args:
-        scans: (3, k, j, i) each, results of `orientation.in_cells`.
-        shares: how often each scan is chosen, relative to the others.
-        report: called with (step, loss) after each step.
-    """
+    seed: int,
+    report: Callable[[int, float], None],
+) -> nn.Module:
+    """Train one member. For the arguments see `train_mirror_networks`."""
     torch.manual_seed(seed)
     network = MirrorNetwork(_WIDTHS)
     for layer in network.modules():
@@ -92,7 +87,7 @@ def train_mirror_network(
 
     loop = TrainingLoop(network, _OPTIMISER, steps)
     loop.run(loss_of, progress=lambda done: report(done.step, done.loss))
-    return network.eval()
+    return network.eval().members[0]
 
 
 def _batch(scans: Sequence[torch.Tensor], rng: np.random.Generator) -> torch.Tensor:

@@ -166,8 +166,7 @@ class FrameCorrections(nn.Module):
 
 def _middle(scan: PreparedScan) -> np.ndarray:
     """Return the body coordinates (3,), mm, of the middle of a scan, by its frame."""
-    middle_ijk = np.array(scan.hu.shape[::-1]) / 2
-    return scan.frame.apply(transform_points(scan.grid_to_ras, middle_ijk))
+    return scan.frame.apply(transform_points(scan.grid_to_ras, scan.size_ijk / 2))
 
 
 @dataclass(frozen=True)
@@ -230,7 +229,7 @@ def _in_frame(
 
 def _of_organs(logits: torch.Tensor, batch: ViewBatch) -> torch.Tensor:
     """Return the mean organ loss of all crops in the batch that have organ labels; 0 if no crop has organ labels."""
-    labelled = [n for n in range(len(logits)) if bool(batch.labelled[n].any())]
+    labelled = [n for n in range(len(logits)) if batch.labelled[n].any()]
     losses = [
         organ_loss(
             logits[n].float(),

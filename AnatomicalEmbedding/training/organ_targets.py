@@ -38,10 +38,10 @@ def follow_organs(scans: Sequence[PreparedScan]) -> list[PreparedScan]:
         return list(scans)
     patients = {scan.name: scan.patient for scan in scans}
     parts, mean = _split_by_place(scan_points)
-    count = {
-        name: len({patients[scan] for scan, points in parts.items() if name in points})
-        for name in mean
-    }
+    count = {}
+    for name in mean:
+        showing = {patients[scan] for scan, points in parts.items() if name in points}
+        count[name] = len(showing)
     placement = place(parts, count, mean)
     maps = placement.maps | {
         scan.name: placement.from_canonical for scan in scans if scan.origin == "phantom"
@@ -84,16 +84,12 @@ def organ_points(scan: PreparedScan) -> Points:
     """Return {structure: centre and extremes (7, 3), body coordinates in mm} of the complete structures of a scan."""
     values = {name: number for number, name in enumerate(scan.label_names, 1)}
     structures, _ = find_structures(LabelMap(scan.labels.numpy(), scan.grid_to_ras, values))
-    if not structures:
-        return {}
-    return dict(
-        zip(structures, _body_at(scan, np.stack(list(structures.values()))[None])[0], strict=True)
-    )
+    return {name: _body_at(scan, points[None, None])[0, 0] for name, points in structures.items()}
 
 
 def _body_at(scan: PreparedScan, points_ras: np.ndarray) -> np.ndarray:
     """Return the body coordinates, mm, of points (k, j, i, 3), RAS mm, of a scan."""
-    voxels = (points_ras - scan.grid_to_ras[:3, 3]) / np.diag(scan.grid_to_ras)[:3]
+    voxels = (points_ras - scan.grid_to_ras[:3, 3]) / scan.spacing_mm
     return body_coordinates(scan, torch.from_numpy(voxels.astype(np.float32))).double().numpy()
 
 

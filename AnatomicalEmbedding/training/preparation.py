@@ -24,7 +24,7 @@ from ..scan.sources import Source, find_scans
 from ..structures.labelled_scans import load_case
 from .frames import SETTLED_SCALE_SD, SETTLED_SHIFT_SD_MM, FrameGuess, LevelTable, frame_from_map
 from .sampler import start_worker
-from .scans import PreparedScan, Spacing, as_field, prepare_volume, with_labels
+from .scans import PreparedScan, Report, Spacing, as_field, prepare_volume, with_labels
 
 REPORT = "report.csv"
 # of the smoothing of targets; 12 mm were hardly different (LOG, Body coordinates and training)
@@ -105,7 +105,7 @@ def prepare_set(
     model: str | None = None,
     align: str | None = None,
     jobs: int = 1,
-    report: Callable[[str], None] = lambda line: None,
+    report: Report = lambda line: None,
 ) -> list[Path]:
     """Prepare every CT of the folders; scans prepared before are reused.
 
@@ -139,19 +139,14 @@ def prepare_set(
     outcomes: list[Outcome] = []
     try:
         for outcome in _in_processes(work, scans, jobs):
-            if twin := next((o.source.label for o in outcomes if _same_scan(o, outcome)), None):
+            twin = next((o.source.label for o in outcomes if _same_scan(o, outcome)), None)
+            if twin is not None:
                 outcome.prepared.unlink()
-                outcome = replace(
-                    outcome,
-                    prepared=None,
-                    reason=f"{outcome.source.label}: is the same scan as {twin}.",
-                )
+                reason = f"{outcome.source.label}: is the same scan as {twin}."
+                outcome = replace(outcome, prepared=None, reason=reason)
             outcomes.append(outcome)
-            report(
-                f"skipped: {outcome.reason}"
-                if outcome.prepared is None
-                else f"prepared {outcome.name}"
-            )
+            is_used = outcome.prepared is not None
+            report(f"prepared {outcome.name}" if is_used else f"skipped: {outcome.reason}")
     finally:
         # left by a killed process
         for half_written in destination.glob(TEMPORARY.format(name="*.safetensors")):

@@ -164,8 +164,8 @@ def move_inside(centre_ijk: np.ndarray, lattice_mm: np.ndarray, scan: PreparedSc
         lattice_mm: (3, k, j, i) mm from the crop's centre to each point of a coarse lattice in the crop.
         scan: the scan.
     """
-    half = np.abs(lattice_mm).max((1, 2, 3)) / np.diag(scan.grid_to_ras)[:3]
-    last = np.array(scan.hu.shape[::-1], dtype=float) - 1
+    half = np.abs(lattice_mm).max((1, 2, 3)) / scan.spacing_mm
+    last = scan.size_ijk - 1.0
     return np.where(
         last > 2 * half, np.clip(centre_ijk, half, np.maximum(last - half, half)), last / 2
     )
@@ -270,7 +270,7 @@ class ViewSampler(BatchSampler):
         for part, (index, voxel) in zip((-0.5, 0.5), aims, strict=True):
             scan = self.scans[index]
             lattice = draw_geometry(self.recipe.augmentation, size, self.spacing, rng, self.planar)
-            length = lattice.max((1, 2, 3)) * 2 / np.diag(scan.grid_to_ras)[:3]
+            length = lattice.max((1, 2, 3)) * 2 / scan.spacing_mm
             centre = voxel + part * shift * length
             if rng.random() < _KEEP_INSIDE:
                 centre = move_inside(centre, lattice, scan)
@@ -340,16 +340,15 @@ def counterpart(
         return body_coordinates(searched, position.view(1, 1, 1, 3)).view(3).double().cpu().numpy()
 
     goal_mm = body_at(scan, voxel_ijk)
-    spacing = np.diag(target.grid_to_ras)[:3]
-    place = np.array(target.hu.shape[::-1]) / 2
+    place = target.size_ijk / 2
     for _ in range(_ROUNDS):
-        place = place + (goal_mm - body_at(target, place)) / (spacing * target.frame.scale)
-        place = np.clip(place, 0, np.array(target.hu.shape[::-1]) - 1)
+        place = place + (goal_mm - body_at(target, place)) / (
+            target.spacing_mm * target.frame.scale
+        )
+        place = np.clip(place, 0, target.size_ijk - 1)
     i, j, k = place.round().astype(int)
-    reached = np.linalg.norm(body_at(target, place) - goal_mm) < _SAME_PLACE_MM and bool(
-        target.body[k, j, i]
-    )
-    return place if reached else None
+    is_near = np.linalg.norm(body_at(target, place) - goal_mm) < _SAME_PLACE_MM
+    return place if is_near and target.body[k, j, i] else None
 
 
 def matching_cells(

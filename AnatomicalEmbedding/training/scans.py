@@ -25,6 +25,7 @@ from .frames import STILL, FrameGuess, guess_frame
 _LEAST_WATER_MM = 20.0  # a ray of a film through less tissue shows no body
 _EVEN = 2  # sizes of prepared scans are multiples of this number, because the body mask needs such sizes
 Spacing = tuple[float, float, float]
+Report = Callable[[str], None]  # called with a line about the progress
 PHANTOM_SEED = 1000  # seed of the first synthetic patient for training
 ORIGINS = ("scan", "label map", "phantom")  # scan of a patient; label image; synthetic patient
 FIELD_STEP = 8  # voxels between the nodes of a body field
@@ -54,6 +55,16 @@ class PreparedScan:
     origin: str = ORIGINS[0]
     labels: torch.Tensor | None = None
     label_names: tuple[str, ...] = ()
+
+    @property
+    def spacing_mm(self) -> np.ndarray:
+        """(3,) voxel size along R, A, S."""
+        return np.diag(self.grid_to_ras)[:3]
+
+    @property
+    def size_ijk(self) -> np.ndarray:
+        """(3,) number of voxels along i, j, k."""
+        return np.array(self.hu.shape[::-1])
 
     def field_nodes_ras(self) -> np.ndarray:
         """Return (k, j, i, 3) RAS mm: the places of the values of `body_field`, at every FIELD_STEP-th voxel."""
@@ -194,13 +205,15 @@ def prepare_film(
     )
     nodes = bare.field_nodes_ras()
     body, water_mm = on_rays(nodes.reshape(-1, 3))
-    # (3, 2): scale and shift of each axis
-    fit = np.array([np.polyfit(nodes[..., axis].ravel(), body[:, axis], 1) for axis in range(3)])
+    # for each axis, scale and shift
+    scale, shift_mm = np.transpose(
+        [np.polyfit(nodes[..., axis].ravel(), body[:, axis], 1) for axis in range(3)]
+    )
     water = torch.from_numpy(water_mm).float().view(1, 1, *nodes.shape[:3])
     # each node stands for its FIELD_STEP^3 voxels
     filled = F.interpolate(water, scale_factor=FIELD_STEP, mode="nearest")[0, 0] > _LEAST_WATER_MM
     k, j, i = bare.hu.shape
-    frame = replace(STILL, scale=fit[:, 0], shift_mm=fit[:, 1])
+    frame = replace(STILL, scale=scale, shift_mm=shift_mm)
     body_mask = bare.body & filled[:k, :j, :i]
     return replace(
         bare,
@@ -247,7 +260,7 @@ def as_field(body_mm: np.ndarray) -> torch.Tensor:
 
 
 def prepare_phantoms(
-    count: int, spacing_mm: Spacing, destination: Path, report: Callable[[str], None]
+    count: int, spacing_mm: Spacing, destination: Path, report: Report
 ) -> list[Path]:
     """Make and prepare `count` synthetic patients; patients prepared before are reused. Seeds start at PHANTOM_SEED.
 

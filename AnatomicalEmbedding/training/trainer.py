@@ -219,28 +219,24 @@ class Validation:
             answers = match(
                 maps[pair.template.id], pair.template_ras, maps[pair.target.id]
             ).points_ras
-            for kind, error in zip(
-                pair.kinds, np.linalg.norm(answers - pair.target_ras, axis=1), strict=True
-            ):
+            distances = np.linalg.norm(answers - pair.target_ras, axis=1)
+            for kind, error in zip(pair.kinds, distances, strict=True):
                 errors_mm.setdefault(group_of(kind), []).append(float(error))
         return {kind: float(np.nanmedian(errors)) for kind, errors in errors_mm.items()}
 
     def _phantom_errors(self, model: Model) -> list[float]:
         """Match the points of each whole phantom in all scans of the other phantom. Returns all errors, mm."""
-        phantoms = [self._phantoms(seed).values() for seed in _PHANTOM_SEEDS]
-        scans = [
-            [(phantom.points_ras, model.embed(phantom.volume)) for phantom in views]
-            for views in phantoms
-        ]
+        scans = []  # of each phantom, for each view: named points, map
+        for seed in _PHANTOM_SEEDS:
+            views = self._phantoms(seed).values()
+            scans.append([(view.points_ras, model.embed(view.volume)) for view in views])
         errors: list[float] = []
         for templates, targets in permutations(scans, 2):
             template_points, template_map = templates[0]  # the whole body is the first view
             for target_points, target_map in targets:
                 names = sorted(template_points.keys() & target_points.keys())
-                points, truth = (
-                    np.array([ras[name] for name in names])
-                    for ras in (template_points, target_points)
-                )
+                points = np.array([template_points[name] for name in names])
+                truth = np.array([target_points[name] for name in names])
                 answers = match(template_map, points, target_map).points_ras
                 errors += np.linalg.norm(answers - truth, axis=1).tolist()
         return errors

@@ -35,8 +35,7 @@ def warp_scan(volume: Volume, seed: int) -> WarpedScan:
     """Return a copy of a scan, randomly bent, turned and scaled, on another grid, with noise. seed: random seed."""
     rng = np.random.default_rng(seed)
     image = volume.to_sitk()
-    low, high = transform_points(LPS_FROM_RAS, volume.bounds_ras)
-    low, high = np.minimum(low, high), np.maximum(low, high)
+    low, high = np.sort(transform_points(LPS_FROM_RAS, volume.bounds_ras), axis=0)
     middle = (low + high) / 2
     turn = sitk.Euler3DTransform(middle.tolist(), *rng.uniform(-_TURN_RAD, _TURN_RAD, 3).tolist())
     scale = np.exp(rng.uniform(-_SCALE, _SCALE, 3))

@@ -94,8 +94,15 @@ class BuildPlan:
         numbers = {
             name: max(_LEAST.get(name, 3), round(part * full)) for name, full in NUMBERS.items()
         }
-        names, map_names = ([entry.name for entry in entries] for entries in (scans, label_maps))
-        return cls(terms, recipe, seed, names, map_names, planned, numbers)
+        return cls(
+            terms,
+            recipe,
+            seed,
+            [scan.name for scan in scans],
+            [label_map.name for label_map in label_maps],
+            planned,
+            numbers,
+        )
 
     @property
     def rounds(self) -> list[str]:

@@ -91,11 +91,10 @@ def _prepare_scans(build: WeightsBuild, result: Path, name: str) -> None:
     """Prepare the scans of a round: for the first round, those with level readings; for later rounds, all."""
     weights = build.weights_before(name)
     training_images(build)  # made now, so that the rounds need their hours for training alone
-    entries = (
-        build.scans
-        if weights
-        else [e for e in build.scans if build.levels and build.levels.of(e.name)]
-    )
+    entries = build.scans
+    if weights is None:
+        levels = build.levels
+        entries = [entry for entry in build.scans if levels and levels.of(entry.name)]
     if not entries:
         write_text(result, "")
         return

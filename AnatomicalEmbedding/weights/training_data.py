@@ -1,6 +1,6 @@
 """The data that the stages of a build use: label images, phantoms, prepared scans, and the scans with known truth."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from ..structures.label_names import structure_name
@@ -23,9 +23,7 @@ def training_images(build: WeightsBuild) -> list[Path]:
     numbers = build.plan.numbers
     images = build.work / "images"
 
-    def report(line: str) -> None:
-        build.report_progress(0.0, line)
-
+    report = partial(build.report_progress, 0.0)
     phantoms = prepare_phantoms(numbers["phantoms"], spacing, images, report)
     if not build.label_maps:
         return phantoms

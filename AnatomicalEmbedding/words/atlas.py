@@ -30,6 +30,12 @@ LOW_MM = np.array([-246.0, -180.0, -186.0])
 SHAPE = (173, 66, 83)  # k, j, i
 
 
+def frame_index(body_mm: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the atlas cell i, j, k of each of n body coordinates, (n, 3), and bool (n,): whether the atlas has it."""
+    index = np.rint((body_mm - LOW_MM) / STEP_MM).astype(int)
+    return index, ((index >= 0) & (index < SHAPE[::-1])).all(axis=-1)
+
+
 @dataclass(frozen=True, eq=False)
 class Occupancy:
     """Where one structure lies in the average body.

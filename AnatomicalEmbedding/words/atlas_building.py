@@ -25,7 +25,7 @@ from ..structures.label_files import list_of_names, read_label_image, read_texts
 from ..structures.label_names import reason_left_out
 from ..training import label_images
 from ..training.label_frames import place
-from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas, Occupancy
+from .atlas import SHAPE, STEP_MM, Atlas, Occupancy, frame_index
 from .grid_weights import as_cell
 
 PHANTOM_SEED = 73_000  # seed of the first synthetic patient for atlases
@@ -113,10 +113,7 @@ def _labelled_bodies(
 
     A label map without a scan is left out if `place` found no place for it in the body frame. progress: from 0 to 0.7.
     """
-    scans = {
-        path: next(filter(Path.exists, (_beside(path, end) for end in IMAGE_SUFFIXES)), None)
-        for path in paths
-    }
+    scans = {path: _scan_of(path) for path in paths}
     scanless = {path: label_images.LabelledBody.read(path) for path in paths if scans[path] is None}
     placement = place({body.name: body.points for body in scanless.values()}) if scanless else None
     for number, path in enumerate(paths):
@@ -149,9 +146,11 @@ def list_label_files(folder: Path) -> list[Path]:
     return label_files
 
 
-def _beside(path: Path, suffix: str) -> Path:
-    """Return, for a label map NAME.seg.nii.gz, the path NAME + suffix in the same folder."""
-    return path.with_name(path.name.removesuffix(label_images.SUFFIX) + suffix)
+def _scan_of(path: Path) -> Path | None:
+    """Return the scan, NAME.nii.gz or with another suffix, of a label map NAME.seg.nii.gz; None without a scan."""
+    name = path.name.removesuffix(label_images.SUFFIX)
+    images = (path.with_name(name + suffix) for suffix in IMAGE_SUFFIXES)
+    return next(filter(Path.exists, images), None)
 
 
 def _sampled(
@@ -195,7 +194,7 @@ def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
     """
     counted: dict[str, list[_Counted]] = {}
     for body in bodies:
-        index, in_frame = _frame_index(body)
+        index, in_frame = frame_index(body.body_mm)
         flat = np.ravel_multi_index(index[in_frame].T[::-1], SHAPE)  # from i, j, k to k, j, i
         label = body.label[in_frame]
         cell_counts = np.bincount(flat, minlength=np.prod(SHAPE)).astype(np.float32).reshape(SHAPE)
@@ -209,12 +208,6 @@ def count_occupancy(bodies: list[SampledBody]) -> dict[str, Occupancy]:
     return {name: value for name, value in occupancies.items() if value is not None}
 
 
-def _frame_index(body: SampledBody) -> tuple[np.ndarray, np.ndarray]:
-    """Return the atlas cell i, j, k of each of n points, (n, 3), and bool (n,): whether the atlas has this cell."""
-    index = np.rint((body.body_mm - LOW_MM) / STEP_MM).astype(int)
-    return index, ((index >= 0) & (index < SHAPE[::-1])).all(axis=1)
-
-
 def with_discriminants(
     occupancies: dict[str, Occupancy], bodies: list[SampledBody]
 ) -> dict[str, Occupancy]:
@@ -223,7 +216,7 @@ def with_discriminants(
     for body in bodies:
         if body.descriptor is None:
             continue
-        index, _ = _frame_index(body)
+        index, _ = frame_index(body.body_mm)
         for name, values in _labels_of(body).items():
             if name not in occupancies:
                 continue

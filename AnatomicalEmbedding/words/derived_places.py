@@ -29,11 +29,12 @@ _SOFT_SHARE = 0.06  # fraction of the extent over which a part fades at its ends
 _EXTENT = (0.02, 0.98)
 _END_SHARE = 0.06  # of a field's total that its end holds; by hand
 _BETWEEN_MM = 7.0  # width of the soft limits of `between`; by hand
-_AROUND_MM, _AROUND_SOFT_MM = 8.0, 7.0
+_AROUND_MM, _AROUND_SOFT_MM = (
+    8.0,
+    7.0,
+)  # of the layer around a place: its middle and its standard deviation
 # width of the soft limits of a relation, along its direction and across it
 _BEYOND_MM, _ACROSS_MM = 3.0, 8.0
-# the border of a field lies where its values are this fraction of the largest value
-_BORDER_SHARE = 0.5
 # direction -> axis (R, A, S), and 1 along or -1 against the axis
 _ALONG = {
     "left": (0, -1),
@@ -65,7 +66,7 @@ _RIGHT_MM = 10.0  # an answer for a point is right within this distance
 Finder = Callable[[str], Field]
 
 
-def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -> Field:
+def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str) -> Field:
     """Return the field of a rule: for each cell of the grid, its chance to belong to the place, 0 to 1.
 
     Args:
@@ -86,7 +87,8 @@ def field_by_recipe(recipe: str, grid: Grid, field_of: Finder, side: str = "") -
     if kind == "part":
         return part_of(grid, first_field, np.array(values).reshape(3, 2), side)
     if kind == "shell":
-        return _shell(grid, first_field, values[0])
+        thickness_mm = values[0]
+        return _layer(grid, first_field, thickness_mm + 6, thickness_mm / 2, thickness_mm / 2)
     if kind == "between":
         return _between(grid, first_field, field_of(names[1]))
     if kind == "shift":
@@ -130,7 +132,7 @@ def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str) -> Field:
             axis, low, high = _ZONES[word]
             shares[axis] = low, high
         return part_of(grid, field, shares, side)
-    surroundings = _surroundings(grid, field)
+    surroundings = _layer(grid, field, 3 * _AROUND_MM, _AROUND_MM, _AROUND_SOFT_MM)
     if qualifier.kind == "around":
         return surroundings
     direction = _RELATIONS.get(qualifier.kind, qualifier.kind)
@@ -141,20 +143,12 @@ def qualify(grid: Grid, field: Field, qualifier: Qualifier, side: str) -> Field:
     return _side_of(grid, surroundings, grid.span(field, 0.1, 0.9), direction)
 
 
-def _surroundings(grid: Grid, field: Field) -> Field:
-    """Return the tissue around a place: highest at _AROUND_MM from its border."""
-    wide = grid.grown(field, 3 * _AROUND_MM)
-    distance_mm = grid.distance(wide, _BORDER_SHARE * float(field.values.max()))
-    nearness = np.exp(-(((distance_mm - _AROUND_MM) / _AROUND_SOFT_MM) ** 2) / 2)
-    return grid.in_tissue(wide, nearness)
-
-
 def _side_of(grid: Grid, surroundings: Field, span: np.ndarray, direction: str) -> Field:
     """Return the part of a place's surroundings that lies beyond the place in one direction, and not beside it.
 
     Args:
         grid: the grid.
-        surroundings: result of `_surroundings`.
+        surroundings: the tissue around the place.
         span: (2, 3) mm, the lowest and the highest R, A, S of the place.
         direction: one of `_ALONG`.
     """
@@ -203,10 +197,8 @@ def _between(grid: Grid, first: Field, second: Field) -> Field:
     box = grid.grown(joined([first, second]), 4.0)
     distances = []
     for field in (first, second):
-        box_values = box.with_values(field.over(box))
-        border = _BORDER_SHARE * float(field.values.max())
         # distances inside of a place are negative
-        distances.append(np.maximum(grid.distance(box_values, border), 0))
+        distances.append(np.maximum(grid.distance(box.with_values(field.over(box))), 0))
     first_mm, second_mm = distances
     way_mm = first_mm + second_mm
     halfway = np.exp(-(((first_mm - second_mm) / _BETWEEN_MM) ** 2) / 2)
@@ -214,12 +206,18 @@ def _between(grid: Grid, first: Field, second: Field) -> Field:
     return grid.in_tissue(box, halfway * on_shortest_way).trimmed()
 
 
-def _shell(grid: Grid, field: Field, mm: float) -> Field:
-    """Return the layer of thickness `mm` outside the border of a place: highest in its middle, and fading."""
-    wide = grid.grown(field, mm + 6)
-    distance = grid.distance(wide, _BORDER_SHARE * float(max(field.values.max(), 1e-3)))
-    values = np.exp(-(((distance - mm / 2) / mm) ** 2) * 2)
-    return grid.in_tissue(wide, values)
+def _layer(grid: Grid, field: Field, reach_mm: float, middle_mm: float, sd_mm: float) -> Field:
+    """Return a layer of tissue around a place: a Gaussian of the distance from the border of the place.
+
+    Args:
+        grid, field: the place.
+        reach_mm: the result reaches so far beyond the box of the place.
+        middle_mm: distance from the border at which the layer is highest.
+        sd_mm: standard deviation of the Gaussian.
+    """
+    wide = grid.grown(field, reach_mm)
+    distance_mm = grid.distance(wide)
+    return grid.in_tissue(wide, np.exp(-(((distance_mm - middle_mm) / sd_mm) ** 2) / 2))
 
 
 def _body_blob(grid: Grid, centre: np.ndarray, sd: float) -> Field:

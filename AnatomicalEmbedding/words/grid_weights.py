@@ -17,9 +17,11 @@ from ..embedding.map import EmbeddingMap
 from ..errors import MapError, no_body_frame
 from ..scan.geometry import AIR_HU, LPS_FROM_RAS, mask_box, transform_points
 from ..scan.volume import Volume
-from .atlas import LOW_MM, SHAPE, STEP_MM
+from .atlas import SHAPE, frame_index
 
 _LEAST = 1e-3  # smaller values count as 0
+# the border of a place lies where the values of its field are this fraction of the largest value
+_BORDER_SHARE = 0.5
 _AS_SURE = 0.99  # values above this share of the largest value count as the largest
 _FINE_MM = 4.0  # wanted size of a cell; by hand
 _CELLS_LIMIT = 3_000_000  # only limits memory and time: with more, cells are larger
@@ -165,7 +167,7 @@ class Grid:
         frame is assigned to the nearest frame cell.
         """
         cells = np.flatnonzero(self.tissue)
-        index = np.rint((self.body.reshape(3, -1)[:, cells].T - LOW_MM) / STEP_MM).astype(int)
+        index, _ = frame_index(self.body.reshape(3, -1)[:, cells].T)
         in_frame = np.clip(index, 0, np.array(SHAPE[::-1]) - 1)  # (n, 3) i, j, k
         flat = np.ravel_multi_index(in_frame.T[::-1], SHAPE)
         begin = np.concatenate([[0], np.bincount(flat, minlength=int(np.prod(SHAPE))).cumsum()])
@@ -203,9 +205,13 @@ class Grid:
         values = torch.from_numpy(field.values)[None]
         return smoothed(values, (sigma_mm / self.step).tolist()).numpy()[0]
 
-    def distance(self, field: Field, threshold: float) -> np.ndarray:
-        """Return each cell's distance to the region of values >= `threshold`, (k, j, i) mm; negative in the region."""
-        image = sitk.GetImageFromArray((field.values >= threshold).astype(np.uint8))
+    def distance(self, field: Field) -> np.ndarray:
+        """Return each cell's distance to the border of a place, (k, j, i) mm; negative in the place.
+
+        The place is where the values of its field are at least half of the largest value.
+        """
+        border = _BORDER_SHARE * max(float(field.values.max()), 1e-3)
+        image = sitk.GetImageFromArray((field.values >= border).astype(np.uint8))
         image.SetSpacing(self.step.tolist())
         return sitk.GetArrayFromImage(
             sitk.SignedMaurerDistanceMap(
@@ -248,7 +254,7 @@ def middle_of_likeliest(values: np.ndarray) -> Cell:
     return as_cell(sure[np.square(sure - sure.mean(axis=0)).sum(axis=1).argmin()])
 
 
-def make_scan_grid(embedding: EmbeddingMap, volume: Volume | None = None) -> Grid:
+def make_scan_grid(embedding: EmbeddingMap, volume: Volume | None) -> Grid:
     """Make the grid of one scan. Its cells are parts of the map's cells, with body coordinates and CT numbers.
 
     Raises MapError if the map has no coordinates in mm of the common body frame, or shows no body.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 
 from ..anatomy.names import RIBS, SIDES, VERTEBRAE
-from .tokens import word_set
+from .tokens import Words, word_set
 
 _ORDINALS = (
     "first",
@@ -32,9 +32,13 @@ _LIMIT = 30  # largest number of places in one list
 
 # (word, item before it or "") -> item, or None if the word is no item
 Item = Callable[[str, str], str | None]
+# (word before the item, item), such as ("to", "5")
+Items = list[tuple[str, str]]
+# names of places, and number of the word after them; None, or no name, if the words name no such place
+Reading = tuple[list[str], int] | None
 
 
-def read(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
+def read(words: Words, start: int) -> Reading:
     """Read numbered places that begin at word `start`.
 
     Returns the names of the places and the index of the next word; None if no numbered place begins there. A name may
@@ -47,10 +51,10 @@ def read(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
     return None
 
 
-def _items(words: Sequence[str], start: int, item: Item) -> tuple[list[tuple[str, str]], int]:
+def _items(words: Words, start: int, item: Item) -> tuple[Items, int]:
     """Read a list such as "3 to 5" that begins at word number `start`. Returns (word before the item, item) for each
     item, here [("", "3"), ("to", "5")], and the number of the word after the list."""
-    items: list[tuple[str, str]] = []
+    items: Items = []
     n = start
     link = ""
     after = start
@@ -69,14 +73,14 @@ def _items(words: Sequence[str], start: int, item: Item) -> tuple[list[tuple[str
     return items, after
 
 
-def _skip(words: Sequence[str], start: int, skipped: Collection[str]) -> int:
+def _skip(words: Words, start: int, skipped: Collection[str]) -> int:
     """Return the index of the first word, from index `start` on, that is not in `skipped`; len(words) if all are."""
     while start < len(words) and words[start] in skipped:
         start += 1
     return start
 
 
-def _counted(items: list[tuple[str, str]], every: Sequence[str]) -> list[str]:
+def _counted(items: Items, every: Sequence[str]) -> list[str]:
     """Return the values that `items` name: ("", "3"), ("to", "5") give 3, 4, 5. every: all possible values in order."""
     names: list[str] = []
     for link, value in items:
@@ -95,7 +99,7 @@ def _vertebra(word: str, before: str) -> str | None:
     return name if number.isdigit() and name in VERTEBRAE else None
 
 
-def _vertebrae(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
+def _vertebrae(words: Words, start: int) -> Reading:
     """Read vertebrae such as "T12" or "L1 to L3" at word number `start`. Two neighbours, joined as in "L4-L5" or
     "L4/5", mean the disc between them. Returns the names, none if there is no vertebra, and the number of the next
     word."""
@@ -116,7 +120,7 @@ def _vertebrae(words: Sequence[str], start: int) -> tuple[list[str], int] | None
     return [*discs, *(f"vertebrae_{level}" for level in _counted(levels, VERTEBRAE))], after
 
 
-def _discs_between(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
+def _discs_between(words: Words, start: int) -> Reading:
     """Read "disc between L4 and L5" or "between L4 and L5". If other vertebrae lie between the two, the text must say
     "disc". Returns the names of the discs and the index of the next word; None if the words name no disc."""
     begin = _skip(words, start, _DISC)
@@ -145,7 +149,7 @@ def _rib(word: str, _: str) -> str | None:
     return str(number) if 1 <= number <= RIBS else None
 
 
-def _ribs(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
+def _ribs(words: Words, start: int) -> Reading:
     """Read names of ribs, such as "ribs 3 to 5" or "fifth and sixth left ribs", at word number `start`. Returns the
     ribs, with {s} in place of the side, and the number of the word after them; None if there is no rib."""
     if words[start] == "rib":
@@ -160,7 +164,7 @@ def _ribs(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
     return [f"rib_{{s}}_{number}" for number in numbers], after
 
 
-def _segments(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
+def _segments(words: Words, start: int) -> Reading:
     """Read names of liver segments, such as "segments 5 and 6" or "hepatic segment 7", at word number `start`. Returns
     the segments, and the number of the word after them; None if there is no segment."""
     begin = start + 1 if words[start] in _LIVER else start
@@ -191,7 +195,7 @@ def _station(word: str, _: str) -> str | None:
     return f"node_station_{number}{_STATION_SIDES.get(match[2], '_{s}')}"
 
 
-def _stations(words: Sequence[str], start: int) -> tuple[list[str], int] | None:
+def _stations(words: Words, start: int) -> Reading:
     """Return the lymph node stations listed after the word "station" at index `start`, as in "station 2R, 4R and 7",
     and the index of the word after the list. Return None if the word at `start` is not "station"."""
     if words[start] != "station":

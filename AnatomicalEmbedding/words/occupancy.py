@@ -62,9 +62,7 @@ _DESCRIPTOR_WORTH = 0.6
 _DESCRIPTOR_LIMIT = 3.0  # largest log ratio
 
 
-def read_occupancy(
-    grid: Grid, occupancy: Occupancy, shift_mm: float = 0.0, fading: bool = False
-) -> Field:
+def read_occupancy(grid: Grid, occupancy: Occupancy, shift_mm: float, fading: bool) -> Field:
     """Return for each grid cell the fraction of patients in whom the structure lies at the cell's body coordinate.
 
     Args:
@@ -178,7 +176,7 @@ def weighed(
     return prior.with_values(values)
 
 
-def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None = None) -> Field:
+def sharpened(grid: Grid, share: Field, tissue: str, alike: Field | None) -> Field:
     """Correct each cell's chance to belong to a structure by the CT numbers of the scan.
 
     Args:

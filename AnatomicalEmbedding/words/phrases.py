@@ -33,7 +33,7 @@ from .qualifiers import (
     Qualifier,
     denied,
 )
-from .tokens import MOST_CHARACTERS, Span, Token, split_sentences, tokenise, word_set
+from .tokens import MOST_CHARACTERS, Span, Token, Words, split_sentences, tokenise, word_set
 
 _BREAKS = frozenset(",:()[]")
 _BETWEEN_ENTRIES = word_set(", and or & /")  # separators in a list of places
@@ -186,7 +186,10 @@ class Name:
         return any(entry.side for entry in self.places)
 
 
-def find_names(words: Sequence[str]) -> list[Name]:
+Names = Sequence[Name]  # the names in one sentence, in the order of the text
+
+
+def find_names(words: Words) -> list[Name]:
     """Find the names of places in a sentence, in order. If several names begin at a word, the longest name is used."""
     names: list[Name] = []
     position = 0
@@ -208,7 +211,7 @@ def find_names(words: Sequence[str]) -> list[Name]:
     return _bind_parts(words, _share_words(words, names))
 
 
-def _share_words(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
+def _share_words(words: Words, names: Names) -> list[Name]:
     """Complete lists whose members share words: "renal vein and artery", "upper and lower lobes of the left lung".
 
     All members of such a list get the tokens of the whole list, so that a side word in the list belongs to all.
@@ -231,7 +234,7 @@ def _share_words(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
     return result
 
 
-def _sharing(words: Sequence[str], name: Name, names: Sequence[Name], step: int) -> list[Name]:
+def _sharing(words: Words, name: Name, names: Names, step: int) -> list[Name]:
     """Return the members of a list that share words with a name, in the order of the text: those before the name if
     `step` is -1, those after it if `step` is 1.
 
@@ -275,7 +278,7 @@ def _sharing(words: Sequence[str], name: Name, names: Sequence[Name], step: int)
     return members[::step]  # the members before the name were found from right to left
 
 
-def _next_member(words: Sequence[str], edge: int, step: int) -> int | None:
+def _next_member(words: Words, edge: int, step: int) -> int | None:
     """Return the position of the next word of a list; None if no comma or "and" leads to it.
 
     Args:
@@ -289,7 +292,7 @@ def _next_member(words: Sequence[str], edge: int, step: int) -> int | None:
     return None if _BETWEEN_ENTRIES.isdisjoint(between) else position
 
 
-def _bind_parts(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
+def _bind_parts(words: Words, names: Names) -> list[Name]:
     """Read words such as "neck" as the part of an organ that the clause names: "gallbladder stone near the neck".
 
     Such a word may itself be the name of a place. This name is dropped if the word is a part of another place.
@@ -315,9 +318,7 @@ def _bind_parts(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
     return sorted(result, key=lambda name: name.first)
 
 
-def _organ_of(
-    words: Sequence[str], position: int, names: Sequence[Name]
-) -> tuple[Name | None, bool]:
+def _organ_of(words: Words, position: int, names: Names) -> tuple[Name | None, bool]:
     """Return the place of which word `position`, such as "neck", may be a part, or None; and whether it is surely a
     part of something.
 
@@ -342,7 +343,7 @@ def _organ_of(
     return organ, organ.is_adjective and not between and not organ.is_region
 
 
-def _next_in_clause(words: Sequence[str], position: int, names: Sequence[Name]) -> Name | None:
+def _next_in_clause(words: Words, position: int, names: Names) -> Name | None:
     """Return the name that follows word `position` in the same clause and near it; None without."""
     following = next((name for name in names if name.first > position), None)
     if following is None or following.first - position > _NEAR:
@@ -351,7 +352,7 @@ def _next_in_clause(words: Sequence[str], position: int, names: Sequence[Name]) 
     return following if _CLAUSE_ENDS.isdisjoint(between) else None
 
 
-def _longest(words: Sequence[str], start: int) -> Name | None:
+def _longest(words: Words, start: int) -> Name | None:
     """Return the longest name that begins at word `start`; None if no name does. Words such as "of" are skipped."""
     dictionary = load_dictionary()
     if words[start] not in dictionary.firsts:
@@ -377,7 +378,7 @@ def _longest(words: Sequence[str], start: int) -> Name | None:
     return best
 
 
-def give_sides(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
+def give_sides(words: Words, names: Names) -> list[Name]:
     """Stage 2: give the names their sides. A name is dropped if it would get a side that its place does not have."""
     # by tokens, because all names of a list such as "ribs 3 to 5" have one side
     sides: dict[range, str] = {}
@@ -404,7 +405,7 @@ def give_sides(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
     return result
 
 
-def _owner(words: Sequence[str], position: int, names: Sequence[Name]) -> Name | None:
+def _owner(words: Words, position: int, names: Names) -> Name | None:
     """Return the name to which word number `position`, a side such as "left", belongs: the name that contains the word,
     or else the next name if it is near, or else the former name if it is near, or else the next name at any
     distance."""
@@ -423,7 +424,7 @@ def _owner(words: Sequence[str], position: int, names: Sequence[Name]) -> Name |
     return after
 
 
-def _shared_side(words: Sequence[str], former: Name, name: Name) -> str:
+def _shared_side(words: Words, former: Name, name: Name) -> str:
     """Return the side of the name before `name`, if `name` is near it in the same clause; else ""."""
     between = words[former.last + 1 : name.first]
     is_near = len(between) < _SAME_SIDE_REACH and (TURNS | {"on", "to"}).isdisjoint(between)
@@ -440,9 +441,7 @@ def _wholes(part: Name) -> set[str]:
     return {whole for name in part.names for whole in load_terms().ancestors(name)}
 
 
-def give_qualifiers(
-    words: Sequence[str], names: Sequence[Name], named: set[int], typed: bool
-) -> list[Name]:
+def give_qualifiers(words: Words, names: Names, named: set[int], typed: bool) -> list[Name]:
     """Stage 3: store with each name the part ("upper pole") or the relation ("behind") that the text states for it.
 
     Parts and sides that the search cannot use become `unused`; in a typed text, unknown words next to the name, too.
@@ -475,7 +474,7 @@ def give_qualifiers(
     return result
 
 
-def _before(words: Sequence[str], first: int, named: set[int]) -> list[str]:
+def _before(words: Words, first: int, named: set[int]) -> list[str]:
     """Return up to five words that stand directly before word number `first`, in the order of the text. The search
     stops at a comma, a bracket or a colon, and at a word whose number is in `named`. Words in SILENT are left out."""
     words_before: list[str] = []
@@ -487,9 +486,7 @@ def _before(words: Sequence[str], first: int, named: set[int]) -> list[str]:
     return words_before[::-1]
 
 
-def _zones(
-    words: Sequence[str], name: Name, before: list[str], named: set[int]
-) -> tuple[list[str], int]:
+def _zones(words: Words, name: Name, before: list[str], named: set[int]) -> tuple[list[str], int]:
     """Return the zones (such as "upper" in "upper pole of") that words near a name add to `name`, and the
     index of the last word that belongs to the name or to its zones.
 
@@ -513,7 +510,7 @@ def _zones(
     return [], name.last
 
 
-def drop_vaguer(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
+def drop_vaguer(words: Words, names: Names) -> list[Name]:
     """Stage 4: drop the name of a place if another name means a part of this place. Drop repeated names.
 
     The name of a region is dropped if any name of the sentence means a part of it, other names only beside such a name.
@@ -537,7 +534,7 @@ def drop_vaguer(words: Sequence[str], names: Sequence[Name]) -> list[Name]:
     return precise
 
 
-def _are_near(words: Sequence[str], *names: Name) -> bool:
+def _are_near(words: Words, *names: Name) -> bool:
     """Return whether at most five words stand between two names, not counting those in SILENT, and no "and" or "or"."""
     first, second = sorted(names, key=lambda name: name.first)
     between = words[first.last + 1 : second.first]
@@ -545,7 +542,7 @@ def _are_near(words: Sequence[str], *names: Name) -> bool:
     return len(counted) <= _NEAR and {"and", "or"}.isdisjoint(between)
 
 
-def _mention(text: str, tokens: Sequence[Token], words: Sequence[str], name: Name) -> Mention:
+def _mention(text: str, tokens: Sequence[Token], words: Words, name: Name) -> Mention:
     """Make the mention of a name, after all stages. tokens, words: of the name's sentence in `text`."""
     start = tokens[name.first].start
     end = tokens[name.last].end
@@ -554,7 +551,7 @@ def _mention(text: str, tokens: Sequence[Token], words: Sequence[str], name: Nam
     return Mention(places, text[start:end], start, end, name.qualifier, denial, name.unused)
 
 
-def _unread(tokens: Sequence[Token], words: Sequence[str], named: set[int]) -> list[Span]:
+def _unread(tokens: Sequence[Token], words: Words, named: set[int]) -> list[Span]:
     """If the sentence `words` is a list of places, return the entries that name no place; otherwise return []. named:
     indices in `words` of the words that name a place."""
     entries: list[list[int]] = [[]]

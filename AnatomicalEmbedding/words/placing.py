@@ -16,7 +16,7 @@ from ..scan.points import PointList
 from ..scan.volume import Volume
 from ..spine.levels import level_sentence
 from ..spine.structures import doubtful_levels, spine_place
-from .atlas import LOW_MM, STEP_MM, Atlas, Occupancy, shipped_atlas
+from .atlas import Atlas, Occupancy, frame_index, shipped_atlas
 from .derived_places import blob, field_by_recipe, qualify, surety
 from .grid_weights import NOWHERE, Cell, Field, Grid, as_cell, make_scan_grid, middle_of_likeliest
 from .occupancy import (
@@ -253,7 +253,7 @@ class PlaceFinder:
         i, j, k = self.grid.nearest(point)
         if not self.grid.tissue[k, j, i]:
             return []
-        frame_cell = np.rint((self.grid.body[:, k, j, i] - LOW_MM) / STEP_MM).astype(int)
+        frame_cell, _ = frame_index(self.grid.body[:, k, j, i])
         answers = []
         for name, occupancy in self._atlas.occupancies.items():
             term = self._terms.by_name.get(name)
@@ -290,11 +290,8 @@ class PlaceFinder:
     def _field(self, name: str) -> Field:
         """Return for each grid cell the chance that the cell belongs to the place `name`."""
         if name not in self._fields:
-            field = (
-                self._from_recipe(name)
-                if occupancy_of(name, self._atlas) is None
-                else self._among_others(name)
-            )
+            is_in_atlas = occupancy_of(name, self._atlas) is not None
+            field = self._among_others(name) if is_in_atlas else self._from_recipe(name)
             self._fields[name] = field.trimmed()
         return self._fields[name]
 

@@ -85,7 +85,7 @@ class Presence:
         nearest = nearest_rows(query, self._blocks, self._half_squares).numpy()
         return self._ras[nearest] + (places - self._body[nearest]) @ self._body_to_ras
 
-    def share(self, field: Field, shift_mm: float = 0.0, fading: bool = False) -> tuple[float, str]:
+    def share(self, field: Field, shift_mm: float, fading: bool) -> tuple[float, str]:
         """Return the fraction (0 to 1) of a field in the scan, and the side of the scan beyond which the rest lies.
 
         Args:
@@ -130,13 +130,15 @@ def _blocks(
     """Return the means (n, 3) of `ras` and of `body` in blocks of neighbouring body cells; at most 2,000 blocks."""
     block = embedding.body_index.numpy() // _BLOCK
     flat = np.ravel_multi_index(tuple(block.T), tuple(embedding.body.shape[::-1]))
+    # cell n lies in block group[n]; count: number of cells of each block
     _, group, count = np.unique(flat, return_inverse=True, return_counts=True)
-    means = [
-        np.stack([np.bincount(group, values[:, axis]) / count for axis in range(3)], axis=1)
-        for values in (ras, body)
-    ]
     every = -(-len(count) // _BLOCKS_LIMIT)  # rounded up
-    return means[0][::every], means[1][::every]
+
+    def means(values: np.ndarray) -> np.ndarray:
+        columns = [np.bincount(group, values[:, axis]) / count for axis in range(3)]
+        return np.stack(columns, axis=1)[::every]
+
+    return means(ras), means(body)
 
 
 def _bounds(embedding: EmbeddingMap) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from .tokens import word_set
+from .tokens import Words, word_set
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ _FOLLOWING = frozenset(",:().;") | _BEFORE_A_DENIAL | SEEN | {"in", "on", "at"}
 _FINDINGS = word_set("effusion hydrothorax pneumothorax hernia node")
 
 
-def denied(words: Sequence[str], first: int, last: int, noun: bool = True) -> str:
+def denied(words: Words, first: int, last: int, noun: bool) -> str:
     """Return PLACE if a clause denies a place, FINDING if the clause denies a finding in this place; else "".
 
     Args:
@@ -141,7 +141,7 @@ def denied(words: Sequence[str], first: int, last: int, noun: bool = True) -> st
     return ""
 
 
-def _clause(words: Sequence[str], first: int, last: int) -> tuple[int, int]:
+def _clause(words: Words, first: int, last: int) -> tuple[int, int]:
     """Return the index of the first word of the clause that contains the words `first` to `last`, and the index after
     its last word."""
     starts = _clause_starts(tuple(words))
@@ -162,7 +162,7 @@ def _clause_starts(words: tuple[str, ...]) -> list[int]:
     return starts
 
 
-def _begins_clause(link: str, former: Sequence[str], words: Sequence[str]) -> bool:
+def _begins_clause(link: str, former: Sequence[str], words: Words) -> bool:
     """Return whether `words` begin with a clause of their own, instead of an item of a list in the clause `former`.
 
     A clause has a subject and a verb: "no lesion in the spleen, the liver shows a cyst". In "no lesion in the spleen,

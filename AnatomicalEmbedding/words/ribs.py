@@ -14,7 +14,7 @@ import SimpleITK as sitk
 
 from ..anatomy.names import RIBS, SIDES
 from ..spine.vertebrae import Spine
-from .atlas import LOW_MM, SHAPE, STEP_MM, Atlas
+from .atlas import SHAPE, Atlas, frame_index
 from .grid_weights import Cell, Field, Grid
 from .occupancy import faded
 
@@ -228,8 +228,7 @@ def _bone_of_ribs(grid: Grid, usual: _Usual) -> tuple[np.ndarray, np.ndarray, np
     bool: True where the atlas has ribs more often than other bones."""
     k, j, i = np.nonzero(grid.tissue & (grid.hu > _BONE_HU))
     body = grid.body[:, k, j, i].T.astype(np.float64)
-    index = np.rint((body - LOW_MM) / STEP_MM).astype(int)
-    near_ribs = ((index >= 0) & (index < SHAPE[::-1])).all(axis=1)
+    index, near_ribs = frame_index(body)
     near_ribs[near_ribs] = usual.nearby[tuple(index[near_ribs].T[::-1])]
     among = usual.places[tuple(index[near_ribs].T[::-1])]
     return np.stack([i, j, k], axis=1)[near_ribs], body[near_ribs], among

@@ -2,7 +2,10 @@
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+Words = Sequence[str]  # the words of one sentence, in their order, as in `Token.word`
 
 
 def word_set(words: str) -> frozenset[str]:

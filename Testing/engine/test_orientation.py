@@ -21,7 +21,7 @@ from AnatomicalEmbedding.embedding.orientation import (
 )
 from AnatomicalEmbedding.phantom import make_phantom
 from AnatomicalEmbedding.training.known_matches import cut_scan
-from AnatomicalEmbedding.training.mirrors import train_mirror_network
+from AnatomicalEmbedding.training.mirrors import train_mirror_networks
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_training_learns_which_side_is_which():
         scan[0, 3:9, 3:9, 8 + rng.integers(0, 3) : 15] = 1.0
         return scan
 
-    network = train_mirror_network([body() for _ in range(6)], [1.0] * 6, 50)
+    network = train_mirror_networks([body() for _ in range(6)], [1.0] * 6, 50, seeds=(0,))
     with torch.no_grad():
         assert (network(torch.stack([body() for _ in range(8)]))[:, 0] > 1).all()
 
