@@ -113,12 +113,14 @@ def noise_image(seed: int, voxel_mm: float = 0.3) -> GreyImage:
     return GreyImage(Volume(smooth, np.diag([*(voxel_mm,) * 3, 1.0]), f"noise{seed}"))
 
 
+@pytest.mark.long
 def test_scans_without_a_common_object_are_refused():
     images = [noise_image(seed) for seed in range(8)]
     with pytest.raises(AnatomicalEmbeddingError, match="one kind of object"):
         build_frame(images, ANY)
 
 
+@pytest.mark.long
 def test_scans_of_another_kind_in_the_folder_are_named():
     images = [noise_image(seed) for seed in range(5)]
     images += [noise_image(seed, voxel_mm=1.0) for seed in (5, 6, 7)]  # far larger objects

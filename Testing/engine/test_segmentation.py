@@ -86,6 +86,7 @@ def trained(work: Path, anatemb, kept_maps) -> Path:
     return run
 
 
+@pytest.mark.long
 def test_evaluation_learns_from_some_patients_and_tests_others(work):
     examples = read_examples(work / "examples")
     model = load_model("auto", "cpu", MapCache(work / "cache"))
