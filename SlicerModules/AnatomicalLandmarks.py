@@ -23,10 +23,17 @@ from AnatomicalEmbeddingLib.landmarks.AnatomicalCrosshair import AnatomicalCross
 from AnatomicalEmbeddingLib.landmarks.AnswerList import isAnswers
 from AnatomicalEmbeddingLib.landmarks.LandmarkLogic import LandmarkLogic
 from AnatomicalEmbeddingLib.landmarks.MatchTable import MatchTable
+from AnatomicalEmbeddingLib.landmarks.PointReports import writeReports
 from AnatomicalEmbeddingLib.landmarks.ResultsTable import writeResults
 from AnatomicalEmbeddingLib.landmarks.SetScans import openSet, saveSet
+from AnatomicalEmbeddingLib.shared.DicomFiles import whyNoReports
 from AnatomicalEmbeddingLib.shared.panels import ModuleSettings
 from AnatomicalEmbeddingLib.shared.panels.EnginePanel import EnginePanel
+from AnatomicalEmbeddingLib.shared.panels.PackageSetup import (
+    InstallError,
+    install,
+    missingForReport,
+)
 from AnatomicalEmbeddingLib.shared.panels.PatientForm import PatientForm
 from AnatomicalEmbeddingLib.shared.panels.PreparationPanel import PreparationPanel
 from AnatomicalEmbeddingLib.shared.panels.ScanForm import ScanForm
@@ -44,6 +51,7 @@ from AnatomicalEmbeddingLib.words.FindPanel import FindPanel
 from AnatomicalEmbeddingLib.words.WordSearch import WordSearch
 
 _SET_FILE = "landmarkSet"  # key of the setting: path of the last landmark set
+_REPORT_FOLDER = "landmarkReports"  # key of the setting: folder of the last DICOM reports
 
 
 class AnatomicalLandmarks(ScriptedLoadableModule):
@@ -149,6 +157,7 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         ui.redoButton.connect("clicked(bool)", lambda: self.logic.redo())
         ui.againButton.connect("clicked(bool)", lambda: self.logic.matchAgain())
         ui.exportButton.connect("clicked(bool)", self.onExport)
+        ui.reportsButton.connect("clicked(bool)", self.onSaveReports)
         shipped = str(resource("Landmarks/trunk.landmarks.json"))
         ui.setFileEdit.currentPath = ModuleSettings.value(_SET_FILE, "") or shipped
         ui.openSetButton.connect("clicked(bool)", self.onOpenSet)
@@ -219,6 +228,24 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
                 'The matches are in the table "{name}". Save it with the module Tables or Data.'
             ).format(name=node.GetName())
         )
+
+    def onSaveReports(self):
+        folder = qt.QFileDialog.getExistingDirectory(
+            self.ui.reportsButton,
+            _("Folder for the DICOM reports"),
+            ModuleSettings.value(_REPORT_FOLDER, ""),
+        )
+        if not folder:
+            return
+        ModuleSettings.setValue(_REPORT_FOLDER, folder)
+        missing = missingForReport("sr")
+        try:
+            if missing:
+                install(missing)
+            with slicer.util.WaitCursor():
+                self.say(writeReports(self.logic, folder))
+        except (AnatomicalEmbeddingError, InstallError) as error:
+            self.say(str(error))
 
     def onOpenSet(self):
         try:
@@ -315,6 +342,12 @@ class AnatomicalLandmarksWidget(ScriptedLoadableModuleWidget, EnginePanel):
         self.viewButtons.update()
         ui.gridButton.enabled = ui.axialButton.enabled = ui.crosshairCheckBox.enabled = isReady
         ui.againButton.enabled = ui.exportButton.enabled = isReady and hasPoints
+        why = whyNoReports(self._scans()) if hasPoints else _("Place a point first.")
+        ui.reportsButton.enabled = not why
+        ui.reportsButton.toolTip = why or _(
+            "Write the points, with their expected errors, and the length, angle or area, as DICOM structured reports "
+            "(TID 1500): one for each scan that was loaded from DICOM. Existing files with the same names are replaced."
+        )
         ui.openSetButton.enabled = logic.template is not None
         ui.saveSetButton.enabled = logic.template is not None and hasPoints
         ui.undoButton.enabled = logic.history.canUndo

@@ -15,13 +15,12 @@ from . import console
 from .scans import Scans, StoredScans
 
 if TYPE_CHECKING:
-    from ..dicom.sr import Quantity
     from ..embedding.inference import Model
     from ..embedding.map import EmbeddingMap
     from ..landmarks.drawing import Drawing
     from ..landmarks.landmark_set import LandmarkSet
-    from ..landmarks.markups import Measurement
     from ..matching.match import Matches
+    from ..scan.points import Measurement
     from ..scan.volume import Volume
 
 COLUMNS = ("scan", "label", "r", "a", "s", "status", "expected_error_mm", "probability", "examples")
@@ -188,9 +187,8 @@ def run_run(options: argparse.Namespace) -> None:
         drawing = landmark_set.draw(embedding, matches)
         written.append(options.output / f"{name}.mrk.json")
         points = write_matches(written[-1], name, drawing, matches, embedding.unit_mm)
-        quantities = [quantity for value in values for quantity in _quantity(value)]
         present = present_points(points, matches, [])
-        written += scans.write_points_report(name, *present, quantities)
+        written += scans.write_points_report(name, *present, values)
         if not options.no_report:
             picture = volume if len(pictured) < _PICTURED else None
             pictured.append(scan_row(name, labels, matches, values, picture))
@@ -225,16 +223,6 @@ def _open_scans(
         )
     stored = StoredScans(options, folders[0])
     return stored, stored.maps()
-
-
-def _quantity(measurement: Measurement) -> list[Quantity]:
-    """Return a measurement for a DICOM report; [] if the scan does not show it."""
-    from ..dicom.sr import Quantity
-
-    if measurement.value is None:
-        return []
-    names = (measurement.name, measurement.quantity)
-    return [Quantity(*names, measurement.value, measurement.unit, measurement.margin)]
 
 
 def _landmark_rows(path: str, landmark_set: LandmarkSet, matches: Matches) -> list[list[object]]:

@@ -14,10 +14,9 @@ from . import console
 
 if TYPE_CHECKING:
     from ..dicom.source import SourceSeries
-    from ..dicom.sr import Quantity
     from ..embedding.inference import Model
     from ..embedding.map import EmbeddingMap
-    from ..scan.points import PointList
+    from ..scan.points import Measurement, PointList
     from ..scan.sources import Source
     from ..scan.volume import Volume
 
@@ -84,13 +83,13 @@ class Scans:
         points: PointList,
         error_mm: Sequence[float | None] = (),
         tracking_uids: Sequence[str] = (),
-        quantities: Sequence[Quantity] = (),
+        measurements: Sequence[Measurement] = (),
     ) -> list[Path]:
         """With --dicom, write the points of a scan to NAME.sr.dcm in the output folder.
 
         Args:
             name: name of the scan.
-            points, error_mm, tracking_uids, quantities: as for `dicom.sr.write_points_report`.
+            points, error_mm, tracking_uids, measurements: as for `dicom.sr.write_points_report`.
 
         Returns [path], or [] without --dicom or without points.
         """
@@ -102,7 +101,7 @@ class Scans:
             console.warn(f"{self.series.label}: shows no point, so no DICOM report was written.")
             return []
         path = self._options.output / f"{name}.sr.dcm"
-        write_points_report(points, self.series, path, error_mm, tracking_uids, quantities)
+        write_points_report(points, self.series, path, error_mm, tracking_uids, measurements)
         return [path]
 
     @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ..anatomy.codes import STRUCTURE, Code, site_codes
 from ..errors import PointsError
 from ..scan.dicom import is_dicom_file
 from ..scan.geometry import LPS_FROM_RAS, transform_points
-from ..scan.points import PointList, read_points
+from ..scan.points import Measurement, PointList, read_points
 from . import sr_items as tree
 from .source import PRODUCT, SourceSeries, load_highdicom, result_attributes
 
@@ -31,23 +31,13 @@ _QUANTITIES: dict[str, Code] = {
 _COMMENT = ("121106", "DCM", "Comment")
 
 
-class Quantity(NamedTuple):
-    """A measurement. quantity: "length", "angle" or "area". unit: a UCUM code. margin: half of its 90 % interval."""
-
-    name: str
-    quantity: str
-    value: float
-    unit: str
-    margin: float | None
-
-
 def write_points_report(
     points: PointList,
     source: SourceSeries,
     path: str | Path,
     error_mm: Sequence[float | None] = (),
     tracking_uids: Sequence[str] = (),
-    quantities: Sequence[Quantity] = (),
+    measurements: Sequence[Measurement] = (),
 ) -> None:
     """Write points as a structured report that refers to the images of a scan.
 
@@ -60,7 +50,8 @@ def write_points_report(
         error_mm: expected error of each point, mm, or None; () if no error is known.
         tracking_uids: UID of each point. Points in several scans that show the same anatomical point have the same UID.
             (): each point gets a new UID.
-        quantities: measurements between points; each is a measurement group without a place.
+        measurements: measurements between points; each is a measurement group without a place, with its status as
+            comment. Those without a value are left out.
 
     Raises:
         AnatomicalEmbeddingError: highdicom is not installed, there is no point, or the file cannot be written.
@@ -80,7 +71,11 @@ def write_points_report(
             image = source.nearest(row[2])
             images[image.SOPInstanceUID] = image
             groups.append(_group(hd, *row, image))
-        groups += [_quantity_group(hd, quantity) for quantity in quantities]
+        groups += [
+            _measurement_group(hd, measurement)
+            for measurement in measurements
+            if measurement.value is not None
+        ]
         make_report(hd, list(images.values()), groups, "Anatomical points").save_as(temporary)
 
 
@@ -106,25 +101,33 @@ def _group(
     group = make_group(
         hd, label, uid, STRUCTURE, site_codes(label), place_ras, image, measurements=errors
     )
-    if described:
+    return _commented(hd, group, described)
+
+
+def _commented(hd: ModuleType, group: Any, text: str) -> Any:
+    """Add a text to a measurement group as a comment; "": no comment. Returns the group."""
+    sr = hd.sr
+    if text:
         below = sr.RelationshipTypeValues.CONTAINS
         group[0].ContentSequence.append(
-            sr.TextContentItem(code(*_COMMENT), described, relationship_type=below)
+            sr.TextContentItem(sr.CodedConcept(*_COMMENT), text, relationship_type=below)
         )
     return group
 
 
-def _quantity_group(hd: ModuleType, quantity: Quantity) -> Any:
-    """Make the measurement group of a length, an angle or another quantity: its value and its margin, if known."""
-    code, unit = hd.sr.CodedConcept, (quantity.unit, "UCUM", quantity.unit)
-    values = [(_QUANTITIES[quantity.quantity], quantity.value), (_MARGIN, quantity.margin)]
+def _measurement_group(hd: ModuleType, measurement: Measurement) -> Any:
+    """Make the measurement group of a length, an angle or an area: its value, its margin and its status, if known."""
+    code, unit = hd.sr.CodedConcept, (measurement.unit, "UCUM", measurement.unit)
+    names = (_QUANTITIES[measurement.quantity], _MARGIN)
+    values = zip(names, (measurement.value, measurement.margin), strict=True)
     stated = [
         hd.sr.Measurement(code(*name), round(value, 2), code(*unit))
         for name, value in values
         if value is not None
     ]
     uid = str(hd.UID())
-    return make_group(hd, quantity.name, uid, STRUCTURE, None, None, None, measurements=stated)
+    group = make_group(hd, measurement.name, uid, STRUCTURE, None, None, None, measurements=stated)
+    return _commented(hd, group, measurement.status)
 
 
 def make_group(

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..landmarks.markups import Measurement
 from ..matching.match import Matches
 from ..matching.status import ABSENT
+from ..scan.points import Measurement
 from ..scan.volume import Volume
 from . import pictures
 from .page import fill_page

@@ -19,6 +19,27 @@ _Row = tuple[str, np.ndarray, str]  # label, position (3,) RAS mm, description
 _TO_RAS = {"RAS": np.eye(4), "LPS": RAS_FROM_LPS}
 
 
+@dataclass(frozen=True)
+class Measurement:
+    """What a line, an angle or a curve through points measures in one scan.
+
+    Args:
+        name, kind: name and kind of the markup.
+        quantity: "length", "angle" or "area". unit: "mm", "deg" or "mm2", as in UCUM.
+        value: None if the scan does not show all points.
+        margin: the true value lies in value - margin ... value + margin with a probability of 90 %; None if not known.
+        status: the lowest status of its points; "" without a calibration.
+    """
+
+    name: str
+    kind: str
+    quantity: str
+    unit: str
+    value: float | None
+    margin: float | None
+    status: str
+
+
 @dataclass(frozen=True, eq=False)
 class PointList:
     """Points with labels. points_ras: (N,3) float64 RAS mm; labels: N names; descriptions: N texts, or empty.

@@ -14,13 +14,13 @@ from report_checks import check
 from AnatomicalEmbedding import load_model
 from AnatomicalEmbedding.anatomy.codes import site_codes
 from AnatomicalEmbedding.dicom.source import read_source
-from AnatomicalEmbedding.dicom.sr import Quantity, read_any_points, write_points_report
+from AnatomicalEmbedding.dicom.sr import read_any_points, write_points_report
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
 from AnatomicalEmbedding.followup.lesion_lists import read_lesions
 from AnatomicalEmbedding.landmarks.drawing import Drawing
 from AnatomicalEmbedding.landmarks.landmark_set import make_landmark_set
 from AnatomicalEmbedding.landmarks.markups import Markup
-from AnatomicalEmbedding.scan.points import PointList
+from AnatomicalEmbedding.scan.points import Measurement, PointList
 
 highdicom = pytest.importorskip("highdicom")
 
@@ -77,12 +77,12 @@ def test_highdicom_reads_codes_errors_and_slices(scans, points, tmp_path, phanto
 
 def test_measurements_are_groups_without_a_place(scans, points, tmp_path):
     source = read_source("prior", scans / "prior")
-    quantities = [
-        Quantity("axis", "length", 82.256, "mm", 9.1),
-        Quantity("Cobb", "angle", 12.5, "deg", None),
-        Quantity("inlet", "area", 4700.0, "mm2", 300.0),
+    measurements = [
+        Measurement("axis", "Line", "length", "mm", 82.256, 9.1, "uncertain"),
+        Measurement("Cobb", "Angle", "angle", "deg", 12.5, None, ""),
+        Measurement("inlet", "ClosedCurve", "area", "mm2", 4700.0, 300.0, "matched"),
     ]
-    write_points_report(points, source, tmp_path / "p.sr.dcm", quantities=quantities)
+    write_points_report(points, source, tmp_path / "p.sr.dcm", measurements=measurements)
     assert check(tmp_path / "p.sr.dcm") == []
     assert read_any_points(tmp_path / "p.sr.dcm").labels == points.labels
     content = highdicom.sr.srread(tmp_path / "p.sr.dcm").content
@@ -98,6 +98,11 @@ def test_measurements_are_groups_without_a_place(scans, points, tmp_path):
         [("Area", 4700.0, "mm2"), (margin, 300.0, "mm2")],
     ]
     assert [group.tracking_identifier for group in groups] == ["axis", "Cobb", "inlet"]
+    comments = [
+        [item.TextValue for item in group[0].ContentSequence if item.name.meaning == "Comment"]
+        for group in groups
+    ]
+    assert comments == [["uncertain"], [], ["matched"]]
 
 
 def test_viewers_find_each_point_as_a_pixel_of_its_slice_first(

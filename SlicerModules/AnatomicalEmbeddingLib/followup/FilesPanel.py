@@ -8,6 +8,7 @@ from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
 
+from ..shared.DicomFiles import whyNoReports
 from ..shared.panels import ModuleSettings
 from ..shared.panels.FileForm import askForFile
 from ..shared.panels.PackageSetup import InstallError, install, missingForReport
@@ -19,7 +20,6 @@ from .FollowUpFiles import (
     importRecord,
     pointLists,
     studiesOfPoints,
-    whyNoReports,
 )
 from .FollowUpLogic import FollowUpLogic
 from .LesionActions import LesionActions

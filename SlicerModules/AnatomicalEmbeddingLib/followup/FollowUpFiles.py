@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
-import slicer
 from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError
@@ -17,13 +16,12 @@ from AnatomicalEmbedding.followup.study_inputs import same_studies
 
 from ..landmarks.AnswerList import isAnswers
 from ..landmarks.ControlPoints import definedIds, labelOf, worldOf
+from ..shared.DicomFiles import instanceFiles
 from ..shared.SceneNodes import nodesOf
 from ..shared.VolumeNodes import fromWorld, holds, snapshot
 from .FollowUpLogic import FollowUpLogic
 from .LesionNodes import isLesionList
 from .StudyOrder import setDate
-
-_ATTRIBUTE = "DICOM.instanceUIDs"  # volume attribute, set by the DICOM module of Slicer
 
 
 def pointLists(scene) -> list:
@@ -170,33 +168,6 @@ def exportFollowUp(
 
     pictured = logic.volumes.items() if HTML in kinds else ()
     volumes = {study: snapshot(node).volume() for study, node in pictured}
-    sources = {study: _instanceFiles(node) for study, node in logic.volumes.items()}
+    sources = {study: instanceFiles(node) for study, node in logic.volumes.items()}
     name = re.sub(r"[^\w.-]+", "-", f"follow-up {logic.patient.name}".strip()).strip(".-")
     return export(logic.record, folder, volumes, sources, name, kinds)
-
-
-def _instanceFiles(volumeNode) -> list[str]:
-    """Return the paths of the DICOM files of all slices of a volume; [] if a file is unknown or missing."""
-    if not _isFromDatabase(volumeNode):
-        return []
-    files = [
-        slicer.dicomDatabase.fileForInstance(uid)
-        for uid in volumeNode.GetAttribute(_ATTRIBUTE).split()
-    ]
-    return files if all(file and Path(file).is_file() for file in files) else []
-
-
-def whyNoReports(volumeNodes) -> str:
-    """Return why no structured report can be written, as a sentence; "" if at least one volume is from DICOM."""
-    if any(_isFromDatabase(node) for node in volumeNodes):
-        return ""
-    return _(
-        "A structured report refers to DICOM images, and no scan here was loaded from the DICOM database: "
-        "import the series in the DICOM module, and load the series in that module."
-    )
-
-
-def _isFromDatabase(volumeNode) -> bool:
-    """Return True if the volume's DICOM files can be found in Slicer's database."""
-    database = getattr(slicer, "dicomDatabase", None)
-    return database is not None and database.isOpen and bool(volumeNode.GetAttribute(_ATTRIBUTE))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from AnatomicalEmbedding.matching.status import ABSENT
+from AnatomicalEmbedding.scan.points import Measurement
 
 from ..shared import Views
 from ..shared.maps.MapStore import READY
@@ -28,7 +29,7 @@ from .LandmarkHistory import LandmarkHistory
 from .LandmarkMatcher import LandmarkMatcher
 from .LandmarkSets import confirm
 from .ListObserver import ListObserver
-from .Measurements import Measurement, measurementIn, measurementOf
+from .Measurements import measurementIn, measurementOf
 
 
 class LandmarkLogic(Listener):

@@ -11,6 +11,7 @@ import qt
 from slicer.i18n import tr as _
 
 from AnatomicalEmbedding.matching.status import ABSENT, MATCHED, UNCERTAIN
+from AnatomicalEmbedding.scan.points import Measurement
 
 from ..shared.Colours import BY_HAND, DOUBTFUL, GOOD, NOTHING, STATUS_WORDS, mmText
 from ..shared.maps.MapStore import FAILED, READY, WAITING, WORKING
@@ -20,7 +21,6 @@ from .AnswerList import MOVED, REMOVED, Answer
 from .AnswerLists import Row
 from .LandmarkLogic import LandmarkLogic
 from .LandmarkSets import isFromSet
-from .Measurements import Measurement
 
 _LOOKS = {  # sign, background
     MATCHED: ("\u2713", GOOD),

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from AnatomicalEmbedding.landmarks.markups import (
-    QUANTITIES,
-    Markup,
-    Measurement,
-    check_count,
-    measurement_of,
-)
+from AnatomicalEmbedding.landmarks.markups import QUANTITIES, Markup, check_count, measurement_of
 from AnatomicalEmbedding.matching.status import ABSENT, MATCHED
+from AnatomicalEmbedding.scan.points import Measurement
 
 from .AnswerList import MOVED, REMOVED, AnswerList
 from .ControlPoints import definedIds, labelOf, worldOf

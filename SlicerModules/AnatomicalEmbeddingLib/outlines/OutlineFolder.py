@@ -10,14 +10,13 @@ import csv
 import filecmp
 import hashlib
 import json
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from AnatomicalEmbedding.errors import AnatomicalEmbeddingError, PointsError
-from AnatomicalEmbedding.files import free_name, once_a_change, write_text
+from AnatomicalEmbedding.files import once_a_change, write_text
 
 from ..shared.processes.EngineProcess import folderErrors
 
@@ -119,15 +118,6 @@ class OutlineFolder:
     def labels(self, name: str) -> Path:
         """Return the path of the file with the outlines of a scan."""
         return self.results / f"{name}.seg.nrrd"
-
-
-def fileNames(names: Sequence[str]) -> list[str]:
-    """Return a unique file name for each node name. Characters that are not safe in file names are replaced by "_"."""
-    unique: list[str] = []
-    for name in names:
-        plain = re.sub(r"[^\w-]+", "_", name).strip("_") or "scan"
-        unique.append(free_name(plain, {fileName.casefold() for fileName in unique}))
-    return unique
 
 
 @once_a_change

@@ -11,9 +11,10 @@ from ..shared import Views
 from ..shared.maps.Engine import Choice
 from ..shared.processes.EngineProcess import EngineProcess, folderErrors, stopReason
 from ..shared.SceneJob import SceneJob, Steps
+from ..shared.SceneNodes import fileNames
 from ..shared.VolumeNodes import hasVoxels, snapshot
 from . import OutlineNodes
-from .OutlineFolder import OutlineFolder, fileNames
+from .OutlineFolder import OutlineFolder
 from .OutlineNodes import labelsOf, outlinedScans, titlesAndColours
 
 _SAVED = 0.05  # fraction of the progress bar for writing the files

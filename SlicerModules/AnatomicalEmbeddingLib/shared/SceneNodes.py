@@ -5,11 +5,14 @@ Slicer, for example in the browser viewer, the functions below create these item
 """
 
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
 import slicer
 import vtk
+
+from AnatomicalEmbedding.files import free_name
 
 _HIDDEN = "AnatomicalEmbedding.Hidden"  # attribute of an item whose node is hidden from users
 
@@ -19,6 +22,15 @@ UID = slicer.vtkMRMLSubjectHierarchyConstants.GetDICOMUIDName()
 
 # a new key for each run, so that a code cannot be traced back to a Patient ID
 _KEY = os.urandom(16)
+
+
+def fileNames(names: Sequence[str]) -> list[str]:
+    """Return a unique file name for each node name. Characters that are not safe in file names are replaced by "_"."""
+    unique: list[str] = []
+    for name in names:
+        plain = re.sub(r"[^\w-]+", "_", name).strip("_") or "scan"
+        unique.append(free_name(plain, {fileName.casefold() for fileName in unique}))
+    return unique
 
 
 def nodesOf(scene, className: str) -> list:

@@ -116,6 +116,22 @@ def write_studies(folder: Path) -> Path:
     return folder
 
 
+def write_patients(folder: Path, count: int) -> Path:
+    """Synthetic patients, one study each, as DICOM series below a folder; returns the folder."""
+    sys.path.append(str(Path(__file__).resolve().parents[2] / "followup"))
+    from dicom_series import write_ct_series
+
+    for number in range(count):
+        write_ct_series(
+            folder / str(number),
+            patient(number).volume,
+            PatientID=f"P{number}",
+            SeriesDescription=f"CT {number}",
+            StudyDescription="trunk",
+        )
+    return folder
+
+
 def keep_no_maps() -> None:
     """Embed every scan anew: the scenario is about the time that this takes."""
     from AnatomicalEmbeddingLib.shared.panels import ModuleSettings

@@ -1,5 +1,5 @@
-"""Five scans: twelve points, two lines and an angle, corrections in three scans, undo of everything, the table; a set
-made of them is placed in the fifth scan, and the scene is saved and loaded. (The command line writes reports, SR.)"""
+"""Five DICOM scans: twelve points, two lines and an angle, corrections in three scans, undo of everything, the table
+and DICOM reports; a set made of them is placed in the fifth scan, and the scene is saved and loaded."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,9 @@ from pathlib import Path
 import numpy as np
 import slicer
 from driver.landmarks import answer, distance, new_list, world
-from driver.scans import add_patient, patient
+from driver.scans import patient, write_patients
+
+from AnatomicalEmbedding.dicom.sr import read_any_points
 
 NAMES = (
     "carina",
@@ -28,7 +30,9 @@ COUNT = 5
 
 
 def run(user):
-    scans = [add_patient(number, f"CT {number}") for number in range(COUNT)]
+    user.import_dicom(write_patients(user.folder / "series", COUNT))
+    nodes = slicer.util.getNodesByClass("vtkMRMLScalarVolumeNode")
+    scans = sorted(nodes, key=lambda node: node.GetName())
     truth = [patient(number).points_ras for number in range(COUNT)]
     panel = user.open("AnatomicalLandmarks")
     user.prepare(panel)
@@ -63,6 +67,7 @@ def run(user):
     user.click(panel.ui.exportButton)
     (table,) = slicer.util.getNodesByClass("vtkMRMLTableNode")
     assert table.GetNumberOfRows() == len(NAMES) * (COUNT - 1)
+    _save_reports(user, panel, points)
 
     for name, corners in MARKUPS.items():
         kind = "Angle" if len(corners) == 3 else "Line"
@@ -71,6 +76,7 @@ def run(user):
         for corner in corners:
             node.AddControlPointWorld(*truth[0][NAMES[corner]])
         user.wait(lambda: panel.logic.measurementIn(scans[4]) is not None, 20, f"{name} is found")
+        _save_reports(user, panel, node)
 
     path = Path(user.folder) / "study.landmarks.json"
     panel.ui.setFileEdit.currentPath = str(path)
@@ -101,6 +107,18 @@ def run(user):
     user.load_scene("set.mrb")
     user.wait(lambda: len(panel.logic.rows()) == len(NAMES), 30, "the scene has the points again")
     user.wait(lambda: answer(panel, panel.logic.targets[0], 0) is not None, 60, "and the answers")
+
+
+def _save_reports(user, panel, points) -> None:
+    """Save the DICOM reports of the chosen points, one for each scan."""
+    folder = user.folder / "reports"
+    folder.mkdir(exist_ok=True)
+    with user.answering(folder):
+        user.click(panel.ui.reportsButton)
+    reports = list(folder.glob(f"*_{points.GetName()}.sr.dcm"))
+    assert len(reports) == COUNT, panel.ui.statusLabel.text
+    for report in reports:
+        assert len(read_any_points(report)) == points.GetNumberOfControlPoints()
 
 
 def _error(panel, volume, point_id: str, place) -> float:

@@ -1,0 +1,88 @@
+"""Test the structured reports of points and lines: pydicom and highdicom read what the scene shows."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pydicom
+import pytest
+import slicer
+from dicom_series import write_ct_series
+from landmark_bench import NAMES
+from report_checks import check
+from scans import add_patient, add_transform, patient, turned
+from test_measurements import draw
+
+from AnatomicalEmbedding.dicom.sr import read_any_points
+
+highdicom = pytest.importorskip("highdicom")
+
+
+@pytest.fixture
+def reports(scene):  # imported once the kit has put slicer.i18n in place
+    from AnatomicalEmbeddingLib.landmarks import PointReports
+
+    return PointReports
+
+
+@pytest.fixture
+def imported(bench, tmp_path, monkeypatch):
+    """A template and a target from DICOM, the target below a transform, and a target without DICOM."""
+    template, target, plain = (add_patient(n, name) for n, name in enumerate("ABC"))
+    moved = add_transform(bench.scene, turned(20.0, (30.0, -5.0, 8.0)))
+    target.SetAndObserveTransformNodeID(moved.GetID())
+    files = {}
+    for number, node in enumerate((template, target)):
+        paths = write_ct_series(tmp_path / node.GetName(), patient(number).volume)
+        uids = {pydicom.dcmread(path).SOPInstanceUID: str(path) for path in paths}
+        node.SetAttribute("DICOM.instanceUIDs", " ".join(uids))
+        files |= uids
+    database = SimpleNamespace(isOpen=True, fileForInstance=files.get)
+    monkeypatch.setattr(slicer, "dicomDatabase", database, raising=False)
+    bench.ready(template, target, plain)
+    return template, target, plain
+
+
+def groups_of(path):
+    assert check(path) == []
+    return highdicom.sr.srread(path).content.get_image_measurement_groups()
+
+
+def test_each_scan_from_dicom_gets_a_report_of_the_points_that_it_shows(
+    bench, imported, reports, tmp_path
+):
+    target = imported[1]
+    ids = [bench.place(name) for name in NAMES]
+    bench.logic.setByHand(ids[1], target, np.array(bench.found(ids[1], target)) + 4.0)
+    bench.logic.setNotVisible(ids[2], target)
+    sentences = reports.writeReports(bench.logic, tmp_path)
+    assert "A_Landmarks.sr.dcm, B_Landmarks.sr.dcm" in sentences
+    assert "left out: C." in sentences
+    written = read_any_points(tmp_path / "A_Landmarks.sr.dcm")
+    assert written.labels == NAMES
+    true = [patient(0).points_ras[name] for name in NAMES]
+    np.testing.assert_allclose(written.points_ras, true, atol=1e-3)
+
+    answers = read_any_points(tmp_path / "B_Landmarks.sr.dcm")
+    assert answers.labels == NAMES[:2]
+    node = bench.logic.answersIn(target).node  # its coordinates are those of the scan
+    places = [node.GetNthControlPointPosition(n) for n in range(2)]
+    np.testing.assert_allclose(answers.points_ras, places, atol=1e-3)
+    answer = bench.answer(ids[0], target)
+    assert answers.descriptions == (answer.text, "placed by hand")
+    groups = [groups_of(tmp_path / f"{scan}_Landmarks.sr.dcm") for scan in "AB"]
+    errors = [[item.value for item in group.get_measurements()] for group in groups[1]]
+    assert errors == [[pytest.approx(answer.errorMm, abs=0.01)], []]
+    uids = [[group.tracking_uid for group in scan] for scan in groups]
+    assert uids[1] == uids[0][:2]  # one point has one UID
+
+
+def test_a_report_has_the_angle_with_its_margin(bench, imported, reports, tmp_path):
+    draw(bench, "Angle", [patient(0).points_ras[name] for name in NAMES])
+    reports.writeReports(bench.logic, tmp_path)
+    for volume in imported[:2]:
+        *_, group = groups_of(tmp_path / f"{volume.GetName()}_Angle.sr.dcm")
+        measurement = bench.logic.measurementIn(volume)
+        stated = [item.value for item in group.get_measurements()]
+        numbers = [measurement.value, measurement.margin][: len(stated)]
+        np.testing.assert_allclose(stated, numbers, atol=0.01)
+    assert len(stated) == 2
