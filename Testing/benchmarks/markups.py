@@ -64,7 +64,8 @@ def main() -> None:
             if chosen is None:
                 continue
             for kind, error, margin in measure_trial(*chosen, rng):
-                for group in (chosen[1].source, "all"):
+                source = chosen[1].source
+                for group in ("all", source) if source == SYNTHETIC else ("all", "real", source):
                     rows[group, kind].append((error, margin))
             if chosen[1].phantom is not None:
                 normals += plane_errors(*chosen, rng)
