@@ -29,8 +29,8 @@ _CURVE_STEPS = 10  # pieces of a curve between two control points, as in Slicer
 
 # Errors of landmarks, measured on organ centres of 75 labelled scans with 1, 3, 5 and 10 examples: shares of the
 # squared error along R, A and S; in pairs of centres nearer than 30 mm, errors are correlated by 0.5 along R and A and
-# 0.2 along S, and beyond 60 mm not at all. With the factor, 86 to 94 % of the true lengths and angles in these scans
-# lie in the stated interval, with 1, 3 and 5 examples; with 1.0, fewer than 85 % of the lengths.
+# 0.2 along S, and beyond 60 mm not at all. With the factor, 83 to 94 % of the true lengths and angles in these scans
+# lie in the stated interval, with 1, 3 and 5 examples.
 _AXES = np.sqrt((0.1, 0.2, 0.7))
 _CORRELATION_MM = 15.0
 _FACTOR = 1.2
