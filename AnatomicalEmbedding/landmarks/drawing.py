@@ -161,7 +161,8 @@ def _attributes(drawn: Markup, points: PointList, edges_ras: np.ndarray | None) 
         return {"measurements": [{"name": quantity, "enabled": True}]}
     if edges_ras is None:
         return {"planeType": "threePoints" if len(drawn.labels) == 3 else "planeFit"}
-    axes_lps, sizes = _axes_and_sizes(edges_ras)
+    axes_ras, sizes = axes_and_sizes(edges_ras)
+    axes_lps = LPS_FROM_RAS[:3, :3] @ axes_ras
     centre = points.points_lps[0]
     attributes = {
         "center": centre.tolist(),
@@ -183,8 +184,8 @@ def _attributes(drawn: Markup, points: PointList, edges_ras: np.ndarray | None) 
     }
 
 
-def _axes_and_sizes(edges_ras: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return directions at right angles, the columns of a matrix (3, 3), LPS, and sizes (3,), mm, of three edges.
+def axes_and_sizes(edges_ras: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return directions at right angles, the columns of a matrix (3, 3), and sizes (3,), mm, of three edges.
 
     The plane of the first two edges is kept; edges need not be at right angles, because shapes differ.
     """
@@ -192,4 +193,4 @@ def _axes_and_sizes(edges_ras: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     normal = np.cross(first, second)
     axes = np.stack([first, np.cross(normal, first), normal], axis=1)
     axes /= np.linalg.norm(axes, axis=0)
-    return LPS_FROM_RAS[:3, :3] @ axes, np.linalg.norm(edges_ras, axis=1)
+    return axes, np.linalg.norm(edges_ras, axis=1)

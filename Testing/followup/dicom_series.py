@@ -1,8 +1,10 @@
 """Write the CT of a synthetic patient as a DICOM series, with the attributes that a scanner writes."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+from pydicom import dcmread
 from pydicom.dataset import FileDataset, FileMetaDataset
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
 
@@ -42,6 +44,13 @@ def write_ct_series(folder: Path, volume: Volume, **tags: object) -> list[Path]:
         first = (volume.ijk_to_ras @ (0, 0, k, 1))[:3] * (-1, -1, 1)
         paths.append(_write_slice(folder, k, plane, first, everywhere))
     return paths
+
+
+def import_slices(node, paths: Iterable[Path]) -> dict[str, str]:
+    """Note on a volume node, as the DICOM module does, which files it shows; returns UID -> path."""
+    uids = {str(dcmread(path, stop_before_pixels=True).SOPInstanceUID): str(path) for path in paths}
+    node.SetAttribute("DICOM.instanceUIDs", " ".join(uids))
+    return uids
 
 
 def _write_slice(

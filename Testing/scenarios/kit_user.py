@@ -69,23 +69,19 @@ class KitUser(User):
     def import_dicom(self, folder: Path) -> None:
         """Volumes, patient and studies in the scene as the DICOM module leaves them, and what its database knows."""
         import pydicom
+        from dicom_series import import_slices
 
         from AnatomicalEmbedding.scan.volume import Volume
 
         files: dict[str, str] = {}
         for series in sorted(path for path in folder.iterdir() if path.is_dir()):
-            headers = {
-                path: pydicom.dcmread(path, stop_before_pixels=True) for path in series.iterdir()
-            }
-            uids = {str(header.SOPInstanceUID): str(path) for path, header in headers.items()}
             volume = Volume.read(series)
             node = slicer.util.addVolumeFromArray(
                 volume.voxels, volume.ijk_to_ras, name=f"CT {series.name}"
             )
             node.CreateDefaultDisplayNodes()
-            node.SetAttribute("DICOM.instanceUIDs", " ".join(uids))
-            _put_into_study(self.kit.scene, node, next(iter(headers.values())))
-            files |= uids
+            files |= import_slices(node, series.iterdir())
+            _put_into_study(self.kit.scene, node, pydicom.dcmread(next(series.iterdir())))
         slicer.dicomDatabase = SimpleNamespace(isOpen=True, fileForInstance=files.get)
         pause(0.2)
 

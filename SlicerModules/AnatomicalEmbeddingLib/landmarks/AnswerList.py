@@ -12,14 +12,17 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
+import numpy as np
 import vtk
 
+from AnatomicalEmbedding.landmarks.markups import PLANE
 from AnatomicalEmbedding.matching.status import ABSENT, MATCHED
 
 from ..shared.Colours import AMBER, GREEN, errorText
 from ..shared.SceneNodes import nodesOf
 from ..shared.Views import keepingPlaceNode
 from .ControlPoints import makeIdsUnique, worldOf
+from .Planes import edgesIn, hasEdges
 
 MOVED, REMOVED = "moved", "removed"  # the user has moved, or removed, the answer
 VOLUME_ROLE, SOURCE_ROLE = "AnatomicalEmbedding.Volume", "AnatomicalEmbedding.SourceLandmarks"
@@ -36,7 +39,7 @@ class Answer:
     of at most 10 mm, or 10 units. errorMm and probability are None if the weights have no calibration. unitMm: unit of
     the maps; 1 for CTs. madeFrom: key of the weights and scans of the answer. doubt: what speaks against an uncertain
     answer, see `followup.doubts.doubt_of`, or "". outdated: True if the user gave the answer and moved the template
-    point later.
+    point later. edges: 9 numbers, the edges that a plane got by matching, see `Planes`.
     """
 
     pointId: str
@@ -47,6 +50,7 @@ class Answer:
     outdated: bool = False
     doubt: str = ""
     unitMm: float = 1.0
+    edges: tuple[float, ...] = ()
 
     @property
     def byHand(self) -> bool:
@@ -86,7 +90,7 @@ class AnswerList:
 
         Args:
             scene: the scene.
-            sourceNode: the template's points, line, angle or curve.
+            sourceNode: the template's points, line, angle, curve or plane.
             volumeNode: the scan.
         """
         for node in nodesOf(scene, _CLASS):
@@ -103,7 +107,7 @@ class AnswerList:
 
         Args:
             scene: the scene.
-            sourceNode: the template's points, line, angle or curve; the list is a node of the same kind.
+            sourceNode: the template's points, line, angle, curve or plane; the list is a node of the same kind.
             volumeNode: the scan of the answers.
         """
         name = scene.GenerateUniqueName(f"{sourceNode.GetName()} in {volumeNode.GetName()}")
@@ -113,6 +117,8 @@ class AnswerList:
         display = node.GetDisplayNode()
         display.SetSelectedColor(*GREEN)
         display.SetColor(*AMBER)
+        if sourceNode.GetMarkupType() == PLANE:
+            node.SetPlaneType(sourceNode.GetPlaneType())
         for n in range(sourceNode.GetNumberOfMeasurements()):
             node.GetNthMeasurement(n).SetEnabled(sourceNode.GetNthMeasurement(n).GetEnabled())
         node.SetNodeReferenceID(VOLUME_ROLE, volumeNode.GetID())
@@ -201,6 +207,13 @@ class AnswerList:
     def worldOf(self, answer: Answer):
         """Position of an answer, (3,) world mm; None if the answer has no position."""
         return worldOf(self.node, answer.pointId)
+
+    def hasTurned(self, answer: Answer) -> bool:
+        """Return True if the answer is a plane that has been turned or resized since it was matched."""
+        if not answer.edges or not hasEdges(self.node):
+            return False
+        edges = edgesIn(self.volumeNode, self.node).ravel()
+        return not np.allclose(edges, answer.edges, atol=0.01)
 
     def hasPoint(self, answer: Answer) -> bool:
         return self.node.GetControlPointIndexByID(answer.pointId) >= 0

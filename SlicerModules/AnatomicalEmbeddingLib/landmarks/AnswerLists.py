@@ -103,7 +103,8 @@ class AnswerLists:
         with NodeModify(answerList.node):
             for pointId, place, answer in zip(ids, places, answers, strict=True):
                 old = stored.get(pointId)
-                answer = replace(answer, pointId="" if old is None else old.pointId)
+                if old is not None:
+                    answer = replace(answer, pointId=old.pointId, edges=old.edges)
                 stored[pointId] = self._write(answerList, pointId, place, answer)
         answerList.keep(stored)
 
@@ -129,7 +130,8 @@ class AnswerLists:
     def tidy(self) -> None:
         """Remove the answers to deleted template points, and copy each remaining template point's label to its answers.
 
-        An answer that the user has deleted gets the status REMOVED (not visible).
+        An answer that the user has deleted gets the status REMOVED (not visible). A plane that the user has turned or
+        resized is the user's own.
         """
         makeIdsUnique(self.points)
         pointIds = set(definedIds(self.points))
@@ -141,6 +143,9 @@ class AnswerLists:
                     answerList.remove(answer)
                 elif answerList.hasPoint(answer):
                     answerList.rename(answer, labelOf(self.points, key))
+                    if not answer.byHand and answerList.hasTurned(answer):
+                        answer = replace(answer, status=MOVED)
+                        answerList.show(answer)
                     remaining[key] = answer
                 else:
                     gone = replace(answer, pointId="", status=REMOVED, outdated=False)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ..shared.UndoStack import UndoStack
 from .AnswerList import AnswerList
 from .ControlPoints import isPreview
+from .Planes import planeOf
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class LandmarkHistory(UndoStack[_State | None]):
         """Store the current state of the lists.
 
         Args:
-            source: the template's points, line, angle or curve.
+            source: the template's points, line, angle, curve or plane.
             answerLists: the answers in the targets.
             isStep: True to add an undo step; False if only new answers have arrived.
         """
@@ -80,6 +81,7 @@ def _content(points) -> list[tuple]:
             points.GetNthControlPointLabel(n),
             points.GetNthControlPointPositionStatus(n),
             tuple(points.GetNthControlPointPosition(n)),
+            planeOf(points),
         )
         for n in range(points.GetNumberOfControlPoints())
     ]

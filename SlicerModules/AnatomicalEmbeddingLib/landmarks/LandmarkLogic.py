@@ -30,6 +30,7 @@ from .LandmarkMatcher import LandmarkMatcher
 from .LandmarkSets import confirm
 from .ListObserver import ListObserver
 from .Measurements import measurementIn, measurementOf
+from .Planes import planeOf
 
 
 class LandmarkLogic(Listener):
@@ -41,9 +42,9 @@ class LandmarkLogic(Listener):
     the user. Signal shown(pointId): all views have moved to this point and its answers.
 
     `setScans` sets template (volume node in which the user places points) and targets (volume nodes in which the points
-    are found). `setPoints` sets points (the template's point list, line, angle or curve). jumps: True to move all views
-    to each point that was placed or moved. A scan without a map is embedded first; its views move when the answer in
-    this scan is found.
+    are found). `setPoints` sets points (the template's point list, line, angle, curve or plane). jumps: True to move
+    all views to each point that was placed or moved. A scan without a map is embedded first; its views move when the
+    answer in this scan is found.
     """
 
     def __init__(self, scene, relations: SceneRelations) -> None:
@@ -64,6 +65,8 @@ class LandmarkLogic(Listener):
         self._awaited = ""
         # IDs of points placed where they cannot be matched; `poll` deletes them
         self._refused: list[str] = []
+        # directions and sizes of the planes: at the last `poll`, and when the answers were updated
+        self._planes: tuple[list, list] = ([], [])
         self.atEnd(self._forgetAll)
         self.listen(self.store.changed, self._onMap)
         self.listen(relations.changed, self._updateLate)
@@ -127,9 +130,20 @@ class LandmarkLogic(Listener):
             self.deletePoint(self._refused.pop())
         with self._writing:
             self._answers.followVolumes()
-        if self._observer is not None and self._observer.takeDirty():
+        hasTurned = self._planesHaveTurned()
+        if self._observer is not None and (self._observer.takeDirty() or hasTurned):
             self._updateAnswers()
             self._record()
+
+    def _planesHaveTurned(self) -> bool:
+        """Return True once after the user has turned or resized a plane, when it stays as it is."""
+        nodes = [answerList.node for answerList in self._answers.lists.values()]
+        nodes += [] if self.points is None else [self.points]
+        planes = [plane for node in nodes if (plane := planeOf(node))]
+        before, updated = self._planes
+        hasTurned = planes == before != updated
+        self._planes = planes, planes if hasTurned else updated
+        return hasTurned
 
     # -- answers -----------------------------------------------------------------------------------------------------
 

@@ -19,8 +19,9 @@ from ..shared.maps.SceneRelations import SceneRelations
 from ..shared.VolumeNodes import fromWorld, holds, isFilm
 from .AnswerList import Answer
 from .AnswerLists import AnswerLists, Correction
-from .ControlPoints import definedIds, labelOf, worldOf
+from .ControlPoints import definedIds, fromNode, labelOf, worldOf
 from .LandmarkSets import LandmarkSets, isFromSet
+from .Planes import carriedEdges, edgesIn, hasEdges, setEdges
 
 if TYPE_CHECKING:
     from AnatomicalEmbedding.matching.match import Matches
@@ -83,7 +84,32 @@ class LandmarkMatcher:
             sentences += self._match(
                 template, missingIds, places[list(missing)], groupSources, corrections
             )
+        if hasEdges(self._answers.points):
+            self._drawPlanes(template, places[0])
         return sentences
+
+    def _drawPlanes(self, template, centre: np.ndarray) -> None:
+        """Turn and resize the plane of each target after the template's plane, unless the answer is the user's own.
+
+        Args:
+            template: the scan of the plane.
+            centre: (3,) centre of the plane in the template, RAS mm.
+        """
+        edges = edgesIn(template, self._answers.points)
+        for answerList in self._answers.lists.values():
+            volume, plane = answerList.volumeNode, answerList.node
+            maps = self.store.map(template), self.store.map(volume)
+            answers = answerList.answers
+            if None in maps or isFilm(template) or isFilm(volume) or not hasEdges(plane):
+                continue
+            for pointId, answer in answers.items():
+                if answer.byHand and answer.edges:
+                    continue
+                place = fromNode(plane, answer.pointId)
+                setEdges(plane, carriedEdges(edges, (centre, place), maps))
+                numbers = edgesIn(volume, plane).round(3).ravel().tolist()
+                answers[pointId] = replace(answer, edges=tuple(numbers))
+            answerList.keep(answers)
 
     def _match(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 import vtk
 
 from AnatomicalEmbedding.errors import PointsError
-from AnatomicalEmbedding.landmarks.markups import QUANTITIES
+from AnatomicalEmbedding.landmarks.markups import PLANE, QUANTITIES
 from AnatomicalEmbedding.matching.status import ABSENT, MATCHED
 from AnatomicalEmbedding.resources import resource
 
@@ -126,6 +126,10 @@ def saveSet(scene, store: MapStore, path: str, template, points) -> str:
     )
 
     _check(path, template)
+    if points.GetMarkupType() == PLANE:
+        raise PointsError(
+            f"{points.GetName()} is a plane; save it beside its scan, and add it with anatemb landmarks add."
+        )
     if Path(path).parent == resource("Landmarks"):
         raise PointsError(
             f"{Path(path).name} came with this extension and is not changed; type the path of a file of your own."
@@ -161,10 +165,13 @@ def _check(path: str, template) -> None:
 
 
 def _sourcesOf(template, points, answerLists: Sequence[AnswerList]) -> list:
-    """Return the point lists, lines, angles and curves of a template: the chosen one and those with answers."""
+    """Return the point lists, lines, angles and curves of a template: the chosen one and those with answers. Planes are
+    left out."""
     ofOthers = {answers.source for answers in answerLists if answers.volumeNode is template}
     sources = dict.fromkeys([points, *(answers.source for answers in answerLists)])
-    return [source for source in sources if source not in ofOthers]
+    return [
+        source for source in sources if source not in ofOthers and source.GetMarkupType() != PLANE
+    ]
 
 
 def _templateDrawing(template, sources: Sequence) -> Drawing:

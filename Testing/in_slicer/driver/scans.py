@@ -22,11 +22,7 @@ def patient(number: int, coverage_mm: tuple[float, float] = TORSO_MM):
 
 def add_patient(number: int, name: str, coverage_mm: tuple[float, float] = TORSO_MM):
     """The same as a volume node."""
-    volume = patient(number, coverage_mm).volume
-    node = slicer.util.addVolumeFromArray(volume.voxels, volume.ijk_to_ras, name=name)
-    node.CreateDefaultDisplayNodes()
-    slicer.app.processEvents()
-    return node
+    return _add_shown(patient(number, coverage_mm).volume, name)
 
 
 def add_large(count: int) -> list:
@@ -66,7 +62,7 @@ def box_of(number: int, organ: str) -> np.ndarray:
 @cache
 def followed():
     """A synthetic patient with lesions, scanned on both DATES; what became of each lesion is known."""
-    sys.path.append(str(Path(__file__).resolve().parents[2]))
+    _find_tests()
     from synthetic_follow_up import make_follow_up
 
     return make_follow_up(57, len(DATES))
@@ -74,7 +70,7 @@ def followed():
 
 def add_studies(count: int) -> list:
     """Volume nodes of as many scans of one synthetic patient, below one patient of the subject hierarchy."""
-    sys.path.append(str(Path(__file__).resolve().parents[2]))
+    _find_tests()
     from synthetic_follow_up import make_follow_up
 
     hierarchy = slicer.vtkMRMLSubjectHierarchyNode.GetSubjectHierarchyNode(slicer.mrmlScene)
@@ -101,7 +97,7 @@ def visible_lesions() -> list[tuple[np.ndarray, np.ndarray]]:
 
 def write_studies(folder: Path) -> Path:
     """The follow-up's studies as DICOM series below a folder, a folder each; returns the folder."""
-    sys.path.append(str(Path(__file__).resolve().parents[2] / "followup"))
+    _find_tests("followup")
     from dicom_series import write_ct_series
 
     if not folder.is_dir():
@@ -118,7 +114,7 @@ def write_studies(folder: Path) -> Path:
 
 def write_patients(folder: Path, count: int) -> Path:
     """Synthetic patients, one study each, as DICOM series below a folder; returns the folder."""
-    sys.path.append(str(Path(__file__).resolve().parents[2] / "followup"))
+    _find_tests("followup")
     from dicom_series import write_ct_series
 
     for number in range(count):
@@ -149,11 +145,7 @@ def specimen(seed: int):
 
 def add_specimen(seed: int, name: str):
     """The same as a volume node."""
-    volume = specimen(seed).volume
-    node = slicer.util.addVolumeFromArray(volume.voxels, volume.ijk_to_ras, name=name)
-    node.CreateDefaultDisplayNodes()
-    slicer.app.processEvents()
-    return node
+    return _add_shown(specimen(seed).volume, name)
 
 
 def write_weights(path: Path) -> None:
@@ -164,8 +156,15 @@ def write_weights(path: Path) -> None:
     write_shape_weights(path)
 
 
-def _find_tests() -> None:
-    """Let modules of Testing be imported, in Slicer, too."""
-    testing = str(Path(__file__).resolve().parents[2])
+def _add_shown(volume, name: str):
+    node = slicer.util.addVolumeFromArray(volume.voxels, volume.ijk_to_ras, name=name)
+    node.CreateDefaultDisplayNodes()
+    slicer.app.processEvents()
+    return node
+
+
+def _find_tests(folder: str = "") -> None:
+    """Let modules of a folder of Testing be imported, in Slicer, too."""
+    testing = str(Path(__file__).resolve().parents[2] / folder)
     if testing not in sys.path:
         sys.path.append(testing)

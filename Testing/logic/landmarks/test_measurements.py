@@ -113,3 +113,29 @@ def test_the_table_of_results_has_the_length_in_each_scan(bench, pair):
     assert float(lengths[target.GetName()]["value"]) == pytest.approx(answered.value, abs=0.01)
     assert lengths[target.GetName()]["unit"] == "mm"
     assert lengths[target.GetName()]["status"] == answered.status
+
+
+def test_a_plane_turns_with_the_body_until_the_user_turns_it(bench, pair):
+    drawn = draw(bench, "Plane", PLACES[:1])
+    plane = bench.logic.answersIn(pair[1]).node
+    ways = np.vstack([5 * np.eye(3), -5 * np.eye(3)])
+    bodies = [patient(n).to_body(patient(n).points_ras[NAMES[0]] + ways) for n in range(2)]
+    slopes = [body[:3] - body[3:] for body in bodies]
+    normals = []
+    for axes in (np.eye(3), np.eye(3)[[2, 0, 1]]):
+        drawn.SetAxes(*axes)
+        settle(bench)
+        true = np.cross(*(axes @ slopes[0] @ np.linalg.inv(slopes[1]))[:2])
+        normals.append(plane.GetNormal())
+        assert normals[-1] @ true / np.linalg.norm(true) > np.cos(np.radians(12.0))
+    bench.logic.undo()
+    np.testing.assert_allclose(plane.GetNormal(), normals[0], atol=1e-3)
+    plane.SetNormal(0.6, 0.0, 0.8)
+    settle(bench)
+    bench.logic.matchAgain()
+    np.testing.assert_allclose(plane.GetNormal(), (0.6, 0.0, 0.8), atol=1e-9)
+
+
+def settle(bench) -> None:
+    for _ in range(2):  # the user has stopped turning the plane
+        bench.logic.poll()

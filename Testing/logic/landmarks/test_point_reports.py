@@ -3,10 +3,9 @@
 from types import SimpleNamespace
 
 import numpy as np
-import pydicom
 import pytest
 import slicer
-from dicom_series import write_ct_series
+from dicom_series import import_slices, write_ct_series
 from landmark_bench import NAMES
 from report_checks import check
 from scans import add_patient, add_transform, patient, turned
@@ -34,9 +33,7 @@ def target(bench, tmp_path, monkeypatch):
     files = {}
     for number, node in enumerate((template, first)):
         paths = write_ct_series(tmp_path / node.GetName(), patient(number).volume)
-        uids = {pydicom.dcmread(path).SOPInstanceUID: str(path) for path in paths}
-        node.SetAttribute("DICOM.instanceUIDs", " ".join(uids))
-        files |= uids
+        files |= import_slices(node, paths)
     database = SimpleNamespace(isOpen=True, fileForInstance=files.get)
     monkeypatch.setattr(slicer, "dicomDatabase", database, raising=False)
     bench.ready(template, first, plain)
