@@ -59,7 +59,7 @@ class LandmarkHistory(UndoStack[_State | None]):
             node = self._scene.GetNodeByID(nodeId)
             if node is None:  # the list was deleted after the state was recorded
                 continue
-            node.CopyContent(copy)
+            _copyContent(copy, node)
             if answers is not None:
                 AnswerList(node).keep(answers)
         return True
@@ -67,11 +67,18 @@ class LandmarkHistory(UndoStack[_State | None]):
 
 def _copy(node):
     copy = node.CreateNodeInstance()
-    copy.CopyContent(node)
+    _copyContent(node, copy)
     for n in reversed(range(copy.GetNumberOfControlPoints())):
         if isPreview(copy, n):
             copy.RemoveNthControlPoint(n)
     return copy
+
+
+def _copyContent(source, destination) -> None:
+    """Copy points, and the direction and size of a plane, from one node to another."""
+    destination.CopyContent(source)
+    if not source.GetNumberOfControlPoints():
+        destination.RemoveAllControlPoints()  # Slicer gives the copy of an empty plane a centre
 
 
 def _content(points) -> list[tuple]:

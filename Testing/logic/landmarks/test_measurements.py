@@ -134,6 +134,9 @@ def test_a_plane_turns_with_the_body_until_the_user_turns_it(bench, pair):
     settle(bench)
     bench.logic.matchAgain()
     np.testing.assert_allclose(plane.GetNormal(), (0.6, 0.0, 0.8), atol=1e-9)
+    while bench.logic.history.canUndo:
+        bench.logic.undo()
+    assert drawn.GetNumberOfControlPoints() == plane.GetNumberOfControlPoints() == 0
 
 
 def settle(bench) -> None:
